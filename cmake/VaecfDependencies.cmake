@@ -1,4 +1,4 @@
-# Every library the program stands on, each found once. Which room may use which: tests/layering.
+# Every library the program stands on, each found once. Which module may use which: tests/layering.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(MPI REQUIRED COMPONENTS C)

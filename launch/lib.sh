@@ -12,7 +12,7 @@ fail() { printf '%s\n' "launch: $*" >&2; exit 1; }
 # run COMMAND...: runs the command in a separate process group and waits for it, so that one signal to this script
 # becomes exactly one signal to all processes of the command (mpirun then ends its ranks).
 child=
-gentle=
+graceful=
 run() {
   local status=0
   start "$@"
@@ -27,26 +27,26 @@ start() {
   set +m
 }
 
-# run_gently COMMAND...: runs a training command with a graceful stop. The first TERM, INT or HUP to this script becomes
+# run_with_graceful_stop COMMAND...: runs a training command with a graceful stop. The first TERM, INT or HUP to this script becomes
 # USR1 to the command, which mpirun forwards to all ranks: they write a checkpoint and exit with 75, which this function
 # returns. A second INT ends everything immediately. Further TERMs are ignored, because job managers often send several.
-run_gently() {
+run_with_graceful_stop() {
   local status=0
-  gentle=yes
+  graceful=yes
   # Ctrl-C may also have ended the reader of the output, as in `launch/train ... | tee log`.
   trap '' PIPE
   start "$@"
   started=$SECONDS
   while :; do
-    signalled=
+    signaled=
     status=0
     wait "$child" || status=$?
     # A signal to this script ends `wait`, but not the command.
-    if [ -z "$signalled" ]; then break; fi
+    if [ -z "$signaled" ]; then break; fi
     pass_request_on
   done
   child=
-  gentle=
+  graceful=
   return "$status"
 }
 
@@ -55,18 +55,18 @@ seconds_to_start=${VAECF_SECONDS_TO_START:-3}
 pass_request_on() {
   while [ $((SECONDS - started)) -le "$seconds_to_start" ] && ! ended "$child"; do sleep 0.1; done
   # Repeated requests within 10 s count once.
-  if [ "$gentle" = passed ] && [ $((SECONDS - passed)) -lt 10 ]; then return; fi
-  gentle=passed
+  if [ "$graceful" = passed ] && [ $((SECONDS - passed)) -lt 10 ]; then return; fi
+  graceful=passed
   passed=$SECONDS
   kill -s USR1 "$child" 2>/dev/null || true
 }
 
-signalled=
+signaled=
 on_signal() {  # signal, exit code
-  if [ -z "$gentle" ] || [ -z "$child" ]; then stop "$1" "$2"; fi
-  signalled=yes
-  if [ "$gentle" = yes ]; then
-    gentle=asked
+  if [ -z "$graceful" ] || [ -z "$child" ]; then stop "$1" "$2"; fi
+  signaled=yes
+  if [ "$graceful" = yes ]; then
+    graceful=asked
     say "stopping after this step with a checkpoint; press Ctrl-C again to end immediately" || true
   elif [ "$1" = INT ]; then
     say "ending immediately" || true
@@ -129,7 +129,7 @@ find_program() {
     done
   fi
   (cd "$here" && command -v "$program" >/dev/null 2>&1) ||
-    wrong "$program does not exist; build it (launch/build), or set --program"
+    usage_error "$program does not exist; build it (launch/build), or set --program"
 }
 
 # cores: prints the number of cores. nproc would print OMP_NUM_THREADS instead.

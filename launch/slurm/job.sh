@@ -55,7 +55,7 @@ launcher() {
 # Requests a checkpoint from the ranks. Ranks that are still starting would ignore the signal, or end.
 seconds_to_start=${VAECF_SECONDS_TO_START:-3}
 ask() {
-  signalled=yes
+  signaled=yes
   while [ $((SECONDS - started)) -le "$seconds_to_start" ] && kill -0 "$step" 2>/dev/null; do sleep 0.1; done
   case ${launch[0]} in
     # In the background, because scancel retries for a while if the job is ending.
@@ -67,12 +67,12 @@ ask() {
 # run COMMAND...: runs the command, forwards stop requests to it, and returns its exit code.
 run() {
   local status
-  cancelled=
+  canceled=
   # From `--signal=B:USR1@...` or `scancel --batch --signal=USR1`.
   trap ask USR1
   # A canceled job is not requeued. Under srun, Slurm sends TERM to the ranks, except for `scancel --full` or `--batch`
   # with `--signal=TERM`; hence USR1, which Slurm rejects for a canceled job.
-  trap 'cancelled=yes; ask' TERM
+  trap 'canceled=yes; ask' TERM
   # In a separate process group (-m), because srun and mpirun kill their ranks on TERM, which `scancel --full
   # --signal=TERM` sends to the group of this shell.
   set -m
@@ -81,10 +81,10 @@ run() {
   set +m
   started=$SECONDS
   while :; do
-    signalled=
+    signaled=
     wait "$step"
     status=$?
-    if [ -z "$signalled" ]; then break; fi
+    if [ -z "$signaled" ]; then break; fi
   done
   return "$status"
 }
@@ -101,7 +101,7 @@ run_job() {
   find_program
   launcher ''
   run "${launch[@]}" "$program" "$@" "${resume[@]}" || status=$?
-  if [ -n "$cancelled" ] || [ "${VAECF_REQUEUE:-1}" = 0 ]; then exit "$status"; fi
+  if [ -n "$canceled" ] || [ "${VAECF_REQUEUE:-1}" = 0 ]; then exit "$status"; fi
   if [ -n "$from_file" ] && [ "$status" -eq 75 ]; then
     printf '%s\n' "$me: stopped with a checkpoint; not requeued, because it would start at the file of --resume again;" \
       "$me: submit it with --resume auto instead of the file" >&2

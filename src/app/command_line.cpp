@@ -206,7 +206,7 @@ void add_inspect(CLI::App& app, CommandLine& line) {
                               "  vaecf_dist inspect data/ml20m.h5\n"
                               "  vaecf_dist inspect runs/ml20m/checkpoints/best.h5\n"
                               "  vaecf_dist inspect runs/ml20m --metric recall@20");
-  command.add_option("FILE|RUN", line.subject, "a dataset, a checkpoint, a metrics.jsonl, or a run folder")
+  command.add_option("FILE|RUN", line.path, "a dataset, a checkpoint, a metrics.jsonl, or a run folder")
       ->required();
   command.add_option("--metric", line.metric, "metric of a run; default: its validation.select");
 }
@@ -217,7 +217,7 @@ void add_export(CLI::App& app, CommandLine& line) {
                   "export a checkpoint as safetensors, or as an ONNX model that computes scores",
                   "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.onnx\n"
                   "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.safetensors");
-  command.add_option("CHECKPOINT", line.subject, "checkpoint to export")->required();
+  command.add_option("CHECKPOINT", line.path, "checkpoint to export")->required();
   command.add_option("--output", line.output, "the .safetensors or .onnx file to write")->required();
   command.add_option("--data", line.data, "dataset of the checkpoint, if it was moved")->type_name("FILE.h5");
 }
@@ -244,7 +244,7 @@ void add_scaling(CLI::App& app, CommandLine& line) {
                   "      --predict configs/machines/dgx-h100.yaml");
   auto& arguments = line.scaling;
   command
-      .add_option("FOLDER|CONFIG.yaml", arguments.subject,
+      .add_option("FOLDER|CONFIG.yaml", arguments.path,
                   "folder of runs of launch/scaling; with --predict: configuration to predict")
       ->required();
   auto* batch = command
@@ -312,7 +312,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   if (line.recommend.output == "-") line.recommend.output.clear();
   if (help_config) {
     line.command = Command::print;
-    line.text = config::reference();
+    line.text = config::reference_yaml();
   } else if (line.command == Command::run && line.config.empty()) {
     throw InputError("a configuration or a command is missing; see vaecf_dist --help");
   }

@@ -30,7 +30,7 @@ struct RecommendArguments {
 
 /// Arguments of `scaling`.
 struct ScalingArguments {
-  std::string subject;         ///< a folder of runs; with `machine` a configuration
+  std::string path;            ///< a folder of runs; with `machine` a configuration
   double batch_size = -1;      ///< users per step of strong scaling; 0: none; negative: that of most runs
   double users_per_rank = -1;  ///< users per step and rank of weak scaling; 0 and negative as for batch_size
   std::string machine;         ///< file that describes the machine to predict for; empty: report
@@ -50,14 +50,14 @@ struct CommandLine {
   std::string resume = "never";  ///< never, auto, or a checkpoint's path
   std::string timeline;          ///< file for the trace of all ranks; empty: none
   Verbosity verbosity = Verbosity::normal;
-  std::string output;   ///< synthesize, export: file to write
-  std::string data;     ///< export: the dataset; empty: the path in the checkpoint
-  std::string subject;  ///< inspect, export: the file, or the run folder
-  std::string metric;   ///< inspect: the metric of a run to show; empty: validation.select
-  bool json = false;    ///< doctor: print JSON
-  bool quick = false;   ///< doctor: skip the benchmarks
-  std::string text;     ///< print: output of --help, --version or --help-config
-  data::PrepareMode prepare;
+  std::string output;  ///< synthesize, export: file to write
+  std::string data;    ///< export: the dataset; empty: the path in the checkpoint
+  std::string path;    ///< inspect, export: the file, or the run folder
+  std::string metric;  ///< inspect: the metric of a run to show; empty: validation.select
+  bool json = false;   ///< doctor: print JSON
+  bool quick = false;  ///< doctor: skip the benchmarks
+  std::string text;    ///< print: output of --help, --version or --help-config
+  data::PrepareFlags prepare;
   data::SynthesizeOptions synthesize;
   RecommendArguments recommend;
   ScalingArguments scaling;

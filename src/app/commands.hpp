@@ -1,7 +1,7 @@
 #pragma once
 
 #include "app/command_line.hpp"
-#include "app/outcome.hpp"
+#include "app/task_result.hpp"
 
 #include <string>
 
@@ -11,7 +11,7 @@ namespace vaecf::app {
 
 /// Runs --train, --test and --benchmark, and returns the exit code. `usage` is the outcome of parsing argv,
 /// which the ranks exchange like every outcome of the setup, so that only one rank prints the error.
-ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage);
+ExitCode run_on_ranks(const CommandLine& line, const TaskResult& usage);
 
 /// Runs `doctor`. Returns ExitCode::failed if a check failed.
 ExitCode run_doctor(const CommandLine& line);

@@ -2,7 +2,7 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/data/synthesize.hpp>
-#include <vaecf/io/output_file.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include "app/commands.hpp"
 #include "app/doctor/doctor.hpp"
@@ -17,7 +17,7 @@ namespace {
 /// Returns half of the free memory, or of the container's limit if that is smaller, in GiB.
 double memory_for_events() {
   constexpr double gib = 1073741824.0;
-  const HostFacts host = look_at_host();
+  const HostInfo host = query_host_info();
   const auto free = static_cast<double>(host.memory_available);
   const auto limit = static_cast<double>(host.memory_limit);
   return 0.5 * (limit > 0 ? std::min(free, limit) : free) / gib;
@@ -43,26 +43,26 @@ void run_prepare(const CommandLine& line) {
   require_key(config.source.format, line.config, "data.source.format", "the format of the raw ratings");
   require_key(config.source.path, line.config, "data.source.path", "the path of the raw ratings");
   if (config.prepare.memory_gib == 0) config.prepare.memory_gib = memory_for_events();
-  io::check_output(file, "data.file", {line.config});
-  Voice voice = make_voice(line.verbosity);
-  for (const std::string& note : config.notes) voice.log.warn("{}", note);
+  io::validate_output_path(file, "data.file", {line.config});
+  Console console = make_console(line.verbosity);
+  for (const std::string& note : config.notes) console.log.warn("{}", note);
   const auto report = data::prepare(config.source, config.prepare, config.session.name, file, line.prepare,
-                                    voice.log, *voice.progress);
-  voice.progress->end();
+                                    console.log, *console.progress);
+  console.progress->end();
   print(data::to_table(report));
-  if (report.was_there) {
-    voice.log.info("{} is up to date, with the same source and options (--force prepares it again)", file);
+  if (report.up_to_date) {
+    console.log.info("{} is up to date, with the same source and options (--force prepares it again)", file);
   } else {
-    voice.log.info("wrote {}", file);
+    console.log.info("wrote {}", file);
   }
 }
 
 void run_synthesize(const CommandLine& line) {
-  io::check_output(line.output, "OUT.h5", {});
-  Voice voice = make_voice(line.verbosity);
-  data::synthesize(line.synthesize, line.output, voice.log, *voice.progress);
-  voice.progress->end();
-  voice.log.info("wrote {}", line.output);
+  io::validate_output_path(line.output, "OUT.h5", {});
+  Console console = make_console(line.verbosity);
+  data::synthesize(line.synthesize, line.output, console.log, *console.progress);
+  console.progress->end();
+  console.log.info("wrote {}", line.output);
 }
 
 }  // namespace vaecf::app

@@ -2,15 +2,15 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/io/output_file.hpp>
-#include <vaecf/io/tensor_files.hpp>
+#include <vaecf/io/model_export.hpp>
 #include <vaecf/model/network_shape.hpp>
 
 #include "app/commands.hpp"
-#include "app/recommend/audience.hpp"
+#include "app/recommend/target_users.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,8 +30,8 @@ std::string_view bytes_view(const auto& values) {
 
 /// Returns the tensor /weights/LAYER/PART of the checkpoint, limited to its first `columns` columns (0: all).
 /// Throws InputError if the checkpoint does not contain it.
-io::OutgoingTensor weights(const io::CheckpointFile& checkpoint, const std::string& layer,
-                           const std::string& part, std::int64_t columns = 0) {
+io::ExportTensor weights(const io::CheckpointFile& checkpoint, const std::string& layer,
+                         const std::string& part, std::int64_t columns = 0) {
   const std::string path = format("weights/{}/{}", layer, part);
   const auto& all = checkpoint.tensors();
   const auto info = std::ranges::find(all, path, &io::CheckpointFile::TensorInfo::name);
@@ -39,9 +39,9 @@ io::OutgoingTensor weights(const io::CheckpointFile& checkpoint, const std::stri
   const std::int64_t stored = info->columns;
   const std::int64_t kept = columns > 0 ? columns : stored;
   const std::int64_t rows = info->rows;
-  io::OutgoingTensor tensor{layer + "." + part, io::TensorType::float32, {rows, kept}, {}};
+  io::ExportTensor tensor{layer + "." + part, io::TensorType::float32, {rows, kept}, {}};
   if (part == "bias") tensor.shape = {kept};
-  tensor.write = [&checkpoint, path, rows, stored, kept](io::OutputFile& file) {
+  tensor.write = [&checkpoint, path, rows, stored, kept](io::AtomicOutputFile& file) {
     const std::int64_t step = std::max<std::int64_t>(1, block_elements / stored);
     std::vector<float> block;
     for (std::int64_t begin = 0; begin < rows; begin += step) {
@@ -58,13 +58,14 @@ io::OutgoingTensor weights(const io::CheckpointFile& checkpoint, const std::stri
 }
 
 /// Returns a tensor of given values.
-io::OutgoingTensor constant(const std::string& name, io::TensorType type, std::vector<std::int64_t> shape,
-                            const auto& values) {
-  return {name, type, std::move(shape), [values](io::OutputFile& file) { file.write(bytes_view(values)); }};
+io::ExportTensor constant(const std::string& name, io::TensorType type, std::vector<std::int64_t> shape,
+                          const auto& values) {
+  return {name, type, std::move(shape),
+          [values](io::AtomicOutputFile& file) { file.write(bytes_view(values)); }};
 }
 
 /// Returns the ids as a tensor: integers as int64 (I), strings as uint8 (I, longest), padded with zeros.
-io::OutgoingTensor id_tensor(const std::string& name, const io::IdList& ids) {
+io::ExportTensor id_tensor(const std::string& name, const io::IdList& ids) {
   if (ids.numeric()) return constant(name, io::TensorType::int64, {ids.size()}, ids.numbers);
   std::size_t width = 1;
   for (const auto& id : ids.strings) width = std::max(width, id.size());
@@ -87,7 +88,7 @@ io::DatasetFile open_dataset(const CommandLine& line, const std::string& trained
   std::error_code unknown;
   if (line.data.empty() && !std::filesystem::exists(trained_on, unknown)) {
     throw InputError(
-        format("{}: its dataset {} does not exist; pass the path with --data", line.subject, trained_on));
+        format("{}: its dataset {} does not exist; pass the path with --data", line.path, trained_on));
   }
   return io::DatasetFile(line.data.empty() ? trained_on : line.data);
 }
@@ -95,8 +96,8 @@ io::DatasetFile open_dataset(const CommandLine& line, const std::string& trained
 /// What is exported: the checkpoint, its configuration, and its dataset.
 struct Source {
   explicit Source(const CommandLine& line)
-      : checkpoint(line.subject),
-        config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.subject)),
+      : checkpoint(line.path),
+        config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.path)),
         dataset(open_dataset(line, config.session.data.file)),
         ids(ids_or_numbers(dataset, "items/id", dataset.items())),
         shape(model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)})) {
@@ -104,7 +105,7 @@ struct Source {
     if (dataset.fingerprint() == trained_on) return;
     throw InputError(format(
         "{}: trained on a dataset with checksum {}, but that of {} is {}; pass the training dataset with --data",
-        line.subject, trained_on, dataset.path(), dataset.fingerprint()));
+        line.path, trained_on, dataset.path(), dataset.fingerprint()));
   }
 
   /// Returns the metadata of both file formats.
@@ -127,7 +128,7 @@ struct Source {
 
 /// Writes weights and item ids as safetensors.
 void export_safetensors(const Source& source, const std::string& path) {
-  std::vector<io::OutgoingTensor> tensors;
+  std::vector<io::ExportTensor> tensors;
   for (const auto* layers : {&source.shape.encoder, &source.shape.decoder}) {
     for (const auto& layer : *layers) {
       tensors.push_back(weights(source.checkpoint, layer.name, "weight"));
@@ -162,7 +163,7 @@ class Graph {
           source_.dataset.path(), odd - source_.ids.strings.begin()));
     }
     const io::IdList& ids = source_.ids;
-    model_.metadata["item_ids"] = io::to_text(ids.numeric() ? io::Json(ids.numbers) : io::Json(ids.strings));
+    model_.metadata["item_ids"] = io::dump(ids.numeric() ? io::Json(ids.numbers) : io::Json(ids.strings));
     model_.inputs = {{"items", io::TensorType::int64, {"users", "held"}}};
     if (source_.shape.features > 0) {
       model_.description +=
@@ -250,7 +251,7 @@ void run_export(const CommandLine& line) {
         line.output));
   }
   const Source source(line);
-  io::check_output(line.output, "--output", {source.dataset.path(), line.subject});
+  io::validate_output_path(line.output, "--output", {source.dataset.path(), line.path});
   if (extension == ".onnx")
     io::write_onnx(line.output, Graph(source).build());
   else

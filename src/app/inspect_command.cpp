@@ -190,8 +190,8 @@ std::vector<CurvePoint> curve(const std::vector<io::Json>& events, const std::st
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   std::vector<CurvePoint> points;
   for (const io::Json& line : events) {
-    if (io::text_at(line, "event") != event) continue;
-    const CurvePoint point{io::number_at(line, "epoch", none), io::number_at(line, key, none)};
+    if (io::get_string(line, "event") != event) continue;
+    const CurvePoint point{io::get_number(line, "epoch", none), io::get_number(line, key, none)};
     if (std::isfinite(point.epoch) && std::isfinite(point.value)) points.push_back(point);
   }
   return points;
@@ -224,7 +224,7 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
                         const std::string& selected, const std::string& path) {
   std::vector<std::string> names;
   for (const io::Json& line : events) {
-    if (io::text_at(line, "event") == "validation") names = metrics_of(line);
+    if (io::get_string(line, "event") == "validation") names = metrics_of(line);
   }
   if (names.empty() && wanted.empty()) return "no validation yet\n";
   if (names.empty()) throw InputError(format("{}: contains no validation, and so no {}", path, wanted));
@@ -250,14 +250,15 @@ std::string describe_run(const std::string& path, const std::string& metric) {
   std::string selected;
   std::string out = format("run {}\n", path);
   for (const io::Json& line : events) {
-    const std::string event = io::text_at(line, "event");
+    const std::string event = io::get_string(line, "event");
     if (event == "start") {
-      selected = selected_metric(io::text_at(line, "config"));
-      out += format("  start: {}, version {}\n", io::text_at(line, "name"), io::text_at(line, "version"));
+      selected = selected_metric(io::get_string(line, "config"));
+      out +=
+          format("  start: {}, version {}\n", io::get_string(line, "name"), io::get_string(line, "version"));
     }
     if (event == "end") {
-      out += format("  end: {} after {:g} epochs, {:.0f} steps\n", io::text_at(line, "reason"),
-                    io::number_at(line, "epoch"), io::number_at(line, "step"));
+      out += format("  end: {} after {:g} epochs, {:.0f} steps\n", io::get_string(line, "reason"),
+                    io::get_number(line, "epoch"), io::get_number(line, "step"));
     }
   }
   out += metric_text(events, metric, selected, file);
@@ -269,13 +270,13 @@ std::string describe_run(const std::string& path, const std::string& metric) {
 }  // namespace
 
 void run_inspect(const CommandLine& line) {
-  if (is_run(line.subject)) return print(describe_run(line.subject, line.metric));
+  if (is_run(line.path)) return print(describe_run(line.path, line.metric));
   if (!line.metric.empty()) {
-    throw InputError(format("--metric: {} is neither a run folder nor a .jsonl file", line.subject));
+    throw InputError(format("--metric: {} is neither a run folder nor a .jsonl file", line.path));
   }
-  const bool dataset = kind_of(line.subject) == Kind::dataset;
-  print(dataset ? describe_dataset(line.subject)
-                : describe_checkpoint(line.subject, line.verbosity == Verbosity::verbose));
+  const bool dataset = kind_of(line.path) == Kind::dataset;
+  print(dataset ? describe_dataset(line.path)
+                : describe_checkpoint(line.path, line.verbosity == Verbosity::verbose));
 }
 
 }  // namespace vaecf::app

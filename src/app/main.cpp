@@ -20,14 +20,14 @@ void open_standard_streams() {
 /// Parses argv, runs the command, and returns the exit code.
 int run_program(int argc, const char* const* argv) {
   CommandLine line;
-  const Outcome usage = attempt([&] { line = parse_command_line(argc, argv); });
+  const TaskResult usage = run_and_capture([&] { line = parse_command_line(argc, argv); });
   const std::map<Command, void (*)(const CommandLine&)> alone = {{Command::prepare, run_prepare},
                                                                  {Command::synthesize, run_synthesize},
                                                                  {Command::inspect, run_inspect},
                                                                  {Command::export_model, run_export},
                                                                  {Command::scaling, run_scaling}};
   ExitCode code = ExitCode::done;
-  const Outcome outcome = attempt([&] {
+  const TaskResult outcome = run_and_capture([&] {
     if (!usage.ok() || line.command == Command::run) {
       code = run_on_ranks(line, usage);
     } else if (line.command == Command::recommend) {
@@ -41,7 +41,7 @@ int run_program(int argc, const char* const* argv) {
     }
   });
   if (outcome.ok()) return static_cast<int>(code);
-  complain(outcome);
+  print_error(outcome);
   return static_cast<int>(outcome.code);
 }
 

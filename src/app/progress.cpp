@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Returns a duration as H:MM:SS or M:SS.
-std::string clock_text(double seconds) {
+std::string format_duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
   if (whole >= 3600) return format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return format("{}:{:02}", whole / 60, whole % 60);
@@ -34,13 +34,13 @@ ProgressStyle progress_style(bool quiet, bool terminal, const char* environment)
   return terminal ? ProgressStyle::bar : ProgressStyle::lines;
 }
 
-std::string rate_text(std::int64_t already, std::int64_t done, std::int64_t total, const std::string& unit,
-                      double seconds) {
+std::string format_rate(std::int64_t already, std::int64_t done, std::int64_t total, const std::string& unit,
+                        double seconds) {
   if (done <= already || seconds <= 0) return "";
   const double rate = static_cast<double>(done - already) / seconds;
   std::string text = rate >= 100 ? format("{} {}/s", grouped(static_cast<std::int64_t>(rate)), unit)
                                  : format("{:.1f} {}/s", rate, unit);
-  if (total > done) text += format(", {} left", clock_text(static_cast<double>(total - done) / rate));
+  if (total > done) text += format(", {} left", format_duration(static_cast<double>(total - done) / rate));
   return text;
 }
 
@@ -80,7 +80,7 @@ void TextProgress::show(double now) {
   shown_ = now;
   shown_share_ = share();
   const double percent = 100 * shown_share_;
-  const std::string rate = rate_text(already_, done_, total_, unit_, now);
+  const std::string rate = format_rate(already_, done_, total_, unit_, now);
   if (style_ == ProgressStyle::bar) {
     constexpr int width = 24;
     const int full = static_cast<int>(shown_share_ * width);
@@ -98,12 +98,13 @@ double TextProgress::share() const {
   return total_ > 0 ? std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0) : 0.0;
 }
 
-Voice make_voice(Verbosity verbosity, bool prints) {
+Console make_console(Verbosity verbosity, bool prints) {
   const auto style = progress_style(verbosity == Verbosity::quiet, isatty(STDERR_FILENO) == 1,
                                     std::getenv("VAECF_PROGRESS"));
-  Voice voice{Log(verbosity, prints, style == ProgressStyle::bar), std::make_unique<Progress>()};
-  if (prints && style != ProgressStyle::none) voice.progress = std::make_unique<TextProgress>(stderr, style);
-  return voice;
+  Console console{Log(verbosity, prints, style == ProgressStyle::bar), std::make_unique<Progress>()};
+  if (prints && style != ProgressStyle::none)
+    console.progress = std::make_unique<TextProgress>(stderr, style);
+  return console;
 }
 
 }  // namespace vaecf::app

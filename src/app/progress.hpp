@@ -20,8 +20,8 @@ ProgressStyle progress_style(bool quiet, bool terminal, const char* environment)
 
 /// Returns throughput and remaining time: "3,021 users/s, 0:12 left". `already` of the `total` units were
 /// done before the `seconds`. Empty if no unit was done since.
-std::string rate_text(std::int64_t already, std::int64_t done, std::int64_t total, const std::string& unit,
-                      double seconds);
+std::string format_rate(std::int64_t already, std::int64_t done, std::int64_t total, const std::string& unit,
+                        double seconds);
 
 /// Prints progress to a stream. A bar is one line that is redrawn at most ten times per second and erased at
 /// the end. Lines are for logs: one per tenth of the work, at most one per `line_seconds`; short tasks print
@@ -54,12 +54,12 @@ class TextProgress : public Progress {
 };
 
 /// The log and the progress of a command.
-struct Voice {
+struct Console {
   Log log;
   std::unique_ptr<Progress> progress;
 };
 
 /// Returns the log and progress of a rank, on standard error; without output unless `prints`.
-Voice make_voice(Verbosity verbosity, bool prints = true);
+Console make_console(Verbosity verbosity, bool prints = true);
 
 }  // namespace vaecf::app

@@ -17,7 +17,7 @@ std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOpt
   return comm::make_mpi_communicator(options);
 }
 
-std::string list_of(const std::vector<int>& numbers) {
+std::string format_ranges(const std::vector<int>& numbers) {
   std::string text;
   for (std::size_t i = 0; i < numbers.size();) {
     std::size_t end = i + 1;
@@ -40,18 +40,18 @@ std::vector<int> cores_of_process(int process) {
   return cores;
 }
 
-Cores look_at_cores() {
+CpuAffinity query_affinity() {
   const int own = static_cast<int>(cores_of_process(0).size());
   // mpirun binds its children, but not itself: the affinity mask of the parent contains all cores of the job.
   return {own, std::max(own, static_cast<int>(cores_of_process(getppid()).size()))};
 }
 
-int fair_threads(Cores cores, int ranks_on_host) {
+int default_threads(CpuAffinity cores, int ranks_on_host) {
   const int share = std::max(1, cores.available / std::max(1, ranks_on_host));
   return cores.bound > 0 ? std::min(cores.bound, share) : share;
 }
 
-std::string binding_advice(Cores cores, int ranks_on_host, int wanted, int running) {
+std::string binding_advice(CpuAffinity cores, int ranks_on_host, int wanted, int running) {
   const int fair = std::max(1, cores.available / std::max(1, ranks_on_host));
   const int aim = wanted > 0 ? wanted : fair;
   if (cores.bound >= aim || cores.bound >= cores.available) return "";
@@ -62,7 +62,7 @@ std::string binding_advice(Cores cores, int ranks_on_host, int wanted, int runni
       std::min(aim, cores.available), std::min(aim, cores.available));
 }
 
-int wanted_threads(const config::Config& config) {
+int requested_threads(const config::Config& config) {
   const char* variable = std::getenv("OMP_NUM_THREADS");
   if (config.backend.threads > 0 || variable == nullptr) return config.backend.threads;
   const long threads = std::strtol(variable, nullptr, 10);
@@ -73,11 +73,12 @@ int wanted_threads(const config::Config& config) {
   return static_cast<int>(threads);
 }
 
-device::BackendOptions options_for_rank(const config::Config& config, const comm::Communicator& ranks) {
+device::BackendOptions backend_options_for_rank(const config::Config& config,
+                                                const comm::Communicator& ranks) {
   device::BackendOptions options = config.backend;
   options.local_rank = ranks.local_rank();
   options.local_size = ranks.local_size();
-  if (wanted_threads(config) == 0) options.threads = fair_threads(look_at_cores(), ranks.local_size());
+  if (requested_threads(config) == 0) options.threads = default_threads(query_affinity(), ranks.local_size());
   return options;
 }
 
@@ -100,7 +101,7 @@ std::string shared_devices(const std::vector<RankDevice>& ranks) {
   std::string text;
   for (const auto& [place, sharing] : users) {
     if (sharing.size() < 2) continue;
-    text += format("{}ranks {} of {} share {}", text.empty() ? "" : "; ", list_of(sharing), place.first,
+    text += format("{}ranks {} of {} share {}", text.empty() ? "" : "; ", format_ranges(sharing), place.first,
                    place.second);
   }
   return text;

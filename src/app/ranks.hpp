@@ -16,37 +16,38 @@ namespace vaecf::app {
 std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options);
 
 /// Formats ascending numbers as ranges: 0, 1, 2, 3, 8 as "0-3, 8".
-std::string list_of(const std::vector<int>& numbers);
+std::string format_ranges(const std::vector<int>& numbers);
 
 /// Returns the cores in the affinity mask of a process (0: this one), ascending; empty if it cannot be
 /// queried.
 std::vector<int> cores_of_process(int process);
 
 /// Numbers of cores that limit a rank's threads.
-struct Cores {
+struct CpuAffinity {
   int bound = 0;      ///< cores in this process's affinity mask
   int available = 0;  ///< cores in its parent's affinity mask: those of the job on this host
 };
 
 /// Queries the affinity masks of this process and its parent.
-Cores look_at_cores();
+CpuAffinity query_affinity();
 
 /// Returns the default number of threads of a rank: the available cores divided by the ranks of the host, but
 /// at most the cores that the rank is bound to. More threads than cores slow OpenMP down.
-int fair_threads(Cores cores, int ranks_on_host);
+int default_threads(CpuAffinity cores, int ranks_on_host);
 
 /// Returns advice, with the mpirun option to use, if the launcher binds ranks to fewer cores than threads
-/// could use; empty otherwise. `wanted`: threads per rank, 0 for fair_threads(); `running`: threads of the
+/// could use; empty otherwise. `wanted`: threads per rank, 0 for default_threads(); `running`: threads of the
 /// engine.
-std::string binding_advice(Cores cores, int ranks_on_host, int wanted, int running);
+std::string binding_advice(CpuAffinity cores, int ranks_on_host, int wanted, int running);
 
 /// Returns the number of threads set by backend.threads or OMP_NUM_THREADS; 0 if neither is set. Throws
 /// InputError if OMP_NUM_THREADS is above device::max_threads.
-int wanted_threads(const config::Config& config);
+int requested_threads(const config::Config& config);
 
-/// Returns the backend options of this rank: with its local rank, and with fair_threads() unless the user set
-/// the number of threads.
-device::BackendOptions options_for_rank(const config::Config& config, const comm::Communicator& ranks);
+/// Returns the backend options of this rank: with its local rank, and with default_threads() unless the user
+/// set the number of threads.
+device::BackendOptions backend_options_for_rank(const config::Config& config,
+                                                const comm::Communicator& ranks);
 
 /// The device that a rank computes on.
 struct RankDevice {

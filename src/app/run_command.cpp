@@ -2,9 +2,9 @@
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/locks.hpp>
-#include <vaecf/io/output_file.hpp>
+#include <vaecf/io/file_lock.hpp>
 #include <vaecf/train/run_timeline.hpp>
 #include <vaecf/train/train.hpp>
 
@@ -65,24 +65,24 @@ struct Parts {
   std::unique_ptr<train::Engine> engine;
   std::unique_ptr<comm::Communicator> between_gpus;  // if several ranks use GPUs
   std::unique_ptr<train::RunTimeline> timeline;      // with --timeline
-  Voice voice;
+  Console console;
   std::optional<StopSignals> signals;
-  io::FolderLock run_folder;  // locked by rank 0 in training
+  io::DirectoryLock run_folder;  // locked by rank 0 in training
 
   /// Returns the communicator for training.
   comm::Communicator& ranks() { return between_gpus ? *between_gpus : *communicator; }
 };
 
 /// Logs version, configuration, backend and ranks.
-void introduce(Parts& parts, const CommandLine& line, const config::Config& config) {
-  Log& log = parts.voice.log;
+void log_run_header(Parts& parts, const CommandLine& line, const config::Config& config) {
+  Log& log = parts.console.log;
   log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
   for (const std::string& note : config.notes) log.warn("{}", note);
   log.info("backend: {}", parts.engine->facts().description);
   log.info("ranks: {}", parts.ranks().description());
   log.debug("configuration:\n{}", config.session.configuration_text);
-  const std::string advice = binding_advice(look_at_cores(), parts.communicator->local_size(),
-                                            wanted_threads(config), parts.engine->facts().threads);
+  const std::string advice = binding_advice(query_affinity(), parts.communicator->local_size(),
+                                            requested_threads(config), parts.engine->facts().threads);
   if (!advice.empty()) log.warn("{}", advice);
 }
 
@@ -100,7 +100,7 @@ void check_deterministic(const config::Config& config) {
 void check_timeline(const CommandLine& line, const config::Config& config) {
   namespace fs = std::filesystem;
   const auto& session = config.session;
-  io::check_output(line.timeline, "--timeline", {session.data.file, line.config, line.resume});
+  io::validate_output_path(line.timeline, "--timeline", {session.data.file, line.config, line.resume});
   const auto place = [](const std::string& path) { return fs::weakly_canonical(fs::absolute(path)); };
   const fs::path wanted = place(line.timeline);
   bool kept = wanted.parent_path() == place(session.checkpoint_folder());
@@ -113,10 +113,10 @@ void check_timeline(const CommandLine& line, const config::Config& config) {
 
 /// Locks the run folder, because two runs in one folder would mix their checkpoints. Waits 5 seconds for a
 /// previous run that is about to end. Throws InputError if the folder stays locked.
-void keep_others_out(Parts& parts, const config::Config& config) {
-  parts.run_folder = io::FolderLock(config.session.run_folder(), std::chrono::seconds(5));
+void lock_run_folder(Parts& parts, const config::Config& config) {
+  parts.run_folder = io::DirectoryLock(config.session.run_folder(), std::chrono::seconds(5));
   if (parts.run_folder.held()) return;
-  parts.voice.log.warn(
+  parts.console.log.warn(
       "{}: this file system does not support locks; make sure that no other run uses this folder",
       config.session.run_folder());
 }
@@ -130,39 +130,39 @@ void choose_checkpoint(const CommandLine& line, const train::RunContext& context
                      config.session.checkpoint_folder());
     return;
   }
-  config::require_same_run(config, point->path, point->configuration, context.log);
+  config::require_resumable(config, point->path, point->configuration, context.log);
   config.session.resume_from = point->path;
 }
 
 /// Runs the phases of the setup, with the outcome exchanged after each. Collective. Returns the exit code of
 /// the first phase that fails on any rank, else ExitCode::done.
-ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, const Outcome& parsed) {
+ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, const TaskResult& parsed) {
   comm::Communicator& ranks = *parts.communicator;
-  ExitCode code = agree(ranks, parsed);
+  ExitCode code = agree_on_result(ranks, parsed);
   const auto together = [&](const std::function<void()>& work) {
-    if (code == ExitCode::done) code = agree(ranks, attempt(work));
+    if (code == ExitCode::done) code = agree_on_result(ranks, run_and_capture(work));
   };
   together([&] {
     parts.watchdog = std::make_unique<comm::Watchdog>(ranks, config.session.distributed, &parts.stop);
   });
   together([&] { check_same_on_all_ranks(ranks, line, config); });
   together([&] {
-    parts.voice = make_voice(line.verbosity, ranks.rank() == 0);
+    parts.console = make_console(line.verbosity, ranks.rank() == 0);
     if (!line.timeline.empty()) {
       check_timeline(line, config);
       parts.timeline = std::make_unique<train::RunTimeline>(ranks, line.timeline);
     }
-    parts.engine = train::make_engine(options_for_rank(config, ranks));
+    parts.engine = train::make_engine(backend_options_for_rank(config, ranks));
     if (line.test && !line.train && ranks.rank() == 0) check_checkpoint(config.session.best_checkpoint());
   });
   // A separate phase because it communicates: all ranks must reach it.
   together([&] {
     const auto devices = gather_devices(ranks, parts.engine->facts());
     const std::string advice = check_devices(devices, config.backend.allow_shared_gpu);
-    if (!advice.empty()) parts.voice.log.warn("{}", advice);
+    if (!advice.empty()) parts.console.log.warn("{}", advice);
   });
   if (code != ExitCode::done) return code;
-  const train::RunContext context{ranks, *parts.engine, parts.voice.log, *parts.voice.progress};
+  const train::RunContext context{ranks, *parts.engine, parts.console.log, *parts.console.progress};
   together([&] {
     train::validate_run(config.session, context, line.train || line.benchmark);
     check_deterministic(config);
@@ -170,7 +170,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   });
   if (!line.train) return code;
   together([&] {
-    if (ranks.rank() == 0) keep_others_out(parts, config);
+    if (ranks.rank() == 0) lock_run_folder(parts, config);
   });
   if (line.resume != "never") together([&] { choose_checkpoint(line, context, config); });
   return code;
@@ -190,16 +190,16 @@ void connect_gpus(Parts& parts, const config::Config& config) {
 /// messages. If training is stopped on request, returns ExitCode::stopped; the resumed run does the remaining
 /// tasks.
 ExitCode work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
-  const train::RunContext context{parts.ranks(), *parts.engine, parts.voice.log, *parts.voice.progress,
+  const train::RunContext context{parts.ranks(), *parts.engine, parts.console.log, *parts.console.progress,
                                   &parts.stop};
   const auto& session = config.session;
   const bool prints = parts.communicator->rank() == 0;
   const auto& timeline = context.communicator.activity().timeline();
   if (line.train) {
     phase = "training";
-    if (parts.communicator->size() == 1) parts.signals->interrupts_too();
+    if (parts.communicator->size() == 1) parts.signals->handle_sigint();
     if (train::train(session, context).stopped) {
-      parts.signals->stopped();
+      parts.signals->ignore_further_signals();
       return ExitCode::stopped;
     }
     parts.signals.reset();
@@ -223,14 +223,14 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
 
 }  // namespace
 
-ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
+ExitCode run_on_ranks(const CommandLine& line, const TaskResult& usage) {
   config::Config config;
-  Outcome parsed = usage;
+  TaskResult parsed = usage;
   Parts parts;
   if (usage.ok()) {
     // Before loading, so that a request during loading takes effect at the first step.
     if (line.train) parts.signals.emplace(parts.stop);
-    parsed = attempt([&] {
+    parsed = run_and_capture([&] {
       config = config::load(line.config, line.overrides);
       config.session.version = version_text();
       config.session.commit = commit;
@@ -242,19 +242,19 @@ ExitCode run_on_ranks(const CommandLine& line, const Outcome& usage) {
 
   std::string phase = "connecting the GPUs";
   ExitCode ended = ExitCode::done;
-  const Outcome outcome = attempt([&] {
+  const TaskResult outcome = run_and_capture([&] {
     connect_gpus(parts, config);
-    introduce(parts, line, config);
+    log_run_header(parts, line, config);
     if (parts.timeline) parts.timeline->start(*parts.communicator);
     ended = work(parts, line, config, phase);
     if (!parts.timeline) return;
     phase = "writing the timeline";
     parts.communicator->activity().enter(Phase::checkpoint);
-    parts.timeline->write(*parts.communicator, parts.voice.log);
+    parts.timeline->write(*parts.communicator, parts.console.log);
   });
   if (outcome.ok()) return ended;
-  parts.voice.progress->end();
-  return end_all(parts.ranks(), outcome, phase);
+  parts.console.progress->end();
+  return abort_all_ranks(parts.ranks(), outcome, phase);
 }
 
 }  // namespace vaecf::app

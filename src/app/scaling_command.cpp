@@ -1,7 +1,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/output_file.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/scaling/report.hpp>
 #include <vaecf/train/train.hpp>
@@ -18,17 +18,17 @@ namespace {
 /// Writes the report on a folder of runs as JSON, CSV and HTML, and prints it as a table.
 void report_on(const CommandLine& line) {
   const ScalingArguments& arguments = line.scaling;
-  if (!std::filesystem::is_directory(arguments.subject)) {
+  if (!std::filesystem::is_directory(arguments.path)) {
     throw InputError(format(
         "{}: not a folder; pass the folder written by launch/scaling, or --predict MACHINE.yaml to predict for a configuration",
-        arguments.subject));
+        arguments.path));
   }
-  const scaling::Report report = scaling::make_report(scaling::read_runs(arguments.subject),
+  const scaling::Report report = scaling::make_report(scaling::read_runs(arguments.path),
                                                       arguments.batch_size, arguments.users_per_rank);
-  const std::string name = arguments.subject + "/scaling";
-  io::write_text_file(name + ".json", scaling::to_json(report));
-  io::write_text_file(name + ".csv", scaling::to_csv(report));
-  io::write_text_file(name + ".html", scaling::to_html(report));
+  const std::string name = arguments.path + "/scaling";
+  io::write_file_atomically(name + ".json", scaling::to_json(report));
+  io::write_file_atomically(name + ".csv", scaling::to_csv(report));
+  io::write_file_atomically(name + ".html", scaling::to_html(report));
   print(scaling::to_table(report));
   if (line.verbosity != Verbosity::quiet) print(format("wrote {}.{{json,csv,html}}\n", name));
 }
@@ -54,7 +54,7 @@ Sizes sizes_of(const ScalingArguments& arguments, const config::Config& config) 
   if (!std::filesystem::exists(file)) {
     throw InputError(format(
         "{}: data.file {} does not exist; pass --items and --interactions-per-user, or prepare it first (vaecf_dist prepare)",
-        arguments.subject, file));
+        arguments.path, file));
   }
   const io::DatasetFile dataset(file);
   const auto users = static_cast<double>(std::max<std::int64_t>(1, dataset.rows("train")));
@@ -88,7 +88,7 @@ scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) 
 /// Prints the predicted speed of the configuration on a machine. Throws InputError if an input is not valid.
 void predict(const CommandLine& line) {
   const ScalingArguments& arguments = line.scaling;
-  const config::Config config = config::load(arguments.subject, line.overrides);
+  const config::Config config = config::load(arguments.path, line.overrides);
   const scaling::Machine machine = config::load(arguments.machine).machine;
   const bool several = machine.within_host.bandwidth > 0.0 && machine.between_hosts.bandwidth > 0.0;
   if (machine.name.empty() || machine.flops <= 0.0 || machine.memory_rate <= 0.0 || !several) {
@@ -116,7 +116,7 @@ void predict(const CommandLine& line) {
       .ranks = 1,
       .users = static_cast<double>(config.session.train.batch_size),
       .sharded = distributed.optimizer == comm::OptimizerPlacement::sharded,
-      .bf16_comm = distributed.wire == comm::Wire::bf16,
+      .bf16_comm = distributed.comm_dtype == comm::CommDtype::bf16,
       .overlap = distributed.overlap != Toggle::off,
       .bucket_bytes = 1048576.0 * distributed.bucket_mib,
       .virtual_shards = static_cast<int>(std::min<std::int64_t>(shards, std::numeric_limits<int>::max()))};

@@ -43,9 +43,9 @@ StopSignals::StopSignals(StopFlag& flag) : flag_(flag) {
   }
 }
 
-void StopSignals::interrupts_too() {
+void StopSignals::handle_sigint() {
   std::signal(SIGINT, SIG_DFL);  // a background job of a shell inherits it as ignored
-  interrupts_too_ = true;
+  handles_sigint_ = true;
 }
 
 StopSignals::~StopSignals() {
@@ -66,7 +66,7 @@ void StopSignals::wait_for_signals() {
 }
 
 void StopSignals::take(int number) {
-  if (number == SIGINT && !interrupts_too_) return end_by(number);
+  if (number == SIGINT && !handles_sigint_) return end_by(number);
   flag_.request();
   if (number == SIGUSR1 || (number == SIGTERM && stopped_)) return;
   const auto now = std::chrono::steady_clock::now();

@@ -31,18 +31,18 @@ class StopSignals {
 
   /// Makes the first INT a request, too; a second one ends the process. Before this call, INT has its default
   /// effect. With several ranks, their launcher handles INT.
-  void interrupts_too();
+  void handle_sigint();
   /// Ignores further TERMs, also after destruction. Must be called when the run has stopped with a
   /// checkpoint: srun sends TERM to the other ranks when the first one exits, which must not determine the
   /// exit code.
-  void stopped() { stopped_ = true; }
+  void ignore_further_signals() { stopped_ = true; }
 
  private:
   void wait_for_signals();
   void take(int number);
 
   StopFlag& flag_;
-  std::atomic<bool> interrupts_too_ = false;
+  std::atomic<bool> handles_sigint_ = false;
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> done_ = false;
   std::optional<std::chrono::steady_clock::time_point> first_at_;  ///< time of the first TERM or INT

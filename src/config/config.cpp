@@ -15,19 +15,19 @@ std::string heading(const std::string& path, const char* mark = "") {
 /// unset alternatives of an exclusive group; these read 0, which is not a valid value in a file.
 bool has_value(const std::vector<Key>& keys, const Key& key, const Config& config) {
   if (key.path.starts_with("machine.")) return !config.machine.name.empty();
-  const bool optional = key.path == "data.source.format" || !key.one_of_section.empty();
+  const bool optional = key.path == "data.source.format" || !key.exclusive_group.empty();
   const auto chosen = [&](const Key& other) {
-    return other.one_of_section == key.one_of_section && other.given(config);
+    return other.exclusive_group == key.exclusive_group && other.is_set(config);
   };
-  return !optional || key.given(config) ||
-         (key.stands_for_section && std::none_of(keys.begin(), keys.end(), chosen));
+  return !optional || key.is_set(config) ||
+         (key.section_shorthand && std::none_of(keys.begin(), keys.end(), chosen));
 }
 
 /// Returns "type, limits", worded as in error messages.
 std::string limits(const Key& key) {
-  if (key.rule.empty()) return key.wants;
+  if (key.rule.empty()) return key.type_name;
   const bool names_type = key.rule.starts_with("one of ") || key.rule.starts_with("a ");
-  return names_type ? key.rule : format("{}, {}", key.wants, key.rule);
+  return names_type ? key.rule : format("{}, {}", key.type_name, key.rule);
 }
 
 /// Writes all keys as YAML. With `explained`, adds descriptions, and keys without a value as comments.
@@ -52,13 +52,13 @@ std::string write_keys(const Config& config, bool explained) {
 
 /// Returns whether the value of this key may change when a run is resumed.
 bool may_change(const std::string& path) {
-  return !decides_run(path) || path == "train.epochs" || path == "train.patience" ||
+  return !must_match_on_resume(path) || path == "train.epochs" || path == "train.patience" ||
          path == "train.precision" || path == "train.deterministic";
 }
 
 }  // namespace
 
-bool decides_run(const std::string& path) {
+bool must_match_on_resume(const std::string& path) {
   return path == "model" || path.starts_with("model.") || path == "train" || path.starts_with("train.") ||
          path == "data" || path == "data.virtual_shards";
 }
@@ -67,7 +67,7 @@ std::string dump(const Config& config) {
   return write_keys(config, false);
 }
 
-std::string reference() {
+std::string reference_yaml() {
   return "# All configuration keys with their defaults. Any key can be set on the command line:\n"
          "# --set train.epochs=2\n" +
          write_keys(Config{}, true);
@@ -83,8 +83,8 @@ std::vector<Difference> differences(const Config& first, const Config& second) {
   return found;
 }
 
-void require_same_run(const Config& config, const std::string& checkpoint, const std::string& its_text,
-                      Log& log) {
+void require_resumable(const Config& config, const std::string& checkpoint, const std::string& its_text,
+                       Log& log) {
   Config before;
   try {
     before = parse_stored(its_text, checkpoint);

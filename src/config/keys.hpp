@@ -24,26 +24,26 @@ namespace vaecf::config {
 
 /// One key of the configuration: the only definition of its name, type, description and limits.
 struct Key {
-  std::string path;   ///< dotted: "train.batch_size"
-  std::string doc;    ///< description, one line
-  std::string wants;  ///< name of its type: "an integer"
-  std::string rule;   ///< limits of its value: "at least 1", "one of a, b"; empty: none
+  std::string path;       ///< dotted: "train.batch_size"
+  std::string doc;        ///< description, one line
+  std::string type_name;  ///< name of its type: "an integer"
+  std::string rule;       ///< limits of its value: "at least 1", "one of a, b"; empty: none
   /// Stores the node's value. Throws WrongType or OutOfRange, and then leaves the configuration unchanged.
   std::function<void(Config&, const YAML::Node&)> read;
   std::function<std::string(const Config&)> write;
-  std::function<bool(const Config&)> given;  ///< returns whether the value is neither 0 nor empty
-  std::function<void(Config&)> clear;        ///< sets the value to 0 or empty
+  std::function<bool(const Config&)> is_set;  ///< returns whether the value is neither 0 nor empty
+  std::function<void(Config&)> reset;         ///< sets the value to 0 or empty
   /// The section of mutually exclusive keys that this key belongs to: "run.checkpoint_every."; empty: none. A
   /// layer sets at most one of them, which clears the others of the layer below. 0 means not set.
-  std::string one_of_section = {};
-  bool stands_for_section = false;  ///< a scalar value of that section sets this key
+  std::string exclusive_group = {};
+  bool section_shorthand = false;  ///< a scalar value of that section sets this key
 };
 
-/// Returns all keys in the order of dump() and reference(); the keys of a section are adjacent.
+/// Returns all keys in the order of dump() and reference_yaml(); the keys of a section are adjacent.
 std::vector<Key> all_keys();
 
-/// Returns whether `path` is a key that require_same_run() compares, or a section with such a key.
-bool decides_run(const std::string& path);
+/// Returns whether `path` is a key that require_resumable() compares, or a section with such a key.
+bool must_match_on_resume(const std::string& path);
 
 // Conversions between YAML nodes and C++ values, stricter than yaml-cpp: no fractions for integers, no
 // overflow, no infinities. A value is a number, a string, a boolean, an enumeration with names, or a list of
@@ -151,66 +151,67 @@ std::string quote(const YAML::Node& node);
 
 // Helpers of the table of keys.
 
-/// A constraint on values, with its description in error messages and in reference().
-template <class Holds>
-struct Check {
-  std::string text;
-  Holds holds;  ///< bool(value)
+/// A constraint on values, with its description in error messages and in reference_yaml().
+template <class Accepts>
+struct Constraint {
+  std::string description;
+  Accepts accepts;  ///< bool(value)
 };
-template <class Holds>
-Check(std::string, Holds) -> Check<Holds>;
+template <class Accepts>
+Constraint(std::string, Accepts) -> Constraint<Accepts>;
 
 template <class Number>
 auto at_least(Number low) {
-  return Check{format("at least {}", low), [low](auto value) { return value >= low; }};
+  return Constraint{format("at least {}", low), [low](auto value) { return value >= low; }};
 }
 
 template <class Number>
 auto between(Number low, Number high) {
-  return Check{format("between {} and {}", low, high),
-               [low, high](auto value) { return value >= low && value <= high; }};
+  return Constraint{format("between {} and {}", low, high),
+                    [low, high](auto value) { return value >= low && value <= high; }};
 }
 
 inline auto positive() {
-  return Check{"greater than 0", [](double value) { return value > 0; }};
+  return Constraint{"greater than 0", [](double value) { return value > 0; }};
 }
 
 inline auto below_one() {
-  return Check{"at least 0 and below 1", [](double value) { return value >= 0 && value < 1; }};
+  return Constraint{"at least 0 and below 1", [](double value) { return value >= 0 && value < 1; }};
 }
 
-// Holds in fp32, too, the precision of weight updates.
+// Accepts in fp32, too, the precision of weight updates.
 inline auto fp32_positive() {
-  return Check{"greater than 0, in fp32 too", [](double value) { return static_cast<float>(value) > 0.0F; }};
+  return Constraint{"greater than 0, in fp32 too",
+                    [](double value) { return static_cast<float>(value) > 0.0F; }};
 }
 
 inline auto fp32_below_one() {
-  return Check{"at least 0 and below 1, in fp32 too",
-               [](double value) { return value >= 0 && static_cast<float>(value) < 1.0F; }};
+  return Constraint{"at least 0 and below 1, in fp32 too",
+                    [](double value) { return value >= 0 && static_cast<float>(value) < 1.0F; }};
 }
 
 /// Limits the norm such that its square is a finite, normal fp32 number.
 inline auto clip_norm() {
-  return Check{"0, or between 1e-15 and 1e15",
-               [](double norm) { return norm == 0.0 || (norm >= 1e-15 && norm <= 1e15); }};
+  return Constraint{"0, or between 1e-15 and 1e15",
+                    [](double norm) { return norm == 0.0 || (norm >= 1e-15 && norm <= 1e15); }};
 }
 
 inline auto one_of(const std::vector<std::string>& choices) {
-  return Check{"one of " + join(choices), [choices](const std::string& value) {
-                 return std::find(choices.begin(), choices.end(), value) != choices.end();
-               }};
+  return Constraint{"one of " + join(choices), [choices](const std::string& value) {
+                      return std::find(choices.begin(), choices.end(), value) != choices.end();
+                    }};
 }
 
 inline auto not_empty() {
-  return Check{"not empty", [](const std::string& value) { return !value.empty(); }};
+  return Constraint{"not empty", [](const std::string& value) { return !value.empty(); }};
 }
 
 /// The name of a run is also the name of its folder.
 inline auto folder_name() {
-  return Check{"a folder name without \"/\"", [](const std::string& value) {
-                 return !value.empty() && value != "." && value != ".." &&
-                        value.find('/') == std::string::npos;
-               }};
+  return Constraint{"a folder name without \"/\"", [](const std::string& value) {
+                      return !value.empty() && value != "." && value != ".." &&
+                             value.find('/') == std::string::npos;
+                    }};
 }
 
 inline bool is_metric(const std::string& name) {
@@ -223,30 +224,31 @@ inline bool is_metric(const std::string& name) {
 }
 
 inline auto metric_list() {
-  return Check{format("a list of one or more of {} (K at least 1), each once", math::metric_names()),
-               [](std::vector<std::string> names) {
-                 std::sort(names.begin(), names.end());
-                 return !names.empty() && std::all_of(names.begin(), names.end(), is_metric) &&
-                        std::adjacent_find(names.begin(), names.end()) == names.end();
-               }};
+  return Constraint{format("a list of one or more of {} (K at least 1), each once", math::metric_names()),
+                    [](std::vector<std::string> names) {
+                      std::sort(names.begin(), names.end());
+                      return !names.empty() && std::all_of(names.begin(), names.end(), is_metric) &&
+                             std::adjacent_find(names.begin(), names.end()) == names.end();
+                    }};
 }
 
 inline auto selection() {
-  return Check{format("a metric ({}) or last", math::metric_names()),
-               [](const std::string& name) { return name == "last" || is_metric(name); }};
+  return Constraint{format("a metric ({}) or last", math::metric_names()),
+                    [](const std::string& name) { return name == "last" || is_metric(name); }};
 }
 
 inline auto widths() {
-  return Check{format("a list of widths between 1 and {}, or []", model::max_layer_width),
-               [](const std::vector<std::int64_t>& values) {
-                 return std::all_of(values.begin(), values.end(),
-                                    [](auto width) { return width >= 1 && width <= model::max_layer_width; });
-               }};
+  return Constraint{format("a list of widths between 1 and {}, or []", model::max_layer_width),
+                    [](const std::vector<std::int64_t>& values) {
+                      return std::all_of(values.begin(), values.end(), [](auto width) {
+                        return width >= 1 && width <= model::max_layer_width;
+                      });
+                    }};
 }
 
 /// Makes a key of the member that `field` returns a reference to.
-template <class Field, class Holds>
-Key make_key(std::string path, Field field, Check<Holds> check, std::string doc) {
+template <class Field, class Accepts>
+Key make_key(std::string path, Field field, Constraint<Accepts> constraint, std::string doc) {
   using T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>;
   // The cast is safe because the member is only read; one accessor serves both directions.
   const auto member = [field](const Config& config) -> const T& {
@@ -254,17 +256,17 @@ Key make_key(std::string path, Field field, Check<Holds> check, std::string doc)
   };
   return {.path = std::move(path),
           .doc = std::move(doc),
-          .wants = type_name<T>(),
-          .rule = check.text,
+          .type_name = type_name<T>(),
+          .rule = constraint.description,
           .read =
               [=](Config& config, const YAML::Node& node) {
                 T value = read_value<T>(node);
-                if (!check.holds(value)) throw OutOfRange{check.text};
+                if (!constraint.accepts(value)) throw OutOfRange{constraint.description};
                 field(config) = std::move(value);
               },
           .write = [=](const Config& config) { return write_value(member(config)); },
-          .given = [=](const Config& config) { return member(config) != T{}; },
-          .clear = [=](Config& config) { field(config) = T{}; }};
+          .is_set = [=](const Config& config) { return member(config) != T{}; },
+          .reset = [=](Config& config) { field(config) = T{}; }};
 }
 
 /// Makes a key that accepts every value of its type.
@@ -273,14 +275,14 @@ Key make_key(std::string path, Field field, std::string doc) {
   using T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>;
   std::string names;
   if constexpr (NamedEnum<T>) names = "one of " + names_of<T>();
-  return make_key(std::move(path), field, Check{names, [](const T&) { return true; }}, std::move(doc));
+  return make_key(std::move(path), field, Constraint{names, [](const T&) { return true; }}, std::move(doc));
 }
 
 /// Makes `key` one of the mutually exclusive keys of its section. `plain`: a scalar value of the section sets
 /// it.
-inline Key amount(Key key, bool plain = false) {
-  key.one_of_section = key.path.substr(0, key.path.rfind('.') + 1);
-  key.stands_for_section = plain;
+inline Key exclusive(Key key, bool plain = false) {
+  key.exclusive_group = key.path.substr(0, key.path.rfind('.') + 1);
+  key.section_shorthand = plain;
   return key;
 }
 

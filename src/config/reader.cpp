@@ -42,7 +42,7 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 /// Returns the candidate with the smallest edit distance to `word`; empty if none is close enough for a typo.
-std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
+std::string closest_match(const std::string& word, const std::vector<std::string>& candidates) {
   const int limit = std::max(1, static_cast<int>(word.size()) / 3);
   const auto distance = [&](const std::string& candidate) {
     // A lower bound of the edit distance.
@@ -108,7 +108,7 @@ class Reader {
                               tab ? "a tab before the key; use spaces" : excerpt(error.msg)));
     }
     visit_section("", document);
-    settle_amounts();
+    resolve_exclusive_groups();
   }
 
   /// Reads all overrides of a command line, in order, as one layer.
@@ -135,7 +135,7 @@ class Reader {
       }
       visit(path, YAML::Node(path), value);
     }
-    settle_amounts();
+    resolve_exclusive_groups();
   }
 
   /// Checks the constraints between keys. Throws InputError if one is violated.
@@ -207,7 +207,7 @@ class Reader {
     const std::string section = path + ".";
     const auto known = std::find_if(keys_.begin(), keys_.end(), [&](const Key& one) {
       return one.path == path ||
-             (value.IsScalar() && one.stands_for_section && one.one_of_section == section);
+             (value.IsScalar() && one.section_shorthand && one.exclusive_group == section);
     });
     const bool is_section = std::any_of(keys_.begin(), keys_.end(),
                                         [&](const Key& one) { return one.path.starts_with(section); });
@@ -221,7 +221,7 @@ class Reader {
       }
     } catch (const InputError& error) {
       const bool is_key = known != keys_.end() || is_section;
-      if (!stored_ || (is_key && decides_run(path))) throw;
+      if (!stored_ || (is_key && must_match_on_resume(path))) throw;
       config_.notes.push_back(format("{}; ignored", error.what()));
     }
   }
@@ -236,7 +236,7 @@ class Reader {
     try {
       key.read(config_, node);
     } catch (const WrongType&) {
-      throw InputError(format("{}: {} must be {}, got {}", where, key.path, key.wants, quote(node)));
+      throw InputError(format("{}: {} must be {}, got {}", where, key.path, key.type_name, quote(node)));
     } catch (const OutOfRange& error) {
       throw InputError(format("{}: {} must be {}, got {}", where, key.path, error.limit, quote(node)));
     }
@@ -260,8 +260,8 @@ class Reader {
       }
       if (elsewhere.empty() && leaf(key.path) == leaf(path)) elsewhere = key.path;
     }
-    std::string meant = nearest(leaf(path), siblings);
-    if (meant.empty() && siblings.empty()) meant = nearest(path, paths);
+    std::string meant = closest_match(leaf(path), siblings);
+    if (meant.empty() && siblings.empty()) meant = closest_match(path, paths);
     if (meant.empty()) meant = elsewhere;
     const std::string message = excerpt(path) + " is not a key";
     if (!meant.empty()) return message + format(" (did you mean {}?)", meant);
@@ -272,17 +272,17 @@ class Reader {
 
   /// Clears the other keys of a mutually exclusive group if the layer sets one. Throws InputError if it sets
   /// two.
-  void settle_amounts() {
+  void resolve_exclusive_groups() {
     for (const Key& given : keys_) {
-      if (given.one_of_section.empty() || !layer_.contains(given.path)) continue;
+      if (given.exclusive_group.empty() || !layer_.contains(given.path)) continue;
       std::vector<std::string> ways;
       const Key* also = nullptr;
       for (const Key& key : keys_) {
-        if (key.one_of_section != given.one_of_section) continue;
+        if (key.exclusive_group != given.exclusive_group) continue;
         ways.push_back(leaf(key.path));
         if (&key == &given) continue;
         if (also == nullptr && layer_.contains(key.path)) also = &key;
-        key.clear(config_);
+        key.reset(config_);
       }
       if (also == nullptr) continue;
       fail(also->path, format("{} must have exactly one of {}, got {} and {}",

@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/data/epoch_order.hpp>
+#include <vaecf/data/distributed_sampler.hpp>
 #include <vaecf/data/shards.hpp>
 
 #include <algorithm>
@@ -47,8 +47,8 @@ std::vector<int> bit_reversed_order(int count) {
 
 }  // namespace
 
-EpochOrder::EpochOrder(const VirtualShards& shards, Range owned, std::int64_t batch_size, bool keep_last,
-                       std::uint64_t seed)
+DistributedBatchSampler::DistributedBatchSampler(const VirtualShards& shards, Range owned,
+                                                 std::int64_t batch_size, bool keep_last, std::uint64_t seed)
     : shards_(&shards), owned_(owned), batch_size_(batch_size), keep_last_(keep_last), seed_(seed) {
   if (batch_size < 1) {
     throw InputError(format("train.batch_size must be at least 1, got {}", batch_size));
@@ -67,25 +67,25 @@ EpochOrder::EpochOrder(const VirtualShards& shards, Range owned, std::int64_t ba
   }
 }
 
-std::int64_t EpochOrder::steps_per_epoch() const {
+std::int64_t DistributedBatchSampler::steps_per_epoch() const {
   const std::int64_t rows = shards_->rows();
   return rows / batch_size_ + (keep_last_ && rows % batch_size_ != 0 ? 1 : 0);
 }
 
-std::int64_t EpochOrder::users_per_epoch() const {
+std::int64_t DistributedBatchSampler::users_per_epoch() const {
   return keep_last_ ? shards_->rows() : steps_per_epoch() * batch_size_;
 }
 
-std::int64_t EpochOrder::batch_users(std::int64_t t) const {
+std::int64_t DistributedBatchSampler::batch_users(std::int64_t t) const {
   return std::clamp<std::int64_t>(users_per_epoch() - t * batch_size_, 0, batch_size_);
 }
 
-std::int64_t EpochOrder::local_before(std::int64_t position) const {
+std::int64_t DistributedBatchSampler::local_before(std::int64_t position) const {
   const std::int64_t shards = shards_->count();
   return position / shards * owned_.size() + owned_before_[position % shards];
 }
 
-std::int64_t EpochOrder::max_local_rows() const {
+std::int64_t DistributedBatchSampler::max_local_rows() const {
   std::int64_t most = 0;
   for (std::int64_t t = 0; t < steps_per_epoch(); ++t) {
     const std::int64_t first = t * batch_size_;
@@ -94,7 +94,7 @@ std::int64_t EpochOrder::max_local_rows() const {
   return most;
 }
 
-EpochRows EpochOrder::draw(std::int64_t epoch, int threads) const {
+EpochRows DistributedBatchSampler::draw(std::int64_t epoch, int threads) const {
   const Range owned_rows = shards_->rows_of(owned_);
   const auto size = static_cast<std::size_t>(owned_rows.size());
   // Row indices within each shard. Each thread initializes its own range, so that its memory is local (first

@@ -1,4 +1,4 @@
-#include <vaecf/math/initialisation.hpp>
+#include <vaecf/math/initialization.hpp>
 #include <vaecf/model/network.hpp>
 
 #include <algorithm>

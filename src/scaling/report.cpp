@@ -138,7 +138,7 @@ ParallelConfig config_of(const RunRecord& run) {
 
 /// Returns whether the model, which is that of a ring, supports the run; it does not support parameter
 /// servers.
-bool is_modelled(const RunRecord& run) {
+bool is_modeled(const RunRecord& run) {
   return run.servers == 0;
 }
 
@@ -158,7 +158,7 @@ ScalingPoint point_of(const Runs& runs, const Probes& probes) {
   point.wire_bytes = first.wire_bytes;
   const double waiting = point.phase_seconds["all-reduce"];
   if (point.ranks > 1 && waiting > 0.0) point.bus_rate = point.wire_bytes / waiting;
-  if (is_modelled(first) && probes.cost().known() && probes.has_link(first.ranks)) {
+  if (is_modeled(first) && probes.cost().known() && probes.has_link(first.ranks)) {
     ParallelConfig config = config_of(first);
     config.users = median(values_of(runs, [](const RunRecord& run) { return run.users_per_step; }));
     point.predicted = predict(probes.cost(first.ranks), first.workload, probes.machine(first.ranks), config);
@@ -290,7 +290,7 @@ Warnings warnings_of(const std::vector<RunRecord>& runs, const Probes& probes) {
 std::optional<Report::BreakEven> break_even_of(const std::vector<RunRecord>& runs, const Probes& probes,
                                                int most) {
   const Runs known =
-      select_runs(runs, [&](const RunRecord& run) { return run.ranks == most && is_modelled(run); });
+      select_runs(runs, [&](const RunRecord& run) { return run.ranks == most && is_modeled(run); });
   if (most < 2 || known.empty() || !probes.cost().known() || !probes.has_link(most)) return std::nullopt;
   const RunRecord& best = **std::max_element(
       known.begin(), known.end(), [](auto* a, auto* b) { return a->users_per_second < b->users_per_second; });

@@ -114,7 +114,7 @@ std::string to_table(const Report& report) {
 
 std::string to_csv(const Report& report) {
   std::string text =
-      "mode,ranks,batch_size,variant,users_per_second,users_per_second_low,users_per_second_high,repeats,efficiency,step_ms,input_ms,forward_ms,loss_ms,backward_ms,all_reduce_ms,optimiser_ms,wire_bytes,bus_gbytes,predicted_users_per_second,prediction_error\n";
+      "mode,ranks,batch_size,variant,users_per_second,users_per_second_low,users_per_second_high,repeats,efficiency,step_ms,input_ms,forward_ms,loss_ms,backward_ms,all_reduce_ms,optimizer_ms,wire_bytes,bus_gbytes,predicted_users_per_second,prediction_error\n";
   const auto add = [&](const char* mode, const std::vector<ScalingPoint>& points) {
     for (const ScalingPoint& p : points) {
       text += format("{},{},{:.0f},{},{:.1f},{:.1f},{:.1f},{},{:.4f},{:.4f}", mode, p.ranks, p.batch_size,
@@ -160,7 +160,7 @@ std::string to_json(const Report& report) {
                      {"strong", list_of(report.strong)},
                      {"weak", list_of(report.weak)},
                      {"model", model}};
-  return io::to_text(json, 1) + "\n";
+  return io::dump(json, 1) + "\n";
 }
 
 std::string to_html(const Report& report) {

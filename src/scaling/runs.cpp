@@ -16,21 +16,21 @@ constexpr double giga = 1e9;
 constexpr double nonsense = 1e15;  // users/s above which a record is ignored
 
 int whole_at(const io::Json& event, std::string_view key, int otherwise) {
-  return static_cast<int>(io::number_at(event, key, otherwise));
+  return static_cast<int>(io::get_number(event, key, otherwise));
 }
 
 RunRecord run_of(const io::Json& event) {
   RunRecord run;
-  run.version = io::text_at(event, "version");
-  run.machine = io::text_at(event, "machine");
-  run.host = io::text_at(event, "host");
-  run.device = io::text_at(event, "device");
-  run.precision = io::text_at(event, "precision");
+  run.version = io::get_string(event, "version");
+  run.machine = io::get_string(event, "machine");
+  run.host = io::get_string(event, "host");
+  run.device = io::get_string(event, "device");
+  run.precision = io::get_string(event, "precision");
   run.servers = whole_at(event, "servers", 0);
-  run.server_updates = io::text_at(event, "server_updates");
-  run.optimizer = io::text_at(event, "optimizer", "replicated");
-  run.wire = io::text_at(event, "wire", "fp32");
-  run.overlap = io::text_at(event, "overlap", "off");
+  run.server_updates = io::get_string(event, "server_updates");
+  run.optimizer = io::get_string(event, "optimizer", "replicated");
+  run.wire = io::get_string(event, "wire", "fp32");
+  run.overlap = io::get_string(event, "overlap", "off");
   run.ranks = whole_at(event, "ranks", 1);
   run.ranks_per_host = whole_at(event, "ranks_per_host", run.ranks);
   run.threads = whole_at(event, "threads", 1);
@@ -38,30 +38,30 @@ RunRecord run_of(const io::Json& event) {
   run.cores = whole_at(event, "cores", 0);
   run.usable_cores = whole_at(event, "usable_cores", run.cores);
   run.bound_cores = whole_at(event, "bound_cores", 0);
-  run.batch_size = io::number_at(event, "batch_size");
-  run.users_per_step = io::number_at(event, "users_per_step", run.batch_size);
+  run.batch_size = io::get_number(event, "batch_size");
+  run.users_per_step = io::get_number(event, "users_per_step", run.batch_size);
   run.virtual_shards = whole_at(event, "virtual_shards", 0);
-  run.users_per_second = io::number_at(event, "users_per_second");
-  run.step_seconds = 1e-3 * io::number_at(event, "milliseconds_per_step");
+  run.users_per_second = io::get_number(event, "users_per_second");
+  run.step_seconds = 1e-3 * io::get_number(event, "milliseconds_per_step");
   for (const char* phase : phase_names) {
-    run.phase_seconds[phase] = 1e-3 * io::number_at(event, std::string(phase) + "_ms");
+    run.phase_seconds[phase] = 1e-3 * io::get_number(event, std::string(phase) + "_ms");
   }
-  run.wire_bytes = io::number_at(event, "wire_bytes");
-  run.bucket_bytes = 1048576.0 * io::number_at(event, "bucket_mib", 4.0);
-  run.gemm_rate = giga * io::number_at(event, "gemm_gflops");
-  run.memory_rate = giga * io::number_at(event, "memory_rate_gbytes");
-  run.workload.parameters = io::number_at(event, "parameters");
-  run.workload.dense_weights = io::number_at(event, "dense_weights");
-  run.single_rank_update_bytes = io::number_at(event, "update_bytes");
+  run.wire_bytes = io::get_number(event, "wire_bytes");
+  run.bucket_bytes = 1048576.0 * io::get_number(event, "bucket_mib", 4.0);
+  run.gemm_rate = giga * io::get_number(event, "gemm_gflops");
+  run.memory_rate = giga * io::get_number(event, "memory_rate_gbytes");
+  run.workload.parameters = io::get_number(event, "parameters");
+  run.workload.dense_weights = io::get_number(event, "dense_weights");
+  run.single_rank_update_bytes = io::get_number(event, "update_bytes");
   run.workload.half_copy_bytes = run.precision == "bf16" || run.precision == "fp16" ? 2.0 : 0.0;
   for (const io::Json& probe : event.value("all_reduce", io::Json::array()))
-    run.all_reduce.push_back({io::number_at(probe, "bytes"), io::number_at(probe, "seconds")});
+    run.all_reduce.push_back({io::get_number(probe, "bytes"), io::get_number(probe, "seconds")});
   return run;
 }
 
 void read_log(const std::string& path, std::vector<RunRecord>& runs) {
   for (const io::Json& event : io::read_json_lines(path)) {
-    if (io::text_at(event, "event") != "benchmark") continue;
+    if (io::get_string(event, "event") != "benchmark") continue;
     RunRecord run = run_of(event);
     const bool measured = run.users_per_second > 0.0 && run.users_per_second < nonsense &&
                           run.step_seconds > 0.0 && run.users_per_step > 0.0;

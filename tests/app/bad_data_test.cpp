@@ -1,4 +1,4 @@
-#include "app/program.hpp"
+#include "app/process_fixture.hpp"
 
 #include <vaecf/base/format.hpp>
 
@@ -17,53 +17,54 @@ constexpr const char* prepare_config =
     "1, "
     "validation_users: 1, test_users: 1}}\n";
 
-void expect_refused(const Workplace& place, const std::string& arguments, int code, const std::string& part) {
-  expect_refused(place.program(arguments + " --quiet"), part, code);
+void expect_refused(const TempWorkspace& workspace, const std::string& arguments, int code,
+                    const std::string& part) {
+  expect_refused(workspace.program(arguments + " --quiet"), part, code);
 }
 
 /// A test with a configuration and its ratings.
 class Prepare : public ProgramTest {
  protected:
   Prepare() {
-    place.write("c.yaml", prepare_config);
-    place.write("ratings.csv", made_ratings(20));
+    workspace.write("c.yaml", prepare_config);
+    workspace.write("ratings.csv", made_ratings(20));
   }
 };
 
 TEST_F(Prepare, WritesTheDatasetAndPrintsTheCounts) {
-  const Result first = place.succeed("prepare c.yaml");
+  const Result first = workspace.succeed("prepare c.yaml");
   expect_in(first.out, {"120"});
-  EXPECT_TRUE(place.exists("out/made.h5"));
-  expect_in(place.succeed("inspect out/made.h5").out,
+  EXPECT_TRUE(workspace.exists("out/made.h5"));
+  expect_in(workspace.succeed("inspect out/made.h5").out,
             {"items of a train user\n"
              "  min 6, 10 % 6, 25 % 6, median 6, 75 % 6, 90 % 6, 99 % 6, max 6; mean 6.0\n"
              "              4 - 7         18\n"});
-  const Result again = place.succeed("prepare c.yaml");
+  const Result again = workspace.succeed("prepare c.yaml");
   expect_in(again.err, {"is up to date"});
   EXPECT_EQ(again.out, first.out);
-  expect_in(place.succeed("prepare --force c.yaml").err, {"wrote out/made.h5"});
+  expect_in(workspace.succeed("prepare --force c.yaml").err, {"wrote out/made.h5"});
 }
 
 TEST_F(Prepare, InvalidRatingsAreErrorsAndLeaveNoFile) {
-  expect_refused(place, "prepare c.yaml --set data.source.path=none", 2, "none: there is no such file");
-  place.write("ratings.csv", "");
-  expect_refused(place, "prepare c.yaml", 2, "ratings.csv");
-  place.write("ratings.csv", made_ratings(20) + "21,1,nan,0\n");
-  expect_refused(place, "prepare --strict c.yaml", 2, "ratings.csv:122");
-  expect_refused(place, "prepare c.yaml --set data.source.test_path=ratings.csv", 2, "say split: given");
-  place.write("ratings.csv", "\x89HDF\n1,2\n");
-  expect_refused(place, "prepare c.yaml", 2, "(\\x89HDF)");
-  place.write("none.yaml", "name: x\n");
-  expect_refused(place, "prepare none.yaml", 2, "data.file is not set");
-  EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "none.yaml", "ratings.csv"}));
+  expect_refused(workspace, "prepare c.yaml --set data.source.path=none", 2, "none: there is no such file");
+  workspace.write("ratings.csv", "");
+  expect_refused(workspace, "prepare c.yaml", 2, "ratings.csv");
+  workspace.write("ratings.csv", made_ratings(20) + "21,1,nan,0\n");
+  expect_refused(workspace, "prepare --strict c.yaml", 2, "ratings.csv:122");
+  expect_refused(workspace, "prepare c.yaml --set data.source.test_path=ratings.csv", 2, "say split: given");
+  workspace.write("ratings.csv", "\x89HDF\n1,2\n");
+  expect_refused(workspace, "prepare c.yaml", 2, "(\\x89HDF)");
+  workspace.write("none.yaml", "name: x\n");
+  expect_refused(workspace, "prepare none.yaml", 2, "data.file is not set");
+  EXPECT_EQ(workspace.files(), (std::vector<std::string>{"c.yaml", "none.yaml", "ratings.csv"}));
 }
 
 TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
-  place.write("c.yaml", prepare_config);
-  place.write("ratings.csv", made_ratings(20));
-  place.write("other.csv", made_ratings(20));
-  place.write("notes.txt", "mine\n");
-  ASSERT_EQ(place
+  workspace.write("c.yaml", prepare_config);
+  workspace.write("ratings.csv", made_ratings(20));
+  workspace.write("other.csv", made_ratings(20));
+  workspace.write("notes.txt", "mine\n");
+  ASSERT_EQ(workspace
                 .bash("mkdir split && cp ratings.csv split/train.csv && cp ratings.csv split/test.csv && "
                       "cp runs/small/checkpoints/best.h5 model.onnx && cp notes.txt mine.h5 && "
                       "head -c -1 data.h5 > cut.h5 && "
@@ -85,34 +86,35 @@ TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
         "small.yaml --set name=new --timeline runs/new/metrics.jsonl",
         "small.yaml --timeline ./runs/small/.lock",
         "small.yaml --set name=new --timeline runs/../runs/new/checkpoints/best.h5"}) {
-    expect_refused(place, arguments, 2, apart);
+    expect_refused(workspace, arguments, 2, apart);
   }
   for (const char* file : {"notes.txt", "mine.h5", "top.h5", "cut.h5", "runs/small/checkpoints/best.h5"}) {
     for (const char* command : {"prepare c.yaml --set data.file=", "prepare --force c.yaml --set data.file=",
                                 "synthesize --users 300 --items 60 --interactions-per-user 12 "}) {
-      expect_refused(place, std::string(command) + file, 2, "pass --replace to overwrite it");
+      expect_refused(workspace, std::string(command) + file, 2, "pass --replace to overwrite it");
     }
   }
   for (const char* arguments : {"prepare c.yaml --set data.file=split", "synthesize split/ --users 300",
                                 "recommend small.yaml --output .", "small.yaml --timeline .",
                                 "prepare c.yaml --set data.file=none/"}) {
-    expect_refused(place, arguments, 2, "a folder; name a file");
+    expect_refused(workspace, arguments, 2, "a folder; name a file");
   }
-  EXPECT_EQ(place.bash("sha256sum --quiet -c before").code, 0);
-  place.succeed("prepare c.yaml --replace --quiet --set data.file=mine.h5");
-  place.succeed("prepare c.yaml --quiet --set data.file=data.h5");  // a dataset of prepare may be replaced
+  EXPECT_EQ(workspace.bash("sha256sum --quiet -c before").code, 0);
+  workspace.succeed("prepare c.yaml --replace --quiet --set data.file=mine.h5");
+  workspace.succeed(
+      "prepare c.yaml --quiet --set data.file=data.h5");  // a dataset of prepare may be replaced
   const std::string synthesize =
       "synthesize cut.h5 --users 300 --items 60 --interactions-per-user 12 --quiet";
-  place.succeed(synthesize + " --replace");
-  place.succeed(synthesize);
+  workspace.succeed(synthesize + " --replace");
+  workspace.succeed(synthesize);
 }
 
 TEST_F(TestUsers, MissingTestUsersAreAnErrorBeforeTraining) {
-  place.succeed(
+  workspace.succeed(
       "synthesize data.h5 --users 300 --items 60 --interactions-per-user 12 --test-users 0 --quiet");
-  expect_refused(place, "small.yaml", 2, "it holds no test users; say --train");
-  EXPECT_FALSE(place.exists("runs/small/metrics.jsonl"));
-  place.succeed("small.yaml --train --quiet");
+  expect_refused(workspace, "small.yaml", 2, "it holds no test users; say --train");
+  EXPECT_FALSE(workspace.exists("runs/small/metrics.jsonl"));
+  workspace.succeed("small.yaml --train --quiet");
 }
 
 // With three items per user, none is held out.
@@ -121,83 +123,83 @@ TEST_F(TestUsers, TestUsersWithoutTargetsAreAnError) {
   for (int user = 0; user < 60; ++user) {
     for (int k = 0; k < 3; ++k) lines += format("{},{}\n", user, (user + 7 * k) % 30);
   }
-  place.write("pairs.csv", lines);
-  place.write("c.yaml",
-              "name: few\n"
-              "data:\n"
-              "  file: few.h5\n"
-              "  source: {format: delimited, path: pairs.csv}\n"
-              "  prepare: {min_rating: 0, min_user_items: 0, validation_users: 10, test_users: 10}\n"
-              "model: {hidden: [8], latent: 4}\n"
-              "train: {epochs: 1, batch_size: 20}\n");
-  place.succeed("prepare c.yaml");
-  expect_refused(place, "c.yaml", 2, "none of its test users has a held-out item");
-  EXPECT_FALSE(place.exists("runs/few/metrics.jsonl"));
-  expect_in(place.succeed("c.yaml --train").err,
+  workspace.write("pairs.csv", lines);
+  workspace.write("c.yaml",
+                  "name: few\n"
+                  "data:\n"
+                  "  file: few.h5\n"
+                  "  source: {format: delimited, path: pairs.csv}\n"
+                  "  prepare: {min_rating: 0, min_user_items: 0, validation_users: 10, test_users: 10}\n"
+                  "model: {hidden: [8], latent: 4}\n"
+                  "train: {epochs: 1, batch_size: 20}\n");
+  workspace.succeed("prepare c.yaml");
+  expect_refused(workspace, "c.yaml", 2, "none of its test users has a held-out item");
+  EXPECT_FALSE(workspace.exists("runs/few/metrics.jsonl"));
+  expect_in(workspace.succeed("c.yaml --train").err,
             {"holds no validation users that have a held-out item: the last epoch"});
 }
 
 TEST_F(Prepare, MalformedLinesAreReportedAndSkippedUnlessStrict) {
-  place.write("ratings.csv", made_ratings(20) + "21,1,nan,0\n");
-  const Result result = place.succeed("prepare c.yaml");
+  workspace.write("ratings.csv", made_ratings(20) + "21,1,nan,0\n");
+  const Result result = workspace.succeed("prepare c.yaml");
   expect_in(result.err, {"ratings.csv:122: '21,1,nan,0'"});
   expect_in(result.out, {"1 dropped: the rating is not a finite number"});
 }
 
 TEST_F(Prepare, CompressionIsApplied) {
-  place.succeed("prepare c.yaml --set data.prepare.compression=1");
-  EXPECT_EQ(count(place.program("inspect out/made.h5").out, "deflate 1"), 1);
+  workspace.succeed("prepare c.yaml --set data.prepare.compression=1");
+  EXPECT_EQ(count(workspace.program("inspect out/made.h5").out, "deflate 1"), 1);
 }
 
 TEST_F(Prepare, EventsBeyondMemoryAreSpilledToATemporaryFile) {
-  place.write("ratings.csv", made_ratings(200));
-  const Result result = place.succeed("prepare c.yaml --set data.prepare.memory_gib=1e-6");
+  workspace.write("ratings.csv", made_ratings(200));
+  const Result result = workspace.succeed("prepare c.yaml --set data.prepare.memory_gib=1e-6");
   expect_in(result.err, {"temporary file beside out/made.h5"});
   expect_in(result.out, {"1,200 events"});
-  EXPECT_EQ(place.files(), (std::vector<std::string>{"c.yaml", "out/made.h5", "ratings.csv"}));
-  EXPECT_EQ(place.program("prepare c.yaml --set data.prepare.memory_gib=-1").code, 2);
+  EXPECT_EQ(workspace.files(), (std::vector<std::string>{"c.yaml", "out/made.h5", "ratings.csv"}));
+  EXPECT_EQ(workspace.program("prepare c.yaml --set data.prepare.memory_gib=-1").code, 2);
 }
 
 TEST_F(Dataset, MissingForeignOrTruncatedFilesAreErrors) {
-  expect_refused(place, "small.yaml --set data.file=none.h5", 2, "none.h5");
-  expect_refused(place, "small.yaml --set data.file=", 2, "data.file");
-  const std::string whole = place.read("data.h5");
+  expect_refused(workspace, "small.yaml --set data.file=none.h5", 2, "none.h5");
+  expect_refused(workspace, "small.yaml --set data.file=", 2, "data.file");
+  const std::string whole = workspace.read("data.h5");
   for (const std::string& bytes : {std::string(), std::string("user,item\n1,2\n"), whole.substr(0, 100),
                                    whole.substr(0, whole.size() / 2), whole.substr(0, whole.size() - 1)}) {
-    place.write("cut.h5", bytes);
-    expect_refused(place, "small.yaml --set data.file=cut.h5", 2, "cut.h5");
+    workspace.write("cut.h5", bytes);
+    expect_refused(workspace, "small.yaml --set data.file=cut.h5", 2, "cut.h5");
   }
-  EXPECT_FALSE(place.exists("runs/small/metrics.jsonl"));
+  EXPECT_FALSE(workspace.exists("runs/small/metrics.jsonl"));
 }
 
 TEST_F(Disk, UnwritableFolderEndsWithExitCode1) {
   // Not even root can create a folder below a file.
-  expect_refused(place, "small.yaml --set run.directory=data.h5/runs", 1, "data.h5/runs");
-  expect_refused(place, "synthesize data.h5/x/made.h5 --users 3000 --items 200", 1, "data.h5/x");
+  expect_refused(workspace, "small.yaml --set run.directory=data.h5/runs", 1, "data.h5/runs");
+  expect_refused(workspace, "synthesize data.h5/x/made.h5 --users 3000 --items 200", 1, "data.h5/x");
 }
 
 TEST_F(Disk, FullDiskLeavesNoPartialFiles) {
-  const auto before = place.files();
+  const auto before = workspace.files();
   // A limit on file sizes (8 blocks of 1024 bytes) simulates a full disk.
   const auto within = [&](int blocks, const std::string& arguments) {
-    return place.bash(format("ulimit -f {}; $PROGRAM {} --quiet", blocks, arguments));
+    return workspace.bash(format("ulimit -f {}; $PROGRAM {} --quiet", blocks, arguments));
   };
   expect_refused(within(8, "synthesize big.h5 --users 3000 --items 200"), "big.h5", 1);
-  EXPECT_EQ(place.files(), before);
+  EXPECT_EQ(workspace.files(), before);
   const Result trained = within(8, "small.yaml");
   expect_refused(trained, "vaecf_dist: training is done, but", 1);
   EXPECT_EQ(count(trained.err, "\n"), 3)
       << trained.err;  // includes a warning for the checkpoint of each epoch
-  for (const std::string& file : place.files())
+  for (const std::string& file : workspace.files())
     EXPECT_EQ(file.find("checkpoints"), std::string::npos) << file;
 
-  place.succeed("small.yaml --train --quiet");
+  workspace.succeed("small.yaml --train --quiet");
   expect_refused(within(1, "recommend small.yaml --top 50 --output top.tsv"), "top.tsv", 1);
-  EXPECT_FALSE(place.exists("top.tsv"));
-  place.write("c.yaml", prepare_config);
-  place.write("ratings.csv", made_ratings(3000));
+  EXPECT_FALSE(workspace.exists("top.tsv"));
+  workspace.write("c.yaml", prepare_config);
+  workspace.write("ratings.csv", made_ratings(3000));
   expect_refused(within(8, "prepare c.yaml"), "out/made.h5", 1);
-  EXPECT_FALSE(place.exists("out/made.h5"));
+  EXPECT_FALSE(workspace.exists("out/made.h5"));
 }
 
 }  // namespace

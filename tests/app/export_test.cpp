@@ -1,4 +1,4 @@
-#include "app/program.hpp"
+#include "app/process_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <vaecf/io/json.hpp>
@@ -55,8 +55,8 @@ std::vector<double> layer(const SafeTensors& file, const std::string& name, cons
 }
 
 TEST_F(Export, SafetensorsReproduceTheScores) {
-  place.succeed("export runs/small/checkpoints/best.h5 --output out/m.safetensors");
-  const SafeTensors file(place.read("out/m.safetensors"));
+  workspace.succeed("export runs/small/checkpoints/best.h5 --output out/m.safetensors");
+  const SafeTensors file(workspace.read("out/m.safetensors"));
   EXPECT_EQ(file.header().at("encoder_2.weight").at("shape").dump(), "[16,16]");
   EXPECT_EQ(file.header().at("encoder_2.bias").at("shape").dump(), "[16]");
   EXPECT_EQ(file.header().at("__metadata__").at("model_type").get<std::string>(), "mult_vae");
@@ -68,7 +68,7 @@ TEST_F(Export, SafetensorsReproduceTheScores) {
 
   const auto ids = file.read<std::int64_t>("items.id");
   ASSERT_EQ(ids.size(), 60U);
-  place.write("new.csv", "ann," + std::to_string(ids[3]) + "\nann," + std::to_string(ids[50]) + "\n");
+  workspace.write("new.csv", "ann," + std::to_string(ids[3]) + "\nann," + std::to_string(ids[50]) + "\n");
   std::vector<double> x(60, 0.0);
   x[3] = x[50] = 1.0 / std::sqrt(2.0);
   std::vector<double> mu = layer(file, "encoder_2", layer(file, "encoder_1", x, true), false);
@@ -76,7 +76,7 @@ TEST_F(Export, SafetensorsReproduceTheScores) {
   const auto scores = layer(file, "decoder_2", layer(file, "decoder_1", mu, true), false);
   std::map<std::int64_t, double> recommended;
   for (const Recommended& line :
-       lines_of(place.succeed("recommend small.yaml --input new.csv --keep-seen --top 60 --quiet").out))
+       lines_of(workspace.succeed("recommend small.yaml --input new.csv --keep-seen --top 60 --quiet").out))
     recommended[std::stoll(line.item)] = line.score;
   ASSERT_EQ(recommended.size(), 60U);
   for (std::size_t c = 0; c < 60; ++c) EXPECT_NEAR(recommended.at(ids[c]), scores[c], 2e-5) << ids[c];
@@ -85,29 +85,31 @@ TEST_F(Export, SafetensorsReproduceTheScores) {
 TEST_F(Export, OnnxScoresEqualThoseOfRecommend) {
   for (const char* shape : {"", "--set model.type=mult_dae --set model.hidden=[]"}) {
     const std::string settings = shape;
-    place.succeed("small.yaml --train --quiet --set name=shaped " + settings);
-    EXPECT_EQ(place.succeed("export runs/shaped/checkpoints/best.h5 --output m.onnx --quiet").err, "");
-    const auto known = lines_of(place.succeed("recommend small.yaml --quiet --top 3").out);
-    place.write("new.csv",
-                "ann," + known.at(0).item + "\nann," + known.at(1).item + "\nbob," + known.at(2).item + "\n");
-    place.succeed("recommend small.yaml --set name=shaped " + settings +
-                  " --input new.csv --keep-seen --top 60 --quiet --output top.tsv");
-    expect_same_scores(place, "", 120);
+    workspace.succeed("small.yaml --train --quiet --set name=shaped " + settings);
+    EXPECT_EQ(workspace.succeed("export runs/shaped/checkpoints/best.h5 --output m.onnx --quiet").err, "");
+    const auto known = lines_of(workspace.succeed("recommend small.yaml --quiet --top 3").out);
+    workspace.write("new.csv", "ann," + known.at(0).item + "\nann," + known.at(1).item + "\nbob," +
+                                   known.at(2).item + "\n");
+    workspace.succeed("recommend small.yaml --set name=shaped " + settings +
+                      " --input new.csv --keep-seen --top 60 --quiet --output top.tsv");
+    expect_same_scores(workspace, "", 120);
   }
 }
 
 TEST_F(Export, InvalidArgumentsAreErrors) {
   const std::string command = "export runs/small/checkpoints/best.h5 --output ";
-  EXPECT_EQ(place.program(command + "m.pt").code, 2);
-  EXPECT_EQ(place.program("export data.h5 --output m.onnx").code, 2) << "a dataset is not a checkpoint";
-  EXPECT_EQ(place.program(command + "/dev/null/m.onnx").code, 1);
-  place.succeed("synthesize other.h5 --users 100 --items 60 --interactions-per-user 12 --tastes 4 --quiet");
-  expect_refused(place.program(command + "m.onnx --data other.h5"), "pass the training dataset with --data");
-  EXPECT_FALSE(place.exists("m.onnx"));
-  place.bash("mv data.h5 moved.h5");
-  expect_refused(place.program(command + "m.onnx"),
+  EXPECT_EQ(workspace.program(command + "m.pt").code, 2);
+  EXPECT_EQ(workspace.program("export data.h5 --output m.onnx").code, 2) << "a dataset is not a checkpoint";
+  EXPECT_EQ(workspace.program(command + "/dev/null/m.onnx").code, 1);
+  workspace.succeed(
+      "synthesize other.h5 --users 100 --items 60 --interactions-per-user 12 --tastes 4 --quiet");
+  expect_refused(workspace.program(command + "m.onnx --data other.h5"),
+                 "pass the training dataset with --data");
+  EXPECT_FALSE(workspace.exists("m.onnx"));
+  workspace.bash("mv data.h5 moved.h5");
+  expect_refused(workspace.program(command + "m.onnx"),
                  "its dataset data.h5 does not exist; pass the path with --data");
-  place.succeed(command + "m.onnx --data moved.h5 --quiet");
+  workspace.succeed(command + "m.onnx --data moved.h5 --quiet");
 }
 
 // Latin-1 ids: in JSON both would become the same string.
@@ -117,20 +119,20 @@ TEST_F(Export, NonUtf8IdsAreExportedToSafetensorsOnly) {
     for (const char* item : {"\xe9", "\xe8", "a", "b", "c"})
       ratings += "u" + std::to_string(user) + "," + item + "\n";
   }
-  place.write("ratings.csv", ratings);
-  place.write("odd.yaml",
-              "name: odd\n"
-              "data: {file: odd.h5, source: {format: delimited, path: ratings.csv, user_column: user, "
-              "item_column: item}, prepare: {validation_users: 2, test_users: 2}}\n"
-              "model: {hidden: [4], latent: 2}\n"
-              "train: {epochs: 1, batch_size: 8}\n");
-  place.succeed("prepare odd.yaml --quiet");
-  place.succeed("odd.yaml --train --quiet");
+  workspace.write("ratings.csv", ratings);
+  workspace.write("odd.yaml",
+                  "name: odd\n"
+                  "data: {file: odd.h5, source: {format: delimited, path: ratings.csv, user_column: user, "
+                  "item_column: item}, prepare: {validation_users: 2, test_users: 2}}\n"
+                  "model: {hidden: [4], latent: 2}\n"
+                  "train: {epochs: 1, batch_size: 8}\n");
+  workspace.succeed("prepare odd.yaml --quiet");
+  workspace.succeed("odd.yaml --train --quiet");
   const std::string command = "export runs/odd/checkpoints/best.h5 --quiet --output ";
-  expect_refused(place.program(command + "m.onnx"), "is not UTF-8");
-  EXPECT_FALSE(place.exists("m.onnx"));
-  place.succeed(command + "m.safetensors");
-  EXPECT_EQ(SafeTensors(place.read("m.safetensors")).read<std::uint8_t>("items.id").size(), 5U);
+  expect_refused(workspace.program(command + "m.onnx"), "is not UTF-8");
+  EXPECT_FALSE(workspace.exists("m.onnx"));
+  workspace.succeed(command + "m.safetensors");
+  EXPECT_EQ(SafeTensors(workspace.read("m.safetensors")).read<std::uint8_t>("items.id").size(), 5U);
 }
 
 }  // namespace

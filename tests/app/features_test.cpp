@@ -1,5 +1,5 @@
 // User features, from a synthetic table to recommendations.
-#include "app/program.hpp"
+#include "app/process_fixture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,13 +13,13 @@ namespace {
 using FeaturesOfUsers = ProgramTest;
 
 /// Creates the files of a small run with two columns of user features and history dropout.
-void make_run_with_features(const Workplace& place) {
-  place.make_small_run();
-  place.succeed(
+void make_run_with_features(const TempWorkspace& workspace) {
+  workspace.make_small_run();
+  workspace.succeed(
       "synthesize data.h5 --users 3000 --test-users 1000 --items 80 "
       "--interactions-per-user 12 --tastes 2 "
       "--user-columns 2 --quiet");
-  place.bash(
+  workspace.bash(
       "sed -i 's/hidden:/history_dropout: 0.3, hidden:/; s/epochs: 2/epochs: 12, optimizer: {learning_rate: "
       "0.01}/' small.yaml");
 }
@@ -35,18 +35,18 @@ std::map<std::string, std::vector<std::string>> lists_of(const std::string& tsv)
 }
 
 TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
-  make_run_with_features(place);
-  expect_in(place.succeed("small.yaml --quiet").out, {"features alone"});
+  make_run_with_features(workspace);
+  expect_in(workspace.succeed("small.yaml --quiet").out, {"features alone"});
   const auto number = [&](const std::string& key) {
-    const std::string events = place.read("runs/small/metrics.jsonl");
+    const std::string events = workspace.read("runs/small/metrics.jsonl");
     return std::stod(events.substr(events.rfind("\"" + key + "\":") + key.size() + 3));
   };
   const double noise = number("cold_ndcg@10_se") + number("popularity_ndcg@10_se");
   EXPECT_GT(number("cold_ndcg@10"), number("popularity_ndcg@10") + 2.0 * noise);
 
   // Values are hashed as strings, so another table may have other columns in another order.
-  place.write("people.csv", "user,age,name,country\nann,1,x,1\nbob,1,y,1\neve,2,z,2\nold,,,\n");
-  const Result all = place.succeed("recommend small.yaml --users people.csv --top 5");
+  workspace.write("people.csv", "user,age,name,country\nann,1,x,1\nbob,1,y,1\neve,2,z,2\nold,,,\n");
+  const Result all = workspace.succeed("recommend small.yaml --users people.csv --top 5");
   expect_in(all.err, {"3 users have no known items; their recommendations are based on features alone",
                       "1 users have no known items and no known features (old)"});
   auto lists = lists_of(all.out);
@@ -56,70 +56,71 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   EXPECT_EQ(count(lists["old"][0], "nan"), 1);
 
   const std::string item = lists["ann"][0].substr(0, lists["ann"][0].find(' '));
-  place.write("new.csv", "ann," + item + "\nzoe," + item + "\nbob,nowhere\n");
-  const Result some = place.succeed("recommend small.yaml --input new.csv --users people.csv --top 5");
+  workspace.write("new.csv", "ann," + item + "\nzoe," + item + "\nbob,nowhere\n");
+  const Result some = workspace.succeed("recommend small.yaml --input new.csv --users people.csv --top 5");
   expect_in(some.err, {"--users people.csv: 1 users are not in the table (zoe)"});
   const auto with_items = lists_of(some.out);
   ASSERT_EQ(with_items.size(), 3U);
   EXPECT_EQ(with_items.at("bob"), lists["bob"]);
   EXPECT_NE(with_items.at("ann"), with_items.at("zoe")) << "zoe has no features";
-  const Result alone = place.program("recommend small.yaml --input new.csv --top 5 --quiet");
+  const Result alone = workspace.program("recommend small.yaml --input new.csv --top 5 --quiet");
   EXPECT_EQ(lists_of(alone.out).at("zoe"), with_items.at("zoe"));
   EXPECT_EQ(count(lists_of(alone.out).at("bob")[0], "nan"), 1);
 
   const std::string command = "recommend small.yaml --split all --top 3 --quiet --output ";
-  place.succeed(command + "1.tsv");
-  place.succeed(command + "2.tsv", 2);
-  EXPECT_EQ(place.read("1.tsv"), place.read("2.tsv"));
+  workspace.succeed(command + "1.tsv");
+  workspace.succeed(command + "2.tsv", 2);
+  EXPECT_EQ(workspace.read("1.tsv"), workspace.read("2.tsv"));
 
-  expect_refused(place.program("recommend small.yaml --set model.features=off --top 3"),
+  expect_refused(workspace.program("recommend small.yaml --set model.features=off --top 3"),
                  "features of users, and model.features is off; set it to auto");
 }
 
 TEST_F(FeaturesOfUsers, TableIsAnErrorForAModelWithoutFeatures) {
-  place.make_small_run();
-  place.succeed("small.yaml --train --quiet");
-  place.write("people.csv", "user,age,country\nann,1,1\n");
-  expect_refused(place.program("recommend small.yaml --users people.csv"),
+  workspace.make_small_run();
+  workspace.succeed("small.yaml --train --quiet");
+  workspace.write("people.csv", "user,age,country\nann,1,1\n");
+  expect_refused(workspace.program("recommend small.yaml --users people.csv"),
                  "dataset data.h5 was prepared without user features");
-  EXPECT_EQ(place.program("recommend small.yaml --users people.csv --split test").code, 2);
+  EXPECT_EQ(workspace.program("recommend small.yaml --users people.csv --split test").code, 2);
 
-  make_run_with_features(place);
+  make_run_with_features(workspace);
   const std::string off = " --set model.features=off --set train.epochs=1 ";
-  place.succeed("small.yaml --train --quiet" + off);
-  expect_refused(place.program("recommend small.yaml --users people.csv" + off),
+  workspace.succeed("small.yaml --train --quiet" + off);
+  expect_refused(workspace.program("recommend small.yaml --users people.csv" + off),
                  "was trained without user features; omit --users");
 }
 
 TEST_F(FeaturesOfUsers, ChangeTheScalingPrediction) {
-  make_run_with_features(place);
-  place.write("machine.yaml",
-              "machine: {name: slow, flops: 1.0e+9, memory_rate: 1.0e+6, within_host: {bandwidth: 1.0e+6}, "
-              "between_hosts: {bandwidth: 1.0e+6}}\n");
+  make_run_with_features(workspace);
+  workspace.write(
+      "machine.yaml",
+      "machine: {name: slow, flops: 1.0e+9, memory_rate: 1.0e+6, within_host: {bandwidth: 1.0e+6}, "
+      "between_hosts: {bandwidth: 1.0e+6}}\n");
   const std::string command = "scaling small.yaml --predict machine.yaml --ranks 2";
-  EXPECT_NE(place.succeed(command).out, place.succeed(command + " --set model.features=off").out)
+  EXPECT_NE(workspace.succeed(command).out, workspace.succeed(command + " --set model.features=off").out)
       << "64 more rows of the first layer";
 }
 
 TEST_F(FeaturesOfUsers, AreExportedWithTheModel) {
-  make_run_with_features(place);
-  place.succeed("small.yaml --train --quiet --set train.epochs=2");
+  make_run_with_features(workspace);
+  workspace.succeed("small.yaml --train --quiet --set train.epochs=2");
   const std::string command = "export runs/small/checkpoints/best.h5 --quiet --output ";
-  place.succeed(command + "m.safetensors");
-  const std::string tensors = place.read("m.safetensors");
+  workspace.succeed(command + "m.safetensors");
+  const std::string tensors = workspace.read("m.safetensors");
   EXPECT_EQ(count(tensors, "\"encoder_1.feature_weight\":{\"dtype\":\"F32\",\"shape\":[64,16]"), 1)
       << tensors.substr(0, 1500);
   EXPECT_EQ(count(tensors, "xxh64 1"), 1);
 
-  const auto known = lists_of(place.program("recommend small.yaml --quiet --top 2").out);
+  const auto known = lists_of(workspace.program("recommend small.yaml --quiet --top 2").out);
   const std::string item = known.begin()->second[0].substr(0, known.begin()->second[0].find(' '));
-  place.write("people.csv", "user,age,country\nann,1,3\nbob,2,\neve,,\n");
-  place.write("new.csv", "ann," + item + "\nbob,nowhere\neve," + item + "\n");
-  place.succeed(
+  workspace.write("people.csv", "user,age,country\nann,1,3\nbob,2,\neve,,\n");
+  workspace.write("new.csv", "ann," + item + "\nbob,nowhere\neve," + item + "\n");
+  workspace.succeed(
       "recommend small.yaml --input new.csv --users people.csv --keep-seen --top 80 "
       "--quiet --output top.tsv");
-  place.succeed(command + "m.onnx");
-  expect_same_scores(place, "people.csv", 240);
+  workspace.succeed(command + "m.onnx");
+  expect_same_scores(workspace, "people.csv", 240);
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 #include <vaecf/comm/communicator.hpp>
 
 #include "app/command_line.hpp"
-#include "app/outcome.hpp"
 #include "app/progress.hpp"
 #include "app/ranks.hpp"
 #include "app/recommend/input_files.hpp"
+#include "app/task_result.hpp"
 #include "support/messages.hpp"
 
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ TEST(CommandLine, HelpOfEachCommandEndsWithValidExamples) {
 
 TEST(CommandLine, InvalidNumberErrorNamesTheRange) {
   const auto refusal = [](const std::vector<const char*>& words) {
-    const Outcome outcome = attempt([&] { parse(words); });
+    const TaskResult outcome = run_and_capture([&] { parse(words); });
     EXPECT_EQ(outcome.code, ExitCode::bad_input);
     return outcome.message;
   };
@@ -108,19 +108,19 @@ TEST(CommandLine, DashMeansStandardOutput) {
   EXPECT_EQ(parse({"recommend", "c.yaml", "--output", "a-b"}).recommend.output, "a-b");
 }
 
-TEST(Outcome, AttemptConvertsExceptionsToExitCodes) {
-  EXPECT_TRUE(attempt([] {}).ok());
-  EXPECT_EQ(attempt([] { throw InputError("a"); }).code, ExitCode::bad_input);
-  EXPECT_EQ(attempt([] { throw RunError("b"); }).message, "b");
-  EXPECT_EQ(attempt([] { throw std::bad_alloc(); }).code, ExitCode::failed);
-  EXPECT_EQ(attempt([] { throw std::logic_error("c"); }).code, ExitCode::failed);
-  const Outcome unlookable =
-      attempt([] { std::ignore = std::filesystem::file_size(std::string(5000, 'a')); });
+TEST(TaskResult, AttemptConvertsExceptionsToExitCodes) {
+  EXPECT_TRUE(run_and_capture([] {}).ok());
+  EXPECT_EQ(run_and_capture([] { throw InputError("a"); }).code, ExitCode::bad_input);
+  EXPECT_EQ(run_and_capture([] { throw RunError("b"); }).message, "b");
+  EXPECT_EQ(run_and_capture([] { throw std::bad_alloc(); }).code, ExitCode::failed);
+  EXPECT_EQ(run_and_capture([] { throw std::logic_error("c"); }).code, ExitCode::failed);
+  const TaskResult unlookable =
+      run_and_capture([] { std::ignore = std::filesystem::file_size(std::string(5000, 'a')); });
   EXPECT_EQ(unlookable.code, ExitCode::bad_input);
   EXPECT_EQ(unlookable.message.find("aaa"), 0U) << "the message must begin with the path";
   const auto alone = comm::make_self_communicator();
-  EXPECT_EQ(agree(*alone, {}), ExitCode::done);
-  EXPECT_EQ(agree(*alone, {ExitCode::bad_input, "expected message"}), ExitCode::bad_input);
+  EXPECT_EQ(agree_on_result(*alone, {}), ExitCode::done);
+  EXPECT_EQ(agree_on_result(*alone, {ExitCode::bad_input, "expected message"}), ExitCode::bad_input);
 }
 
 TEST(Progress, StyleFollowsTerminalQuietAndEnvironment) {
@@ -134,12 +134,12 @@ TEST(Progress, StyleFollowsTerminalQuietAndEnvironment) {
 }
 
 TEST(Progress, RateAndRemainingTime) {
-  EXPECT_EQ(rate_text(0, 0, 100000, "users", 5.0), "");
-  EXPECT_EQ(rate_text(0, 25000, 100000, "users", 20.0), "1,250 users/s, 1:00 left");
-  EXPECT_EQ(rate_text(0, 50, 100000, "users", 20.0), "2.5 users/s, 11:06:20 left");
+  EXPECT_EQ(format_rate(0, 0, 100000, "users", 5.0), "");
+  EXPECT_EQ(format_rate(0, 25000, 100000, "users", 20.0), "1,250 users/s, 1:00 left");
+  EXPECT_EQ(format_rate(0, 50, 100000, "users", 20.0), "2.5 users/s, 11:06:20 left");
   // Units of an earlier run do not count for the rate.
-  EXPECT_EQ(rate_text(70000, 70000, 100000, "users", 5.0), "");
-  EXPECT_EQ(rate_text(70000, 80000, 100000, "users", 10.0), "1,000 users/s, 0:20 left");
+  EXPECT_EQ(format_rate(70000, 70000, 100000, "users", 5.0), "");
+  EXPECT_EQ(format_rate(70000, 80000, 100000, "users", 10.0), "1,000 users/s, 0:20 left");
 }
 
 /// Returns the text that `work` writes to a file.
@@ -182,12 +182,12 @@ TEST(Progress, LinesArePrintedPerTenthExceptForShortWork) {
 }
 
 TEST(ThreadBinding, FairThreadsDivideTheCoresOfAHost) {
-  EXPECT_EQ(fair_threads({8, 8}, 1), 8);
-  EXPECT_EQ(fair_threads({8, 8}, 3), 2);
-  EXPECT_EQ(fair_threads({2, 8}, 1), 2) << "bound to two cores";
-  EXPECT_EQ(fair_threads({4, 8}, 4), 2) << "two ranks bound to the same socket";
-  EXPECT_EQ(fair_threads({1, 8}, 2), 1);
-  EXPECT_EQ(fair_threads({2, 2}, 4), 1);
+  EXPECT_EQ(default_threads({8, 8}, 1), 8);
+  EXPECT_EQ(default_threads({8, 8}, 3), 2);
+  EXPECT_EQ(default_threads({2, 8}, 1), 2) << "bound to two cores";
+  EXPECT_EQ(default_threads({4, 8}, 4), 2) << "two ranks bound to the same socket";
+  EXPECT_EQ(default_threads({1, 8}, 2), 1);
+  EXPECT_EQ(default_threads({2, 2}, 4), 1);
 }
 
 TEST(ThreadBinding, AdviceOnlyIfThreadsAreLost) {

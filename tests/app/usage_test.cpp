@@ -1,4 +1,4 @@
-#include "app/program.hpp"
+#include "app/process_fixture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@ namespace {
 using Usage = ProgramTest;
 
 TEST_F(Usage, HelpAndVersionArePrintedToStandardOutput) {
-  expect_in(place.succeed("--help").out,
+  expect_in(workspace.succeed("--help").out,
             {"--train", "--set", "prepare", "synthesize", "recommend", "inspect", "--help-config"});
-  EXPECT_EQ(place.program("--version").out.rfind("vaecf_dist ", 0), 0U);
-  expect_in(place.succeed("--help-config").out,
+  EXPECT_EQ(workspace.program("--version").out.rfind("vaecf_dist ", 0), 0U);
+  expect_in(workspace.succeed("--help-config").out,
             {"learning_rate: 0.001", "(one of auto, fp32, bf16, fp16, tf32)"});
-  place.succeed("recommend --help");
+  workspace.succeed("recommend --help");
 }
 
 TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
@@ -23,7 +23,7 @@ TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
         "recommend c.yaml --input a --split test", "c.yaml -v --quiet", "c.yaml --set",
         "c.yaml --test --resume a.h5", "recommend c.yaml --input ''", "c.yaml --timeline ''",
         "scaling c.yaml --predict m.yaml --ranks 2 --batch 5", "scaling f --batch -1"}) {
-    const Result result = place.program(arguments);
+    const Result result = workspace.program(arguments);
     SCOPED_TRACE(arguments);
     expect_refused(result, "vaecf_dist --help");
     EXPECT_EQ(count(result.err, "\n"), 1) << result.err;
@@ -31,26 +31,26 @@ TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
 }
 
 TEST_F(Usage, ConfigurationErrorsNameFileAndLine) {
-  place.write("c.yaml", "name: x\ntrain:\n  batch_sise: 5\n");
-  place.write("d.yaml", "name: x\n");
-  EXPECT_EQ(place.program("c.yaml").err,
+  workspace.write("c.yaml", "name: x\ntrain:\n  batch_sise: 5\n");
+  workspace.write("d.yaml", "name: x\n");
+  EXPECT_EQ(workspace.program("c.yaml").err,
             "vaecf_dist: c.yaml:3: train.batch_sise is not a key (did you mean batch_size?)\n");
-  expect_refused(place.program("d.yaml --set train.batch_size=0"),
+  expect_refused(workspace.program("d.yaml --set train.batch_size=0"),
                  "vaecf_dist: --set train.batch_size=0: train.batch_size must be at least 1, got \"0\"\n");
-  expect_refused(place.program("none.yaml"),
+  expect_refused(workspace.program("none.yaml"),
                  "vaecf_dist: cannot read the configuration none.yaml: No such file or directory\n");
-  expect_refused(place.bash("VAECF_PROGRESS=fancy $PROGRAM d.yaml"),
+  expect_refused(workspace.bash("VAECF_PROGRESS=fancy $PROGRAM d.yaml"),
                  "VAECF_PROGRESS: must be bar, lines or none, got \"fancy\"");
 }
 
 TEST_F(Usage, FileThatIsNoConfigurationIsOneShortError) {
   std::string lines = "user,item,rating\n";
   while (lines.size() < 500000) lines += "1,2,3.5\n";
-  place.write("ratings.csv", lines);
-  place.write("more.csv", lines + lines + lines);
-  place.write("data.h5", std::string("\x89HDF\r\n\x1a\n\0\0", 10));
+  workspace.write("ratings.csv", lines);
+  workspace.write("more.csv", lines + lines + lines);
+  workspace.write("data.h5", std::string("\x89HDF\r\n\x1a\n\0\0", 10));
   for (const char* file : {"ratings.csv", "more.csv", "data.h5"}) {
-    const Result result = place.program(file);
+    const Result result = workspace.program(file);
     expect_refused(result, "not a configuration");
     EXPECT_EQ(count(result.err, "\n"), 1) << result.err;
     EXPECT_LT(result.err.size(), 250U) << file;

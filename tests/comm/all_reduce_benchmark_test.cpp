@@ -1,5 +1,5 @@
 // Runs on every kind of communicator.
-#include "comm/worlds.hpp"
+#include "comm/communicators.hpp"
 
 #include <gtest/gtest.h>
 #include <vaecf/comm/all_reduce_benchmark.hpp>
@@ -31,7 +31,7 @@ void expect_usable(Communicator& ranks, const Times& times, const std::vector<st
 
 TEST(AllReduceProbe, MeasuresEachSizeOnceForAllRanks) {
   constexpr std::array<std::int64_t, 3> sizes = {4, 101, 4096};
-  on_worlds([&](Communicator& ranks) {
+  for_each_communicator([&](Communicator& ranks) {
     constexpr double time_for_all = 60.0;  // not used up, since the number of rounds is limited
     expect_usable(ranks, measure_all_reduce(ranks, sizes, time_for_all), {4, 104, 4096});
     const auto device = cpu::make_device({.device = device::DeviceChoice::cpu, .threads = 1});
@@ -41,7 +41,7 @@ TEST(AllReduceProbe, MeasuresEachSizeOnceForAllRanks) {
 
 TEST(AllReduceProbe, SkipsSizesBeyondTheBudget) {
   constexpr std::array<std::int64_t, 2> sizes = {4, 1 << 20};
-  on_worlds([&](Communicator& ranks) {
+  for_each_communicator([&](Communicator& ranks) {
     EXPECT_EQ(measure_all_reduce(ranks, sizes, 0.0).size(), ranks.size() == 1 ? 0U : 1U);
     EXPECT_TRUE(measure_all_reduce(ranks, std::vector<std::int64_t>(), 1.0).empty());
   });

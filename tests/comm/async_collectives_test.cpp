@@ -1,7 +1,7 @@
 // Tests the non-blocking collectives of every kind of communicator. Inputs are small integers, which are
 // exact in bf16 too, so that results must equal the serial ones bitwise. Tests of rounding use other inputs.
+#include "comm/communicators.hpp"
 #include "comm/inputs.hpp"
-#include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ TYPED_TEST_SUITE(AsyncCollectives, Elements);
 
 TYPED_TEST(AsyncCollectives, AllReduce) {
   using T = TypeParam;
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     for (const std::int64_t count : message_sizes(comm.size())) {
       auto values = signed_inputs<T>(comm.rank(), count);
       EXPECT_EQ(comm.wait(comm.all_reduce_async(std::span(values), {})).event, nullptr);
@@ -39,7 +39,7 @@ TYPED_TEST(AsyncCollectives, AllReduce) {
 
 TYPED_TEST(AsyncCollectives, ReduceScatter) {
   using T = TypeParam;
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     for (const std::int64_t count : message_sizes(comm.size())) {
       const auto values = signed_inputs<T>(comm.rank(), count * comm.size());
       auto kept = values;
@@ -59,7 +59,7 @@ TYPED_TEST(AsyncCollectives, ReduceScatter) {
 
 TYPED_TEST(AsyncCollectives, AllGather) {
   using T = TypeParam;
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     for (const std::int64_t count : message_sizes(comm.size())) {
       std::vector<T> want;
       for (int r = 0; r < comm.size(); ++r) {
@@ -81,7 +81,7 @@ TYPED_TEST(AsyncCollectives, AllGather) {
 
 TYPED_TEST(AsyncCollectives, SumsAreBitwiseEqualOnAllRanksAsAreBlockingOnes) {
   using T = TypeParam;
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     const auto expect_same_on_all_ranks = [&](const std::vector<T>& values) {
       std::vector<T> all(values.size() * static_cast<std::size_t>(comm.size()));
       comm.wait(comm.all_gather_async(std::span<const T>(values), std::span<T>(all), {}));
@@ -108,7 +108,7 @@ TYPED_TEST(AsyncCollectives, SumsAreBitwiseEqualOnAllRanksAsAreBlockingOnes) {
 
 // 256 + 1 + 1 is 258 in bf16, but 256 if every addition is rounded.
 TEST(StartedBf16, SumsAreRoundedOnce) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     const std::int64_t count = 4 * comm.size() + 1;
     const Bf16 mine = Bf16::from(comm.rank() == 0 ? 256.0F : 1.0F);
     const Bf16 want = Bf16::from(255.0F + static_cast<float>(comm.size()));
@@ -123,7 +123,7 @@ TEST(StartedBf16, SumsAreRoundedOnce) {
 }
 
 TEST(StartedBf16, SumsOfInfinityAndNanAreNotFinite) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     std::vector<float> values(40, 1.0F);
     if (comm.rank() == comm.size() - 1) values[7] = std::numeric_limits<float>::infinity();
     if (comm.rank() == 0) values[39] = std::numeric_limits<float>::quiet_NaN();
@@ -137,7 +137,7 @@ TEST(StartedBf16, SumsOfInfinityAndNanAreNotFinite) {
 }
 
 TEST(StartedMixture, MayBeWaitedForInAnyOrder) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     const std::int64_t count = 193;
     const auto values = signed_inputs<float>(comm.rank(), count * comm.size());
     std::vector<float> part(static_cast<std::size_t>(count));

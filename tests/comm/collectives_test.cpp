@@ -1,6 +1,6 @@
 // Tests the blocking collectives of every kind of communicator. Inputs are small integers, so that any order
 // of addition gives the serial sum exactly.
-#include "comm/worlds.hpp"
+#include "comm/communicators.hpp"
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ std::vector<T> expected(int ranks, std::int64_t count, Reduction reduction) {
 
 template <class T>
 void check_all_reduce() {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     for (const Reduction reduction : {Reduction::sum, Reduction::max, Reduction::min}) {
       for (const std::int64_t count : message_sizes(comm.size())) {
         auto values = inputs<T>(comm.rank(), count);
@@ -61,7 +61,7 @@ TEST(Collectives, AllReduceOfAnyType) {
 }
 
 TEST(Collectives, AllReduceOfOneValueIsExactBeyond53Bits) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     const std::int64_t large = (std::int64_t{1} << 53) + 1;
     EXPECT_EQ(comm.all_reduce(large + comm.rank(), Reduction::max), large + comm.size() - 1);
     EXPECT_EQ(comm.all_reduce(large), large * comm.size());
@@ -69,7 +69,7 @@ TEST(Collectives, AllReduceOfOneValueIsExactBeyond53Bits) {
 }
 
 TEST(Collectives, BroadcastFromEveryRoot) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     for (int root = 0; root < comm.size(); ++root) {
       for (const std::int64_t count : message_sizes(comm.size())) {
         auto values = inputs<double>(comm.rank(), count);
@@ -81,7 +81,7 @@ TEST(Collectives, BroadcastFromEveryRoot) {
 }
 
 TEST(Collectives, BroadcastOfStringsOfAnyLength) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     for (int root = 0; root < comm.size(); ++root) {
       const std::string mine(static_cast<std::size_t>(7 * comm.rank()), static_cast<char>('a' + comm.rank()));
       EXPECT_EQ(comm.broadcast_string(mine, root),
@@ -91,7 +91,7 @@ TEST(Collectives, BroadcastOfStringsOfAnyLength) {
 }
 
 TEST(Collectives, AllGatherInRankOrder) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     for (const std::int64_t count : message_sizes(comm.size())) {
       const auto part = inputs<std::int64_t>(comm.rank(), count);
       std::vector<std::int64_t> all(static_cast<std::size_t>(count * comm.size()), -1);
@@ -107,7 +107,7 @@ TEST(Collectives, AllGatherInRankOrder) {
 }
 
 TEST(Collectives, WrongSizesAndUnknownRequestsThrow) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     const std::vector<float> part(3);
     std::vector<float> all(static_cast<std::size_t>(comm.size() * 3 + 1));
     EXPECT_THROW(comm.all_gather(std::span(part), std::span(all)), std::logic_error);
@@ -120,7 +120,7 @@ TEST(Collectives, WrongSizesAndUnknownRequestsThrow) {
 }
 
 TEST(Collectives, RanksOnThisHostAreCounted) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     EXPECT_EQ(comm.local_size(), comm.size());
     EXPECT_EQ(comm.local_rank(), comm.rank());
     EXPECT_FALSE(comm.host().empty());

@@ -1,5 +1,5 @@
+#include "comm/communicators.hpp"
 #include "comm/inputs.hpp"
-#include "comm/worlds.hpp"
 
 #include <gtest/gtest.h>
 #include <vaecf/comm/reducer.hpp>
@@ -106,7 +106,7 @@ void expect_same_on_all_ranks(Communicator& comm, const std::vector<float>& valu
 }
 
 TEST(Reducer, SumsForAnyBucketsAndOrderOfReadiness) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     const auto sum = sum_of_gradients(comm.size());
     const auto mine = gradient(comm.rank());
     for (const bool bf16 : {false, true}) {
@@ -127,7 +127,7 @@ TEST(Reducer, SumsForAnyBucketsAndOrderOfReadiness) {
 }
 
 TEST(Reducer, Bf16CommunicationRoundsEachTermAndTheSum) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     for (const bool overlap : {true, false}) {
       Rank rank(comm, {.bf16_comm = true, .overlap = overlap}, 200);
       EXPECT_EQ(rank.sum(signed_inputs<float>(comm.rank(), flat_size), ranges_of(90, 2)),
@@ -149,7 +149,7 @@ TEST(Reducer, Bf16CommunicationRoundsEachTermAndTheSum) {
 }
 
 TEST(Reducer, ShardedUpdateReachesAllRanks) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     const auto sum = sums<float>(comm.size(), flat_size);
     for (const bool bf16 : {false, true}) {
       for (const std::int64_t bucket : {1L, 300L, 5000L}) {
@@ -175,7 +175,7 @@ TEST(Reducer, ShardedUpdateReachesAllRanks) {
 }
 
 TEST(Reducer, ShardedWeightsAreEqualOnAllRanksWithAndWithoutOverlap) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     for (const bool bf16 : {false, true}) {
       Rank overlapping(comm, {.sharded = true, .bf16_comm = bf16, .overlap = true}, 130);
       Rank waiting(comm, {.sharded = true, .bf16_comm = bf16}, 130);
@@ -205,7 +205,7 @@ TEST(Reducer, ShardedWeightsAreEqualOnAllRanksWithAndWithoutOverlap) {
 // Otherwise a rank would start its reductions and all-gathers in another order than the others. Nothing is
 // sent to another rank here.
 TEST(Reducer, IncompleteGradientAndSmallBufferThrow) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     if (comm.size() == 1) return;
     Rank rank(comm, {.sharded = true, .overlap = true}, 64);
     rank.reducer.begin_step();
@@ -216,7 +216,7 @@ TEST(Reducer, IncompleteGradientAndSmallBufferThrow) {
 }
 
 TEST(Reducer, OneRankInspectsEachSum) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     for (const bool sharded : {false, true}) {
       const Rank rank(comm, {.sharded = sharded}, 300);
       std::vector<std::int64_t> seen(flat_size, 0);
@@ -231,7 +231,7 @@ TEST(Reducer, OneRankInspectsEachSum) {
 }
 
 TEST(Reducer, UnpackReversesPack) {
-  on_worlds([](Communicator& comm) {
+  for_each_communicator([](Communicator& comm) {
     Rank rank(comm, {.sharded = true}, 256);
     const auto back = rank.device->make_buffer(rank.plan.padded_size());
     const auto packed = rank.device->make_buffer(rank.plan.shard_size());

@@ -55,7 +55,7 @@ TEST(Config, EveryKeySetsADifferentMember) {
     const auto found = differences(plain, changed);
     ASSERT_EQ(found.size(), 1U) << key.path;
     EXPECT_EQ(found[0].key, key.path);
-    if (!key.one_of_section.empty()) continue;
+    if (!key.exclusive_group.empty()) continue;
     EXPECT_TRUE(differences(parse_stored(dump(changed), "dump"), changed).empty()) << key.path;
   }
 }
@@ -106,7 +106,7 @@ TEST(Config, ResumeRequiresTheSameRun) {
   Log log;
   const auto refused = [&](const Config& now) {
     return message_of<InputError>(
-        [&] { require_same_run(now, "c.h5", config.session.configuration_text, log); });
+        [&] { require_resumable(now, "c.h5", config.session.configuration_text, log); });
   };
   EXPECT_EQ(refused(config), "(nothing thrown)");
   EXPECT_EQ(refused(read("train: {epochs: 9, patience: 2, precision: bf16}\nmodel: {latent: 8}\nname: other\n"
@@ -193,8 +193,8 @@ TEST(Config, InvalidChoiceErrorListsTheChoices) {
   EXPECT_EQ(refusal("model: {type: vae}"),
             format("c.yaml:1: model.type must be one of {}, got \"vae\"",
                    join({model::model_types.begin(), model::model_types.end()})));
-  EXPECT_EQ(refusal("backend: {graph: true}"),
-            "c.yaml:1: backend.graph must be one of auto, on, off, got \"true\"");
+  EXPECT_EQ(refusal("backend: {cuda_graph: true}"),
+            "c.yaml:1: backend.cuda_graph must be one of auto, on, off, got \"true\"");
 }
 
 TEST(Config, DuplicateKeysAreErrors) {
@@ -308,7 +308,7 @@ TEST(Config, DifferencesNameTheKeys) {
 }
 
 TEST(Config, ReferenceParsesToTheDefaults) {
-  const std::string text = reference();
+  const std::string text = reference_yaml();
   EXPECT_EQ(read(text).session.configuration_text, dump(Config{}));
   expect_in(text, {"batch_size: 500", "format:", "epochs:", "users:"});
 }

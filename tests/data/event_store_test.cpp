@@ -21,7 +21,7 @@ class EventStoreTest : public test::DataTest {
     std::mt19937 random(3);
     for (int e = 0; e < 5000; ++e) {
       const auto user = static_cast<std::int32_t>(random() % static_cast<unsigned>(users));
-      const auto part = static_cast<Part>(random() % 5);
+      const auto part = static_cast<SplitPart>(random() % 5);
       const Event event{user, e, e * 100'000'000LL, part, random() % 2 == 1, times ? 0.5 * e : 0.0};
       added[user].push_back(event);
       store.add(event);
@@ -36,8 +36,8 @@ class EventStoreTest : public test::DataTest {
         EXPECT_TRUE(!ordered || events.front().user > last);
         last = events.front().user;
         EXPECT_TRUE(std::ranges::equal(events, expected[last], [](const Event& a, const Event& b) {
-          return std::tuple(a.user, a.item, std::int64_t{a.index}, a.part, a.liked, a.time) ==
-                 std::tuple(b.user, b.item, std::int64_t{b.index}, b.part, b.liked, b.time);
+          return std::tuple(a.user, a.item, std::int64_t{a.index}, a.part, a.positive, a.time) ==
+                 std::tuple(b.user, b.item, std::int64_t{b.index}, b.part, b.positive, b.time);
         }));
         expected.erase(last);
         events.front().item = -1;  // does not change the stored event

@@ -14,11 +14,11 @@ using KeptPairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
 class FilterTest : public test::DataTest {
  protected:
-  // Events in file order: user, item, liked.
+  // Events in file order: user, item, positive.
   RawRatings ratings_of(const std::vector<std::array<std::int32_t, 3>>& events) {
     RawRatings ratings{.events = EventStore(make_event_memory(unlimited, "", log_), false)};
-    for (const auto& [user, item, liked] : events) {
-      ratings.events.add({user, item, ratings.events.size(), Part::train, liked != 0});
+    for (const auto& [user, item, positive] : events) {
+      ratings.events.add({user, item, ratings.events.size(), SplitPart::train, positive != 0});
       auto& users = ratings.user_ids.numbers;
       auto& items = ratings.item_ids.numbers;
       users.resize(std::max(users.size(), static_cast<std::size_t>(user) + 1));
@@ -82,7 +82,7 @@ TEST_F(FilterTest, OrdersEventsByItemId) {
   ratings.ordered_by_item = true;
   ratings.item_ids.numbers = {30, 10, 20};
   EXPECT_EQ(kept(ratings), (KeptPairs{{0, 1}, {0, 2}, {0, 0}, {1, 2}, {1, 0}}));
-  const std::vector<std::string>& repeated = ratings.findings.list().front().examples;
+  const std::vector<std::string>& repeated = ratings.issues.list().front().examples;
   EXPECT_EQ(repeated, (std::vector<std::string>{"?: user 0, item 20", "?: user 0, item 30"}));
 }
 

@@ -25,8 +25,8 @@ class Formats : public test::SourceTest {
  protected:
   Pairs pairs(const test::ReadSource& ratings) {
     Pairs all;
-    for (std::size_t e = 0; e < ratings.columns.liked.size(); ++e) {
-      all.push_back((ratings.columns.liked[e] != 0 ? "" : "-") +
+    for (std::size_t e = 0; e < ratings.columns.positive.size(); ++e) {
+      all.push_back((ratings.columns.positive[e] != 0 ? "" : "-") +
                     ratings.user_ids.text(ratings.columns.user[e]) + "/" +
                     ratings.item_ids.text(ratings.columns.item[e]));
     }
@@ -106,18 +106,18 @@ TEST_F(Formats, NetflixWithoutMovieLinesInAnyOrder) {
                                     "movie,user,rating,date\n10,7,5,2005-01-01\n0001,7,4,2005-09-06\n"
                                     "2,9,4,2004-12-31\n1,9,3,2005-05-13\n1,9,3,2005-05-13,x\n"));
   EXPECT_EQ(pairs(ratings), netflix_pairs);
-  ASSERT_EQ(ratings.findings.list().size(), 2U);
-  EXPECT_EQ(ratings.findings.list()[0].what, "the movie is not an integer");
-  EXPECT_EQ(ratings.findings.list()[1].what, "too many columns");
+  ASSERT_EQ(ratings.issues.list().size(), 2U);
+  EXPECT_EQ(ratings.issues.list()[0].what, "the movie is not an integer");
+  EXPECT_EQ(ratings.issues.list()[1].what, "too many columns");
 }
 
 TEST_F(Formats, NetflixLinesBeforeTheFirstMovieAreDropped) {
   const test::ReadSource ratings = read(
       "netflix", folder_.write("combined_data_1.txt", "7,4,2005-09-06\n1:\n7,4,2005-09-06\n9,3,x\n7,4\n"));
   EXPECT_EQ(pairs(ratings), (Pairs{"7/1", "-9/1"}));
-  ASSERT_EQ(ratings.findings.list().size(), 2u);
-  EXPECT_EQ(ratings.findings.list()[0].what, "no line 'N:' with the movie precedes it");
-  EXPECT_EQ(ratings.findings.list()[1].what, "too few columns");
+  ASSERT_EQ(ratings.issues.list().size(), 2u);
+  EXPECT_EQ(ratings.issues.list()[0].what, "no line 'N:' with the movie precedes it");
+  EXPECT_EQ(ratings.issues.list()[1].what, "too few columns");
 }
 
 TEST_F(Formats, LastFmUsesArtistNamesForMissingIdsAndKeepsQuotes) {
@@ -133,7 +133,7 @@ TEST_F(Formats, LastFmUsesArtistNamesForMissingIdsAndKeepsQuotes) {
                                         "u2\tm-4\tcut\n"));
   EXPECT_EQ(pairs(ratings), (Pairs{"u1/m-1", "u1/name:\"weird al\" yankovic", "u2/m-1", "u3/m-1"}));
   std::vector<std::string> seen;
-  for (const Finding& finding : ratings.findings.list()) seen.push_back(finding.what);
+  for (const DataIssue& issue : ratings.issues.list()) seen.push_back(issue.what);
   EXPECT_EQ(seen, (std::vector<std::string>{"the item id is empty", "too many columns",
                                             "the rating is not a number", "too few columns"}));
 }
@@ -157,12 +157,12 @@ TEST_F(Formats, PinterestBoards) {
                            bson_board("b2", {"p1", "p1"});
   const test::ReadSource ratings = read("pinterest", folder_.write("subset_iccv_board_pins.bson", bson));
   EXPECT_EQ(pairs(ratings), (Pairs{"b1/p1", "b1/p2", "b2/p1", "b2/p1"}));
-  ASSERT_EQ(ratings.findings.list().size(), 1u);
-  EXPECT_EQ(ratings.findings.list()[0].what, "the board has no board_id");
+  ASSERT_EQ(ratings.issues.list().size(), 1u);
+  EXPECT_EQ(ratings.issues.list()[0].what, "the board has no board_id");
   expect_in(ratings.location(3), {"bson:3"});
   const auto zip = packed(
       {{"iccv/subset_iccv_pin_im.bson", "no"}, {"iccv/subset_iccv_board_pins.bson", bson}}, "zip", "none");
-  EXPECT_EQ(read("pinterest", folder_.write("pinterest_iccv.zip", zip)).columns.liked.size(), 4u);
+  EXPECT_EQ(read("pinterest", folder_.write("pinterest_iccv.zip", zip)).columns.positive.size(), 4u);
 }
 
 TEST_F(Formats, AdjacencyLists) {
@@ -173,7 +173,7 @@ TEST_F(Formats, AdjacencyLists) {
   const test::ReadSource counted =
       read("adjacency", folder_.write("users.dat", "2 5 7\n0\n1 5\n3 1 2\n1 9\n"));
   EXPECT_EQ(pairs(counted), (Pairs{"0/5", "0/7", "2/5", "4/9"}));
-  EXPECT_EQ(counted.findings.list().at(0).what,
+  EXPECT_EQ(counted.issues.list().at(0).what,
             "the count at its start differs from the number of items after it");
 }
 
@@ -195,18 +195,20 @@ TEST_F(Formats, AdjacencyOfAGivenSplit) {
   wanted_.part = true;
   folder_.write("train.txt", "0 5 7\n1 5\n");
   folder_.write("test.txt", "0 9\n1 7\n");
-  using Parts = std::vector<Part>;
+  using Parts = std::vector<SplitPart>;
   for (const std::string& path : {folder_.path(""), folder_.path("train.txt")}) {
     const test::ReadSource ratings = read("adjacency", path);
     EXPECT_EQ(pairs(ratings), (Pairs{"0/5", "0/7", "1/5", "0/9", "1/7"}));
-    EXPECT_EQ(ratings.columns.part, (Parts{Part::train, Part::train, Part::train, Part::test, Part::test}));
+    EXPECT_EQ(ratings.columns.part, (Parts{SplitPart::train, SplitPart::train, SplitPart::train,
+                                           SplitPart::test, SplitPart::test}));
   }
   folder_.write("val.txt", "1 9\n");
   EXPECT_EQ(read("adjacency", folder_.path("")).columns.part,
-            (Parts{Part::train, Part::train, Part::train, Part::validation, Part::test, Part::test}));
+            (Parts{SplitPart::train, SplitPart::train, SplitPart::train, SplitPart::validation,
+                   SplitPart::test, SplitPart::test}));
   const auto zip = packed({{"g/test.txt", "0 9\n"}, {"g/train.txt", "0 5 7\n"}}, "zip", "none");
   EXPECT_EQ(read("adjacency", folder_.write("g.zip", zip)).columns.part,
-            (Parts{Part::train, Part::train, Part::test}));
+            (Parts{SplitPart::train, SplitPart::train, SplitPart::test}));
 }
 
 TEST_F(Formats, ProSgKeepsItsIndices) {
@@ -283,17 +285,17 @@ TEST_F(Formats, TimesAreNumbersOrDates) {
   const test::ReadSource numbers =
       read("delimited", folder_.write("t.csv", "1,1,978300760\n1,2,978300760.5\n1,3,2005-09-06\n1,4,soon\n"));
   EXPECT_EQ(numbers.columns.time, (std::vector<double>{978300760, 978300760.5}));
-  ASSERT_EQ(numbers.findings.list().size(), 2U);
-  EXPECT_EQ(numbers.findings.list()[0].what, "the time is a date, but a number on earlier lines");
+  ASSERT_EQ(numbers.issues.list().size(), 2U);
+  EXPECT_EQ(numbers.issues.list()[0].what, "the time is a date, but a number on earlier lines");
 
   const test::ReadSource dates =
       read("delimited", folder_.write("t.csv",
                                       "1,3,2005-09-06\n1,4,2005-09-06 13:59:01\n1,5,20050907\n1,6,\n"
                                       "1,7,12/31/2004\n1,8,2005-09-07\n"));
   EXPECT_EQ(dates.columns.time, (std::vector<double>{1125964800, 1126015141, 1126051200}));
-  ASSERT_EQ(dates.findings.list().size(), 2U);
-  EXPECT_EQ(dates.findings.list()[0].what, "the time is a number, but a date on earlier lines");
-  EXPECT_EQ(dates.findings.list()[1].count, 2) << "dates with the day first are rejected";
+  ASSERT_EQ(dates.issues.list().size(), 2U);
+  EXPECT_EQ(dates.issues.list()[0].what, "the time is a number, but a date on earlier lines");
+  EXPECT_EQ(dates.issues.list()[1].count, 2) << "dates with the day first are rejected";
 }
 
 // Expected values from `date -u -d ... +%s`.

@@ -41,9 +41,9 @@ class Memory : public test::PrepareTest {
       SCOPED_TRACE(::testing::Message() << bytes << " bytes");
       const PrepareReport found = run("disk.h5", bytes);
       EXPECT_EQ(to_table(found), to_table(expected));
-      ASSERT_EQ(found.findings.size(), expected.findings.size());
-      for (std::size_t f = 0; f < expected.findings.size(); ++f) {
-        EXPECT_EQ(found.findings[f].examples, expected.findings[f].examples);
+      ASSERT_EQ(found.issues.size(), expected.issues.size());
+      for (std::size_t f = 0; f < expected.issues.size(); ++f) {
+        EXPECT_EQ(found.issues[f].examples, expected.issues[f].examples);
       }
       EXPECT_TRUE(folder_.read("disk.h5") == folder_.read("memory.h5"));
     }
@@ -81,11 +81,12 @@ TEST_F(Memory, EverySplitMethodIsIndependentOfTheLimit) {
   use_csv();
   for (const SplitMethod split :
        {SplitMethod::liang2018, SplitMethod::random, SplitMethod::leave_one_out, SplitMethod::ratio}) {
-    for (const Pick pick : {Pick::random, Pick::last}) {
-      if (pick == Pick::last && split != SplitMethod::leave_one_out && split != SplitMethod::ratio) continue;
-      SCOPED_TRACE(to_string(split) + ", " + to_string(pick));
+    for (const Holdout holdout : {Holdout::random, Holdout::last}) {
+      if (holdout == Holdout::last && split != SplitMethod::leave_one_out && split != SplitMethod::ratio)
+        continue;
+      SCOPED_TRACE(to_string(split) + ", " + to_string(holdout));
       options_.split = split;
-      options_.pick = pick;
+      options_.holdout = holdout;
       expect_the_same();
     }
   }

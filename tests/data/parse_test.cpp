@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "data/prepare/record.hpp"
+#include "data/prepare/provenance.hpp"
 #include "data/ratings_support.hpp"
 #include "data/support.hpp"
 
@@ -45,7 +45,7 @@ void expect_three(const test::ReadSource& ratings) {
   EXPECT_EQ(ratings.item_ids.numbers, (Integers{31, 29}));
   EXPECT_EQ(ratings.columns.user, (Numbers{0, 0, 1}));
   EXPECT_EQ(ratings.columns.item, (Numbers{0, 1, 0}));
-  EXPECT_EQ(ratings.columns.liked, (Flags{1, 0, 1}));
+  EXPECT_EQ(ratings.columns.positive, (Flags{1, 0, 1}));
 }
 
 TEST_F(Parse, MovieLens) {
@@ -103,16 +103,16 @@ TEST_F(Parse, DelimitedWithoutRatingsKeepsEveryLine) {
   SourceOptions source = delimited("7\t31\n7\t29\n");
   source.separator = "\t";
   source.header = false;
-  EXPECT_EQ(read(source).columns.liked, (Flags{1, 1}));
+  EXPECT_EQ(read(source).columns.positive, (Flags{1, 1}));
   source.separator = "\\t";  // as in a plain YAML scalar
-  EXPECT_EQ(read(source).columns.liked, (Flags{1, 1}));
+  EXPECT_EQ(read(source).columns.positive, (Flags{1, 1}));
 }
 
 TEST_F(Parse, MinRatingIsInclusiveOnHalfStars) {
   const std::string_view text = "1::1::3.5\n1::2::4.0\n1::3::4\n1::4::4.5\n1::5::0.5\n1::6::5\n";
-  EXPECT_EQ(read("movielens_dat", text, 4.0).columns.liked, (Flags{0, 1, 1, 1, 0, 1}));
-  EXPECT_EQ(read("movielens_dat", text, 3.5).columns.liked, (Flags{1, 1, 1, 1, 0, 1}));
-  EXPECT_EQ(read("movielens_dat", text, 4.5).columns.liked, (Flags{0, 0, 0, 1, 0, 1}));
+  EXPECT_EQ(read("movielens_dat", text, 4.0).columns.positive, (Flags{0, 1, 1, 1, 0, 1}));
+  EXPECT_EQ(read("movielens_dat", text, 3.5).columns.positive, (Flags{1, 1, 1, 1, 0, 1}));
+  EXPECT_EQ(read("movielens_dat", text, 4.5).columns.positive, (Flags{0, 0, 0, 1, 0, 1}));
 }
 
 TEST_F(Parse, AllIdsAreStringsIfOneIsNotAnInteger) {

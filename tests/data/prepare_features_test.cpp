@@ -113,9 +113,9 @@ TEST_F(PrepareFeatures, GivenSplitsHaveFeatures) {
 TEST_F(PrepareFeatures, ReportCountsUsersMissingFromTheTable) {
   const PrepareReport report = run();
   EXPECT_EQ(report.features.users, 30);
-  EXPECT_EQ(report.features.known, 29);
+  EXPECT_EQ(report.features.matched_users, 29);
   EXPECT_EQ(report.features.rows, 31);
-  EXPECT_EQ(report.features.unused, 2);
+  EXPECT_EQ(report.features.unmatched_rows, 2);
   ASSERT_EQ(report.features.columns.size(), 2u);
   EXPECT_EQ(report.features.columns[0].values, 2);
   EXPECT_EQ(report.features.columns[0].users, 20);
@@ -150,24 +150,24 @@ TEST_F(PrepareFeatures, TableIsReadFromTheArchiveOfTheRatings) {
 }
 
 TEST_F(PrepareFeatures, DatasetIsRemadeOnlyIfOptionsOrTableChange) {
-  EXPECT_FALSE(run().was_there);
-  EXPECT_TRUE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
+  EXPECT_TRUE(run().up_to_date);
   options_.features = {"gender"};
-  EXPECT_FALSE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
   options_.feature_hashes = 1;
-  EXPECT_FALSE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
   options_.feature_buckets = 7;
-  EXPECT_FALSE(run().was_there);
-  EXPECT_TRUE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
+  EXPECT_TRUE(run().up_to_date);
   folder_.write("users.dat", users_dat() + "129::F::1::1::1\n");
-  EXPECT_FALSE(run().was_there) << "the table is part of the source";
-  EXPECT_TRUE(run().was_there);
+  EXPECT_FALSE(run().up_to_date) << "the table is part of the source";
+  EXPECT_TRUE(run().up_to_date);
   options_.features = {};
-  EXPECT_FALSE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
   EXPECT_EQ(io::DatasetFile(output_).features(), 0);
   EXPECT_FALSE(io::DatasetFile(output_).attributes().contains("feature_hashing"));
   source_.users.user_column = "5";  // unused without features
-  EXPECT_TRUE(run().was_there);
+  EXPECT_TRUE(run().up_to_date);
 }
 
 TEST_F(PrepareFeatures, RejectedTablesLeaveNoFile) {

@@ -49,11 +49,11 @@ TEST_F(Prepare, ReportMatchesTheWrittenDataset) {
   EXPECT_EQ(report.lines_read, 330);
 
   const auto step = [&](const std::string& name) {
-    for (const StepCount& s : report.steps) {
+    for (const StageCounts& s : report.steps) {
       if (s.step == name) return s;
     }
     ADD_FAILURE() << "no step " << name;
-    return StepCount{};
+    return StageCounts{};
   };
   EXPECT_EQ(step("raw").events, 330);
   EXPECT_EQ(step("rating >= 4").events, 300);
@@ -118,10 +118,10 @@ std::map<std::int64_t, std::string> titles_of(const std::string& path) {
 }
 
 TEST_F(Prepare, RejectsPickLastForSplitsThatSampleItems) {
-  options_.pick = Pick::last;
+  options_.holdout = Holdout::last;
   for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random, SplitMethod::given}) {
     options_.split = split;
-    expect_in(refusal(), {"data.prepare.pick: last requires data.prepare.split: leave_one_out or ratio"});
+    expect_in(refusal(), {"data.prepare.holdout: last requires data.prepare.split: leave_one_out or ratio"});
   }
   options_.split = SplitMethod::leave_one_out;
   run();
@@ -131,7 +131,7 @@ TEST_F(Prepare, RejectsPickLastForSplitsThatSampleItems) {
 TEST_F(Prepare, AnotherNameLeavesTheDatasetUpToDate) {
   run();
   const auto again = prepare(source_, options_, "renamed", output_, mode_, log_, progress_);
-  EXPECT_TRUE(again.was_there);
+  EXPECT_TRUE(again.up_to_date);
   EXPECT_EQ(std::get<std::string>(io::DatasetFile(output_).attributes().at("name")), "tiny");
 }
 
@@ -142,7 +142,7 @@ TEST_F(Prepare, TitlesAreReadNextToTheRatings) {
       "movieId,title,genres\r\n501,\"American President, The (1995)\",Comedy\r\n502,Caf\xE9 (1990),Drama\r\n"
       "9999,Nobody rated this,Drama\r\n503,Am\xC3\xA9lie,Comedy\r\n";
   folder_.write("movies.csv", movies);
-  EXPECT_FALSE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
   const auto check = [&] {
     auto titles = titles_of(output_);
     EXPECT_EQ(titles[501], "American President, The (1995)");
@@ -151,12 +151,12 @@ TEST_F(Prepare, TitlesAreReadNextToTheRatings) {
     EXPECT_EQ(titles[504], "");
   };
   check();
-  EXPECT_TRUE(run().was_there);
+  EXPECT_TRUE(run().up_to_date);
   source_.path = folder_.write(
       "ml.zip",
       vaecf::testing::packed({{"ml/ratings.csv", ratings_csv()}, {"ml/movies.csv", movies}}, "zip", "none"));
   std::filesystem::remove(folder_.path("movies.csv"));
-  EXPECT_FALSE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
   check();
 }
 
@@ -179,23 +179,23 @@ TEST_F(Prepare, NetflixTitlesMayContainCommas) {
 
 TEST_F(Prepare, UpToDateDatasetIsNotRemade) {
   const PrepareReport first = run();
-  EXPECT_FALSE(first.was_there);
+  EXPECT_FALSE(first.up_to_date);
   const auto inode = [&] { return test::inode_of(output_); };
   const auto made = inode();
   const PrepareReport again = run();
-  EXPECT_TRUE(again.was_there);
+  EXPECT_TRUE(again.up_to_date);
   EXPECT_EQ(to_table(again), to_table(first));
   EXPECT_EQ(inode(), made);
   mode_.force = true;
-  EXPECT_FALSE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
   mode_.force = false;
   // Other options or another source: made again.
   options_.seed = 7;
-  EXPECT_FALSE(run().was_there);
-  EXPECT_TRUE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
+  EXPECT_TRUE(run().up_to_date);
   folder_.write("ratings.csv", ratings_csv() + "100,501,3.0,0\n");
-  EXPECT_FALSE(run().was_there);
-  EXPECT_TRUE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
+  EXPECT_TRUE(run().up_to_date);
 }
 
 TEST_F(Prepare, ReplacesOtherFilesOnlyWithTheReplaceOption) {
@@ -215,8 +215,8 @@ TEST_F(Prepare, ReplacesOtherFilesOnlyWithTheReplaceOption) {
       EXPECT_EQ(folder_.read("tiny.h5"), bytes);
     }
     mode_ = {.replace = true};
-    EXPECT_FALSE(run().was_there);
-    EXPECT_TRUE(run().was_there);
+    EXPECT_FALSE(run().up_to_date);
+    EXPECT_TRUE(run().up_to_date);
     EXPECT_EQ(folder_.read("tiny.h5"), whole);
     mode_ = {};
   }
@@ -238,19 +238,19 @@ TEST_F(Prepare, AnotherFileOfTheSameArchiveIsAnotherSource) {
                 vaecf::testing::packed({{"a.csv", text}, {"b.csv", text + "100,501,5,0\n101,500,5,0\n"}},
                                        "zip", "none"));
   source_.path = folder_.path("both/a.csv");
-  EXPECT_FALSE(run().was_there);
-  EXPECT_TRUE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
+  EXPECT_TRUE(run().up_to_date);
   source_.path = folder_.path("both/b.csv");
-  EXPECT_FALSE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
 }
 
 TEST_F(Prepare, SameFileAsADifferentPartIsAnotherDataset) {
   options_.split = SplitMethod::given;
   source_.test_path = folder_.write("held.csv", "userId,movieId,rating,timestamp\n100,505,5,0\n");
-  EXPECT_FALSE(run().was_there);
-  EXPECT_TRUE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
+  EXPECT_TRUE(run().up_to_date);
   std::swap(source_.test_path, source_.validation_path);
-  EXPECT_FALSE(run().was_there);
+  EXPECT_FALSE(run().up_to_date);
 }
 
 TEST_F(Prepare, KeepsTemporaryFilesOfOtherNames) {

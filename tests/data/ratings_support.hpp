@@ -19,8 +19,8 @@ struct Columns {
   std::vector<std::int32_t> user;
   std::vector<std::int32_t> item;
   std::vector<double> time;
-  std::vector<Part> part;
-  std::vector<std::uint8_t> liked;
+  std::vector<SplitPart> part;
+  std::vector<std::uint8_t> positive;
   std::vector<std::int64_t> index;
 
   void add(const Event& event) {
@@ -28,7 +28,7 @@ struct Columns {
     item.push_back(event.item);
     time.push_back(event.time);
     part.push_back(event.part);
-    liked.push_back(event.liked ? 1 : 0);
+    positive.push_back(event.positive ? 1 : 0);
     index.push_back(event.index);
   }
 };
@@ -40,7 +40,7 @@ struct ReadSource : RawRatings {
   std::string location(std::size_t e) const { return locations.location_of(columns.index[e]); }
 };
 
-inline ReadSource read_source(const SourceOptions& source, const Wanted& wanted, Log& log,
+inline ReadSource read_source(const SourceOptions& source, const ReadOptions& wanted, Log& log,
                               Progress& progress) {
   ReadSource read{read_ratings(source, wanted, log, progress)};
   std::vector<Event> events;
@@ -73,7 +73,7 @@ class SourceTest : public DataTest {
   }
 
   SourceOptions source_;
-  Wanted wanted_;
+  ReadOptions wanted_;
 };
 
 }  // namespace vaecf::data::test

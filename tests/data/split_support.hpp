@@ -37,7 +37,7 @@ inline SplitRun run_split(const SourceOptions& source, const PrepareOptions& opt
   Log log;
   Progress progress;
   SplitRun run;
-  RawRatings ratings = read_ratings(source, wanted_of(options, false), log, progress);
+  RawRatings ratings = read_ratings(source, make_read_options(options, false), log, progress);
   std::map<std::int64_t, std::pair<std::string, std::string>> kept;
   PrepareReport unused;
   Filter(ratings, options, unused, progress).take_users([&](std::span<const Event> events) {
@@ -76,10 +76,10 @@ inline SplitRun run_split(const SourceOptions& source, const PrepareOptions& opt
   for (auto* const part : {&run.validation, &run.test}) {
     const std::string name = part == &run.test ? "test" : "validation";
     const auto step = [&](const std::string& text) {
-      for (const StepCount& count : run.report.steps) {
+      for (const StageCounts& count : run.report.steps) {
         if (count.step == name + ": " + text) return count;
       }
-      return StepCount{};
+      return StageCounts{};
     };
     part->unknown = step("dropped, no train user has the item").events;
     part->without_target = step("users without a target").users;

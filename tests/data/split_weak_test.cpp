@@ -66,7 +66,7 @@ const std::string events =
     "5,10,1\n5,11,2\n5,12,3\n5,13,4\n5,14,5\n5,15,6\n5,16,7\n";
 
 TEST_F(Weak, LastPickHoldsOutTheLatestEvents) {
-  options_.pick = Pick::last;
+  options_.holdout = Holdout::last;
   source_.time_column = "2";
   const test::SplitRun s = split(events);
   EXPECT_EQ(s.train.rows(), 5);
@@ -87,7 +87,7 @@ TEST_F(Weak, LastPickHoldsOutTheLatestEvents) {
 }
 
 TEST_F(Weak, LastPickWithoutTimesHoldsOutTheLastLines) {
-  options_.pick = Pick::last;
+  options_.holdout = Holdout::last;
   const test::SplitRun s = split(events);
   EXPECT_EQ(items(s.test.targets, 1), (Ids{14}));
   EXPECT_EQ(items(s.validation.targets, 1), (Ids{13}));

@@ -60,7 +60,7 @@ class PrepareTest : public DataTest {
 
   SourceOptions source_;
   PrepareOptions options_;
-  PrepareMode mode_;
+  PrepareFlags mode_;
   std::string output_ = folder_.path("tiny.h5");
 };
 

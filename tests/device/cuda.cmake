@@ -6,33 +6,33 @@ target_compile_definitions(cuda_device_test PRIVATE VAECF_TEST_HAS_CUDA=$<BOOL:$
 # The host emulation: the operations and kernels of the CUDA device as plain C++ on host memory, for machines without
 # GPU and CUDA. Its objects replace those in vaecf_device. Only cuda::make_device() refers to the latter, so programs with
 # the emulation must not call it.
-add_library(vaecf_cuda_twin OBJECT
+add_library(vaecf_cuda_emulator OBJECT
   ${VAECF_CUDA_OP_SOURCES}
-  ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/device.cpp
-  ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
-  ${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/stream.cpp)
+  ${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/device.cpp
+  ${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/products.cpp
+  ${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/stream.cpp)
 set_source_files_properties(${VAECF_CUDA_OP_SOURCES} PROPERTIES LANGUAGE CXX)
 # Optimized in every build, because it processes 20,108 items by 600 columns. Under sanitizers, -Og is as fast and
 # compiles faster.
-target_compile_options(vaecf_cuda_twin PRIVATE $<IF:$<BOOL:${VAECF_SANITIZE}>,-Og,-O1>)
-set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/support/cuda_twin/products.cpp
+target_compile_options(vaecf_cuda_emulator PRIVATE $<IF:$<BOOL:${VAECF_SANITIZE}>,-Og,-O1>)
+set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/products.cpp
   PROPERTIES COMPILE_OPTIONS -O3)
-target_compile_definitions(vaecf_cuda_twin PUBLIC VAECF_CUDA_TWIN)
-target_include_directories(vaecf_cuda_twin PUBLIC
+target_compile_definitions(vaecf_cuda_emulator PUBLIC VAECF_CUDA_EMULATOR)
+target_include_directories(vaecf_cuda_emulator PUBLIC
   ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
-target_link_libraries(vaecf_cuda_twin PUBLIC vaecf_math vaecf_base PRIVATE vaecf_flags)
+target_link_libraries(vaecf_cuda_emulator PUBLIC vaecf_math vaecf_base PRIVATE vaecf_flags)
 
 target_sources(vaecf_contract_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_layers.cpp)
-vaecf_test(contract_cuda_twin_test IN_PARTS
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda_twin.cpp
-  LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_ops vaecf_cuda_twin
+vaecf_test(contract_cuda_emulated_test IN_PARTS
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda_emulated.cpp
+  LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_ops vaecf_cuda_emulator
   # Covered by fp32 and fp16, and by slices of several chunks.
-  NOT_SANITIZED *cuda_twin_tf32 *cuda_twin_bf16 *ChunksAndSlices*/cuda_twin_fp* *ChunksAndSlices*/*bf16_small)
+  NOT_SANITIZED *cuda_emulated_tf32 *cuda_emulated_bf16 *ChunksAndSlices*/cuda_emulated_fp* *ChunksAndSlices*/*bf16_small)
 
 # Graphs, and users' rows.
-vaecf_test(cuda_twin_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_twin_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_twin_rows_test.cpp
-  LIBRARIES vaecf_cuda_twin)
+vaecf_test(cuda_emulator_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulator_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulated_rows_test.cpp
+  LIBRARIES vaecf_cuda_emulator)
 
 # The contract of vaecf/device/cuda/platform.hpp, compiled once for the host emulation and the GPU.
 vaecf_test_objects(vaecf_platform_contract
@@ -42,10 +42,10 @@ target_include_directories(vaecf_platform_contract PRIVATE ${CMAKE_SOURCE_DIR}/s
 # Contains fp64 products of plain loops, so it is optimized in every build.
 target_compile_options(vaecf_platform_contract PRIVATE -O1)
 set_target_properties(vaecf_platform_contract PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # it is built without optimization
-vaecf_test(cuda_platform_twin_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_twin.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_kernels.cpp
-  LIBRARIES vaecf_platform_contract vaecf_cuda_twin)
-vaecf_test_holds_kernels(cuda_platform_twin_test)
+vaecf_test(cuda_platform_emulated_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_emulated.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_kernels.cpp
+  LIBRARIES vaecf_platform_contract vaecf_cuda_emulator)
+vaecf_test_holds_kernels(cuda_platform_emulated_test)
 
 if(VAECF_HAS_CUDA)
   vaecf_test(contract_cuda_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda.cpp

@@ -50,8 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   options.validation_users = 1;
   options.test_users = 1;
   options.split = static_cast<data::SplitMethod>(bytes[1] % 4);  // all except `given`
-  options.pick = bytes[1] / 4 % 2 == 0 ? data::Pick::random : data::Pick::last;
-  data::PrepareMode mode;
+  options.holdout = bytes[1] / 4 % 2 == 0 ? data::Holdout::random : data::Holdout::last;
+  data::PrepareFlags mode;
   mode.strict = bytes[1] / 8 % 2 == 1;
   const std::string output = (folder.path() / "out.h5").string();
   std::filesystem::remove(output);

@@ -21,7 +21,7 @@ void parse_hashing(std::string_view text) {
   fuzz::require_sound(row, hashing.features());
 }
 
-void read_table(const data::UsersTableOptions& options, const data::FeatureHashing& hashing) {
+void read_table(const data::UserTableOptions& options, const data::FeatureHashing& hashing) {
   Log log;
   const data::HashedUsers users = data::read_hashed_users(options, hashing, log);
   fuzz::require_sound(users.rows, static_cast<std::int64_t>(users.ids.size()), hashing.features());
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   fuzz::refused([&] {
     if (bytes[0] % 5 == 4) return parse_hashing(text);
     const bool by_number = bytes[1] % 2 == 1;
-    data::UsersTableOptions options;
+    data::UserTableOptions options;
     options.path = (folder.path() / names[bytes[0] % 5]).string();
     options.header = !by_number;
     options.quotes = bytes[1] / 2 % 2 == 0;

@@ -55,16 +55,16 @@ TEST_F(CheckpointFolder, MissingFolderIsEmptyAndAFileIsAnError) {
 
 TEST_F(CheckpointFolder, AliasSurvivesRemovalOfTheFile) {
   put_bytes(file("epoch-0001.h5"), "one");
-  publish_alias(file("epoch-0001.h5"), file("best.h5"));
+  link_or_copy(file("epoch-0001.h5"), file("best.h5"));
   EXPECT_EQ(status_of(file("best.h5")).st_ino, status_of(file("epoch-0001.h5")).st_ino);
   // Repeated, because rename does nothing between two links to one file. A leftover temporary file is
   // replaced.
-  put_bytes(temporary_name(file("best.h5")), "left");
-  publish_alias(file("epoch-0001.h5"), file("best.h5"));
+  put_bytes(temporary_path(file("best.h5")), "left");
+  link_or_copy(file("epoch-0001.h5"), file("best.h5"));
   EXPECT_EQ(names().size(), 2u);
 
   put_bytes(file("epoch-0002.h5"), "two");
-  publish_alias(file("epoch-0002.h5"), file("best.h5"));
+  link_or_copy(file("epoch-0002.h5"), file("best.h5"));
   EXPECT_EQ(bytes_of(file("epoch-0001.h5")), "one");
   std::filesystem::remove(file("epoch-0002.h5"));
   EXPECT_EQ(bytes_of(file("best.h5")), "two");
@@ -78,25 +78,25 @@ TEST_F(CheckpointFolder, AliasOnAnotherFileSystemIsACopy) {
     GTEST_SKIP() << "this machine has one file system only";
   }
   const std::string alias = (other.path() / "run/best.h5").string();
-  publish_alias(file("epoch-0001.h5"), alias);
+  link_or_copy(file("epoch-0001.h5"), alias);
   EXPECT_EQ(status_of(alias).st_nlink, 1u);
   EXPECT_EQ(bytes_of(alias), bytes_of(file("epoch-0001.h5")));
   put_bytes(file("epoch-0002.h5"), "two");
-  publish_alias(file("epoch-0002.h5"), alias);
+  link_or_copy(file("epoch-0002.h5"), alias);
   EXPECT_EQ(bytes_of(alias), "two");
 }
 
 TEST_F(CheckpointFolder, FailedAliasKeepsThePreviousOne) {
   put_bytes(file("best.h5"), "old");
   expect_refused<RunError>({file("best.h5"), file("missing.h5"), "No such file"},
-                           [&] { publish_alias(file("missing.h5"), file("best.h5")); });
-  EXPECT_THROW(publish_alias(folder_.string(), file("best.h5")), RunError);
+                           [&] { link_or_copy(file("missing.h5"), file("best.h5")); });
+  EXPECT_THROW(link_or_copy(folder_.string(), file("best.h5")), RunError);
   EXPECT_EQ(bytes_of(file("best.h5")), "old");
 
   put_bytes(file("epoch-0001.h5"), "new");
   std::filesystem::create_directory(file("folder"));
-  EXPECT_THROW(publish_alias(file("epoch-0001.h5"), file("folder")), RunError);
-  EXPECT_THROW(publish_alias(file("epoch-0001.h5"), file("best.h5/below")), RunError);
+  EXPECT_THROW(link_or_copy(file("epoch-0001.h5"), file("folder")), RunError);
+  EXPECT_THROW(link_or_copy(file("epoch-0001.h5"), file("best.h5/below")), RunError);
   EXPECT_EQ(names().size(), 3u);
 }
 

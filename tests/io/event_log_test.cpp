@@ -14,7 +14,7 @@ TEST_F(EventLogTest, KeepsOrderAndTypesOfFields) {
   event.set("step", std::int64_t{9007199254740993}).set("ndcg@100", 0.4259).set("best", true);
   event.set("name", std::string("a \"b\"\n\xc3\xa4")).set("count", 3.0);
   EXPECT_EQ(
-      to_text(event.fields()),
+      dump(event.fields()),
       R"({"event":"epoch","step":9007199254740993,"ndcg@100":0.4259,"best":true,"name":"a \"b\"\nä","count":3.0})");
 }
 
@@ -49,9 +49,9 @@ TEST_F(EventCut, RemovesRejectedLinesAndKeepsOthersByteForByte) {
       "{ \"event\" : \"epoch\", \"epoch\":1,\"step\":10,\"loss\":0.10000000000000001 }\r\n";
   put_bytes(file("m.jsonl"), early + "{\"event\":\"epoch\",\"epoch\":2,\"step\":20}\n{\"event\":\"end\"}\n");
   std::vector<std::string> seen;
-  const CutEvents cut = cut_events(file("m.jsonl"), [&](const Json& event) {
-    seen.push_back(text_at(event, "event"));
-    return text_at(event, "event") == "start" || number_at(event, "step", 99) <= 10;
+  const FilterResult cut = filter_event_log(file("m.jsonl"), [&](const Json& event) {
+    seen.push_back(get_string(event, "event"));
+    return get_string(event, "event") == "start" || get_number(event, "step", 99) <= 10;
   });
   EXPECT_EQ(bytes_of(file("m.jsonl")), early);
   EXPECT_EQ(seen, (std::vector<std::string>{"start", "epoch", "epoch", "end"}));
@@ -73,7 +73,7 @@ TEST_F(EventCut, RemovesLinesThatAreNotEvents) {
   std::string bytes = good;
   for (const auto& line : bad) bytes += line + "\n" + good;
   put_bytes(file("m.jsonl"), bytes + "{\"event\":\"torn\",\"epo");
-  const CutEvents cut = cut_events(file("m.jsonl"), keep_all);
+  const FilterResult cut = filter_event_log(file("m.jsonl"), keep_all);
   EXPECT_EQ(cut.dropped, 0);
   EXPECT_EQ(cut.unreadable, static_cast<std::int64_t>(bad.size()) + 1);
   std::string expected = good;
@@ -82,54 +82,54 @@ TEST_F(EventCut, RemovesLinesThatAreNotEvents) {
 }
 
 TEST_F(EventCut, LeavesMissingEmptyAndCompleteLogs) {
-  EXPECT_EQ(cut_events(file("none/m.jsonl"), keep_all).unreadable, 0);
+  EXPECT_EQ(filter_event_log(file("none/m.jsonl"), keep_all).unreadable, 0);
   EXPECT_TRUE(names().empty());
 
   put_bytes(file("m.jsonl"), "");
-  cut_events(file("m.jsonl"), keep_all);
+  filter_event_log(file("m.jsonl"), keep_all);
   put_bytes(file("m.jsonl"), "{\"event\":\"epoch\"}");
-  cut_events(file("m.jsonl"), keep_all);
+  filter_event_log(file("m.jsonl"), keep_all);
   EXPECT_EQ(bytes_of(file("m.jsonl")), "{\"event\":\"epoch\"}\n") << "a missing final newline is added";
   put_bytes(file("n.jsonl"), "{\"event\":\"start\"}\n");
   const auto before = std::filesystem::last_write_time(file("n.jsonl"));
-  cut_events(file("n.jsonl"), keep_all);
+  filter_event_log(file("n.jsonl"), keep_all);
   EXPECT_EQ(std::filesystem::last_write_time(file("n.jsonl")), before);
   EXPECT_EQ(names().size(), 2u);
 }
 
 TEST_F(EventCut, RejectsPipesWithoutBlocking) {
   ASSERT_EQ(::mkfifo(file("log").c_str(), 0600), 0);
-  expect_refused<InputError>({"is not a regular file"}, [&] { cut_events(file("log"), keep_all); });
+  expect_refused<InputError>({"is not a regular file"}, [&] { filter_event_log(file("log"), keep_all); });
   expect_refused<InputError>({"is not a regular file"}, [&] { read_json_lines(file("log")); });
 }
 
 TEST_F(EventCut, ExceptionKeepsThePreviousLog) {
   const std::string bytes = "{\"event\":\"start\"}\n{\"event\":\"end\"}\n";
   put_bytes(file("m.jsonl"), bytes);
-  EXPECT_THROW(cut_events(file("m.jsonl"),
-                          [](const Json& event) {
-                            if (text_at(event, "event") == "end") throw RunError("no opinion");
-                            return false;
-                          }),
+  EXPECT_THROW(filter_event_log(file("m.jsonl"),
+                                [](const Json& event) {
+                                  if (get_string(event, "event") == "end") throw RunError("no opinion");
+                                  return false;
+                                }),
                RunError);
   EXPECT_EQ(bytes_of(file("m.jsonl")), bytes);
   EXPECT_EQ(names().size(), 1u);
-  EXPECT_THROW(cut_events(folder_.string(), keep_all), InputError);
+  EXPECT_THROW(filter_event_log(folder_.string(), keep_all), InputError);
 }
 
 TEST(JsonText, ReplacesValuesThatJsonCannotRepresent) {
-  EXPECT_EQ(to_text(Json(std::numeric_limits<double>::infinity())), "null");
-  EXPECT_EQ(to_text(Json("a\xff")), "\"a\xef\xbf\xbd\"");
+  EXPECT_EQ(dump(Json(std::numeric_limits<double>::infinity())), "null");
+  EXPECT_EQ(dump(Json("a\xff")), "\"a\xef\xbf\xbd\"");
 }
 
 TEST(JsonFields, FieldsOfAnotherTypeGiveTheDefault) {
   const Json object = {{"number", 3}, {"text", "3"}};
-  EXPECT_EQ(number_at(object, "number"), 3.0);
-  EXPECT_EQ(number_at(object, "text", 7.0), 7.0);
-  EXPECT_EQ(number_at(object, "none", 7.0), 7.0);
-  EXPECT_EQ(text_at(object, "text"), "3");
-  EXPECT_EQ(text_at(object, "number", "other"), "other");
-  EXPECT_EQ(text_at(Json(5), "text", "other"), "other");
+  EXPECT_EQ(get_number(object, "number"), 3.0);
+  EXPECT_EQ(get_number(object, "text", 7.0), 7.0);
+  EXPECT_EQ(get_number(object, "none", 7.0), 7.0);
+  EXPECT_EQ(get_string(object, "text"), "3");
+  EXPECT_EQ(get_string(object, "number", "other"), "other");
+  EXPECT_EQ(get_string(Json(5), "text", "other"), "other");
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class RecommendationFile : public IoTest {
     writer.commit();
   }
 
-  RecommendationHead head_;
+  RecommendationHeader head_;
 };
 
 TEST_F(RecommendationFile, ContainsItemsAndScoresOfEachUser) {
@@ -74,7 +74,7 @@ TEST_F(RecommendationFile, ContainsItemsAndScoresOfEachUser) {
 }
 
 TEST_F(RecommendationFile, SingleIdKeepsItsType) {
-  head_.users = head_.users.only(1);
+  head_.users = head_.users.select(1);
   {
     RecommendationWriter writer(file("one.h5"), head_);
     append_first(writer);

@@ -92,7 +92,7 @@ TEST_F(SourceReaderTest, ReadsSelectedMembersOfArchives) {
     ASSERT_TRUE(reader.next());
     EXPECT_EQ(reader.name(), path + "/ml/movies.csv");
     EXPECT_FALSE(reader.next());
-    EXPECT_EQ(reader.not_wanted(), (std::vector<std::string>{"ml/README.txt", "ml/ratings.csv"}));
+    EXPECT_EQ(reader.skipped_files(), (std::vector<std::string>{"ml/README.txt", "ml/ratings.csv"}));
   }
 }
 

@@ -1,5 +1,5 @@
-# Reads sources (paths relative to the repository's root) and prints every place where a room reaches where it must
-# not: which rooms a room may include, and which room alone may name a library.
+# Reads sources (paths relative to the repository's root) and prints every place where a module reaches where it must
+# not: which modules a module may include, and which module alone may name a library.
 BEGIN {
   allowed["base"] = ""
   allowed["math"] = "base"
@@ -31,7 +31,7 @@ BEGIN {
   library("fmt", "base", "^fmt/", "fmt::")
   library("spdlog", "base", "^spdlog/", "spdlog::")
 
-  # Only rooms that sanitizers watch for misaligned access (BYTES of vaecf_room) may take bytes for values.
+  # Only modules that sanitizers watch for misaligned access (ALIGNMENT_SANITIZER of vaecf_add_module) may take bytes for values.
   takes_bytes["io"] = takes_bytes["device"] = takes_bytes["comm"] = 1
   bad = 0
 }
@@ -45,8 +45,8 @@ function library(name, folder, header, names) {
 
 function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad++ }
 
-# The room of a path, "" outside the rooms; sets `place`, the path below src/ or include/vaecf/.
-function room_of(path,   parts) {
+# The module of a path, "" outside the modules; sets `place`, the path below src/ or include/vaecf/.
+function module_of(path,   parts) {
   place = ""
   if (path ~ /^src\/[a-z]+\//) place = substr(path, 5)
   else if (path ~ /^include\/vaecf\/[a-z]+\//) place = substr(path, 15)
@@ -62,26 +62,26 @@ function uses(name, what) {
   if (name == "CUDA" && place == "comm/nccl/nccl_communicator.cpp" && what !~ /Synchronize|Capture|Attach|MemOp/ &&
       what ~ /^cuda(Stream|Event|Error_t|Success|ErrorNotReady|GetErrorString|GetLastError|DeviceGetStreamPriorityRange)/)
     return
-  complain("`" what "`: " name " belongs to " owner[name] ", not to " room)
+  complain("`" what "`: " name " belongs to " owner[name] ", not to " module)
 }
 
 function check_include(line,   file, parts, name) {
   if (match(line, /<[^>]*>/)) {
     file = substr(line, RSTART + 1, RLENGTH - 2)
     if (file == "cuda.h") complain("<cuda.h> is the driver's interface: use the runtime's, so that no libcuda is needed")
-    if (room == "") return
+    if (module == "") return
     split(file, parts, "/")
-    if (file ~ /^vaecf\// && parts[2] != room && index(" " allowed[room] " ", " " parts[2] " ") == 0)
-      complain("<" file ">: " room " may not include " parts[2])
+    if (file ~ /^vaecf\// && parts[2] != module && index(" " allowed[module] " ", " " parts[2] " ") == 0)
+      complain("<" file ">: " module " may not include " parts[2])
     for (name in owner) if (file !~ /^vaecf\// && file ~ headers[name]) uses(name, "<" file ">")
   } else if (match(line, /"[^"]*"/)) {
     file = substr(line, RSTART + 1, RLENGTH - 2)
     split(file, parts, "/")
     if (FILENAME ~ /^include\//) complain("\"" file "\": a public header includes public headers only, as <vaecf/...>")
-    else if (room == "") return
-    else if (file ~ /\.\.\//) complain("\"" file "\": a room's own headers only, without ../")
+    else if (module == "") return
+    else if (file ~ /\.\.\//) complain("\"" file "\": a module's own headers only, without ../")
     else if (parts[1] == "vaecf") complain("\"" file "\": public headers are included as <vaecf/...>")
-    else if ((parts[1] in allowed) && parts[1] != room) complain("\"" file "\": a private header of " parts[1])
+    else if ((parts[1] in allowed) && parts[1] != module) complain("\"" file "\": a private header of " parts[1])
   }
 }
 
@@ -115,20 +115,20 @@ function check_names(line,   name, rest, what) {
     }
   }
   # No loss can do without a logarithm, and a device needs one for nothing else.
-  if (room == "device" && line ~ /(^|[^A-Za-z0-9_])(__)?log(2|10|1p)?f?[ \t]*\(/)
+  if (module == "device" && line ~ /(^|[^A-Za-z0-9_])(__)?log(2|10|1p)?f?[ \t]*\(/)
     complain("the loss is math/loss.hpp, which every kernel calls")
-  if (room == "math" && line ~ /__CUDA_ARCH__/) complain("__CUDA_ARCH__: a formula is the same on host and device")
-  while (!(room in takes_bytes) && match(line, /reinterpret_cast<[^>]*>/)) {
+  if (module == "math" && line ~ /__CUDA_ARCH__/) complain("__CUDA_ARCH__: a formula is the same on host and device")
+  while (!(module in takes_bytes) && match(line, /reinterpret_cast<[^>]*>/)) {
     what = substr(line, RSTART, RLENGTH)
     line = substr(line, RSTART + RLENGTH)
     if (what !~ /<(const )?(char|unsigned char|std::byte) ?\*>$/)
-      complain(what ": " room " may look at values as bytes, not at bytes as values")
+      complain(what ": " module " may look at values as bytes, not at bytes as values")
   }
 }
 
 function check_cmake(line) {
-  if (line ~ /^vaecf_room\(/ && (line ~ / BYTES( |$)/) != (room in takes_bytes))
-    complain("vaecf_room(" room "): BYTES is for the rooms that may take bytes for values, and for all of them")
+  if (line ~ /^vaecf_add_module\(/ && (line ~ / ALIGNMENT_SANITIZER( |$)/) != (module in takes_bytes))
+    complain("vaecf_add_module(" module "): ALIGNMENT_SANITIZER is for the modules that may take bytes for values, and for all of them")
   if (line ~ /cuda_driver|-lcuda( |$)/) complain("never link the driver, so that the program starts without it")
 }
 
@@ -140,17 +140,17 @@ function end_of_file() {
 FNR == 1 {
   if (previous != "") end_of_file()
   previous = FILENAME
-  room = room_of(FILENAME)
+  module = module_of(FILENAME)
   in_comment = has_guard = 0
-  if (room != "" && !(room in allowed)) complain("there is no room " room)
+  if (module != "" && !(module in allowed)) complain("there is no module " module)
 }
 { lines = FNR }
 /^#pragma once/ { has_guard = 1 }
-room != "" && FILENAME ~ /CMakeLists\.txt$|\.cmake$/ { check_cmake($0) }
+module != "" && FILENAME ~ /CMakeLists\.txt$|\.cmake$/ { check_cmake($0) }
 FILENAME ~ /\.(cpp|hpp|cu|cuh)$/ {
   code = code_of($0)
   if (code ~ /^[ \t]*#[ \t]*include/) check_include(code)
-  else if (room != "") check_names(code)
+  else if (module != "") check_names(code)
 }
 
 END {

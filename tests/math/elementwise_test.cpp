@@ -57,8 +57,8 @@ TEST(Gradients, LatentAgainstFiniteDifferences) {
   // The derivatives of L = 1.7 z(mu, logvar) + 0.2 KL are the results of latent_gradient_* for d_z = 1.7.
   static constexpr double eps = -1.3;
   for (double x = -2.0; x <= 2.0; x += 0.33) {
-    const auto in_mu = [](double t) { return 1.7 * reparameterise(t, 0.4, eps) + 0.2 * kl_term(t, 0.4); };
-    const auto in_logvar = [](double t) { return 1.7 * reparameterise(0.1, t, eps) + 0.2 * kl_term(0.1, t); };
+    const auto in_mu = [](double t) { return 1.7 * reparameterize(t, 0.4, eps) + 0.2 * kl_term(t, 0.4); };
+    const auto in_logvar = [](double t) { return 1.7 * reparameterize(0.1, t, eps) + 0.2 * kl_term(0.1, t); };
     EXPECT_NEAR(latent_gradient_mu(1.7, 0.2, x), central(in_mu, x), 1e-7);
     EXPECT_NEAR(latent_gradient_logvar(1.7, eps, 0.2, x), central(in_logvar, x), 1e-7);
   }

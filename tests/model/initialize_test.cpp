@@ -1,4 +1,4 @@
-#include <vaecf/math/initialisation.hpp>
+#include <vaecf/math/initialization.hpp>
 
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ NAME is CASE/ENTRY; `cases` (first entry) holds their count, and CASE is case_0,
     random/mask (B, I)                              1 = kept, for every item, the user's or not; all 0 where
                                                     the whole history is dropped
     random/noise (B, L)                             eps (mult_vae only)
-    activations/input (B, I)                        normalised, dropped out, kept values divided by keep
+    activations/input (B, I)                        normalized, dropped out, kept values divided by keep
     activations/encoder_k                           after tanh; the last of mult_vae is [mu | logvar], no tanh
     activations/{mu, logvar, z}                     (B, L); mult_dae has z only, equal to its last encoder
     activations/decoder_k                           after tanh, k = 1 .. number of hidden layers
@@ -173,7 +173,7 @@ def make_features(case, random):
     return f
 
 
-def normalised(x, mask, keep):
+def normalized(x, mask, keep):
     length = np.sqrt(np.maximum((x * x).sum(axis=1, keepdims=True), 1e-12))
     return x / length * mask / keep
 
@@ -263,7 +263,7 @@ def assert_close(name, a, b, tolerance=1e-12):
 def step_both_ways(case, weights, x, step, beta):
     """One forward and backward pass, NumPy's held to PyTorch's: source, noise, activations, nll, kl, gradients."""
     users = case["first_user"] + np.arange(len(x))
-    source = normalised(x, dropout_mask(case, step, users), case["keep"])
+    source = normalized(x, dropout_mask(case, step, users), case["keep"])
     noise = latent_noise(case, step, users) if case["sampled"] else None
     seen = forward(case, weights, source, noise, np)
     nll, kl = losses(seen, x)
@@ -301,7 +301,7 @@ def train(case, weights, x):
 
 def reference_of(case, random):
     x, weights, f = make_input(random), make_weights(case, random), make_features(case, random)
-    case["beside"] = None if f is None else normalised(f, 1.0, 1.0)
+    case["beside"] = None if f is None else normalized(f, 1.0, 1.0)
     users = case["first_user"] + np.arange(len(x))
     result = {f"config/{name}": case[name] for name in
               ("sampled", "hidden", "latent", "first_user", "seed", "step", "beta", "keep")}
@@ -324,7 +324,7 @@ def reference_of(case, random):
     result.update({"loss/nll": nll, "loss/kl": kl})
     result.update({f"gradients/{name}": value for name, value in gradients.items()})
 
-    plain = forward(case, weights, normalised(x, 1.0, 1.0), None, np)
+    plain = forward(case, weights, normalized(x, 1.0, 1.0), None, np)
     result.update({"evaluation/z": plain["z"], "evaluation/logits": plain["logits"]})
     if f is not None:
         result["evaluation/cold_logits"] = forward(case, weights, 0.0 * x, None, np)["logits"]

@@ -1,8 +1,8 @@
 #include "support/temporary_folder.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/io/output_file.hpp>
 #include <vaecf/scaling/report.hpp>
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ RunRecord ideal_run(int ranks, double batch) {
   const double exchange = ranks == 1 ? 0.0 : 2.0 * (ranks - 1) * latency + run.wire_bytes / bandwidth;
   run.step_seconds = 1e-3 + 20e-6 * batch / ranks + update + exchange;
   run.users_per_second = batch / run.step_seconds;
-  run.phase_seconds = {{"forward", 1e-3}, {"all-reduce", exchange}, {"optimiser", update}};
+  run.phase_seconds = {{"forward", 1e-3}, {"all-reduce", exchange}, {"optimizer", update}};
   return run;
 }
 
@@ -287,7 +287,7 @@ TEST(ScalingReport, PredictsFromRatesOnly) {
 
 TEST(RunFolders, ValidBenchmarkEventsAreRead) {
   const testing::TemporaryFolder folder;
-  io::write_text_file(
+  io::write_file_atomically(
       folder.path() / "b" / "metrics.jsonl",
       "{\"event\":\"start\",\"ranks\":2}\n"
       "{\"event\":\"benchmark\",\"ranks\":2,\"batch_size\":500,\"users_per_second\":1000.5,"
@@ -295,9 +295,10 @@ TEST(RunFolders, ValidBenchmarkEventsAreRead) {
       "\"bf16\",\"overlap\":\"on\",\"gemm_gflops\":100,\"all_reduce\":[{\"bytes\":4,"
       "\"seconds\":1e-6},{\"bytes\":400,\"seconds\":2e-6}]}\n"
       "{\"event\":\"benchmark\",\"ranks\":2,\"batch_si");
-  io::write_text_file(folder.path() / "a" / "metrics.jsonl",
-                      "{\"event\":\"benchmark\",\"ranks\":1,\"batch_size\":500,\"users_per_second\":600,"
-                      "\"milliseconds_per_step\":833}\n[1,2]\n");
+  io::write_file_atomically(
+      folder.path() / "a" / "metrics.jsonl",
+      "{\"event\":\"benchmark\",\"ranks\":1,\"batch_size\":500,\"users_per_second\":600,"
+      "\"milliseconds_per_step\":833}\n[1,2]\n");
   const std::vector<RunRecord> runs = read_runs(folder.path());
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].ranks, 1);
@@ -311,7 +312,7 @@ TEST(RunFolders, ValidBenchmarkEventsAreRead) {
 
 TEST(RunFolders, MissingBenchmarksThrow) {
   const testing::TemporaryFolder folder;
-  io::write_text_file(folder.path() / "metrics.jsonl", "{\"event\":\"start\"}\n");
+  io::write_file_atomically(folder.path() / "metrics.jsonl", "{\"event\":\"start\"}\n");
   EXPECT_THROW(read_runs(folder.path()), InputError);
   EXPECT_THROW(read_runs(folder.path() / "nowhere"), InputError);
 }

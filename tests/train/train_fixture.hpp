@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "support/thread_communicator.hpp"
-#include "train/step/world.hpp"
+#include "train/step/run_on_ranks.hpp"
 
 namespace vaecf::train {
 
@@ -144,7 +144,7 @@ class TrainTest : public ::testing::Test {
 
   /// Runs `body` on thread ranks, each with its own engine.
   void on_ranks(int ranks, const std::function<void(const RunContext&)>& body) const {
-    run_world(ranks, backend_, body);
+    run_on_ranks(ranks, backend_, body);
   }
 
   /// Returns the results of `body` on all ranks.

@@ -205,7 +205,7 @@ std::string mpi_transports();
 ///
 /// Collectives other than broadcasts throw RunError if a count exceeds 2^31 - 1. Throws InputError if a
 /// launcher started several processes, but each has an MPI_COMM_WORLD of size 1. The process prints a message
-/// and calls _Exit(1) if MPI has not connected the ranks after options.loading_timeout seconds, or if
+/// and calls _Exit(1) if MPI has not connected the ranks after options.startup_timeout seconds, or if
 /// MPI_Finalize takes longer than 60 seconds.
 std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options = {});
 

@@ -14,7 +14,7 @@ enum class AllReduceAlgorithm { ring, automatic };
 /// the optimizer state of that shard only (ZeRO stage 1).
 enum class OptimizerPlacement { replicated, sharded };
 /// The communication data type of gradients, and of weights with a sharded optimizer.
-enum class Wire { fp32, bf16 };
+enum class CommDtype { fp32, bf16 };
 enum class ServerUpdates { synchronous, asynchronous };
 
 /// Limits of DistributedOptions::bucket_mib.
@@ -26,15 +26,15 @@ struct DistributedOptions {
   Strategy strategy = Strategy::allreduce;
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
   OptimizerPlacement optimizer = OptimizerPlacement::replicated;
-  Wire wire = Wire::fp32;
+  CommDtype comm_dtype = CommDtype::fp32;
   double bucket_mib = 4.0;             ///< size of a gradient bucket in MiB
   Toggle overlap = Toggle::automatic;  ///< reduce gradients during the backward pass; automatic: on GPUs only
   int servers = 1;                     ///< number of servers, which are the last ranks (parameter_server)
   ServerUpdates updates = ServerUpdates::synchronous;  ///< update mode of the servers (parameter_server)
   std::int64_t staleness = 4;          ///< maximum steps of a worker ahead of the slowest one (asynchronous)
-  double warn_after = 60.0;            ///< seconds without progress until a stalled rank is reported
+  double stall_warning = 60.0;         ///< seconds without progress until a stalled rank is reported
   double timeout = 300.0;              ///< seconds without progress until the run is aborted
-  double loading_timeout = 3600.0;     ///< timeout during rendezvous, setup and loading, in seconds
+  double startup_timeout = 3600.0;     ///< timeout during rendezvous, setup and loading, in seconds
   double validation_timeout = 3600.0;  ///< timeout in validation, test, benchmark and checkpoint writing
 };
 
@@ -52,8 +52,8 @@ template <>
 inline constexpr EnumNames<comm::OptimizerPlacement, 2> enum_names<comm::OptimizerPlacement>{
     {{comm::OptimizerPlacement::replicated, "replicated"}, {comm::OptimizerPlacement::sharded, "sharded"}}};
 template <>
-inline constexpr EnumNames<comm::Wire, 2> enum_names<comm::Wire>{
-    {{comm::Wire::fp32, "fp32"}, {comm::Wire::bf16, "bf16"}}};
+inline constexpr EnumNames<comm::CommDtype, 2> enum_names<comm::CommDtype>{
+    {{comm::CommDtype::fp32, "fp32"}, {comm::CommDtype::bf16, "bf16"}}};
 template <>
 inline constexpr EnumNames<comm::ServerUpdates, 2> enum_names<comm::ServerUpdates>{
     {{comm::ServerUpdates::synchronous, "synchronous"}, {comm::ServerUpdates::asynchronous, "asynchronous"}}};

@@ -11,9 +11,10 @@ namespace vaecf::comm {
 /// heartbeat to rank 0 about once a second, and rank 0 sends its own to the others. The watchdog writes to
 /// standard error:
 ///
-/// - after `warn_after` seconds which rank, on which host, sends no heartbeat, or neither makes progress nor
+/// - after `stall_warning` seconds which rank, on which host, sends no heartbeat, or neither makes progress
+/// nor
 ///   waits for other ranks, in which phase and step; and that it continues;
-/// - after `timeout` (by phase `loading_timeout`, `validation_timeout`) the same, and ends the run;
+/// - after `timeout` (by phase `startup_timeout`, `validation_timeout`) the same, and ends the run;
 /// - an error of the library between GPUs (Activity::set_device_check), and ends the run.
 ///
 /// Seconds in which this process is suspended do not count. A rank that dies is left to the launcher, which

@@ -40,7 +40,7 @@ Config parse(const std::string& text, const std::string& name, std::span<const s
              const Renames& renames = renamed_keys);
 
 /// Reads the configuration stored in a checkpoint, possibly written by another version. Unknown keys are
-/// ignored, and so are invalid values of keys that require_same_run() does not compare; Config::notes lists
+/// ignored, and so are invalid values of keys that require_resumable() does not compare; Config::notes lists
 /// them. Throws InputError if the value of a compared key is invalid. `checkpoint` is its path, for messages.
 Config parse_stored(const std::string& text, const std::string& checkpoint,
                     const Renames& renames = renamed_keys);
@@ -59,10 +59,10 @@ std::vector<Difference> differences(const Config& first, const Config& second);
 /// Checks that a run with `config` may resume from `checkpoint`, which stores the configuration `its_text`.
 /// Compares model.*, train.* and data.virtual_shards, except the keys of train.* that may change on resume.
 /// Throws InputError with both values if a compared key differs, or if `its_text` cannot be read.
-void require_same_run(const Config& config, const std::string& checkpoint, const std::string& its_text,
-                      Log& log);
+void require_resumable(const Config& config, const std::string& checkpoint, const std::string& its_text,
+                       Log& log);
 
 /// Returns every key with its default, description and allowed values, as YAML with comments.
-std::string reference();
+std::string reference_yaml();
 
 }  // namespace vaecf::config

@@ -21,12 +21,12 @@ enum class ListStart { user, count };
 /// files.
 enum class SplitMethod { liang2018, random, leave_one_out, ratio, given };
 /// Selection of the items that `leave_one_out` and `ratio` hold out.
-enum class Pick { random, last };
+enum class Holdout { random, last };
 
 /// Location and format of the user table: a text file with one line of attributes per user. The files of
 /// MovieLens (users.dat, u.user) and LastFM-360K (usersha1-profile.tsv) are recognized by name; their columns
 /// are called user, gender, age, occupation, zip, country and signup.
-struct UsersTableOptions {
+struct UserTableOptions {
   std::string path;  ///< plain or compressed file, or archive that contains it
   std::string file;  ///< file within a folder or an archive; empty: one with a known name, or the only one
   std::string separator;  ///< empty: that of a known file, else the first of TAB , :: | ; found in line 1
@@ -52,7 +52,7 @@ struct SourceOptions {
   std::string time_column = "";    ///< empty: lines are in chronological order
   ListStart list_starts_with = ListStart::user;
   /// User table. With an empty path: the table that MovieLens and LastFM-360K store next to the ratings.
-  UsersTableOptions users{};
+  UserTableOptions users{};
 };
 
 /// Returns the allowed values of `data.source.format`.
@@ -73,7 +73,7 @@ struct PrepareOptions {
   std::int64_t test_users = 10000;
   double held_out_fraction = 0.2;
   SplitMethod split = SplitMethod::liang2018;
-  Pick pick = Pick::random;
+  Holdout holdout = Holdout::random;
   std::uint32_t seed = 98765;
   /// Columns of the user table, by name or index from 0, that become features; empty: no features.
   std::vector<std::string> features{};
@@ -86,14 +86,14 @@ struct PrepareOptions {
   double memory_gib = 0.0;
 };
 
-struct PrepareMode {
+struct PrepareFlags {
   bool strict = false;   ///< malformed lines are errors instead of being counted and reported
   bool force = false;    ///< make the dataset again even if it is up to date
   bool replace = false;  ///< also replace a file that is not an intact dataset of this program
 };
 
 /// One row of the table that `prepare` prints.
-struct StepCount {
+struct StageCounts {
   std::string step;
   std::int64_t events = 0;
   std::int64_t users = 0;
@@ -101,7 +101,7 @@ struct StepCount {
 };
 
 /// One kind of malformed or unusual line in the source.
-struct Finding {
+struct DataIssue {
   std::string what;
   bool dropped = true;  ///< false: reported, but kept
   std::int64_t count = 0;
@@ -113,29 +113,29 @@ struct FeatureReport {
   struct Column {
     std::string name;
     std::int64_t values = 0;
-    std::int64_t alike = 0;  ///< values with exactly the same features as another value
+    std::int64_t colliding_values = 0;  ///< values with exactly the same features as another value
     std::int64_t hashes = 0;
     std::int64_t buckets = 0;
     std::int64_t users = 0;  ///< users of the dataset with a value
   };
   std::string table;  ///< file name; empty: no features
   std::int64_t rows = 0;
-  std::int64_t unused = 0;  ///< rows whose users are not in the dataset
-  std::int64_t users = 0;   ///< users of the dataset
-  std::int64_t known = 0;   ///< users of the dataset that are in the table
+  std::int64_t unmatched_rows = 0;  ///< rows whose users are not in the dataset
+  std::int64_t users = 0;           ///< users of the dataset
+  std::int64_t matched_users = 0;   ///< users of the dataset that are in the table
   std::vector<Column> columns;
 };
 
 struct PrepareReport {
-  std::vector<StepCount> steps;
-  std::vector<Finding> findings;
+  std::vector<StageCounts> steps;
+  std::vector<DataIssue> issues;
   std::int64_t lines_read = 0;
   std::int64_t events_read = 0;
   std::int64_t duplicates_dropped = 0;
   FeatureReport features{};
-  /// True if the dataset was up to date; `stored_table` is then the report of the run that made it.
-  bool was_there = false;
-  std::string stored_table;
+  /// True if the dataset was up to date; `stored_report` is then the report of the run that made it.
+  bool up_to_date = false;
+  std::string stored_report;
 };
 
 /// Reads raw ratings and writes an HDF5 dataset to `output` atomically. A dataset that was made from the same
@@ -144,7 +144,7 @@ struct PrepareReport {
 /// line if the source cannot be read, or if `output` may not be replaced; throws RunError if the disk is full
 /// or not writable.
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
-                      const std::string& output, const PrepareMode& mode, Log& log, Progress& progress);
+                      const std::string& output, const PrepareFlags& mode, Log& log, Progress& progress);
 
 /// Returns the report as a table for the terminal.
 std::string to_table(const PrepareReport& report);
@@ -159,7 +159,7 @@ struct HashedUsers {
 /// by their names in the header or those of known files. Lines that cannot be read are skipped and reported
 /// in `log`. Throws InputError if the file or a column does not exist, or if more lines are skipped than
 /// read.
-HashedUsers read_hashed_users(const UsersTableOptions& table, const FeatureHashing& hashing, Log& log);
+HashedUsers read_hashed_users(const UserTableOptions& table, const FeatureHashing& hashing, Log& log);
 
 }  // namespace vaecf::data
 
@@ -174,5 +174,5 @@ inline constexpr vaecf::EnumNames<vaecf::data::SplitMethod, 5> vaecf::enum_names
      {vaecf::data::SplitMethod::ratio, "ratio"},
      {vaecf::data::SplitMethod::given, "given"}}};
 template <>
-inline constexpr vaecf::EnumNames<vaecf::data::Pick, 2> vaecf::enum_names<vaecf::data::Pick>{
-    {{vaecf::data::Pick::random, "random"}, {vaecf::data::Pick::last, "last"}}};
+inline constexpr vaecf::EnumNames<vaecf::data::Holdout, 2> vaecf::enum_names<vaecf::data::Holdout>{
+    {{vaecf::data::Holdout::random, "random"}, {vaecf::data::Holdout::last, "last"}}};

@@ -79,7 +79,7 @@ enum class CheckpointKind {
   best,   ///< best.h5: the best by validation; not numbered
 };
 
-struct CheckpointCandidate {
+struct CheckpointEntry {
   std::string path;  ///< path, including the folder
   CheckpointKind kind = CheckpointKind::epoch;
   std::int64_t number = 0;
@@ -91,11 +91,11 @@ std::string checkpoint_name(CheckpointKind kind, std::int64_t number = 0);
 /// Returns the files in `folder` whose names checkpoint_name() produces, ordered by kind, then number. Their
 /// contents are not checked. Returns an empty list if the folder does not exist. Throws RunError if it cannot
 /// be read.
-std::vector<CheckpointCandidate> list_checkpoints(const std::string& folder);
+std::vector<CheckpointEntry> list_checkpoints(const std::string& folder);
 
 /// Makes `alias` a hard link to `file`, or a copy if the file system does not support hard links. Replaces an
 /// existing `alias` atomically. Later changes of `file`'s name do not affect `alias`. Throws RunError on
 /// failure, and then leaves `alias` unchanged.
-void publish_alias(const std::string& file, const std::string& alias);
+void link_or_copy(const std::string& file, const std::string& alias);
 
 }  // namespace vaecf::io

@@ -19,7 +19,7 @@ struct IdList {
   std::int64_t size() const;
   /// Returns id `index` as a string.
   std::string text(std::int64_t index) const;
-  IdList only(std::int64_t index) const;  ///< list of this id only, of the same type
+  IdList select(std::int64_t index) const;  ///< list of this id only, of the same type
 };
 
 /// Writes a dataset file (layout: `/train/{indptr,indices}`, `/validation/{fold_in,held_out}/...`, ids,

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 /// Serializes `json` on one line, or on several with `indent` >= 0. NaN and infinity become null, invalid
 /// UTF-8 becomes U+FFFD.
-std::string to_text(const Json& json, int indent = -1);
+std::string dump(const Json& json, int indent = -1);
 
 /// Returns the lines of `path` that are JSON objects, in order. Other lines, such as a truncated last line,
 /// are skipped. Throws InputError if the file cannot be read.
@@ -24,8 +24,8 @@ std::vector<Json> read_json_lines(const std::string& path);
 
 /// Returns the field `key` as a number or a string. Returns `otherwise` if the field has another type or is
 /// absent, or if `json` is not an object.
-double number_at(const Json& json, std::string_view key, double otherwise = 0.0);
-std::string text_at(const Json& json, std::string_view key, const std::string& otherwise = "");
+double get_number(const Json& json, std::string_view key, double default_value = 0.0);
+std::string get_string(const Json& json, std::string_view key, const std::string& default_value = "");
 
 /// One line of metrics.jsonl: fields in insertion order, the first of them "event".
 class Event {
@@ -58,8 +58,8 @@ class EventLog {
   std::string path_;
 };
 
-/// Numbers of lines that cut_events() removed.
-struct CutEvents {
+/// Numbers of lines that filter_event_log() removed.
+struct FilterResult {
   std::int64_t dropped = 0;     ///< lines that `keep` rejected
   std::int64_t unreadable = 0;  ///< lines that are not events, for example after a crash during a write
 };
@@ -68,6 +68,6 @@ struct CutEvents {
 /// which `keep` returns false. The other lines keep their bytes and order. The log is replaced atomically.
 /// Throws InputError if `path` is not a regular file, RunError if the log cannot be read or written; it is
 /// then unchanged. Does nothing if the file does not exist. Must be called before an EventLog opens the file.
-CutEvents cut_events(const std::string& path, const std::function<bool(const Json& event)>& keep);
+FilterResult filter_event_log(const std::string& path, const std::function<bool(const Json& event)>& keep);
 
 }  // namespace vaecf::io

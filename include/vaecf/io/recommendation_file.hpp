@@ -11,7 +11,7 @@ namespace vaecf::io {
 
 /// Contents of a recommendation file other than its rows, for N users, I items and k recommendations per
 /// user.
-struct RecommendationHead {
+struct RecommendationHeader {
   IdList users;        ///< (N)
   IdList items;        ///< (I): ids of the indices in /item
   IdList titles;       ///< (I), or empty
@@ -26,7 +26,7 @@ struct RecommendationHead {
 /// the disk is full or not writable.
 class RecommendationWriter {
  public:
-  RecommendationWriter(const std::string& path, const RecommendationHead& head);
+  RecommendationWriter(const std::string& path, const RecommendationHeader& head);
   ~RecommendationWriter();
 
   /// Appends the next users: items and scores have shape (rows, k), popular has shape (rows).

@@ -12,7 +12,7 @@ namespace vaecf::io {
 
 /// Returns whether `path` is an archive of files, as opposed to a single plain or compressed file. Throws
 /// InputError if it cannot be read.
-bool holds_files(const std::string& path);
+bool is_archive(const std::string& path);
 
 /// Reads files as downloaded, one after another and in bounded memory: plain files, compressed files (gzip,
 /// bzip2, xz, zstd, lz4), and the members of archives (tar, zip), which may be compressed and nested. The
@@ -21,10 +21,10 @@ bool holds_files(const std::string& path);
 class SourceReader {
  public:
   /// Returns whether a member of an archive is to be read, given its name without folders.
-  using Wanted = std::function<bool(const std::string& file_name)>;
+  using FileFilter = std::function<bool(const std::string& file_name)>;
 
   /// Reads `paths` in this order. Files that are not archives are always read.
-  SourceReader(std::vector<std::string> paths, Wanted wanted);
+  SourceReader(std::vector<std::string> paths, FileFilter wanted);
   ~SourceReader();
   SourceReader(SourceReader&&) noexcept;
   SourceReader& operator=(SourceReader&&) noexcept;
@@ -46,7 +46,7 @@ class SourceReader {
   /// Returns the total size of all paths, in bytes on disk.
   std::int64_t total_bytes() const;
   /// Returns up to 8 archive members that were skipped so far, for messages.
-  const std::vector<std::string>& not_wanted() const;
+  const std::vector<std::string>& skipped_files() const;
 
  private:
   struct State;

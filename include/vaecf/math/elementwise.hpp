@@ -47,7 +47,7 @@ VAECF_HD inline T tanh_backward(T d_y, T y) {
 
 /// Returns z = mu + eps * exp(logvar / 2).
 template <class T>
-VAECF_HD inline T reparameterise(T mu, T logvar, T eps) {
+VAECF_HD inline T reparameterize(T mu, T logvar, T eps) {
   return mu + eps * std::exp(T{0.5} * logvar);
 }
 

@@ -11,7 +11,7 @@ namespace vaecf::math {
 enum class RandomStream : std::uint32_t {
   dropout = 1,         ///< user = row in /train, index = item
   latent_noise = 2,    ///< user = row in /train, index = latent dimension
-  initialisation = 3,  ///< user = tensor index, (step, index) = high and low word of the row-major index
+  initialization = 3,  ///< user = tensor index, (step, index) = high and low word of the row-major index
   permutation = 4,     ///< user = virtual shard, step = epoch, index = position of the random word
   history = 5,         ///< user = row in /train, index = 0
 };

@@ -22,7 +22,7 @@ enum class StepPhase {
 };
 /// Names of the phases in logs and tables.
 inline constexpr std::array<const char*, 6> step_phase_names = {"input",    "forward",    "loss",
-                                                                "backward", "all-reduce", "optimiser"};
+                                                                "backward", "all-reduce", "optimizer"};
 /// Seconds of one step, by phase.
 using PhaseTimes = std::array<double, step_phase_names.size()>;
 

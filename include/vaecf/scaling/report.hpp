@@ -15,7 +15,7 @@ namespace vaecf::scaling {
 
 /// The phases of a step in order, with the names in benchmark events.
 inline constexpr std::array<const char*, 6> phase_names = {"input",    "forward",    "loss",
-                                                           "backward", "all-reduce", "optimiser"};
+                                                           "backward", "all-reduce", "optimizer"};
 
 /// The content of one `benchmark` event; docs/SCALING.md describes the fields.
 struct RunRecord {

@@ -3,7 +3,7 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/data/epoch_order.hpp>
+#include <vaecf/data/distributed_sampler.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/device/step.hpp>
 #include <vaecf/io/dataset_file.hpp>

@@ -3,7 +3,7 @@
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/timeline.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/io/output_file.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -40,7 +40,7 @@ class RunTimeline {
  private:
   std::string path_;
   std::shared_ptr<Timeline> timeline_;
-  std::unique_ptr<io::OutputFile> file_;  // on rank 0
+  std::unique_ptr<io::AtomicOutputFile> file_;  // on rank 0
   ClockOffset start_;
 };
 

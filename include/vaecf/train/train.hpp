@@ -129,7 +129,7 @@ struct BenchmarkResult {
   double users_per_second = 0.0;
   double seconds_per_epoch = 0.0;
   double milliseconds_per_step = 0.0;  ///< median
-  /// input, forward, loss, backward, all-reduce, optimiser; with a parameter server the optimizer time is
+  /// input, forward, loss, backward, all-reduce, optimizer; with a parameter server the optimizer time is
   /// also part of the workers' all-reduce time
   std::map<std::string, double> phase_milliseconds;
   double gflops = 0.0;       ///< GFLOP/s of the dense layers during training

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/base/timeline.hpp>
-#include <vaecf/data/epoch_order.hpp>
+#include <vaecf/data/distributed_sampler.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/train/annealing.hpp>
@@ -63,7 +63,7 @@ class Trainer {
   RunContext context_;
   data::VirtualShards shards_;
   Range owned_;  // this rank's virtual shards
-  data::EpochOrder order_;
+  data::DistributedBatchSampler order_;
   data::EpochRows drawn_;
   std::future<data::EpochRows> next_;  // batches of the next epoch, sampled in the background
   Annealing annealing_;

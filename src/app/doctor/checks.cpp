@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/locks.hpp>
+#include <vaecf/io/file_lock.hpp>
 
 #include <unistd.h>
 
@@ -32,33 +32,34 @@ std::string cuda_version(int number) {
 }
 
 /// Returns the finding for a host without a usable GPU.
-Finding without_gpus(const GpuQuestion& question) {
-  Finding finding{"gpu", Health::ok, "no NVIDIA driver, CPU only"};
+CheckResult without_gpus(const GpuCheckInput& question) {
+  CheckResult finding{"gpu", Severity::ok, "no NVIDIA driver, CPU only"};
   if (!question.availability.compiled) {
     finding.text = "built without CUDA, CPU only";
   } else if (!question.driver.empty()) {
     finding.text = format("NVIDIA driver {}, but no usable GPU", question.driver);
   }
-  if (!question.driver.empty()) finding.health = Health::warn;  // a GPU exists, but cannot be used
-  if (question.device == "cuda") finding.health = Health::fail;
-  if (finding.health != Health::ok) finding.advice = question.availability.reason + "; or set device: cpu";
+  if (!question.driver.empty()) finding.severity = Severity::warn;  // a GPU exists, but cannot be used
+  if (question.device == "cuda") finding.severity = Severity::fail;
+  if (finding.severity != Severity::ok)
+    finding.advice = question.availability.reason + "; or set device: cpu";
   return finding;
 }
 
-void add_gpus(const std::vector<cuda::GpuInfo>& gpus, Findings& findings) {
+void add_gpus(const std::vector<cuda::GpuInfo>& gpus, CheckResults& findings) {
   for (std::size_t number = 0; number < gpus.size(); ++number) {
     const cuda::GpuInfo& gpu = gpus[number];
-    findings.push_back({"gpu", Health::ok,
+    findings.push_back({"gpu", Severity::ok,
                         format("GPU {}: {}, {:.0f} GiB, compute capability {}.{}, {}, {}", number, gpu.name,
                                static_cast<double>(gpu.memory_bytes) / 1073741824.0,
                                gpu.compute_capability / 10, gpu.compute_capability % 10, gpu.pci, gpu.id)});
     if (gpu.compute_capability >= cuda::min_compute_capability) continue;
-    findings.back().health = Health::fail;
+    findings.back().severity = Severity::fail;
     findings.back().advice = "compute capability 8.0 (A100) or newer is required; set device: cpu";
   }
 }
 
-void add_links(const std::vector<cuda::GpuLink>& links, Findings& findings) {
+void add_links(const std::vector<cuda::GpuLink>& links, CheckResults& findings) {
   constexpr std::array kinds = {"NVLink", "direct PCIe access", "through host memory only"};
   std::map<std::size_t, std::vector<std::string>> pairs;
   for (const cuda::GpuLink& link : links) {
@@ -74,43 +75,43 @@ void add_links(const std::vector<cuda::GpuLink>& links, Findings& findings) {
 
 }  // namespace
 
-Finding check_locks(const std::string& path) {
+CheckResult check_locks(const std::string& path) {
   const char* variable = std::getenv("HDF5_USE_FILE_LOCKING");
   const std::string setting = variable == nullptr ? "" : format(" (HDF5_USE_FILE_LOCKING={})", variable);
-  switch (io::probe_locks(path)) {
-    case io::Locks::work:
-      return {"file locks", Health::ok, "supported by the file system of the data" + setting};
-    case io::Locks::unsupported:
+  switch (io::probe_file_lock(path)) {
+    case io::FileLockStatus::available:
+      return {"file locks", Severity::ok, "supported by the file system of the data" + setting};
+    case io::FileLockStatus::unsupported:
       return {
-          "file locks", Health::warn, "not supported by the file system of the data" + setting,
+          "file locks", Severity::warn, "not supported by the file system of the data" + setting,
           "vaecf_dist does not need them, but h5py and others may fail to open the file; set HDF5_USE_FILE_LOCKING=FALSE for them"};
-    case io::Locks::held:
-      return {"file locks", Health::warn, format("another program has {} open for writing", path),
+    case io::FileLockStatus::held:
+      return {"file locks", Severity::warn, format("another program has {} open for writing", path),
               "wait until it has finished; the file may be incomplete"};
-    case io::Locks::unknown:
+    case io::FileLockStatus::unknown:
       break;
   }
-  return {"file locks", Health::ok, format("not checked: the folder of {} cannot be opened", path)};
+  return {"file locks", Severity::ok, format("not checked: the folder of {} cannot be opened", path)};
 }
 
-Finding check_data(const std::string& path) {
+CheckResult check_data(const std::string& path) {
   try {
     const io::DatasetFile file(path);
-    return {"data", Health::ok,
+    return {"data", Severity::ok,
             format("{}: {} train users, {} items (fingerprint {})", path, file.rows("train"), file.items(),
                    file.fingerprint())};
   } catch (const Error& error) {
-    return {"data", Health::fail, error.what(),
+    return {"data", Severity::fail, error.what(),
             "create it with vaecf_dist prepare, under the same path on all hosts"};
   }
 }
 
-Finding check_run_folder(const std::string& folder, std::int64_t wanted) {
+CheckResult check_run_folder(const std::string& folder, std::int64_t wanted) {
   const fs::path there = existing_part_of(folder);
   std::error_code error;
   const auto free = static_cast<double>(fs::space(there, error).available);
   if (error || !fs::is_directory(there) || access(there.c_str(), W_OK | X_OK) != 0) {
-    return {"run folder", Health::fail, format("{} is not writable", there.string()),
+    return {"run folder", Severity::fail, format("{} is not writable", there.string()),
             "set run.directory to a writable folder"};
   }
   constexpr double gib = 1073741824.0;
@@ -122,16 +123,17 @@ Finding check_run_folder(const std::string& folder, std::int64_t wanted) {
           needed / gib));
 }
 
-Findings check_products(const std::string& fp32, const std::string& bf16, bool bf16_is_slower) {
-  Findings findings = {{"products", Health::ok, "fp32: " + fp32}, {"products", Health::ok, "bf16: " + bf16}};
+CheckResults check_gemm(const std::string& fp32, const std::string& bf16, bool bf16_is_slower) {
+  CheckResults findings = {{"products", Severity::ok, "fp32: " + fp32},
+                           {"products", Severity::ok, "bf16: " + bf16}};
   if (bf16_is_slower) {
-    findings.push_back({"products", Health::ok, "bf16 is slower than fp32 here",
+    findings.push_back({"products", Severity::ok, "bf16 is slower than fp32 here",
                         "set train.precision: fp32 (auto selects bf16 only if it is faster)"});
   }
   for (const char* name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     if (const char* value = std::getenv(name)) {
       findings.push_back(
-          {"products", Health::warn,
+          {"products", Severity::warn,
            format("{}={} prevents oneDNN from using all instructions of this CPU", name, value),
            format("unset {}", name)});
     }
@@ -139,14 +141,15 @@ Findings check_products(const std::string& fp32, const std::string& bf16, bool b
   return findings;
 }
 
-Finding check_mpi(const std::string& description, const std::string& transports, int hosts, bool infiniband) {
+CheckResult check_mpi(const std::string& description, const std::string& transports, int hosts,
+                      bool infiniband) {
   std::string text = description;
   if (!transports.empty()) text += "; transports: " + transports;
   for (const char* name : {"OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "UCX_TLS"}) {
     if (const char* value = std::getenv(name)) text += format("; {}={}", name, value);
   }
   if (description.find("no overlap") != std::string::npos) {
-    return {"mpi", Health::warn, text,
+    return {"mpi", Severity::warn, text,
             "communication does not overlap with compute; use an MPI library with MPI_THREAD_MULTIPLE"};
   }
   const bool fast = std::ranges::any_of(std::array{"UCX", "openib", "libfabric"}, [&](const char* name) {
@@ -156,25 +159,25 @@ Finding check_mpi(const std::string& description, const std::string& transports,
                  "InfiniBand is present, but this MPI library can only use TCP; use one built with UCX");
 }
 
-Findings check_gpus(const GpuQuestion& question) {
+CheckResults check_gpus(const GpuCheckInput& question) {
   const cuda::CudaInfo& facts = question.facts;
   if (facts.gpus.empty()) return {without_gpus(question)};
-  Findings findings = {
-      {"cuda", Health::ok,
+  CheckResults findings = {
+      {"cuda", Severity::ok,
        format("driver {} for CUDA {}, runtime {}", question.driver.empty() ? "?" : question.driver,
               cuda_version(facts.driver), cuda_version(facts.runtime))}};
   add_gpus(facts.gpus, findings);
   add_links(facts.links, findings);
   if (question.device != "cpu" && !question.shared.empty()) {
     findings.push_back(
-        {"gpu", question.allow_shared_gpu ? Health::warn : Health::fail, question.shared,
+        {"gpu", question.allow_shared_gpu ? Severity::warn : Severity::fail, question.shared,
          "start as many ranks per host as it has GPUs (mpirun --map-by ppr:N:node), check CUDA_VISIBLE_DEVICES, or set device: cpu"});
   }
   if (question.nccl.empty()) {
-    findings.push_back({"nccl", question.ranks_on_host > 1 ? Health::fail : Health::warn, "not built in",
+    findings.push_back({"nccl", question.ranks_on_host > 1 ? Severity::fail : Severity::warn, "not built in",
                         "several ranks on GPUs need it; rebuild with -DVAECF_CUDA=ON"});
   } else {
-    findings.push_back({"nccl", Health::ok, question.nccl});
+    findings.push_back({"nccl", Severity::ok, question.nccl});
   }
   return findings;
 }

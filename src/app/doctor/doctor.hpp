@@ -15,31 +15,31 @@
 namespace vaecf::app {
 
 /// The severity of a finding.
-enum class Health { ok, warn, fail };
+enum class Severity { ok, warn, fail };
 
 /// The scope of a finding: all ranks together, a host, or a rank.
-enum class About { all, host, rank };
+enum class Scope { all, host, rank };
 
 /// The result of one check.
-struct Finding {
+struct CheckResult {
   std::string subject;  ///< "memory", "binding", ...
-  Health health = Health::ok;
+  Severity severity = Severity::ok;
   std::string text;         ///< observation
   std::string advice = {};  ///< what to do; may be empty
-  About about = About::all;
+  Scope scope = Scope::all;
 };
-using Findings = std::vector<Finding>;
+using CheckResults = std::vector<CheckResult>;
 
 /// Returns a warning with `advice` if `is_wrong`, else a finding without a problem.
-inline Finding warn_if(bool is_wrong, std::string subject, std::string text, std::string advice) {
-  if (!is_wrong) return {std::move(subject), Health::ok, std::move(text)};
-  return {std::move(subject), Health::warn, std::move(text), std::move(advice)};
+inline CheckResult warn_if(bool is_wrong, std::string subject, std::string text, std::string advice) {
+  if (!is_wrong) return {std::move(subject), Severity::ok, std::move(text)};
+  return {std::move(subject), Severity::warn, std::move(text), std::move(advice)};
 }
 
 /// Properties of this host and limits of this process, as reported by the system.
-struct HostFacts {
+struct HostInfo {
   std::string name;
-  double name_seconds = 0.0;  ///< duration of the lookup of the host name
+  double name_lookup_seconds = 0.0;  ///< duration of the lookup of the host name
   std::string processor;
   int cores = 0;
   std::vector<std::string> instructions;  ///< relevant extensions: "avx2", "avx512f", ...
@@ -55,12 +55,12 @@ struct HostFacts {
 
 /// Queries this host, on Linux. `root` replaces / in tests, except for the sizes of mounts and the limits of
 /// the process.
-HostFacts look_at_host(const std::string& root = "");
+HostInfo query_host_info(const std::string& root = "");
 /// Checks a host for `ranks` ranks on it, with GPUs or without.
-Findings check_host(const HostFacts& facts, int ranks, bool gpus);
+CheckResults check_host(const HostInfo& facts, int ranks, bool gpus);
 
 /// The placement of a rank.
-struct RankPlace {
+struct RankPlacement {
   std::string host;
   std::vector<int> cores;  ///< cores in its affinity mask, ascending
   int available = 0;       ///< number of cores in its launcher's affinity mask
@@ -69,29 +69,30 @@ struct RankPlace {
 
 /// Gathers the placement of every rank on all ranks. Collective. `threads`: threads of this rank; 0: one per
 /// core.
-std::vector<RankPlace> gather_places(comm::Communicator& communicator, int threads);
+std::vector<RankPlacement> gather_placements(comm::Communicator& communicator, int threads);
 /// Checks the distribution of ranks over hosts. `separate_worlds`: the reason if MPI did not join the ranks,
 /// else empty.
-Findings check_launch(const std::vector<RankPlace>& places, const std::string& separate_worlds);
+CheckResults check_launch(const std::vector<RankPlacement>& placements, const std::string& separate_worlds);
 /// Checks this rank's binding and threads; `wanted` as in binding_advice.
-Finding check_binding(const RankPlace& place, int ranks_on_host, int wanted);
+CheckResult check_binding(const RankPlacement& placement, int ranks_on_host, int wanted);
 /// Warns about each host whose ranks have more threads than cores.
-Findings check_oversubscription(const std::vector<RankPlace>& places);
+CheckResults check_oversubscription(const std::vector<RankPlacement>& placements);
 
 /// Checks whether files in the folder of the dataset `path` can be locked.
-Finding check_locks(const std::string& path);
+CheckResult check_locks(const std::string& path);
 /// Checks whether the dataset exists and can be opened.
-Finding check_data(const std::string& path);
+CheckResult check_data(const std::string& path);
 /// Checks whether `folder` exists or can be created, is writable, and has at least `wanted` bytes free.
-Finding check_run_folder(const std::string& folder, std::int64_t wanted);
+CheckResult check_run_folder(const std::string& folder, std::int64_t wanted);
 /// Lists the matrix-product library of each precision, and environment variables that restrict it.
-Findings check_products(const std::string& fp32, const std::string& bf16, bool bf16_is_slower);
+CheckResults check_gemm(const std::string& fp32, const std::string& bf16, bool bf16_is_slower);
 /// Checks the MPI library. `description`: that of the communicator; `transports`: comm::mpi_transports();
 /// `hosts`: number of hosts.
-Finding check_mpi(const std::string& description, const std::string& transports, int hosts, bool infiniband);
+CheckResult check_mpi(const std::string& description, const std::string& transports, int hosts,
+                      bool infiniband);
 
 /// The input of check_gpus(): properties of CUDA and NCCL, and the configuration.
-struct GpuQuestion {
+struct GpuCheckInput {
   cuda::Availability availability;
   cuda::CudaInfo facts;
   std::string nccl;             ///< nccl_library()
@@ -102,7 +103,7 @@ struct GpuQuestion {
   bool allow_shared_gpu = false;
 };
 /// Checks GPUs, their links, and NCCL.
-Findings check_gpus(const GpuQuestion& question);
+CheckResults check_gpus(const GpuCheckInput& question);
 
 /// A throughput that the doctor measures on each rank.
 struct DeviceRate {
@@ -119,7 +120,7 @@ inline constexpr std::array<DeviceRate, 3> device_rates = {
 
 /// Warns if a rank computes much slower than the median. `measured`: the measurements of one device in the
 /// report.
-Findings check_pace(const io::Json& measured);
+CheckResults check_stragglers(const io::Json& measured);
 
 /// Returns the report, identical on all ranks. Collective. Its keys are:
 /// - `version`, `ranks`, and `hosts` by rank;
@@ -127,7 +128,7 @@ Findings check_pace(const io::Json& measured);
 /// - `findings` of all ranks, grouped by subject; equal ones are merged and list their `ranks` and `hosts`;
 /// - `measured`: for each kind of device, throughput by rank and all-reduce times.
 /// Adds a failure if hosts have different datasets under the same name.
-io::Json make_report(comm::Communicator& communicator, const std::string& version, const Findings& mine,
+io::Json make_report(comm::Communicator& communicator, const std::string& version, const CheckResults& mine,
                      const io::Json& measured);
 /// Formats the report for a terminal; `quiet`: without findings that are ok, and without measurements.
 std::string to_table(const io::Json& report, bool quiet);
@@ -137,10 +138,10 @@ std::string to_table(const io::Json& report, bool quiet);
 namespace vaecf {
 
 template <>
-inline constexpr EnumNames<app::Health, 3> enum_names<app::Health>{
-    {{app::Health::ok, "ok"}, {app::Health::warn, "warn"}, {app::Health::fail, "fail"}}};
+inline constexpr EnumNames<app::Severity, 3> enum_names<app::Severity>{
+    {{app::Severity::ok, "ok"}, {app::Severity::warn, "warn"}, {app::Severity::fail, "fail"}}};
 template <>
-inline constexpr EnumNames<app::About, 3> enum_names<app::About>{
-    {{app::About::all, "all"}, {app::About::host, "host"}, {app::About::rank, "rank"}}};
+inline constexpr EnumNames<app::Scope, 3> enum_names<app::Scope>{
+    {{app::Scope::all, "all"}, {app::Scope::host, "host"}, {app::Scope::rank, "rank"}}};
 
 }  // namespace vaecf

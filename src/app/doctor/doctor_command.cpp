@@ -21,25 +21,25 @@ namespace {
 
 /// Runs all checks on all ranks. An exception in a check becomes a finding, except in communication between
 /// ranks.
-class Examination {
+class CheckRunner {
  public:
   /// `separate_worlds`: the reason if MPI did not join the processes of a launcher; empty otherwise.
-  Examination(const CommandLine& line, const config::Config& config, const std::string& separate_worlds,
+  CheckRunner(const CommandLine& line, const config::Config& config, const std::string& separate_worlds,
               comm::Communicator& communicator)
       : line_(line), config_(config), separate_worlds_(separate_worlds), ranks_(communicator) {}
 
   /// Runs the checks and returns the report, identical on all ranks. Collective.
   io::Json run() {
-    const int wanted = wanted_threads(config_);
-    device::BackendOptions options = options_for_rank(config_, ranks_);
-    const auto places = gather_places(ranks_, options.threads == 0 ? wanted : options.threads);
-    check(About::all, "launch", [&] { return check_launch(places, separate_worlds_); });
-    check(About::rank, "binding", [&] {
-      return check_binding(places[static_cast<std::size_t>(ranks_.rank())], ranks_.local_size(), wanted);
+    const int wanted = requested_threads(config_);
+    device::BackendOptions options = backend_options_for_rank(config_, ranks_);
+    const auto placements = gather_placements(ranks_, options.threads == 0 ? wanted : options.threads);
+    check(Scope::all, "launch", [&] { return check_launch(placements, separate_worlds_); });
+    check(Scope::rank, "binding", [&] {
+      return check_binding(placements[static_cast<std::size_t>(ranks_.rank())], ranks_.local_size(), wanted);
     });
-    check(About::all, "oversubscription", [&] { return check_oversubscription(places); });
+    check(Scope::all, "oversubscription", [&] { return check_oversubscription(placements); });
     std::set<std::string> hosts;
-    for (const RankPlace& place : places) hosts.insert(place.host);
+    for (const RankPlacement& placement : placements) hosts.insert(placement.host);
     look_around(static_cast<int>(hosts.size()));
 
     io::Json measured = io::Json::array();
@@ -53,49 +53,49 @@ class Examination {
     }
     if (line_.quick) measured.clear();
     for (const io::Json& device : measured) {
-      check(About::all, "pace", [&] { return check_pace(device); });
+      check(Scope::all, "pace", [&] { return check_stragglers(device); });
     }
     return make_report(ranks_, version_text(), findings_, measured);
   }
 
  private:
-  void add(About about, Finding finding) {
-    finding.about = about;
+  void add(Scope scope, CheckResult finding) {
+    finding.scope = scope;
     findings_.push_back(std::move(finding));
   }
-  void add(About about, const Findings& findings) {
-    for (const Finding& finding : findings) add(about, finding);
+  void add(Scope scope, const CheckResults& findings) {
+    for (const CheckResult& finding : findings) add(scope, finding);
   }
   /// Runs a check on the ranks that report for its scope: rank 0, one rank per host, or every rank. An
   /// exception of the check becomes a finding.
   template <class Check>
-  void check(About about, const char* subject, const Check& check) {
-    if (about == About::host && ranks_.local_rank() != 0) return;
-    if (about == About::all && ranks_.rank() != 0) return;
-    const Outcome outcome = attempt([&] { add(about, check()); });
-    if (!outcome.ok()) add(about, Finding{subject, Health::fail, outcome.message});
+  void check(Scope scope, const char* subject, const Check& check) {
+    if (scope == Scope::host && ranks_.local_rank() != 0) return;
+    if (scope == Scope::all && ranks_.rank() != 0) return;
+    const TaskResult outcome = run_and_capture([&] { add(scope, check()); });
+    if (!outcome.ok()) add(scope, CheckResult{subject, Severity::fail, outcome.message});
     ranks_.activity().note_progress();
   }
 
   /// Checks everything that needs no measurement. `hosts`: number of hosts. Collective.
   void look_around(int hosts) {
-    const HostFacts host = look_at_host();
+    const HostInfo host = query_host_info();
     const bool gpus = cuda::availability().devices > 0;
     const std::string shared = shared_gpus();
-    check(About::host, "gpu", [&] {
+    check(Scope::host, "gpu", [&] {
       return check_gpus({cuda::availability(), cuda::query_cuda_info(), gpus ? comm::nccl_library() : "",
                          host.nvidia_driver, to_string(config_.backend.device), ranks_.local_size(), shared,
                          config_.backend.allow_shared_gpu});
     });
-    check(About::host, "host", [&] { return check_host(host, ranks_.local_size(), gpus); });
-    check(About::host, "mpi",
+    check(Scope::host, "host", [&] { return check_host(host, ranks_.local_size(), gpus); });
+    check(Scope::host, "mpi",
           [&] { return check_mpi(ranks_.description(), comm::mpi_transports(), hosts, host.infiniband); });
     const auto& session = config_.session;
     const bool has_config = !line_.config.empty();
     const std::string data = has_config ? session.data.file : "./data.h5";
-    check(About::host, "file locks", [&] { return check_locks(data); });
-    if (has_config) check(About::host, "data", [&] { return check_data(data); });
-    check(About::all, "run folder",
+    check(Scope::host, "file locks", [&] { return check_locks(data); });
+    if (has_config) check(Scope::host, "data", [&] { return check_data(data); });
+    check(Scope::all, "run folder",
           [&] { return check_run_folder(has_config ? session.run_folder() : ".", checkpoint_bytes()); });
   }
 
@@ -103,7 +103,7 @@ class Examination {
   /// reports them. Collective.
   std::string shared_gpus() {
     train::DeviceFacts mine;
-    (void)attempt([&] {
+    (void)run_and_capture([&] {
       const auto gpus = cuda::query_cuda_info().gpus;
       if (!gpus.empty()) mine.id = gpus[static_cast<std::size_t>(ranks_.local_rank()) % gpus.size()].id;
     });
@@ -119,7 +119,7 @@ class Examination {
   std::int64_t checkpoint_bytes() const {
     std::int64_t bytes = std::int64_t{1} << 30;
     const auto& session = config_.session;
-    (void)attempt([&] {
+    (void)run_and_capture([&] {
       const io::DatasetFile data(session.data.file);
       const auto shape = model::network_shape(session.model, train::model_input_dims(session, data));
       const std::int64_t parameters = model::parameter_count(model::tensor_specs(shape));
@@ -141,12 +141,12 @@ class Examination {
     bool all_work = true;
     for (std::size_t i = 0; i < device_rates.size(); ++i) {
       ranks_.barrier();  // all ranks measure at the same time
-      check(About::rank, subject, [&] {
+      check(Scope::rank, subject, [&] {
         options.precision = device_rates[i].precision;
         const auto engine = train::make_engine(options);
         engines[i] = engine->facts().description;
         if (!line_.quick) mine[i] = engine->measure(device_rates[i].rate);
-        return Findings();
+        return CheckResults();
       });
       std::vector<double> rates(static_cast<std::size_t>(ranks_.size()));
       ranks_.all_gather(std::span<const double>(&mine[i], 1), std::span<double>(rates));
@@ -155,10 +155,10 @@ class Examination {
     }
     std::vector<comm::AllReduceTiming> times;
     if (cpu) {
-      check(About::rank, subject, [&] { return check_products(engines[0], engines[1], mine[1] < mine[0]); });
+      check(Scope::rank, subject, [&] { return check_gemm(engines[0], engines[1], mine[1] < mine[0]); });
       if (!line_.quick) times = comm::measure_all_reduce(ranks_, comm::all_reduce_benchmark_sizes());
     } else if (ranks_.size() > 1 && all_work) {
-      check(About::rank, "nccl", [&] {
+      check(Scope::rank, "nccl", [&] {
         const auto engine = train::make_engine(options);
         constexpr double long_enough = 30.0;
         const auto gpus =
@@ -166,7 +166,7 @@ class Examination {
                                          {config_.session.distributed.algorithm, options.deterministic,
                                           options.allow_shared_gpu, long_enough});
         times = engine->measure_all_reduce(*gpus, comm::all_reduce_benchmark_sizes(), 1.0);
-        return Finding{"nccl", Health::ok, gpus->description()};
+        return CheckResult{"nccl", Severity::ok, gpus->description()};
       });
     }
     io::Json& sums = measured["all_reduce"] = io::Json::array();
@@ -183,25 +183,25 @@ class Examination {
   const config::Config& config_;
   const std::string& separate_worlds_;
   comm::Communicator& ranks_;
-  Findings findings_;
+  CheckResults findings_;
 };
 
 }  // namespace
 
 ExitCode run_doctor(const CommandLine& line) {
   config::Config config;
-  const Outcome parsed = attempt([&] {
+  const TaskResult parsed = run_and_capture([&] {
     config = line.config.empty() ? config::parse("{}", "doctor", line.overrides)
                                  : config::load(line.config, line.overrides);
   });
   // Shorter timeouts than in a run.
   comm::DistributedOptions limits = config.session.distributed;
-  limits.timeout = limits.loading_timeout = limits.validation_timeout = 120.0;
-  limits.warn_after = 30.0;
+  limits.timeout = limits.startup_timeout = limits.validation_timeout = 120.0;
+  limits.stall_warning = 30.0;
 
   std::unique_ptr<comm::Communicator> ranks;
   std::unique_ptr<comm::Watchdog> watchdog;
-  const Outcome connected = attempt([&] {
+  const TaskResult connected = run_and_capture([&] {
     // No MPI library can join tasks that srun started without a process-management interface, and Open MPI
     // would end the process in MPI_Init.
     const std::string advice = comm::pmi_mismatch_hint();
@@ -217,21 +217,21 @@ ExitCode run_doctor(const CommandLine& line) {
   } else if (!connected.ok()) {
     throw RunError(connected.message);
   }
-  const ExitCode ready = agree(*ranks, parsed);
+  const ExitCode ready = agree_on_result(*ranks, parsed);
   if (ready != ExitCode::done) return ready;
 
   ExitCode ended = ExitCode::done;
-  const Outcome outcome = attempt([&] {
+  const TaskResult outcome = run_and_capture([&] {
     watchdog = std::make_unique<comm::Watchdog>(*ranks, limits);
     ranks->activity().enter(Phase::benchmark);
-    const io::Json report = Examination(line, config, separate_worlds, *ranks).run();
-    ended = agree(*ranks, attempt([&] {
+    const io::Json report = CheckRunner(line, config, separate_worlds, *ranks).run();
+    ended = agree_on_result(*ranks, run_and_capture([&] {
       if (ranks->rank() != 0) return;
-      print(line.json ? io::to_text(report, 2) + "\n" : to_table(report, line.verbosity == Verbosity::quiet));
+      print(line.json ? io::dump(report, 2) + "\n" : to_table(report, line.verbosity == Verbosity::quiet));
     }));
     if (ended == ExitCode::done && report["fail"] > 0) ended = ExitCode::failed;
   });
-  return outcome.ok() ? ended : end_all(*ranks, outcome, "the doctor");
+  return outcome.ok() ? ended : abort_all_ranks(*ranks, outcome, "the doctor");
 }
 
 }  // namespace vaecf::app

@@ -80,13 +80,13 @@ std::int64_t memory_limit(const std::string& root, std::int64_t memory) {
 }
 
 /// Sets the host name and the duration of its lookup.
-void look_up_name(HostFacts& facts) {
+void look_up_name(HostInfo& facts) {
   facts.name = host_name();
   const auto begin = std::chrono::steady_clock::now();
   addrinfo* found = nullptr;
   (void)getaddrinfo(facts.name.c_str(), nullptr, nullptr, &found);
   if (found != nullptr) freeaddrinfo(found);
-  facts.name_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  facts.name_lookup_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 /// Returns whether the folder exists and is not empty.
@@ -101,7 +101,7 @@ double gibibytes(std::int64_t bytes) {
   return static_cast<double>(bytes) / 1073741824.0;
 }
 
-Finding check_memory(const HostFacts& facts, int ranks) {
+CheckResult check_memory(const HostInfo& facts, int ranks) {
   std::string text = format("{:.1f} GiB, {:.1f} GiB of it available", gibibytes(facts.memory),
                             gibibytes(facts.memory_available));
   std::int64_t usable = facts.memory_available;
@@ -117,7 +117,7 @@ Finding check_memory(const HostFacts& facts, int ranks) {
           ranks));
 }
 
-Finding check_shared_memory(const HostFacts& facts, int ranks, bool gpus) {
+CheckResult check_shared_memory(const HostInfo& facts, int ranks, bool gpus) {
   if (facts.shared_memory_free < 0) {
     return warn_if(ranks > 1, "/dev/shm", "does not exist",
                    "ranks on the same host communicate through it; mount a tmpfs there");
@@ -131,8 +131,8 @@ Finding check_shared_memory(const HostFacts& facts, int ranks, bool gpus) {
           ranks, wanted / mib));
 }
 
-Finding check_locked_memory(const HostFacts& facts, bool gpus) {
-  if (facts.locked_memory < 0) return {"memlock", Health::ok, "no limit"};
+CheckResult check_locked_memory(const HostInfo& facts, bool gpus) {
+  if (facts.locked_memory < 0) return {"memlock", Severity::ok, "no limit"};
   const bool matters = gpus || facts.infiniband;
   return warn_if(
       matters && facts.locked_memory < 1024 * mib, "memlock",
@@ -145,12 +145,12 @@ Finding check_locked_memory(const HostFacts& facts, bool gpus) {
 
 }  // namespace
 
-Findings check_host(const HostFacts& facts, int ranks, bool gpus) {
+CheckResults check_host(const HostInfo& facts, int ranks, bool gpus) {
   const std::string instructions = join(facts.instructions);
   return {
       warn_if(
-          facts.name_seconds > 1.0, "host name",
-          format("{}, looked up within {:.1f} ms", facts.name, 1e3 * facts.name_seconds),
+          facts.name_lookup_seconds > 1.0, "host name",
+          format("{}, looked up within {:.1f} ms", facts.name, 1e3 * facts.name_lookup_seconds),
           format(
               "every start of Open MPI is delayed by the lookup, by up to 30 seconds; add the line `127.0.1.1 {}` to /etc/hosts, or fix the name server",
               facts.name)),
@@ -172,8 +172,8 @@ Findings check_host(const HostFacts& facts, int ranks, bool gpus) {
       check_locked_memory(facts, gpus)};
 }
 
-HostFacts look_at_host(const std::string& root) {
-  HostFacts facts;
+HostInfo query_host_info(const std::string& root) {
+  HostInfo facts;
   look_up_name(facts);
   const std::string cpuinfo = text_of(root + "/proc/cpuinfo");
   const std::string meminfo = text_of(root + "/proc/meminfo");

@@ -11,10 +11,10 @@
 namespace vaecf::app {
 namespace {
 
-std::map<std::string, std::vector<int>> ranks_by_host(const std::vector<RankPlace>& places) {
+std::map<std::string, std::vector<int>> ranks_by_host(const std::vector<RankPlacement>& placements) {
   std::map<std::string, std::vector<int>> hosts;
-  for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    hosts[places[rank].host].push_back(static_cast<int>(rank));
+  for (std::size_t rank = 0; rank < placements.size(); ++rank) {
+    hosts[placements[rank].host].push_back(static_cast<int>(rank));
   }
   return hosts;
 }
@@ -26,70 +26,72 @@ std::string counted(std::size_t count, const char* what) {
 
 }  // namespace
 
-std::vector<RankPlace> gather_places(comm::Communicator& communicator, int threads) {
+std::vector<RankPlacement> gather_placements(comm::Communicator& communicator, int threads) {
   const std::vector<int> cores = cores_of_process(0);
   const io::Json mine = {{"host", communicator.host()},
                          {"cores", cores},
-                         {"available", look_at_cores().available},
+                         {"available", query_affinity().available},
                          {"threads", threads > 0 ? threads : static_cast<int>(cores.size())}};
-  std::vector<RankPlace> places;
-  for (const std::string& text : all_gather_strings(communicator, io::to_text(mine))) {
-    const auto place = io::Json::parse(text);
-    places.push_back({place["host"], place["cores"], place["available"], place["threads"]});
+  std::vector<RankPlacement> placements;
+  for (const std::string& text : all_gather_strings(communicator, io::dump(mine))) {
+    const auto placement = io::Json::parse(text);
+    placements.push_back(
+        {placement["host"], placement["cores"], placement["available"], placement["threads"]});
   }
-  return places;
+  return placements;
 }
 
-Findings check_launch(const std::vector<RankPlace>& places, const std::string& separate_worlds) {
-  if (!separate_worlds.empty()) return {{"launch", Health::fail, separate_worlds}};
-  const auto hosts = ranks_by_host(places);
+CheckResults check_launch(const std::vector<RankPlacement>& placements, const std::string& separate_worlds) {
+  if (!separate_worlds.empty()) return {{"launch", Severity::fail, separate_worlds}};
+  const auto hosts = ranks_by_host(placements);
   std::vector<std::string> list;
   std::set<std::size_t> counts;
   for (const auto& [host, ranks] : hosts) {
-    list.push_back(format("{}: rank{} {}", host, ranks.size() == 1 ? "" : "s", list_of(ranks)));
+    list.push_back(format("{}: rank{} {}", host, ranks.size() == 1 ? "" : "s", format_ranges(ranks)));
     counts.insert(ranks.size());
   }
-  Findings findings = {warn_if(
+  CheckResults findings = {warn_if(
       counts.size() > 1, "launch",
-      format("{} on {}: {}", counted(places.size(), "rank"), counted(hosts.size(), "host"), join(list, "; ")),
+      format("{} on {}: {}", counted(placements.size(), "rank"), counted(hosts.size(), "host"),
+             join(list, "; ")),
       format(
           "hosts with {} ranks and with {} do not finish a step at the same time; start the same number on each (mpirun --map-by ppr:N:node)",
           *counts.begin(), *counts.rbegin()))};
   if (const std::string advice = comm::pmi_mismatch_hint(); !advice.empty()) {
-    findings.push_back({"launch", Health::warn, advice});
+    findings.push_back({"launch", Severity::warn, advice});
   }
   const char* tasks = std::getenv("SLURM_NTASKS");
-  if (tasks != nullptr && std::atoi(tasks) > 1 && places.size() == 1) {
-    findings.push_back({"launch", Health::warn,
+  if (tasks != nullptr && std::atoi(tasks) > 1 && placements.size() == 1) {
+    findings.push_back({"launch", Severity::warn,
                         format("the Slurm allocation has {} tasks, but this is a single process", tasks),
                         "start it with srun --mpi=pmix or mpirun"});
   }
   return findings;
 }
 
-Finding check_binding(const RankPlace& place, int ranks_on_host, int wanted) {
-  const Cores cores{static_cast<int>(place.cores.size()), place.available};
-  const std::string advice = binding_advice(cores, ranks_on_host, wanted, place.threads);
-  return warn_if(
-      !advice.empty(), "binding",
-      format("core{} {} of {} available, {}", place.cores.size() == 1 ? "" : "s", list_of(place.cores),
-             place.available, counted(static_cast<std::size_t>(place.threads), "thread")),
-      advice);
+CheckResult check_binding(const RankPlacement& placement, int ranks_on_host, int wanted) {
+  const CpuAffinity cores{static_cast<int>(placement.cores.size()), placement.available};
+  const std::string advice = binding_advice(cores, ranks_on_host, wanted, placement.threads);
+  return warn_if(!advice.empty(), "binding",
+                 format("core{} {} of {} available, {}", placement.cores.size() == 1 ? "" : "s",
+                        format_ranges(placement.cores), placement.available,
+                        counted(static_cast<std::size_t>(placement.threads), "thread")),
+                 advice);
 }
 
-Findings check_oversubscription(const std::vector<RankPlace>& places) {
-  Findings findings;
-  for (const auto& [host, ranks] : ranks_by_host(places)) {
+CheckResults check_oversubscription(const std::vector<RankPlacement>& placements) {
+  CheckResults findings;
+  for (const auto& [host, ranks] : ranks_by_host(placements)) {
     std::set<int> cores;
     int threads = 0;
     for (const int rank : ranks) {
-      const RankPlace& place = places[static_cast<std::size_t>(rank)];
-      cores.insert(place.cores.begin(), place.cores.end());
-      threads += place.threads;
+      const RankPlacement& placement = placements[static_cast<std::size_t>(rank)];
+      cores.insert(placement.cores.begin(), placement.cores.end());
+      threads += placement.threads;
     }
     if (cores.empty() || threads <= static_cast<int>(cores.size())) continue;
     findings.push_back(
-        {"oversubscription", Health::warn,
+        {"oversubscription", Severity::warn,
          format("{}: {} threads of {} share {}", host, threads, counted(ranks.size(), "rank"),
                 counted(cores.size(), "core")),
          ranks.size() <= cores.size()
@@ -101,7 +103,7 @@ Findings check_oversubscription(const std::vector<RankPlace>& places) {
                    "otherwise set OMP_NUM_THREADS=1 and OMP_WAIT_POLICY=passive, and use mpirun --mca mpi_yield_when_idle 1",
                    counted(cores.size(), "rank"))});
   }
-  if (findings.empty()) findings.push_back({"oversubscription", Health::ok, "none"});
+  if (findings.empty()) findings.push_back({"oversubscription", Severity::ok, "none"});
   return findings;
 }
 

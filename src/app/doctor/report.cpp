@@ -11,31 +11,31 @@ namespace vaecf::app {
 namespace {
 
 /// Converts a finding to JSON.
-io::Json json_of(const Finding& finding) {
+io::Json json_of(const CheckResult& finding) {
   return {{"subject", finding.subject},
-          {"health", to_string(finding.health)},
+          {"health", to_string(finding.severity)},
           {"text", finding.text},
           {"advice", finding.advice},
-          {"about", to_string(finding.about)}};
+          {"about", to_string(finding.scope)}};
 }
 
 /// A finding with all ranks that reported it. Rank 0 reports for all ranks, one rank per host for its host.
-struct SharedFinding {
+struct MergedResult {
   io::Json finding;
   std::set<int> ranks;
 };
 
 /// Gathers the findings of all ranks and merges equal ones. Collective.
-std::vector<SharedFinding> gather_findings(comm::Communicator& communicator, const Findings& mine) {
-  std::vector<SharedFinding> all;
+std::vector<MergedResult> merge_results(comm::Communicator& communicator, const CheckResults& mine) {
+  std::vector<MergedResult> all;
   io::Json packed = io::Json::array();
-  for (const Finding& finding : mine) packed.push_back(json_of(finding));
+  for (const CheckResult& finding : mine) packed.push_back(json_of(finding));
   int rank = 0;
-  for (const std::string& text : all_gather_strings(communicator, io::to_text(packed))) {
+  for (const std::string& text : all_gather_strings(communicator, io::dump(packed))) {
     for (const io::Json& finding : io::Json::parse(text)) {
-      auto place = std::ranges::find(all, finding, &SharedFinding::finding);
+      auto place = std::ranges::find(all, finding, &MergedResult::finding);
       if (place == all.end()) {
-        const auto last = std::find_if(all.rbegin(), all.rend(), [&](const SharedFinding& other) {
+        const auto last = std::find_if(all.rbegin(), all.rend(), [&](const MergedResult& other) {
           return other.finding["subject"] == finding["subject"];
         });
         place = all.insert(last == all.rend() ? all.end() : last.base(), {finding, {}});
@@ -44,12 +44,12 @@ std::vector<SharedFinding> gather_findings(comm::Communicator& communicator, con
     }
     ++rank;
   }
-  const auto datasets = std::ranges::count_if(all, [](const SharedFinding& one) {
+  const auto datasets = std::ranges::count_if(all, [](const MergedResult& one) {
     return one.finding["subject"] == "data" && one.finding["health"] == "ok";
   });
   if (datasets > 1) {
-    const Finding different{"data", Health::fail, "hosts have different datasets under the same name",
-                            "copy the same file to all hosts, or put it on a shared file system"};
+    const CheckResult different{"data", Severity::fail, "hosts have different datasets under the same name",
+                                "copy the same file to all hosts, or put it on a shared file system"};
     all.push_back({json_of(different), {0}});
   }
   return all;
@@ -61,7 +61,7 @@ std::string scope_text(const io::Json& finding, const io::Json& report) {
   const auto hosts = finding["hosts"].get<std::vector<std::string>>();
   if (finding["about"] == "all" || ranks.size() == report["hosts"].size()) return "";
   if (finding["about"] == "rank") {
-    return format("rank{} {} on {}: ", ranks.size() == 1 ? "" : "s", list_of(ranks), join(hosts));
+    return format("rank{} {} on {}: ", ranks.size() == 1 ? "" : "s", format_ranges(ranks), join(hosts));
   }
   return hosts.size() == report["hosts"].get<std::set<std::string>>().size() ? "" : join(hosts) + ": ";
 }
@@ -77,21 +77,21 @@ std::string rates_text(const std::vector<double>& rates, const char* unit) {
 
 /// Formats the measurements of one device.
 std::string table_of(const io::Json& measured) {
-  std::string text = format("measured on {}\n", io::text_at(measured, "device"));
+  std::string text = format("measured on {}\n", io::get_string(measured, "device"));
   for (const DeviceRate& rate : device_rates) {
     text += format("  {:<16}{}\n", rate.name, rates_text(measured[rate.key], rate.unit));
   }
   for (const io::Json& sum : measured["all_reduce"]) {
     text += format("  all-reduce of {:>8.0f} bytes {:>12.1f} us{:>9.2f} GB/s, bus bandwidth {:.2f} GB/s\n",
-                   io::number_at(sum, "bytes"), 1e6 * io::number_at(sum, "seconds"),
-                   io::number_at(sum, "gbytes"), io::number_at(sum, "bus_gbytes"));
+                   io::get_number(sum, "bytes"), 1e6 * io::get_number(sum, "seconds"),
+                   io::get_number(sum, "gbytes"), io::get_number(sum, "bus_gbytes"));
   }
   return text;
 }
 
 }  // namespace
 
-Findings check_pace(const io::Json& measured) {
+CheckResults check_stragglers(const io::Json& measured) {
   constexpr double much_slower = 0.7;
   const auto rates = measured[device_rates[0].key].get<std::vector<double>>();
   std::vector<double> sorted = rates;
@@ -103,25 +103,25 @@ Findings check_pace(const io::Json& measured) {
   }
   if (slow.empty()) return {};
   return {
-      {"pace", Health::warn,
+      {"pace", Severity::warn,
        format("on {}, ranks {}: down to {:.0f} GFLOP/s, with a median of {:.0f}",
-              io::text_at(measured, "device"), list_of(slow), sorted.front(), usual),
+              io::get_string(measured, "device"), format_ranges(slow), sorted.front(), usual),
        "all ranks wait for the slowest; check for other programs on its cores, for a different binding, and for different hardware; "
        "then run doctor again"}};
 }
 
-io::Json make_report(comm::Communicator& communicator, const std::string& version, const Findings& mine,
+io::Json make_report(comm::Communicator& communicator, const std::string& version, const CheckResults& mine,
                      const io::Json& measured) {
   const auto hosts = all_gather_strings(communicator, communicator.host());
   io::Json report = {
       {"version", version}, {"ranks", hosts.size()},         {"hosts", hosts},      {"ok", 0}, {"warn", 0},
       {"fail", 0},          {"findings", io::Json::array()}, {"measured", measured}};
-  for (SharedFinding& shared : gather_findings(communicator, mine)) {
+  for (MergedResult& shared : merge_results(communicator, mine)) {
     std::set<std::string> on;
     for (const int rank : shared.ranks) on.insert(hosts[static_cast<std::size_t>(rank)]);
     shared.finding["ranks"] = shared.ranks;
     shared.finding["hosts"] = on;
-    io::Json& number = report[io::text_at(shared.finding, "health")];
+    io::Json& number = report[io::get_string(shared.finding, "health")];
     number = number.get<int>() + 1;
     report["findings"].push_back(std::move(shared.finding));
   }
@@ -129,20 +129,20 @@ io::Json make_report(comm::Communicator& communicator, const std::string& versio
 }
 
 std::string to_table(const io::Json& report, bool quiet) {
-  std::string text = quiet ? "" : format("vaecf_dist {}\n", io::text_at(report, "version"));
+  std::string text = quiet ? "" : format("vaecf_dist {}\n", io::get_string(report, "version"));
   for (const io::Json& finding : report["findings"]) {
-    const std::string health = io::text_at(finding, "health");
+    const std::string health = io::get_string(finding, "health");
     if (quiet && health == "ok") continue;
-    text += format("{:<5} {:<17} {}{}\n", health, io::text_at(finding, "subject"),
-                   scope_text(finding, report), io::text_at(finding, "text"));
-    const std::string advice = io::text_at(finding, "advice");
+    text += format("{:<5} {:<17} {}{}\n", health, io::get_string(finding, "subject"),
+                   scope_text(finding, report), io::get_string(finding, "text"));
+    const std::string advice = io::get_string(finding, "advice");
     if (!advice.empty()) text += format("{:24}-> {}\n", "", advice);
   }
   if (!quiet) {
     for (const io::Json& measured : report["measured"]) text += table_of(measured);
   }
-  return text + format("{:.0f} ok, {:.0f} warnings, {:.0f} failed\n", io::number_at(report, "ok"),
-                       io::number_at(report, "warn"), io::number_at(report, "fail"));
+  return text + format("{:.0f} ok, {:.0f} warnings, {:.0f} failed\n", io::get_number(report, "ok"),
+                       io::get_number(report, "warn"), io::get_number(report, "fail"));
 }
 
 }  // namespace vaecf::app

@@ -32,8 +32,8 @@ std::int32_t ItemNames::find(const data::Table& row, std::size_t column) const {
   return whole >= 0 ? whole : find(std::string(field));
 }
 
-void Strangers::add(const std::string& name) {
-  ++times_;
+void UnknownNames::add(const std::string& name) {
+  ++count_;
   std::string shown = name.substr(0, 80);
   if (std::ranges::find(first_, shown) != first_.end()) return;
   if (first_.size() < 5)
@@ -42,11 +42,11 @@ void Strangers::add(const std::string& name) {
     more_ = true;
 }
 
-std::string Strangers::text() const {
+std::string UnknownNames::text() const {
   return join(first_) + (more_ ? " ..." : "");
 }
 
-bool names_a_column(std::string_view text, std::string_view what) {
+bool is_header_for(std::string_view text, std::string_view what) {
   std::string word;
   for (const char c : text) {
     if (c != '_' && c != ' ') word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -75,7 +75,7 @@ ItemList read_item_list(const std::string& path, const ItemNames& names) {
   ItemList list;
   const auto first = [](data::Table& rows) {
     rows.require(0);
-    return names_a_column(rows.at(0), "item");
+    return is_header_for(rows.at(0), "item");
   };
   read_rows(path, {}, first, [&](const data::Table& row) {
     if (row.at(0).empty()) return;
@@ -105,7 +105,7 @@ struct Columns {
 /// Returns the position of the column named `name`, else of the only column with a usual header for `kind`;
 /// empty if there is none.
 Position named(const Fields& fields, const std::string& name, std::string_view kind) {
-  const auto usual = [&](std::string_view field) { return names_a_column(field, kind); };
+  const auto usual = [&](std::string_view field) { return is_header_for(field, kind); };
   auto at = data::column_number(name) ? fields.end() : std::ranges::find(fields, name);
   if (at == fields.end() && std::ranges::count_if(fields, usual) == 1)
     at = std::ranges::find_if(fields, usual);

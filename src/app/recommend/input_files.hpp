@@ -36,23 +36,23 @@ class ItemNames {
 };
 
 /// Counts unknown names and stores the first few.
-class Strangers {
+class UnknownNames {
  public:
   void add(const std::string& name);
   /// Returns how often add() was called.
-  std::int64_t times() const { return times_; }
+  std::int64_t count() const { return count_; }
   /// Returns "a, b, c", with " ..." appended if there were more.
   std::string text() const;
 
  private:
-  std::int64_t times_ = 0;
+  std::int64_t count_ = 0;
   std::vector<std::string> first_;
   bool more_ = false;
 };
 
 /// Returns whether `text` is a usual header of a column of ids of `what` ("user" or "item"): for "item" item,
 /// item_id, itemId, Item ID ..., also with movie, track, song, product or book instead of item.
-bool names_a_column(std::string_view text, std::string_view what);
+bool is_header_for(std::string_view text, std::string_view what);
 
 /// Reads a TSV or CSV file: plain, compressed, the only file of an archive, or a pipe. The separator is a TAB
 /// if the first line contains one, else that of `expected` if the line contains it, else a comma; CSV fields
@@ -66,7 +66,7 @@ void read_rows(const std::string& path, const data::TableLayout& expected,
 /// The items in a list file.
 struct ItemList {
   std::vector<std::int32_t> items;  ///< ascending, unique
-  Strangers unknown;
+  UnknownNames unknown;
 };
 /// Reads a file with an item's id or title in the first column of each line. A header line (item, item_id,
 /// movieId,
@@ -77,7 +77,7 @@ ItemList read_item_list(const std::string& path, const ItemNames& names);
 struct Histories {
   std::vector<std::string> users;  ///< ids in the file
   Csr seen;
-  Strangers unknown;  ///< unknown items, counted by line
+  UnknownNames unknown;  ///< unknown items, counted by line
 };
 
 /// Reads lines with a user and an item, in the columns of `source` or as `user,item` or `user<TAB>item`.

@@ -1,15 +1,15 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/digest.hpp>
-#include <vaecf/io/output_file.hpp>
 #include <vaecf/io/recommendation_file.hpp>
 #include <vaecf/train/recommender.hpp>
 
 #include "app/commands.hpp"
 #include "app/progress.hpp"
 #include "app/ranks.hpp"
-#include "app/recommend/audience.hpp"
+#include "app/recommend/target_users.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -39,12 +39,12 @@ std::string output_format(const RecommendArguments& arguments) {
   return name;
 }
 
-/// Writes recommendations, user by user in the order of RecommendationHead::users. TSV and CSV have one line
-/// per user and item, with a column `title` if the head has titles.
+/// Writes recommendations, user by user in the order of RecommendationHeader::users. TSV and CSV have one
+/// line per user and item, with a column `title` if the head has titles.
 class Output {
  public:
   /// Opens the output; `path` empty: standard output. Throws RunError if the file cannot be created.
-  Output(const std::string& format_name, const std::string& path, io::RecommendationHead head)
+  Output(const std::string& format_name, const std::string& path, io::RecommendationHeader head)
       : tsv_(format_name == "tsv"), head_(std::move(head)) {
     if (format_name == "hdf5") {
       hdf5_.emplace(path, head_);
@@ -113,9 +113,9 @@ class Output {
   }
 
   bool tsv_;
-  io::RecommendationHead head_;
+  io::RecommendationHeader head_;
   std::optional<io::RecommendationWriter> hdf5_;
-  std::optional<io::OutputFile> file_;  // without this and hdf5_: standard output
+  std::optional<io::AtomicOutputFile> file_;  // without this and hdf5_: standard output
   std::vector<std::string> items_;
   std::vector<std::string> titles_;
   std::int64_t next_user_ = 0;
@@ -155,8 +155,8 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
   const auto set = [&](const char* option, const std::string& path, std::uint8_t value) {
     if (path.empty()) return;
     const ItemList list = read_item_list(path, names);
-    if (list.unknown.times() > 0) {
-      log.warn("{} {}: skipped {} lines with unknown items ({})", option, path, list.unknown.times(),
+    if (list.unknown.count() > 0) {
+      log.warn("{} {}: skipped {} lines with unknown items ({})", option, path, list.unknown.count(),
                list.unknown.text());
     }
     for (const std::int32_t item : list.items) allowed_items[static_cast<std::size_t>(item)] = value;
@@ -167,14 +167,14 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
 }
 
 /// The work of one rank.
-class Recommending {
+class RecommendJob {
  public:
   /// Reads the inputs and loads the model. Throws InputError if an input is not valid.
-  Recommending(const CommandLine& line, const config::Config& config, comm::Communicator& ranks)
+  RecommendJob(const CommandLine& line, const config::Config& config, comm::Communicator& ranks)
       : arguments_(line.recommend),
         config_(line.config),
         ranks_(ranks),
-        voice_(make_voice(line.verbosity, ranks.rank() == 0)),
+        console_(make_console(line.verbosity, ranks.rank() == 0)),
         format_(output_format(arguments_)),
         checkpoint_(checkpoint_path(line, config)),
         dataset_(config.session.data.file) {
@@ -188,19 +188,19 @@ class Recommending {
     data::SourceOptions source = config.source;
     source.users.path = arguments_.users;
     source.users.file.clear();
-    audience_ = make_audience(arguments_, source, dataset_, names, voice_.log);
-    users_ = {0, audience_.users.size()};
+    target_users_ = make_target_users(arguments_, source, dataset_, names, console_.log);
+    users_ = {0, target_users_.users.size()};
     if (!arguments_.user.empty()) {
-      users_.begin = find_user(audience_, arguments_.user);
+      users_.begin = find_user(target_users_, arguments_.user);
       users_.end = users_.begin + 1;
     }
     if (users_.size() == 0) throw InputError(format("{}: contains no users", dataset_.path()));
-    engine_ = train::make_engine(options_for_rank(config, ranks));
-    voice_.log.debug("backend: {}", engine_->facts().description);
+    engine_ = train::make_engine(backend_options_for_rank(config, ranks));
+    console_.log.debug("backend: {}", engine_->facts().description);
     train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
-                                   read_allowed_items(arguments_, names, voice_.log)};
+                                   read_allowed_items(arguments_, names, console_.log)};
     add_to_digest(choice.allowed_items);
-    recommender_.emplace(config.session, train::RunContext{ranks, *engine_, voice_.log, *voice_.progress},
+    recommender_.emplace(config.session, train::RunContext{ranks, *engine_, console_.log, *console_.progress},
                          checkpoint_, dataset_, std::move(choice));
     if (!arguments_.users.empty() && recommender_->features() == 0) {
       throw InputError(format(
@@ -210,9 +210,9 @@ class Recommending {
     block_ = users_of_round(users_.size(), ranks.size(), width());
     // The ids of the users and, if read from separate files, their items and features.
     for (std::int64_t user = users_.begin; user < users_.end; ++user)
-      add_to_digest(audience_.users.text(user));
-    if (!arguments_.input.empty()) add_to_digest(audience_.seen(users_));
-    if (!arguments_.users.empty()) add_to_digest(audience_.features(users_));
+      add_to_digest(target_users_.users.text(user));
+    if (!arguments_.input.empty()) add_to_digest(target_users_.seen(users_));
+    if (!arguments_.users.empty()) add_to_digest(target_users_.features(users_));
   }
 
   /// Opens the output on rank 0. Collective. Throws InputError if the inputs of the ranks differ.
@@ -226,11 +226,11 @@ class Recommending {
           "inputs differ from rank 0: {} here and {} there; pass the same files to all ranks", mine, first));
     }
     if (ranks_.rank() != 0) return;
-    io::check_output(arguments_.output, "--output",
-                     {dataset_.path(), config_, checkpoint_, arguments_.input, arguments_.users,
-                      arguments_.include, arguments_.exclude});
-    io::RecommendationHead head;
-    head.users = arguments_.user.empty() ? audience_.users : audience_.users.only(users_.begin);
+    io::validate_output_path(arguments_.output, "--output",
+                             {dataset_.path(), config_, checkpoint_, arguments_.input, arguments_.users,
+                              arguments_.include, arguments_.exclude});
+    io::RecommendationHeader head;
+    head.users = arguments_.user.empty() ? target_users_.users : target_users_.users.select(users_.begin);
     head.items = items_;
     if (arguments_.titles) head.titles = titles_;
     head.k = width();
@@ -244,32 +244,33 @@ class Recommending {
   /// Processes all users in rounds. Collective. In a round, each rank processes one block of consecutive
   /// users, so that rank 0 can write them in order.
   void work() {
-    voice_.progress->begin("recommending", users_.size(), "users");
+    console_.progress->begin("recommending", users_.size(), "users");
     const std::int64_t round = block_ * ranks_.size();
     for (std::int64_t begin = users_.begin; begin < users_.end; begin += round) {
       work_on(begin);
       ranks_.activity().note_progress();
-      voice_.progress->update(std::min(begin + round, users_.end) - users_.begin);
+      console_.progress->update(std::min(begin + round, users_.end) - users_.begin);
     }
-    voice_.progress->end();
+    console_.progress->end();
     const std::int64_t by_features = ranks_.all_reduce(by_features_);
     if (!output_) return;
     output_->commit();
     if (by_features > 0) {
-      voice_.log.info("{} users have no known items; their recommendations are based on features alone",
-                      by_features);
+      console_.log.info("{} users have no known items; their recommendations are based on features alone",
+                        by_features);
     }
-    if (without_items_.times() > 0) {
-      voice_.log.warn("{} users have no known items{} ({}); they get the most popular items, with score nan",
-                      without_items_.times(), recommender_->features() > 0 ? " and no known features" : "",
-                      without_items_.text());
+    if (without_items_.count() > 0) {
+      console_.log.warn(
+          "{} users have no known items{} ({}); they get the most popular items, with score nan",
+          without_items_.count(), recommender_->features() > 0 ? " and no known features" : "",
+          without_items_.text());
     }
     if (arguments_.output.empty()) return;
-    voice_.log.info("wrote {}: the top {} items of {} users", arguments_.output, width(), users_.size());
+    console_.log.info("wrote {}: the top {} items of {} users", arguments_.output, width(), users_.size());
   }
 
   /// Erases the progress bar.
-  void wipe_progress() { voice_.progress->end(); }
+  void wipe_progress() { console_.progress->end(); }
 
  private:
   /// Returns the number of items per user.
@@ -301,8 +302,8 @@ class Recommending {
     std::vector<float> scores(size);
     if (mine.size() > 0) {
       const auto used = static_cast<std::size_t>(mine.size() * width());
-      const Csr seen = audience_.seen(mine);
-      const Csr features = recommender_->features() > 0 ? audience_.features(mine) : Csr{};
+      const Csr seen = target_users_.seen(mine);
+      const Csr features = recommender_->features() > 0 ? target_users_.features(mine) : Csr{};
       recommender_->recommend(seen.view(), features.view(), std::span(items).first(used),
                               std::span(scores).first(used));
       for (std::int64_t row = 0; row < features.rows(); ++row) {
@@ -321,7 +322,7 @@ class Recommending {
       output_->append(std::span(all_items).subspan(first, used), std::span(all_scores).subspan(first, used));
       for (std::int64_t user = users.begin; user < users.end; ++user) {
         if (std::isnan(all_scores[first + static_cast<std::size_t>((user - users.begin) * width())]))
-          without_items_.add(audience_.users.text(user));
+          without_items_.add(target_users_.users.text(user));
       }
     }
   }
@@ -329,20 +330,20 @@ class Recommending {
   const RecommendArguments& arguments_;
   const std::string& config_;  // path of the configuration
   comm::Communicator& ranks_;
-  Voice voice_;
+  Console console_;
   std::string format_;
   std::string checkpoint_;
   io::DatasetFile dataset_;
   io::IdList items_;
   io::IdList titles_;
-  Audience audience_;
+  TargetUsers target_users_;
   Range users_;
   std::unique_ptr<train::Engine> engine_;
   std::optional<train::Recommender> recommender_;
   std::uint64_t digest_ = 0;      // digest of users, their items and features, and allowed items
   std::int64_t block_ = 1;        // users per rank and round
   std::optional<Output> output_;  // on rank 0 only
-  Strangers without_items_;
+  UnknownNames without_items_;
   std::int64_t by_features_ = 0;  // users of this rank with features but without items
 };
 
@@ -350,13 +351,13 @@ class Recommending {
 
 ExitCode run_recommend(const CommandLine& line) {
   config::Config config;
-  const Outcome parsed = attempt([&] { config = config::load(line.config, line.overrides); });
+  const TaskResult parsed = run_and_capture([&] { config = config::load(line.config, line.overrides); });
   const auto ranks = make_communicator(config.session.distributed);
   std::unique_ptr<comm::Watchdog> watchdog;
-  std::optional<Recommending> recommending;
-  ExitCode code = agree(*ranks, parsed);
+  std::optional<RecommendJob> recommending;
+  ExitCode code = agree_on_result(*ranks, parsed);
   const auto together = [&](const std::function<void()>& work) {
-    if (code == ExitCode::done) code = agree(*ranks, attempt(work));
+    if (code == ExitCode::done) code = agree_on_result(*ranks, run_and_capture(work));
   };
   together([&] { watchdog = std::make_unique<comm::Watchdog>(*ranks, config.session.distributed); });
   together([&] { recommending.emplace(line, config, *ranks); });
@@ -364,10 +365,10 @@ ExitCode run_recommend(const CommandLine& line) {
   if (code != ExitCode::done) return code;
 
   ranks->activity().enter(Phase::test);
-  const Outcome outcome = attempt([&] { recommending->work(); });
+  const TaskResult outcome = run_and_capture([&] { recommending->work(); });
   if (outcome.ok()) return ExitCode::done;
   recommending->wipe_progress();
-  return end_all(*ranks, outcome, "recommending");
+  return abort_all_ranks(*ranks, outcome, "recommending");
 }
 
 }  // namespace vaecf::app

@@ -35,14 +35,14 @@ int mpi_count(std::int64_t count) {
 /// yet.
 std::string join_timeout_message(double seconds) {
   return vaecf::format(
-      "rank {} on {} has waited {:g} s in setup (distributed.loading_timeout), but MPI has not joined the ranks; check that all of them were started and that their hosts can reach each other",
+      "rank {} on {} has waited {:g} s in setup (distributed.startup_timeout), but MPI has not joined the ranks; check that all of them were started and that their hosts can reach each other",
       launcher_rank().value_or(0), host_name(), seconds);
 }
 
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(const DistributedOptions& options)
-      : join_timer_(std::in_place, options.loading_timeout, join_timeout_message(options.loading_timeout)),
+      : join_timer_(std::in_place, options.startup_timeout, join_timeout_message(options.startup_timeout)),
         overlaps_(options.overlap == Toggle::on),
         comm_(session_) {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");

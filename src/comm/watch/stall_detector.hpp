@@ -46,7 +46,7 @@ class StallDetector {
     std::optional<Stall> worst;
     const auto consider = [&](const State& state, double since, Limit limit, const char* what,
                               const char* why) {
-      if (now - since <= std::min(limit.seconds, options_.warn_after)) return;
+      if (now - since <= std::min(limit.seconds, options_.stall_warning)) return;
       if (!worst || since + limit.seconds < worst->since + worst->limit.seconds)
         worst = {&state, since, limit, what, why};
     };
@@ -108,7 +108,7 @@ class StallDetector {
 
   Limit limit_of(Phase phase) const {
     if (phase == Phase::setup || phase == Phase::loading)
-      return {options_.loading_timeout, "distributed.loading_timeout"};
+      return {options_.startup_timeout, "distributed.startup_timeout"};
     if (phase == Phase::training || phase == Phase::shutdown)
       return {options_.timeout, "distributed.timeout"};
     return {options_.validation_timeout, "distributed.validation_timeout"};

@@ -43,10 +43,10 @@ class Watchdog::Impl {
       : communicator_(communicator), stop_flag_(stop_flag), rank_(communicator.rank()) {
     name_ = vaecf::format("rank {} on {}", rank_, communicator.host());
     // Often enough for the shortest limit.
-    seconds_ = std::clamp(
-        std::min({options.warn_after, options.timeout, options.loading_timeout, options.validation_timeout}) /
-            8,
-        0.02, 1.0);
+    seconds_ = std::clamp(std::min({options.stall_warning, options.timeout, options.startup_timeout,
+                                    options.validation_timeout}) /
+                              8,
+                          0.02, 1.0);
     messages_ = communicator.size() > 1 && MpiSession().threads_may_call_mpi();
     if (communicator.size() > 1 && !messages_ && rank_ == 0)
       write_error_line(
@@ -56,7 +56,7 @@ class Watchdog::Impl {
     DistributedOptions limits = options;
     if (messages_ && rank_ > 1) {
       limits.timeout += 5.0;
-      limits.warn_after = std::numeric_limits<double>::infinity();
+      limits.stall_warning = std::numeric_limits<double>::infinity();
     }
     const int watched = messages_ && rank_ == 0 ? communicator.size() : 1;
     for (int to = 0; messages_ && to < watched; ++to) {

@@ -1,7 +1,7 @@
 #include "data/prepare/event_store.hpp"
 
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/output_file.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include <algorithm>
 #include <cstring>

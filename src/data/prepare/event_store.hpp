@@ -15,16 +15,16 @@
 namespace vaecf::data {
 
 /// Part of an already split source to which an event belongs.
-enum class Part : std::uint8_t { train, validation_fold_in, validation, test_fold_in, test };
+enum class SplitPart : std::uint8_t { train, validation_fold_in, validation, test_fold_in, test };
 
 /// Interaction of a user with an item. Users and items are numbered by first appearance in the source.
 struct Event {
   std::int32_t user = 0;
   std::int32_t item = 0;
   std::int64_t index : 48 = 0;  ///< position of the event in the source, from 0
-  Part part = Part::train;
-  bool liked = true;  ///< rating >= min_rating, or the source has no ratings
-  double time = 0.0;  ///< in any unit; stored only by stores with times
+  SplitPart part = SplitPart::train;
+  bool positive = true;  ///< rating >= min_rating, or the source has no ratings
+  double time = 0.0;     ///< in any unit; stored only by stores with times
 };
 
 /// Memory budget shared by several stores, and the file for events beyond it.

@@ -60,24 +60,24 @@ Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport
       users_of_(static_cast<std::size_t>(items_)),
       kept_(items_) {
   if (ratings.ordered_by_item) item_order_ = ranks(ratings.item_ids.numbers);
-  count_liked(report);
+  count_positive(report);
   if (min_item_users_ > 0) count_on_kept_items(report);
   if (options.split == SplitMethod::given) return;
   add_step(kept_, format("users with >= {} items", min_user_items_), "lower data.prepare.min_user_items",
            report);
 }
 
-void Filter::add_step(const Tally& tally, const std::string& step, std::string_view advice,
+void Filter::add_step(const SplitCounter& tally, const std::string& step, std::string_view advice,
                       PrepareReport& report) const {
   if (tally.events() == 0) throw InputError(format("no event is left after the step '{}'; {}", step, advice));
   report.steps.push_back(tally.step(step));
 }
 
-void Filter::count_liked(PrepareReport& report) {
+void Filter::count_positive(PrepareReport& report) {
   Repeats repeats(items_);
-  Tally raw(items_);
-  Tally firsts(items_);
-  Tally liked(items_);
+  SplitCounter raw(items_);
+  SplitCounter firsts(items_);
+  SplitCounter positive(items_);
   // Examples for the report: the first repeated events in the defined order.
   std::vector<Event> shown;
   const auto before = [&](const Event& a, const Event& b) {
@@ -90,15 +90,15 @@ void Filter::count_liked(PrepareReport& report) {
     if (!repeats(event)) return false;
     ++report.duplicates_dropped;
     shown.insert(std::upper_bound(shown.begin(), shown.end(), event, before), event);
-    if (shown.size() > Findings::shown) shown.pop_back();
+    if (shown.size() > DataIssues::shown) shown.pop_back();
     return true;
   };
   ratings_->events.each_user({"finding repeated events"}, *progress_, [&](std::span<Event> events) {
     raw.add_row(events);
     events = without(events, is_repeated);
     firsts.add_row(events);
-    events = without(events, [](const Event& event) { return !event.liked; });
-    liked.add_row(events);
+    events = without(events, [](const Event& event) { return !event.positive; });
+    positive.add_row(events);
     for (const Event& event : events) {
       ++users_of_[static_cast<std::size_t>(event.item)];
       Range& users = users_of_part_[static_cast<std::size_t>(event.part)];
@@ -113,22 +113,22 @@ void Filter::count_liked(PrepareReport& report) {
   report.events_read = ratings_->events.size();
   constexpr const char* what = "user and item occurred together in an earlier line, which is used";
   for (const Event& event : shown) {
-    ratings_->findings.dropped(what, [&] {
+    ratings_->issues.dropped(what, [&] {
       return format("{}: user {}, item {}", ratings_->locations.location_of(event.index),
                     ratings_->user_ids.text(event.user), ratings_->item_ids.text(event.item));
     });
   }
   const std::int64_t others = report.duplicates_dropped - static_cast<std::int64_t>(shown.size());
-  if (others > 0) ratings_->findings.add_unseen(what, others);
+  if (others > 0) ratings_->issues.add_count(what, others);
   ratings_->locations = {};
   report.steps.push_back(raw.step("raw"));
   report.steps.push_back(firsts.step("first of each (user, item)"));
-  add_step(liked, format("rating >= {}", min_rating_), "lower data.prepare.min_rating", report);
+  add_step(positive, format("rating >= {}", min_rating_), "lower data.prepare.min_rating", report);
 }
 
 void Filter::count_on_kept_items(PrepareReport& report) {
   Repeats repeats(items_);
-  Tally on_kept_items(items_);
+  SplitCounter on_kept_items(items_);
   ratings_->events.each_user({"counting users of items"}, *progress_, [&](std::span<Event> events) {
     events = keep(events, repeats);
     on_kept_items.add_row(events);
@@ -147,7 +147,7 @@ void Filter::count_user(std::span<const Event> events) {
 
 std::span<Event> Filter::keep(std::span<Event> events, Repeats& repeats) const {
   return without(events, [&](const Event& event) {
-    return repeats(event) || !event.liked ||
+    return repeats(event) || !event.positive ||
            users_of_[static_cast<std::size_t>(event.item)] < min_item_users_;
   });
 }

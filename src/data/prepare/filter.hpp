@@ -15,9 +15,9 @@
 namespace vaecf::data {
 
 /// Counts events, users and distinct items for one row of the report.
-class Tally {
+class SplitCounter {
  public:
-  explicit Tally(std::int64_t items = 0) : seen_(static_cast<std::size_t>(items), 0) {}
+  explicit SplitCounter(std::int64_t items = 0) : seen_(static_cast<std::size_t>(items), 0) {}
   /// Adds all items of one user.
   void add_row(std::span<const std::int32_t> items) {
     for (const std::int32_t item : items) add(item);
@@ -30,7 +30,7 @@ class Tally {
   }
   std::int64_t events() const { return events_; }
   /// Returns the counts as the report row `name`.
-  StepCount step(std::string name) const { return {std::move(name), events_, users_, items_}; }
+  StageCounts step(std::string name) const { return {std::move(name), events_, users_, items_}; }
 
  private:
   void add(std::int32_t item) {
@@ -59,18 +59,18 @@ class Filter {
   /// Returns the number of kept events per user.
   const std::vector<std::int32_t>& events_of() const { return events_of_; }
   /// Returns the range from the first to the last user with events of `part`, for an already split source.
-  Range users_of(Part part) const { return users_of_part_[static_cast<std::size_t>(part)]; }
+  Range users_of(SplitPart part) const { return users_of_part_[static_cast<std::size_t>(part)]; }
   /// Calls use(events) for each kept user, with the user's kept events in their defined order. Empties the
   /// event store.
   void take_users(const EventStore::Use& use);
 
  private:
   class Repeats;
-  void count_liked(PrepareReport& report);
+  void count_positive(PrepareReport& report);
   void count_on_kept_items(PrepareReport& report);
   void count_user(std::span<const Event> events);
   std::span<Event> keep(std::span<Event> events, Repeats& repeats) const;
-  void add_step(const Tally& tally, const std::string& step, std::string_view advice,
+  void add_step(const SplitCounter& tally, const std::string& step, std::string_view advice,
                 PrepareReport& report) const;
 
   RawRatings* ratings_;
@@ -83,7 +83,7 @@ class Filter {
   std::vector<std::int32_t> events_of_;
   std::vector<std::int32_t> users_of_;  // item -> number of positive events
   std::array<Range, 5> users_of_part_{};
-  Tally kept_;
+  SplitCounter kept_;
 };
 
 }  // namespace vaecf::data

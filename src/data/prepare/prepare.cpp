@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/data/prepare.hpp>
-#include <vaecf/io/output_file.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,8 +9,8 @@
 #include <span>
 #include <stop_token>
 
-#include "data/features/users_table.hpp"
-#include "data/prepare/record.hpp"
+#include "data/features/user_table.hpp"
+#include "data/prepare/provenance.hpp"
 #include "data/prepare/split.hpp"
 #include "data/source/source_formats.hpp"
 
@@ -64,12 +64,13 @@ void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split
 std::string to_table(const FeatureReport& features) {
   std::string table =
       format("features of {} of {} users from {}; {} of its {} rows belong to users outside the dataset\n",
-             grouped(features.known), grouped(features.users), features.table, grouped(features.unused),
-             grouped(features.rows));
+             grouped(features.matched_users), grouped(features.users), features.table,
+             grouped(features.unmatched_rows), grouped(features.rows));
   for (const FeatureReport::Column& column : features.columns) {
     table += format("  {}: {} values in {} x {} columns, set for {} users", column.name,
                     grouped(column.values), column.hashes, grouped(column.buckets), grouped(column.users));
-    if (column.alike > 0) table += format("; {} values collide with another one", grouped(column.alike));
+    if (column.colliding_values > 0)
+      table += format("; {} values collide with another one", grouped(column.colliding_values));
     table += "\n";
   }
   return table;
@@ -84,11 +85,11 @@ struct StopAtEnd {
 }  // namespace
 
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
-                      const std::string& output, const PrepareMode& mode, Log& log, Progress& progress) {
-  if (options.pick == Pick::last && options.split != SplitMethod::leave_one_out &&
+                      const std::string& output, const PrepareFlags& mode, Log& log, Progress& progress) {
+  if (options.holdout == Holdout::last && options.split != SplitMethod::leave_one_out &&
       options.split != SplitMethod::ratio) {
     throw InputError(format(
-        "data.prepare.pick: last requires data.prepare.split: leave_one_out or ratio, got {}; change the split, or remove pick",
+        "data.prepare.holdout: last requires data.prepare.split: leave_one_out or ratio, got {}; change the split, or remove pick",
         to_string(options.split)));
   }
   for (const char* const part : {"validation", "test"}) {
@@ -98,8 +99,8 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
         "data.source.{}_path is {}, but data.prepare.split: {} does not use it; set data.prepare.split: given, or remove the path",
         part, path, to_string(options.split)));
   }
-  const io::Attributes made_by = recipe(source, options);
-  Wanted wanted = wanted_of(options, mode.strict);
+  const io::Attributes made_by = provenance_attributes(source, options);
+  ReadOptions wanted = make_read_options(options, mode.strict);
   std::vector<std::string> paths = source_files(source).paths;
   const auto add_path = [&](const std::string& path) {
     if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
@@ -108,21 +109,21 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   if (const TitleFile titles = title_file(source); titles.member.empty() && !titles.path.empty()) {
     paths.push_back(titles.path);
   }
-  UsersFile users;
+  UserTableLocation users;
   if (!options.features.empty()) {
-    users = users_file_of(source);
+    users = user_table_location_of(source);
     add_path(users.path);
   }
-  io::check_output(output, "data.file", paths);
+  io::validate_output_path(output, "data.file", paths);
   // Checked first, so that an output that must not be replaced is rejected before the long work.
   const bool intact = io::check_replaceable(output, mode.replace);
   PrepareReport report;
   if (intact && !mode.force && !mode.strict)
-    report.stored_table = stored_table(output, made_by, paths, options.compression);
-  report.was_there = !report.stored_table.empty();
-  if (report.was_there) return report;
+    report.stored_report = stored_report(output, made_by, paths, options.compression);
+  report.up_to_date = !report.stored_report.empty();
+  if (report.up_to_date) return report;
 
-  const std::filesystem::path place(io::behind_links(output));
+  const std::filesystem::path place(io::resolve_symlinks(output));
   io::remove_stale_temporaries(place.has_parent_path() ? place.parent_path().string() : ".",
                                place.filename().string());
   // Created first, so that an unwritable folder is reported before the long work.
@@ -139,7 +140,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   SplitWriter rows(writer);
   Filter filter(ratings, options, report, progress);
   const Split split = make_split(ratings, filter, options, rows, progress);
-  report.findings = ratings.findings.list();
+  report.issues = ratings.issues.list();
   rows.report(report, options.split == SplitMethod::given, log);
 
   for (const auto& [key, value] : made_by) writer.set_attribute(key, value);
@@ -161,21 +162,20 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
 }
 
 std::string to_table(const PrepareReport& report) {
-  if (report.was_there) return report.stored_table;
+  if (report.up_to_date) return report.stored_report;
   std::size_t width = 4;
-  for (const StepCount& step : report.steps) width = std::max(width, step.step.size());
+  for (const StageCounts& step : report.steps) width = std::max(width, step.step.size());
   std::string table = format("{:<{}}  {:>15}  {:>13}  {:>13}\n", "step", width, "events", "users", "items");
-  for (const StepCount& step : report.steps) {
+  for (const StageCounts& step : report.steps) {
     table += format("{:<{}}  {:>15}  {:>13}  {:>13}\n", step.step, width, grouped(step.events),
                     grouped(step.users), grouped(step.items));
   }
   table += format("{} lines read, {} events, {} repeated (user, item) dropped\n", grouped(report.lines_read),
                   grouped(report.events_read), grouped(report.duplicates_dropped));
   if (!report.features.table.empty()) table += to_table(report.features);
-  for (const Finding& finding : report.findings) {
-    table +=
-        format("{:>15} {}: {}, first at {}\n", grouped(finding.count), finding.dropped ? "dropped" : "kept",
-               finding.what, finding.examples.empty() ? "?" : finding.examples.front());
+  for (const DataIssue& issue : report.issues) {
+    table += format("{:>15} {}: {}, first at {}\n", grouped(issue.count), issue.dropped ? "dropped" : "kept",
+                    issue.what, issue.examples.empty() ? "?" : issue.examples.front());
   }
   return table;
 }

@@ -32,10 +32,10 @@ StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
 }
 
 void require_given_parts(const Filter& filter, const PrepareOptions& options) {
-  const auto holds = [&](Part part) { return filter.users_of(part).size() > 0; };
-  if (!holds(Part::train)) throw InputError("the train part of the source contains no events");
+  const auto holds = [&](SplitPart part) { return filter.users_of(part).size() > 0; };
+  if (!holds(SplitPart::train)) throw InputError("the train part of the source contains no events");
   const bool none_wanted = options.validation_users == 0 && options.test_users == 0;
-  if (!holds(Part::validation) && !holds(Part::test) && !none_wanted) {
+  if (!holds(SplitPart::validation) && !holds(SplitPart::test) && !none_wanted) {
     throw InputError(
         "data.prepare.split is given, but there is neither a validation nor a test file next to the train file; set data.source.validation_path and data.source.test_path, or use another split");
   }
@@ -122,12 +122,12 @@ class Splitter {
 
   // In pro_sg the uids of each part are contiguous; every uid from the first to the last gets a row.
   void keep_numbers() {
-    const auto users_of = [&](Part a, Part b) {
+    const auto users_of = [&](SplitPart a, SplitPart b) {
       return covering(filter_->users_of(a), filter_->users_of(b));
     };
-    const Range train = filter_->users_of(Part::train);
-    const Range validation = users_of(Part::validation_fold_in, Part::validation);
-    const Range test = users_of(Part::test_fold_in, Part::test);
+    const Range train = filter_->users_of(SplitPart::train);
+    const Range validation = users_of(SplitPart::validation_fold_in, SplitPart::validation);
+    const Range test = users_of(SplitPart::test_fold_in, SplitPart::test);
     require_apart(train, validation, "train and validation");
     require_apart(train, test, "train and test");
     require_apart(validation, test, "validation and test");
@@ -149,14 +149,14 @@ class Splitter {
     const std::int64_t items = ratings_->item_ids.size();
     EventStore rows = ratings_->events.ordered(static_cast<std::int64_t>(split_.users.size()));
     FirstAppearances first(items);
-    WeakDraw weak_draw(*options_);
+    WeakSplitSampler weak_draw(*options_);
     filter_->take_users([&](std::span<Event> events) {
       const std::int32_t row = row_of[static_cast<std::size_t>(events.front().user)];
       if (split_.weak && !given_) weak_draw.draw(row, events);
       for (Event& event : events) {
-        first.add(event, drawn_ ? row < parts_.train.end : event.part == Part::train);
-        validates_ = validates_ || event.part == Part::validation;
-        tests_ = tests_ || event.part == Part::test;
+        first.add(event, drawn_ ? row < parts_.train.end : event.part == SplitPart::train);
+        validates_ = validates_ || event.part == SplitPart::validation;
+        tests_ = tests_ || event.part == SplitPart::test;
         event.user = row;
         rows.add(event);
       }
@@ -214,7 +214,7 @@ class Splitter {
     validation_.clear();
     test_.clear();
     for (const Event& event : events) {
-      HeldOutRow& held_out = (split_.weak ? event.part == Part::test : in_test) ? test_ : validation_;
+      HeldOutRow& held_out = (split_.weak ? event.part == SplitPart::test : in_test) ? test_ : validation_;
       if (column(event) == nowhere) {
         held_out.unknown.push_back(event.item);
       } else if (is_target(event, train)) {
@@ -224,13 +224,14 @@ class Splitter {
       }
     }
     if (train) to_->train(fold_in_);
-    if (split_.weak ? validates_ : !train && !in_test) to_->held_out(Part::validation, fold_in_, validation_);
-    if (split_.weak ? tests_ : !train && in_test) to_->held_out(Part::test, fold_in_, test_);
+    if (split_.weak ? validates_ : !train && !in_test)
+      to_->held_out(SplitPart::validation, fold_in_, validation_);
+    if (split_.weak ? tests_ : !train && in_test) to_->held_out(SplitPart::test, fold_in_, test_);
   }
 
   // Returns whether an event on a train item is a target. Must be called once per such event, in order.
   bool is_target(const Event& event, bool train) {
-    if (!drawn_) return event.part == Part::validation || event.part == Part::test;
+    if (!drawn_) return event.part == SplitPart::validation || event.part == SplitPart::test;
     return !train && is_target_[next_target_++];
   }
 
@@ -263,9 +264,9 @@ Split make_split(RawRatings& ratings, Filter& filter, const PrepareOptions& opti
 
 void SplitWriter::start(bool weak, std::int64_t items) {
   weak_ = weak;
-  train_ = Tally(items);
-  validation_ = {"validation", 0, Tally(items), Tally(items), Tally(items), 0, 0};
-  test_ = {"test", 0, Tally(items), Tally(items), Tally(items), 0, 0};
+  train_ = SplitCounter(items);
+  validation_ = {"validation", 0, SplitCounter(items), SplitCounter(items), SplitCounter(items), 0, 0};
+  test_ = {"test", 0, SplitCounter(items), SplitCounter(items), SplitCounter(items), 0, 0};
 }
 
 void SplitWriter::train(std::span<std::int32_t> columns) {
@@ -274,7 +275,7 @@ void SplitWriter::train(std::span<std::int32_t> columns) {
   writer_->append_row("train", columns);
 }
 
-void SplitWriter::held_out(Part which, std::span<std::int32_t> fold_in, HeldOutRow& row) {
+void SplitWriter::held_out(SplitPart which, std::span<std::int32_t> fold_in, HeldOutRow& row) {
   HeldOutCount& part = held_out_of(which);
   std::vector<std::int32_t>& targets = row.targets;
   std::sort(fold_in.begin(), fold_in.end());

@@ -35,7 +35,7 @@ class SplitWriter {
   void train(std::span<std::int32_t> columns);
   /// Adds the next validation or test user, with the fold-in items; sorts the columns. In weak splits the
   /// fold-in items are the train row and are not written again.
-  void held_out(Part part, std::span<std::int32_t> fold_in, HeldOutRow& row);
+  void held_out(SplitPart part, std::span<std::int32_t> fold_in, HeldOutRow& row);
 
   /// Returns the number of interactions written.
   std::int64_t interactions() const;
@@ -46,18 +46,18 @@ class SplitWriter {
   struct HeldOutCount {
     std::string name;
     std::int64_t rows = 0;
-    Tally fold_in;
-    Tally targets;
-    Tally unknown;
+    SplitCounter fold_in;
+    SplitCounter targets;
+    SplitCounter unknown;
     std::int64_t without_target = 0;
     std::int64_t seen_targets = 0;  // targets that are also in the fold-in items
   };
-  HeldOutCount& held_out_of(Part part) { return part == Part::validation ? validation_ : test_; }
+  HeldOutCount& held_out_of(SplitPart part) { return part == SplitPart::validation ? validation_ : test_; }
   void report_part(const HeldOutCount& part, bool given, PrepareReport& report, Log& log) const;
 
   io::DatasetWriter* writer_;
   bool weak_ = false;
-  Tally train_;
+  SplitCounter train_;
   HeldOutCount validation_;
   HeldOutCount test_;
 };
@@ -70,8 +70,8 @@ std::vector<std::int32_t> shuffled_users(std::vector<std::int32_t> sorted, std::
 
 /// Row order of a strong split.
 struct StrongOrder {
-  std::vector<std::int32_t> users;   ///< user of each row
-  std::vector<std::int64_t> visits;  ///< rows in the order in which targets are sampled
+  std::vector<std::int32_t> users;       ///< user of each row
+  std::vector<std::int64_t> pick_order;  ///< rows in the order in which targets are sampled
 };
 
 /// Returns the order of the users `sorted`, which are sorted by id: permuted with NumPy's generator for
@@ -90,9 +90,9 @@ void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& op
 /// test events if n >= 2, and validation events if n >= 3, or if n >= 2 without a test part. Each part gets 1
 /// event (`leave_one_out`) or max(1, floor(fraction * n)) events (`ratio`); at least one event remains in
 /// train.
-class WeakDraw {
+class WeakSplitSampler {
  public:
-  explicit WeakDraw(const PrepareOptions& options) : options_(&options) {}
+  explicit WeakSplitSampler(const PrepareOptions& options) : options_(&options) {}
   /// Sets the part of each event of the user in row `row`; events are in file order. Held-out events are
   /// sampled with Philox, or are the latest ones, with ties in file order.
   void draw(std::int64_t row, std::span<Event> events);

@@ -41,17 +41,17 @@ std::vector<std::int32_t> shuffled_users(std::vector<std::int32_t> sorted, std::
 
 StrongOrder strong_order(const std::vector<std::int32_t>& sorted, const PrepareOptions& options) {
   StrongOrder order;
-  order.visits.resize(sorted.size());
+  order.pick_order.resize(sorted.size());
   if (options.split == SplitMethod::random) {
     order.users = shuffled_users(sorted, options.seed);
-    std::iota(order.visits.begin(), order.visits.end(), std::int64_t{0});
+    std::iota(order.pick_order.begin(), order.pick_order.end(), std::int64_t{0});
     return order;
   }
   const auto permutation = NumpyRandom(options.seed).permutation(static_cast<std::int32_t>(sorted.size()));
   for (std::size_t row = 0; row < sorted.size(); ++row) {
     const auto rank = static_cast<std::size_t>(permutation[row]);
     order.users.push_back(sorted[rank]);
-    order.visits[rank] = static_cast<std::int64_t>(row);
+    order.pick_order[rank] = static_cast<std::int64_t>(row);
   }
   return order;
 }
@@ -62,7 +62,7 @@ void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& op
   const std::int32_t min_events = numpy ? 5 : 2;
   NumpyRandom random(options.seed);
   std::vector<std::int32_t> picked;
-  for (const std::int64_t row : order.visits) {
+  for (const std::int64_t row : order.pick_order) {
     if (row < part.begin || row >= part.end) continue;
     const auto k = static_cast<std::size_t>(row - part.begin);
     const auto n = static_cast<std::int32_t>(first[k + 1] - first[k]);
@@ -80,17 +80,17 @@ void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& op
   }
 }
 
-std::int64_t WeakDraw::held_out_count(std::int64_t events) const {
+std::int64_t WeakSplitSampler::held_out_count(std::int64_t events) const {
   if (options_->split == SplitMethod::leave_one_out) return 1;
   return std::max<std::int64_t>(
       1, static_cast<std::int64_t>(options_->held_out_fraction * static_cast<double>(events)));
 }
 
-void WeakDraw::draw(std::int64_t row, std::span<Event> events) {
+void WeakSplitSampler::draw(std::int64_t row, std::span<Event> events) {
   const auto n = static_cast<std::int64_t>(events.size());
   order_.resize(events.size());  // the first ones are held out
   std::iota(order_.begin(), order_.end(), 0);
-  if (options_->pick == Pick::random) {
+  if (options_->holdout == Holdout::random) {
     stream_of_row(*options_, row).shuffle(std::span(order_));
   } else {
     std::reverse(order_.begin(), order_.end());
@@ -98,17 +98,17 @@ void WeakDraw::draw(std::int64_t row, std::span<Event> events) {
       return events[static_cast<std::size_t>(a)].time > events[static_cast<std::size_t>(b)].time;
     });
   }
-  for (Event& event : events) event.part = Part::train;
+  for (Event& event : events) event.part = SplitPart::train;
   std::int64_t left = n;
   auto next = order_.begin();
-  const auto hold_out = [&](Part part, std::int64_t min_events) {
+  const auto hold_out = [&](SplitPart part, std::int64_t min_events) {
     if (n < min_events) return;
     for (std::int64_t k = std::min(held_out_count(n), left - 1); k > 0; --k, --left) {
       events[static_cast<std::size_t>(*next++)].part = part;
     }
   };
-  if (options_->test_users > 0) hold_out(Part::test, 2);
-  if (options_->validation_users > 0) hold_out(Part::validation, options_->test_users > 0 ? 3 : 2);
+  if (options_->test_users > 0) hold_out(SplitPart::test, 2);
+  if (options_->validation_users > 0) hold_out(SplitPart::validation, options_->test_users > 0 ? 3 : 2);
 }
 
 }  // namespace vaecf::data

@@ -27,14 +27,14 @@ const char* id_problem(std::string_view id) {
   return id.find('\0') == std::string_view::npos ? nullptr : "id contains a zero byte";
 }
 
-Wanted wanted_of(const PrepareOptions& options, bool strict) {
-  Wanted wanted;
+ReadOptions make_read_options(const PrepareOptions& options, bool strict) {
+  ReadOptions wanted;
   wanted.min_rating = options.min_rating;
   wanted.part = options.split == SplitMethod::given;
   wanted.validation = options.validation_users > 0;
   wanted.test = options.test_users > 0;
   wanted.time = (options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
-                options.pick == Pick::last;
+                options.holdout == Holdout::last;
   wanted.strict = strict;
   return wanted;
 }
@@ -53,13 +53,13 @@ std::int32_t IdColumn::number_of_text(std::string_view field, Id& kind) {
   return number;
 }
 
-RatingsBuilder::RatingsBuilder(const Wanted& wanted, Log& log)
+RatingsBuilder::RatingsBuilder(const ReadOptions& wanted, Log& log)
     : wanted_(wanted),
       log_(&log),
       ratings_{.events = EventStore(make_event_memory(wanted.memory, wanted.spill_beside, log), wanted.time),
-               .findings = Findings(wanted.strict)} {}
+               .issues = DataIssues(wanted.strict)} {}
 
-void RatingsBuilder::start_file(const std::string& name, Part part) {
+void RatingsBuilder::start_file(const std::string& name, SplitPart part) {
   file_ = name;
   part_ = part;
   ratings_.locations.start_file(name);
@@ -84,32 +84,32 @@ std::int32_t RatingsBuilder::number(IdColumn& column, std::string_view field, co
                excerpt(field), what, what == std::string_view("user") ? ", and sorted as strings" : "");
   }
   if (!is_utf8(field)) {
-    findings().kept(format("the {} id is not UTF-8 and is stored unchanged", what), [&] { return where(); });
+    issues().kept(format("the {} id is not UTF-8 and is stored unchanged", what), [&] { return where(); });
   }
   return number;
 }
 
-bool RatingsBuilder::add(std::string_view user_field, std::string_view item_field, bool liked, double time,
+bool RatingsBuilder::add(std::string_view user_field, std::string_view item_field, bool positive, double time,
                          bool and_more) {
   // Both ids are checked first, so that a dropped line adds no user or item and does not turn ids into
   // strings.
   if (!is_id(user_field, "user") || !is_id(item_field, "item")) return false;
   const std::int32_t user = number(users_, user_field, "user");
-  append(user, number(items_, item_field, "item"), liked, time, and_more);
+  append(user, number(items_, item_field, "item"), positive, time, and_more);
   return true;
 }
 
-void RatingsBuilder::append(std::int32_t user, std::int32_t item, bool liked, double time, bool and_more) {
+void RatingsBuilder::append(std::int32_t user, std::int32_t item, bool positive, double time, bool and_more) {
   const std::int64_t index = ratings_.events.size();
   ratings_.locations.add(index, line_, and_more);
-  ratings_.events.add({user, item, index, wanted_.part ? part_ : Part::train, liked, time});
+  ratings_.events.add({user, item, index, wanted_.part ? part_ : SplitPart::train, positive, time});
 }
 
 void RatingsBuilder::add_numbered(std::int32_t user, std::int32_t item) {
   append(user, item, true, 0.0, false);
 }
 
-bool RatingsBuilder::read_rating(std::string_view field, bool& liked) {
+bool RatingsBuilder::read_rating(std::string_view field, bool& positive) {
   if (field.empty()) {
     drop("the rating is empty");
     return false;
@@ -123,7 +123,7 @@ bool RatingsBuilder::read_rating(std::string_view field, bool& liked) {
     drop("the rating is not a finite number");
     return false;
   }
-  liked = rating >= wanted_.min_rating;
+  positive = rating >= wanted_.min_rating;
   return true;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "data/prepare/event_store.hpp"
-#include "data/source/findings.hpp"
+#include "data/source/data_issues.hpp"
 #include "data/source/id_table.hpp"
 
 namespace vaecf::data {
@@ -58,7 +58,7 @@ struct RawRatings {
   io::IdList user_ids{};
   io::IdList item_ids{};
   SourceLocations locations{};
-  Findings findings{};
+  DataIssues issues{};
   std::int64_t lines = 0;
   /// The source defines the indices of users and items, so rows and columns keep their order (pro_sg).
   bool numbered_by_source = false;
@@ -113,7 +113,7 @@ class IdColumn {
 };
 
 /// Reader options: columns, parts and limits beyond users and items.
-struct Wanted {
+struct ReadOptions {
   double min_rating = 0.0;
   bool time = false;
   bool part = false;
@@ -125,14 +125,14 @@ struct Wanted {
   std::string spill_beside{};
 
   /// Returns whether events of this part are to be read.
-  bool wants(Part of) const {
-    if (of == Part::validation || of == Part::validation_fold_in) return validation;
-    return of == Part::train || test;
+  bool needs_part(SplitPart of) const {
+    if (of == SplitPart::validation || of == SplitPart::validation_fold_in) return validation;
+    return of == SplitPart::train || test;
   }
 };
 
 /// Returns the reader options that `options` imply.
-Wanted wanted_of(const PrepareOptions& options, bool strict);
+ReadOptions make_read_options(const PrepareOptions& options, bool strict);
 
 /// Parses a date with the year first into seconds since 1970, in ISO 8601 and similar forms: 2005-09-06,
 /// 2005/09/06 13:59:01, 2005-09-06T13:59:01.25Z, 20050906T135901, 2005-09-06 13:59+02:00. Without a time zone
@@ -142,14 +142,14 @@ bool parse_date(std::string_view text, double& seconds);
 /// Collects the events of a source and reports malformed lines.
 class RatingsBuilder {
  public:
-  RatingsBuilder(const Wanted& wanted, Log& log);
+  RatingsBuilder(const ReadOptions& wanted, Log& log);
 
-  const Wanted& wanted() const { return wanted_; }
-  Findings& findings() { return ratings_.findings; }
+  const ReadOptions& wanted() const { return wanted_; }
+  DataIssues& issues() { return ratings_.issues; }
   RawRatings& ratings() { return ratings_; }
 
   /// Starts a file, whose events belong to `part`.
-  void start_file(const std::string& name, Part part);
+  void start_file(const std::string& name, SplitPart part);
   /// Starts line `number` with the contents `text`, to which the following events belong.
   void start_line(std::int64_t number, std::string_view text) {
     ++ratings_.lines;
@@ -160,18 +160,18 @@ class RatingsBuilder {
   std::string where() const;
   /// Reports the current line as dropped because of `what`.
   void drop(std::string_view what) {
-    findings().dropped(what, [&] { return where(); });
+    issues().dropped(what, [&] { return where(); });
   }
 
   /// Adds an event of the current line. Drops the line and returns false if an id is invalid. `and_more`: the
   /// line has several events.
-  bool add(std::string_view user, std::string_view item, bool liked = true, double time = 0.0,
+  bool add(std::string_view user, std::string_view item, bool positive = true, double time = 0.0,
            bool and_more = false);
   /// Adds an event of a source that defines the indices of users and items.
   void add_numbered(std::int32_t user, std::int32_t item);
-  /// Sets `liked` to rating >= min_rating. Drops the line and returns false if the rating is not a finite
+  /// Sets `positive` to rating >= min_rating. Drops the line and returns false if the rating is not a finite
   /// number.
-  bool read_rating(std::string_view field, bool& liked);
+  bool read_rating(std::string_view field, bool& positive);
   /// Parses a time, either a number or a date such as 2005-09-06. Drops the line and returns false for other
   /// text, and for a form that differs from that of the first line, since the two cannot be compared.
   bool read_time(std::string_view field, double& time);
@@ -179,18 +179,18 @@ class RatingsBuilder {
   RawRatings take();
 
  private:
-  void append(std::int32_t user, std::int32_t item, bool liked, double time, bool and_more);
+  void append(std::int32_t user, std::int32_t item, bool positive, double time, bool and_more);
   /// Returns whether `field` is a valid id; drops the line otherwise.
   bool is_id(std::string_view field, const char* what);
   std::int32_t number(IdColumn& column, std::string_view field, const char* what);
 
-  Wanted wanted_;
+  ReadOptions wanted_;
   Log* log_;
   RawRatings ratings_;
   IdColumn users_;
   IdColumn items_;
   std::string file_;
-  Part part_ = Part::train;
+  SplitPart part_ = SplitPart::train;
   std::int64_t line_ = 0;
   std::string_view text_;
   enum class Times { unknown, numbers, dates } times_ = Times::unknown;

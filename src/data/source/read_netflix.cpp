@@ -13,7 +13,7 @@ class MovieFiles {
   explicit MovieFiles(RatingsBuilder& to) : to_(&to) {}
 
   void start_file(const std::string& name) {
-    to_->start_file(name, Part::train);
+    to_->start_file(name, SplitPart::train);
     movie_.clear();
     named_.clear();
     named_by_line_ = false;
@@ -41,11 +41,11 @@ class MovieFiles {
     } else if (movie_.empty()) {
       return to_->drop("no line 'N:' with the movie precedes it");
     }
-    bool liked = false;
+    bool positive = false;
     double time = 0;
-    if (!to_->read_rating(fields[1 + shift], liked)) return;
+    if (!to_->read_rating(fields[1 + shift], positive)) return;
     if (to_->wanted().time && !to_->read_time(fields[2 + shift], time)) return;
-    to_->add(fields[shift], movie_, liked, time);
+    to_->add(fields[shift], movie_, positive, time);
   }
 
  private:
@@ -76,7 +76,8 @@ class MovieFiles {
 
 }  // namespace
 
-void read_netflix(const SourceOptions&, const SourceFiles& of, Part, RatingsBuilder& to, Progress& progress) {
+void read_netflix(const SourceOptions&, const SourceFiles& of, SplitPart, RatingsBuilder& to,
+                  Progress& progress) {
   LineReader lines(of.reader(), progress);
   MovieFiles movies(to);
   std::string_view line;

@@ -12,12 +12,12 @@
 namespace vaecf::data {
 namespace {
 
-const std::map<std::string, Part>& parts_of_files() {
-  static const std::map<std::string, Part> parts{{"train.csv", Part::train},
-                                                 {"validation_tr.csv", Part::validation_fold_in},
-                                                 {"validation_te.csv", Part::validation},
-                                                 {"test_tr.csv", Part::test_fold_in},
-                                                 {"test_te.csv", Part::test}};
+const std::map<std::string, SplitPart>& parts_of_files() {
+  static const std::map<std::string, SplitPart> parts{{"train.csv", SplitPart::train},
+                                                      {"validation_tr.csv", SplitPart::validation_fold_in},
+                                                      {"validation_te.csv", SplitPart::validation},
+                                                      {"test_tr.csv", SplitPart::test_fold_in},
+                                                      {"test_te.csv", SplitPart::test}};
   return parts;
 }
 
@@ -57,7 +57,7 @@ struct Largest {
 };
 
 // Reads the lines `uid,sid` of one of the five files.
-void read_pairs(LineReader& lines, Part part, RatingsBuilder& to, Largest& largest) {
+void read_pairs(LineReader& lines, SplitPart part, RatingsBuilder& to, Largest& largest) {
   to.start_file(lines.name(), part);
   Table table(lines, {.separator = ",", .header = true, .quotes = true});
   const std::size_t uid = table.column("uid", "all files of pro_sg have");
@@ -99,7 +99,8 @@ void complete(io::IdList& ids, const Number& largest, std::int64_t lines, const 
 
 }  // namespace
 
-void read_pro_sg(const SourceOptions&, const SourceFiles& of, Part, RatingsBuilder& to, Progress& progress) {
+void read_pro_sg(const SourceOptions&, const SourceFiles& of, SplitPart, RatingsBuilder& to,
+                 Progress& progress) {
   if (!to.wanted().part) {
     throw InputError("data.source.format: pro_sg is already split; set data.prepare.split: given");
   }
@@ -121,7 +122,7 @@ void read_pro_sg(const SourceOptions&, const SourceFiles& of, Part, RatingsBuild
       throw InputError(format(
           "{}: is not one of the files of a pro_sg folder; set data.source.path to the folder or its archive",
           lines.name()));
-    } else if (to.wanted().wants(part->second)) {
+    } else if (to.wanted().needs_part(part->second)) {
       read_pairs(lines, part->second, to, largest);
     }
   }

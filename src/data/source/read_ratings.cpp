@@ -19,17 +19,17 @@ std::string list_of_skipped(const std::vector<std::string>& names) {
 
 void require_any(const RawRatings& ratings, const SourceFiles& of) {
   const std::string advice = "check data.source.format, path, separator, header and columns";
-  const std::string worst = ratings.findings.worst();
+  const std::string worst = ratings.issues.most_frequent_example();
   if (ratings.events.size() == 0 && worst.empty()) {
     io::SourceReader files = of.reader();
     const std::string& path = of.paths.front();
     if (!files.next()) {
       throw InputError(format("{}: contains no {}{}; check data.source.path and data.source.file", path,
-                              of.looked_for, list_of_skipped(files.not_wanted())));
+                              of.looked_for, list_of_skipped(files.skipped_files())));
     }
     throw InputError(format("{}: the file contains no ratings; {}", path, advice));
   }
-  const std::int64_t dropped = ratings.findings.lines_dropped();
+  const std::int64_t dropped = ratings.issues.lines_dropped();
   if (dropped > ratings.events.size()) {
     throw InputError(format("{}; {} of {} lines cannot be read, so the format is probably wrong; {}", worst,
                             dropped, ratings.lines, advice));
@@ -57,15 +57,16 @@ std::string as_utf8(std::string_view text) {
 
 }  // namespace
 
-RawRatings read_ratings(const SourceOptions& source, const Wanted& wanted, Log& log, Progress& progress) {
+RawRatings read_ratings(const SourceOptions& source, const ReadOptions& wanted, Log& log,
+                        Progress& progress) {
   const SourceFormat& format = format_of(source);
   const SourceFiles train = source_files(source);
   RatingsBuilder to(wanted, log);
-  format.read(source, train, Part::train, to, progress);
+  format.read(source, train, SplitPart::train, to, progress);
   for (const auto& [part, files] : part_files(source, wanted)) format.read(source, files, part, to, progress);
   RawRatings ratings = to.take();
   require_any(ratings, train);
-  ratings.findings.tell(log);
+  ratings.issues.log_to(log);
   return ratings;
 }
 

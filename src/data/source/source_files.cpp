@@ -133,7 +133,7 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
 SourceFiles files_beside(const SourceOptions& source, const fs::path& train, bool test) {
   std::string name = unpacked(train.filename().string());
   const bool beside = name.starts_with("train.");
-  if (!beside && !io::holds_files(train.string())) return {};
+  if (!beside && !io::is_archive(train.string())) return {};
   if (!beside) name = source.file.empty() ? "train.txt" : source.file;
   if (!name.starts_with("train.")) return {};
   const std::string ending = name.substr(std::string_view("train").size());
@@ -172,21 +172,22 @@ SourceFiles source_files(const SourceOptions& source) {
   return files_at(source, source.path, names_of(source));
 }
 
-std::vector<std::pair<Part, SourceFiles>> part_files(const SourceOptions& source, const Wanted& wanted) {
+std::vector<std::pair<SplitPart, SourceFiles>> part_files(const SourceOptions& source,
+                                                          const ReadOptions& wanted) {
   const PartFiles places = format_of(source).parts;
-  std::vector<std::pair<Part, SourceFiles>> all;
+  std::vector<std::pair<SplitPart, SourceFiles>> all;
   if (!wanted.part || places == PartFiles::same) return all;
   const Names train = source_files(source).paths;
-  for (const Part part : {Part::validation, Part::test}) {
-    if (!wanted.wants(part)) continue;
-    const bool test = part == Part::test;
+  for (const SplitPart part : {SplitPart::validation, SplitPart::test}) {
+    if (!wanted.needs_part(part)) continue;
+    const bool test = part == SplitPart::test;
     const std::string& path = test ? source.test_path : source.validation_path;
     SourceFiles files =
         path.empty() ? files_beside(source, train.front(), test) : files_at(source, path, names_of(source));
     if (files.paths.empty()) continue;
     for (const std::string& each : files.paths) {
       const auto same = [&](const std::string& other) { return fs::equivalent(each, other); };
-      if (std::none_of(train.begin(), train.end(), same) || io::holds_files(each)) continue;
+      if (std::none_of(train.begin(), train.end(), same) || io::is_archive(each)) continue;
       const char* const name = test ? "test" : "validation";
       throw InputError(format(
           "{}: is both a train file and the {} file; set data.source.path to the train file, and data.source.{}_path to the other file",

@@ -17,9 +17,9 @@ namespace vaecf::data {
 
 /// Files of one part (train, validation or test) of a source.
 struct SourceFiles {
-  std::vector<std::string> paths;   ///< in reading order
-  io::SourceReader::Wanted wanted;  ///< selects the members of an archive
-  std::string looked_for;           ///< expected file name, for messages: "ratings.csv"
+  std::vector<std::string> paths;       ///< in reading order
+  io::SourceReader::FileFilter wanted;  ///< selects the members of an archive
+  std::string looked_for;               ///< expected file name, for messages: "ratings.csv"
 
   io::SourceReader reader() const { return {paths, wanted}; }
   /// Returns whether exactly one file must be read, even from an archive.
@@ -32,7 +32,8 @@ SourceFiles source_files(const SourceOptions& source);
 /// Returns the files of the validation and test parts of an already split source, as far as they are
 /// requested and exist. Empty if all parts are in the same files. Throws InputError if the format does not
 /// support such parts.
-std::vector<std::pair<Part, SourceFiles>> part_files(const SourceOptions& source, const Wanted& wanted);
+std::vector<std::pair<SplitPart, SourceFiles>> part_files(const SourceOptions& source,
+                                                          const ReadOptions& wanted);
 
 /// Returns the archive that contains a missing file: data/ml-20m.zip for "data/ml-20m/ratings.csv". Returns
 /// an empty string if `path` exists or there is no such archive.
@@ -45,9 +46,9 @@ bool archive_holds(const std::string& path, const std::string& member);
 void require_file(const std::string& path);
 
 /// Type of the format readers, which add the events in the files `of` of one part of a source to `to`.
-using ReadFiles = void(const SourceOptions& source, const SourceFiles& of, Part part, RatingsBuilder& to,
+using ReadFiles = void(const SourceOptions& source, const SourceFiles& of, SplitPart part, RatingsBuilder& to,
                        Progress& progress);
-ReadFiles read_columns, read_netflix, read_lists, read_boards, read_pro_sg;
+ReadFiles read_delimited, read_netflix, read_adjacency, read_pinterest, read_pro_sg;
 
 /// Location of the validation and test parts of an already split source.
 enum class PartFiles { separate, none, same };
@@ -73,8 +74,8 @@ struct SourceFormat {
   std::string name{};
   std::string description{};         ///< description of the lines, for `prepare --help`
   std::vector<std::string> files{};  ///< file names as published; `*` matches digits
-  ReadFiles* read = read_columns;
-  SourceLayout layout{};                                                ///< layout for read_columns
+  ReadFiles* read = read_delimited;
+  SourceLayout layout{};                                                ///< layout for read_delimited
   SourceLayout (*given_layout)(const SourceOptions& source) = nullptr;  ///< replaces `layout` if set
   std::vector<std::string> options{};  ///< keys of data.source that only some formats use
   PartFiles parts = PartFiles::separate;
@@ -90,10 +91,10 @@ const std::vector<SourceFormat>& formats();
 const SourceFormat& format_of(const SourceOptions& source);
 
 /// Reads all lines of a source, in file order. Ids are integers, or all strings if one of them is not an
-/// integer. Malformed lines are dropped and reported in `findings`; in strict mode they throw InputError
+/// integer. Malformed lines are dropped and reported in `issues`; in strict mode they throw InputError
 /// (`file:line: 'text': problem; advice`). Also throws InputError if the source has no events, or if more
 /// lines are dropped than read, which indicates another format.
-RawRatings read_ratings(const SourceOptions& source, const Wanted& wanted, Log& log, Progress& progress);
+RawRatings read_ratings(const SourceOptions& source, const ReadOptions& wanted, Log& log, Progress& progress);
 
 /// Location of the item titles of a source.
 struct TitleFile {

@@ -42,9 +42,9 @@ std::pair<std::string, std::int32_t> kind_of(std::size_t column) {
 /// values each. A value is associated with one of the user's tastes, sampled by weight, but 15 % of the
 /// values are random and 5 % are missing. A column is therefore informative, but never determines the user's
 /// tastes.
-class UserColumns {
+class SyntheticUserAttributes {
  public:
-  UserColumns(int columns, int tastes, std::uint64_t seed);
+  SyntheticUserAttributes(int columns, int tastes, std::uint64_t seed);
 
   const FeatureHashing& hashing() const { return hashing_; }
   /// Samples one value per column, empty if missing.
@@ -60,7 +60,7 @@ class UserColumns {
   std::vector<std::string> drawn_;
 };
 
-UserColumns::UserColumns(int columns, int tastes, std::uint64_t seed)
+SyntheticUserAttributes::SyntheticUserAttributes(int columns, int tastes, std::uint64_t seed)
     : drawn_(static_cast<std::size_t>(columns)) {
   std::vector<FeatureColumn> layout;
   std::vector<std::int32_t> order(static_cast<std::size_t>(tastes));
@@ -79,8 +79,8 @@ UserColumns::UserColumns(int columns, int tastes, std::uint64_t seed)
   hashing_ = FeatureHashing(std::move(layout));
 }
 
-const std::vector<std::string>& UserColumns::draw_user(PhiloxStream& random,
-                                                       const TasteModel::Mixture& tastes) {
+const std::vector<std::string>& SyntheticUserAttributes::draw_user(PhiloxStream& random,
+                                                                   const TasteModel::Mixture& tastes) {
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     const double chance = random.uniform();
     if (chance < missing_share) {
@@ -209,7 +209,7 @@ void synthesize(const SynthesizeOptions& options, const std::string& output, Log
   write_header(writer, options, sizes, output);
 
   TasteModel model(options.items, sizes.tastes, options.seed);
-  UserColumns told(options.user_columns, sizes.tastes, options.seed);
+  SyntheticUserAttributes told(options.user_columns, sizes.tastes, options.seed);
   if (options.user_columns > 0) {
     writer.set_attribute("user_columns", std::int64_t{options.user_columns});
     writer.set_attribute("features", told.hashing().features());

@@ -58,7 +58,7 @@ DType Device::dtype() const {
 std::string Device::description() const {
   return "cuda, " + gpu_.name() + " (device " + std::to_string(gpu_.index()) + "), products in " +
          products_of(precision_) + " by cuBLASLt, steps " +
-         (options_.graph == Toggle::off ? "not captured" : "captured as CUDA graphs") +
+         (options_.cuda_graph == Toggle::off ? "not captured" : "captured as CUDA graphs") +
          (options_.deterministic ? ", deterministic" : "");
 }
 

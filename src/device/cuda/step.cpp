@@ -175,7 +175,7 @@ void Device::set_loss_scale(device::LossScale scale, StepState& step) {
 std::unique_ptr<Graph> Device::capture(const std::function<void()>& work) {
   if (stream_.capturing()) throw std::logic_error("capture: captures cannot be nested");
   work();
-  if (options_.graph == Toggle::off) return nullptr;
+  if (options_.cuda_graph == Toggle::off) return nullptr;
   // The first run allocated all memory, planned the products and loaded the kernels.
   stream_.begin_capture();
   allocation_epoch_.capturing = true;

@@ -23,11 +23,11 @@ static_assert(std::endian::native == std::endian::little, "the user block is wri
 
 constexpr const char* how_to_get_a_checkpoint = "choose a checkpoint written by a training run";
 constexpr std::string_view magic = "VAECFCKP";
-constexpr std::uint32_t seal_version = 1;
+constexpr std::uint32_t header_version = 1;
 constexpr std::int64_t block_floats = std::int64_t{4} << 20;  // 16 MiB
 
 /// User block before the HDF5 data of a checkpoint.
-struct Seal {
+struct HeaderBlock {
   std::array<char, magic.size()> mark{};
   std::uint32_t version = 0;
   std::uint32_t zero = 0;
@@ -35,52 +35,53 @@ struct Seal {
   std::uint64_t hash = 0;    ///< xxh3 (64 bit) of these bytes
   std::array<char, 480> zeros{};
 
-  bool operator==(const Seal&) const = default;
+  bool operator==(const HeaderBlock&) const = default;
   bool has_mark() const { return std::string_view(mark.data(), mark.size()) == magic; }
 };
-static_assert(sizeof(Seal) == 512);
+static_assert(sizeof(HeaderBlock) == 512);
 
 Descriptor open_file(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 /// Reads the user block. Returns the number of bytes read, or -1 with errno set.
-ssize_t read_seal(const Descriptor& file, Seal& seal) {
-  return file.is_open() ? read_at(file.value(), reinterpret_cast<char*>(&seal), sizeof seal, 0) : -1;
+ssize_t read_header(const Descriptor& file, HeaderBlock& header) {
+  return file.is_open() ? read_at(file.value(), reinterpret_cast<char*>(&header), sizeof header, 0) : -1;
 }
 
-/// Stores in `seal` the user block for all bytes after it. Returns false with errno set if reading fails.
-bool measure(int descriptor, Seal& seal) {
+/// Stores in `header` the user block for all bytes after it. Returns false with errno set if reading fails.
+bool measure(int descriptor, HeaderBlock& header) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   if (!state) throw std::bad_alloc();
   XXH3_64bits_reset(state.get());
   std::string piece(std::size_t{1} << 20, '\0');
-  std::ranges::copy(magic, seal.mark.begin());
-  seal.version = seal_version;
+  std::ranges::copy(magic, header.mark.begin());
+  header.version = header_version;
   for (ssize_t got = 1; got > 0;) {
-    got = read_at(descriptor, piece.data(), piece.size(), static_cast<off_t>(sizeof seal + seal.length));
+    got = read_at(descriptor, piece.data(), piece.size(), static_cast<off_t>(sizeof header + header.length));
     if (got < 0) return false;
     XXH3_64bits_update(state.get(), piece.data(), static_cast<std::size_t>(got));
-    seal.length += static_cast<std::uint64_t>(got);
+    header.length += static_cast<std::uint64_t>(got);
   }
-  seal.hash = XXH3_64bits_digest(state.get());
+  header.hash = XXH3_64bits_digest(state.get());
   return true;
 }
 
 /// Returns the checksum of the checkpoint `path`. Throws InputError if the file is not a checkpoint, is
 /// truncated or does not match its checksum.
-std::uint64_t verify_seal(const std::string& path) {
+std::uint64_t verify_checksum(const std::string& path) {
   require_file(path, how_to_get_a_checkpoint);
   const auto fail = [&](const std::string& problem) { throw InputError(format("{}: {}", path, problem)); };
   const Descriptor file = open_file(path);
-  Seal claimed;
-  Seal found;
-  const ssize_t got = read_seal(file, claimed);
+  HeaderBlock claimed;
+  HeaderBlock found;
+  const ssize_t got = read_header(file, claimed);
   if (got < 0) fail(format("cannot be read: {}", std::generic_category().message(errno)));
   if (!claimed.has_mark()) fail(format("is not a checkpoint of this program; {}", how_to_get_a_checkpoint));
   if (static_cast<std::size_t>(got) < sizeof claimed) fail("is truncated; use an older checkpoint");
-  if (claimed.version != seal_version) {
-    fail(format("is a checkpoint of format {}; this program reads format {}", claimed.version, seal_version));
+  if (claimed.version != header_version) {
+    fail(format("is a checkpoint of format {}; this program reads format {}", claimed.version,
+                header_version));
   }
   if (!measure(file.value(), found)) {
     fail(format("cannot be read: {}", std::generic_category().message(errno)));
@@ -114,28 +115,28 @@ void write_tensor(Hdf5Writer& file, const TensorSource& source) {
 }  // namespace
 
 bool is_checkpoint(const std::string& path) {
-  Seal seal;
-  return read_seal(open_file(path), seal) > 0 && seal.has_mark();
+  HeaderBlock header;
+  return read_header(open_file(path), header) > 0 && header.has_mark();
 }
 
 void write_checkpoint(const std::string& path, const Attributes& attributes,
                       std::span<const TensorSource> tensors) {
-  Hdf5Writer file(path, sizeof(Seal));
+  Hdf5Writer file(path, sizeof(HeaderBlock));
   file.write_attributes(attributes);
   for (const auto& tensor : tensors) write_tensor(file, tensor);
   file.finish();
-  Seal seal;
-  const auto* const bytes = reinterpret_cast<const char*>(&seal);
-  if (!measure(file.descriptor(), seal)) throw_write_error(path, errno);
-  const int code = write_at(file.descriptor(), {bytes, sizeof seal}, 0);
+  HeaderBlock header;
+  const auto* const bytes = reinterpret_cast<const char*>(&header);
+  if (!measure(file.descriptor(), header)) throw_write_error(path, errno);
+  const int code = write_at(file.descriptor(), {bytes, sizeof header}, 0);
   if (code != 0) throw_write_error(path, code);
   file.commit();
 }
 
 struct CheckpointFile::Content {
   explicit Content(const std::string& path)
-      : checksum(verify_seal(path)), file(path, how_to_get_a_checkpoint) {
-    file.reading([&] {
+      : checksum(verify_checksum(path)), file(path, how_to_get_a_checkpoint) {
+    file.as_input_error([&] {
       attributes = file.attributes();
       std::vector<std::string> names;
       const auto add_name = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
@@ -200,7 +201,7 @@ void CheckpointFile::read_rows(const std::string& name, std::int64_t begin, std:
                        found->rows, found->columns, out.size(), begin, end));
   }
   if (out.empty()) return;
-  file.reading([&] {
+  file.as_input_error([&] {
     const Hdf5Dataset& dataset = content_->datasets[static_cast<std::size_t>(found - tensors().begin())];
     const bool vector = dataset.shape.size() == 1;
     h5::read_rows(dataset.id.id(), H5T_NATIVE_FLOAT, vector ? 0 : begin,

@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/output_file.hpp>
 
 #include "io/files/file_system.hpp"
 
@@ -24,13 +24,13 @@ namespace fs = std::filesystem;
 
 /// Returns the checkpoint with this file name, if it is exactly the output of checkpoint_name(). Files such
 /// as "epoch-1.h5" belong to other programs.
-std::optional<CheckpointCandidate> candidate_named(const std::string& name) {
+std::optional<CheckpointEntry> candidate_named(const std::string& name) {
   std::int64_t number = 0;
   if (const std::size_t dash = name.find('-'); dash != std::string::npos) {
     number = std::max<std::int64_t>(0, std::strtoll(name.c_str() + dash + 1, nullptr, 10));
   }
   for (const auto kind : {CheckpointKind::epoch, CheckpointKind::step, CheckpointKind::best}) {
-    if (checkpoint_name(kind, number) == name) return CheckpointCandidate{"", kind, number};
+    if (checkpoint_name(kind, number) == name) return CheckpointEntry{"", kind, number};
   }
   return std::nullopt;
 }
@@ -43,8 +43,8 @@ std::string checkpoint_name(CheckpointKind kind, std::int64_t number) {
   return "best.h5";
 }
 
-std::vector<CheckpointCandidate> list_checkpoints(const std::string& folder) {
-  std::vector<CheckpointCandidate> found;
+std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
+  std::vector<CheckpointEntry> found;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code vanished;
@@ -58,13 +58,13 @@ std::vector<CheckpointCandidate> list_checkpoints(const std::string& folder) {
         format("{}: cannot be searched for checkpoints: {}; check that it is a folder and its permissions",
                folder, error.message()));
   }
-  std::ranges::sort(found, {}, [](const CheckpointCandidate& c) { return std::tuple(c.kind, c.number); });
+  std::ranges::sort(found, {}, [](const CheckpointEntry& c) { return std::tuple(c.kind, c.number); });
   return found;
 }
 
-void publish_alias(const std::string& file, const std::string& alias) {
+void link_or_copy(const std::string& file, const std::string& alias) {
   make_parent_folder(alias);
-  const std::string temporary = temporary_name(alias);
+  const std::string temporary = temporary_path(alias);
   ::unlink(temporary.c_str());
   if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
     std::error_code error;

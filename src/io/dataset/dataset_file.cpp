@@ -99,7 +99,7 @@ std::int64_t IdList::size() const {
   return static_cast<std::int64_t>(numeric() ? numbers.size() : strings.size());
 }
 
-IdList IdList::only(std::int64_t index) const {
+IdList IdList::select(std::int64_t index) const {
   const auto i = static_cast<std::size_t>(index);
   return numeric() ? IdList{{numbers.at(i)}, {}} : IdList{{}, {strings.at(i)}};
 }
@@ -112,7 +112,7 @@ std::string IdList::text(std::int64_t index) const {
 struct DatasetFile::Content {
   explicit Content(const std::string& path) : file(path, how_to_get_a_dataset) {
     if (is_checkpoint(path)) file.refuse(format("is a checkpoint, not a dataset; {}", how_to_get_a_dataset));
-    file.reading([&] {
+    file.as_input_error([&] {
       if (file.has("item") && file.has("score"))
         file.refuse(format("contains recommendations, not a dataset; {}", how_to_get_a_dataset));
       attributes = file.attributes();
@@ -225,16 +225,16 @@ Csr DatasetFile::read_rows(const std::string& matrix, Range rows) const {
                             rows.end, matrix, this->rows(matrix)));
   }
   if (rows.size() == 0) return {};
-  return content_->file.reading(
+  return content_->file.as_input_error(
       [&] { return content_->matrices[index]->read(rows, index < first_features ? items() : features()); });
 }
 
 bool DatasetFile::has_ids(const std::string& path) const {
-  return content_->file.reading([&] { return content_->file.has(path); });
+  return content_->file.as_input_error([&] { return content_->file.has(path); });
 }
 
 IdList DatasetFile::read_ids(const std::string& path) const {
-  return content_->file.reading([&] { return content_->file.ids(path); });
+  return content_->file.as_input_error([&] { return content_->file.ids(path); });
 }
 
 std::string DatasetFile::fingerprint() const {
@@ -253,7 +253,7 @@ std::string DatasetFile::fingerprint() const {
     if (!matrix && m >= first_features) continue;
     add_text(matrix_names[m]);
     if (!matrix) continue;
-    const auto offsets = content_->file.reading([&] { return matrix->offsets({0, matrix->rows()}); });
+    const auto offsets = content_->file.as_input_error([&] { return matrix->offsets({0, matrix->rows()}); });
     add(std::as_bytes(std::span(offsets)));
   }
   for (const auto& [name, value] : attributes()) {

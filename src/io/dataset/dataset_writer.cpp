@@ -41,10 +41,10 @@ class GrowingColumn {
   /// Writes the buffer. `chunk` is the chunk size of a dataset that does not exist yet.
   void flush(Hdf5Writer& file, hsize_t chunk) {
     const hsize_t size = static_cast<hsize_t>(written_) + buffer_.size();
-    if (dataset_.empty()) dataset_ = file.create(path_, h5::memory_type<T>(), {&size, 1}, chunk, deflate_);
+    if (dataset_.empty()) dataset_ = file.create(path_, h5::native_type<T>(), {&size, 1}, chunk, deflate_);
     file.write([&] {
       if (written_ > 0) h5::check(H5Dset_extent(dataset_.id(), &size), format("extend {}", path_));
-      h5::write_rows(dataset_.id(), h5::memory_type<T>(), written_, static_cast<std::int64_t>(buffer_.size()),
+      h5::write_rows(dataset_.id(), h5::native_type<T>(), written_, static_cast<std::int64_t>(buffer_.size()),
                      buffer_.data());
     });
     written_ = static_cast<std::int64_t>(size);

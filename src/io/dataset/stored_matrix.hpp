@@ -27,7 +27,7 @@ inline constexpr std::size_t first_features = 5;
 std::size_t matrix_index(std::string_view name);
 
 /// CSR matrix of an open file, with validated shapes. All functions throw InputError, naming file, dataset
-/// and row, or h5::Failure.
+/// and row, or h5::Error.
 class StoredMatrix {
  public:
   /// `file` must outlive this object.

@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/tensor_files.hpp>
+#include <vaecf/io/model_export.hpp>
 
 #include <limits>
 #include <string_view>
@@ -56,7 +56,7 @@ std::string value_message(const OnnxValue& value) {
 }
 
 /// Returns a TensorProto without its data; the last element is the header of the data field.
-std::string tensor_head(const OutgoingTensor& tensor) {
+std::string tensor_head(const ExportTensor& tensor) {
   std::string out;
   for (const std::int64_t size : tensor.shape) out += number(1, size);
   return out + number(2, type_number(tensor.type)) + bytes(8, tensor.name) + head(9, tensor.bytes());
@@ -72,7 +72,7 @@ void write_onnx(const std::string& path, const OnnxModel& model) {
   for (const OnnxValue& value : model.outputs) graph += bytes(12, value_message(value));
   std::vector<std::string> heads;
   auto graph_size = static_cast<std::int64_t>(graph.size());
-  for (const OutgoingTensor& tensor : model.initializers) {
+  for (const ExportTensor& tensor : model.initializers) {
     const std::string rest = tensor_head(tensor);
     heads.push_back(head(5, static_cast<std::int64_t>(rest.size()) + tensor.bytes()) + rest);
     graph_size += static_cast<std::int64_t>(heads.back().size()) + tensor.bytes();
@@ -86,7 +86,7 @@ void write_onnx(const std::string& path, const OnnxModel& model) {
         "{}: an ONNX file is limited to 2 GiB, but the weights of this model have {} bytes; export it as .safetensors",
         path, graph_size));
   }
-  OutputFile file(path);
+  AtomicOutputFile file(path);
   file.write(start);
   file.write(graph);
   for (std::size_t i = 0; i < heads.size(); ++i) {

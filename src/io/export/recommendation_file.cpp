@@ -17,7 +17,7 @@ struct RecommendationWriter::File {
   std::int64_t written = 0;
 };
 
-RecommendationWriter::RecommendationWriter(const std::string& path, const RecommendationHead& head)
+RecommendationWriter::RecommendationWriter(const std::string& path, const RecommendationHeader& head)
     : file_(std::make_unique<File>(path, head.attributes)) {
   Hdf5Writer& writer = file_->writer;
   writer.write_ids("user_id", head.users);

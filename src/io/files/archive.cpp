@@ -24,7 +24,7 @@ constexpr std::array compressed_endings = {".gz"sv, ".bz2"sv, ".xz"sv, ".zst"sv,
 
 }  // namespace
 
-bool is_packed(std::span<const char> first_bytes, const std::string& name) {
+bool is_compressed_or_archive(std::span<const char> first_bytes, const std::string& name) {
   const std::string_view bytes(first_bytes.data(), first_bytes.size());
   constexpr std::array marks = {"\x1f\x8b"sv,
                                 "PK\x03\x04"sv,
@@ -44,15 +44,15 @@ bool is_packed(std::span<const char> first_bytes, const std::string& name) {
   return !bytes.empty() && name.ends_with(".tar");
 }
 
-bool names_archive(const std::string& name) {
+bool has_archive_extension(const std::string& name) {
   return std::any_of(archive_endings.begin(), archive_endings.end(),
                      [&](auto ending) { return name.ends_with(ending); });
 }
 
-bool names_compressed(const std::string& name, std::string& bare) {
+bool strip_compression_extension(const std::string& name, std::string& stem) {
   for (const auto ending : compressed_endings) {
     if (!name.ends_with(ending)) continue;
-    bare = name.substr(0, name.size() - ending.size());
+    stem = name.substr(0, name.size() - ending.size());
     return true;
   }
   return false;

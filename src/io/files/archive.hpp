@@ -16,12 +16,12 @@ namespace vaecf::io {
 
 /// Returns whether `first_bytes` are those of a compressed file or an archive, or `name` ends in .tar, since
 /// old tar files have no magic bytes. At least 262 bytes are needed to detect a tar file.
-bool is_packed(std::span<const char> first_bytes, const std::string& name);
+bool is_compressed_or_archive(std::span<const char> first_bytes, const std::string& name);
 
 /// Returns whether `name` has the extension of an archive.
-bool names_archive(const std::string& name);
-/// Returns whether `name` has the extension of a compressed file; `bare` is then the name without it.
-bool names_compressed(const std::string& name, std::string& bare);
+bool has_archive_extension(const std::string& name);
+/// Returns whether `name` has the extension of a compressed file; `stem` is then the name without it.
+bool strip_compression_extension(const std::string& name, std::string& stem);
 
 /// An archive, or a single compressed file, opened for reading. All functions throw InputError, which names
 /// the file, if it is damaged.

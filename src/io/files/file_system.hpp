@@ -19,7 +19,7 @@ void make_parent_folder(const std::string& path);
 [[noreturn]] void throw_write_error(const std::string& path, int code);
 
 /// Returns the temporary name under which this process writes `path`: `path.tmp-HOST-PID`.
-std::string temporary_name(const std::string& path);
+std::string temporary_path(const std::string& path);
 
 /// Writes all of `bytes` at `offset`. Returns 0, or the errno of the failed write.
 int write_at(int descriptor, std::string_view bytes, off_t offset);

@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/io/output_file.hpp>
 
 #include "io/files/file_system.hpp"
 
@@ -29,18 +29,18 @@ std::string why() {
 
 }  // namespace
 
-std::string to_text(const Json& json, int indent) {
+std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-double number_at(const Json& json, std::string_view key, double otherwise) {
+double get_number(const Json& json, std::string_view key, double default_value) {
   const auto field = json.find(key);
-  return field != json.end() && field->is_number() ? field->get<double>() : otherwise;
+  return field != json.end() && field->is_number() ? field->get<double>() : default_value;
 }
 
-std::string text_at(const Json& json, std::string_view key, const std::string& otherwise) {
+std::string get_string(const Json& json, std::string_view key, const std::string& default_value) {
   const auto field = json.find(key);
-  return field != json.end() && field->is_string() ? field->get<std::string>() : otherwise;
+  return field != json.end() && field->is_string() ? field->get<std::string>() : default_value;
 }
 
 std::vector<Json> read_json_lines(const std::string& path) {
@@ -60,7 +60,7 @@ EventLog::EventLog(std::string path) : path_(std::move(path)) {
 }
 
 void EventLog::write(const Event& event) {
-  if (!path_.empty()) append(to_text(event.fields()) + "\n");
+  if (!path_.empty()) append(dump(event.fields()) + "\n");
 }
 
 void EventLog::append(const std::string& line) {
@@ -78,14 +78,14 @@ void EventLog::append(const std::string& line) {
   throw_write_error(path_, code);
 }
 
-CutEvents cut_events(const std::string& path, const std::function<bool(const Json& event)>& keep) {
+FilterResult filter_event_log(const std::string& path, const std::function<bool(const Json& event)>& keep) {
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown) && !unknown) return {};
   refuse_pipe(path);
-  OutputFile file(path);
+  AtomicOutputFile file(path);
   errno = 0;
   std::ifstream old(path, std::ios::binary);
-  CutEvents cut;
+  FilterResult cut;
   bool all_ended = true;
   for (std::string line; std::getline(old, line);) {
     all_ended = !old.eof();

@@ -45,12 +45,12 @@ bool begins_packed(std::FILE* file, const std::string& path) {
   std::array<char, 512> first{};
   const std::size_t got = std::fread(first.data(), 1, first.size(), file);
   std::rewind(file);
-  return is_packed(std::span(first).first(got), path);
+  return is_compressed_or_archive(std::span(first).first(got), path);
 }
 
 }  // namespace
 
-bool holds_files(const std::string& path) {
+bool is_archive(const std::string& path) {
   if (!begins_packed(open_stream(path).get(), path)) return false;
   Archive archive(path);
   return archive.next() && !archive.member().empty();
@@ -58,13 +58,13 @@ bool holds_files(const std::string& path) {
 
 struct SourceReader::State {
   std::vector<std::string> paths;
-  Wanted wanted;
+  FileFilter wanted;
   std::size_t next_path = 0;
   File plain;
   std::vector<std::unique_ptr<Archive>> archives;  // each is a member of the previous one
   std::string name;
   std::string file_name;
-  std::vector<std::string> not_wanted;
+  std::vector<std::string> skipped_files;
   std::int64_t bytes_of_paths_done = 0;
   std::int64_t bytes_of_path = 0;
   std::int64_t plain_bytes = 0;
@@ -94,11 +94,11 @@ struct SourceReader::State {
   bool next_member() {
     Archive& archive = *archives.back();
     if (!archive.next()) return false;
-    std::string bare;
+    std::string stem;
     if (archive.member().empty()) {  // single compressed file
       name = archive.name();
       file_name = last_part(name);
-      if (names_compressed(file_name, bare)) file_name = bare;
+      if (strip_compression_extension(file_name, stem)) file_name = stem;
       found = true;
       return true;
     }
@@ -106,17 +106,17 @@ struct SourceReader::State {
     file_name = last_part(archive.member());
     found = wanted(file_name);
     if (found || archives.size() >= deepest) return true;
-    if (names_archive(file_name) || (names_compressed(file_name, bare) && wanted(bare))) {
+    if (has_archive_extension(file_name) || (strip_compression_extension(file_name, stem) && wanted(stem))) {
       archives.push_back(std::make_unique<Archive>(archive, name));
-    } else if (not_wanted.size() < max_names) {
-      not_wanted.push_back(archive.member());
+    } else if (skipped_files.size() < max_names) {
+      skipped_files.push_back(archive.member());
     }
     return true;
   }
   bool found = false;
 };
 
-SourceReader::SourceReader(std::vector<std::string> paths, Wanted wanted)
+SourceReader::SourceReader(std::vector<std::string> paths, FileFilter wanted)
     : state_(std::make_unique<State>()) {
   state_->paths = std::move(paths);
   state_->wanted = std::move(wanted);
@@ -151,8 +151,8 @@ const std::string& SourceReader::name() const {
 const std::string& SourceReader::file_name() const {
   return state_->file_name;
 }
-const std::vector<std::string>& SourceReader::not_wanted() const {
-  return state_->not_wanted;
+const std::vector<std::string>& SourceReader::skipped_files() const {
+  return state_->skipped_files;
 }
 
 std::size_t SourceReader::read(std::span<char> to) {

@@ -38,11 +38,11 @@ std::unique_lock<std::recursive_mutex> lock_library() {
   return lock;
 }
 
-void throw_failure(std::string_view doing) {
+void throw_error(std::string_view doing) {
   std::string why;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_innermost, &why);
   H5Eclear2(H5E_DEFAULT);
-  throw Failure(why.empty() ? format("cannot {}", doing) : format("cannot {} ({})", doing, why));
+  throw Error(why.empty() ? format("cannot {}", doing) : format("cannot {} ({})", doing, why));
 }
 
 void Handle::reset() noexcept {

@@ -19,7 +19,7 @@ namespace vaecf::io::h5 {
 
 /// Error of an HDF5 call, with the library's innermost message. Public functions convert it to InputError or
 /// RunError.
-class Failure : public std::runtime_error {
+class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
@@ -29,14 +29,14 @@ class Failure : public std::runtime_error {
 /// and HDF5 as built on many clusters is not thread-safe. Blocks while another thread holds it.
 [[nodiscard]] std::unique_lock<std::recursive_mutex> lock_library();
 
-/// Throws Failure("cannot {doing} ({reason})") with the innermost message of the HDF5 error stack.
-[[noreturn]] void throw_failure(std::string_view doing);
+/// Throws Error("cannot {doing} ({reason})") with the innermost message of the HDF5 error stack.
+[[noreturn]] void throw_error(std::string_view doing);
 
-/// Returns `result` if it is not negative; otherwise calls throw_failure(doing).
+/// Returns `result` if it is not negative; otherwise calls throw_error(doing).
 template <std::integral Result>
 Result check(Result result, std::string_view doing) {
   if constexpr (std::signed_integral<Result>) {
-    if (result < 0) throw_failure(doing);
+    if (result < 0) throw_error(doing);
   }
   return result;
 }
@@ -65,7 +65,7 @@ inline constexpr std::int64_t max_id_bytes = 4096;
 
 /// Returns the HDF5 type of T in memory. It is not a constant because the library creates it on first use.
 template <class T>
-hid_t memory_type() {
+hid_t native_type() {
   if constexpr (std::is_same_v<T, std::int32_t>) return H5T_NATIVE_INT32;
   if constexpr (std::is_same_v<T, std::int64_t>) return H5T_NATIVE_INT64;
   if constexpr (std::is_same_v<T, float>) return H5T_NATIVE_FLOAT;

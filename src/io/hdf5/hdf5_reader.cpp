@@ -48,7 +48,7 @@ void require_file(const std::string& path, const std::string& make) {
 
 Hdf5Reader::Hdf5Reader(std::string path, const std::string& make) : path_(std::move(path)) {
   require_file(path_, make);
-  reading([&] {
+  as_input_error([&] {
     if (H5Fis_hdf5(path_.c_str()) <= 0) refuse(format("is not an HDF5 file; {}", make));
     links_ = h5::Handle(H5Pcreate(H5P_LINK_ACCESS), "prepare to read a file");
     h5::check(H5Pset_elink_cb(links_.id(), refuse_link, nullptr), "prepare to read a file");
@@ -65,7 +65,7 @@ void Hdf5Reader::refuse(const std::string& problem) const {
   throw InputError(format("{}: {}", path_, problem));
 }
 
-void Hdf5Reader::refuse_variable_length(hid_t type, const std::string& what) const {
+void Hdf5Reader::reject_variable_length(hid_t type, const std::string& what) const {
   const bool text = H5Tget_class(type) == H5T_STRING;
   if (H5Tget_class(type) == H5T_VLEN || (text && h5::check(H5Tis_variable_str(type), "inspect a type") > 0)) {
     refuse(format(
@@ -100,7 +100,7 @@ Hdf5Dataset Hdf5Reader::open(const std::string& path, int max_dimensions) const 
   dataset.id = open_object(path);
   if (H5Iget_type(dataset.id.id()) != H5I_DATASET) refuse(format("{} is not a dataset", path));
   dataset.type = h5::Handle(H5Dget_type(dataset.id.id()), format("read the type of {}", path));
-  refuse_variable_length(dataset.type.id(), path);
+  reject_variable_length(dataset.type.id(), path);
 
   const h5::Handle space(H5Dget_space(dataset.id.id()), format("read the shape of {}", path));
   const int dimensions = H5Sget_simple_extent_ndims(space.id());
@@ -173,7 +173,7 @@ void Hdf5Reader::read_attribute(hid_t attribute, Attributes& to) const {
                    '\0');
   h5::check(H5Aget_name(attribute, name.size() + 1, name.data()), "read the name of an attribute");
   const h5::Handle type(H5Aget_type(attribute), "read the type of an attribute");
-  refuse_variable_length(type.id(), format("attribute {}", name));
+  reject_variable_length(type.id(), format("attribute {}", name));
   const h5::Handle space(H5Aget_space(attribute), "read the shape of an attribute");
   const auto count = h5::check(H5Sget_simple_extent_npoints(space.id()), "read the shape of an attribute");
   const bool list = H5Sget_simple_extent_ndims(space.id()) == 1;

@@ -27,13 +27,13 @@ struct Hdf5Dataset {
   template <class T>
   std::vector<T> read(std::int64_t begin, std::int64_t count) const {
     std::vector<T> values(static_cast<std::size_t>(count));
-    h5::read_rows(id.id(), h5::memory_type<T>(), begin, count, values.data());
+    h5::read_rows(id.id(), h5::native_type<T>(), begin, count, values.data());
     return values;
   }
 };
 
 /// HDF5 file opened for reading without file locks, whose objects are validated before use. All members
-/// except reading() must be called inside reading(). They throw InputError or h5::Failure.
+/// except as_input_error() must be called inside as_input_error(). They throw InputError or h5::Error.
 class Hdf5Reader {
  public:
   /// `make`: advice on how to obtain such a file. Throws InputError if the file cannot be opened.
@@ -42,11 +42,11 @@ class Hdf5Reader {
   /// Runs `work`, which reads the file, under the library's lock. Throws InputError if the library reports an
   /// error or memory is insufficient.
   template <class Work>
-  decltype(auto) reading(Work&& work) const {
+  decltype(auto) as_input_error(Work&& work) const {
     const auto lock = h5::lock_library();
     try {
       return work();
-    } catch (const h5::Failure& failure) {
+    } catch (const h5::Error& failure) {
       refuse(format("{}; the file may be damaged; create or copy it again", failure.what()));
     } catch (const std::bad_alloc&) {
       refuse("its declared contents do not fit into the memory of this machine");
@@ -75,7 +75,7 @@ class Hdf5Reader {
   [[noreturn]] void refuse(const std::string& problem) const;
 
  private:
-  void refuse_variable_length(hid_t type, const std::string& what) const;
+  void reject_variable_length(hid_t type, const std::string& what) const;
   void check_storage(Hdf5Dataset& dataset) const;
   void read_attribute(hid_t attribute, Attributes& to) const;
 

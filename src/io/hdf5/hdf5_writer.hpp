@@ -3,8 +3,8 @@
 #include "io/files/file_system.hpp"
 #include "io/hdf5/hdf5.hpp"
 
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/output_file.hpp>
 
 #include <cstdint>
 #include <span>
@@ -32,7 +32,7 @@ class Hdf5Writer {
     const auto lock = h5::lock_library();
     try {
       work();
-    } catch (const h5::Failure& failure) {
+    } catch (const h5::Error& failure) {
       throw_if_disk_failed();
       throw RunError(format("{}: {}", path(), failure.what()));
     }
@@ -66,7 +66,7 @@ class Hdf5Writer {
   void make_groups(const std::string& path);
   void throw_if_disk_failed() const;
 
-  OutputFile output_;
+  AtomicOutputFile output_;
   Target target_;
   h5::Handle driver_;
   h5::Handle file_;

@@ -46,7 +46,7 @@ bool all_finite(const std::vector<float>& values) {
 /// to steps. File times are not used, since copying a folder may change them.
 std::vector<std::string> resumable_checkpoints(const std::string& folder, std::int64_t steps_per_epoch) {
   std::vector<std::pair<std::int64_t, std::string>> files;
-  for (const io::CheckpointCandidate& file : io::list_checkpoints(folder)) {
+  for (const io::CheckpointEntry& file : io::list_checkpoints(folder)) {
     if (file.kind == io::CheckpointKind::best) continue;
     const std::int64_t unit = file.kind == io::CheckpointKind::epoch ? steps_per_epoch : 1;
     files.emplace_back(file.number * unit, file.path);
@@ -147,7 +147,7 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Tr
     const Timeline::Span writer(timeline, Track::writer, "writing a checkpoint", "step", job.step);
     job.error = message_of_failure([&] { snapshot_.write(job.file); });
     if (job.error.empty() && job.role.resumable && job.role.best) {
-      job.best_error = message_of_failure([&] { io::publish_alias(job.file, options_.best_checkpoint()); });
+      job.best_error = message_of_failure([&] { io::link_or_copy(job.file, options_.best_checkpoint()); });
     }
     job.seconds = seconds_since(start);
     return job;

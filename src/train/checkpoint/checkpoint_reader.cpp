@@ -150,7 +150,7 @@ bool best_exists(const TrainingConfig& options, const TrainingState& state) {
       options.checkpoint_folder() + "/" + io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
   for (const std::string& file : {options.resume_from, by_epoch}) {
     if (epoch_of(file) != state.best_epoch) continue;
-    io::publish_alias(file, options.best_checkpoint());
+    io::link_or_copy(file, options.best_checkpoint());
     return true;
   }
   return false;

@@ -16,7 +16,7 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
       channel_(communicator_, device,
                bucket_plan(setup.options, data.network.layout(), setup.options.distributed.servers),
                comm::Roles(setup.options.distributed, setup.communicator.size()),
-               setup.options.distributed.wire == comm::Wire::bf16),
+               setup.options.distributed.comm_dtype == comm::CommDtype::bf16),
       optimizer_(setup.options.optimizer, setup.options.train.weight_decay, device,
                  channel_.roles().is_worker(communicator_.rank()) ? 0 : channel_.plan().shard_size(),
                  setup.options.train.clip_gradient_norm),

@@ -92,7 +92,7 @@ class BenchmarkRun {
         .set("ranks_per_gpu", ranks_on_one_device())
         .set("strategy", to_string(options_.distributed.strategy))
         .set("optimizer", to_string(options_.distributed.optimizer))
-        .set("wire", to_string(options_.distributed.wire))
+        .set("wire", to_string(options_.distributed.comm_dtype))
         .set("overlap", training.overlaps ? "on" : "off")
         .set("bucket_mib", options_.distributed.bucket_mib)
         .set("virtual_shards", options_.data.virtual_shards);

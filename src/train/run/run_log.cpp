@@ -2,8 +2,8 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/output_file.hpp>
 
 #include "train/run/collective_checks.hpp"
 
@@ -51,7 +51,7 @@ std::int64_t step_of(const std::string& path) {
 }
 
 void archive_later_checkpoints(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step) {
-  for (const io::CheckpointCandidate& file : io::list_checkpoints(options.checkpoint_folder())) {
+  for (const io::CheckpointEntry& file : io::list_checkpoints(options.checkpoint_folder())) {
     const bool later = (file.kind == io::CheckpointKind::epoch && file.number > epochs_done) ||
                        (file.kind == io::CheckpointKind::step && file.number > step) ||
                        (file.kind == io::CheckpointKind::best && step_of(file.path) > step);
@@ -74,7 +74,7 @@ io::EventLog open_events(const TrainingConfig& options, const RunContext& contex
   prepare_run_folder(options);
   if (mode != RunLog::Mode::append) {
     io::remove_stale_temporaries(options.checkpoint_folder());
-    io::write_text_file(options.run_folder() + "/config.yaml", options.configuration_text);
+    io::write_file_atomically(options.run_folder() + "/config.yaml", options.configuration_text);
   }
   return io::EventLog(options.run_folder() + "/metrics.jsonl");
 }
@@ -108,7 +108,7 @@ void prepare_run_folder(const TrainingConfig& options) {
   }
   for (const std::string& checked : {options.run_folder(), folder}) {
     const std::string probe = checked + "/.writable";
-    io::write_text_file(probe, "\n");
+    io::write_file_atomically(probe, "\n");
     std::filesystem::remove(probe, error);
   }
 }
@@ -116,12 +116,12 @@ void prepare_run_folder(const TrainingConfig& options) {
 void rewind_run_folder(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step, Log& log) {
   // Checkpoints are moved first: if the run is killed in between, the log still covers the newest checkpoint.
   archive_later_checkpoints(options, epochs_done, step);
-  const io::CutEvents cut =
-      io::cut_events(options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
-        const std::string name = io::text_at(event, "event");
+  const io::FilterResult cut =
+      io::filter_event_log(options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
+        const std::string name = io::get_string(event, "event");
         if (name == "end" || name == "test") return false;  // the run is no longer finished
-        if (name == "epoch" || name == "validation") return io::number_at(event, "epoch") <= epochs_done;
-        return io::number_at(event, "step") <= step;
+        if (name == "epoch" || name == "validation") return io::get_number(event, "epoch") <= epochs_done;
+        return io::get_number(event, "step") <= step;
       });
   if (cut.dropped + cut.unreadable > 0) {
     log.debug("metrics.jsonl: removed {} lines newer than the checkpoint and {} unreadable ones", cut.dropped,

@@ -51,7 +51,7 @@ std::int64_t to_root_clock(std::int64_t moment, const ClockOffset& first, const 
 }
 
 std::string json_text(std::string_view text) {
-  return io::to_text(io::Json(text));
+  return io::dump(io::Json(text));
 }
 
 /// Formats a time in microseconds, the unit of the trace format.
@@ -109,7 +109,7 @@ void make_nested(std::vector<TimelineEvent>& events) {
 RunTimeline::RunTimeline(const comm::Communicator& communicator, const std::string& path,
                          std::shared_ptr<Timeline> timeline)
     : path_(path), timeline_(std::move(timeline)) {
-  if (communicator.rank() == 0) file_ = std::make_unique<io::OutputFile>(path);
+  if (communicator.rank() == 0) file_ = std::make_unique<io::AtomicOutputFile>(path);
 }
 
 void RunTimeline::start(comm::Communicator& communicator) {
@@ -155,7 +155,7 @@ void RunTimeline::write(comm::Communicator& communicator, Log& log) {
     on_file([&] { file_->write((rank == 0 ? "{\"traceEvents\":[\n" : ",\n") + trace); });
   }
   on_file([&] {
-    file_->write("\n],\"displayTimeUnit\":\"ms\",\"otherData\":" + io::to_text(notes) + "}\n");
+    file_->write("\n],\"displayTimeUnit\":\"ms\",\"otherData\":" + io::dump(notes) + "}\n");
     file_->commit();
   });
   file_.reset();

@@ -39,7 +39,7 @@ class OptimizerState {
         gradients_(device_.make_buffer(plan_.padded_size())),
         reducer_(communicator, device_, plan_,
                  {.sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded,
-                  .bf16_comm = options.distributed.wire == comm::Wire::bf16,
+                  .bf16_comm = options.distributed.comm_dtype == comm::CommDtype::bf16,
                   .overlap = options.distributed.overlap == Toggle::on ||
                              (options.distributed.overlap == Toggle::automatic &&
                               communicator.supports_graph_capture())},

@@ -18,10 +18,10 @@ constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 constexpr std::int64_t gibibyte = std::int64_t{1} << 30;
 
 /// Returns the facts of a host without problems.
-HostFacts good_host() {
-  HostFacts facts;
+HostInfo good_host() {
+  HostInfo facts;
   facts.name = "node1";
-  facts.name_seconds = 2e-4;
+  facts.name_lookup_seconds = 2e-4;
   facts.processor = "A Processor";
   facts.cores = 64;
   facts.instructions = {"avx2", "fma", "avx512f"};
@@ -32,10 +32,10 @@ HostFacts good_host() {
 }
 
 /// Formats each finding as a line "warn memory: 1 GiB -> end other programs".
-std::string lines(const Findings& findings) {
+std::string lines(const CheckResults& findings) {
   std::string all;
-  for (const Finding& one : findings)
-    all += to_string(one.health) + " " + one.subject + ": " + one.text + " -> " + one.advice + "\n";
+  for (const CheckResult& one : findings)
+    all += to_string(one.severity) + " " + one.subject + ": " + one.text + " -> " + one.advice + "\n";
   return all;
 }
 
@@ -47,8 +47,8 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
 TEST(DoctorHost, EachProblemIsAWarningWithAdvice) {
   const std::string good = lines(check_host(good_host(), 8, true));
   EXPECT_EQ(good.find("warn"), std::string::npos) << good;
-  HostFacts facts = good_host();
-  facts.name_seconds = 5.0;
+  HostInfo facts = good_host();
+  facts.name_lookup_seconds = 5.0;
   facts.instructions.clear();
   facts.cpu_limit = 4.0;
   facts.memory_limit = 2 * gibibyte;
@@ -76,9 +76,9 @@ TEST(DoctorHost, ReadsProcAndControlGroups) {
   write_file(root / "proc/driver/nvidia/version",
              "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n");
   write_file(root / "sys/class/infiniband/mlx5_0/x", "");
-  const HostFacts facts = look_at_host(root);
+  const HostInfo facts = query_host_info(root);
   EXPECT_NE(facts.name, "");
-  EXPECT_GT(facts.name_seconds, 0.0);
+  EXPECT_GT(facts.name_lookup_seconds, 0.0);
   EXPECT_EQ(facts.processor, "Some CPU @ 2 GHz");
   EXPECT_EQ(facts.instructions, (std::vector<std::string>{"avx2", "avx512f"}));
   EXPECT_EQ(facts.memory, 8 * gibibyte);
@@ -94,7 +94,7 @@ TEST(DoctorHost, ReadsControlGroupsV1AndNone) {
   const auto& root = folder.path();
   write_file(root / "proc/meminfo", "MemTotal: 8388608 kB\n");
   const auto expect_limits = [&](double cores) {
-    const HostFacts facts = look_at_host(root);
+    const HostInfo facts = query_host_info(root);
     EXPECT_DOUBLE_EQ(facts.cpu_limit, cores);
     EXPECT_EQ(facts.memory_limit, 0);
     EXPECT_EQ(facts.nvidia_driver, "");
@@ -112,8 +112,8 @@ TEST(DoctorHost, ReadsControlGroupsV1AndNone) {
 }
 
 TEST(DoctorRanks, LaunchListsRanksByHost) {
-  const RankPlace a{"node1", {0, 1}, 4, 2};
-  const RankPlace b{"node2", {0, 1, 2, 3}, 4, 4};
+  const RankPlacement a{"node1", {0, 1}, 4, 2};
+  const RankPlacement b{"node2", {0, 1, 2, 3}, 4, 4};
   expect_in(lines(check_launch({a, b}, "")),
             {"ok launch: 2 ranks on 2 hosts: node1: rank 0; node2: rank 1 "});
   expect_in(lines(check_launch({a, a, b}, "")), {"warn launch: ", "hosts with 1 ranks and with 2"});
@@ -122,13 +122,13 @@ TEST(DoctorRanks, LaunchListsRanksByHost) {
 TEST(DoctorRanks, TightBindingIsAWarningWithTheOption) {
   expect_in(lines({check_binding({"node1", {5}, 8, 1}, 2, 0)}),
             {"warn binding: core 5 of 8 available, 1 thread -> ", "--bind-to none, or --map-by slot:PE=4"});
-  EXPECT_EQ(check_binding({"node1", {0, 1, 2, 3}, 8, 4}, 2, 0).health, Health::ok);
+  EXPECT_EQ(check_binding({"node1", {0, 1, 2, 3}, 8, 4}, 2, 0).severity, Severity::ok);
 }
 
 TEST(DoctorRanks, OversubscribedCoresAreAWarning) {
-  const RankPlace first{"node1", {0, 1}, 4, 2};
-  const RankPlace second{"node1", {2, 3}, 4, 2};
-  const RankPlace other{"node2", {0, 1}, 4, 2};
+  const RankPlacement first{"node1", {0, 1}, 4, 2};
+  const RankPlacement second{"node1", {2, 3}, 4, 2};
+  const RankPlacement other{"node2", {0, 1}, 4, 2};
   EXPECT_EQ(lines(check_oversubscription({first, second, other})), "ok oversubscription: none -> \n");
   // The host has enough cores, but two ranks are bound to the same ones.
   expect_in(lines(check_oversubscription({first, first, other})),
@@ -138,26 +138,27 @@ TEST(DoctorRanks, OversubscribedCoresAreAWarning) {
 
 TEST(DoctorRanks, GatherPlacesReturnsAllRanks) {
   comm::run_ranks(3, [](comm::Communicator& ranks) {
-    const auto places = gather_places(ranks, ranks.rank());
-    ASSERT_EQ(places.size(), 3U);
-    for (const RankPlace& place : places) EXPECT_EQ(place.host, ranks.host());
-    EXPECT_EQ(places[1].cores, places[0].cores);
-    EXPECT_GE(places[0].available, 1);
-    EXPECT_EQ(places[0].threads, static_cast<int>(places[0].cores.size()));
-    EXPECT_EQ(places[2].threads, 2);
+    const auto placements = gather_placements(ranks, ranks.rank());
+    ASSERT_EQ(placements.size(), 3U);
+    for (const RankPlacement& placement : placements) EXPECT_EQ(placement.host, ranks.host());
+    EXPECT_EQ(placements[1].cores, placements[0].cores);
+    EXPECT_GE(placements[0].available, 1);
+    EXPECT_EQ(placements[0].threads, static_cast<int>(placements[0].cores.size()));
+    EXPECT_EQ(placements[2].threads, 2);
   });
 }
 
 TEST(DoctorReport, EqualFindingsAreMerged) {
   comm::run_ranks(3, [](comm::Communicator& ranks) {
-    Findings mine = {{"a", Health::ok, "same", "", About::rank}, {"b", Health::ok, "same", "", About::rank}};
-    if (ranks.rank() == 1) mine[0] = {"a", Health::fail, "other", "do", About::rank};
-    if (ranks.rank() == 2) mine.push_back({"c", Health::warn, "", "do", About::host});
+    CheckResults mine = {{"a", Severity::ok, "same", "", Scope::rank},
+                         {"b", Severity::ok, "same", "", Scope::rank}};
+    if (ranks.rank() == 1) mine[0] = {"a", Severity::fail, "other", "do", Scope::rank};
+    if (ranks.rank() == 2) mine.push_back({"c", Severity::warn, "", "do", Scope::host});
     const auto report = make_report(ranks, "1", mine, io::Json::array());
     ASSERT_EQ(report["findings"].size(), 4U);
     std::string all;
     for (const auto& one : report["findings"]) {
-      all += io::text_at(one, "subject") + io::text_at(one, "text") + one["ranks"].dump() + " ";
+      all += io::get_string(one, "subject") + io::get_string(one, "text") + one["ranks"].dump() + " ";
       EXPECT_EQ(one["hosts"].get<std::vector<std::string>>(), std::vector<std::string>{ranks.host()});
     }
     EXPECT_EQ(all, "asame[0,2] aother[1] bsame[0,1,2] c[2] ") << "findings are grouped by subject";
@@ -169,7 +170,7 @@ TEST(DoctorReport, EqualFindingsAreMerged) {
 
 TEST(DoctorReport, DifferentDatasetsOnHostsAreAFailure) {
   comm::run_ranks(2, [](comm::Communicator& ranks) {
-    Findings mine = {{"data", Health::ok, "first", "", About::host}};
+    CheckResults mine = {{"data", Severity::ok, "first", "", Scope::host}};
     EXPECT_EQ(make_report(ranks, "1", mine, {})["fail"], 0);
     if (ranks.rank() == 1) mine[0].text = "second";
     EXPECT_EQ(make_report(ranks, "1", mine, {})["fail"], 1);
@@ -177,9 +178,9 @@ TEST(DoctorReport, DifferentDatasetsOnHostsAreAFailure) {
 }
 
 TEST(DoctorFindings, NumbersAreFormattedAsRanges) {
-  EXPECT_EQ(list_of({}), "");
-  EXPECT_EQ(list_of({4}), "4");
-  EXPECT_EQ(list_of({0, 1, 2, 5, 7, 8}), "0-2, 5, 7-8");
+  EXPECT_EQ(format_ranges({}), "");
+  EXPECT_EQ(format_ranges({4}), "4");
+  EXPECT_EQ(format_ranges({0, 1, 2, 5, 7, 8}), "0-2, 5, 7-8");
 }
 
 const io::Json measured_rates = {{"device", "cpu"},
@@ -210,14 +211,14 @@ TEST(DoctorReport, TableNamesRanksAndHosts) {
 }
 
 TEST(DoctorReport, SlowRankIsAWarning) {
-  expect_in(lines(check_pace(measured_rates)), {"warn pace: on cpu, ranks 2: down to 5 GFLOP/s"});
+  expect_in(lines(check_stragglers(measured_rates)), {"warn pace: on cpu, ranks 2: down to 5 GFLOP/s"});
   auto even = measured_rates;
   even["fp32_gflops"][2] = 9.0;
-  EXPECT_TRUE(check_pace(even).empty());
+  EXPECT_TRUE(check_stragglers(even).empty());
 }
 
 TEST(DoctorGpus, MissingDriverIsAFailureOnlyIfRequired) {
-  GpuQuestion question;
+  GpuCheckInput question;
   question.availability = {true, 0, "no NVIDIA driver is loaded on this machine: install one"};
   EXPECT_EQ(lines(check_gpus(question)), "ok gpu: no NVIDIA driver, CPU only -> \n");
   question.device = "cuda";
@@ -230,7 +231,7 @@ TEST(DoctorGpus, MissingDriverIsAFailureOnlyIfRequired) {
 }
 
 TEST(DoctorGpus, GpusAndLinksAreReported) {
-  GpuQuestion question;
+  GpuCheckInput question;
   question.availability = {true, 3, ""};
   question.facts = {12040, 12060, {}, {{0, 1, true, true}, {0, 2, true, false}, {1, 2, false, false}}};
   question.facts.gpus.assign(3, {"NVIDIA H100", "GPU-1", "0000:01:00", 80 * gibibyte, 90});
@@ -249,7 +250,7 @@ TEST(DoctorGpus, GpusAndLinksAreReported) {
 
 // With srun --gpus-per-task 1, each rank has a different visible GPU.
 TEST(DoctorGpus, SharedGpusAreAFailureUnlessAllowed) {
-  GpuQuestion question;
+  GpuCheckInput question;
   question.availability = {true, 1, ""};
   question.facts = {13000, 13000, {{"NVIDIA H100", "GPU-1", "0000:01:00", 80 * gibibyte, 90}}, {}};
   question.driver = "580.1";
@@ -265,26 +266,26 @@ TEST(DoctorGpus, SharedGpusAreAFailureUnlessAllowed) {
 }
 
 TEST(DoctorLibraries, SlowTransportsAreAWarning) {
-  const Finding slow = check_mpi("Open MPI", "TCP", 2, true);
-  EXPECT_EQ(slow.health, Health::warn);
-  EXPECT_EQ(check_mpi("Open MPI", "TCP", 1, true).health, Health::ok);
-  EXPECT_EQ(check_mpi("Open MPI", "TCP", 2, false).health, Health::ok);
-  EXPECT_EQ(check_mpi("Open MPI", "TCP, UCX", 2, true).health, Health::ok);
-  EXPECT_EQ(check_mpi("thread level single: no overlap", "TCP", 1, false).health, Health::warn);
+  const CheckResult slow = check_mpi("Open MPI", "TCP", 2, true);
+  EXPECT_EQ(slow.severity, Severity::warn);
+  EXPECT_EQ(check_mpi("Open MPI", "TCP", 1, true).severity, Severity::ok);
+  EXPECT_EQ(check_mpi("Open MPI", "TCP", 2, false).severity, Severity::ok);
+  EXPECT_EQ(check_mpi("Open MPI", "TCP, UCX", 2, true).severity, Severity::ok);
+  EXPECT_EQ(check_mpi("thread level single: no overlap", "TCP", 1, false).severity, Severity::warn);
 }
 
 TEST(DoctorDisk, RunFolderMayExistOrNot) {
   const testing::TemporaryFolder folder;
   const std::string run = folder.path() / "runs" / "name";
-  EXPECT_EQ(check_run_folder(run, 1).health, Health::ok);
+  EXPECT_EQ(check_run_folder(run, 1).severity, Severity::ok);
   EXPECT_FALSE(std::filesystem::exists(run));
-  EXPECT_EQ(check_run_folder(run, std::int64_t{1} << 60).health, Health::warn);
+  EXPECT_EQ(check_run_folder(run, std::int64_t{1} << 60).severity, Severity::warn);
   write_file(folder.path() / "runs", "a file");
-  EXPECT_EQ(check_run_folder(run, 1).health, Health::fail);
+  EXPECT_EQ(check_run_folder(run, 1).severity, Severity::fail);
 }
 
 TEST(DoctorDisk, MissingDatasetIsAFailure) {
-  EXPECT_EQ(check_data("none.h5").health, Health::fail);
+  EXPECT_EQ(check_data("none.h5").severity, Severity::fail);
 }
 
 }  // namespace

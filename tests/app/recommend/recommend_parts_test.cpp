@@ -10,8 +10,8 @@
 #include <fstream>
 #include <thread>
 
-#include "app/recommend/audience.hpp"
 #include "app/recommend/input_files.hpp"
+#include "app/recommend/target_users.hpp"
 #include "support/messages.hpp"
 
 namespace vaecf::app {
@@ -83,32 +83,32 @@ TEST_F(ListFiles, PipesAreRead) {
 
 TEST_F(ListFiles, ItemsAreFoundByIdThenByTitle) {
   const io::IdList ids{{10, 20, 30, 40}, {}};
-  const io::IdList titles{{}, {"Heat (1995)", "Twins", "Twins", "10"}};
+  const io::IdList titles{{}, {"Heat (1995)", "Casino", "Casino", "10"}};
   const ItemNames names(ids, titles);
   EXPECT_EQ(names.find("30"), 2);
   EXPECT_EQ(names.find("Heat (1995)"), 0);
-  EXPECT_EQ(names.find("Twins"), -1) << "two items have this title";
+  EXPECT_EQ(names.find("Casino"), -1) << "two items have this title";
   EXPECT_EQ(names.find("10"), 0) << "ids take precedence over titles";
   EXPECT_EQ(names.find("50"), -1);
   const Histories histories =
-      read_histories(write("ann\tHeat (1995)\nbob\t40\nann\t20\nann\t10\nbob\tTwins\n"), {}, names);
+      read_histories(write("ann\tHeat (1995)\nbob\t40\nann\t20\nann\t10\nbob\tCasino\n"), {}, names);
   EXPECT_EQ(histories.users, (std::vector<std::string>{"ann", "bob"}));
   EXPECT_EQ(histories.seen.offsets, (std::vector<std::int64_t>{0, 2, 3}));
   EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 3}));
-  EXPECT_EQ(histories.unknown.times(), 1);
+  EXPECT_EQ(histories.unknown.count(), 1);
   const ItemList list = read_item_list(write("movieId\n40\n10\n40\n7\n"), names);
   EXPECT_EQ(list.items, (std::vector<std::int32_t>{0, 3}));
   EXPECT_EQ(list.unknown.text(), "7");
 }
 
-TEST(Strangers, TextListsTheFirstFiveNames) {
-  Strangers strangers;
-  for (int i = 0; i < 20; ++i) strangers.add(std::string(1, static_cast<char>('a' + i % 5)));
-  EXPECT_EQ(strangers.text(), "a, b, c, d, e");
-  strangers.add("f");
-  EXPECT_EQ(strangers.text(), "a, b, c, d, e ...");
-  EXPECT_EQ(strangers.times(), 21);
-  Strangers long_named;
+TEST(UnknownNames, TextListsTheFirstFiveNames) {
+  UnknownNames unknown;
+  for (int i = 0; i < 20; ++i) unknown.add(std::string(1, static_cast<char>('a' + i % 5)));
+  EXPECT_EQ(unknown.text(), "a, b, c, d, e");
+  unknown.add("f");
+  EXPECT_EQ(unknown.text(), "a, b, c, d, e ...");
+  EXPECT_EQ(unknown.count(), 21);
+  UnknownNames long_named;
   for (int i = 0; i < 2; ++i) long_named.add(std::string(100, 'a'));
   EXPECT_EQ(long_named.text(), std::string(80, 'a')) << "listed once, truncated";
 }
@@ -121,13 +121,13 @@ TEST_F(ListFiles, TitlesMayContainCommas) {
   const ItemList list = read_item_list(
       write("title\nMatrix, The (1999)\n\"Great Performances\" Cats (1998) \r\nHeat, The (1995)\n"), names);
   EXPECT_EQ(list.items, (std::vector<std::int32_t>{0, 2}));
-  EXPECT_EQ(list.unknown.times(), 1);
+  EXPECT_EQ(list.unknown.count(), 1);
   EXPECT_EQ(read_item_list(write("Matrix,1999\n"), names).items, (std::vector<std::int32_t>{1}))
       << "further columns are ignored";
   const Histories histories = read_histories(
       write("ann,Matrix, The (1999)\nbob,Matrix,5\neve,\"Matrix, The (1999)\",5\n"), {}, names);
   EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 0}));
-  EXPECT_EQ(histories.unknown.times(), 0);
+  EXPECT_EQ(histories.unknown.count(), 0);
 }
 
 /// Returns the histories as "USER:COLUMN.." or the error message.
@@ -147,7 +147,7 @@ std::string read_as(const data::SourceOptions& source, const ItemNames& names, c
 }
 
 TEST_F(ListFiles, HistoriesUseTheLayoutOfTheSource) {
-  const ItemNames names({{10, 20, 30}, {}}, {{}, {"Heat", "Twins, The; old", "Id"}});
+  const ItemNames names({{10, 20, 30}, {}}, {{}, {"Heat", "Casino, The; old", "Id"}});
   data::SourceOptions shop;
   shop.format = "delimited";
   shop.separator = ";";
@@ -176,8 +176,8 @@ TEST_F(ListFiles, HistoriesUseTheLayoutOfTheSource) {
       EXPECT_EQ(as(source, head + "ann,10\nann,20\n"), "ann:01") << source.format << " " << head;
     }
     EXPECT_EQ(as(source, "item,user\n10,ann\n"), "ann:0") << source.format;
-    EXPECT_EQ(as(source, "ann,40\nann,Twins, The; old\n"), "ann:1") << "an unknown item may come first";
-    EXPECT_EQ(as(source, "ann\tTwins, The; old\nann\t10\n"), "ann:01") << source.format;
+    EXPECT_EQ(as(source, "ann,40\nann,Casino, The; old\n"), "ann:1") << "an unknown item may come first";
+    EXPECT_EQ(as(source, "ann\tCasino, The; old\nann\t10\n"), "ann:01") << source.format;
     EXPECT_NE(as(source, "customer,product_name\nann,10\n").find("found customer, product_name, expected "),
               std::string::npos)
         << source.format;
@@ -225,7 +225,7 @@ TEST_F(ListFiles, SplitAllListsEveryUserOnce) {
   RecommendArguments arguments;
   arguments.split = "all";
   Log log;
-  const auto everybody = make_audience(arguments, {}, file, ItemNames({}), log);
+  const auto everybody = make_target_users(arguments, {}, file, ItemNames({}), log);
   EXPECT_EQ(everybody.users.numbers, (std::vector<std::int64_t>{7, 5, 6, 4}));
   const Csr seen = everybody.seen({0, 4});
   EXPECT_EQ(seen.offsets, (std::vector<std::int64_t>{0, 2, 4, 7, 9}));

@@ -49,7 +49,7 @@ TEST(DeviceMap, GatherDevicesReturnsAllRanks) {
     config::Config config;
     config.backend.device = device::DeviceChoice::cpu;
     config.backend.threads = 1;
-    const device::BackendOptions options = options_for_rank(config, communicator);
+    const device::BackendOptions options = backend_options_for_rank(config, communicator);
     EXPECT_EQ(options.local_rank, communicator.local_rank());
     EXPECT_EQ(options.local_size, communicator.local_size());
     EXPECT_EQ(options.threads, 1);

@@ -1,4 +1,4 @@
-#include "app/program.hpp"
+#include "app/process_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <vaecf/io/json.hpp>
@@ -25,11 +25,11 @@ std::vector<Json> epochs_of(const std::string& text) {
 }
 
 TEST_F(OlderVersion, CheckpointResumesWithTheSameLosses) {
-  ASSERT_EQ(place.bash("cp '" VAECF_OLDER_VERSION "'/* .").code, 0);
-  const Result result = place.succeed("config.yaml --train --resume checkpoint.h5");
+  ASSERT_EQ(workspace.bash("cp '" VAECF_OLDER_VERSION "'/* .").code, 0);
+  const Result result = workspace.succeed("config.yaml --train --resume checkpoint.h5");
   EXPECT_EQ(count(result.err, "resuming from checkpoint.h5: 1 epochs and 4 steps are done"), 1) << result.err;
-  const auto expected = epochs_of(place.read("expected.jsonl"));
-  const auto epochs = epochs_of(place.read("runs/run/metrics.jsonl"));
+  const auto expected = epochs_of(workspace.read("expected.jsonl"));
+  const auto epochs = epochs_of(workspace.read("runs/run/metrics.jsonl"));
   ASSERT_EQ(expected.size(), 4U);
   ASSERT_EQ(epochs.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -38,7 +38,7 @@ TEST_F(OlderVersion, CheckpointResumesWithTheSameLosses) {
       EXPECT_NEAR(epochs[i].at(key).get<double>(), value, 1e-5 * value) << key;
     }
   }
-  place.succeed("export checkpoint.h5 --output model.safetensors");
+  workspace.succeed("export checkpoint.h5 --output model.safetensors");
 }
 
 }  // namespace

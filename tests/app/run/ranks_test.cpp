@@ -1,4 +1,4 @@
-#include "app/program.hpp"
+#include "app/process_fixture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,27 +8,27 @@ namespace {
 using Ranks = SmallRun;
 
 TEST_F(Ranks, OnlyOneRankPrints) {
-  const Result result = place.succeed("small.yaml", 2);
+  const Result result = workspace.succeed("small.yaml", 2);
   EXPECT_EQ(count(result.out, "ndcg@10"), 1) << result.out;
   EXPECT_EQ(count(result.err, "backend: "), 1) << result.err;
 }
 
 TEST_F(Ranks, SetupErrorsComeFromOneRank) {
-  expect_refused(place.ranks(3, "small.yaml --set train.epoch=1"), "train.epoch is not a key");
-  expect_refused(place.ranks(2, "--trian small.yaml"), "vaecf_dist --help");
-  expect_refused(place.ranks(2, "small.yaml --set data.file=none.h5"), "none.h5");
-  expect_refused(place.ranks(3, "small.yaml --set data.virtual_shards=2"),
+  expect_refused(workspace.ranks(3, "small.yaml --set train.epoch=1"), "train.epoch is not a key");
+  expect_refused(workspace.ranks(2, "--trian small.yaml"), "vaecf_dist --help");
+  expect_refused(workspace.ranks(2, "small.yaml --set data.file=none.h5"), "none.h5");
+  expect_refused(workspace.ranks(3, "small.yaml --set data.virtual_shards=2"),
                  "the number of workers must be at most data.virtual_shards (2), got 3");
-  expect_refused(place.ranks(2, "small.yaml --set run.directory=data.h5/runs"), "data.h5/runs", 1);
-  expect_refused(place.ranks(2, "small.yaml --test"),
+  expect_refused(workspace.ranks(2, "small.yaml --set run.directory=data.h5/runs"), "data.h5/runs", 1);
+  expect_refused(workspace.ranks(2, "small.yaml --test"),
                  "--test: runs/small/checkpoints/best.h5 does not exist");
 }
 
 TEST_F(Ranks, SetupErrorOnOneRankEndsAllRanks) {
-  place.write("wrapper",
-              "[ \"$OMPI_COMM_WORLD_RANK\" = 1 ] && extra=\"$EXTRA\"\nexec $PROGRAM small.yaml $extra\n");
+  workspace.write("wrapper",
+                  "[ \"$OMPI_COMM_WORLD_RANK\" = 1 ] && extra=\"$EXTRA\"\nexec $PROGRAM small.yaml $extra\n");
   const auto with_extra = [&](const std::string& extra) {
-    return place.bash("EXTRA='" + extra + "' $MPIRUN -np 3 bash wrapper");
+    return workspace.bash("EXTRA='" + extra + "' $MPIRUN -np 3 bash wrapper");
   };
   expect_refused(with_extra("--set train.epochs=3"),
                  "rank 1: configuration differs from rank 0: "
@@ -44,19 +44,19 @@ TEST_F(Ranks, SetupErrorOnOneRankEndsAllRanks) {
 TEST_F(Ranks, FullDiskEndsAllRanks) {
   // Only rank 0, which writes files, has the limit. TCP is used because shared-memory files of MPI would
   // exceed it.
-  place.write("wrapper",
-              "[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] && ulimit -f 8\nexec $PROGRAM small.yaml --quiet\n");
+  workspace.write("wrapper",
+                  "[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] && ulimit -f 8\nexec $PROGRAM small.yaml --quiet\n");
   const Result result =
-      place.bash("OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo $MPIRUN -np 2 bash wrapper");
+      workspace.bash("OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo $MPIRUN -np 2 bash wrapper");
   expect_refused(result, "training failed: ", 1);
-  EXPECT_FALSE(place.exists("runs/small/checkpoints/best.h5"));
+  EXPECT_FALSE(workspace.exists("runs/small/checkpoints/best.h5"));
 }
 
 // The next two tests find processes by their command lines and may run at the same time, so they use
 // different numbers of epochs.
 TEST_F(Ranks, CtrlCEndsAllRanksSilently) {
   // When mpirun has ended, its ranks must have ended, too.
-  const Result result = place.bash(
+  const Result result = workspace.bash(
       "$MPIRUN -np 2 $PROGRAM small.yaml --train --set train.epochs=1000001 --set validation.every=0 & "
       "job=$!\n" +
       until_first_epoch +
@@ -64,7 +64,7 @@ TEST_F(Ranks, CtrlCEndsAllRanksSilently) {
       "sleep 0.2; pgrep -f 'small.yaml --train --set train.epochs=1000001' > /dev/null && echo left over\n"
       "exit 0");
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_TRUE(place.exists("runs/small/metrics.jsonl")) << result.err;
+  EXPECT_TRUE(workspace.exists("runs/small/metrics.jsonl")) << result.err;
   EXPECT_EQ(count(result.out, "code "), 1) << result.out;
   EXPECT_EQ(count(result.out, "code 0"), 0) << result.out;
   EXPECT_EQ(count(result.out, "left over"), 0);
@@ -74,7 +74,7 @@ TEST_F(Ranks, CtrlCEndsAllRanksSilently) {
 }
 
 TEST_F(Ranks, KilledRankEndsAllRanks) {
-  const Result result = place.bash(
+  const Result result = workspace.bash(
       "$MPIRUN -np 3 $PROGRAM small.yaml --train --set train.epochs=1000002 --set validation.every=0 & "
       "job=$!\n" +
       until_first_epoch +

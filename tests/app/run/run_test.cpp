@@ -1,4 +1,4 @@
-#include "app/program.hpp"
+#include "app/process_fixture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,44 +8,44 @@ namespace {
 using Program = SmallRun;
 
 TEST_F(Program, TrainsThenTestsWithoutAFlag) {
-  const Result result = place.succeed("small.yaml");
+  const Result result = workspace.succeed("small.yaml");
   expect_in(result.out, {"ndcg@10", "popular"});
   expect_in(result.err, {"vaecf_dist 0."});
   for (const char* file : {"config.yaml", "metrics.jsonl", "checkpoints/best.h5"}) {
-    EXPECT_TRUE(place.exists(std::string("runs/small/") + file)) << file;
+    EXPECT_TRUE(workspace.exists(std::string("runs/small/") + file)) << file;
   }
   // config.yaml is a valid configuration, and --test alone finds the checkpoint.
-  const Result again = place.succeed("runs/small/config.yaml --test --quiet");
+  const Result again = workspace.succeed("runs/small/config.yaml --test --quiet");
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(again.err, "");
 }
 
 // For example after Ctrl-C in `vaecf_dist c.yaml 2>&1 | tee log`.
 TEST_F(Program, ContinuesAfterTheLogReaderEnds) {
-  const Result result = place.bash(
+  const Result result = workspace.bash(
       "$PROGRAM small.yaml --train --set train.epochs=30 2>&1 | true; echo \"code ${PIPESTATUS[0]}\"");
   EXPECT_EQ(result.out, "code 0\n") << result.err;
-  EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"end\""), 1);
+  EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"end\""), 1);
 }
 
 // Otherwise log lines would be written to the first file that is opened.
 TEST_F(Program, ClosedStandardStreamsAreNotReused) {
-  const Result result = place.bash(
+  const Result result = workspace.bash(
       "$PROGRAM small.yaml --timeline line.json <&- >&- 2>&-; echo \"code $?\"; head -c 1 line.json");
   EXPECT_EQ(result.out.substr(0, 7), "code 0\n") << result.out;
   EXPECT_NE(std::string("[{").find(result.out.substr(7)), std::string::npos) << result.out;
-  EXPECT_EQ(place.read("runs/small/metrics.jsonl").front(), '{');
+  EXPECT_EQ(workspace.read("runs/small/metrics.jsonl").front(), '{');
 }
 
 TEST_F(Program, TooManyThreadsAreAnError) {
-  expect_refused(place.bash("OMP_NUM_THREADS=99999999999 $PROGRAM small.yaml --train"),
+  expect_refused(workspace.bash("OMP_NUM_THREADS=99999999999 $PROGRAM small.yaml --train"),
                  "OMP_NUM_THREADS: must be at most 4096, got 99999999999");
 }
 
 TEST_F(Program, BenchmarkPrintsPhases) {
-  const Result result = place.succeed("small.yaml --benchmark --quiet --timeline trace.json");
+  const Result result = workspace.succeed("small.yaml --benchmark --quiet --timeline trace.json");
   expect_in(result.out, {"users/s", "forward", "backward", "all-reduce"});
-  const std::string trace = place.read("trace.json");
+  const std::string trace = workspace.read("trace.json");
   for (const char* phase : {"\"forward\"", "\"loss\"", "\"backward\""}) {
     EXPECT_GE(count(trace, phase), 20) << phase << " in the timeline";
   }
@@ -53,7 +53,7 @@ TEST_F(Program, BenchmarkPrintsPhases) {
 
 TEST_F(Program, PeakMemoryExcludesTheParentShell) {
   const Result result =
-      place.bash("printf -v large '%*s' 300000000 ''\nexec $PROGRAM small.yaml --benchmark --quiet");
+      workspace.bash("printf -v large '%*s' 300000000 ''\nexec $PROGRAM small.yaml --benchmark --quiet");
   const std::string label = "peak memory";
   const std::size_t at = result.out.find(label);
   ASSERT_NE(at, std::string::npos) << result.out << result.err;

@@ -1,6 +1,6 @@
 #include <vaecf/io/checkpoint.hpp>
 
-#include "app/program.hpp"
+#include "app/process_fixture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,24 +17,24 @@ namespace {
 
 /// Creates data.h5 and small.yaml with few items and wide layers, so that nearly all of a step is spent in
 /// oneDNN's GEMMs.
-void make_run_of_products(const Workplace& place) {
-  place.make_small_run(1200);
-  place.write("small.yaml",
-              "name: small\n"
-              "device: cpu\n"
-              "data: {file: data.h5}\n"
-              "model: {hidden: [1000, 600], latent: 200}\n"
-              "train: {epochs: 1000000, batch_size: 500, precision: fp32}\n"
-              "validation: {every: 1000000}\n");
+void make_run_of_products(const TempWorkspace& workspace) {
+  workspace.make_small_run(1200);
+  workspace.write("small.yaml",
+                  "name: small\n"
+                  "device: cpu\n"
+                  "data: {file: data.h5}\n"
+                  "model: {hidden: [1000, 600], latent: 200}\n"
+                  "train: {epochs: 1000000, batch_size: 500, precision: fp32}\n"
+                  "validation: {every: 1000000}\n");
 }
 
 const std::string two_avx2_threads = "export OMP_NUM_THREADS=2 ONEDNN_MAX_CPU_ISA=AVX2\n";
 
 TEST(Signals, OnlyTheWaitingThreadDoesNotBlockThem) {
-  const Workplace place;
-  make_run_of_products(place);
+  const TempWorkspace workspace;
+  make_run_of_products(workspace);
   // Prints, for each thread of each rank: its name and the masks of blocked and of caught signals.
-  const Result result = place.bash(
+  const Result result = workspace.bash(
       two_avx2_threads + "$MPIRUN -np 2 $PROGRAM small.yaml --train & job=$!\n" + until_first_epoch +
       "for status in $(for rank in $(pgrep -P $job); do ls /proc/$rank/task/*/status; done); do\n"
       "  awk '/^Name/ {$1 = \"\"; name = $0} /^SigBlk/ {blocked = $2} /^SigCgt/ {print blocked, $2 name}' "
@@ -82,11 +82,11 @@ std::vector<std::vector<float>> tensors(const std::string& path) {
 
 TEST(Signals, SignalBurstDoesNotChangeWeights) {
   for (const std::string ranks : {"", "", "", "", "$MPIRUN -np 2 ", "$MPIRUN -np 2 "}) {
-    const Workplace place;
-    make_run_of_products(place);
+    const TempWorkspace workspace;
+    make_run_of_products(workspace);
     // The signals go to the ranks, because mpirun cannot forward so many. Then the same steps run without
     // signals, with a checkpoint of each.
-    const Result result = place.bash(
+    const Result result = workspace.bash(
         two_avx2_threads + ranks + "$PROGRAM small.yaml --train --set run.checkpoint_every=0 & job=$!\n" +
         until_first_epoch +
         "targets=$(pgrep -P $job) || targets=$job\n"
@@ -99,9 +99,9 @@ TEST(Signals, SignalBurstDoesNotChangeWeights) {
         "kill -USR1 $job; wait $job\n"
         "mv stopped/checkpoints/$file stopped.h5; mv runs/small/checkpoints/$file quiet.h5");
     ASSERT_EQ(count(result.out, "code 75\n"), 1) << result.out << result.err;
-    const auto stopped = tensors(place.path("stopped.h5"));
+    const auto stopped = tensors(workspace.path("stopped.h5"));
     ASSERT_GT(stopped.size(), 0U);
-    EXPECT_TRUE(stopped == tensors(place.path("quiet.h5"))) << result.out << result.err;
+    EXPECT_TRUE(stopped == tensors(workspace.path("quiet.h5"))) << result.out << result.err;
   }
 }
 

@@ -39,7 +39,7 @@ TEST(StopSignals, TermAfterAStoppedRunIsIgnored) {
     StopSignals signals(flag);
     send(SIGUSR1);
     wait_until_requested(flag);
-    signals.stopped();
+    signals.ignore_further_signals();
     for (int i = 0; i < 3; ++i) send(SIGTERM);
   }
   send(SIGTERM);
@@ -51,7 +51,7 @@ TEST(StopSignalsDeathTest, SecondSignalEndsTheProcess) {
   const auto twice = [](int first, int second, int seconds = 0) {
     StopFlag flag;
     StopSignals signals(flag);
-    signals.interrupts_too();
+    signals.handle_sigint();
     send(first);
     wait_until_requested(flag);
     std::this_thread::sleep_for(std::chrono::seconds(seconds));
@@ -75,7 +75,7 @@ TEST(StopSignalsDeathTest, InitiallyIgnoredIntIsARequestLater) {
     send(SIGINT);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (flag.requested()) std::exit(8);
-    signals.interrupts_too();
+    signals.handle_sigint();
     send(SIGINT);
     wait_until_requested(flag);
     std::exit(flag.requested() ? 7 : 9);

@@ -1,4 +1,4 @@
-#include "app/program.hpp"
+#include "app/process_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <vaecf/io/json.hpp>
@@ -22,31 +22,31 @@ std::string stopped_run(const std::string& command, const std::string& signal,
 }
 
 /// Expects that the run stopped on request, and that it can be resumed; `ranks`: command to resume with.
-void expect_stopped(const Workplace& place, const Result& result, const std::string& ranks) {
+void expect_stopped(const TempWorkspace& workspace, const Result& result, const std::string& ranks) {
   EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
   EXPECT_EQ(count(result.err, "stopped on request after"), 1) << result.err;
   EXPECT_EQ(count(result.err, "vaecf_dist: "), 0) << result.err;
-  const std::string events = place.read("runs/small/metrics.jsonl");
+  const std::string events = workspace.read("runs/small/metrics.jsonl");
   EXPECT_EQ(count(events, "\"reason\":\"stopped\""), 1) << events;
   EXPECT_EQ(count(events, "\"event\":\"test\""), 0) << events;
   const int epochs = count(events, "\"event\":\"epoch\"");
   const Result again =
-      place.bash(ranks + " small.yaml --resume auto --set train.epochs=" + std::to_string(epochs + 2));
+      workspace.bash(ranks + " small.yaml --resume auto --set train.epochs=" + std::to_string(epochs + 2));
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(count(again.err, "resuming from runs/small/checkpoints/"), 1) << again.err;
-  const std::string all = place.read("runs/small/metrics.jsonl");
+  const std::string all = workspace.read("runs/small/metrics.jsonl");
   EXPECT_EQ(count(all, "\"event\":\"epoch\""), epochs + 2) << all;
   EXPECT_EQ(count(all, "\"event\":\"end\""), 1) << all;
   EXPECT_EQ(count(all, "\"event\":\"test\""), 1) << all;
 }
 
 TEST_F(Stop, Usr1ToMpirunReachesAllRanks) {
-  expect_stopped(place, place.bash(stopped_run("$MPIRUN -np 3 $PROGRAM small.yaml", "USR1")),
+  expect_stopped(workspace, workspace.bash(stopped_run("$MPIRUN -np 3 $PROGRAM small.yaml", "USR1")),
                  "$MPIRUN -np 2 $PROGRAM");
 }
 
 TEST_F(Stop, SecondRunInTheSameFolderIsAnError) {
-  const Result result = place.bash(
+  const Result result = workspace.bash(
       "$PROGRAM small.yaml --train --quiet --set train.epochs=1000000 & job=$!\n" + until_first_epoch +
       "$MPIRUN -np 2 $PROGRAM small.yaml --resume auto --quiet; echo \"second $?\"\n"
       "$PROGRAM small.yaml --test --quiet > test.out; echo \"test $?\"\n"
@@ -57,23 +57,23 @@ TEST_F(Stop, SecondRunInTheSameFolderIsAnError) {
 }
 
 TEST_F(Stop, Usr1ToOneRankStopsAll) {
-  expect_stopped(
-      place,
-      place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "USR1", "$(pgrep -P $job | tail -n 1)")),
-      "$MPIRUN -np 2 $PROGRAM");
+  expect_stopped(workspace,
+                 workspace.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "USR1",
+                                            "$(pgrep -P $job | tail -n 1)")),
+                 "$MPIRUN -np 2 $PROGRAM");
 }
 
 TEST_F(Stop, TermToAllRanksAsFromSrun) {
-  expect_stopped(place,
-                 place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM", "$(pgrep -P $job)")),
+  expect_stopped(workspace,
+                 workspace.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM", "$(pgrep -P $job)")),
                  "$MPIRUN -np 2 $PROGRAM");
 }
 
 TEST_F(Stop, WritesTheTimelineOfAllRanks) {
   const Result result =
-      place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml --timeline t.json", "USR1"));
+      workspace.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml --timeline t.json", "USR1"));
   EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
-  const auto trace = io::Json::parse(place.read("t.json"));
+  const auto trace = io::Json::parse(workspace.read("t.json"));
   std::map<std::pair<std::int64_t, std::string>, int> seen;
   for (const auto& event : trace.at("traceEvents")) {
     if (event.at("ph").get<std::string>() == "X")
@@ -90,35 +90,35 @@ TEST_F(Stop, WritesTheTimelineOfAllRanks) {
 
 // mpirun kills the ranks one second after TERM.
 TEST_F(Stop, RunResumesAfterTermToMpirun) {
-  const Result result = place.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM"));
+  const Result result = workspace.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM"));
   EXPECT_EQ(count(result.out, "code "), 1) << result.out << result.err;
   EXPECT_EQ(count(result.out, "code 0\n"), 0) << result.out << result.err;
-  const int epochs = count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\"");
+  const int epochs = count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\"");
   const Result again =
-      place.succeed("small.yaml --resume auto --set train.epochs=" + std::to_string(epochs + 2), 2);
+      workspace.succeed("small.yaml --resume auto --set train.epochs=" + std::to_string(epochs + 2), 2);
   EXPECT_EQ(count(again.err, "skipping unreadable checkpoint"), 0) << again.err;
-  EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), epochs + 2);
+  EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), epochs + 2);
 }
 
 // Only rank 0 reads and writes checkpoints; the other ranks may be on hosts without access to them.
 TEST_F(Resume, RunFolderOnRankZeroOnly) {
-  place.bash("mkdir elsewhere; cp data.h5 small.yaml elsewhere");
+  workspace.bash("mkdir elsewhere; cp data.h5 small.yaml elsewhere");
   for (const std::string arguments :
        {"--train", "--train --resume auto", "--train --resume auto --set train.epochs=3", "--test"}) {
     const std::string call = "$PROGRAM small.yaml " + arguments;
-    const Result result = place.two_ranks("exec " + call, "cd elsewhere && exec " + call);
+    const Result result = workspace.two_ranks("exec " + call, "cd elsewhere && exec " + call);
     EXPECT_EQ(result.code, 0) << arguments << "\n" << result.err;
   }
-  EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 3);
-  EXPECT_FALSE(place.exists("elsewhere/runs"));
+  EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 3);
+  EXPECT_FALSE(workspace.exists("elsewhere/runs"));
 }
 
 TEST_F(Stop, SingleProcessStopsOnTermAndInt) {
   for (const char* signal : {"TERM", "INT", "USR1"}) {
     SCOPED_TRACE(signal);
-    const Workplace place;
-    place.make_small_run();
-    expect_stopped(place, place.bash(stopped_run("$PROGRAM small.yaml", signal)), "$PROGRAM");
+    const TempWorkspace workspace;
+    workspace.make_small_run();
+    expect_stopped(workspace, workspace.bash(stopped_run("$PROGRAM small.yaml", signal)), "$PROGRAM");
   }
 }
 
@@ -126,44 +126,44 @@ TEST_F(Stop, SingleProcessStopsOnTermAndInt) {
 TEST_F(Stop, BeforeTheFirstStep) {
   for (const char* signal : {"USR1", "TERM"}) {
     SCOPED_TRACE(signal);
-    const Workplace place;
-    place.make_small_run();
-    const Result result = place.bash(
+    const TempWorkspace workspace;
+    workspace.make_small_run();
+    const Result result = workspace.bash(
         "mkfifo pipe.yaml; $PROGRAM pipe.yaml & job=$!\n"
         "blocks_usr1() { (( 0x$(awk '/^SigBlk/ { print $2 }' /proc/$job/status) >> 9 & 1 )); }\n"
         "for i in $(seq 200); do blocks_usr1 && break; sleep 0.1; done\n"
         "kill -" +
         std::string(signal) + " $job; cat small.yaml >pipe.yaml; wait $job; echo \"code $?\"");
     EXPECT_EQ(count(result.err, "stopped on request after 0 steps"), 1) << result.err;
-    expect_stopped(place, result, "$PROGRAM");
+    expect_stopped(workspace, result, "$PROGRAM");
   }
 }
 
 TEST_F(Resume, WithoutCheckpointStartsFromScratch) {
-  const Result result = place.succeed("small.yaml --resume auto");
+  const Result result = workspace.succeed("small.yaml --resume auto");
   EXPECT_EQ(count(result.err, "contains no valid checkpoint; starting from scratch"), 1) << result.err;
 }
 
 TEST_F(Resume, DifferentConfigurationIsAnErrorOnAllRanks) {
-  place.succeed("small.yaml --train");
+  workspace.succeed("small.yaml --train");
   for (const int ranks : {1, 3}) {
-    const Result result = place.ranks(ranks, "small.yaml --resume auto --set model.latent=9");
+    const Result result = workspace.ranks(ranks, "small.yaml --resume auto --set model.latent=9");
     EXPECT_EQ(result.code, 2) << result.err;
     EXPECT_EQ(count(result.err, "epoch-0002.h5: trained with model.latent 8, but the configuration has 9"), 1)
         << result.err;
   }
-  expect_refused(place.ranks(2, "small.yaml --resume none.h5"), "none.h5");
+  expect_refused(workspace.ranks(2, "small.yaml --resume none.h5"), "none.h5");
   // Existing files are unchanged.
-  EXPECT_TRUE(place.exists("runs/small/checkpoints/epoch-0002.h5"));
-  EXPECT_EQ(count(place.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 2);
+  EXPECT_TRUE(workspace.exists("runs/small/checkpoints/epoch-0002.h5"));
+  EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 2);
 }
 
 TEST_F(Resume, DamagedCheckpointIsSkippedWithAWarning) {
-  place.succeed("small.yaml --train");
-  place.bash(
+  workspace.succeed("small.yaml --train");
+  workspace.bash(
       "rm runs/small/checkpoints/best.h5\n"
       "printf x | dd of=runs/small/checkpoints/epoch-0002.h5 bs=1 seek=3000 conv=notrunc 2>/dev/null");
-  expect_in(place.succeed("small.yaml --resume auto").err,
+  expect_in(workspace.succeed("small.yaml --resume auto").err,
             {"skipping unreadable checkpoint: runs/small/checkpoints/epoch-0002.h5: is damaged",
              "resuming from runs/small/checkpoints/epoch-0001.h5"});
 }

@@ -2,7 +2,7 @@
 #include <vaecf/comm/reducer.hpp>
 #include <vaecf/device/cpu/device.hpp>
 
-#include "comm/worlds.hpp"
+#include "comm/communicators.hpp"
 
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ struct Part {
 };
 
 void on_parts(const std::function<void(Communicator&, Part&)>& body) {
-  on_worlds([&](Communicator& comm) {
+  for_each_communicator([&](Communicator& comm) {
     for (int servers = 1; servers < comm.size(); ++servers) {
       for (const bool bf16 : {false, true}) {
         SCOPED_TRACE(testing::Message()

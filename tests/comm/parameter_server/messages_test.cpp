@@ -1,7 +1,7 @@
 // Tests point-to-point messages between thread ranks and between MPI ranks.
 #include <vaecf/comm/parameter_server/messages.hpp>
 
-#include "comm/worlds.hpp"
+#include "comm/communicators.hpp"
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ RecvBuffer from(int rank, std::vector<T>& values) {
 }
 
 void on_messages(const std::function<void(Communicator&, Messages&)>& body) {
-  on_worlds([&](Communicator& comm) {
+  for_each_communicator([&](Communicator& comm) {
     if (comm.size() == 1) return;
     body(comm, *messages_of(comm));
   });

@@ -70,7 +70,7 @@ TEST_F(DeadlineTest, ExitsWhenStderrIsAFullPipe) {
 class SingleRankWatchdog : public DeadlineTest {
  protected:
   SingleRankWatchdog() {
-    options_.warn_after = 0.2;
+    options_.stall_warning = 0.2;
     options_.timeout = 1.0;
     world_->activity().enter(Phase::training);
     world_->activity().begin_step(7);

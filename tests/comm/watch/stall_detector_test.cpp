@@ -126,8 +126,8 @@ TEST_F(StallDetectorTest, RankHeardAgainGetsTimeToProgress) {
 
 TEST_F(StallDetectorTest, EachPhaseHasItsLimit) {
   DistributedOptions options;
-  options.warn_after = 10000;
-  options.loading_timeout = 1000;
+  options.stall_warning = 10000;
+  options.startup_timeout = 1000;
   options.validation_timeout = 2000;
   const auto expect_limit = [&](Phase phase, double seconds, const char* key) {
     detector_ = make(options);
@@ -139,7 +139,7 @@ TEST_F(StallDetectorTest, EachPhaseHasItsLimit) {
     expect_contains(end.message, {"rank 1 on node6", to_string(phase), key});
   };
   for (const Phase phase : {Phase::setup, Phase::loading})
-    expect_limit(phase, 1000, "distributed.loading_timeout");
+    expect_limit(phase, 1000, "distributed.startup_timeout");
   for (const Phase phase : {Phase::validation, Phase::checkpoint, Phase::test, Phase::benchmark})
     expect_limit(phase, 2000, "distributed.validation_timeout");
   for (const Phase phase : {Phase::training, Phase::shutdown})

@@ -24,7 +24,7 @@ using testing::EmulatedMatrixUnit;
 using testing::EmulatedTiles;
 
 /// The AMX product on an emulated matrix unit; other operations are plain loops.
-class AmxOnPaper : public EmulatedTiles {
+class EmulatedAmx : public EmulatedTiles {
  public:
   const char* name() const override { return "AMX on paper"; }
   void multiply(const TileProduct& product) const override { multiply_by_unit<EmulatedMatrixUnit>(product); }
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Machines, TileOps,
                                            Machine{"avx512", make_avx512_tiles},
                                            Machine{"amx_on_paper",
                                                    []() -> std::shared_ptr<const TileKernels> {
-                                                     return std::make_shared<AmxOnPaper>();
+                                                     return std::make_shared<EmulatedAmx>();
                                                    }}),
                          [](const auto& machine) { return machine.param.name; });
 
@@ -216,11 +216,11 @@ TEST(TileMachines, BestAvailableKernelIsChosen) {
     EXPECT_EQ(chosen, nullptr);
 }
 
-TEST(AmxOnPaper, PrefetchesExactlyTheGivenRange) {
+TEST(EmulatedAmx, PrefetchesExactlyTheGivenRange) {
   const AlignedArray<std::uint16_t> a = random_tiles(19, 1);
   const AlignedArray<std::uint16_t> b = random_tiles(19, 2);
   AlignedArray<float> c(tile_numbers), memory(4000);
-  const AmxOnPaper kernels;
+  const EmulatedAmx kernels;
   auto& prefetched = EmulatedMatrixUnit::prefetched();
   for (const std::int64_t bytes : {0, 64, 6400, 16000}) {
     prefetched.clear();

@@ -45,7 +45,7 @@ TEST(CudaErrors, MessagesContainAdvice) {
               {"driver supports CUDA up to", "this program needs", "update the driver"});
   expect_says(explain(cudaErrorNoKernelImageForDevice, "a kernel's start"), {"VAECF_CUDA_ARCHITECTURES"});
   expect_says(explain(cudaErrorSystemNotReady, "taking the GPU"), {"nvidia-fabricmanager"});
-  expect_says(explain(cudaErrorStreamCaptureInvalidated, "recording a step"), {"backend.graph: off"});
+  expect_says(explain(cudaErrorStreamCaptureInvalidated, "recording a step"), {"backend.cuda_graph: off"});
   expect_says(explain(cudaErrorMemoryAllocation, "a copy"), {"train.batch_size", "backend.resident"});
   // Faults of a GPU or a kernel are returned by a later call.
   for (const cudaError_t error : {cudaErrorECCUncorrectable, cudaErrorIllegalAddress}) {

@@ -13,7 +13,7 @@
 /// The contract of vaecf/device/cuda/platform.hpp, compiled once for the host emulation and the GPU.
 namespace vaecf::cuda_test {
 
-// Returns whether the platform is a GPU; defined in cuda_platform_twin.cpp or cuda_platform_gpu.cpp.
+// Returns whether the platform is a GPU; defined in cuda_platform_emulated.cpp or cuda_platform_gpu.cpp.
 bool on_gpu();
 /// Skips the test, or fails it, if the platform is not available.
 void require_platform();

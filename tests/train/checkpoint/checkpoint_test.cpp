@@ -105,12 +105,12 @@ TEST_F(Checkpoint, ShardedRunSavesMastersAndMomentsOfAllRanks) {
   const Tensors first = first_;
   const Tensors second = second_;
   options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
-  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+  for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
     SCOPED_TRACE(to_string(wire));
-    options_.distributed.wire = wire;
+    options_.distributed.comm_dtype = wire;
     const EvaluationResult trained = save(3, file("sharded.h5"));
     expect_tensors(io::CheckpointFile(file("sharded.h5")));
-    const bool wide = options_.distributed.wire == comm::Wire::fp32;
+    const bool wide = options_.distributed.comm_dtype == comm::CommDtype::fp32;
     const Difference off = difference(weights, weights_);
     EXPECT_LE(off.relative, wide ? 1e-5 : 1e-2);
     EXPECT_LE(off.largest, (wide ? 0.1 : 2.0) * options_.optimizer.learning_rate);

@@ -48,7 +48,8 @@ class Resume : public TrainTest {
   std::vector<double> losses(const std::string& name) const {
     std::vector<double> found;
     for (const io::Json& line : io::read_json_lines(folder(name) + "/metrics.jsonl")) {
-      if (io::text_at(line, "event") == "epoch") found.push_back(io::number_at(line, "nll", std::nan("")));
+      if (io::get_string(line, "event") == "epoch")
+        found.push_back(io::get_number(line, "nll", std::nan("")));
     }
     return found;
   }
@@ -69,7 +70,7 @@ class Resume : public TrainTest {
   int count(const std::string& name, const std::string& event) const {
     const auto lines = io::read_json_lines(folder(name) + "/metrics.jsonl");
     return static_cast<int>(std::ranges::count_if(
-        lines, [&](const io::Json& line) { return io::text_at(line, "event") == event; }));
+        lines, [&](const io::Json& line) { return io::get_string(line, "event") == event; }));
   }
 
   static void erase_field(std::string& line, const std::string& key) {

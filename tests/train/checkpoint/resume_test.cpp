@@ -18,9 +18,9 @@ TEST_F(Resume, IsBitwiseEqualInBf16) {
 
 TEST_F(Resume, IsBitwiseEqualWithAShardedOptimizer) {
   options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
-  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+  for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
     SCOPED_TRACE(to_string(wire));
-    options_.distributed.wire = wire;
+    options_.distributed.comm_dtype = wire;
     expect_same_from_everywhere(3);
     std::filesystem::remove_all(folder("whole"));
   }

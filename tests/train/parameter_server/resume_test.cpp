@@ -14,9 +14,9 @@ class ServedResume : public Resume {
 
 TEST_F(ServedResume, SynchronousIsBitwiseEqualToAnUninterruptedRun) {
   serve(comm::ServerUpdates::synchronous, 2);
-  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+  for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
     SCOPED_TRACE(to_string(wire));
-    options_.distributed.wire = wire;
+    options_.distributed.comm_dtype = wire;
     expect_same_from_everywhere(4);
     std::filesystem::remove_all(folder("whole"));
   }

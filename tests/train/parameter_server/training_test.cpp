@@ -8,27 +8,27 @@
 
 #include "support/thread_communicator.hpp"
 #include "train/engine/engine_of.hpp"
-#include "train/step/world_of_ranks.hpp"
+#include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {
 namespace {
 
-class ParameterServer : public WorldOfRanks {
+class ParameterServer : public MultiRankTest {
  protected:
-  World run_served(int workers, int servers, std::int64_t steps = 20) {
+  RankResults run_served(int workers, int servers, std::int64_t steps = 20) {
     options_.distributed.strategy = comm::Strategy::parameter_server;
     options_.distributed.servers = servers;
-    const World world = run(workers + servers, steps);
+    const RankResults results = run(workers + servers, steps);
     options_.distributed.strategy = comm::Strategy::allreduce;
-    return world;
+    return results;
   }
 
   void expect_same_curve_as_all_reduce() {
-    const World one = run(1, 20);
+    const RankResults one = run(1, 20);
     for (const auto& [workers, servers] :
          std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 1}, {1, 3}}) {
       SCOPED_TRACE(::testing::Message() << workers << " workers, " << servers << " servers");
-      const World served = run_served(workers, servers);
+      const RankResults served = run_served(workers, servers);
       expect_same_curve(one, served);
       EXPECT_LE(difference(one.moments[0], served.moments[0]).relative, 1e-4);
     }
@@ -77,10 +77,10 @@ TEST_F(ParameterServer, ClippingAndOneBucketMostlyOfPadding) {
 }
 
 TEST_F(ParameterServer, RepeatedRunsAreBitwiseEqual) {
-  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
-    options_.distributed.wire = wire;
-    const World first = run_served(2, 2);
-    const World second = run_served(2, 2);
+  for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
+    options_.distributed.comm_dtype = wire;
+    const RankResults first = run_served(2, 2);
+    const RankResults second = run_served(2, 2);
     EXPECT_EQ(first.masters[0], second.masters[0]) << to_string(wire);
     EXPECT_EQ(first.moments[0], second.moments[0]) << to_string(wire);
   }
@@ -88,15 +88,15 @@ TEST_F(ParameterServer, RepeatedRunsAreBitwiseEqual) {
 
 TEST_F(ParameterServer, NumberOfServersHasNoEffect) {
   // Every server sums over the same workers in the same order.
-  const World one = run_served(2, 1);
+  const RankResults one = run_served(2, 1);
   EXPECT_EQ(one.masters[0], run_served(2, 2).masters[0]);
   EXPECT_EQ(one.masters[0], run_served(2, 3).masters[0]);
 }
 
 TEST_F(ParameterServer, Bf16CommunicationStaysClose) {
-  const World wide = run_served(2, 2);
-  options_.distributed.wire = comm::Wire::bf16;
-  const World narrow = run_served(2, 2);
+  const RankResults wide = run_served(2, 2);
+  options_.distributed.comm_dtype = comm::CommDtype::bf16;
+  const RankResults narrow = run_served(2, 2);
   expect_same_on_all_ranks(narrow);
   EXPECT_NE(narrow.weights[0], narrow.masters[0]) << "no weight was rounded";
   const Difference weights = difference(wide.masters[0], narrow.masters[0]);
@@ -108,10 +108,10 @@ TEST_F(ParameterServer, ReportedBytesEqualThoseSent) {
   options_.distributed.strategy = comm::Strategy::parameter_server;
   options_.distributed.servers = 2;
   for (const auto updates : {comm::ServerUpdates::synchronous, comm::ServerUpdates::asynchronous}) {
-    for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+    for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
       SCOPED_TRACE(::testing::Message() << to_string(updates) << " " << to_string(wire));
       options_.distributed.updates = updates;
-      options_.distributed.wire = wire;
+      options_.distributed.comm_dtype = wire;
       std::atomic<std::int64_t> total = 0;
       double reported = 0.0;
       on_ranks(5, [&](const RunContext& context) {
@@ -158,9 +158,9 @@ TEST_F(ParameterServer, LeadOfTheFastestWorkerIsBounded) {
 
 TEST_F(ParameterServer, AsynchronousRanksEndWithTheSameWeights) {
   options_.distributed.updates = comm::ServerUpdates::asynchronous;
-  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
-    options_.distributed.wire = wire;
-    const World served = run_served(3, 2);
+  for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
+    options_.distributed.comm_dtype = wire;
+    const RankResults served = run_served(3, 2);
     expect_same_on_all_ranks(served);
   }
 }
@@ -168,9 +168,9 @@ TEST_F(ParameterServer, AsynchronousRanksEndWithTheSameWeights) {
 // With one worker, every update is that of a step, without staleness.
 TEST_F(ParameterServer, AsynchronousWithOneWorkerIsSynchronous) {
   options_.train.clip_gradient_norm = 0.05;
-  const World synchronous = run_served(1, 2);
+  const RankResults synchronous = run_served(1, 2);
   options_.distributed.updates = comm::ServerUpdates::asynchronous;
-  const World asynchronous = run_served(1, 2);
+  const RankResults asynchronous = run_served(1, 2);
   EXPECT_LE(difference(synchronous.masters[0], asynchronous.masters[0]).relative, 1e-6);
 }
 
@@ -215,9 +215,9 @@ TEST_F(ParameterServer, InvalidSettingsThrow) {
 }
 
 /// A device that reports to be a GPU.
-class Elsewhere : public cpu::Device {
+class FakeGpuDevice : public cpu::Device {
  public:
-  Elsewhere() : cpu::Device(1, device::Precision::fp32, true) {}
+  FakeGpuDevice() : cpu::Device(1, device::Precision::fp32, true) {}
   std::string device() const { return "cuda"; }
 };
 
@@ -226,7 +226,7 @@ TEST_F(ParameterServer, GpuThrows) {
   comm::run_ranks(2, [&](comm::Communicator& communicator) {
     Log log;
     Progress progress;
-    EngineOf<Elsewhere> engine(std::make_unique<Elsewhere>());
+    EngineOf<FakeGpuDevice> engine(std::make_unique<FakeGpuDevice>());
     const std::string message = message_of<InputError>([&] {
       validate_run(options_, {communicator, engine, log, progress});
     });

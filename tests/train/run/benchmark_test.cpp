@@ -32,7 +32,7 @@ TEST_F(Benchmark, MeasuresWholeStepsAndAllPhases) {
     // 20 steps; an epoch of 203 users has six, of which the last is smaller.
     EXPECT_NEAR(result.users_per_step, 203.0 / 6.0, 2.0);
     EXPECT_NE(result.users_per_step, 40.0);
-    for (const char* phase : {"input", "forward", "loss", "backward", "optimiser"}) {
+    for (const char* phase : {"input", "forward", "loss", "backward", "optimizer"}) {
       ASSERT_TRUE(result.phase_milliseconds.contains(phase)) << phase;
       EXPECT_GT(result.phase_milliseconds.at(phase), 0.0) << phase;
     }
@@ -84,7 +84,7 @@ TEST_F(Benchmark, WritesAnEventWithMachineAndAllResults) {
   std::istringstream names(
       "machine host ranks device precision batch_size warm_up_steps steps users_per_second "
       "seconds_per_epoch milliseconds_per_step input_ms forward_ms loss_ms backward_ms all-reduce_ms "
-      "optimiser_ms gflops gemm_gflops gemm_share memory_gbytes memory_rate_gbytes "
+      "optimizer_ms gflops gemm_gflops gemm_share memory_gbytes memory_rate_gbytes "
       "memory_share peak_memory_mib peak_device_mib data_memory_mib evaluation_users evaluation_ms "
       "evaluation_users_per_second all_reduce version ranks_per_host cores usable_cores bound_cores "
       "users_per_step virtual_shards ranks_per_gpu strategy optimizer wire overlap bucket_mib "

@@ -6,15 +6,15 @@
 #include <algorithm>
 
 #include "train/checkpoint/resume_fixture.hpp"
-#include "train/step/world_of_ranks.hpp"
+#include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {
 namespace {
 
-class Features : public WorldOfRanks {
+class Features : public MultiRankTest {
  protected:
   void SetUp() override {
-    WorldOfRanks::SetUp();
+    MultiRankTest::SetUp();
     options_.data.file = make("features.h5", {.features = true});
   }
 
@@ -30,8 +30,8 @@ class Features : public WorldOfRanks {
 
 TEST_F(Features, CurveDoesNotDependOnTheNumberOfRanks) {
   options_.train.weight_decay = 0.01;
-  const World start = run(1, 0);
-  const World one = run(1, 20);
+  const RankResults start = run(1, 0);
+  const RankResults one = run(1, 20);
   ASSERT_EQ(one.weights[0].at("encoder_1/feature_weight").size(), 8U * 20U);
   EXPECT_GT(difference({{"", start.weights[0].at("encoder_1/feature_weight")}},
                        {{"", one.weights[0].at("encoder_1/feature_weight")}})
@@ -47,7 +47,7 @@ TEST_F(Features, CurveDoesNotDependOnTheNumberOfRanks) {
 
 TEST_F(Features, SwitchedOffFeaturesHaveNoEffect) {
   options_.model.features = model::FeaturesInput::off;
-  const World off = run(1, 20);
+  const RankResults off = run(1, 20);
   options_.model.features = model::FeaturesInput::automatic;
   EXPECT_NE(run(1, 20).weights[0].at("encoder_2/weight"), off.weights[0].at("encoder_2/weight"));
   options_.data.file = make("data.h5", {});

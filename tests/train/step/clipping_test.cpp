@@ -1,4 +1,4 @@
-#include "train/step/world_of_ranks.hpp"
+#include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -7,14 +7,14 @@ constexpr double rate = 0.05;
 constexpr double clip_norm = 0.4;  // gradients of these runs have norms from 0.5 to 2
 
 /// Tests clipping with gradient descent, whose updates are proportional to the gradient.
-class Clipping : public WorldOfRanks {
+class Clipping : public MultiRankTest {
  protected:
   void SetUp() override {
-    WorldOfRanks::SetUp();
+    MultiRankTest::SetUp();
     options_.optimizer.type = device::OptimizerKind::sgd;
     options_.optimizer.learning_rate = rate;
   }
-  World run_as(comm::OptimizerPlacement optimizer, double clip, int ranks, std::int64_t steps = 20) {
+  RankResults run_as(comm::OptimizerPlacement optimizer, double clip, int ranks, std::int64_t steps = 20) {
     options_.distributed.optimizer = optimizer;
     options_.train.clip_gradient_norm = clip;
     return run(ranks, steps);
@@ -22,7 +22,7 @@ class Clipping : public WorldOfRanks {
 };
 
 TEST_F(Clipping, CurveDoesNotDependOnRanksAndSharding) {
-  const World one = run_as(comm::OptimizerPlacement::replicated, clip_norm, 1);
+  const RankResults one = run_as(comm::OptimizerPlacement::replicated, clip_norm, 1);
   for (int ranks = 2; ranks <= 4; ++ranks) {
     for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
       SCOPED_TRACE(::testing::Message() << to_string(optimizer) << " on " << ranks << " ranks");
@@ -34,15 +34,15 @@ TEST_F(Clipping, CurveDoesNotDependOnRanksAndSharding) {
 TEST_F(Clipping, CurveWithAdamAndDecay) {
   options_.optimizer = {};
   options_.train.weight_decay = 0.01;
-  const World one = run_as(comm::OptimizerPlacement::replicated, clip_norm, 1);
+  const RankResults one = run_as(comm::OptimizerPlacement::replicated, clip_norm, 1);
   expect_same_curve(one, run_as(comm::OptimizerPlacement::replicated, clip_norm, 3));
   expect_same_curve(one, run_as(comm::OptimizerPlacement::sharded, clip_norm, 3));
 }
 
 TEST_F(Clipping, LargeClipNormHasNoEffect) {
   for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
-    const World off = run_as(optimizer, 0.0, 2);
-    const World on = run_as(optimizer, 1e6, 2);
+    const RankResults off = run_as(optimizer, 0.0, 2);
+    const RankResults on = run_as(optimizer, 1e6, 2);
     EXPECT_EQ(on.masters[0], off.masters[0]) << to_string(optimizer);
     EXPECT_NE(run_as(optimizer, clip_norm, 2).masters[0], off.masters[0]) << to_string(optimizer);
   }

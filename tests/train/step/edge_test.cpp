@@ -7,7 +7,7 @@
 namespace vaecf::train {
 namespace {
 
-class Edge : public TrainTest {
+class EdgeCases : public TrainTest {
  protected:
   struct Outcome {
     Tensors weights;
@@ -41,7 +41,7 @@ class Edge : public TrainTest {
   }
 };
 
-TEST_F(Edge, BatchesOfAnEpochDoNotDependOnTheEpochsBefore) {
+TEST_F(EdgeCases, BatchesOfAnEpochDoNotDependOnTheEpochsBefore) {
   on_ranks(1, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
     const auto nll = [&](const std::vector<std::int64_t>& epochs) {
@@ -57,7 +57,7 @@ TEST_F(Edge, BatchesOfAnEpochDoNotDependOnTheEpochsBefore) {
   });
 }
 
-TEST_F(Edge, FewUsersSmallBatchesAndShardsWithoutUsers) {
+TEST_F(EdgeCases, FewUsersSmallBatchesAndShardsWithoutUsers) {
   struct Case {
     std::int64_t users;
     std::int64_t batch_size;
@@ -75,7 +75,7 @@ TEST_F(Edge, FewUsersSmallBatchesAndShardsWithoutUsers) {
   }
 }
 
-TEST_F(Edge, LastBatchIsKeptOrDropped) {
+TEST_F(EdgeCases, LastBatchIsKeptOrDropped) {
   const Outcome keep = train_three_epochs(2);  // 203 = 5 * 37 + 18
   EXPECT_EQ(keep.steps, 3 * 6);
   EXPECT_EQ(keep.users_seen, 3 * 203);
@@ -86,7 +86,7 @@ TEST_F(Edge, LastBatchIsKeptOrDropped) {
   EXPECT_EQ(drop.users_counted, 3 * 5 * 37);
 }
 
-TEST_F(Edge, NonFiniteLossThrowsWithStep) {
+TEST_F(EdgeCases, NonFiniteLossThrowsWithStep) {
   options_.optimizer.type = device::OptimizerKind::sgd;
   options_.optimizer.learning_rate = 1e30;
   for (int ranks = 1; ranks <= 3; ranks += 2) {
@@ -96,7 +96,7 @@ TEST_F(Edge, NonFiniteLossThrowsWithStep) {
   }
 }
 
-TEST_F(Edge, EachUpdateSamplesNewDropoutAndNoise) {
+TEST_F(EdgeCases, EachUpdateSamplesNewDropoutAndNoise) {
   options_.train.batch_size = 1000;          // every step has all users,
   options_.optimizer.learning_rate = 1e-12;  // and the weights do not change
   on_ranks(1, [&](const RunContext& context) {

@@ -1,17 +1,17 @@
 #include <vaecf/train/evaluator.hpp>
 
-#include "train/step/world_of_ranks.hpp"
+#include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {
 namespace {
 
-using Equivalence = WorldOfRanks;
+using Equivalence = MultiRankTest;
 
 // The Sharded tests compare other models, also replicated.
 TEST_F(Equivalence, ShortLastBatchesAndFewVirtualShards) {
   options_.train.batch_size = 101;   // 101 + 101 + 1 users
   options_.data.virtual_shards = 5;  // not a multiple of 2, 3 or 4 ranks
-  const World one = run(1, 20);
+  const RankResults one = run(1, 20);
   for (int ranks = 2; ranks <= 4; ++ranks) {
     SCOPED_TRACE(::testing::Message() << ranks << " ranks");
     expect_same_curve(one, run(ranks, 20));
@@ -19,7 +19,7 @@ TEST_F(Equivalence, ShortLastBatchesAndFewVirtualShards) {
 }
 
 TEST_F(Equivalence, CompressedDatasetGivesEqualWeights) {
-  const World plain = run(1, 20);
+  const RankResults plain = run(1, 20);
   const std::string fingerprint = io::DatasetFile(options_.data.file).fingerprint();
   options_.data.file = make("compressed.h5", {.compression = 6});
   EXPECT_EQ(io::DatasetFile(options_.data.file).fingerprint(), fingerprint);
@@ -28,9 +28,9 @@ TEST_F(Equivalence, CompressedDatasetGivesEqualWeights) {
 
 TEST_F(Equivalence, OverlapHasNoEffect) {
   options_.distributed.overlap = Toggle::off;
-  const World off = run(3, 20);
+  const RankResults off = run(3, 20);
   options_.distributed.overlap = Toggle::on;
-  const World on = run(3, 20);
+  const RankResults on = run(3, 20);
   EXPECT_EQ(off.weights[0], on.weights[0]);
 }
 
@@ -60,13 +60,13 @@ TEST_F(Equivalence, MetricsAreEqualOnAnyNumberOfRanks) {
 }
 
 /// Compares two runs with train.deterministic.
-class Deterministic : public WorldOfRanks {
+class Deterministic : public MultiRankTest {
  protected:
   void expect_same_bits_twice(int ranks) {
     backend_.deterministic = true;
     backend_.threads = 2;
-    const World first = run(ranks, 12);
-    const World second = run(ranks, 12);
+    const RankResults first = run(ranks, 12);
+    const RankResults second = run(ranks, 12);
     EXPECT_EQ(first.gradient, second.gradient);
     EXPECT_EQ(first.weights, second.weights);
     EXPECT_EQ(first.masters, second.masters);
@@ -90,8 +90,8 @@ TEST_F(Deterministic, TwoRunsOnThreeRanks) {
   options_.train.clip_gradient_norm = 0.1;
   for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
     options_.distributed.optimizer = optimizer;
-    for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
-      options_.distributed.wire = wire;
+    for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
+      options_.distributed.comm_dtype = wire;
       SCOPED_TRACE(::testing::Message() << to_string(optimizer) << ", " << to_string(wire));
       expect_same_bits_twice(3);
     }

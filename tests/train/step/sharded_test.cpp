@@ -2,25 +2,27 @@
 
 #include "support/thread_communicator.hpp"
 #include "train/engine/engine_of.hpp"
-#include "train/step/world_of_ranks.hpp"
+#include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {
 namespace {
 
-class Sharded : public WorldOfRanks {
+class Sharded : public MultiRankTest {
  protected:
-  World run_as(comm::OptimizerPlacement optimizer, comm::Wire wire, int ranks, std::int64_t steps = 20) {
+  RankResults run_as(comm::OptimizerPlacement optimizer, comm::CommDtype wire, int ranks,
+                     std::int64_t steps = 20) {
     options_.distributed.optimizer = optimizer;
-    options_.distributed.wire = wire;
+    options_.distributed.comm_dtype = wire;
     return run(ranks, steps);
   }
 
   void expect_same_curve_on_all_worlds() {
-    const World one = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, 1);
+    const RankResults one = run_as(comm::OptimizerPlacement::replicated, comm::CommDtype::fp32, 1);
     for (int ranks = 1; ranks <= 4; ++ranks) {
       SCOPED_TRACE(::testing::Message() << ranks << " ranks");
-      const World replicated = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, ranks);
-      const World sharded = run_as(comm::OptimizerPlacement::sharded, comm::Wire::fp32, ranks);
+      const RankResults replicated =
+          run_as(comm::OptimizerPlacement::replicated, comm::CommDtype::fp32, ranks);
+      const RankResults sharded = run_as(comm::OptimizerPlacement::sharded, comm::CommDtype::fp32, ranks);
       expect_same_curve(one, replicated);
       expect_same_curve(one, sharded);
       expect_same_curve(replicated, sharded);
@@ -54,19 +56,19 @@ TEST_F(Sharded, RmspropWithMomentum) {
 }
 
 TEST_F(Sharded, SingleRankIsBitwiseEqualToReplicated) {
-  const World replicated = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, 1);
-  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
-    const World sharded = run_as(comm::OptimizerPlacement::sharded, wire, 1);
+  const RankResults replicated = run_as(comm::OptimizerPlacement::replicated, comm::CommDtype::fp32, 1);
+  for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
+    const RankResults sharded = run_as(comm::OptimizerPlacement::sharded, wire, 1);
     EXPECT_EQ(sharded.weights[0], replicated.weights[0]) << to_string(wire);
     EXPECT_EQ(sharded.moments[0], replicated.moments[0]) << to_string(wire);
   }
 }
 
 TEST_F(Sharded, OverlapAndBucketSizeHaveNoEffect) {
-  for (const auto wire : {comm::Wire::fp32, comm::Wire::bf16}) {
+  for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
     options_.distributed.overlap = Toggle::off;
     options_.distributed.bucket_mib = 0.001;
-    const World off = run_as(comm::OptimizerPlacement::sharded, wire, 3);
+    const RankResults off = run_as(comm::OptimizerPlacement::sharded, wire, 3);
     options_.distributed.overlap = Toggle::on;
     EXPECT_EQ(off.weights[0], run_as(comm::OptimizerPlacement::sharded, wire, 3).weights[0])
         << to_string(wire);
@@ -85,8 +87,8 @@ TEST_F(Sharded, Bf16CommunicationStaysClose) {
   for (const auto optimizer : {comm::OptimizerPlacement::replicated, comm::OptimizerPlacement::sharded}) {
     for (int ranks = 2; ranks <= 4; ++ranks) {
       SCOPED_TRACE(::testing::Message() << to_string(optimizer) << " on " << ranks << " ranks");
-      const World wide = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, ranks);
-      const World narrow = run_as(optimizer, comm::Wire::bf16, ranks);
+      const RankResults wide = run_as(comm::OptimizerPlacement::replicated, comm::CommDtype::fp32, ranks);
+      const RankResults narrow = run_as(optimizer, comm::CommDtype::bf16, ranks);
       expect_same_on_all_ranks(narrow);
       const Difference gradient = difference(wide.gradient[0], narrow.gradient[0]);
       EXPECT_LE(gradient.relative, 0x1p-7);
@@ -99,7 +101,7 @@ TEST_F(Sharded, Bf16CommunicationStaysClose) {
 }
 
 TEST_F(Sharded, AllRanksComputeWithRoundedMasters) {
-  const World narrow = run_as(comm::OptimizerPlacement::sharded, comm::Wire::bf16, 3);
+  const RankResults narrow = run_as(comm::OptimizerPlacement::sharded, comm::CommDtype::bf16, 3);
   std::int64_t rounded = 0;
   for (const auto& [name, masters] : narrow.masters[0]) {
     const std::vector<float>& weights = narrow.weights[0].at(name);
@@ -109,7 +111,7 @@ TEST_F(Sharded, AllRanksComputeWithRoundedMasters) {
     }
   }
   EXPECT_GT(rounded, 100);
-  const World wide = run_as(comm::OptimizerPlacement::sharded, comm::Wire::fp32, 3);
+  const RankResults wide = run_as(comm::OptimizerPlacement::sharded, comm::CommDtype::fp32, 3);
   EXPECT_EQ(wide.weights[0], wide.masters[0]);
 }
 
@@ -160,8 +162,8 @@ TEST_F(Sharded, OverflowOnOneRankSkipsTheUpdateOnAll) {
 
 TEST_F(Sharded, Bf16CopiesFollowTheMasters) {
   backend_.precision = device::Precision::bf16;  // GEMMs read bf16 copies of the weights
-  const World replicated = run_as(comm::OptimizerPlacement::replicated, comm::Wire::fp32, 2);
-  expect_same_curve(replicated, run_as(comm::OptimizerPlacement::sharded, comm::Wire::fp32, 2));
+  const RankResults replicated = run_as(comm::OptimizerPlacement::replicated, comm::CommDtype::fp32, 2);
+  expect_same_curve(replicated, run_as(comm::OptimizerPlacement::sharded, comm::CommDtype::fp32, 2));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST_F(TimelineOfRanks, ContainsTheEventsOfAllRanks) {
     for (std::size_t i = 0; i < losses.size(); ++i) {
       EXPECT_EQ(losses[i].at("args").at("step").get<std::int64_t>(), static_cast<std::int64_t>(i) + 1);
     }
-    for (const char* phase : {"input", "forward", "backward", "all-reduce", "optimiser"}) {
+    for (const char* phase : {"input", "forward", "backward", "all-reduce", "optimizer"}) {
       EXPECT_GE(events_of(trace, rank, phase).size(), 12U) << phase;
     }
   }

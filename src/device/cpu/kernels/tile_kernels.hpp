@@ -77,7 +77,7 @@ class TileScope {
 /// These functions are in files compiled for one instruction set. The caller owns the result and must check
 /// that the CPU supports the instructions. Such files must not use inline functions or templates of the
 /// standard library: the linker keeps only one copy of each, possibly one that only this CPU type can run.
-/// Checked by tests/device/cpu/machine_files_check.
+/// Checked by tests/device/cpu/isa_symbols_check.
 const TileKernels* create_amx_tiles();
 const TileKernels* create_avx512_tiles();
 

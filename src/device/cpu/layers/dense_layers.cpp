@@ -119,7 +119,7 @@ void Device::sample_latent(const Batch& batch, const Activations& statistics, co
   parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
     const float* row = statistics.row(u);
     for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
-      z.row(u)[j] = math::reparameterise(row[j], row[latents + j], noise);
+      z.row(u)[j] = math::reparameterize(row[j], row[latents + j], noise);
     });
   });
 }

@@ -77,14 +77,14 @@ struct PadKeys {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   const std::int64_t* entries;
-  std::int64_t room;
+  std::int64_t capacity;
   std::int64_t items;
   std::uint32_t* keys;
   std::uint32_t* entry_users;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, room, [&](std::int64_t k) {
+    for_each_in_grid<threads>(group, block, capacity, [&](std::int64_t k) {
       if (k < *entries) return;
       keys[k] = static_cast<std::uint32_t>(items);
       entry_users[k] = 0;
@@ -119,14 +119,14 @@ struct FindItemOffsets {
   }
 };
 
-/// Gathers the rows of `from` that `selection` selects into `batch`, which has capacity for `room` entries;
-/// `exact`: that is the exact number.
+/// Gathers the rows of `from` that `selection` selects into `batch`, which has capacity for `capacity`
+/// entries; `exact`: that is the exact number.
 void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const UserRows& from,
-            const RowSelection& selection, std::int64_t users, std::int64_t room, bool exact, bool transpose,
-            Batch& batch) {
+            const RowSelection& selection, std::int64_t users, std::int64_t capacity, bool exact,
+            bool transpose, Batch& batch) {
   batch.users_ = users;
   batch.items = from.items();
-  batch.max_entries = room;
+  batch.max_entries = capacity;
   batch.has_transpose = transpose;
   launch(stream, blocks_for(users, CountRowLengths::threads),
          CountRowLengths{selection, from.offsets(), from.first_user(), users, counts,
@@ -142,11 +142,11 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
   // The transpose by a stable sort: users of an item stay in ascending order.
   const std::int64_t* entries = batch.offsets.data() + users;
   if (!exact) {
-    launch(stream, blocks_for(room, PadKeys::threads),
-           PadKeys{entries, room, batch.items, keys, entry_users});
+    launch(stream, blocks_for(capacity, PadKeys::threads),
+           PadKeys{entries, capacity, batch.items, keys, entry_users});
   }
-  primitives.sort_pairs(stream, keys, batch.sorted_keys.data(), entry_users, batch.item_users.data(), room,
-                        std::bit_width(static_cast<std::uint64_t>(batch.items)));
+  primitives.sort_pairs(stream, keys, batch.sorted_keys.data(), entry_users, batch.item_users.data(),
+                        capacity, std::bit_width(static_cast<std::uint64_t>(batch.items)));
   launch(stream, blocks_for(batch.items + 1, FindItemOffsets::threads),
          FindItemOffsets{batch.sorted_keys.data(), entries, batch.items, batch.item_begin.data()});
 }

@@ -52,7 +52,7 @@ struct SampleLatent {
       for (int j = 0; j < 4; ++j) {
         const std::int64_t k = first + j;
         if (k >= latents) break;
-        z.set(user, k, math::reparameterise(row[k], row[latents + k], noise[j]));
+        z.set(user, k, math::reparameterize(row[k], row[latents + k], noise[j]));
       }
     });
   }

@@ -148,7 +148,7 @@ class OutputLayer {
   ///   than its reduction can gain by an earlier start.
   template <class F>
   void step(Activations& d_hidden, float* d_weight, float* d_bias, F&& weights_done) {
-    logits_ = room_for_logits(std::min(slice_, users()));
+    logits_ = logits_buffer(std::min(slice_, users()));
     const std::int64_t partials = num_partials(std::min(chunk_, users()), stride_);
     auto* partial = scratch_.get<float>(Scratch::products, partials * stride_, "sums of gradients");
     auto* positive_logits =
@@ -175,7 +175,7 @@ class OutputLayer {
   }
 
  private:
-  std::byte* room_for_logits(std::int64_t rows) const {
+  std::byte* logits_buffer(std::int64_t rows) const {
     return scratch_.get<std::byte>(Scratch::logits, rows * row_bytes_, "the logits");
   }
 

@@ -101,11 +101,11 @@ void Device::top_k(const Activations& hidden, const Batch& batch, const Paramete
   const SeenItems held(batch);
   constexpr std::int64_t sorted_entries = std::int64_t{1} << 21;
   const std::int64_t sorted_users = std::clamp<std::int64_t>(sorted_entries / scorer.items(), 1, users);
-  const std::int64_t room = sorted_users * scorer.items();
-  auto* keys = scratch_.get<std::uint32_t>(Scratch::products, 4 * room, "best items");
-  auto* sorted_keys = keys + room;
-  auto* entries = keys + 2 * room;
-  auto* sorted = keys + 3 * room;
+  const std::int64_t capacity = sorted_users * scorer.items();
+  auto* keys = scratch_.get<std::uint32_t>(Scratch::products, 4 * capacity, "best items");
+  auto* sorted_keys = keys + capacity;
+  auto* entries = keys + 2 * capacity;
+  auto* sorted = keys + 3 * capacity;
   auto* best = scratch_.get<std::int32_t>(Scratch::ranks, places, "best items");
   auto* best_scores = scratch_.get<float>(Scratch::per_user, places, "best items");
 

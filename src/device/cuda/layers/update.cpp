@@ -98,7 +98,7 @@ void run(Stream& stream, const Update<T>& update) {
 
 void Device::update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
                     Moments moments, Parameters& parameters) {
-  const NvtxRange nvtx("optimiser");
+  const NvtxRange nvtx("optimizer");
   dispatch_dtype(dtype(), [&](auto type) {
     using T = decltype(type);
     T* copies = std::is_same_v<T, float> ? nullptr : reinterpret_cast<T*>(parameters.copies());

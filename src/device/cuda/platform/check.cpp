@@ -36,7 +36,7 @@ std::string advice(cudaError_t status) {
       break;
   }
   if (status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureWrongThread) {
-    return "this is a bug; set backend.graph: off";
+    return "this is a bug; set backend.cuda_graph: off";
   }
   // Kernel and GPU faults are asynchronous: an unrelated later call returns them.
   return "if this call is not the cause, earlier work on the GPU is: see `dmesg` for Xid messages and nvidia-smi for the GPU's state and processes; start again from the last checkpoint; if the error recurs, compute-sanitizer names the kernel";

@@ -49,6 +49,6 @@ void launch(Stream& stream, std::int64_t blocks, const Body& body);
 
 #if defined(__CUDACC__)
 #include "device/cuda/platform/launch.cuh"
-#elif defined(VAECF_CUDA_TWIN)
-#include <support/cuda_twin/launch.hpp>
+#elif defined(VAECF_CUDA_EMULATOR)
+#include <support/cuda_emulator/launch.hpp>
 #endif

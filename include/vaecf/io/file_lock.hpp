@@ -1,0 +1,41 @@
+#pragma once
+
+#include <vaecf/io/atomic_file.hpp>
+
+#include <chrono>
+#include <string>
+
+namespace vaecf::io {
+
+/// Result of probe_file_lock().
+enum class FileLockStatus {
+  available,    ///< file locks work
+  unsupported,  ///< the file system has no locks, so HDF5 refuses to open files unless locking is disabled
+  held,         ///< another process holds an exclusive lock on the file
+  unknown,      ///< the file does not exist or cannot be read, and no file can be created in its folder
+};
+
+/// Tests whether the file locks that HDF5 uses (flock) work at `path`. An existing file is locked for reading
+/// and not modified. Otherwise an unnamed temporary file is created in the folder.
+FileLockStatus probe_file_lock(const std::string& path);
+
+/// Exclusive lock on a folder among processes that use this class, held on the file `folder`/.lock. It also
+/// excludes processes on other hosts if the file system supports locks across hosts. It is released when this
+/// object is destroyed or the process exits. The file stays; it contains the process id and host of the last
+/// holder.
+class DirectoryLock {
+ public:
+  DirectoryLock() = default;
+  /// Acquires the lock, waiting up to `timeout`. Throws InputError naming the current holder on timeout, and
+  /// InputError if the file cannot be opened. If the file system does not support locks, the object holds
+  /// none.
+  explicit DirectoryLock(const std::string& folder, std::chrono::milliseconds timeout);
+
+  /// Returns false if the file system does not support locks; no process is then excluded.
+  bool held() const { return file_.is_open(); }
+
+ private:
+  Descriptor file_;
+};
+
+}  // namespace vaecf::io

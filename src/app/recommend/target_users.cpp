@@ -1,0 +1,234 @@
+#include "app/recommend/target_users.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace vaecf::app {
+namespace {
+
+/// The rows of users in one split of the dataset.
+struct Part {
+  std::string split;
+  std::vector<std::int64_t> rows;  ///< by user; -1: not in this split
+
+  std::string fold_in() const { return split == "train" ? split : split + "/fold_in"; }
+};
+
+/// Returns the rows of all users of a file, and sets `users` to their ids, each once. Validation and test
+/// users that are also train users have rows in several splits.
+std::vector<Part> everybody(const io::DatasetFile& file, io::IdList& users) {
+  std::vector<Part> parts = {{"train", {}}, {"validation", {}}, {"test", {}}};
+  std::unordered_map<std::string, std::size_t> users_by_name;
+  std::vector<std::string> names;
+  bool numeric = true;
+  for (Part& part : parts) {
+    const std::int64_t rows = file.rows(part.fold_in());
+    const std::string path = part.split + "/user_id";
+    const bool named = file.has_ids(path);
+    const io::IdList ids = named ? file.read_ids(path) : io::IdList();
+    numeric = numeric && (rows == 0 || (named && ids.numeric()));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto [user, is_new] =
+          users_by_name.emplace(named ? ids.text(row) : format("{}:{}", part.split, row), names.size());
+      if (is_new) names.push_back(user->first);
+      part.rows.resize(names.size(), -1);
+      part.rows[user->second] = row;
+    }
+  }
+  for (Part& part : parts) part.rows.resize(names.size(), -1);
+  if (numeric) {
+    for (const std::string& name : names) users.numbers.push_back(std::stoll(name));
+  } else {
+    users.strings = std::move(names);
+  }
+  return parts;
+}
+
+using Rows = std::vector<std::vector<std::int32_t>>;
+
+/// Appends the columns of the users' rows of `matrix` to `found`. Consecutive rows are read in one call.
+void collect(const io::DatasetFile& file, const std::string& matrix, const std::vector<std::int64_t>& rows,
+             Range users, Rows& found) {
+  for (std::int64_t user = users.begin; user < users.end;) {
+    const std::int64_t first = rows[static_cast<std::size_t>(user)];
+    std::int64_t count = 1;
+    if (first < 0) {
+      ++user;
+      continue;
+    }
+    while (user + count < users.end && rows[static_cast<std::size_t>(user + count)] == first + count) ++count;
+    const Csr part = file.read_rows(matrix, {first, first + count});
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto row = part.view().row(i);
+      auto& columns = found[static_cast<std::size_t>(user - users.begin + i)];
+      columns.insert(columns.end(), row.begin(), row.end());
+    }
+    user += count;
+  }
+}
+
+void append(std::span<const std::int32_t> row, Csr& rows) {
+  rows.columns.insert(rows.columns.end(), row.begin(), row.end());
+  rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+}
+
+/// Returns the rows with columns ascending and unique.
+Csr sorted_rows(Rows found) {
+  Csr rows;
+  for (auto& columns : found) {
+    std::ranges::sort(columns);
+    columns.erase(std::ranges::unique(columns).begin(), columns.end());
+    append(columns, rows);
+  }
+  return rows;
+}
+
+/// Returns users of a dataset by their rows. `held_out`: add held-out items to the fold-in items.
+TargetUsers users_of(const io::DatasetFile& file, io::IdList ids, std::vector<Part> all_parts,
+                     bool held_out) {
+  const auto parts = std::make_shared<const std::vector<Part>>(std::move(all_parts));
+  const auto seen = [&file, parts, held_out](Range users) {
+    Rows found(static_cast<std::size_t>(users.size()));
+    for (const Part& part : *parts) {
+      collect(file, part.fold_in(), part.rows, users, found);
+      if (held_out && part.split != "train") collect(file, part.split + "/held_out", part.rows, users, found);
+    }
+    return sorted_rows(std::move(found));
+  };
+  const auto features = [&file, parts](Range users) {
+    if (file.features() == 0) return Csr{};
+    Rows found(static_cast<std::size_t>(users.size()));
+    for (const Part& part : *parts) collect(file, part.split + "/features", part.rows, users, found);
+    return sorted_rows(std::move(found));
+  };
+  const std::string split = parts->size() == 1 ? parts->front().split + " " : "";
+  return {std::move(ids), format("{}users of {}", split, file.path()), seen, features};
+}
+
+/// Returns a function that returns a range of `rows`, or no rows if `rows` is empty.
+std::function<Csr(Range)> some_of(Csr rows) {
+  return [rows = std::move(rows)](Range users) {
+    Csr some;
+    if (rows.rows() == 0) return some;
+    for (std::int64_t user = users.begin; user < users.end; ++user) append(rows.view().row(user), some);
+    return some;
+  };
+}
+
+/// Reads the table of --users with the feature hashing of the dataset. Throws InputError if the dataset has
+/// no features.
+data::HashedUsers read_table(const data::UserTableOptions& table, const io::DatasetFile& dataset, Log& log) {
+  const auto found = dataset.attributes().find("feature_hashing");
+  const auto* hashing =
+      found == dataset.attributes().end() ? nullptr : std::get_if<std::string>(&found->second);
+  if (dataset.features() == 0 || hashing == nullptr) {
+    throw InputError(
+        format("--users {}: dataset {} was prepared without user features, so the table cannot be used; "
+               "set data.prepare.features, prepare and train again, or omit --users",
+               table.path, dataset.path()));
+  }
+  return data::read_hashed_users(table, data::FeatureHashing::parse(*hashing), log);
+}
+
+/// Returns the rows of the table for `users`, with empty rows, and a warning, for users that are not in the
+/// table.
+Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& table, const std::string& path,
+            Log& log) {
+  std::unordered_map<std::string_view, std::int64_t> row_of;
+  for (std::size_t row = 0; row < table.ids.size(); ++row) {
+    row_of.emplace(table.ids[row], static_cast<std::int64_t>(row));
+  }
+  Csr rows;
+  UnknownNames missing;
+  for (const std::string& user : users) {
+    const auto found = row_of.find(user);
+    if (found == row_of.end()) missing.add(user);
+    append(found == row_of.end() ? std::span<const std::int32_t>{} : table.rows.view().row(found->second),
+           rows);
+  }
+  if (missing.count() > 0) {
+    log.warn("--users {}: {} users are not in the table ({}); they have no features", path, missing.count(),
+             missing.text());
+  }
+  return rows;
+}
+
+/// Returns new users, from `input` or, if that is empty, from the table source.users.
+TargetUsers make_new_users(const std::string& input, const data::SourceOptions& source,
+                           const io::DatasetFile& dataset, const ItemNames& names, Log& log) {
+  const data::UserTableOptions& table = source.users;
+  data::HashedUsers known;
+  if (!table.path.empty()) known = read_table(table, dataset, log);
+  if (input.empty()) {
+    Csr nothing;
+    nothing.offsets.assign(known.ids.size() + 1, 0);
+    return {{{}, std::move(known.ids)},
+            format("users of {}", table.path),
+            some_of(std::move(nothing)),
+            some_of(std::move(known.rows))};
+  }
+  Histories histories = read_histories(input, source, names);
+  if (histories.unknown.count() > 0) {
+    log.warn("{}: skipped {} lines with unknown items ({})", input, histories.unknown.count(),
+             histories.unknown.text());
+  }
+  Csr features = table.path.empty() ? Csr{} : rows_of(histories.users, known, table.path, log);
+  return {{{}, std::move(histories.users)},
+          format("users of {}", input),
+          some_of(std::move(histories.seen)),
+          some_of(std::move(features))};
+}
+
+}  // namespace
+
+TargetUsers make_target_users(const RecommendArguments& arguments, const data::SourceOptions& source,
+                              const io::DatasetFile& dataset, const ItemNames& names, Log& log) {
+  const std::string& split = arguments.split;
+  if (!arguments.input.empty() || !source.users.path.empty()) {
+    return make_new_users(arguments.input, source, dataset, names, log);
+  }
+  if (split == "all") {
+    io::IdList users;
+    std::vector<Part> parts = everybody(dataset, users);
+    return users_of(dataset, std::move(users), std::move(parts), true);
+  }
+  Part part{split, {}};
+  part.rows.resize(static_cast<std::size_t>(dataset.rows(part.fold_in())));
+  if (part.rows.empty()) {
+    throw InputError(format("{}: contains no {} users; choose another --split", dataset.path(), split));
+  }
+  std::iota(part.rows.begin(), part.rows.end(), 0);
+  const auto count = static_cast<std::int64_t>(part.rows.size());
+  return users_of(dataset, ids_or_numbers(dataset, split + "/user_id", count), {std::move(part)}, false);
+}
+
+std::int64_t find_user(const TargetUsers& target_users, const std::string& id) {
+  const io::IdList& ids = target_users.users;
+  for (std::int64_t i = 0; i < ids.size(); ++i) {
+    if (ids.text(i) == id) return i;
+  }
+  std::vector<std::string> examples;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) examples.push_back(ids.text(i));
+  throw InputError(format("--user {}: not among the {} {}; their ids are {} ...", id, ids.size(),
+                          target_users.description, join(examples)));
+}
+
+io::IdList ids_or_numbers(const io::DatasetFile& file, const std::string& path, std::int64_t count) {
+  if (file.has_ids(path)) return file.read_ids(path);
+  io::IdList ids;
+  ids.numbers.resize(static_cast<std::size_t>(count));
+  std::iota(ids.numbers.begin(), ids.numbers.end(), 0);
+  return ids;
+}
+
+}  // namespace vaecf::app

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <vaecf/base/log.hpp>
+#include <vaecf/base/views.hpp>
+#include <vaecf/data/prepare.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "app/command_line.hpp"
+#include "app/recommend/input_files.hpp"
+
+namespace vaecf::app {
+
+/// The users to recommend to, with their items and features.
+struct TargetUsers {
+  io::IdList users;         ///< ids in the source
+  std::string description;  ///< "test users of data.h5"
+  /// Returns the items of these users: one row per user, columns ascending and unique.
+  std::function<Csr(Range users)> seen;
+  /// Returns the features of these users: one row per user, columns ascending and unique; no rows without
+  /// features.
+  std::function<Csr(Range users)> features;
+};
+
+/// Returns the users to recommend to:
+/// - with --split train, validation or test: the users of this split, with their training or fold-in items;
+/// - with --split all: every user of the dataset once, with all items, including held-out ones;
+/// - with --input: new users from a file in the format of `source`, with features from the table source.users
+/// if
+///   that has a path;
+/// - with that table only: all users of the table, without items.
+/// `dataset` must outlive the result. Throws InputError if there are no users, if a file is malformed, or if
+/// a table is given but the dataset has no user features.
+TargetUsers make_target_users(const RecommendArguments& arguments, const data::SourceOptions& source,
+                              const io::DatasetFile& dataset, const ItemNames& names, Log& log);
+
+/// Returns the index of the user with this id. Throws InputError if there is none.
+std::int64_t find_user(const TargetUsers& target_users, const std::string& id);
+
+/// Returns the ids stored at `path`; 0 .. count-1 if the file has none.
+io::IdList ids_or_numbers(const io::DatasetFile& file, const std::string& path, std::int64_t count);
+
+}  // namespace vaecf::app

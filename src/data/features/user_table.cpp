@@ -1,0 +1,259 @@
+#include "data/features/user_table.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "data/source/source_formats.hpp"
+
+namespace vaecf::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+Names known_files() {
+  Names names;
+  for (const SourceFormat& each : formats()) {
+    if (!each.users.file.empty()) names.push_back(each.users.file);
+  }
+  return names;
+}
+
+UserTableLocation in_folder(const UserTableLocation& file) {
+  for (const std::string& name : file.members) {
+    const fs::path table = fs::path(file.path) / name;
+    if (fs::is_regular_file(table)) return {table.string(), {name}, false};
+  }
+  throw InputError(format(
+      "{}: this folder contains no {}; set data.source.users.path to the user table, or data.source.users.file to its name in the folder",
+      file.path, file.any ? "user table with a known name" : file.members[0]));
+}
+
+std::unique_ptr<LineReader> reader_of(const std::string& path, const Names& members, Progress& progress) {
+  const auto wanted = [members](const std::string& name) {
+    return members.empty() || std::ranges::find(members, name) != members.end();
+  };
+  return std::make_unique<LineReader>(io::SourceReader({path}, wanted), progress);
+}
+
+// Opens the user table before its first line. Throws InputError if an archive does not contain it.
+std::unique_ptr<LineReader> open_table(const UserTableLocation& file, Progress& progress) {
+  auto lines = reader_of(file.path, file.members, progress);
+  if (lines->next_file()) return lines;
+  Names others = lines->files().skipped_files();
+  if (file.any && others.size() == 1) {
+    lines = reader_of(file.path, {}, progress);
+    if (lines->next_file()) return lines;
+  }
+  std::ranges::transform(others, others.begin(), excerpt);
+  throw InputError(format("{}: contains no {}{}{}; set data.source.users.file to the name of the user table",
+                          file.path, file.any ? "user table with a known name" : excerpt(join(file.members)),
+                          others.empty() ? "" : "; it contains ", join(others)));
+}
+
+// Returns the layout of the table and sets `user` to its id column.
+TableLayout layout_of(const UserTableOptions& options, LineReader& lines, std::string& user) {
+  if (options.separator.empty()) {
+    const auto known = std::ranges::find(formats(), lines.files().file_name(),
+                                         [](const SourceFormat& each) { return each.users.file; });
+    if (known != formats().end()) {
+      user = "0";
+      return known->users.layout;
+    }
+  }
+  user = options.user_column;
+  std::string separator = options.separator == "\\t" ? "\t" : options.separator;
+  if (separator.empty()) separator = separator_of(lines.peek(), {"\t", ",", "::", "|", ";"});
+  if (separator.find_first_of("\r\n\"") != std::string::npos) {
+    throw InputError(
+        "data.source.users.separator must be one or more characters within a line, such as \",\"");
+  }
+  return {.separator = separator,
+          .header = options.header,
+          .quotes = options.quotes,
+          .keys = "data.source.users"};
+}
+
+// Returns the number of values whose features equal those of another value, so that a model cannot
+// distinguish them.
+std::int64_t count_colliding_values(const std::vector<std::vector<std::int32_t>>& columns_of_values) {
+  std::map<std::vector<std::int32_t>, std::int64_t> values_of;
+  for (const auto& columns : columns_of_values) ++values_of[columns];
+  std::int64_t colliding_values = 0;
+  for (const auto& [columns, values] : values_of) colliding_values += values > 1 ? values : 0;
+  return colliding_values;
+}
+
+// Appends the features of the user in row `user` of the table.
+void append_features(const UserTable& table, const FeatureHashing& hashing, std::size_t user,
+                     std::vector<std::int32_t>& row) {
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const std::int32_t value = table.columns[c].of_user[user];
+    if (value >= 0) hashing.append(c, table.columns[c].values[static_cast<std::size_t>(value)], row);
+  }
+}
+
+}  // namespace
+
+UserTableLocation user_table_location(const UserTableOptions& options) {
+  UserTableLocation file{options.path, Names{options.file}, false};
+  if (options.file.empty()) {
+    file.members = known_files();
+    file.any = true;
+  }
+  if (fs::is_directory(file.path)) return in_folder(file);
+  if (fs::exists(file.path)) return file;
+  if (std::string archive = archive_for(file.path); !archive.empty()) {
+    return {std::move(archive), {fs::path(file.path).filename().string()}, false};
+  }
+  throw InputError(
+      format("{}: no such file; check the path of the user table (data.source.users.path)", file.path));
+}
+
+UserTableLocation user_table_location_of(const SourceOptions& source) {
+  if (!source.users.path.empty()) {
+    UserTableLocation file = user_table_location(source.users);
+    require_file(file.path);
+    return file;
+  }
+  const std::string& known = format_of(source).users.file;
+  const std::string ratings = source_files(source).paths.front();
+  if (!known.empty()) {
+    const fs::path beside = fs::path(ratings).parent_path() / known;
+    if (fs::is_regular_file(beside)) return {beside.string(), {known}, false};
+    if (archive_holds(ratings, known)) return {ratings, {known}, false};
+  }
+  throw InputError(format(
+      "data.prepare.features requires a user table, but data.source.users.path is not set{}; set it, or remove data.prepare.features",
+      known.empty() ? "" : format(" and {} contains no {}", ratings, known)));
+}
+
+UserTable read_user_table(const UserTableOptions& options, const UserTableLocation& file, const Names& wanted,
+                          const std::string& why, DataIssues& issues) {
+  Progress quiet;
+  const auto lines = open_table(file, quiet);
+  UserTable table;
+  table.file = lines->name();
+  std::string user_column;
+  Table rows(*lines, layout_of(options, *lines, user_column));
+  const std::size_t user = rows.column(user_column, "data.source.users.user_column names");
+  std::vector<std::size_t> indices;
+  for (const std::string& name : wanted) {
+    indices.push_back(rows.column(name, why));
+    table.columns.push_back({rows.name_of(indices.back(), name), {}, {}});
+  }
+
+  std::vector<TextTable> values(wanted.size());
+  const auto drop = [&](std::string_view what) {
+    issues.dropped(format("user table: {}", what),
+                   [&] { return format("{}: '{}'", rows.location(), excerpt(rows.line())); });
+  };
+  const auto take = [&] {
+    if (const char* const problem = rows.problem()) return drop(problem);
+    const std::string_view id = rows.at(user);
+    if (const char* const problem = id_problem(id)) return drop(format("the user {}", problem));
+    const std::size_t before = table.ids.size();
+    table.ids.find_or_add(id);
+    if (table.ids.size() == before) return drop("the user occurred in an earlier line");
+    for (std::size_t c = 0; c < indices.size(); ++c) {
+      const std::string_view value = rows.at(indices[c]);
+      table.columns[c].of_user.push_back(value.empty() ? -1 : values[c].find_or_add(value));
+    }
+  };
+  while (rows.next()) take();
+
+  for (std::size_t c = 0; c < values.size(); ++c) table.columns[c].values = values[c].take();
+  const std::int64_t dropped = issues.lines_dropped();
+  if (table.ids.size() == 0 && dropped == 0) {
+    throw InputError(format("{}: the table contains no users; check data.source.users.path", table.file));
+  }
+  if (dropped > static_cast<std::int64_t>(table.ids.size())) {
+    throw InputError(format(
+        "{}; {} users were read, but {} lines cannot be read, so the format is probably wrong; check separator, header and columns in data.source.users",
+        issues.most_frequent_example(), table.ids.size(), dropped));
+  }
+  return table;
+}
+
+UserFeatures::UserFeatures(const SourceOptions& source, const PrepareOptions& options,
+                           const UserTableLocation& file, bool strict)
+    : issues_(strict) {
+  table_ = read_user_table(source.users, file, options.features, "data.prepare.features names", issues_);
+  std::vector<FeatureColumn> layout;
+  for (const UserTableColumn& column : table_.columns) {
+    const auto values = static_cast<std::int64_t>(column.values.size());
+    layout.push_back(
+        {column.name, options.feature_hashes,
+         options.feature_buckets > 0 ? options.feature_buckets : FeatureHashing::default_buckets(values)});
+  }
+  hashing_ = FeatureHashing(std::move(layout));
+  for (std::size_t c = 0; c < table_.columns.size(); ++c) {
+    std::vector<std::vector<std::int32_t>> of_values;
+    for (const std::string& value : table_.columns[c].values)
+      hashing_.append(c, value, of_values.emplace_back());
+    const FeatureColumn& column = hashing_.layout()[c];
+    report_.columns.push_back({column.name, static_cast<std::int64_t>(of_values.size()),
+                               count_colliding_values(of_values), column.hashes, column.buckets, 0});
+  }
+  used_.resize(table_.ids.size());
+  report_.table = table_.file;
+  report_.rows = static_cast<std::int64_t>(table_.ids.size());
+}
+
+void UserFeatures::append_rows(io::DatasetWriter& writer, const std::string& part, const io::IdList& users) {
+  std::vector<std::int32_t> row;
+  for (std::int64_t u = 0; u < users.size(); ++u) {
+    const std::string id = users.text(u);
+    const std::int32_t found = table_.ids.find(id);
+    row.clear();
+    ++report_.users;
+    if (found < 0) {
+      issues_.kept("user table: the user is missing and gets no features",
+                   [&] { return format("{}: user {}", table_.file, excerpt(id)); });
+    } else {
+      const auto index = static_cast<std::size_t>(found);
+      ++report_.matched_users;
+      used_[index] = true;
+      append_features(table_, hashing_, index, row);
+      for (std::size_t c = 0; c < table_.columns.size(); ++c)
+        report_.columns[c].users += table_.columns[c].of_user[index] >= 0 ? 1 : 0;
+    }
+    writer.append_row(part + "/features", row);
+  }
+}
+
+void UserFeatures::finish(io::DatasetWriter& writer, PrepareReport& report, Log& log) const {
+  if (report_.matched_users == 0) {
+    throw InputError(format(
+        "{}: the table contains none of the {} users of the filtered ratings; check data.source.users.user_column, and that ids are written identically in both",
+        table_.file, report_.users));
+  }
+  writer.set_attribute("features", hashing_.features());
+  writer.set_attribute("feature_hashing", hashing_.to_string());
+  report.features = report_;
+  report.features.unmatched_rows = std::count(used_.begin(), used_.end(), false);
+  issues_.log_to(log);
+  report.issues.insert(report.issues.end(), issues_.list().begin(), issues_.list().end());
+}
+
+HashedUsers read_hashed_users(const UserTableOptions& table, const FeatureHashing& hashing, Log& log) {
+  DataIssues issues;
+  UserTable read = read_user_table(table, user_table_location(table), hashing.columns(),
+                                   "the model was trained with", issues);
+  issues.log_to(log);
+  HashedUsers users;
+  for (std::size_t u = 0; u < read.ids.size(); ++u) {
+    append_features(read, hashing, u, users.rows.columns);
+    users.rows.offsets.push_back(static_cast<std::int64_t>(users.rows.columns.size()));
+  }
+  users.ids = read.ids.take();
+  return users;
+}
+
+}  // namespace vaecf::data

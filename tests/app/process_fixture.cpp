@@ -1,0 +1,149 @@
+#include "app/process_fixture.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace vaecf::app {
+namespace {
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TempWorkspace::TempWorkspace() {
+  std::filesystem::create_directory(folder_ / "w");
+  // The path of the build folder may contain spaces; that of the link does not.
+  std::filesystem::create_symlink(VAECF_PROGRAM, folder_ / "vaecf_dist");
+}
+
+Result TempWorkspace::bash(const std::string& line, int seconds) const {
+  // Leak checking is off because MPI does not free all memory.
+  const std::string settings =
+      "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
+      "OMP_WAIT_POLICY=passive\n"
+      "export ASAN_OPTIONS=detect_leaks=0\n"
+      "export MPIRUN='" VAECF_MPIRUN
+      " --oversubscribe --bind-to none'\n"
+      "unset VAECF_PROGRESS\n";
+  std::ofstream(folder_ / "script") << settings << "export PROGRAM=" << (folder_ / "vaecf_dist").string()
+                                    << "\ncd '" << (folder_ / "w").string() << "'\n"
+                                    << line << "\n";
+  const std::string call = "timeout -k 5 " + std::to_string(seconds) + " bash '" +
+                           (folder_ / "script").string() + "' > '" + (folder_ / "out").string() + "' 2> '" +
+                           (folder_ / "err").string() + "' < /dev/null";
+  const int status = std::system(call.c_str());
+  Result result;
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  result.out = read_file(folder_ / "out");
+  result.err = read_file(folder_ / "err");
+  return result;
+}
+
+Result TempWorkspace::succeed(const std::string& arguments, int ranks) const {
+  const Result result = ranks == 0 ? program(arguments) : this->ranks(ranks, arguments);
+  EXPECT_EQ(result.code, 0) << arguments << "\n" << result.out << result.err;
+  return result;
+}
+
+Result TempWorkspace::ranks(int count, const std::string& arguments) const {
+  return bash("$MPIRUN -np " + std::to_string(count) + " $PROGRAM " + arguments);
+}
+
+Result TempWorkspace::two_ranks(const std::string& first_line, const std::string& second_line) const {
+  write("rank0", first_line + "\n");
+  write("rank1", second_line + "\n");
+  return bash("$MPIRUN -np 2 bash -c '. ./rank$OMPI_COMM_WORLD_RANK'");
+}
+
+void TempWorkspace::write(const std::string& name, const std::string& text) const {
+  std::ofstream(folder_ / "w" / name, std::ios::binary) << text;
+}
+
+std::string TempWorkspace::read(const std::string& name) const {
+  return read_file(folder_ / "w" / name);
+}
+
+bool TempWorkspace::exists(const std::string& name) const {
+  return std::filesystem::exists(folder_ / "w" / name);
+}
+
+std::vector<std::string> TempWorkspace::files() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "w")) {
+    if (entry.is_regular_file()) names.push_back(std::filesystem::relative(entry.path(), folder_ / "w"));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void TempWorkspace::make_small_run(int users) const {
+  succeed("synthesize data.h5 --users " + std::to_string(users) +
+          " --items 60 --interactions-per-user 12 --validation-users 20 --test-users 20 "
+          "--tastes 4 --quiet");
+  write("small.yaml",
+        "name: small\n"
+        "data: {file: data.h5, virtual_shards: 4}\n"
+        "model: {hidden: [16], latent: 8}\n"
+        "train: {epochs: 2, batch_size: 40, precision: fp32, annealing: {steps: 10}}\n"
+        "validation: {metrics: [ndcg@10, recall@5], select: ndcg@10}\n"
+        "device: cpu\n");
+}
+
+void expect_refused(const Result& result, const std::string& part, int code) {
+  EXPECT_EQ(result.code, code) << result.err;
+  EXPECT_EQ(result.out, "");
+  expect_in(result.err, {part});
+  EXPECT_EQ(count(result.err, "vaecf_dist: "), 1) << result.err;
+}
+
+std::vector<Recommended> lines_of(const std::string& tsv) {
+  std::istringstream in(tsv);
+  std::string header;
+  std::getline(in, header);
+  EXPECT_EQ(header, "user\titem\tscore");
+  std::vector<Recommended> lines;
+  for (std::string score; in >> score;) {
+    Recommended line{score, "", 0.0};
+    in >> line.item >> score;
+    line.score = std::stod(score);  // streams cannot parse "nan"
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
+  return found;
+}
+
+std::string made_ratings(int users) {
+  std::string text = "userId,movieId,rating,timestamp\n";
+  for (int user = 1; user <= users; ++user) {
+    for (int item = 0; item < 6; ++item) text += format("{},{},4.5,0\n", user, (user + item) % 9 + 1);
+  }
+  return text;
+}
+
+void expect_same_scores(const TempWorkspace& workspace, const std::string& input, int scores) {
+  const Result checked =
+      workspace.bash("${VAECF_PYTHON:-python3} '" VAECF_EXPORT_CHECK "' m.onnx new.csv top.tsv " + input);
+  if (checked.code == 77 || checked.code == 127)
+    GTEST_SKIP() << "needs a Python with onnx (python3-onnx, or VAECF_PYTHON=...): " << checked.out
+                 << checked.err;
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_EQ(checked.out, format("{} scores agree\n", scores));
+}
+
+}  // namespace vaecf::app

@@ -1,0 +1,100 @@
+#pragma once
+
+#include "support/messages.hpp"
+#include "support/temporary_folder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+/// Runs the real program, as a user would.
+namespace vaecf::app {
+
+/// Exit code and output of a process.
+struct Result {
+  int code = -1;  ///< 124: time limit exceeded
+  std::string out;
+  std::string err;
+};
+
+/// A temporary folder for one test, and functions that run the program in it. The destructor removes the
+/// folder.
+class TempWorkspace {
+ public:
+  TempWorkspace();
+
+  /// Runs a line of bash in the folder; $PROGRAM is the program, $MPIRUN starts ranks that may share cores.
+  Result bash(const std::string& line, int seconds = 60) const;
+  /// Runs the program with these arguments.
+  Result program(const std::string& arguments) const { return bash("$PROGRAM " + arguments); }
+  /// Runs the program, under mpirun if `ranks` > 0, and expects exit code 0.
+  Result succeed(const std::string& arguments, int ranks = 0) const;
+  /// Runs the program on `count` ranks.
+  Result ranks(int count, const std::string& arguments) const;
+  /// Runs two ranks with different lines of bash. (mpirun A : B crashes in Open MPI 5.0.)
+  Result two_ranks(const std::string& first_line, const std::string& second_line) const;
+
+  void write(const std::string& name, const std::string& text) const;
+  std::string read(const std::string& name) const;
+  bool exists(const std::string& name) const;
+  std::string path(const std::string& name) const { return (folder_ / "w" / name).string(); }
+  /// Returns all files below the folder, sorted.
+  std::vector<std::string> files() const;
+
+  /// Creates data.h5, and small.yaml, which trains on it in less than a second.
+  void make_small_run(int users = 200) const;
+
+ private:
+  testing::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
+};
+
+/// A test with an empty folder.
+class ProgramTest : public ::testing::Test {
+ protected:
+  const TempWorkspace workspace;
+};
+
+/// A test with the files of make_small_run().
+class SmallRun : public ProgramTest {
+ protected:
+  SmallRun() { workspace.make_small_run(); }
+};
+
+/// A test with a trained small run.
+class TrainedRun : public SmallRun {
+ protected:
+  TrainedRun() { workspace.succeed("small.yaml --train --quiet"); }
+};
+
+/// Expects exit code `code`, no output, and one error message that contains `part`.
+void expect_refused(const Result& result, const std::string& part, int code = 2);
+
+/// One line of recommendations.
+struct Recommended {
+  std::string user;
+  std::string item;
+  double score = 0.0;
+};
+
+/// Parses the TSV output of `recommend`.
+std::vector<Recommended> lines_of(const std::string& tsv);
+
+/// Bash code that waits until the small run has finished an epoch, at most 20 seconds.
+inline const std::string until_first_epoch =
+    "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; "
+    "done\n";
+
+/// Returns the number of non-overlapping occurrences of `part`.
+int count(const std::string& text, const std::string& part);
+
+/// Returns ratings in the format movielens_csv: six of each user, all positive.
+std::string made_ratings(int users);
+
+/// Compares `scores` scores of m.onnx with those in top.tsv; `input`: table of user features or empty. Skips
+/// the test if Python has no onnx.
+void expect_same_scores(const TempWorkspace& workspace, const std::string& input, int scores);
+
+}  // namespace vaecf::app

@@ -1,0 +1,80 @@
+#include "support/temporary_folder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/other_value.hpp"
+#include "data/prepare/provenance.hpp"
+#include "data/source/source_formats.hpp"
+
+namespace vaecf::config {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+// Keys that are not among the provenance attributes, with the reason.
+const std::map<std::string, std::string> not_recorded{
+    {"data.source.path", "names and sha256 of the source's files are compared"},
+    {"data.source.users.path", "as for data.source.path; users_member records the file of an archive"},
+    {"data.prepare.compression", "compared with the compression of the file"},
+    {"data.prepare.memory_gib", "does not change the dataset"}};
+
+class Provenance : public ::testing::Test {
+ protected:
+  Provenance() { std::ofstream(path_) << "1 2 3\n"; }
+
+  io::Attributes of(Overrides overrides) const {
+    overrides.push_back("data.source.path=" + path_);
+    const Config config = parse("", "c.yaml", overrides);
+    return data::provenance_attributes(config.source, config.prepare);
+  }
+
+  /// Returns whether the recipes under `context` with and without the other value of `key` differ.
+  bool tells(const Key& key, const Overrides& context) const {
+    Overrides other = context;
+    other.push_back(key.path + "=" + other_value(key));
+    const io::Attributes without = of(context);
+    const io::Attributes with = of(other);
+    return !data::made_by(without, with) && !data::made_by(with, without);
+  }
+
+ private:
+  testing::TemporaryFolder folder_;
+  std::string path_ = (folder_.path() / "train.txt").string();
+};
+
+TEST_F(Provenance, EveryKeyOfSourceAndPrepareChangesItOrIsExempt) {
+  std::vector<Overrides> contexts{{"data.source.format=delimited", "data.prepare.split=given"},
+                                  {"data.source.format=delimited", "data.prepare.features=[country]"}};
+  for (const std::string& format : data::source_formats())
+    contexts.push_back({"data.source.format=" + format});
+  for (const Key& key : all_keys()) {
+    if (!key.path.starts_with("data.source.") && !key.path.starts_with("data.prepare.")) continue;
+    if (not_recorded.contains(key.path)) continue;
+    EXPECT_TRUE(std::ranges::any_of(contexts, [&](const auto& context) { return tells(key, context); }))
+        << key.path
+        << " is not in data::provenance_attributes, or its attribute is not among the optional ones; "
+        << "add it, or state the reason in not_recorded";
+  }
+}
+
+TEST_F(Provenance, FormatsWithAGivenLayoutRecordTheLayoutKeys) {
+  const std::set<std::string> described{"separator",   "header",        "quotes",     "user_column",
+                                        "item_column", "rating_column", "time_column"};
+  for (const data::SourceFormat& format : data::formats()) {
+    if (format.given_layout == nullptr) continue;
+    for (const Key& key : all_keys()) {
+      if (!key.path.starts_with("data.source.") || !described.contains(key.path.substr(12))) continue;
+      EXPECT_TRUE(tells(key, {"data.source.format=" + format.name})) << format.name << " " << key.path;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::config

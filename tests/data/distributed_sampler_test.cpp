@@ -1,0 +1,206 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/data/distributed_sampler.hpp>
+#include <vaecf/math/philox.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "data/support.hpp"
+
+namespace vaecf::data {
+namespace {
+
+using UserRows = std::vector<std::int64_t>;
+
+// Returns for each rank the batches of one epoch as global rows, in the rank's order.
+std::vector<std::vector<UserRows>> batches_by_rank(const VirtualShards& shards, int ranks, std::int64_t batch,
+                                                   bool keep, std::uint32_t epoch) {
+  std::vector<std::vector<UserRows>> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const DistributedBatchSampler order(shards, shards.owned_shards(rank, ranks), batch, keep, 7);
+    const EpochRows drawn = order.draw(epoch);
+    EXPECT_EQ(drawn.epoch, epoch);
+    std::vector<UserRows> steps;
+    const std::int64_t most = order.max_local_rows();
+    std::int64_t seen_most = 0;
+    for (std::int64_t t = 0; t < order.steps_per_epoch(); ++t) {
+      UserRows rows;
+      for (std::int64_t i = drawn.begin[t]; i < drawn.begin[t + 1]; ++i) {
+        rows.push_back(drawn.rows[i] + shards.rows_of(shards.owned_shards(rank, ranks)).begin);
+      }
+      seen_most = std::max(seen_most, static_cast<std::int64_t>(rows.size()));
+      steps.push_back(rows);
+    }
+    EXPECT_EQ(seen_most, most);
+    all.push_back(steps);
+  }
+  return all;
+}
+
+// Returns the batches over all ranks, each with ascending rows.
+std::vector<UserRows> batches(const VirtualShards& shards, int ranks, std::int64_t batch, bool keep,
+                              std::uint32_t epoch) {
+  std::vector<UserRows> together;
+  for (const auto& steps : batches_by_rank(shards, ranks, batch, keep, epoch)) {
+    if (together.empty()) together.resize(steps.size());
+    EXPECT_EQ(steps.size(), together.size());
+    for (std::size_t t = 0; t < steps.size(); ++t) {
+      together[t].insert(together[t].end(), steps[t].begin(), steps[t].end());
+    }
+  }
+  for (UserRows& rows : together) std::sort(rows.begin(), rows.end());
+  return together;
+}
+
+// Reference implementation of the order of an epoch, for one rank.
+UserRows positions_by_definition(const VirtualShards& shards, std::uint64_t seed, std::uint32_t epoch) {
+  std::vector<UserRows> permuted;
+  for (int v = 0; v < shards.count(); ++v) {
+    UserRows rows(static_cast<std::size_t>(shards.range(v).size()));
+    std::iota(rows.begin(), rows.end(), shards.range(v).begin);
+    std::uint32_t index = 0;
+    for (std::size_t i = rows.size(); i-- > 1;) {
+      const auto bound = static_cast<std::uint32_t>(i + 1);
+      const std::uint64_t reject_below = (std::uint64_t{1} << 32) % bound;
+      std::uint64_t product = 0;
+      do {
+        product = std::uint64_t{math::random_word(seed, math::RandomStream::permutation, epoch,
+                                                  static_cast<std::uint32_t>(v), index++)} *
+                  bound;
+      } while ((product & 0xFFFFFFFFu) < reject_below);
+      std::swap(rows[i], rows[product >> 32]);
+    }
+    permuted.push_back(rows);
+  }
+  UserRows positions;
+  for (std::int64_t p = 0; p < shards.rows(); ++p) {
+    positions.push_back(permuted[static_cast<std::size_t>(shards.order()[p % shards.count()])]
+                                [static_cast<std::size_t>(p / shards.count())]);
+  }
+  return positions;
+}
+
+TEST(VirtualShards, OrderIsBitReversed) {
+  EXPECT_EQ(VirtualShards(100, 8).order(), (std::vector<int>{0, 4, 2, 6, 1, 5, 3, 7}));
+  EXPECT_EQ(VirtualShards(100, 6).order(), (std::vector<int>{0, 4, 2, 1, 5, 3}));
+  EXPECT_EQ(VirtualShards(100, 1).order(), (std::vector<int>{0}));
+}
+
+TEST(VirtualShards, FirstShardsOfTheOrderHaveOneMoreRow) {
+  const VirtualShards shards(3 * 8 + 3, 8);
+  std::int64_t next = 0;
+  for (int v = 0; v < 8; ++v) {
+    EXPECT_EQ(shards.range(v).begin, next);
+    EXPECT_EQ(shards.range(v).size(), v == 0 || v == 4 || v == 2 ? 4 : 3) << v;
+    next = shards.range(v).end;
+  }
+  EXPECT_EQ(next, 27);
+}
+
+TEST(VirtualShards, RanksPartitionTheRows) {
+  for (const std::int64_t rows : {0, 1, 5, 63, 64, 65, 1000}) {
+    const VirtualShards shards(rows, 64);
+    for (const int ranks : {1, 2, 3, 4, 7, 64}) {
+      std::int64_t next = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        EXPECT_EQ(shards.owned_shards(rank, ranks), (Range{rank * 64 / ranks, (rank + 1) * 64 / ranks}));
+        EXPECT_EQ(shards.rows_of(shards.owned_shards(rank, ranks)).begin, next);
+        next = shards.rows_of(shards.owned_shards(rank, ranks)).end;
+      }
+      EXPECT_EQ(next, rows);
+    }
+  }
+}
+
+TEST(VirtualShards, RejectsMoreRanksThanShards) {
+  const VirtualShards shards(100, 4);
+  const std::string message = message_of<InputError>([&] { shards.owned_shards(0, 5); });
+  expect_in(message, {"5 ranks", "data.virtual_shards"});
+  EXPECT_THROW(VirtualShards(100, 0), InputError);
+}
+
+TEST(DistributedBatchSampler, MatchesAReferenceImplementation) {
+  const std::int64_t batch = 10;
+  for (const std::uint32_t epoch : {0u, 1u, 5u}) {
+    const VirtualShards shards(317, 12);
+    const UserRows expected = positions_by_definition(shards, 7, epoch);
+    UserRows positions;
+    const auto by_rank = batches_by_rank(shards, 1, batch, true, epoch);
+    for (const UserRows& rows : by_rank[0]) positions.insert(positions.end(), rows.begin(), rows.end());
+    EXPECT_EQ(positions, expected) << epoch;
+  }
+}
+
+TEST(DistributedBatchSampler, RowsDoNotDependOnTheNumberOfThreads) {
+  for (const int count : {1, 3, 8, 64}) {
+    const VirtualShards shards(1003, count);
+    for (const Range owned : {Range{0, count}, Range{count / 3, count}, Range{0, 0}}) {
+      const DistributedBatchSampler order(shards, owned, 10, count != 3, 7);
+      for (const std::int64_t epoch : {0, 1, 5}) {
+        const EpochRows plain = order.draw(epoch);
+        for (const int threads : {2, 3, 4, 9}) {
+          const EpochRows drawn = order.draw(epoch, threads);
+          EXPECT_EQ(drawn.rows, plain.rows)
+              << count << " shards, epoch " << epoch << ", " << threads << " threads";
+          EXPECT_EQ(drawn.begin, plain.begin);
+        }
+      }
+    }
+  }
+}
+
+TEST(DistributedBatchSampler, BatchesDoNotDependOnTheNumberOfRanks) {
+  for (const std::int64_t rows : {0, 1, 2, 10, 63, 64, 65, 317, 1000}) {
+    const VirtualShards shards(rows, 64);
+    for (const std::int64_t batch : {1, 7, 50, 64, 100, 5000}) {
+      for (const bool keep : {true, false}) {
+        const auto expected = batches(shards, 1, batch, keep, 3);
+        for (const int ranks : {2, 3, 4, 7, 64}) {
+          EXPECT_EQ(batches(shards, ranks, batch, keep, 3), expected)
+              << rows << " rows, batch " << batch << ", " << ranks << " ranks";
+        }
+      }
+    }
+  }
+}
+
+TEST(DistributedBatchSampler, KeepsOrDropsTheShortLastBatch) {
+  const VirtualShards shards(103, 8);
+  const DistributedBatchSampler keep(shards, shards.owned_shards(0, 2), 25, true, 1);
+  EXPECT_EQ(keep.steps_per_epoch(), 5);
+  EXPECT_EQ(keep.users_per_epoch(), 103);
+  EXPECT_EQ(keep.batch_users(3), 25);
+  EXPECT_EQ(keep.batch_users(4), 3);
+  const DistributedBatchSampler drop(shards, shards.owned_shards(0, 2), 25, false, 1);
+  EXPECT_EQ(drop.steps_per_epoch(), 4);
+  EXPECT_EQ(drop.users_per_epoch(), 100);
+  EXPECT_EQ(drop.batch_users(3), 25);
+  EXPECT_EQ(DistributedBatchSampler(shards, shards.owned_shards(0, 2), 200, true, 1).batch_users(0), 103);
+  EXPECT_EQ(DistributedBatchSampler(shards, shards.owned_shards(0, 2), 200, false, 1).steps_per_epoch(), 0);
+  EXPECT_EQ(DistributedBatchSampler(VirtualShards(0, 8), {0, 4}, 25, true, 1).steps_per_epoch(), 0);
+  EXPECT_EQ(DistributedBatchSampler(VirtualShards(100, 8), {0, 4}, 25, true, 1).steps_per_epoch(), 4);
+}
+
+TEST(DistributedBatchSampler, SmallBatchesAreBalancedOverRanks) {
+  const VirtualShards shards(20000, 64);
+  for (const int ranks : {2, 4, 8}) {
+    for (const auto& steps : batches_by_rank(shards, ranks, 16, true, 0)) {
+      for (const UserRows& rows : steps) EXPECT_EQ(static_cast<int>(rows.size()), 16 / ranks);
+    }
+  }
+  // If V is not a multiple of R, a rank's part of a batch varies only slightly.
+  for (const auto& steps : batches_by_rank(shards, 3, 64, true, 0)) {
+    for (std::size_t t = 0; t + 1 < steps.size(); ++t)
+      EXPECT_NEAR(static_cast<double>(steps[t].size()), 21.3, 1);
+  }
+}
+
+TEST(DistributedBatchSampler, RejectsBatchSizeZero) {
+  const VirtualShards shards(10, 2);
+  EXPECT_THROW(DistributedBatchSampler(shards, shards.owned_shards(0, 1), 0, true, 1), InputError);
+}
+
+}  // namespace
+}  // namespace vaecf::data

@@ -1,0 +1,170 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/data/prepare.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/features/user_table.hpp"
+#include "data/support.hpp"
+#include "support/packing.hpp"
+
+namespace vaecf::data {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+class UserTables : public test::DataTest {
+ protected:
+  UserTable read(const Texts& columns) {
+    issues_ = DataIssues(strict_);
+    return read_user_table(options_, user_table_location(options_), columns, "the test requires", issues_);
+  }
+  std::string refusal(const Texts& columns) {
+    return message_of<InputError>([&] { read(columns); });
+  }
+  void use(const std::string& name, const std::string& text) { options_.path = folder_.write(name, text); }
+
+  UserTableOptions options_;
+  DataIssues issues_;
+  bool strict_ = false;
+};
+
+/// Returns the value of each user in a column, "-" if missing.
+Texts values_of(const UserTableColumn& column) {
+  Texts values;
+  for (const std::int32_t value : column.of_user) {
+    values.push_back(value < 0 ? "-" : column.values[static_cast<std::size_t>(value)]);
+  }
+  return values;
+}
+
+TEST_F(UserTables, ColumnsAreSelectedByNameOrIndex) {
+  use("people.csv", "id,age,\"home, town\"\r\n7,30,\"Bonn, am Rhein\"\r\n8,,Rome\r\n9,30, Rome \r\n");
+  UserTable table = read({"home, town", "1"});
+  EXPECT_EQ(table.ids.take(), (Texts{"7", "8", "9"}));
+  EXPECT_EQ(table.columns[0].name, "home, town");
+  EXPECT_EQ(values_of(table.columns[0]), (Texts{"Bonn, am Rhein", "Rome", "Rome"}));
+  EXPECT_EQ(table.columns[0].values.size(), 2u);
+  EXPECT_EQ(table.columns[1].name, "age") << "an index selects the named column";
+  EXPECT_EQ(values_of(table.columns[1]), (Texts{"30", "-", "30"}));
+  options_.user_column = "home, town";
+  table = read({"id"});
+  EXPECT_EQ(table.ids.take(), (Texts{"Bonn, am Rhein", "Rome"}));
+  EXPECT_EQ(values_of(table.columns[0]), (Texts{"7", "8"})) << "the first line of a user is used";
+}
+
+TEST_F(UserTables, SeparatorIsDetectedOrConfigured) {
+  for (const char* const separator : {"\t", ",", "::", "|", ";"}) {
+    use("table.txt", std::string("user") + separator + "sex\n1" + separator + "F\n");
+    EXPECT_EQ(values_of(read({"sex"}).columns[0]), Texts{"F"}) << separator;
+  }
+  use("table.txt", "1 F,x\n2 M,y\n");
+  options_.separator = " ";
+  options_.header = false;
+  const UserTable table = read({"1"});
+  EXPECT_EQ(values_of(table.columns[0]), (Texts{"F,x", "M,y"}));
+  EXPECT_EQ(table.columns[0].name, "1");
+}
+
+TEST_F(UserTables, PublishedTablesAreRecognizedByName) {
+  use("users.dat", "1::F::1::10::48067\n2::M::56::16::70072\n");
+  EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"F", "M"}));
+  EXPECT_EQ(values_of(read({"occupation"}).columns[0]), (Texts{"10", "16"}));
+  EXPECT_EQ(values_of(read({"zip"}).columns[0]), (Texts{"48067", "70072"}));
+  use("u.user", "1|24|M|technician|85711\n2|53|F|other|94043\n");
+  EXPECT_EQ(values_of(read({"age"}).columns[0]), (Texts{"24", "53"}));
+  EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"M", "F"}));
+  use("usersha1-profile.tsv", "00\tf\t22\tGermany\tFeb 1, 2007\n01\t\t\t\"Mexico\tMay 5, 2005\n");
+  EXPECT_EQ(values_of(read({"country"}).columns[0]), (Texts{"Germany", "\"Mexico"}));
+  EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"f", "-"}));
+}
+
+TEST_F(UserTables, MalformedLinesAreCountedOrRejected) {
+  std::string text = "user,age\n1,30\n1,31\n,5\n2\n3,\"x\n" + std::string(5000, '9') + ",1\n";
+  for (int user = 10; user < 20; ++user) text += std::to_string(user) + ",40\n";
+  use("odd.csv", text);
+  const UserTable table = read({"age"});
+  EXPECT_EQ(table.ids.size(), 11u);
+  EXPECT_EQ(values_of(table.columns[0])[0], "30");
+  EXPECT_EQ(issues_.lines_dropped(), 5);
+  ASSERT_EQ(issues_.list().size(), 5u);
+  EXPECT_EQ(issues_.list()[0].what, "user table: the user occurred in an earlier line");
+  EXPECT_EQ(issues_.list()[0].examples[0], options_.path + ":3: '1,31'");
+  strict_ = true;
+  expect_in(refusal({"age"}), {":3: '1,31': user table: the user occurred in an earlier line"});
+}
+
+TEST_F(UserTables, RejectsMissingColumnsFilesAndUsers) {
+  use("people.csv", "id,age\n1,30\n");
+  expect_in(refusal({"agee"}),
+            {"people.csv:1: there is no column 'agee', which the test requires; the table has 2 "
+             "columns (id, age)"});
+  expect_in(refusal({"3"}), {"no column '3'"});
+  expect_in(refusal({"-1"}), {"no column '-1'"});
+  use("twice.csv", "id,age,city,age\n1,30,here,31\n");
+  expect_in(refusal({"age"}), {"twice.csv:1: several columns are called 'age', which the test requires"});
+  EXPECT_EQ(values_of(read({"3"}).columns[0]), Texts{"31"});
+  use("people.csv", "id,age\n1,30\n");
+  options_.user_column = "name";
+  expect_in(refusal({"age"}), {"no column 'name', which data.source.users.user_column names"});
+  options_.user_column = "0";
+  options_.header = false;
+  expect_in(refusal({"age"}), {"no header"});
+  options_.header = true;
+  options_.separator = "\n";
+  expect_in(refusal({"age"}), {"data.source.users.separator"});
+  options_ = {};
+  use("empty.csv", "");
+  expect_in(refusal({"age"}), {"is empty"});
+  use("none.csv", "id,age\n");
+  expect_in(refusal({"age"}), {"contains no users"});
+  use("users.dat", "1,F,20,3\n2,M,20,3\n");
+  expect_in(refusal({"gender"}), {"users.dat:1: '1,F,20,3': user table: too few columns; 0 users"});
+  options_.path = folder_.path("gone.csv");
+  expect_in(refusal({"age"}), {"gone.csv: no such file", "data.source.users.path"});
+}
+
+TEST_F(UserTables, TablesAreFoundInFoldersAndArchives) {
+  const std::string table = "1::F::1::10::48067\n";
+  const auto genders = [&] { return values_of(read({"gender"}).columns[0]); };
+  std::filesystem::create_directories(folder_.path("ml"));
+  folder_.write("ml/users.dat", table);
+  options_.path = folder_.path("ml");
+  EXPECT_EQ(genders(), Texts{"F"});
+  options_.file = "people.txt";
+  expect_in(refusal({"gender"}), {"this folder contains no people.txt"});
+  options_.file = "";
+
+  using vaecf::testing::packed;
+  use("ml-1m.zip",
+      packed({{"ml-1m/ratings.dat", "1::2::3::4\n"}, {"ml-1m/users.dat", table}}, "zip", "none"));
+  EXPECT_EQ(genders(), Texts{"F"});
+  options_.path = folder_.path("ml-1m/users.dat");
+  EXPECT_EQ(genders(), Texts{"F"}) << "the archive replaces the folder";
+  use("users.dat.gz", packed({{"users.dat", table}}, "raw", "gzip"));
+  EXPECT_EQ(genders(), Texts{"F"});
+  use("one.tar.gz", packed({{"people.csv", "id,gender\n1,F\n"}}, "tar", "gzip"));
+  EXPECT_EQ(genders(), Texts{"F"}) << "the only file";
+  use("two.zip", packed({{"a.csv", "id,gender\n1,F\n"}, {"b.csv", "id,gender\n1,M\n"}}, "zip", "none"));
+  expect_in(refusal({"gender"}), {"it contains a.csv, b.csv; set data.source.users.file"});
+  options_.file = "b.csv";
+  EXPECT_EQ(genders(), Texts{"M"});
+}
+
+TEST_F(UserTables, UnseenUsersAreHashedLikeThoseOfTheDataset) {
+  const FeatureHashing hashing({{"gender", 2, 16}, {"occupation", 2, 16}});
+  use("new.csv", "who,occupation,gender\nanna,12,F\nben,,\ncleo,12,\n");
+  const HashedUsers users = read_hashed_users(options_, hashing, log_);
+  EXPECT_EQ(users.ids, (Texts{"anna", "ben", "cleo"}));
+  EXPECT_EQ(users.rows.offsets, (std::vector<std::int64_t>{0, 4, 4, 6}));
+  EXPECT_EQ(users.rows.columns, (std::vector<std::int32_t>{15, 18, 37, 51, 37, 51}));
+  use("other.csv", "who,gender\nanna,F\n");
+  const auto refused = [&] {
+    return message_of<InputError>([&] { read_hashed_users(options_, hashing, log_); });
+  };
+  expect_in(refused(), {"no column 'occupation', which the model was trained with"});
+}
+
+}  // namespace
+}  // namespace vaecf::data

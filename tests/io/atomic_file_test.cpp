@@ -1,0 +1,172 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/atomic_file.hpp>
+
+#include "io/files/file_system.hpp"
+#include "io/io_fixture.hpp"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+namespace vaecf::io {
+namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kills = 40;  // processes start slowly under AddressSanitizer
+#else
+constexpr int kills = 120;
+#endif
+
+class OutputFileTest : public IoTest {
+ protected:
+  std::vector<std::string> temporaries() const {
+    auto found = names();
+    std::erase_if(found, [](const std::string& name) { return name.find(".tmp-") == std::string::npos; });
+    return found;
+  }
+};
+
+TEST_F(OutputFileTest, CreatesAndReplacesFiles) {
+  write_file_atomically(file("a/b/c"), "first");
+  EXPECT_EQ(bytes_of(file("a/b/c")), "first");
+  write_file_atomically(file("a/b/c"), "second");
+  EXPECT_EQ(bytes_of(file("a/b/c")), "second");
+  write_file_atomically(file("d"), "");
+  {
+    AtomicOutputFile abandoned(file("d"));
+    abandoned.write("new");
+    EXPECT_EQ(temporaries().size(), 1u);
+  }
+  EXPECT_EQ(bytes_of(file("d")), "");
+  EXPECT_EQ(names().size(), 2U);
+}
+
+// As root, a rename would replace /dev/null for the whole machine.
+TEST_F(OutputFileTest, RejectsDevicesAndPipes) {
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", file("link"));
+  std::filesystem::create_symlink("/proc/self/fd/1", file("stdout"));
+  for (const char* name : {"pipe", "link", "stdout"}) {
+    expect_refused<RunError>({file(name) + ": is a device or a pipe"},
+                             [&] { write_file_atomically(file(name), "bytes"); });
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(file("pipe")));
+  EXPECT_TRUE(std::filesystem::is_symlink(file("link")) && std::filesystem::is_symlink(file("stdout")));
+  EXPECT_EQ(names().size(), 3U) << "no temporary is left";
+}
+
+// For example, a dataset on a larger disk.
+TEST_F(OutputFileTest, ReplacesTheTargetOfALinkAndKeepsTheLink) {
+  write_file_atomically(file("disk/old"), "old");
+  std::filesystem::create_symlink("disk/old", file("link"));
+  std::filesystem::create_symlink(file("link"), file("link_to_link"));
+  std::filesystem::create_symlink("disk/new/file", file("to_nothing_yet"));
+  std::filesystem::create_symlink("loop", file("loop"));
+  write_file_atomically(file("link_to_link"), "replaced");
+  write_file_atomically(file("to_nothing_yet"), "made");
+  EXPECT_EQ(bytes_of(file("disk/old")), "replaced");
+  EXPECT_EQ(bytes_of(file("disk/new/file")), "made");
+  EXPECT_THROW(write_file_atomically(file("loop"), "bytes"), RunError);
+  for (const char* link : {"link", "link_to_link", "to_nothing_yet", "loop"})
+    EXPECT_TRUE(std::filesystem::is_symlink(file(link))) << link;
+}
+
+TEST_F(OutputFileTest, ReplacesALeftoverTemporaryFile) {
+  put_bytes(temporary_path(file("c")), "left by a process of the same number");
+  write_file_atomically(file("c"), "1");
+  EXPECT_EQ(bytes_of(file("c")), "1");
+}
+
+/// Starts a child process that writes files endlessly, and kills it at a random time.
+template <class Name>
+void kill_a_writer(std::mt19937& random, Name&& name, pid_t& child) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  child = ::fork();
+  if (child == 0) {
+    const std::string piece(70000, 'x');
+    for (int i = 0;; ++i) {
+      AtomicOutputFile output(name(i));
+      for (int part = 0; part < 20; ++part) output.write(piece);
+      output.commit();
+      if (i == 0 && ::write(ready[1], "r", 1) != 1) ::_exit(1);
+    }
+  }
+  ::close(ready[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(ready[0], &byte, 1), 1) << "the child failed before its first file";
+  ::close(ready[0]);
+  std::this_thread::sleep_for(std::chrono::microseconds(random() % 4000));
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "the child was not killed by a signal";
+}
+
+TEST_F(OutputFileTest, KilledWritersLeaveOnlyCompleteFiles) {
+  std::mt19937 random(1);
+  int in_the_middle = 0;
+  for (int trial = 0; trial < kills; ++trial) {
+    const bool one = trial % 2 == 0;
+    pid_t child = 0;
+    const auto name = [&](int i) { return file(one ? "one" : format("f-{}-{}", trial, i)); };
+    ASSERT_NO_FATAL_FAILURE(kill_a_writer(random, name, child));
+    in_the_middle += temporaries().empty() ? 0 : 1;
+    if (one) AtomicOutputFile next(file("one"));  // removes temporary files of this name
+    if (!one) remove_stale_temporaries(folder_.string());
+    EXPECT_TRUE(temporaries().empty());
+    for (const auto& found : names()) EXPECT_EQ(std::filesystem::file_size(file(found)), 1400000u) << found;
+    for (const auto& found : names()) std::filesystem::remove(file(found));
+  }
+  EXPECT_GT(in_the_middle, 0) << "no child was killed in the middle of a write";
+}
+
+/// Returns the id of a process that has ended.
+pid_t dead_process() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  return child;
+}
+
+TEST_F(OutputFileTest, RemovesOnlyStaleTemporaries) {
+  const std::string own = temporary_path("");
+  const std::string host = own.substr(0, own.rfind('-') + 1);  // ".tmp-HOST-"
+  const std::string dead = std::to_string(dead_process());
+  const std::string gone = "a.h5" + host + dead;
+  const std::vector<std::string> left = {"best.h5",
+                                         "b.h5" + own,
+                                         "c.h5.tmp-other-host-" + dead,
+                                         "d.h5.tmp-" + dead,
+                                         "e.tmp-",
+                                         host + dead,
+                                         "f.tmp-x",
+                                         "g.tmp-" + dead + "x",
+                                         "h" + host + "0",
+                                         "i" + host + "-99999999999999"};
+  for (const auto& name : left) put_bytes(file(name), "x");
+  put_bytes(file(gone), "x");
+  std::filesystem::create_directory(file("j" + host + dead));
+  std::filesystem::create_symlink(file("best.h5"), file("k" + host + dead));
+
+  remove_stale_temporaries(folder_.string());
+  EXPECT_FALSE(std::filesystem::exists(file(gone)));
+  EXPECT_EQ(names().size(), left.size() + 2);
+
+  // Files of other hosts are removed once they are old enough, and only those with the given prefix.
+  const auto two_hours_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(2);
+  for (const auto& name : left) std::filesystem::last_write_time(file(name), two_hours_ago);
+  put_bytes(file(gone), "x");
+  remove_stale_temporaries(folder_.string(), "c.");
+  EXPECT_TRUE(std::filesystem::exists(file(gone)));
+  for (std::size_t i = 0; i < left.size(); ++i)
+    EXPECT_EQ(std::filesystem::exists(file(left[i])), i != 2) << left[i];
+  remove_stale_temporaries(file("missing"));
+}
+
+}  // namespace
+}  // namespace vaecf::io

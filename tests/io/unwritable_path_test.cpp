@@ -1,0 +1,210 @@
+#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/json.hpp>
+
+#include "io/bad_disk.hpp"
+#include "io/io_fixture.hpp"
+
+#include <functional>
+#include <numeric>
+
+// Tests of all writers of a run on paths that cannot be written. Each must report the error, keep the
+// previous file, leave no temporary file, and succeed once the path is writable.
+namespace vaecf::io {
+namespace {
+
+using UnwritablePath = IoTest;
+
+void write_checkpoint_of(const std::string& path, std::int64_t rows, std::int64_t step) {
+  const TensorSource source{
+      "weights/w", rows, 1000, false,
+      [](std::int64_t, std::int64_t, std::span<float> out) { std::fill(out.begin(), out.end(), 1.0f); }};
+  write_checkpoint(path, {{"step", step}, {"config", std::string(100000, 'c')}}, {&source, 1});
+}
+
+void write_dataset_of(const std::string& path, std::int64_t entries) {
+  std::vector<std::int32_t> row(1000);
+  std::iota(row.begin(), row.end(), 0);
+  DatasetWriter writer(path);
+  for (std::int64_t done = 0; done < entries; done += 1000) writer.append_row("train", row);
+  writer.set_attribute("items", std::int64_t{1000});
+  writer.commit();
+}
+
+std::int64_t step_of(const std::string& path) {
+  return CheckpointFile(path).attribute<std::int64_t>("step");
+}
+
+bool keep_epochs(const Json& event) {
+  return get_string(event, "event") == "epoch";
+}
+
+// The limits make the write fail in the middle, near the end, and in the first bytes.
+TEST_F(UnwritablePath, IncompleteDatasetIsRemoved) {
+  for (const rlim_t limit : {100, 3000, 600000, 2400000, 4000000}) {
+    const FileSizeLimit full(limit);
+    expect_refused<RunError>({file("d.h5") + ": ", "File too large"},
+                             [&] { write_dataset_of(file("d.h5"), 1000000); });
+    EXPECT_TRUE(names().empty()) << limit;
+  }
+  write_dataset_of(file("d.h5"), 1000000);
+  EXPECT_EQ(DatasetFile(file("d.h5")).entries("train"), 1000000);
+}
+
+TEST_F(UnwritablePath, IncompleteCheckpointKeepsThePreviousOne) {
+  write_checkpoint_of(file("c.h5"), 10, 1);
+  for (const rlim_t limit : {100, 1000, 90000, 1000000, 4000000}) {
+    const FileSizeLimit full(limit);
+    expect_refused<RunError>({file("c.h5"), "File too large"},
+                             [&] { write_checkpoint_of(file("c.h5"), 1000, 2); });
+    EXPECT_EQ(names(), std::vector<std::string>{"c.h5"}) << limit;
+  }
+  EXPECT_EQ(step_of(file("c.h5")), 1);
+}
+
+TEST_F(UnwritablePath, SpillErrorNamesTheFileAndLeavesNothing) {
+  const std::vector<std::byte> bytes(5000, std::byte{7});
+  {
+    const FileSizeLimit full(8000);
+    SpillFile spill(file("d.h5"));
+    spill.append(bytes);
+    expect_refused<RunError>({file("d.h5.spill") + ": ", "File too large"}, [&] { spill.append(bytes); });
+  }
+  EXPECT_TRUE(names().empty());
+}
+
+TEST_F(UnwritablePath, SpilledBytesAreReadBack) {
+  SpillFile spill(file("d.h5"));
+  std::vector<std::byte> bytes(100000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 251);
+  const std::int64_t first = spill.append(bytes);
+  const std::int64_t second = spill.append(std::span(bytes).subspan(7));
+  EXPECT_EQ(second, 100000);
+  spill.discard(first, 100000);
+  std::vector<std::byte> back(99993);
+  spill.read(second, back);
+  EXPECT_TRUE(std::equal(back.begin(), back.end(), bytes.begin() + 7));
+  EXPECT_THROW(spill.read(second + 1, back), RunError);  // beyond the end
+}
+
+TEST_F(UnwritablePath, FullDiskKeepsAllFilesOfARunIntact) {
+  const int status = on_small_disk(folder_, [&] {
+    write_checkpoint_of(file("epoch-0001.h5"), 10, 1);
+    link_or_copy(file("epoch-0001.h5"), file("best.h5"));
+    write_file_atomically(file("config.yaml"), "name: a\n");
+    EventLog log(file("metrics.jsonl"));
+    log.write(Event("start"));
+    const std::string line = bytes_of(file("metrics.jsonl"));
+
+    expect_refused<RunError>({file("epoch-0001.h5"), "No space left", "free some space"},
+                             [&] { write_checkpoint_of(file("epoch-0001.h5"), 1000, 2); });
+    EXPECT_EQ(step_of(file("epoch-0001.h5")), 1) << "the old checkpoint stays";
+    expect_refused<RunError>({file("d.h5"), "No space left"},
+                             [&] { write_dataset_of(file("d.h5"), 1000000); });
+    expect_refused<RunError>({file("config.yaml"), "No space left"},
+                             [&] { write_file_atomically(file("config.yaml"), std::string(2000000, 'c')); });
+    EXPECT_EQ(bytes_of(file("config.yaml")), "name: a\n") << "the old configuration stays";
+    Event large("epoch");
+    large.set("text", std::string(2000000, 'x'));
+    expect_refused<RunError>({file("metrics.jsonl"), "No space left"}, [&] { log.write(large); });
+    EXPECT_EQ(bytes_of(file("metrics.jsonl")), line) << "no partial line is left";
+    EXPECT_EQ(names().size(), 4U) << "nothing else is left";
+
+    write_checkpoint_of(file("epoch-0002.h5"), 50, 2);
+    write_dataset_of(file("d.h5"), 1000);
+    log.write(Event("end"));
+    EXPECT_EQ(bytes_of(file("metrics.jsonl")), line + "{\"event\":\"end\"}\n") << "the log is continued";
+    EXPECT_EQ(step_of(file("epoch-0002.h5")), 2) << "the next checkpoint is written";
+    return 0;
+  });
+  if (status == -1) GTEST_SKIP() << "this machine does not allow mounting a small file system";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(UnwritablePath, LogIsUnchangedIfFilteringFails) {
+  Event large("epoch");
+  large.set("text", std::string(5000, 'x'));
+  const std::string before = dump(large.fields()) + "\n" + dump(Event("end").fields()) + "\n";
+  put_bytes(file("long.jsonl"), before);
+  {
+    const FileSizeLimit limit(3000);
+    expect_refused<RunError>({file("long.jsonl"), "File too large"},
+                             [&] { filter_event_log(file("long.jsonl"), keep_epochs); });
+  }
+  EXPECT_EQ(bytes_of(file("long.jsonl")), before);
+  EXPECT_EQ(names().size(), 1u);
+}
+
+TEST_F(UnwritablePath, ReadOnlyFolderIsReported) {
+  const int status = on_small_disk(folder_, [&] {
+    write_checkpoint_of(file("epoch-0001.h5"), 10, 1);
+    put_bytes(file("metrics.jsonl"), "{\"event\":\"start\"}\n");
+    if (!set_read_only(folder_, true)) return no_mount;
+    const auto refused = [&](const std::string& name, const std::function<void()>& work) {
+      expect_refused<RunError>({file(name), "Read-only file system", "check the folder"}, work);
+    };
+    refused("epoch-0001.h5", [&] { write_checkpoint_of(file("epoch-0001.h5"), 10, 2); });
+    refused("run/epoch-0001.h5", [&] { write_checkpoint_of(file("run/epoch-0001.h5"), 10, 2); });
+    refused("config.yaml", [&] { write_file_atomically(file("config.yaml"), "x"); });
+    refused("metrics.jsonl", [&] { EventLog log(file("metrics.jsonl")); });
+    refused("metrics.jsonl", [&] { filter_event_log(file("metrics.jsonl"), keep_epochs); });
+    expect_refused<RunError>({file("best.h5"), "Read-only file system"},
+                             [&] { link_or_copy(file("epoch-0001.h5"), file("best.h5")); });
+    remove_stale_temporaries(folder_.string());
+    EXPECT_EQ(step_of(file("epoch-0001.h5")), 1) << "the old checkpoint can be read";
+    EXPECT_EQ(names().size(), 2U) << "nothing else is there";
+    if (!set_read_only(folder_, false)) return no_mount;
+    write_checkpoint_of(file("epoch-0001.h5"), 10, 2);
+    EXPECT_EQ(step_of(file("epoch-0001.h5")), 2) << "a writable folder is written again";
+    return 0;
+  });
+  if (status == -1) GTEST_SKIP() << "this machine does not allow mounting a read-only file system";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(UnwritablePath, FileInsteadOfAFolderIsReported) {
+  put_bytes(file("run"), "x");
+  const auto refused = [&](const std::string& name, const std::function<void()>& work) {
+    expect_refused<RunError>({file(name), "cannot be written"}, work);
+  };
+  refused("run/epoch-0001.h5", [&] { write_checkpoint_of(file("run/epoch-0001.h5"), 1, 1); });
+  refused("run/config.yaml", [&] { write_file_atomically(file("run/config.yaml"), "x"); });
+  refused("run/metrics.jsonl", [&] { EventLog log(file("run/metrics.jsonl")); });
+  refused("run/d.h5", [&] { DatasetWriter writer(file("run/d.h5")); });
+  refused("", [&] { DatasetWriter writer(file("")); });
+  EXPECT_EQ(bytes_of(file("run")), "x");
+}
+
+TEST_F(UnwritablePath, FolderRemovedBetweenCheckpointsIsRecreated) {
+  EventLog log(file("run/metrics.jsonl"));
+  log.write(Event("start"));
+  std::filesystem::remove_all(file("run"));
+
+  write_checkpoint_of(file("run/checkpoints/epoch-0002.h5"), 10, 2);
+  EXPECT_EQ(step_of(file("run/checkpoints/epoch-0002.h5")), 2);
+  log.write(Event("end"));
+  EXPECT_EQ(bytes_of(file("run/metrics.jsonl")), "{\"event\":\"end\"}\n");
+
+  // A file at this path is an error until it is removed.
+  std::filesystem::remove_all(file("run"));
+  put_bytes(file("run"), "x");
+  expect_refused<RunError>({file("run/metrics.jsonl"), "cannot be written"},
+                           [&] { log.write(Event("end")); });
+  std::filesystem::remove(file("run"));
+  log.write(Event("end"));
+  EXPECT_EQ(bytes_of(file("run/metrics.jsonl")), "{\"event\":\"end\"}\n");
+}
+
+TEST_F(UnwritablePath, FolderRemovedDuringACheckpointIsAnError) {
+  const TensorSource source{"weights/w", 4, 4, false, [&](std::int64_t, std::int64_t, std::span<float> out) {
+                              std::fill(out.begin(), out.end(), 1.0f);
+                              std::filesystem::remove_all(file("run"));
+                            }};
+  expect_refused<RunError>({file("run/c.h5"), "cannot be written", "No such file"}, [&] {
+    write_checkpoint(file("run/c.h5"), {}, {&source, 1});
+  });
+  EXPECT_TRUE(names().empty());
+}
+
+}  // namespace
+}  // namespace vaecf::io

@@ -1,0 +1,73 @@
+#include <gtest/gtest.h>
+#include <vaecf/math/initialization.hpp>
+
+#include <cmath>
+#include <cstdint>
+
+namespace vaecf::math {
+namespace {
+
+TEST(XavierUniform, LimitsMomentsAndEnds) {
+  const std::int64_t in = 600;
+  const std::int64_t out = 400;
+  const double limit = std::sqrt(6.0 / 1000.0);
+  EXPECT_FLOAT_EQ(xavier_limit(in, out), static_cast<float>(limit));
+  const int n = 240000;
+  double sum = 0.0;
+  double squares = 0.0;
+  for (int i = 0; i < n; ++i) {
+    const double w = initial_weight(98765, 2, static_cast<std::uint64_t>(i), in, out);
+    ASSERT_LE(std::abs(w), limit * (1.0 + 1e-6));
+    sum += w;
+    squares += w * w;
+  }
+  const double variance = limit * limit / 3.0;
+  EXPECT_NEAR(sum / n, 0.0, 4.0 * std::sqrt(variance / n));
+  EXPECT_NEAR(squares / n, variance, 4.0 * limit * limit * std::sqrt(4.0 / 45.0 / n));
+}
+
+TEST(InitialWeight, IndexBeyond32BitsUsesASeparateCounterWord) {
+  const std::uint64_t far = (7ULL << 32) + 6;
+  const std::uint32_t word = random_word(3, RandomStream::initialization, 7, 1, 6);
+  EXPECT_EQ(initial_weight(3, 1, far, 10, 20), xavier_limit(10, 20) * (2.0F * uniform01(word) - 1.0F));
+  EXPECT_NE(initial_weight(3, 1, far, 10, 20), initial_weight(3, 1, 6, 10, 20));
+}
+
+TEST(TruncatedNormal, MomentsAndBound) {
+  const float sd = 0.001F;
+  const int n = 100000;
+  double sum = 0.0;
+  double squares = 0.0;
+  for (int i = 0; i < n; ++i) {
+    const double x = truncated_normal(98765, 1, static_cast<std::uint64_t>(i), sd) / static_cast<double>(sd);
+    ASSERT_LE(std::abs(x), 2.0 + 1e-5);
+    sum += x;
+    squares += x * x;
+  }
+  // Variance of N(0, 1) truncated at 2: 1 - 4 phi(2) / (2 Phi(2) - 1).
+  const double variance = 1.0 - 4.0 * 0.05399096651318806 / 0.9544997361036416;
+  EXPECT_NEAR(sum / n, 0.0, 4.0 * std::sqrt(variance / n));
+  EXPECT_NEAR(squares / n, variance, 0.015);
+}
+
+TEST(TruncatedNormal, FirstSampleIsUsedUnlessOutsideTheBound) {
+  const int n = 20000;
+  const std::uint32_t key[2] = {4, 0};
+  int redrawn = 0;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    float draw = normal_from_block(random_block(4, RandomStream::initialization, 0, 9, i / 4), i % 4);
+    if (std::abs(draw) > 2.0F) {
+      ++redrawn;
+      // The second attempt of an element uses a separate block, not a neighbor's first attempt.
+      const std::uint32_t counter[4] = {i / 4, 9, 0, 3 + 256};
+      draw = normal_from_block(philox4x32_10(counter, key), i % 4);
+    }
+    if (std::abs(draw) <= 2.0F) {
+      EXPECT_EQ(truncated_normal(4, 9, i, 0.5F), 0.5F * draw);
+    }
+  }
+  EXPECT_NEAR(redrawn, n * 0.0455, 4.0 * std::sqrt(n * 0.0455));
+}
+
+}  // namespace
+}  // namespace vaecf::math

@@ -1,0 +1,223 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/checkpoint.hpp>
+
+#include <optional>
+
+#include "io/bad_disk.hpp"
+#include "train/checkpoint/checkpoint_manager.hpp"
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+/// Tests which checkpoints a run keeps, and what happens if they cannot be written.
+class CheckpointRetention : public TrainTest {
+ protected:
+  TrainResult run(int ranks = 1) {
+    return train_on(ranks, [&](const RunContext& context) { return train(options_, context); });
+  }
+  TrainResult run_with(Progress& progress, const StopFlag* stop = nullptr) {
+    return train_on(1, [&](const RunContext& context) {
+      return train(options_, {context.communicator, context.engine, context.log, progress, stop});
+    });
+  }
+
+  std::vector<std::string> names() const { return names_in(options_.checkpoint_folder()); }
+
+  std::string events() const { return text_of(options_.run_folder() + "/metrics.jsonl"); }
+
+  /// Makes writing checkpoint `name` fail: no file can be renamed to the name of a non-empty folder.
+  void block(const std::string& name) const {
+    std::filesystem::create_directories(options_.checkpoint_folder() + "/" + name + "/x");
+  }
+};
+
+TEST_F(CheckpointRetention, KeepsTheLastTwoAndTheBest) {
+  options_.train.epochs = 5;
+  run();
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0004.h5", "epoch-0005.h5", "best.h5"}));
+}
+
+// File times are unreliable in a copied run folder or after restoring a backup.
+TEST_F(CheckpointRetention, OrderIsByStepAndNotByFileTime) {
+  options_.run.checkpoint_every = {0, 4, 0.0};  // 6 steps per epoch
+  options_.run.keep = 9;
+  run();
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "step-00000004.h5",
+                                               "step-00000008.h5", "step-00000016.h5", "best.h5"}));
+  auto time = std::filesystem::file_time_type::clock::now();
+  for (const char* const name :
+       {"epoch-0003.h5", "step-00000016.h5", "epoch-0002.h5", "step-00000008.h5", "step-00000004.h5"}) {
+    std::filesystem::last_write_time(options_.checkpoint_folder() + "/" + name,
+                                     time += std::chrono::hours(1));
+  }
+  options_.resume_from = options_.checkpoint_folder() + "/epoch-0003.h5";
+  options_.train.epochs = 4;
+  options_.run.checkpoint_every = {1, 0, 0.0};
+  options_.run.keep = 3;
+  run();
+  EXPECT_EQ(names(),
+            (std::vector<std::string>{"epoch-0003.h5", "epoch-0004.h5", "step-00000016.h5", "best.h5"}));
+}
+
+TEST_F(CheckpointRetention, LastEpochIsSavedWithAnyInterval) {
+  options_.run.checkpoint_every = {2, 0, 0.0};
+  options_.run.keep = 9;
+  run(2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "best.h5"}));
+  options_.run.checkpoint_every = {0, 5, 0.0};
+  run(2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0003.h5", "step-00000005.h5", "step-00000010.h5",
+                                               "step-00000015.h5", "best.h5"}));
+  options_.run.checkpoint_every = {0, 0, 0.0};
+  run();
+  EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
+}
+
+TEST_F(CheckpointRetention, IntervalInMinutes) {
+  options_.run.checkpoint_every = {0, 0, 1e-9};  // at every synchronization
+  options_.run.keep = 99;
+  run(2);
+  EXPECT_GE(names().size(), 5U);  // start of each epoch except the first, end, best
+}
+
+TEST_F(CheckpointRetention, BestIsKeptWhenItsEpochIsRemoved) {
+  options_.train.epochs = 6;
+  options_.run.keep = 1;
+  options_.optimizer.learning_rate = 0.05;  // soon overfits
+  const TrainResult result = run();
+  EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"),
+            result.best_epoch);
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0006.h5", "best.h5"}));
+}
+
+TEST_F(CheckpointRetention, FailedWriteIsAWarning) {
+  block("epoch-0002.h5");
+  const TrainResult result = run(2);
+  EXPECT_EQ(result.epochs, 3);
+  EXPECT_NE(events().find("\"event\":\"checkpoint_failed\",\"epoch\":2"), std::string::npos) << events();
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
+}
+
+TEST_F(CheckpointRetention, FailedWriteOfTheLastCheckpointThrowsAtTheEnd) {
+  block("epoch-0003.h5");
+  options_.validation.select = "last";
+  options_.validation.every = 0;
+  const std::string message = message_of<RunError>([&] { run(2); });
+  EXPECT_NE(message.find("training is done, but"), std::string::npos) << message;
+  EXPECT_NE(message.find("epoch-0003.h5"), std::string::npos) << message;
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0002.h5"));
+}
+
+TEST_F(CheckpointRetention, FullDiskIsAWarningAndPendingEventsAreWrittenLater) {
+  /// Simulates a full disk from before the first checkpoint until after the second.
+  struct FillsIt : Progress {
+    void update(std::int64_t) override {
+      ++steps;
+      if (steps == 1) disk.emplace(1);
+      if (steps == 13) disk.reset();
+    }
+    std::optional<io::FileSizeLimit> disk;
+    int steps = 0;
+  } progress;
+  run();
+  const std::string whole = events();
+  options_.name = "again";
+  run_with(progress);
+  const std::string text = events();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::count(whole.begin(), whole.end(), '\n')) << text;
+  EXPECT_NE(text.find("\"event\":\"epoch\",\"epoch\":1"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"event\":\"checkpoint_failed\",\"epoch\":1"), std::string::npos) << text;
+  EXPECT_TRUE(std::filesystem::exists(options_.checkpoint_folder() + "/epoch-0003.h5"));
+}
+
+TEST_F(CheckpointRetention, FullDiskAtTheEndThrows) {
+  struct FillsIt : Progress {
+    void end() override {
+      if (++epochs == 3) disk.emplace(1);
+    }
+    std::optional<io::FileSizeLimit> disk;
+    int epochs = 0;
+  } progress;
+  options_.run.checkpoint_every = {0, 0, 0.0};
+  const std::string message = message_of<RunError>([&] { run_with(progress); });
+  EXPECT_NE(message.find("cannot be written"), std::string::npos) << message;
+}
+
+TEST_F(CheckpointRetention, ErrorOfAStoppedRunDoesNotCallItDone) {
+  StopFlag stop;
+  StopsAfter progress(stop, 1);
+  block("step-00000001.h5");
+  const std::string message = message_of<RunError>([&] { run_with(progress, &stop); });
+  EXPECT_NE(message.find("training was stopped, but its last checkpoint"), std::string::npos) << message;
+}
+
+TEST_F(CheckpointRetention, StoppedRunIgnoresAFailedBest) {
+  struct Stops : Progress {
+    explicit Stops(StopFlag& flag) : stop(flag) {}
+    void end() override { stop.request(); }
+    StopFlag& stop;
+  };
+  StopFlag stop;
+  Stops progress(stop);
+  block("best.h5");
+  EXPECT_TRUE(run_with(progress, &stop).stopped);
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
+}
+
+TEST_F(CheckpointRetention, RemovedFolderIsRecreated) {
+  struct RemovesIt : Progress {
+    explicit RemovesIt(std::string path) : folder(std::move(path)) {}
+    void end() override {
+      // A background write may create files in the folder at the same time.
+      for (std::error_code busy; std::filesystem::exists(folder);) std::filesystem::remove_all(folder, busy);
+    }
+    std::string folder;
+  } progress(options_.checkpoint_folder());
+  run_with(progress);
+  EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
+}
+
+TEST_F(CheckpointRetention, NonFiniteWeightsDoNotReplaceACheckpoint) {
+  on_ranks(2, [&](const RunContext& context) {
+    const io::DatasetFile dataset(options_.data.file);
+    std::optional<RunLog> log;
+    if (context.communicator.rank() == 0) log.emplace(options_, context, RunLog::Mode::fresh);
+    context.communicator.barrier();
+    if (!log) log.emplace(options_, context, RunLog::Mode::append);
+    Trainer trainer(options_, context, dataset, 0);
+    CheckpointManager manager(options_, context, trainer.steps_per_epoch(), *log);
+    TrainingState state;
+    state.epoch = 1;
+    manager.save(state, {.resumable = true, .best = true}, trainer);
+    manager.finish(false);
+    context.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
+      write(0, {0, 1}, std::vector<float>(60, std::numeric_limits<float>::quiet_NaN()));
+    });
+    const std::string message =
+        message_of<RunError>([&] { manager.save(state, {.resumable = true, .best = true}, trainer); });
+    EXPECT_NE(message.find("weights/decoder_2/weight"), std::string::npos) << message;
+    EXPECT_NE(message.find("the last one is kept"), std::string::npos) << message;
+  });
+  const io::CheckpointFile best(options_.best_checkpoint());
+  std::vector<float> values(60 * 20);
+  best.read_rows("weights/encoder_1/weight", 0, 60, values);
+  for (const float value : values) ASSERT_TRUE(std::isfinite(value));
+}
+
+TEST_F(CheckpointRetention, EpochSumsAreStoredByRank) {
+  options_.run.checkpoint_every = {0, 4, 0.0};
+  options_.run.keep = 9;
+  run(2);
+  const io::CheckpointFile checkpoint(options_.checkpoint_folder() + "/step-00000004.h5");
+  const auto by_rank = checkpoint.attribute<std::vector<double>>("epoch_users_by_rank");
+  ASSERT_EQ(by_rank.size(), 2U);
+  EXPECT_EQ(by_rank[0] + by_rank[1], 4 * 37);
+  EXPECT_EQ(checkpoint.attribute<double>("epoch_users"), 4 * 37);
+  EXPECT_GT(checkpoint.attribute<double>("epoch_nll"), 0.0);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("step_in_epoch"), 4);
+}
+
+}  // namespace
+}  // namespace vaecf::train

@@ -1,7 +1,0 @@
-# Included at the end of tests/train/CMakeLists.txt: training with the operations and kernel bodies of the CUDA device in
-# host emulation. The objects of the emulation replace members of vaecf_device's archive of the same names. If a member
-# were linked in addition, duplicate definitions would cause a link error.
-vaecf_test(train_cuda_twin_test
-  SOURCES step/cuda_twin_training_test.cpp step/cuda_twin_recording_test.cpp step/cuda_twin_world.cpp
-  LIBRARIES vaecf_cuda_twin vaecf_training_contract vaecf_thread_ranks vaecf_train
-  NOT_SANITIZED Resume.* FeaturesResume.* Sharded.* Clipping.* Deterministic.* Benchmark.* Evaluation.*)

@@ -1,0 +1,18 @@
+#include "train/step/run_on_ranks.hpp"
+
+#include "support/thread_communicator.hpp"
+#include "train/engine/engine_of.hpp"
+
+namespace vaecf::train {
+
+void run_on_ranks(int ranks, const device::BackendOptions& options,
+                  const std::function<void(const RunContext&)>& body) {
+  comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
+    EngineOf<cpu::Device> engine(cpu::make_device(options));
+    Log log;
+    Progress progress;
+    body({communicator, engine, log, progress});
+  });
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,21 @@
+#include "train/step/run_on_ranks.hpp"
+
+#include <vaecf/device/cuda/device.hpp>
+
+#include "support/cuda_emulator/communicator.hpp"
+#include "train/engine/engine_of.hpp"
+
+namespace vaecf::train {
+
+void run_on_ranks(int ranks, const device::BackendOptions& options,
+                  const std::function<void(const RunContext&)>& body) {
+  const auto run = [&](comm::Communicator& communicator) {
+    EngineOf<cuda::Device> engine(std::make_unique<cuda::Device>(options, 0));
+    Log log;
+    Progress progress;
+    body({communicator, engine, log, progress});
+  };
+  comm::run_ranks(ranks, run, cuda::emulator::thread_device());
+}
+
+}  // namespace vaecf::train
