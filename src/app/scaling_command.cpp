@@ -7,6 +7,7 @@
 #include <vaecf/train/train.hpp>
 
 #include "app/commands.hpp"
+#include "app/progress.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -89,6 +90,8 @@ scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) 
 void predict(const CommandLine& line) {
   const ScalingArguments& arguments = line.scaling;
   const config::Config config = config::load(arguments.path, line.overrides);
+  Console console = make_console(line.verbosity);
+  for (const std::string& note : config.notes) console.log.warn("{}", note);
   const scaling::Machine machine = config::load(arguments.machine).machine;
   const bool several = machine.within_host.bandwidth > 0.0 && machine.between_hosts.bandwidth > 0.0;
   if (machine.name.empty() || machine.flops <= 0.0 || machine.memory_rate <= 0.0 || !several) {

@@ -199,10 +199,15 @@ class Reader {
     }
   }
 
-  void visit(const std::string& path, const YAML::Node& key, const YAML::Node& value) {
+  /// Reads the key or section `path`. `old_name`: the name that the text uses, if it was renamed.
+  void visit(const std::string& path, const YAML::Node& key, const YAML::Node& value,
+             const std::string& old_name = "") {
     if (const auto renamed = renames_.find(path); renamed != renames_.end()) {
-      config_.notes.push_back(format("{}: {} is now called {}", place(key), path, renamed->second));
-      return visit(renamed->second, key, value);
+      if (warned_of_.insert(path).second) {
+        config_.notes.push_back(
+            format("{}: {} is now named {}; the old name is still read", place(key), path, renamed->second));
+      }
+      return visit(renamed->second, key, value, path);
     }
     const std::string section = path + ".";
     const auto known = std::find_if(keys_.begin(), keys_.end(), [&](const Key& one) {
@@ -213,7 +218,7 @@ class Reader {
                                         [&](const Key& one) { return one.path.starts_with(section); });
     try {
       if (known != keys_.end()) {
-        read_key(*known, value, place(key));
+        read_key(*known, value, place(key), old_name.empty() ? known->path : old_name);
       } else if (is_section) {
         visit_section(section, value);
       } else {
@@ -226,7 +231,12 @@ class Reader {
     }
   }
 
-  void read_key(const Key& key, const YAML::Node& node, const std::string& where) {
+  /// Reads the value of `key`, which the text calls `name`.
+  void read_key(const Key& key, const YAML::Node& node, const std::string& where, const std::string& name) {
+    if (layer_.contains(key.path) && names_.at(key.path) != name) {
+      throw InputError(format("{}: {} and {} (at {}) are the old and the new name of one key; keep {}", where,
+                              name, names_.at(key.path), places_.at(key.path), key.path));
+    }
     // For example once nested in its section and once dotted. Repeated --set options are allowed; the last
     // one wins.
     if (override_.empty() && layer_.contains(key.path)) {
@@ -241,6 +251,7 @@ class Reader {
       throw InputError(format("{}: {} must be {}, got {}", where, key.path, error.limit, quote(node)));
     }
     places_[key.path] = where;
+    names_[key.path] = name;
     layer_.insert(key.path);
   }
 
@@ -298,6 +309,8 @@ class Reader {
   std::string file_;
   std::string override_;                       // empty while the file is read
   std::map<std::string, std::string> places_;  // location of every key that was set
+  std::map<std::string, std::string> names_;   // by which they were given
+  std::set<std::string> warned_of_;            // old names that a note mentions
   std::set<std::string> layer_;                // keys set in the current layer
 };
 

@@ -22,7 +22,7 @@ TEST(OtherVersions, InvalidKeysOfAStoredConfigurationAreIgnoredUnlessCompared) {
       "now");
   EXPECT_TRUE(differences(stored, now).empty());
   const std::vector<std::string> notes = {
-      "c.h5:3: train.fading is now called train.annealing",
+      "c.h5:3: train.fading is now named train.annealing; the old name is still read",
       "c.h5:4: train.nonsense is not a key",
       "c.h5:5: model.banana is not a key",
       "c.h5:6: data.elsewhere is not a key",
@@ -50,9 +50,9 @@ TEST(OtherVersions, FormerKeyNamesAreAccepted) {
   EXPECT_EQ(config.session.train.batch_size, 9);
   EXPECT_EQ(config.session.distributed.timeout, 5.0);
   EXPECT_EQ(config.notes,
-            (std::vector<std::string>{"c.yaml:1: train.size is now called train.batch_size",
-                                      "c.yaml:2: rank is now called distributed",
-                                      "--set train.size=9: train.size is now called train.batch_size"}));
+            (std::vector<std::string>{
+                "c.yaml:1: train.size is now named train.batch_size; the old name is still read",
+                "c.yaml:2: rank is now named distributed; the old name is still read"}));
   EXPECT_THROW(parse("train: {size: 7, batch_size: 7}", "c.yaml", {}, renames), InputError);
 }
 

@@ -27,7 +27,11 @@ struct Config {
 
 /// Maps former names of keys and sections to current names. Both are accepted.
 using Renames = std::map<std::string, std::string>;
-inline const Renames renamed_keys = {};
+inline const Renames renamed_keys = {{"backend.graph", "backend.cuda_graph"},
+                                     {"data.prepare.pick", "data.prepare.holdout"},
+                                     {"distributed.loading_timeout", "distributed.startup_timeout"},
+                                     {"distributed.warn_after", "distributed.stall_warning"},
+                                     {"distributed.wire", "distributed.comm_dtype"}};
 
 /// Reads the file at `path`, then applies `overrides`, each "key.path=value" with the value as YAML. Throws
 /// InputError if a file, key or value is invalid; the message names the file and line (or the override), the

@@ -30,6 +30,9 @@ class CheckRunner {
 
   /// Runs the checks and returns the report, identical on all ranks. Collective.
   io::Json run() {
+    for (const std::string& note : config_.notes) {
+      check(Scope::all, "configuration", [&] { return CheckResult{"configuration", Severity::warn, note}; });
+    }
     const int wanted = requested_threads(config_);
     device::BackendOptions options = backend_options_for_rank(config_, ranks_);
     const auto placements = gather_placements(ranks_, options.threads == 0 ? wanted : options.threads);

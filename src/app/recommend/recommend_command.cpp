@@ -178,6 +178,7 @@ class RecommendJob {
         format_(output_format(arguments_)),
         checkpoint_(checkpoint_path(line, config)),
         dataset_(config.session.data.file) {
+    for (const std::string& note : config.notes) console_.log.warn("{}", note);
     items_ = ids_or_numbers(dataset_, "items/id", dataset_.items());
     const bool titled = dataset_.has_ids("items/title");
     if (titled) titles_ = dataset_.read_ids("items/title");
