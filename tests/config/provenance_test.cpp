@@ -76,5 +76,15 @@ TEST_F(Provenance, FormatsWithAGivenLayoutRecordTheLayoutKeys) {
   }
 }
 
+TEST_F(Provenance, DatasetsWithTheOldNameOfHoldoutAreRecognized) {
+  const io::Attributes now = of({"data.source.format=delimited"});
+  io::Attributes older = now;
+  older["pick"] = older.at("holdout");
+  older.erase("holdout");
+  EXPECT_TRUE(data::made_by(older, now));
+  older["pick"] = std::string("last");
+  EXPECT_FALSE(data::made_by(older, now));
+}
+
 }  // namespace
 }  // namespace vaecf::config

@@ -114,7 +114,8 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
 
 bool made_by(const io::Attributes& found, const io::Attributes& provenance) {
   const auto same = [&](const auto& attribute) {
-    const auto at = found.find(attribute.first);
+    auto at = found.find(attribute.first);
+    if (at == found.end() && attribute.first == "holdout") at = found.find("pick");  // in older datasets
     return at != found.end() && at->second == attribute.second;
   };
   const auto also_asked_for = [&](const auto& attribute) {
