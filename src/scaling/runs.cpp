@@ -19,6 +19,13 @@ int whole_at(const io::Json& event, std::string_view key, int otherwise) {
   return static_cast<int>(io::get_number(event, key, otherwise));
 }
 
+/// Returns the seconds of a phase. Older versions spell the last phase with an "s" in place of the "z".
+double phase_seconds(const io::Json& event, const std::string& phase) {
+  std::string key = phase + "_ms";
+  if (phase == "optimizer" && !event.contains(key)) key.replace(key.find('z'), 1, "s");
+  return 1e-3 * io::get_number(event, key);
+}
+
 RunRecord run_of(const io::Json& event) {
   RunRecord run;
   run.version = io::get_string(event, "version");
@@ -44,7 +51,7 @@ RunRecord run_of(const io::Json& event) {
   run.users_per_second = io::get_number(event, "users_per_second");
   run.step_seconds = 1e-3 * io::get_number(event, "milliseconds_per_step");
   for (const char* phase : phase_names) {
-    run.phase_seconds[phase] = 1e-3 * io::get_number(event, std::string(phase) + "_ms");
+    run.phase_seconds[phase] = phase_seconds(event, phase);
   }
   run.wire_bytes = io::get_number(event, "wire_bytes");
   run.bucket_bytes = 1048576.0 * io::get_number(event, "bucket_mib", 4.0);
