@@ -93,7 +93,7 @@ io::DatasetFile open_dataset(const CommandLine& line, const std::string& trained
   return io::DatasetFile(line.data.empty() ? trained_on : line.data);
 }
 
-/// What is exported: the checkpoint, its configuration, and its dataset.
+/// The input of an export: the checkpoint, its configuration, and its dataset.
 struct Source {
   explicit Source(const CommandLine& line)
       : checkpoint(line.path),

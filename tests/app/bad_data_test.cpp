@@ -46,12 +46,13 @@ TEST_F(Prepare, WritesTheDatasetAndPrintsTheCounts) {
 }
 
 TEST_F(Prepare, InvalidRatingsAreErrorsAndLeaveNoFile) {
-  expect_refused(workspace, "prepare c.yaml --set data.source.path=none", 2, "none: there is no such file");
+  expect_refused(workspace, "prepare c.yaml --set data.source.path=none", 2, "none: no such file");
   workspace.write("ratings.csv", "");
   expect_refused(workspace, "prepare c.yaml", 2, "ratings.csv");
   workspace.write("ratings.csv", made_ratings(20) + "21,1,nan,0\n");
   expect_refused(workspace, "prepare --strict c.yaml", 2, "ratings.csv:122");
-  expect_refused(workspace, "prepare c.yaml --set data.source.test_path=ratings.csv", 2, "say split: given");
+  expect_refused(workspace, "prepare c.yaml --set data.source.test_path=ratings.csv", 2,
+                 "set data.prepare.split: given");
   workspace.write("ratings.csv", "\x89HDF\n1,2\n");
   expect_refused(workspace, "prepare c.yaml", 2, "(\\x89HDF)");
   workspace.write("none.yaml", "name: x\n");
@@ -97,7 +98,7 @@ TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
   for (const char* arguments : {"prepare c.yaml --set data.file=split", "synthesize split/ --users 300",
                                 "recommend small.yaml --output .", "small.yaml --timeline .",
                                 "prepare c.yaml --set data.file=none/"}) {
-    expect_refused(workspace, arguments, 2, "a folder; name a file");
+    expect_refused(workspace, arguments, 2, "a folder; choose a file");
   }
   EXPECT_EQ(workspace.bash("sha256sum --quiet -c before").code, 0);
   workspace.succeed("prepare c.yaml --replace --quiet --set data.file=mine.h5");
@@ -112,7 +113,7 @@ TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
 TEST_F(TestUsers, MissingTestUsersAreAnErrorBeforeTraining) {
   workspace.succeed(
       "synthesize data.h5 --users 300 --items 60 --interactions-per-user 12 --test-users 0 --quiet");
-  expect_refused(workspace, "small.yaml", 2, "it holds no test users; say --train");
+  expect_refused(workspace, "small.yaml", 2, "the dataset has no test users; pass --train");
   EXPECT_FALSE(workspace.exists("runs/small/metrics.jsonl"));
   workspace.succeed("small.yaml --train --quiet");
 }
@@ -136,7 +137,7 @@ TEST_F(TestUsers, TestUsersWithoutTargetsAreAnError) {
   expect_refused(workspace, "c.yaml", 2, "none of its test users has a held-out item");
   EXPECT_FALSE(workspace.exists("runs/few/metrics.jsonl"));
   expect_in(workspace.succeed("c.yaml --train").err,
-            {"holds no validation users that have a held-out item: the last epoch"});
+            {"has no validation users that have a held-out item: the last epoch"});
 }
 
 TEST_F(Prepare, MalformedLinesAreReportedAndSkippedUnlessStrict) {
@@ -154,7 +155,7 @@ TEST_F(Prepare, CompressionIsApplied) {
 TEST_F(Prepare, EventsBeyondMemoryAreSpilledToATemporaryFile) {
   workspace.write("ratings.csv", made_ratings(200));
   const Result result = workspace.succeed("prepare c.yaml --set data.prepare.memory_gib=1e-6");
-  expect_in(result.err, {"temporary file beside out/made.h5"});
+  expect_in(result.err, {"temporary file next to out/made.h5"});
   expect_in(result.out, {"1,200 events"});
   EXPECT_EQ(workspace.files(), (std::vector<std::string>{"c.yaml", "out/made.h5", "ratings.csv"}));
   EXPECT_EQ(workspace.program("prepare c.yaml --set data.prepare.memory_gib=-1").code, 2);

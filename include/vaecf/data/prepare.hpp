@@ -80,7 +80,7 @@ struct PrepareOptions {
   std::int64_t feature_hashes = 2;   ///< FeatureColumn::hashes of every column
   std::int64_t feature_buckets = 0;  ///< FeatureColumn::buckets; 0: FeatureHashing::default_buckets()
   // The options below affect how the dataset is made and stored, not its contents.
-  std::int64_t compression = 0;  ///< of the matrices: 0 none, 1 to 9 shuffle and deflate with this level
+  std::int64_t compression = 0;  ///< level of shuffle and deflate, 1 to 9; 0: none
   /// Approximate upper bound on the memory for events, in GiB; 0: unlimited. Events beyond it are stored in a
   /// temporary file next to the dataset. Memory for the data kept per user and item is not limited.
   double memory_gib = 0.0;

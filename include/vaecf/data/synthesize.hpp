@@ -24,7 +24,7 @@ struct SynthesizeOptions {
   /// Number of user attributes (country, age, occupation, gender, ..), each a noisy function of one of the
   /// user's tastes. The interactions do not depend on it.
   int user_columns = 0;
-  std::int64_t compression = 0;  ///< of the matrices: 0 none, 1 to 9 shuffle and deflate with this level
+  std::int64_t compression = 0;  ///< level of shuffle and deflate, 1 to 9; 0: none
   bool replace = false;          ///< also replace a file that is not an intact dataset of this program
 };
 

@@ -11,7 +11,7 @@ inline constexpr int min_compute_capability = 80;
 
 /// Result of availability(): the GPUs that this process can use, or the reason why there are none.
 struct Availability {
-  bool compiled = false;  ///< whether this program contains CUDA code
+  bool compiled = false;  ///< true if this program contains CUDA code
   int devices = 0;        ///< number of GPUs visible to this process
   std::string reason;     ///< a sentence with the remedy; empty if devices > 0
 };

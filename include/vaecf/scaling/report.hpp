@@ -35,7 +35,7 @@ struct RunRecord {
   int virtual_shards = 0;
   double users_per_second = 0.0;
   double step_seconds = 0.0;
-  std::map<std::string, double> phase_seconds;  ///< by name, see phase_names
+  std::map<std::string, double> phase_seconds;  ///< keys: phase_names
   double wire_bytes = 0.0;                      ///< bytes that each rank sends in a step
   double bucket_bytes = 0.0;
   double gemm_rate = 0.0;                 ///< FLOP/s of all ranks, measured concurrently

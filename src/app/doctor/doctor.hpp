@@ -25,7 +25,7 @@ struct CheckResult {
   std::string subject;  ///< "memory", "binding", ...
   Severity severity = Severity::ok;
   std::string text;         ///< observation
-  std::string advice = {};  ///< what to do; may be empty
+  std::string advice = {};  ///< suggested fix; may be empty
   Scope scope = Scope::all;
 };
 using CheckResults = std::vector<CheckResult>;

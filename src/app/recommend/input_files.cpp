@@ -99,7 +99,7 @@ using Fields = std::vector<std::string_view>;
 struct Columns {
   std::size_t user = 0;
   std::size_t item = 1;
-  bool header = false;  ///< whether the first line is a header
+  bool header = false;  ///< true if the first line is a header
 };
 
 /// Returns the position of the column named `name`, else of the only column with a usual header for `kind`;

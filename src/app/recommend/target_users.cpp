@@ -19,14 +19,14 @@ namespace {
 /// The rows of users in one split of the dataset.
 struct Part {
   std::string split;
-  std::vector<std::int64_t> rows;  ///< by user; -1: not in this split
+  std::vector<std::int64_t> rows;  ///< row of each user; -1: not in this split
 
   std::string fold_in() const { return split == "train" ? split : split + "/fold_in"; }
 };
 
 /// Returns the rows of all users of a file, and sets `users` to their ids, each once. Validation and test
 /// users that are also train users have rows in several splits.
-std::vector<Part> everybody(const io::DatasetFile& file, io::IdList& users) {
+std::vector<Part> all_users_of(const io::DatasetFile& file, io::IdList& users) {
   std::vector<Part> parts = {{"train", {}}, {"validation", {}}, {"test", {}}};
   std::unordered_map<std::string, std::size_t> users_by_name;
   std::vector<std::string> names;
@@ -199,7 +199,7 @@ TargetUsers make_target_users(const RecommendArguments& arguments, const data::S
   }
   if (split == "all") {
     io::IdList users;
-    std::vector<Part> parts = everybody(dataset, users);
+    std::vector<Part> parts = all_users_of(dataset, users);
     return users_of(dataset, std::move(users), std::move(parts), true);
   }
   Part part{split, {}};

@@ -55,7 +55,7 @@ class StallDetector {
       const bool silent = now - state.heard > silence_;
       all_wait = all_wait && !silent && state.last.waiting;
       if (silent) {
-        const Limit limit = limit_of(state.last.phase == Phase::setup ? Phase::setup : Phase::training);
+        const Limit limit = limit_of(Phase::training);
         consider(state, state.heard,
                  stopping && limit.seconds > 5.0 ? Limit{5.0, "it was asked to stop"} : limit,
                  "has sent no heartbeat", "the process is stopped, or its host is down or unreachable");

@@ -63,6 +63,7 @@ class Watchdog::Impl {
       if (to != rank_) sends_.push_back({to, {}, MPI_REQUEST_NULL});
     }
     detector_.emplace(limits, seconds_, static_cast<std::size_t>(watched));
+    send(heartbeat_tag);  // at once, so that a rank that stops early has told its host
     thread_ = std::jthread([this](const std::stop_token& stop) {
       // A round counts once, however long it took, because the process or machine may have been suspended.
       for (double now = 0.0; !stopped_within(seconds_, stop);) check(now += seconds_);

@@ -74,7 +74,7 @@ class UserFeatures {
   UserTable table_;
   FeatureHashing hashing_;
   DataIssues issues_;
-  std::vector<bool> used_;  ///< whether a row of the table belongs to a user of the dataset
+  std::vector<bool> used_;  ///< true if a row of the table belongs to a user of the dataset
   FeatureReport report_;
 };
 

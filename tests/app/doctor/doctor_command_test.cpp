@@ -57,7 +57,7 @@ TEST_F(Doctor, ReportsRanksThatMpiDidNotJoin) {
   // The environment of a launcher with a different process-management interface.
   const Result first = workspace.bash("PMI_RANK=0 PMI_SIZE=2 $PROGRAM doctor --quick -q");
   EXPECT_EQ(first.code, 1) << first.err;
-  expect_in(first.out, {"fail  launch            a launcher started 2 processes"});
+  expect_in(first.out, {"fail  launch            the launcher started 2 processes"});
   const Result second = workspace.bash("PMI_RANK=1 PMI_SIZE=2 $PROGRAM doctor --quick -q");
   EXPECT_EQ(second.code, 1) << second.err;
   EXPECT_EQ(second.out, "");

@@ -183,7 +183,7 @@ struct MatmulSpec {
   bool accumulate = false;
   bool bias = false;
   DType operands = DType::fp32;
-  DType result = DType::fp32;  ///< of c and bias: fp32 or equal to `operands`
+  DType result = DType::fp32;  ///< type of c and bias: fp32 or equal to `operands`
   auto operator<=>(const MatmulSpec&) const = default;
 };
 
