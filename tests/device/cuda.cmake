@@ -31,7 +31,7 @@ vaecf_test(contract_cuda_emulated_test IN_PARTS
 
 # Graphs, and users' rows.
 vaecf_test(cuda_emulator_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulator_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulated_rows_test.cpp
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulator_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulated_rows_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/tune_test.cpp
   LIBRARIES vaecf_cuda_emulator)
 
 # The contract of vaecf/device/cuda/platform.hpp, compiled once for the host emulation and the GPU.
