@@ -120,7 +120,7 @@ trap 'on_signal HUP 129' HUP
 trap 'on_signal TERM 138' USR1
 
 # find_program FILE: sets `program` to FILE or, if that is empty, to vaecf_dist as built here or installed. Requires
-# `here`, the folder of the user, and the function `wrong`.
+# `here`, the folder of the user, and the function `usage_error`.
 find_program() {
   program=$1
   if [ -z "$program" ]; then

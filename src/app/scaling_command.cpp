@@ -74,10 +74,10 @@ scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) 
         tensor.kind == device::TensorKind::matrix || tensor.kind == device::TensorKind::output_table;
     if (dense) workload.dense_weights += weights;
   }
-  const bool narrow = config.backend.precision != device::Precision::fp32 &&
-                      config.backend.precision != device::Precision::tf32;
-  const double width = narrow ? 2.0 : 4.0;
-  workload.half_copy_bytes = narrow ? 2.0 : 0.0;
+  const bool half = config.backend.precision != device::Precision::fp32 &&
+                    config.backend.precision != device::Precision::tf32;
+  const double width = half ? 2.0 : 4.0;
+  workload.half_copy_bytes = half ? 2.0 : 0.0;
   // The gradient of the logits is written once and read twice. One row of the input table is gathered per
   // item that dropout keeps, and one is added in the backward pass.
   const double kept = (1.0 - config.session.model.dropout) * sizes.interactions_per_user;

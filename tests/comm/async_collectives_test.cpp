@@ -127,12 +127,12 @@ TEST(StartedBf16, SumsOfInfinityAndNanAreNotFinite) {
     std::vector<float> values(40, 1.0F);
     if (comm.rank() == comm.size() - 1) values[7] = std::numeric_limits<float>::infinity();
     if (comm.rank() == 0) values[39] = std::numeric_limits<float>::quiet_NaN();
-    std::vector<Bf16> narrow;
-    for (const float v : values) narrow.push_back(Bf16::from(v));
-    comm.wait(comm.all_reduce_async(std::span(narrow), {}));
-    EXPECT_TRUE(std::isinf(narrow[7].value()));
-    EXPECT_TRUE(std::isnan(narrow[39].value()));
-    EXPECT_EQ(narrow[8].value(), static_cast<float>(comm.size()));
+    std::vector<Bf16> bf16;
+    for (const float v : values) bf16.push_back(Bf16::from(v));
+    comm.wait(comm.all_reduce_async(std::span(bf16), {}));
+    EXPECT_TRUE(std::isinf(bf16[7].value()));
+    EXPECT_TRUE(std::isnan(bf16[39].value()));
+    EXPECT_EQ(bf16[8].value(), static_cast<float>(comm.size()));
   });
 }
 
@@ -141,19 +141,19 @@ TEST(StartedMixture, MayBeWaitedForInAnyOrder) {
     const std::int64_t count = 193;
     const auto values = signed_inputs<float>(comm.rank(), count * comm.size());
     std::vector<float> part(static_cast<std::size_t>(count));
-    std::vector<Bf16> narrow = signed_inputs<Bf16>(comm.rank(), 500);
+    std::vector<Bf16> bf16 = signed_inputs<Bf16>(comm.rank(), 500);
     const auto bytes = signed_inputs<Bf16>(comm.rank(), 77);
     std::vector<Bf16> all(static_cast<std::size_t>(77 * comm.size()));
     std::vector<Request> requests;
     requests.push_back(comm.reduce_scatter_async(std::span(values), std::span(part), {}));
-    requests.push_back(comm.all_reduce_async(std::span(narrow), {}));
+    requests.push_back(comm.all_reduce_async(std::span(bf16), {}));
     requests.push_back(comm.all_gather_async(std::span(bytes), std::span(all), {}));
     // A blocking collective between start and wait must not be matched with a non-blocking one.
     EXPECT_EQ(comm.all_reduce(std::int64_t{1}), comm.size());
     if (comm.rank() % 2 == 1) std::ranges::reverse(requests);
     for (const Request request : requests) comm.wait(request);
     EXPECT_EQ(part, part_of(sums<float>(comm.size(), count * comm.size()), comm.rank(), count));
-    EXPECT_TRUE(narrow == sums<Bf16>(comm.size(), 500));
+    EXPECT_TRUE(bf16 == sums<Bf16>(comm.size(), 500));
     EXPECT_TRUE(part_of(all, comm.size() - 1, 77) == signed_inputs<Bf16>(comm.size() - 1, 77));
     EXPECT_FALSE(comm.supports_graph_capture());
   });

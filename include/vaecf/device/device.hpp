@@ -134,8 +134,8 @@ concept Device = requires(
     } -> std::same_as<std::unique_ptr<typename D::MetricAccumulator>>;
   { device.make_timer() } -> std::same_as<std::unique_ptr<typename D::DeviceTimer>>;
   device.fill(buffer, 0.0F);
-  // narrow(), widen() and copy() write elements `range` of the first argument to the third, starting at
-  // `count`. narrow() rounds to bf16, widen() converts back to fp32.
+  // cast_to_bf16(), cast_to_fp32() and copy() write elements `range` of the first argument to the third,
+  // starting at `count`. cast_to_bf16() rounds to nearest even.
   device.cast_to_bf16(values, range, bf16, count);
   device.cast_to_fp32(bf16, range, buffer, count);
   device.copy(values, range, buffer, count);

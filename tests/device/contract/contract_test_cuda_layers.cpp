@@ -96,11 +96,11 @@ INSTANTIATE_TEST_SUITE_P(Devices, CudaInputLayer, ::testing::ValuesIn(devices(fa
 TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
   TestBatch batch;
   gather(popular_items(2100), items, true, batch);
-  const double narrow = fp16() ? 1e-3 : 8e-3;
+  const double half = fp16() ? 1e-3 : 8e-3;
   // Rows of the wider gradient exceed the cache, so their 16-bit copies are read.
   for (const std::int64_t width : {24, 2048}) {
     const bool reads_copy = width > 24 && low_precision();
-    const Tolerance sums = reads_copy ? Tolerance{narrow, narrow, 0.0} : Tolerance{5e-6, 1e-5, 0.0};
+    const Tolerance sums = reads_copy ? Tolerance{half, half, 0.0} : Tolerance{5e-6, 1e-5, 0.0};
     const TestLayer layer = random_layer(device::TensorKind::input_table, items, width);
     const Matrix y = random_matrix(2100, width, 1);
     const Matrix d_y = random_matrix(2100, width, 2);

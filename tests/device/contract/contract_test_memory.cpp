@@ -153,13 +153,13 @@ TEST_P(Memory, Bf16CastsRoundAndConvertBack) {
   for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
     for (const std::int64_t begin : {0, 5, 64}) {
       SCOPED_TRACE(n);
-      const auto narrow = device().make_bf16_buffer(size);
-      EXPECT_EQ(narrow->size(), size);
+      const auto bf16 = device().make_bf16_buffer(size);
+      EXPECT_EQ(bf16->size(), size);
       const auto to = device().make_buffer(size);
       device().fill(*to, 9.0F);
       const std::int64_t at = begin == 5 ? 0 : begin + 3;
-      device().cast_to_bf16(*from, {begin, begin + n}, *narrow, at);
-      device().cast_to_fp32(*narrow, {at, at + n}, *to, 7);
+      device().cast_to_bf16(*from, {begin, begin + n}, *bf16, at);
+      device().cast_to_fp32(*bf16, {at, at + n}, *to, 7);
       std::vector<float> expected(size, 9.0F);
       for (std::int64_t i = 0; i < n; ++i) expected[7 + i] = vaecf::round_to_bf16(values[begin + i]);
       EXPECT_EQ(flat(*to), expected);

@@ -96,10 +96,10 @@ TEST_F(ParameterServer, NumberOfServersHasNoEffect) {
 TEST_F(ParameterServer, Bf16CommunicationStaysClose) {
   const RankResults wide = run_served(2, 2);
   options_.distributed.comm_dtype = comm::CommDtype::bf16;
-  const RankResults narrow = run_served(2, 2);
-  expect_same_on_all_ranks(narrow);
-  EXPECT_NE(narrow.weights[0], narrow.masters[0]) << "no weight was rounded";
-  const Difference weights = difference(wide.masters[0], narrow.masters[0]);
+  const RankResults bf16 = run_served(2, 2);
+  expect_same_on_all_ranks(bf16);
+  EXPECT_NE(bf16.weights[0], bf16.masters[0]) << "no weight was rounded";
+  const Difference weights = difference(wide.masters[0], bf16.masters[0]);
   EXPECT_LE(weights.relative, 1e-2);
   EXPECT_LE(weights.largest, 2 * options_.optimizer.learning_rate);
 }

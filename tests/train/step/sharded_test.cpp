@@ -88,12 +88,12 @@ TEST_F(Sharded, Bf16CommunicationStaysClose) {
     for (int ranks = 2; ranks <= 4; ++ranks) {
       SCOPED_TRACE(::testing::Message() << to_string(optimizer) << " on " << ranks << " ranks");
       const RankResults wide = run_as(comm::OptimizerPlacement::replicated, comm::CommDtype::fp32, ranks);
-      const RankResults narrow = run_as(optimizer, comm::CommDtype::bf16, ranks);
-      expect_same_on_all_ranks(narrow);
-      const Difference gradient = difference(wide.gradient[0], narrow.gradient[0]);
+      const RankResults bf16 = run_as(optimizer, comm::CommDtype::bf16, ranks);
+      expect_same_on_all_ranks(bf16);
+      const Difference gradient = difference(wide.gradient[0], bf16.gradient[0]);
       EXPECT_LE(gradient.relative, 0x1p-7);
       EXPECT_GT(gradient.relative, 1e-5) << "no gradient was rounded";
-      const Difference weights = difference(wide.masters[0], narrow.masters[0]);
+      const Difference weights = difference(wide.masters[0], bf16.masters[0]);
       EXPECT_LE(weights.relative, 1e-2);
       EXPECT_LE(weights.largest, 2 * options_.optimizer.learning_rate);
     }
@@ -101,10 +101,10 @@ TEST_F(Sharded, Bf16CommunicationStaysClose) {
 }
 
 TEST_F(Sharded, AllRanksComputeWithRoundedMasters) {
-  const RankResults narrow = run_as(comm::OptimizerPlacement::sharded, comm::CommDtype::bf16, 3);
+  const RankResults bf16 = run_as(comm::OptimizerPlacement::sharded, comm::CommDtype::bf16, 3);
   std::int64_t rounded = 0;
-  for (const auto& [name, masters] : narrow.masters[0]) {
-    const std::vector<float>& weights = narrow.weights[0].at(name);
+  for (const auto& [name, masters] : bf16.masters[0]) {
+    const std::vector<float>& weights = bf16.weights[0].at(name);
     for (std::size_t i = 0; i < masters.size(); ++i) {
       ASSERT_EQ(weights[i], round_to_bf16(masters[i])) << name << " " << i;
       if (weights[i] != masters[i]) ++rounded;

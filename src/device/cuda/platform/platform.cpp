@@ -213,7 +213,7 @@ void Stream::wait_event(void* event) {
 }
 
 void Stream::synchronize() {
-  if (state_->capturing) throw std::logic_error("Queue::finish: must not be called during a capture");
+  if (state_->capturing) throw std::logic_error("Stream::synchronize: must not be called during a capture");
   // Short waits spin; longer ones yield the core to other threads, and still longer ones sleep.
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
@@ -243,7 +243,7 @@ void Stream::begin_capture() {
 }
 
 CapturedGraph Stream::end_capture() {
-  if (!state_->capturing) throw std::logic_error("Queue::end_capture: no capture is active");
+  if (!state_->capturing) throw std::logic_error("Stream::end_capture: no capture is active");
   state_->capturing = false;
   cudaGraph_t captured = nullptr;
   check(cudaStreamEndCapture(state_->stream, &captured), "capturing a step");
