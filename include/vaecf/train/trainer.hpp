@@ -15,24 +15,26 @@
 namespace vaecf::train {
 
 /// Runs training steps on the engine of `context`: samples the batches, and counts updates and users. The
-/// caller decides about validation and checkpoints. All ranks must call its functions in the same order.
+/// caller decides when to validate and to write checkpoints. All ranks must call its functions in the same
+/// order.
 class Trainer {
  public:
-  /// Reads this rank's training users and initializes the weights. The model accepts batches of at least
-  /// `min_model_rows` users, for evaluation. An engine supports one Trainer at a time; a second one throws
-  /// std::logic_error. Collective.
+  /// Reads this rank's training users and initializes the weights. The model accepts batches of
+  /// `min_model_rows` users or more, for evaluation. Collective. `options` must outlive this object. Throws
+  /// std::logic_error if the engine has a Trainer already.
   Trainer(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset,
           std::int64_t min_model_rows);
+  /// Frees the memory of the training; blocks until background sampling has finished.
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Starts `epoch` (counted from 0), and clears the losses. The batches of the next epoch are then sampled
-  /// in the background.
+  /// Starts epoch `epoch` (counted from 0) and clears the loss sums. Blocks until its batches are sampled; a
+  /// background thread then samples those of the next epoch.
   void start_epoch(std::int64_t epoch);
-  /// Runs batch `t` of the epoch on all ranks and updates the weights. The device may still be running when
-  /// this returns. Throws RunError with step, rank and loss terms if the loss of this or an earlier step is
-  /// not finite; the error may be reported some steps late.
+  /// Runs batch `t` of the epoch (counted from 0) and updates the weights. Collective. The device may still
+  /// be running when this returns. Throws RunError with step, rank and loss terms if the loss of this or an
+  /// earlier step is not finite; the error may be reported some steps late.
   void step(std::int64_t t);
   /// Waits for all steps, and returns this rank's loss sums since start_epoch(). Throws RunError if the loss
   /// of a step was not finite.
@@ -41,7 +43,8 @@ class Trainer {
   /// called after start_epoch().
   void set_losses(const device::LossSums& sums) { context_.engine.set_sums({sums, loss_scale()}); }
   device::LossScale loss_scale() { return context_.engine.sums().scale; }
-  /// Restores the counts of updates and users, and the loss scale unless `scale.scale` is 0.
+  /// Restores the counts of updates and users. Unless `scale.scale` is 0, also restores the loss scale and
+  /// clears the loss sums.
   void restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale);
 
   std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
@@ -64,7 +67,7 @@ class Trainer {
   data::VirtualShards shards_;
   Range owned_;  // this rank's virtual shards
   data::DistributedBatchSampler order_;
-  data::EpochRows drawn_;
+  data::EpochRows drawn_;              // batches of the current epoch
   std::future<data::EpochRows> next_;  // batches of the next epoch, sampled in the background
   Annealing annealing_;
   std::int64_t updates_done_ = 0;

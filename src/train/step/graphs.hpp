@@ -10,16 +10,19 @@
 
 namespace vaecf::train {
 
-/// Captures the operations of a training step as a CUDA graph, once per batch shape, and replays them. Where
+/// Captures the operations of a training step as a CUDA graph, once per batch shape, and replays them. If
 /// capture is not supported, as on CPUs, the operations run directly.
 ///
 /// All ranks must capture together and replay together, since NCCL requires matching collectives on all
-/// ranks. A shape therefore describes the batches of all ranks.
+/// ranks. A shape therefore describes the batch of all ranks.
 template <class Device>
 class StepGraphs {
  public:
+  /// The first virtual shard of a batch (0 for a single rank), and its users over all ranks. Together they
+  /// determine the number of users of every rank.
   using Shape = std::pair<std::int64_t, std::int64_t>;
 
+  /// Both arguments must outlive this object.
   StepGraphs(Device& device, comm::Communicator& communicator)
       : device_(device),
         communicator_(communicator),
@@ -37,7 +40,8 @@ class StepGraphs {
     memory_may_have_moved_ = true;
   }
 
-  /// Switches graphs off (`on` = true) or on again, as for timing of phases. All ranks must call it.
+  /// If `on` is true, run() executes the operations directly, so that their phases can be timed, until
+  /// pause(false). All ranks must call it.
   void pause(bool on) {
     paused_ = on;
     memory_may_have_moved_ = true;

@@ -68,7 +68,8 @@ class OptimizerState {
     return optimizer_.rule(updates_done, users);
   }
 
-  /// Updates this rank's elements `own`, which belong to bucket `bucket` if the optimizer is sharded.
+  /// Applies the update rule in `state` to the elements `own` of the weights, which belong to bucket `bucket`
+  /// if the optimizer is sharded; otherwise `bucket` is 0. Layers with fused updates are skipped.
   void update(std::int64_t bucket, comm::UpdateRange own, const typename Device::StepState& state) {
     reducer_.restore_master_shard(bucket, model_.parameters());
     const std::span<const device::Layer> done =
@@ -100,7 +101,8 @@ class OptimizerState {
     reducer_.pack_shard(*gradients_, moment(state));
   }
 
-  /// Rounds the weights as an update with bf16 communication does, if the optimizer is sharded and uses it.
+  /// Rounds the weights to bf16 if the optimizer is sharded and communicates weights in bf16, as every update
+  /// then does. Otherwise does nothing.
   void round_weights() {
     if (reducer_.master_shard() != nullptr)
       comm::round_to_bf16_comm(device_, model_.parameters(), plan_.padded_size());

@@ -16,7 +16,7 @@ int sampling_threads(const RunContext& context) {
   return std::clamp(cores, 1, 4);
 }
 
-/// Returns the virtual shards with this rank's users; none on a parameter server.
+/// Returns the virtual shards of this rank; none if it is a server of the parameter server.
 Range owned_shards(const TrainingConfig& options, const comm::Communicator& communicator,
                    const data::VirtualShards& shards) {
   const comm::Roles roles(options.distributed, communicator.size());
