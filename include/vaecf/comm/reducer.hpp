@@ -118,7 +118,7 @@ class Reducer {
 
   /// Waits for the sum of `bucket`; on a GPU, its stream waits instead of the host. Buckets must be requested
   /// in order; requesting an earlier bucket again has no effect. Throws std::logic_error if, with overlap,
-  /// ready() was not called for every element.
+  /// mark_ready() was not called for every element.
   void wait_bucket(std::int64_t bucket) {
     if (bucket != next_bucket_ || single_rank()) return;
     // All reductions start before the first all-gather of weights, so their order is the same on all ranks.

@@ -29,8 +29,8 @@ struct UpdateRule {
   float clip_norm = 0.0F;
 };
 
-/// Returns `clip`, given the sum of squares of the scaled gradient. Returns 1 if the sum is NaN; the loss
-/// reports the problem.
+/// Returns the factor clip of UpdateRule, given the sum of squares of the scaled gradient. Returns 1 if the
+/// sum is NaN, which the check of the loss reports.
 VAECF_HD inline float clip_factor(const UpdateRule& rule, float squares) {
   const float norm = std::sqrt(squares);
   return rule.clip_norm > 0.0F && norm > rule.clip_norm ? rule.clip_norm / norm : 1.0F;

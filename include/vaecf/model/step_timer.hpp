@@ -29,7 +29,7 @@ using PhaseTimes = std::array<double, step_phase_names.size()>;
 /// One timed interval of a step.
 struct PhaseInterval {
   StepPhase phase;
-  std::int64_t step;  ///< index among the steps started since the last read(), from 0
+  std::int64_t step;  ///< index among the steps started since the last take_intervals(), from 0
   std::chrono::steady_clock::time_point begin;
   std::chrono::steady_clock::time_point end;
 };
@@ -53,7 +53,7 @@ class StepTimer {
 
   /// Begins a step.
   void start() { mark({}); }
-  /// Attributes the time since the last start() or lap() to `phase`.
+  /// Attributes the time since the last start() or end_phase() to `phase`.
   void end_phase(StepPhase phase) { mark(phase); }
 
   /// Returns the intervals of all steps started since the last call, in chronological order. Blocks until

@@ -121,8 +121,8 @@ class Engine {
   virtual double sum_of_squares() = 0;
   /// Sets the batches of an epoch and clears the loss sums.
   virtual void start_epoch(const data::EpochRows& batches) = 0;
-  /// Runs one step with the parameters `numbers`, except for its rule, which the engine sets. `batch_users`
-  /// is the size of the batch over all ranks. Returns the loss sums up to this or a recent step, if they are
+  /// Runs one step with `params`, except for params.rule, which the engine sets. `batch_users` is the number
+  /// of users of the batch over all ranks. Returns the loss sums up to this or a recent step, if they are
   /// available without waiting.
   virtual std::optional<device::LossSums> step(device::StepParams params, std::int64_t batch_users) = 0;
   /// Waits for all steps, and returns the loss sums and the loss scale.

@@ -43,7 +43,7 @@ class NcclComm {
   double timeout_;
   int exceptions_at_start_;
   std::mutex mutex_;           ///< serializes NCCL calls; ncclCommGetAsyncError may complete a pending call
-  ncclComm_t comm_ = nullptr;  ///< null after abandon()
+  ncclComm_t comm_ = nullptr;  ///< null after abort()
 };
 
 /// Returns the version of the NCCL library in use, such as 22809 for 2.28.9. Throws RunError if the query
