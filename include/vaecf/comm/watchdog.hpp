@@ -7,25 +7,28 @@
 
 namespace vaecf::comm {
 
-/// Watches from a thread of its own that all ranks make progress, for as long as it exists. Each rank sends a
-/// heartbeat to rank 0 about once a second, and rank 0 sends its own to the others. The watchdog writes to
-/// standard error:
+/// Background thread that detects ranks without progress. Each rank sends a heartbeat to rank 0 about once a
+/// second, and rank 0 sends its own to the other ranks. A rank is stalled if it sends no heartbeat, or if it
+/// neither makes progress nor waits for other ranks. If all ranks wait, the one that has entered the fewest
+/// collectives is stalled. The watchdog writes to standard error:
 ///
-/// - after `stall_warning` seconds which rank, on which host, sends no heartbeat, or neither makes progress
-/// nor
-///   waits for other ranks, in which phase and step; and that it continues;
-/// - after `timeout` (by phase `startup_timeout`, `validation_timeout`) the same, and ends the run;
-/// - an error of the library between GPUs (Activity::set_device_check), and ends the run.
+///   after `stall_warning` seconds   the stalled rank with its host, phase and step
+///   when that rank makes progress   that it continues
+///   after `timeout` seconds         the stalled rank again; the run is then aborted. `startup_timeout` and
+///                                   `validation_timeout` replace `timeout` in their phases
+///   on an asynchronous NCCL error   the error (Activity::set_device_check); the run is then aborted
 ///
-/// Seconds in which this process is suspended do not count. A rank that dies is left to the launcher, which
-/// names it and ends the others. If the MPI library does not let threads call it, each rank watches only
-/// itself, except for how long it waits for others; a message says so.
+/// Time in which this process is suspended does not count. The launcher, not the watchdog, reports a rank
+/// that terminates, and ends the others. Without MPI_THREAD_MULTIPLE no heartbeats are sent, and each rank
+/// detects only its own stalls outside of waits for other ranks; rank 0 prints a message about this.
 class Watchdog {
  public:
-  /// `communicator` is that of make_mpi_communicator or make_self_communicator, and outlives this object.
-  /// Once `stop` is set, a rank that sends no heartbeat ends the run within seconds. Throws RunError.
+  /// Sends the first heartbeat and starts the thread. `communicator`, made by make_mpi_communicator or
+  /// make_self_communicator, and `stop` (may be null) must outlive this object. Once `stop` is set, the run
+  /// ends within seconds if a rank sends no heartbeat. Throws RunError if MPI is finalized.
   Watchdog(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop = nullptr);
-  /// Collective: waits for the other ranks, and watches them meanwhile, unless an exception is unwinding.
+  /// Ends the thread. Collective, and blocks until all ranks have called it, unless an exception is unwinding
+  /// the stack. Terminates the process if other ranks do not follow within half a minute.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
