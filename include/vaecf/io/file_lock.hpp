@@ -15,23 +15,25 @@ enum class FileLockStatus {
   unknown,      ///< the file does not exist or cannot be read, and no file can be created in its folder
 };
 
-/// Tests whether the file locks that HDF5 uses (flock) work at `path`. An existing file is locked for reading
-/// and not modified. Otherwise an unnamed temporary file is created in the folder.
+/// Returns whether the file locks that HDF5 uses (flock) work for the file `path`. An existing file is locked
+/// for reading and released at once, and not modified. Otherwise an unnamed temporary file in its folder is
+/// locked instead. Does not block.
 FileLockStatus probe_file_lock(const std::string& path);
 
 /// Exclusive lock on a folder among processes that use this class, held on the file `folder`/.lock. It also
-/// excludes processes on other hosts if the file system supports locks across hosts. It is released when this
-/// object is destroyed or the process exits. The file stays; it contains the process id and host of the last
-/// holder.
+/// excludes processes on other hosts if the file system supports locks across hosts. The lock is released
+/// when this object is destroyed or the process exits. The file is never removed; it contains the process id
+/// and host of the last holder.
 class DirectoryLock {
  public:
+  /// Holds no lock.
   DirectoryLock() = default;
-  /// Acquires the lock, waiting up to `timeout`. Throws InputError naming the current holder on timeout, and
-  /// InputError if the file cannot be opened. If the file system does not support locks, the object holds
-  /// none.
+  /// Acquires the lock. Blocks for up to `timeout`. Throws InputError, which names the current holder, on
+  /// timeout, and InputError if the file cannot be opened. If the file system does not support locks, the
+  /// object holds none.
   explicit DirectoryLock(const std::string& folder, std::chrono::milliseconds timeout);
 
-  /// Returns false if the file system does not support locks; no process is then excluded.
+  /// Returns whether this object holds the lock. If not, no process is excluded.
   bool held() const { return file_.is_open(); }
 
  private:

@@ -17,7 +17,8 @@
 namespace vaecf::io {
 namespace {
 
-Descriptor open_something_at(const std::string& path) {
+/// Opens `path`, or an unnamed temporary file in its folder if that fails.
+Descriptor open_for_probe(const std::string& path) {
   Descriptor existing(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (existing.is_open()) return existing;
   return Descriptor(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -34,7 +35,8 @@ Descriptor open_lock(const std::string& path) {
       path, std::generic_category().message(errno)));
 }
 
-std::string holder_by(const std::string& path) {
+/// Returns the line that the holder of the lock at `path` wrote.
+std::string read_holder(const std::string& path) {
   std::string line;
   std::getline(std::ifstream(path) >> std::ws, line);
   return line.empty() ? "unknown process" : line.substr(0, 200);
@@ -51,18 +53,19 @@ DirectoryLock::DirectoryLock(const std::string& folder, std::chrono::millisecond
     if (std::chrono::steady_clock::now() >= end) {
       throw InputError(format(
           "{}: another run is using this folder ({}); wait for it to end, choose another name or run.directory, or remove {} if that process has terminated",
-          folder, holder_by(path), path));
+          folder, read_holder(path), path));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  const std::string who = format("process {} on {}\n", ::getpid(), host_name());
+  const std::string holder = format("process {} on {}\n", ::getpid(), host_name());
   // The lock is valid even if the holder cannot be written.
-  if (::ftruncate(file.value(), 0) == 0) std::ignore = ::pwrite(file.value(), who.data(), who.size(), 0);
+  if (::ftruncate(file.value(), 0) == 0)
+    std::ignore = ::pwrite(file.value(), holder.data(), holder.size(), 0);
   file_ = std::move(file);
 }
 
 FileLockStatus probe_file_lock(const std::string& path) {
-  const Descriptor file = open_something_at(path);
+  const Descriptor file = open_for_probe(path);
   if (!file.is_open()) return FileLockStatus::unknown;
   if (::flock(file.value(), LOCK_SH | LOCK_NB) == 0) return FileLockStatus::available;
   return errno == EWOULDBLOCK ? FileLockStatus::held : FileLockStatus::unsupported;
