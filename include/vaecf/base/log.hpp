@@ -8,22 +8,24 @@
 
 namespace vaecf {
 
-/// Verbosity of the log: `quiet` logs warnings and errors only, `verbose` also debug lines.
+/// Verbosity of the log: `quiet` prints warnings only, `normal` also info lines, `verbose` also debug lines.
 enum class Verbosity { quiet, normal, verbose };
 
-/// User-facing log on standard error; standard output is reserved for results. Only one rank logs; the other
-/// ranks have a Log without output.
+/// Log for the user on standard error; standard output is reserved for results. Rank 0 has a Log with output,
+/// the other ranks have one without. Its functions may be called from any thread.
 class Log {
  public:
   /// Makes a log without output.
   Log();
-  /// Makes a log that writes if `enabled` is set. With `shares_line_with_progress_bar`, every line first
-  /// erases the progress bar that may occupy its line; the bar is drawn again by its next update.
+  /// Makes a log, without output unless `enabled` is set. With `shares_line_with_progress_bar`, every line
+  /// first erases the progress bar that may occupy the terminal's last line; the bar's next update draws it
+  /// again.
   Log(Verbosity verbosity, bool enabled, bool shares_line_with_progress_bar = false);
   ~Log();
   Log(Log&&) noexcept;
   Log& operator=(Log&&) noexcept;
 
+  // Each writes one line, formatted as by fmt::format; warn() prepends "warning: ".
   template <class... Args>
   void info(fmt::format_string<Args...> pattern, Args&&... args) {
     if (should_log(Level::info)) write(Level::info, fmt::format(pattern, std::forward<Args>(args)...));

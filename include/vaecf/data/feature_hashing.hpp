@@ -11,21 +11,22 @@ namespace vaecf::data {
 /// A column of the user table, such as "occupation", and how its values are hashed.
 struct FeatureColumn {
   std::string name;
-  std::int64_t hashes = 2;    ///< number of features that each value sets, one per block
-  std::int64_t buckets = 16;  ///< features per block
+  std::int64_t hashes = 2;    ///< number of features that each value sets, one in each block of features
+  std::int64_t buckets = 16;  ///< number of features in a block
   bool operator==(const FeatureColumn&) const = default;
 };
 
-/// Maps the categorical attributes of a user to a 0/1 row of F features. F is fixed and independent of the
-/// number of distinct values. Value v of column c with name n sets, for each of its hashes j, the feature
-///   first(c) + j buckets(c) + XXH64(v, seed = XXH64(n, seed = j)) mod buckets(c),
-/// where first(c) is the sum of hashes x buckets over the columns before c. This is the hashing trick
+/// Maps the categorical attributes of a user to a 0/1 row of F features. F is independent of the number of
+/// distinct values. Value v of column c, whose name is n, sets for each j in [0, hashes(c)) the feature
+///   first(c) + j * buckets(c) + XXH64(v, seed = XXH64(n, seed = j)) mod buckets(c),
+/// where first(c) is the sum of hashes * buckets over the columns before c. This is the hashing trick
 /// (Weinberger et al., ICML 2009) with several hashes, as in Svenstrup et al., "Hash embeddings", NeurIPS
-/// 2017. With sqrt(n) buckets and 2 hashes, a third of n values have a unique pair of features, and each
-/// other pair is shared by two or three values. With 3 hashes nearly all values are unique.
+/// 2017. With m distinct values, sqrt(m) buckets and 2 hashes, about a third of the values have a pair of
+/// features of their own; most others share theirs with one or two values. With 3 hashes nearly all values
+/// have features of their own.
 class FeatureHashing {
  public:
-  /// Creates a hashing without columns: F = 0.
+  /// Makes a hashing without columns: F = 0.
   FeatureHashing() = default;
   /// Throws InputError if a name is empty, contains a line break or occurs twice, if there are more than 4096
   /// columns, if `hashes` is not in 1 to 16, if `buckets` is below 1, or if F exceeds 2^31 - 1.
@@ -37,7 +38,7 @@ class FeatureHashing {
   /// Returns "xxh64 1" and, for each column, a line "HASHES BUCKETS NAME".
   std::string to_string() const;
 
-  /// Returns the default number of buckets for `values` distinct values: the square root, rounded up, but at
+  /// Returns the default number of buckets for `values` distinct values: sqrt(values) rounded up, but at
   /// least 16.
   static std::int64_t default_buckets(std::int64_t values);
 
@@ -47,11 +48,12 @@ class FeatureHashing {
   /// Returns F, the width of a row.
   std::int64_t features() const { return features_; }
 
-  /// Returns the ascending, unique features of a user. `values` has one value per column; an empty value is
-  /// missing and sets no feature. Throws InputError if the number of values differs from the number of
-  /// columns.
+  /// Returns the features of a user: unique indices in [0, F), ascending. `values` has one value per column;
+  /// an empty value is missing and sets no feature. Throws InputError if the number of values differs from
+  /// the number of columns.
   std::vector<std::int32_t> row(std::span<const std::string> values) const;
-  /// Appends to `row`, in ascending order, the features that `value` of the column at `index` sets.
+  /// Appends to `row`, in ascending order, the features that `value` of column `index` (from 0) sets; an
+  /// empty value sets none.
   void append(std::size_t index, std::string_view value, std::vector<std::int32_t>& row) const;
 
   bool operator==(const FeatureHashing& other) const { return layout_ == other.layout_; }

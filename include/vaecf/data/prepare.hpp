@@ -14,13 +14,14 @@
 
 namespace vaecf::data {
 
-/// First element of a line of the format `adjacency`: the user id or the number of items. With `count`, a
-/// user's id is the line number, from 0.
+/// First field of a line of the format `adjacency`: the user's id, or the number of items that follow. With
+/// `count`, the user's id is the line number, from 0.
 enum class ListStart { user, count };
-/// Split method. `liang2018` is bit-exact with the paper's notebook; `given` keeps the split of the source
-/// files.
+/// Split method. `liang2018` reproduces the split of the paper's notebook bit for bit; `given` keeps the
+/// split of the source files. docs/DATA.md describes the others.
 enum class SplitMethod { liang2018, random, leave_one_out, ratio, given };
-/// Selection of the items that `leave_one_out` and `ratio` hold out.
+/// Selection of the targets of a user in the splits `leave_one_out` and `ratio`: a random sample, or the last
+/// items by time.
 enum class Holdout { random, last };
 
 /// Location and format of the user table: a text file with one line of attributes per user. The files of
@@ -28,7 +29,7 @@ enum class Holdout { random, last };
 /// are called user, gender, age, occupation, zip, country and signup.
 struct UserTableOptions {
   std::string path;  ///< plain or compressed file, or archive that contains it
-  std::string file;  ///< file within a folder or an archive; empty: one with a known name, or the only one
+  std::string file;  ///< file in a folder or an archive; empty: the one with a known name, or the only one
   std::string separator;  ///< empty: that of a known file, else the first of TAB , :: | ; found in line 1
   bool header = true;     ///< the first line names the columns (ignored for known files)
   bool quotes = true;     ///< fields may be enclosed in double quotes (ignored for known files)
@@ -59,19 +60,20 @@ struct SourceOptions {
 std::vector<std::string> source_formats();
 /// Returns one line per source format, with its file names and line format.
 std::string describe_source_formats();
-/// Returns the formats that use `option`, a key of data.source, for example "delimited".
+/// Returns the names of the formats that use the key `option` of data.source (such as "separator"), as a list
+/// in one string, for example "delimited".
 std::string formats_that_use(std::string_view option);
 
 /// Filter, split and feature options of `prepare`.
 struct PrepareOptions {
-  double min_rating = 4.0;  ///< inclusive; the paper's "> 3.5" on half-star data
-  std::int64_t min_user_items = 5;
-  std::int64_t min_item_users = 0;
+  double min_rating = 4.0;          ///< inclusive; the paper's "> 3.5" on half-star data
+  std::int64_t min_user_items = 5;  ///< users with fewer items are dropped
+  std::int64_t min_item_users = 0;  ///< items with fewer users are dropped
   /// Number of validation users. Weak splits (all but liang2018 and random) only distinguish 0 (no such part)
   /// from other values.
   std::int64_t validation_users = 10000;
   std::int64_t test_users = 10000;
-  double held_out_fraction = 0.2;
+  double held_out_fraction = 0.2;  ///< fraction of a held-out user's items that become targets
   SplitMethod split = SplitMethod::liang2018;
   Holdout holdout = Holdout::random;
   std::uint32_t seed = 98765;
@@ -86,13 +88,14 @@ struct PrepareOptions {
   double memory_gib = 0.0;
 };
 
+/// The flags of the command `prepare`.
 struct PrepareFlags {
   bool strict = false;   ///< malformed lines are errors instead of being counted and reported
   bool force = false;    ///< make the dataset again even if it is up to date
-  bool replace = false;  ///< also replace a file that is not an intact dataset of this program
+  bool replace = false;  ///< overwrite any file, not only an intact dataset of this program
 };
 
-/// One row of the table that `prepare` prints.
+/// One row of the table that `prepare` prints: the data that remain after a step.
 struct StageCounts {
   std::string step;
   std::int64_t events = 0;
@@ -126,6 +129,7 @@ struct FeatureReport {
   std::vector<Column> columns;
 };
 
+/// Counts of what `prepare` read, dropped and wrote.
 struct PrepareReport {
   std::vector<StageCounts> steps;
   std::vector<DataIssue> issues;
@@ -138,8 +142,8 @@ struct PrepareReport {
   std::string stored_report;
 };
 
-/// Reads raw ratings and writes an HDF5 dataset to `output` atomically. A dataset that was made from the same
-/// source with the same options is left unchanged. Random choices are sampled with Philox, or with NumPy's
+/// Reads raw ratings and writes an HDF5 dataset called `name` to `output` atomically. A dataset that was made
+/// from the same source with the same options is left unchanged. Random choices use Philox, or NumPy's
 /// generator for `liang2018`; docs/DATA.md describes all steps and splits. Throws InputError with file and
 /// line if the source cannot be read, or if `output` may not be replaced; throws RunError if the disk is full
 /// or not writable.
@@ -155,10 +159,10 @@ struct HashedUsers {
   Csr rows;                      ///< one row per user, features in [0, F)
 };
 
-/// Reads from `table`, for users unseen in training, the columns that `hashing` lists. Columns are identified
-/// by their names in the header or those of known files. Lines that cannot be read are skipped and reported
-/// in `log`. Throws InputError if the file or a column does not exist, or if more lines are skipped than
-/// read.
+/// Reads the columns that `hashing` lists from `table`, whose users need not be in the dataset. Columns are
+/// identified by their names in the header, or by the column names of known files. Lines that cannot be read
+/// are skipped and reported in `log`. Throws InputError if the file or a column does not exist, or if more
+/// lines are skipped than read.
 HashedUsers read_hashed_users(const UserTableOptions& table, const FeatureHashing& hashing, Log& log);
 
 }  // namespace vaecf::data

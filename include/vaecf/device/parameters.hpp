@@ -10,11 +10,11 @@
 
 namespace vaecf::device {
 
-/// The use of a tensor, which determines its storage.
+/// The role of a tensor in the network, which determines its storage.
 enum class TensorKind {
-  input_table,   ///< (items, width): one row is gathered per item of the user; or (features, width)
-  matrix,        ///< (inputs, outputs): a dense layer
-  output_table,  ///< (width, items): produces one logit per item
+  input_table,   ///< (items, width) or (features, width): embedding table, of which a user's rows are summed
+  matrix,        ///< (inputs, outputs): a dense layer; the transpose of torch.nn.Linear.weight
+  output_table,  ///< (width, items): the last layer, which computes one logit per item
   bias,          ///< (1, outputs)
   output_bias,   ///< (1, items)
 };
@@ -25,23 +25,23 @@ struct TensorSpec {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   TensorKind kind = TensorKind::matrix;
-  bool decays = false;  ///< weight decay applies (weights yes, biases no)
+  bool decays = false;  ///< subject to weight decay: true for weights, false for biases
 };
 
-/// Location of one tensor in the flat buffers of a device.
+/// Location of one tensor in the flat buffers of a device. Offsets and sizes are in elements.
 struct TensorLayout {
   TensorSpec spec;
-  Range range;              ///< flat elements, padding included
-  std::int64_t stride = 0;  ///< elements between stored rows
-  bool transposed = false;  ///< stored (columns, rows): item-major output tables on the CPU
+  Range range;              ///< position in a flat buffer, padding included
+  std::int64_t stride = 0;  ///< distance between the beginnings of stored rows
+  bool transposed = false;  ///< stored as (columns, rows), as output tables on the CPU: one row per item
 };
 
-/// The flat layout shared by weights, gradients and both moments. Tensors are in the order in which the
-/// backward pass completes their gradients (output layer first, input layer last). Padding is always zero and
-/// is never part of a loss, a metric or a file.
+/// The layout of the flat buffers of weights, gradients and both moments. Tensors are in the order in which
+/// the backward pass completes their gradients (output layer first, input layer last). Padding is zero, and
+/// no loss, metric or file includes it.
 struct ParameterLayout {
   std::vector<TensorLayout> tensors;
-  std::int64_t size = 0;  ///< flat elements, padding included
+  std::int64_t size = 0;  ///< elements of a flat buffer, padding included
 
   /// Returns the index of the tensor called `name`. Throws std::out_of_range if there is none.
   int find(std::string_view name) const {

@@ -9,13 +9,15 @@
 
 namespace vaecf::io {
 
-/// Reads a sequence of BSON documents, the format of `mongodump` and of the Pinterest boards.
+/// Reads a sequence of BSON documents, the format of `mongodump` and of the Pinterest boards. An id is a
+/// value that is a string, an integer, an integral double up to 2^53, or an object id. As text, numbers are
+/// decimal and object ids hexadecimal.
 class BsonReader {
  public:
-  /// Reads the next bytes into `to`. Returns their number, 0 at the end.
+  /// Function that reads up to to.size() bytes into `to` and returns their number, 0 at the end.
   using Read = std::function<std::size_t(std::span<char> to)>;
 
-  /// `name` is used in messages.
+  /// Messages name the source `name`. `read` is called by next() only.
   BsonReader(std::string name, Read read);
   ~BsonReader();
   BsonReader(const BsonReader&) = delete;
@@ -24,11 +26,11 @@ class BsonReader {
   /// Advances to the next document; returns false at the end. Throws InputError with the byte offset if a
   /// document is damaged or truncated, and rethrows exceptions of `read`.
   bool next();
-  /// Stores the value of `key` in `value` as a string. Returns false if there is no such key or the value is
-  /// not an id. Integers and integral doubles become decimal strings, object ids hexadecimal strings.
+  /// Stores the id at `key` of the current document in `value` as text. Returns false, and leaves `value`
+  /// unchanged, if there is no such key or its value is not an id. next() must have returned true.
   bool text(const char* key, std::string& value) const;
-  /// Calls use(element) for each element of the array `key` that is an id. Returns the number of other
-  /// elements, or -1 if there is no such array.
+  /// Calls use(text) for each id in the array at `key`, in order. Returns the number of other elements, or -1
+  /// if there is no such array. next() must have returned true.
   std::int64_t for_each_text(const char* key, const std::function<void(std::string_view)>& use) const;
 
  private:

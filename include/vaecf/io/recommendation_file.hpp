@@ -9,30 +9,33 @@
 
 namespace vaecf::io {
 
-/// Contents of a recommendation file other than its rows, for N users, I items and k recommendations per
-/// user.
+/// Contents of a recommendation file except the recommendations, for N users, I items and k recommendations
+/// per user.
 struct RecommendationHeader {
-  IdList users;        ///< (N)
-  IdList items;        ///< (I): ids of the indices in /item
-  IdList titles;       ///< (I), or empty
+  IdList users;        ///< (N) ids, in the order of append()
+  IdList items;        ///< (I) ids; /item contains indices into them
+  IdList titles;       ///< (I) titles of the items, or empty
   std::int64_t k = 0;  ///< recommendations per user
   Attributes attributes;
 };
 
 /// Writes recommendations to an HDF5 file, block by block and atomically. Datasets: /user_id (N), /item_id
 /// (I), /item_title (I) if there are titles, /item int32 (N,k) best first and padded with -1, /score float32
-/// (N,k), and /popular uint8 (N), which is 1 for users who got the popular items (their scores are NaN).
-/// commit() gives the file its name; destruction without commit() removes it. All functions throw RunError if
-/// the disk is full or not writable.
+/// (N,k), and /popular uint8 (N), which is 1 for users who are recommended the most popular items (their
+/// scores are NaN). The file is temporary until commit() renames it to `path`; destruction without commit()
+/// removes it. All functions throw RunError if the disk is full or not writable.
 class RecommendationWriter {
  public:
+  /// Creates the temporary file in the folder of `path`, and writes the ids and titles.
   RecommendationWriter(const std::string& path, const RecommendationHeader& head);
   ~RecommendationWriter();
 
-  /// Appends the next users: items and scores have shape (rows, k), popular has shape (rows).
+  /// Appends the next users. `items` and `scores`: (rows, k), row-major; `popular`: (rows). The sum of all
+  /// rows must not exceed N.
   void append(std::span<const std::int32_t> items, std::span<const float> scores,
               std::span<const std::uint8_t> popular);
-  /// Gives the file its final name. All N users must have been appended.
+  /// Writes the attributes, and renames the file to `path`. All N users must have been appended; this is not
+  /// checked.
   void commit();
 
  private:

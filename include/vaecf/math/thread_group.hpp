@@ -9,15 +9,16 @@
 
 namespace vaecf::math {
 
-/// The threads that work together on one row: one CPU thread, or all threads of a GPU block. Every thread
-/// calls each of these functions with the same n. Each call ends in a barrier and returns the same result to
-/// all threads.
+/// The threads that process one row together: one CPU thread, or all threads of a CUDA block. All threads
+/// must make the same calls with the same n. Each call ends in a barrier and returns the same result to all
+/// threads.
 ///   sum(n, f)   returns f(0) + .. + f(n-1) in f's type and an implementation-defined order; 0 for n = 0
 ///   max(n, f)   returns the maximum of the floats f(i); -infinity for n = 0
 ///   each(n, f)  calls f(i) for every i; the calls must be independent of each other
-template <class L>
-concept ThreadGroup = requires(L& group, std::int64_t n, float (*f)(std::int64_t), double (*d)(std::int64_t),
-                               std::int64_t (*c)(std::int64_t), void (*v)(std::int64_t)) {
+template <class Group>
+concept ThreadGroup = requires(Group& group, std::int64_t n, float (*f)(std::int64_t),
+                               double (*d)(std::int64_t), std::int64_t (*c)(std::int64_t),
+                               void (*v)(std::int64_t)) {
   { group.sum(n, f) } -> std::same_as<float>;
   { group.sum(n, d) } -> std::same_as<double>;
   { group.sum(n, c) } -> std::same_as<std::int64_t>;
@@ -25,8 +26,9 @@ concept ThreadGroup = requires(L& group, std::int64_t n, float (*f)(std::int64_t
   group.each(n, v);
 };
 
-/// One CPU thread; provides sum() only. Sixteen independent partial sums let the compiler vectorize without
-/// reordering additions, and round less than a single sum.
+/// A single CPU thread with sum() only, for callers that need no max() or each(). It adds to sixteen partial
+/// sums in a fixed order, which the compiler can vectorize and which have a smaller rounding error than one
+/// sum.
 class SingleThread {
  public:
   template <class F>

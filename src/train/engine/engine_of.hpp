@@ -21,7 +21,7 @@
 
 namespace vaecf::train {
 
-/// Training with strategy allreduce: every rank computes gradients, and collectives sum them.
+/// Training with `distributed.strategy: allreduce`: every rank computes gradients, and collectives sum them.
 template <class Device>
 class AllReduceTraining {
  public:
@@ -40,7 +40,7 @@ class AllReduceTraining {
 
   void step(device::StepParams params, std::int64_t batch_users) {
     params.rule = optimizer_.rule(params.step, batch_users);
-    // The first virtual shard of a batch and its size determine the number of users of every rank.
+    // The first virtual shard of a batch and the batch's size determine the number of users of every rank.
     const std::int64_t begin = communicator_.size() == 1
                                    ? 0
                                    : params.batch * options_.train.batch_size % options_.data.virtual_shards;
@@ -65,23 +65,26 @@ class AllReduceTraining {
 
   TrainingFacts facts() const {
     const comm::Reducer<Device>& reducer = optimizer_.reducer();
-    const double link = reducer.bytes_per_rank();
+    const double sent = reducer.bytes_per_rank();
     return {.overlaps = reducer.mode().overlap,
             .update_bytes = update_bytes(),
-            .comm_volume = {.total = communicator_.size() * link, .worker_out = link, .worker_in = link}};
+            .comm_volume = {.total = communicator_.size() * sent, .worker_out = sent, .worker_in = sent}};
   }
   std::optional<Staleness> take_staleness() { return std::nullopt; }
 
   TrainingData<Device> data;
 
  private:
+  /// Returns TrainingFacts::update_bytes.
   double update_bytes() const {
     const auto parameters = static_cast<double>(data.network.layout().parameter_count());
-    const double own = optimizer_.reducer().mode().sharded ? parameters / communicator_.size() : parameters;
+    const double updated =
+        optimizer_.reducer().mode().sharded ? parameters / communicator_.size() : parameters;
     const device::Precision precision = data.device.precision();
     const bool copies = precision == device::Precision::bf16 || precision == device::Precision::fp16;
-    constexpr double in_and_out = 2.0 * sizeof(float);
-    return own * 3.0 * in_and_out + parameters * (optimizer_.fuses_updates() ? 0.0 : in_and_out) +
+    constexpr double read_and_written = 2.0 * sizeof(float);
+    return updated * 3.0 * read_and_written +
+           parameters * (optimizer_.fuses_updates() ? 0.0 : read_and_written) +
            (copies ? 2.0 * parameters : 0.0);
   }
 
@@ -92,14 +95,15 @@ class AllReduceTraining {
   Step<Device> step_;
 };
 
-/// The training strategies of a device. A parameter server needs messages between host memories, so it
+/// The training strategies that a device supports. A parameter server sends messages from host memory, so it
 /// supports CPUs only.
 template <class Device>
 using TrainingOn = std::conditional_t<std::is_same_v<Device, cpu::Device>,
                                       std::variant<AllReduceTraining<Device>, ParameterServerTraining>,
                                       std::variant<AllReduceTraining<Device>>>;
 
-/// The Engine of one device type. All code below it is compiled for that type, without virtual functions.
+/// The Engine of one device type. The code that it calls is compiled for that type, without virtual
+/// functions. The functions of a training must be called between start_training() and end_training().
 template <class Device>
 class EngineOf final : public Engine {
  public:
@@ -203,6 +207,7 @@ class EngineOf final : public Engine {
   }
 
  private:
+  /// Returns call(training) for the active training of either strategy.
   template <class Call>
   decltype(auto) with(Call&& call) const {
     return std::visit(std::forward<Call>(call), *training_);
