@@ -45,7 +45,8 @@ CLI::App& add_command(CLI::App& app, CommandLine& line, Command command, const c
 }
 
 void add_set(CLI::App& app, CommandLine& line) {
-  app.add_option("--set", line.overrides, "set one key, e.g. --set train.epochs=2; repeatable")
+  app.add_option("--set", line.overrides,
+                 "override one configuration key, e.g. --set train.epochs=2; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }
@@ -87,7 +88,8 @@ void refuse_empty_values(const CLI::App& app) {
 void add_run(CLI::App& app, CommandLine& line) {
   add_config(app, line, false);
   app.add_flag("--train", line.train, "train the model and keep the best checkpoint");
-  app.add_flag("--test", line.test, "test the best checkpoint; default without flags: --train --test");
+  app.add_flag("--test", line.test,
+               "test the best checkpoint; without --train, --test and --benchmark: train, then test");
   app.add_flag("--benchmark", line.benchmark, "measure the speed of training steps");
   app.add_option(
          "--resume", line.resume,
@@ -101,12 +103,12 @@ void add_run(CLI::App& app, CommandLine& line) {
 
 void add_replace(CLI::App& command, bool& replace) {
   command.add_flag("--replace", replace,
-                   "also replace a file that is not a valid dataset of prepare or synthesize");
+                   "overwrite the file even if it is not an intact dataset of prepare or synthesize");
 }
 
 void add_prepare(CLI::App& app, CommandLine& line) {
   auto& command = add_command(app, line, Command::prepare, "prepare",
-                              "convert raw ratings into the HDF5 dataset data.file",
+                              "convert raw ratings into an HDF5 dataset, the file of the key data.file",
                               "  vaecf_dist prepare configs/ml20m.yaml\n"
                               "  vaecf_dist prepare configs/ml1m.yaml --set data.prepare.seed=7 --force");
   add_config(command, line, true);
@@ -119,10 +121,11 @@ void add_prepare(CLI::App& app, CommandLine& line) {
 }
 
 void add_synthesize(CLI::App& app, CommandLine& line) {
-  auto& command = add_command(
-      app, line, Command::synthesize, "synthesize", "generate a synthetic dataset with realistic structure",
-      "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
-      "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --compression 1");
+  auto& command =
+      add_command(app, line, Command::synthesize, "synthesize",
+                  "generate a synthetic dataset with taste groups and power-law item popularity",
+                  "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
+                  "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --compression 1");
   auto& options = line.synthesize;
   command.add_option("OUT.h5", line.output, "dataset to write")->required();
   command.add_option("--users", options.users, "number of users, including held-out users")
@@ -144,7 +147,7 @@ void add_synthesize(CLI::App& app, CommandLine& line) {
   command.add_option("--tastes", options.tastes, "number of latent taste groups")->capture_default_str();
   command
       .add_option("--user-columns", options.user_columns,
-                  "number of user attributes to generate: country, age, occupation, gender, ..")
+                  "number of user attributes to generate: country, age, occupation, gender, ...")
       ->capture_default_str();
   command.add_option("--compression", options.compression, "0: none; 1 to 9: shuffle and deflate")
       ->check(CLI::Range(0, 9))
@@ -166,7 +169,7 @@ void add_recommend(CLI::App& app, CommandLine& line) {
                      "checkpoint to use; default: best.h5 of the run folder");
   auto* input = command.add_option(
       "--input", arguments.input,
-      "file of user,item lines of new users, as TSV, CSV or described by data.source; items by id or title");
+      "file with one user and item per line, for new users: TSV, CSV, or the format of data.source; items by id or title");
   auto* users =
       command
           .add_option(
@@ -188,9 +191,10 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       ->check(at_least(1))
       ->capture_default_str();
   command.add_flag("--keep-seen", arguments.keep_seen, "also recommend items that the user already has");
-  command.add_option("--exclude", arguments.exclude, "file of items, one per line, never to recommend")
+  command
+      .add_option("--exclude", arguments.exclude, "file with items that are never recommended, one per line")
       ->type_name("FILE");
-  command.add_option("--include", arguments.include, "file of items, one per line; recommend only these")
+  command.add_option("--include", arguments.include, "file with the only items to recommend, one per line")
       ->type_name("FILE");
   command.add_flag("--titles", arguments.titles,
                    "add a column of item titles, which the dataset must contain");
@@ -238,7 +242,7 @@ void add_doctor(CLI::App& app, CommandLine& line) {
 void add_scaling(CLI::App& app, CommandLine& line) {
   auto& command =
       add_command(app, line, Command::scaling, "scaling",
-                  "report on benchmarks with several numbers of ranks, or predict the speed on a machine",
+                  "report the results of a scaling experiment, or predict the speed on another machine",
                   "  vaecf_dist scaling runs/scaling-ml20m\n"
                   "  vaecf_dist scaling configs/ml20m.yaml --ranks 8,64 \\\n"
                   "      --predict configs/machines/dgx-h100.yaml");

@@ -49,7 +49,7 @@ std::string Device::description() const {
   }
   const char* kernel = tiles_ ? tiles_->name() : panels_ ? "AVX2" : nullptr;
   const std::string own = kernel ? format(", output layer by a custom kernel ({})", kernel) : "";
-  return format("cpu, {} thread{}, products in {} by {}{}, row math in {}", threads_,
+  return format("cpu, {} thread{}, matrix products in {} by {}{}, other loops in {}", threads_,
                 threads_ == 1 ? "" : "s", products, portable_ ? "plain loops" : onednn_version(), own,
                 vector_isa());
 }
@@ -157,9 +157,9 @@ void Device::column_sums(const Activations& d, float* to) {
 
 std::unique_ptr<Device> make_device(const device::BackendOptions& options, const std::string& why_no_gpu) {
   if (options.precision == device::Precision::fp16 || options.precision == device::Precision::tf32) {
-    throw InputError(
-        format("train.precision: {0} requires a GPU (no CPU has {0} products{1}{2}); use bf16, fp32 or auto",
-               to_string(options.precision), why_no_gpu.empty() ? "" : ", and ", why_no_gpu));
+    throw InputError(format(
+        "train.precision: {0} requires a GPU (CPUs do not support {0} matrix products{1}{2}); use bf16, fp32 or auto",
+        to_string(options.precision), why_no_gpu.empty() ? "" : ", and ", why_no_gpu));
   }
   const bool portable = options.kernels == device::Kernels::portable;
   device::Precision precision = options.precision;

@@ -89,7 +89,7 @@ bool check_replaceable(const std::string& path, bool replace) {
   std::error_code error;
   if (!intact && !replace && std::filesystem::is_regular_file(path, error)) {
     throw InputError(format(
-        "{}: exists and is not an intact dataset of prepare or synthesize; choose another file, or pass --replace to overwrite it",
+        "{}: exists and is not an intact dataset that prepare or synthesize wrote; choose another file, or pass --replace to overwrite it",
         path));
   }
   return intact;

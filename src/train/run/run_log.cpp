@@ -92,7 +92,7 @@ void archive_checkpoint(const TrainingConfig& options, const std::string& path) 
     return;
   }
   throw RunError(
-      format("{}: it is not part of the resumed run and cannot be moved to {} ({}); "
+      format("{}: is not part of the resumed run and cannot be moved to {} ({}); "
              "move it yourself or check the permissions",
              path, folder.string(), error.message()));
 }

@@ -67,7 +67,7 @@ TEST(MakeDevice, DescriptionNamesTheKernelsInUse) {
   const auto text =
       cpu::make_device({.device = device::DeviceChoice::cpu, .precision = Precision::bf16, .threads = 2})
           ->description();
-  EXPECT_EQ(text.find("cpu, 2 threads, products in "), 0U) << text;
+  EXPECT_EQ(text.find("cpu, 2 threads, matrix products in "), 0U) << text;
   const char* kernels[] = {"AMX", "AVX-512", "rounded to bf16"};
   EXPECT_NE(text.find(kernels[static_cast<int>(cpu::bf16_gemm_path())]), std::string::npos) << text;
   const auto plain = cpu::make_device({.kernels = device::Kernels::portable, .threads = 1})->description();
