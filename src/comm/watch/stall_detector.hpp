@@ -13,35 +13,37 @@
 
 namespace vaecf::comm {
 
-/// Finds the rank that stalls a run, and decides when to warn and when the run has to end. All ranks stand
-/// still when one does, so a rank that waits for others is stalled only if all ranks wait: then it is the one
-/// that has entered the fewest collectives. Times are seconds of the caller's clock.
+/// Finds the rank that stalls a run, and decides when to warn and when to abort the run. One stalled rank
+/// stops all, so a rank that waits for others is not stalled itself, unless all ranks wait: then the one that
+/// has entered the fewest collectives is stalled. Times are seconds of the caller's clock.
 class StallDetector {
  public:
   struct Verdict {
-    std::string message;  ///< empty if there is no news
+    std::string message;  ///< to print; empty: none
     bool end_run = false;
   };
 
-  /// Watches `ranks` ranks, of which a report is expected every `heartbeat` seconds.
+  /// Watches `ranks` ranks, each of which is expected to send a heartbeat every `heartbeat` seconds.
   StallDetector(const DistributedOptions& options, double heartbeat, std::size_t ranks)
       : options_(options), silence_(3 * heartbeat), states_(ranks) {
     for (std::size_t i = 0; i < ranks; ++i) states_[i].name = vaecf::format("rank {}", i);
   }
 
-  /// Takes in what the rank of this index, called `name` ("rank 2 on node7"), reports of itself.
+  /// Records the heartbeat `report` of rank `index`, which messages call `name` ("rank 2 on node7"), at time
+  /// `now`.
   void hear(std::size_t index, std::string name, const Activity::Report& report, double now) {
     State& state = states_.at(index);
-    // A rank that was silent had no chance to move: its time to do so begins now.
+    // After missing heartbeats, for example of a suspended process, the time without progress begins anew.
     if (report.progress != state.last.progress || now - state.heard > silence_) state.moved = now;
     state.heard = now;
     state.last = report;
     state.name = std::move(name);
   }
 
-  /// Returns each stall once, the end of a stall, and why the run has to end. Call it after each round of
-  /// hear(). A run that is `stopping` needs all its ranks, so silence ends it within seconds: a launcher that
-  /// ends a run because a rank has died asks the other ranks first, and may wait half a minute for them.
+  /// Returns one message when a stall begins, one when it ends, and one with `end_run` when its limit is
+  /// exceeded. Must be called after each round of hear(). If the run is `stopping`, missing heartbeats end it
+  /// after 5 seconds: the launcher may be stopping it because a rank has terminated, and the others cannot
+  /// write a checkpoint without that rank.
   Verdict judge(double now, bool stopping = false) {
     std::optional<Stall> worst;
     const auto consider = [&](const State& state, double since, Limit limit, const char* what,
