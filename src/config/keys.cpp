@@ -41,7 +41,7 @@ std::vector<Key> all_keys() {
           only("list_starts_with") +
               "first field of a line: the user, or the number of items (the user is then the line index from 0)"),
       KEY("data.source.users.path", source.users.path,
-          "table of users for data.prepare.features; empty: users.dat, u.user, .. next to the ratings or in their archive"),
+          "user table for data.prepare.features; empty: users.dat, u.user, ... next to the ratings or in their archive"),
       KEY("data.source.users.file", source.users.file,
           "which file of a folder or archive to read; empty: the one with a known name, or the only one"),
       KEY("data.source.users.separator", source.users.separator,

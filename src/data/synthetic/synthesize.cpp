@@ -209,11 +209,11 @@ void synthesize(const SynthesizeOptions& options, const std::string& output, Log
   write_header(writer, options, sizes, output);
 
   TasteModel model(options.items, sizes.tastes, options.seed);
-  SyntheticUserAttributes told(options.user_columns, sizes.tastes, options.seed);
+  SyntheticUserAttributes attributes(options.user_columns, sizes.tastes, options.seed);
   if (options.user_columns > 0) {
     writer.set_attribute("user_columns", std::int64_t{options.user_columns});
-    writer.set_attribute("features", told.hashing().features());
-    writer.set_attribute("feature_hashing", told.hashing().to_string());
+    writer.set_attribute("features", attributes.hashing().features());
+    writer.set_attribute("feature_hashing", attributes.hashing().to_string());
   }
   std::vector<std::int32_t> row;
   std::int64_t interactions = 0;
@@ -233,8 +233,10 @@ void synthesize(const SynthesizeOptions& options, const std::string& output, Log
       append_held_out(writer, part, random, row);
     }
     if (options.user_columns > 0) {
-      PhiloxStream telling(options.seed, static_cast<std::uint32_t>(user), PhiloxStream::user_columns_step);
-      writer.append_row(part + "/features", told.hashing().row(told.draw_user(telling, tastes)));
+      PhiloxStream attribute_random(options.seed, static_cast<std::uint32_t>(user),
+                                    PhiloxStream::user_columns_step);
+      writer.append_row(part + "/features",
+                        attributes.hashing().row(attributes.draw_user(attribute_random, tastes)));
     }
     progress.update(user + 1);
   }

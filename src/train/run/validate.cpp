@@ -83,11 +83,11 @@ void plan_memory(const TrainingConfig& options, const RunContext& context, const
   // moments, master weights and summed gradient. bf16 communication needs a bf16 buffer.
   const int ranks = context.communicator.size();
   const bool sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded && ranks > 1;
-  const double wire = options.distributed.comm_dtype == comm::CommDtype::bf16 && ranks > 1 ? 2.0 : 0.0;
+  const double comm_buffer = options.distributed.comm_dtype == comm::CommDtype::bf16 && ranks > 1 ? 2.0 : 0.0;
   const comm::Roles roles(options.distributed, ranks);
-  double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + wire;
+  double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + comm_buffer;
   // A server has weights and gradient, and shards of master weights, moments and summed gradient.
-  if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + wire;
+  if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + comm_buffer;
   context.log.debug(
       "memory plan: {} parameters, {:.0f} MiB per rank for weights, gradient and two moments; "
       "{} train users, {} interactions, {:.0f} MiB of data over {} ranks",
