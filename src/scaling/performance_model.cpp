@@ -61,8 +61,8 @@ double rounds(int ranks) {
   return 2.0 * (ranks - 1.0);
 }
 
-/// Returns the latency of a bucket that passes the ring twice, with R - 1 hops each, one of which leaves each
-/// host.
+/// Returns the latency in seconds of a ring all-reduce of one bucket: two passes (reduce-scatter and
+/// all-gather) of R - 1 hops, of which one per host goes to another host.
 double ring_latency(const Machine& machine, int ranks) {
   const int hosts = (ranks + machine.ranks_per_host - 1) / machine.ranks_per_host;
   const int between = hosts > 1 ? std::min(hosts, ranks - 1) : 0;

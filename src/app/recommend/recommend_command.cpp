@@ -122,10 +122,10 @@ class Output {
   std::string text_;
 };
 
-/// Returns the number of users per rank and round. After each round the ranks exchange a few megabytes and
-/// progress is reported. It is a multiple of the model's batch (unless that is larger than the limit), so
-/// that the same users are batched together for any number of ranks and get bitwise identical scores.
-/// `width`: items per user.
+/// Returns the number of users per rank and round, for `width` items per user. After each round the ranks
+/// exchange a few megabytes and report progress. Unless a batch of the model exceeds the limit, the number is
+/// a multiple of it. The same users are then in one batch for any number of ranks, and their scores are
+/// bitwise identical.
 std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t width) {
   const std::int64_t most = std::clamp<std::int64_t>((1 << 18) / width, 1, 2000);
   const std::int64_t group = std::min(most, train::Recommender::batch_users);

@@ -19,7 +19,7 @@ void kill_launcher_after([[maybe_unused]] double seconds) noexcept {
   const bool is_daemon = name.starts_with("orted") || name.starts_with("prted");
   const bool is_mpirun = name.starts_with("mpirun") || name.starts_with("mpiexec") ||
                          name.starts_with("orterun") || name.starts_with("prterun");
-  // Asked for last, so that all of this was about the parent and no later process with its number.
+  // getppid() is compared last: if the parent had ended, its number might belong to another process.
   if (launcher < 0 || !(is_daemon || is_mpirun) || getppid() != parent || fork() != 0) return;
 
   // Only system calls: the copy of a process with threads may do nothing else.
@@ -28,13 +28,13 @@ void kill_launcher_after([[maybe_unused]] double seconds) noexcept {
   sigprocmask(SIG_SETMASK, &all, nullptr);
   setsid();
   dup2(launcher, 0);
-  syscall(SYS_close_range, 1U, ~0U, 0U);  // above all the pipes to the launcher, which waits for their end
+  syscall(SYS_close_range, 1U, ~0U, 0U);  // closes the pipes to the launcher too, which waits for their end
   pollfd ended{0, POLLIN, 0};
   if (poll(&ended, 1, static_cast<int>(seconds * 1000)) != 0) _exit(0);
-  // The daemon removes its files on a TERM; mpirun, on its way out already, crashes of one.
-  constexpr int milliseconds_to_obey = 3000;
+  // On SIGTERM the daemon removes its files; mpirun crashes if it is ending already.
+  constexpr int milliseconds_to_end = 3000;
   if (is_daemon) syscall(SYS_pidfd_send_signal, 0, SIGTERM, nullptr, 0U);
-  if (is_daemon && poll(&ended, 1, milliseconds_to_obey) != 0) _exit(0);
+  if (is_daemon && poll(&ended, 1, milliseconds_to_end) != 0) _exit(0);
   syscall(SYS_pidfd_send_signal, 0, SIGKILL, nullptr, 0U);
   _exit(0);
 #endif
