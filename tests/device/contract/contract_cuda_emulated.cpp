@@ -5,15 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "device/cuda/tune.hpp"
+
 namespace vaecf::testing {
 
 namespace {
 
 ContractDevice emulated(const std::string& name, device::Precision precision, bool fast = false,
-                        int device = 0, Toggle resident = Toggle::automatic) {
+                        int device = 0, Toggle resident = Toggle::automatic, const cuda::Tune& tune = {}) {
   const device::BackendOptions options{
       .device = device::DeviceChoice::cuda, .precision = precision, .resident = resident};
-  return {"cuda_emulated_" + name, [=] { return std::make_unique<Device>(options, device); },
+  return {"cuda_emulated_" + name,
+          [=] {
+            cuda::tune() = tune;
+            return std::make_unique<Device>(options, device);
+          },
           // Emulated device memory is host memory; callers have waited for the operations that write it.
           [](const Device::Buffer& buffer) {
             return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
@@ -25,10 +31,16 @@ ContractDevice emulated(const std::string& name, device::Precision precision, bo
 
 std::vector<ContractDevice> contract_devices() {
   using device::Precision;
+  // The old way of everything that has two.
+  const cuda::Tune old{.ones = 0, .chunk = 0, .softmax = 0, .groups = 1, .diet = 0, .latent = 0};
   // The real size is slow, so it runs once, in the precision of production runs.
-  return {emulated("fp32", Precision::fp32), emulated("bf16", Precision::bf16, true),
-          emulated("fp16", Precision::fp16), emulated("tf32", Precision::tf32),
-          emulated("host_rows", Precision::fp32, false, 0, Toggle::off)};
+  return {emulated("fp32", Precision::fp32),
+          emulated("bf16", Precision::bf16, true),
+          emulated("fp16", Precision::fp16),
+          emulated("tf32", Precision::tf32),
+          emulated("host_rows", Precision::fp32, false, 0, Toggle::off),
+          emulated("fp32_old", Precision::fp32, false, 0, Toggle::automatic, old),
+          emulated("fp16_old", Precision::fp16, false, 0, Toggle::automatic, old)};
 }
 
 std::vector<ContractDevice> small_cuda_devices() {

@@ -1,89 +1,15 @@
 #include <vaecf/device/cuda/device.hpp>
-#include <vaecf/math/loss.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 #include "device/cuda/kernels/dense_kernels.hpp"
-#include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/kernels/softmax_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
+#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {
-
-/// One user per block: computes the loss and replaces the logits by the gradient
-///   scale (N_u softmax_i - x_i),
-/// with zeros in the padding. Each logit is read twice, eight at a time, and written once. The user's own
-/// logits are saved before they are overwritten, so that their gradient, a possibly small difference, is
-/// rounded only once.
-template <class T>
-struct SoftmaxOfUser {
-  using Part = math::SoftmaxPart<float>;
-  // With 32 registers per thread, a multiprocessor holds eight blocks: the 640 users of a chunk are one wave.
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = threads * sizeof(Part);
-
-  T* logits;  // (users, stride) of a chunk
-  std::int64_t stride;
-  std::int64_t items;
-  std::int64_t first_user;       // first user of the chunk in the batch
-  const std::int64_t* offsets;   // offsets of the batch
-  const std::int32_t* columns;   // columns of the batch
-  const DeviceStepState* state;  // contains the loss scale
-  double* nll;                   // (users of the batch)
-  float* positive_logits;        // (entries of the batch)
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
-    T* row = logits + block * stride;
-    const std::int64_t user = first_user + block;
-    const std::int64_t begin = offsets[user];
-    const auto count = static_cast<std::int32_t>(offsets[user + 1] - begin);
-
-    const Part softmax = softmax_of(group, row, reinterpret_cast<Part*>(scratch));
-    const double own = group.sum(
-        count, [&](std::int64_t k) { return static_cast<double>(to_float(row[columns[begin + k]])); });
-    // One fp64 logarithm instead of 256, because many GPUs are slow in fp64.
-    group.each(1, [&](std::int64_t) { nll[user] = math::nll(count, softmax, own); });
-    write_gradient(group, row, softmax, begin, count);
-  }
-
- private:
-  template <class Group>
-  VAECF_HD Part softmax_of(Group& group, const T* row, Part* parts) const {
-    const T* const rest = row + items / 8 * 8;
-    group.each(threads, [&](std::int64_t thread) {
-      Part part;
-      for (const T* at = row + 8 * thread; at < rest; at += 8 * threads) part.add(load_vec8(at).at);
-      if (thread < items % 8) part.add(to_float(rest[thread]));
-      parts[thread] = part;
-    });
-    const float maximum = group.max(threads, [&](std::int64_t thread) { return parts[thread].maximum; });
-    const float sum =
-        group.sum(threads, [&](std::int64_t thread) { return parts[thread].sum_below(maximum); });
-    return {maximum, sum};
-  }
-
-  template <class Group>
-  VAECF_HD void write_gradient(Group& group, T* row, const Part& softmax, std::int64_t begin,
-                               std::int32_t count) const {
-    group.each(count,
-               [&](std::int64_t k) { positive_logits[begin + k] = to_float(row[columns[begin + k]]); });
-    const float scale = state->scale.scale;
-    const float factor = scale * math::softmax_scale(count, softmax);
-    group.each(stride / 8, [&](std::int64_t e) {
-      Vec8 x = load_vec8(row + 8 * e);
-      for (int j = 0; j < 8; ++j) x.at[j] = factor * std::exp(x.at[j] - softmax.maximum);
-      store_vec8(row + 8 * e, x);
-    });
-    group.each(stride - items, [&](std::int64_t i) { row[items + i] = from_float<T>(0.0F); });
-    group.each(count, [&](std::int64_t k) {
-      const float p = factor * std::exp(positive_logits[begin + k] - softmax.maximum);
-      row[columns[begin + k]] = from_float<T>(p - scale);
-    });
-  }
-};
 
 // Logits are computed and replaced by gradients in chunks of users that fit into the L2 cache (50 MB on an
 // H100): 640 users of ML-20M in 16 bits. Their 5 x 79 tiles of 128 x 256 are also exactly three waves of 132
@@ -149,8 +75,12 @@ class OutputLayer {
   template <class F>
   void step(Activations& d_hidden, float* d_weight, float* d_bias, F&& weights_done) {
     logits_ = logits_buffer(std::min(slice_, users()));
+    // With a column of ones after the hidden units, the product that computes d_weight computes d_bias, too:
+    // d_bias follows d_weight in memory.
+    const bool ones = tune().ones != 0 && d_bias == d_weight + hidden_.columns() * stride_;
     const std::int64_t partials = num_partials(std::min(chunk_, users()), stride_);
-    auto* partial = scratch_.get<float>(Scratch::products, partials * stride_, "sums of gradients");
+    float* partial = nullptr;
+    if (!ones) partial = scratch_.get<float>(Scratch::products, partials * stride_, "sums of gradients");
     auto* positive_logits =
         scratch_.get<float>(Scratch::per_entry, std::max<std::int64_t>(batch_.max_entries, 1),
                             "logits of the batch's interactions");
@@ -160,12 +90,14 @@ class OutputLayer {
         forward(chunk, logits, positive_logits);
         // A separate pass over the L2 cache: in the softmax kernel, with one user per block, partial sums
         // would take as many bytes again.
-        partial_column_sums(stream_, dtype_, logits, chunk.size(), stride_, partials, chunk.begin == 0,
-                            partial);
+        if (!ones) {
+          partial_column_sums(stream_, dtype_, logits, chunk.size(), stride_, partials, chunk.begin == 0,
+                              partial);
+        }
       });
-      weight_gradient(slice, d_weight);
+      weight_gradient(slice, ones, d_weight);
       if (slice.end == users()) {
-        reduce_partials(stream_, partial, partials, stride_, d_bias);
+        if (!ones) reduce_partials(stream_, partial, partials, stride_, d_bias);
         weights_done();
       }
       hidden_gradient(slice, d_hidden);
@@ -209,17 +141,38 @@ class OutputLayer {
     });
   }
 
-  void weight_gradient(Range slice, float* d_weight) {
-    const MatmulSpec spec{.m = hidden_.columns(),
+  /// Copies the hidden units of `slice` and appends a column of ones.
+  const void* append_ones(Range slice, std::int64_t stride) {
+    void* to = scratch_.bytes(Scratch::hidden, std::min(slice_, users()) * stride * size_of(dtype_),
+                              "hidden units of the batch");
+    dispatch_dtype(dtype_, [&]<class T>(T) {
+      const AppendOnes<T> body{.from = reinterpret_cast<const T*>(hidden_from(slice.begin)),
+                               .stride = hidden_.stride(),
+                               .columns = hidden_.columns(),
+                               .vecs = slice.size() * stride / 8,
+                               .vecs_per_row = stride / 8,
+                               .to = static_cast<T*>(to)};
+      launch(stream_, blocks_for(body.vecs, body.threads), body);
+    });
+    return to;
+  }
+
+  /// Adds up the gradients of `slice` and those of the slices before it. With `ones`, d_bias follows
+  /// d_weight.
+  void weight_gradient(Range slice, bool ones, float* d_weight) {
+    const std::int64_t rows = hidden_.columns() + (ones ? 1 : 0);
+    const std::int64_t lda = round_up(rows, row_alignment);
+    const void* hidden = ones ? append_ones(slice, lda) : hidden_from(slice.begin);
+    const MatmulSpec spec{.m = rows,
                           .n = stride_,
                           .k = slice.size(),
-                          .lda = hidden_.stride(),
+                          .lda = lda,
                           .ldb = stride_,
                           .ldc = stride_,
                           .a_transposed = true,
                           .accumulate = slice.begin > 0,
                           .operands = dtype_};
-    matmuls_.run(stream_, spec, hidden_from(slice.begin), logits_, d_weight);
+    matmuls_.run(stream_, spec, hidden, logits_, d_weight);
   }
 
   void hidden_gradient(Range slice, Activations& d_hidden) {
