@@ -20,13 +20,21 @@ std::vector<float> read(const Device::Buffer& buffer) {
   return values;
 }
 
+ContractDevice on_gpu(const std::string& name, const device::BackendOptions& options,
+                      const cuda::Tune& tune = cuda::tune()) {
+  const auto make = [options, tune] {
+    cuda::tune() = tune;
+    return cuda::make_device(options);
+  };
+  return {"cuda_" + name, make, read, true, cuda::availability().reason};
+}
+
 }  // namespace
 
 std::vector<ContractDevice> contract_devices() {
   std::vector<ContractDevice> all;
   const auto add = [&](const std::string& name, const device::BackendOptions& options) {
-    all.push_back({"cuda_" + name, [options] { return cuda::make_device(options); }, read, true,
-                   cuda::availability().reason});
+    all.push_back(on_gpu(name, options));
   };
   for (const device::Precision precision :
        {device::Precision::fp32, device::Precision::bf16, device::Precision::fp16, device::Precision::tf32}) {
@@ -39,6 +47,11 @@ std::vector<ContractDevice> contract_devices() {
 
 std::vector<ContractDevice> small_cuda_devices() {
   return {};
+}
+
+ContractDevice tuned_cuda_device(const std::string& name, device::Precision precision,
+                                 const cuda::Tune& tune) {
+  return on_gpu(name, {.device = device::DeviceChoice::cuda, .precision = precision}, tune);
 }
 
 }  // namespace vaecf::testing

@@ -50,4 +50,9 @@ std::vector<ContractDevice> small_cuda_devices() {
           emulated("bf16_small", device::Precision::bf16, false, small)};
 }
 
+ContractDevice tuned_cuda_device(const std::string& name, device::Precision precision,
+                                 const cuda::Tune& tune) {
+  return emulated(name, precision, false, 0, Toggle::automatic, tune);
+}
+
 }  // namespace vaecf::testing

@@ -17,6 +17,15 @@ using device::TensorKind;
 
 class Softmax : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, Softmax, ::testing::ValuesIn(contract_devices()), contract_name);
+#ifdef VAECF_CONTRACT_CUDA
+std::vector<ContractDevice> other_ways() {
+  using device::Precision;
+  const cuda::Tune slices{.chunk = 128, .slice = 1};
+  return {tuned_cuda_device("fp32_slices", Precision::fp32, slices),
+          tuned_cuda_device("bf16_slices", Precision::bf16, slices)};
+}
+INSTANTIATE_TEST_SUITE_P(OtherWays, Softmax, ::testing::ValuesIn(other_ways()), contract_name);
+#endif
 
 TEST_P(Softmax, AgainstFp64) {
   for (const auto& [hidden, items] : {LayerSize{7, 33}, {64, 257}, {33, 1000}}) {
