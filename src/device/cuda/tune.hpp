@@ -12,7 +12,7 @@ struct Tune {
   std::int64_t ones = 1;       ///< R1: bias gradient as a row of the weight gradient
   std::int64_t chunk = 2560;   ///< R2: users whose logits are computed at a time; 0: as many as fit in 24 MiB
   std::int64_t slice = 12288;  ///< R2: MiB of logits that are kept for the gradient products
-  std::int64_t softmax = 1;    ///< R3: each row of logits is read once
+  std::int64_t softmax = 1;    ///< R3: each row of logits is read once; N > 1: in segments of N items
   std::int64_t groups = 4;     ///< R4: groups of threads that sum the rows of one user; 1: the old way
   std::int64_t fuse = 0;       ///< R5a: Adam of the input table where its gradient is made
   std::int64_t side = 0;       ///< R5b: Adam of the output table on a second stream

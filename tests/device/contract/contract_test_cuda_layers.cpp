@@ -46,6 +46,21 @@ TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
   EXPECT_EQ(GetParam().name.ends_with("_small"), device().peak_device_bytes() < all_logits);
 }
 
+// Rows that just fit into 40 and 46 KiB of shared memory, and rows that are longer.
+TEST_P(CudaLayers, LogitsAroundTheSizeOfSharedMemory) {
+  const std::int64_t size = low_precision() ? 2 : 4;
+  for (const std::int64_t kibibytes : {40, 46}) {
+    for (const std::int64_t more : {0, 1}) {
+      const std::int64_t items = kibibytes * 1024 / size + more;
+      SCOPED_TRACE(items);
+      const TestLayer layer = random_layer(device::TensorKind::output_table, 2, items);
+      TestBatch batch;
+      gather(random_rows(11, items, 1), items, true, batch);
+      expect_softmax_step(layer, random_matrix(11, 2, 2, 0.5F), batch);
+    }
+  }
+}
+
 // More rows than partials, and not a multiple of them.
 TEST_P(CudaLayers, BiasGradientOfManyRows) {
   constexpr std::int64_t rows = 5003;

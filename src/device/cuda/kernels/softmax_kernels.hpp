@@ -5,24 +5,35 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "device/cuda/kernels/vec8.hpp"
 
 /// Kernels of the output layer: the loss, its gradient by the logits, and operands of later products.
 namespace vaecf::cuda {
 
-/// One user per block: computes the loss and replaces the logits by the gradient
-///   scale (N_u softmax_i - x_i),
-/// with zeros in the padding. Each logit is read twice, eight at a time, and written once. The user's own
-/// logits are saved before they are overwritten, so that their gradient, a possibly small difference, is
-/// rounded only once.
-template <class T>
-struct SoftmaxOfUser {
-  using Part = math::SoftmaxPart<float>;
-  // With 32 registers per thread, a multiprocessor holds eight blocks: the 640 users of a chunk are one wave.
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = threads * sizeof(Part);
+using SoftmaxPart = math::SoftmaxPart<float>;
 
+/// Columns [first, last) of a user's row of logits; `first` is a multiple of 8.
+template <class T>
+struct RowPart {
+  T* row;
+  std::int64_t first;
+  std::int64_t last;
+  std::int64_t user;   // in the batch
+  std::int64_t begin;  // first of the user's interactions in the batch
+  std::int32_t count;  // number of these
+
+  VAECF_HD std::int64_t vecs() const { return (last - first + 7) / 8; }
+  VAECF_HD bool contains(std::int64_t column) const { return first <= column && column < last; }
+};
+
+/// The logits of a chunk of users, which kernels replace by the gradient
+///   scale (N_u softmax_i - x_i),
+/// with zeros in the padding. The user's own logits are saved before they are overwritten, so that their
+/// gradient, a possibly small difference, is rounded only once.
+template <class T>
+struct LogitRows {
   T* logits;  // (users, stride) of a chunk
   std::int64_t stride;
   std::int64_t items;
@@ -33,54 +44,208 @@ struct SoftmaxOfUser {
   double* nll;                   // (users of the batch)
   float* positive_logits;        // (entries of the batch)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
-    T* row = logits + block * stride;
-    const std::int64_t user = first_user + block;
+  VAECF_HD RowPart<T> part(std::int64_t row, std::int64_t first, std::int64_t last) const {
+    const std::int64_t user = first_user + row;
     const std::int64_t begin = offsets[user];
-    const auto count = static_cast<std::int32_t>(offsets[user + 1] - begin);
-
-    const Part softmax = softmax_of(group, row, reinterpret_cast<Part*>(scratch));
-    const double own = group.sum(
-        count, [&](std::int64_t k) { return static_cast<double>(to_float(row[columns[begin + k]])); });
-    // One fp64 logarithm instead of 256, because many GPUs are slow in fp64.
-    group.each(1, [&](std::int64_t) { nll[user] = math::nll(count, softmax, own); });
-    write_gradient(group, row, softmax, begin, count);
+    return {logits + row * stride,
+            first,
+            last < items ? last : items,
+            user,
+            begin,
+            static_cast<std::int32_t>(offsets[user + 1] - begin)};
   }
 
- private:
-  template <class Group>
-  VAECF_HD Part softmax_of(Group& group, const T* row, Part* parts) const {
-    const T* const rest = row + items / 8 * 8;
+  /// Sets elements of the padding to -infinity, so that they add nothing to a softmax.
+  VAECF_HD Vec8 mask_padding(std::int64_t column, Vec8 x) const {
+    if (column + 8 > items) {
+      for (int j = 0; j < 8; ++j) {
+        if (column + j >= items) x.at[j] = -std::numeric_limits<float>::infinity();
+      }
+    }
+    return x;
+  }
+
+  /// Reads a part once; `scratch` has a SoftmaxPart for each thread.
+  template <int threads, class Group>
+  VAECF_HD SoftmaxPart softmax_of(Group& group, const RowPart<T>& part, std::byte* scratch) const {
+    auto* sums = reinterpret_cast<SoftmaxPart*>(scratch);
     group.each(threads, [&](std::int64_t thread) {
-      Part part;
-      for (const T* at = row + 8 * thread; at < rest; at += 8 * threads) part.add(load_vec8(at).at);
-      if (thread < items % 8) part.add(to_float(rest[thread]));
-      parts[thread] = part;
+      SoftmaxPart sum;
+      for (std::int64_t at = part.first + 8 * thread; at < part.last; at += 8 * threads) {
+        sum.add(mask_padding(at, load_vec8(part.row + at)).at);
+      }
+      sums[thread] = sum;
     });
-    const float maximum = group.max(threads, [&](std::int64_t thread) { return parts[thread].maximum; });
+    const float maximum = group.max(threads, [&](std::int64_t thread) { return sums[thread].maximum; });
     const float sum =
-        group.sum(threads, [&](std::int64_t thread) { return parts[thread].sum_below(maximum); });
+        group.sum(threads, [&](std::int64_t thread) { return sums[thread].sum_below(maximum); });
     return {maximum, sum};
   }
 
+  /// Saves the user's own logits of a part of the row, which is copied at `row`. Returns their sum.
   template <class Group>
-  VAECF_HD void write_gradient(Group& group, T* row, const Part& softmax, std::int64_t begin,
-                               std::int32_t count) const {
-    group.each(count,
-               [&](std::int64_t k) { positive_logits[begin + k] = to_float(row[columns[begin + k]]); });
+  VAECF_HD double save_positives(Group& group, const RowPart<T>& part, const T* row) const {
+    return group.sum(part.count, [&](std::int64_t k) {
+      const std::int64_t column = columns[part.begin + k];
+      if (!part.contains(column)) return 0.0;
+      const float logit = to_float(row[column]);
+      positive_logits[part.begin + k] = logit;
+      return static_cast<double>(logit);
+    });
+  }
+
+  /// One fp64 logarithm instead of one per thread, because many GPUs are slow in fp64.
+  template <class Group>
+  VAECF_HD void write_nll(Group& group, const RowPart<T>& part, const SoftmaxPart& softmax,
+                          double own) const {
+    group.each(1, [&](std::int64_t) { nll[part.user] = math::nll(part.count, softmax, own); });
+  }
+
+  /// Writes the gradient of a part of the row from the logits at `row`.
+  template <class Group>
+  VAECF_HD void write_gradient(Group& group, const RowPart<T>& part, const T* row,
+                               const SoftmaxPart& softmax) const {
     const float scale = state->scale.scale;
-    const float factor = scale * math::softmax_scale(count, softmax);
-    group.each(stride / 8, [&](std::int64_t e) {
-      Vec8 x = load_vec8(row + 8 * e);
+    const float factor = scale * math::softmax_scale(part.count, softmax);
+    group.each(part.vecs(), [&](std::int64_t e) {
+      const std::int64_t at = part.first + 8 * e;
+      Vec8 x = load_vec8(row + at);
       for (int j = 0; j < 8; ++j) x.at[j] = factor * std::exp(x.at[j] - softmax.maximum);
-      store_vec8(row + 8 * e, x);
+      store_vec8(part.row + at, x);
     });
-    group.each(stride - items, [&](std::int64_t i) { row[items + i] = from_float<T>(0.0F); });
-    group.each(count, [&](std::int64_t k) {
-      const float p = factor * std::exp(positive_logits[begin + k] - softmax.maximum);
-      row[columns[begin + k]] = from_float<T>(p - scale);
+    write_padding(group, part);
+    write_positives(group, part,
+                    [&](float logit) { return factor * std::exp(logit - softmax.maximum) - scale; });
+  }
+
+  /// Writes zeros after the last item.
+  template <class Group>
+  VAECF_HD void write_padding(Group& group, const RowPart<T>& part) const {
+    if (part.last < items) return;
+    group.each(stride - items, [&](std::int64_t i) { part.row[items + i] = from_float<T>(0.0F); });
+  }
+
+  /// Writes f(logit) at the user's own items.
+  template <class Group, class F>
+  VAECF_HD void write_positives(Group& group, const RowPart<T>& part, F&& f) const {
+    group.each(part.count, [&](std::int64_t k) {
+      const std::int64_t column = columns[part.begin + k];
+      if (part.contains(column)) part.row[column] = from_float<T>(f(positive_logits[part.begin + k]));
     });
+  }
+};
+
+/// One user per block. Each logit is read twice, eight at a time, and written once.
+template <class T>
+struct SoftmaxOfUser {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = threads * sizeof(SoftmaxPart);
+  static constexpr int blocks_at_once = 8;
+  LogitRows<T> rows;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
+    const RowPart<T> row = rows.part(block, 0, rows.items);
+    const SoftmaxPart softmax = rows.template softmax_of<threads>(group, row, scratch);
+    const double own = rows.save_positives(group, row, row.row);
+    rows.write_nll(group, row, softmax, own);
+    rows.write_gradient(group, row, row.row, softmax);
+  }
+};
+
+/// The same for rows of at most `row_bytes`: the block copies its row to shared memory, so that each logit is
+/// read once.
+template <class T, int row_bytes>
+struct StagedSoftmax {
+  static constexpr int threads = 320;
+  static constexpr int scratch_bytes = row_bytes;
+  // 227 KiB of shared memory, of which the driver takes 1 KiB per block.
+  static constexpr int blocks_at_once = row_bytes <= 40 * 1024 ? 5 : 4;
+  LogitRows<T> rows;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
+    const RowPart<T> row = rows.part(block, 0, rows.items);
+    T* const staged = reinterpret_cast<T*>(scratch);
+    const float lowest = SoftmaxPart().maximum;
+    const float maximum = group.max(row.vecs(), [&](std::int64_t e) {
+      const Vec8 x = rows.mask_padding(8 * e, copy_vec8(row.row + 8 * e, staged + 8 * e));
+      float top = lowest;  // ignores NaN, which makes the sum NaN
+      for (const float logit : x.at) top = std::fmax(top, logit);
+      return top;
+    });
+    const float sum = group.sum(row.vecs(), [&](std::int64_t e) {
+      const Vec8 x = rows.mask_padding(8 * e, load_vec8(staged + 8 * e));
+      float part = 0.0F;
+      for (const float logit : x.at) part += std::exp(logit - maximum);
+      return part;
+    });
+    const SoftmaxPart softmax{maximum, sum};
+    const double own = rows.save_positives(group, row, staged);
+    rows.write_nll(group, row, softmax, own);
+    rows.write_gradient(group, row, staged, softmax);
+  }
+};
+
+/// Softmax of a segment of a user's row, and the sum of the user's own logits in it.
+struct SegmentSums {
+  SoftmaxPart softmax;
+  double own;
+};
+
+/// Division of rows into segments of `length` columns, one per block.
+template <class T>
+struct Segments {
+  std::int64_t per_row;
+  std::int64_t length;  // a multiple of 8
+  SegmentSums* sums;    // (users of the chunk, per_row)
+
+  VAECF_HD RowPart<T> part(const LogitRows<T>& rows, std::int64_t block) const {
+    const std::int64_t first = block % per_row * length;
+    return rows.part(block / per_row, first, first + length);
+  }
+  /// Returns the sums of a whole row.
+  template <class Group>
+  VAECF_HD SegmentSums row_sums(Group& group, std::int64_t row) const {
+    const SegmentSums* of_row = sums + row * per_row;
+    const float maximum = group.max(per_row, [&](std::int64_t s) { return of_row[s].softmax.maximum; });
+    const float sum =
+        group.sum(per_row, [&](std::int64_t s) { return of_row[s].softmax.sum_below(maximum); });
+    return {{maximum, sum}, group.sum(per_row, [&](std::int64_t s) { return of_row[s].own; })};
+  }
+};
+
+/// Rows of any length: the first kernel reads the logits for `segments.sums`.
+template <class T>
+struct SoftmaxOfSegments {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = threads * sizeof(SoftmaxPart);
+  LogitRows<T> rows;
+  Segments<T> segments;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
+    const RowPart<T> part = segments.part(rows, block);
+    const SoftmaxPart softmax = rows.template softmax_of<threads>(group, part, scratch);
+    const double own = rows.save_positives(group, part, part.row);
+    group.each(1, [&](std::int64_t) { segments.sums[block] = {softmax, own}; });
+  }
+};
+
+/// The second kernel reads the logits again and writes their gradients.
+template <class T>
+struct GradientOfSegments {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  LogitRows<T> rows;
+  Segments<T> segments;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    const RowPart<T> part = segments.part(rows, block);
+    const SegmentSums sums = segments.row_sums(group, block / segments.per_row);
+    if (part.first == 0) rows.write_nll(group, part, sums.softmax, sums.own);
+    rows.write_gradient(group, part, part.row, sums.softmax);
   }
 };
 

@@ -95,6 +95,13 @@ VAECF_HD inline Vec4 load_vec4(const float* from) {
   return four;
 }
 
+template <class T>
+VAECF_HD inline Vec8 unpack8(const Words128& words) {
+  Vec8 vec;
+  for (int j = 0; j < 4; ++j) unpack2<T>(words.word[j], vec.at[2 * j], vec.at[2 * j + 1]);
+  return vec;
+}
+
 /// Loads eight elements; T: float, Bf16 or Fp16.
 template <class T>
 VAECF_HD inline Vec8 load_vec8(const T* from) {
@@ -105,8 +112,7 @@ VAECF_HD inline Vec8 load_vec8(const T* from) {
       for (int j = 0; j < 4; ++j) vec.at[4 * half + j] = four.at[j];
     }
   } else {
-    const Words128 words = load_words(from);
-    for (int j = 0; j < 4; ++j) unpack2<T>(words.word[j], vec.at[2 * j], vec.at[2 * j + 1]);
+    vec = unpack8<T>(load_words(from));
   }
   return vec;
 }
@@ -122,6 +128,20 @@ VAECF_HD inline void store_vec8(T* to, const Vec8& vec) {
   } else {
     for (int j = 0; j < 4; ++j) words.word[j] = pack2<T>(vec.at[2 * j], vec.at[2 * j + 1]);
     store_words(to, words);
+  }
+}
+
+/// Copies eight elements and returns their values.
+template <class T>
+VAECF_HD inline Vec8 copy_vec8(const T* from, T* to) {
+  if constexpr (std::is_same_v<T, float>) {
+    const Vec8 vec = load_vec8(from);
+    store_vec8(to, vec);
+    return vec;
+  } else {
+    const Words128 words = load_words(from);
+    store_words(to, words);
+    return unpack8<T>(words);
   }
 }
 

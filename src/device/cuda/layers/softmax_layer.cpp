@@ -21,6 +21,8 @@ constexpr std::int64_t min_chunk = 128;  // fewer users make products inefficien
 // whose weight gradients are added. The size depends on the GPU only, not on its current load, so that sums
 // keep their order from run to run.
 constexpr std::int64_t share_of_memory = 8;
+// Rows that do not fit into shared memory are divided, so that few users are enough to occupy a GPU.
+constexpr std::int64_t segment_items = 16384;
 
 /// Calls f(part) for `whole` in parts of `size`; the last one may be smaller.
 template <class F>
@@ -129,17 +131,38 @@ class OutputLayer {
                           .result = dtype_};
     matmuls_.run(stream_, spec, hidden_from(chunk.begin), weights_, logits, bias_);
     dispatch_dtype(dtype_, [&]<class T>(T) {
-      const SoftmaxOfUser<T> body{.logits = reinterpret_cast<T*>(logits),
-                                  .stride = stride_,
-                                  .items = items_,
-                                  .first_user = chunk.begin,
-                                  .offsets = batch_.offsets.data(),
-                                  .columns = batch_.columns.data(),
-                                  .state = state_,
-                                  .nll = nll_,
-                                  .positive_logits = positive_logits};
-      launch(stream_, chunk.size(), body);
+      softmax(LogitRows<T>{.logits = reinterpret_cast<T*>(logits),
+                           .stride = stride_,
+                           .items = items_,
+                           .first_user = chunk.begin,
+                           .offsets = batch_.offsets.data(),
+                           .columns = batch_.columns.data(),
+                           .state = state_,
+                           .nll = nll_,
+                           .positive_logits = positive_logits},
+              chunk.size());
     });
+  }
+
+  template <class T>
+  void softmax(const LogitRows<T>& rows, std::int64_t users) {
+    constexpr int small = 40 * 1024;  // of ML-20M
+    constexpr int large = 46 * 1024;  // a kernel has 48 KiB of static shared memory
+    const std::int64_t bytes = round_up(items_, row_alignment) * size_of(dtype_);
+    if (tune().softmax == 0) return launch(stream_, users, SoftmaxOfUser<T>{rows});
+    if (tune().softmax == 1 && bytes <= small) return launch(stream_, users, StagedSoftmax<T, small>{rows});
+    if (tune().softmax == 1 && bytes <= large) return launch(stream_, users, StagedSoftmax<T, large>{rows});
+    const Segments<T> segments = make_segments<T>();
+    launch(stream_, users * segments.per_row, SoftmaxOfSegments<T>{rows, segments});
+    launch(stream_, users * segments.per_row, GradientOfSegments<T>{rows, segments});
+  }
+
+  template <class T>
+  Segments<T> make_segments() {
+    const std::int64_t length = tune().softmax > 1 ? round_up(tune().softmax, row_alignment) : segment_items;
+    const std::int64_t per_row = (items_ + length - 1) / length;
+    const std::int64_t all = std::min(chunk_, users()) * per_row;
+    return {per_row, length, scratch_.get<SegmentSums>(Scratch::segments, all, "sums of logits")};
   }
 
   /// Copies the hidden units of `slice` and appends a column of ones.

@@ -108,6 +108,12 @@ void launch(Stream& stream, std::int64_t blocks, const Body& body) {
   if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max()) {
     throw std::logic_error("a kernel cannot have so many blocks");
   }
+  if constexpr (Body::scratch_bytes > 32 * 1024) {
+    // Otherwise, the driver may reserve less shared memory than all blocks of a multiprocessor use.
+    static const cudaError_t reserved = cudaFuncSetAttribute(
+        run_body<Body>, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+    check(reserved, "reserving shared memory");
+  }
   run_body<<<static_cast<unsigned>(blocks), Body::threads, 0, static_cast<cudaStream_t>(stream.native())>>>(
       body);
   check(cudaGetLastError(), "a kernel's start");
