@@ -19,6 +19,7 @@ std::vector<ContractDevice> devices(bool with_small) {
   std::erase_if(all, [](const ContractDevice& device) {
     return device.name.ends_with("_tf32") || device.name.ends_with("_host_rows");
   });
+  if (with_small) all.push_back(tuned_cuda_device("bf16_exp", device::Precision::bf16, {.exp = 1}));
   for (ContractDevice& small : small_cuda_devices()) {
     if (with_small) all.push_back(std::move(small));
   }

@@ -22,11 +22,18 @@ std::vector<ContractDevice> other_ways() {
   using device::Precision;
   const cuda::Tune slices{.chunk = 128, .slice = 1};
   const cuda::Tune segments{.softmax = 16};  // items
-  return {tuned_cuda_device("fp32_slices", Precision::fp32, slices),
-          tuned_cuda_device("bf16_slices", Precision::bf16, slices),
-          tuned_cuda_device("fp32_segments", Precision::fp32, segments),
-          tuned_cuda_device("bf16_segments", Precision::bf16, segments),
-          tuned_cuda_device("fp16_segments", Precision::fp16, segments)};
+  return {
+      tuned_cuda_device("fp32_slices", Precision::fp32, slices),
+      tuned_cuda_device("bf16_slices", Precision::bf16, slices),
+      tuned_cuda_device("fp32_segments", Precision::fp32, segments),
+      tuned_cuda_device("bf16_segments", Precision::bf16, segments),
+      tuned_cuda_device("fp16_segments", Precision::fp16, segments),
+      tuned_cuda_device("fp32_exp", Precision::fp32, {.exp = 1}),
+      tuned_cuda_device("bf16_exp", Precision::bf16, {.exp = 1}),
+      tuned_cuda_device("fp16_exp", Precision::fp16, {.exp = 1}),
+      tuned_cuda_device("fp32_exp_slices", Precision::fp32, {.ones = 0, .slice = 1, .softmax = 16, .exp = 1}),
+      tuned_cuda_device("bf16_exp_slices", Precision::bf16,
+                        {.ones = 0, .slice = 1, .softmax = 16, .exp = 1})};
 }
 INSTANTIATE_TEST_SUITE_P(OtherWays, Softmax, ::testing::ValuesIn(other_ways()), contract_name);
 #endif
@@ -83,25 +90,33 @@ TEST_P(Softmax, UsersWithoutItemsAddNothing) {
 
 TEST_P(Softmax, ExtremeLogits) {
   // Exact in bf16: logits of +-80 and +-10,240, with the user's items among the best and among the worst.
-  // Hidden units and weights are large too, so that gradients are large but finite.
+  // Hidden units and weights are large too, so that gradients are large but finite. Then only every other
+  // user has such logits, and finally all logits are close to -200.
   struct Case {
     double hidden;
     double weight;
+    double ordinary;  // factor of every other user's hidden units
+    double bias;
   };
-  for (const auto& [value, slope] : {Case{1.0, 40.0}, Case{1.0, 5120.0}, Case{64.0, 80.0}}) {
-    SCOPED_TRACE(format("hidden {} weights {}", value, slope));
+  for (const auto& [value, slope, ordinary, bias_of_all] :
+       {Case{1.0, 40.0, 1.0, 0.0}, Case{1.0, 5120.0, 1.0, 0.0}, Case{64.0, 80.0, 1.0, 0.0},
+        Case{64.0, 80.0, 0x1p-12, 0.0}, Case{1.0, 0.5, 1.0, -200.0}}) {
+    SCOPED_TRACE(format("hidden {} weights {} ordinary {} bias {}", value, slope, ordinary, bias_of_all));
     const std::int64_t items = 100;
     Matrix weight(2, items);
     for (std::int64_t i = 0; i < items; ++i) {
       weight.at(0, i) = slope * (i % 3 - 1.0);
       weight.at(1, i) = slope * (i % 3 - 1.0);
     }
-    const TestLayer layer = make_layer(TensorKind::output_table, weight, Matrix(1, items));
+    Matrix bias(1, items);
+    std::ranges::fill(bias.values, bias_of_all);
+    const TestLayer layer = make_layer(TensorKind::output_table, weight, bias);
     TestBatch batch;
     gather(random_rows(33, items, 8), items, true, batch);
     Matrix hidden(33, 2);
     for (std::int64_t row = 0; row < 33; ++row) {
-      hidden.at(row, 0) = hidden.at(row, 1) = row % 4 == 0 ? -value : value;
+      hidden.at(row, 0) = hidden.at(row, 1) =
+          (row % 4 == 0 ? -value : value) * (row % 2 == 0 ? ordinary : 1.0);
     }
     expect_softmax_step(layer, hidden, batch);
   }

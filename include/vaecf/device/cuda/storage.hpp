@@ -274,7 +274,20 @@ using SideFeatures = device::SideFeatures<Batch>;
 /// Temporary device memory of operations, kept between calls; one slot per purpose.
 class Scratch {
  public:
-  enum Slot { logits, hidden, segments, products, per_user, per_entry, targets, ranks, flags, sums, slots };
+  enum Slot {
+    logits,
+    hidden,
+    segments,
+    factors,
+    products,
+    per_user,
+    per_entry,
+    targets,
+    ranks,
+    flags,
+    sums,
+    slots
+  };
   Scratch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}
   /// Returns at least `bytes`, not zeroed. Growth invalidates graphs. Throws std::logic_error during a
   /// capture.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <type_traits>
 
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/softmax_kernels.hpp"
@@ -12,8 +13,8 @@ namespace vaecf::cuda {
 namespace {
 
 // Logits are computed and replaced by gradients in chunks of users. In a chunk of 2,560 users of ML-20M, the
-// product's 20 x 79 tiles of 128 x 256 are almost exactly twelve waves of 132 multiprocessors. The old way
-// was a chunk that fits into the L2 cache (50 MB on an H100): 640 users in 16 bits, three waves.
+// product's 20 x 79 tiles of 128 x 256 are almost exactly twelve waves of 132 multiprocessors. With chunk=0 a
+// chunk fits into the L2 cache (50 MB on an H100): 640 users in 16 bits, three waves.
 constexpr std::int64_t chunk_bytes = 640 * 20224 * 2;
 constexpr std::int64_t chunk_step = 64;  // users
 constexpr std::int64_t min_chunk = 128;  // fewer users make products inefficient
@@ -80,7 +81,12 @@ class OutputLayer {
     logits_ = logits_buffer(std::min(slice_, users()));
     // With a column of ones after the hidden units, the product that computes d_weight computes d_bias, too:
     // d_bias follows d_weight in memory.
-    const bool ones = tune().ones != 0 && d_bias == d_weight + hidden_.columns() * stride_;
+    const bool adjacent = d_bias == d_weight + hidden_.columns() * stride_;
+    // Instead of gradients, products read exponentials, and a factor of each user with the hidden units.
+    const bool exponentials = tune().exp != 0 && adjacent && dtype_ != DType::fp16;
+    const bool ones = exponentials || (tune().ones != 0 && adjacent);
+    if (exponentials)
+      factors_ = scratch_.get<float>(Scratch::factors, users(), "factors of the batch's users");
     const std::int64_t partials = num_partials(std::min(chunk_, users()), stride_);
     float* partial = nullptr;
     if (!ones) partial = scratch_.get<float>(Scratch::products, partials * stride_, "sums of gradients");
@@ -149,12 +155,30 @@ class OutputLayer {
     constexpr int small = 40 * 1024;  // of ML-20M
     constexpr int large = 46 * 1024;  // a kernel has 48 KiB of static shared memory
     const std::int64_t bytes = round_up(items_, row_alignment) * size_of(dtype_);
+    if constexpr (!std::is_same_v<T, Fp16>) {
+      if (factors_ != nullptr) return exponentials(rows, users);
+    }
     if (tune().softmax == 0) return launch(stream_, users, SoftmaxOfUser<T>{rows});
     if (tune().softmax == 1 && bytes <= small) return launch(stream_, users, StagedSoftmax<T, small>{rows});
     if (tune().softmax == 1 && bytes <= large) return launch(stream_, users, StagedSoftmax<T, large>{rows});
     const Segments<T> segments = make_segments<T>();
     launch(stream_, users * segments.per_row, SoftmaxOfSegments<T>{rows, segments});
     launch(stream_, users * segments.per_row, GradientOfSegments<T>{rows, segments});
+  }
+
+  template <class T>
+  void exponentials(const LogitRows<T>& rows, std::int64_t users) {
+    const Segments<T> segments = make_segments<T>();
+    launch(stream_, users * segments.per_row, ExponentialsOfSegments<T>{rows, segments});
+    launch(stream_, users,
+           CompleteExponentials<T>{.rows = rows,
+                                   .segments = segments,
+                                   .hidden = static_cast<const T*>(hidden_.operand()),
+                                   .hidden_stride = hidden_.stride(),
+                                   .hidden_columns = hidden_.columns(),
+                                   .weights = static_cast<const T*>(weights_),
+                                   .bias = static_cast<const T*>(bias_),
+                                   .factors = factors_});
   }
 
   template <class T>
@@ -165,18 +189,24 @@ class OutputLayer {
     return {per_row, length, scratch_.get<SegmentSums>(Scratch::segments, all, "sums of logits")};
   }
 
-  /// Copies the hidden units of `slice` and appends a column of ones.
+  /// Copies the hidden units of `slice` and appends a column of ones; multiplies both by factors_ unless
+  /// null.
   const void* append_ones(Range slice, std::int64_t stride) {
     void* to = scratch_.bytes(Scratch::hidden, std::min(slice_, users()) * stride * size_of(dtype_),
                               "hidden units of the batch");
-    dispatch_dtype(dtype_, [&]<class T>(T) {
-      const AppendOnes<T> body{.from = reinterpret_cast<const T*>(hidden_from(slice.begin)),
-                               .stride = hidden_.stride(),
-                               .columns = hidden_.columns(),
-                               .vecs = slice.size() * stride / 8,
-                               .vecs_per_row = stride / 8,
-                               .to = static_cast<T*>(to)};
+    const auto append = [&]<class T, class From>(T, const From* from) {
+      const AppendOnes<T, From> body{.from = from + slice.begin * hidden_.stride(),
+                                     .stride = hidden_.stride(),
+                                     .columns = hidden_.columns(),
+                                     .factors = factors_ == nullptr ? nullptr : factors_ + slice.begin,
+                                     .vecs = slice.size() * stride / 8,
+                                     .vecs_per_row = stride / 8,
+                                     .to = static_cast<T*>(to)};
       launch(stream_, blocks_for(body.vecs, body.threads), body);
+    };
+    dispatch_dtype(dtype_, [&]<class T>(T type) {
+      if (factors_ == nullptr) return append(type, static_cast<const T*>(hidden_.operand()));
+      append(type, hidden_.values());  // fp32: the product is rounded once
     });
     return to;
   }
@@ -208,7 +238,14 @@ class OutputLayer {
                           .ldc = d_hidden.stride(),
                           .b_transposed = true,
                           .operands = dtype_};
-    matmuls_.run(stream_, spec, logits_, weights_, d_hidden.values() + slice.begin * d_hidden.stride());
+    float* values = d_hidden.values() + slice.begin * d_hidden.stride();
+    matmuls_.run(stream_, spec, logits_, weights_, values);
+    if (factors_ == nullptr) return;
+    const ScaleRows body{.factors = factors_ + slice.begin,
+                         .vecs = slice.size() * d_hidden.stride() / 8,
+                         .vecs_per_row = d_hidden.stride() / 8,
+                         .values = values};
+    launch(stream_, blocks_for(body.vecs, body.threads), body);
   }
 
   Stream& stream_;
@@ -223,9 +260,10 @@ class OutputLayer {
   const void* weights_;
   const void* bias_;
   DeviceStepState* state_;
-  std::int64_t chunk_ = 0;  // users
-  std::int64_t slice_ = 0;  // users
-  double* nll_ = nullptr;   // (users)
+  std::int64_t chunk_ = 0;    // users
+  std::int64_t slice_ = 0;    // users
+  double* nll_ = nullptr;     // (users)
+  float* factors_ = nullptr;  // (users); null: logits are replaced by gradients
   std::byte* logits_ = nullptr;
 };
 
