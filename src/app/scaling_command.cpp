@@ -75,7 +75,8 @@ scaling::Workload workload_of(const config::Config& config, const Sizes& sizes) 
     if (dense) workload.dense_weights += weights;
   }
   const bool half = config.backend.precision != device::Precision::fp32 &&
-                    config.backend.precision != device::Precision::tf32;
+                    config.backend.precision != device::Precision::tf32 &&
+                    config.backend.precision != device::Precision::bf16x3;
   const double width = half ? 2.0 : 4.0;
   workload.half_copy_bytes = half ? 2.0 : 0.0;
   // The gradient of the logits is written once and read twice. One row of the input table is gathered per

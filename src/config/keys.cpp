@@ -123,7 +123,7 @@ std::vector<Key> all_keys() {
           "maximum gradient norm (mean over users, without weight decay); larger gradients are scaled down to it; 0: off; "
           "clipping costs a pass over the gradient, and updates wait for all of it"),
       KEY("train.precision", backend.precision,
-          "precision of matrix products; auto: bf16 on CUDA and on CPUs with AMX, else fp32; fp16 and tf32 need CUDA"),
+          "precision of matrix products; auto: bf16 on CUDA and on CPUs with AMX, else fp32; bf16x3: three bf16 products instead of one in fp32; fp16, tf32 and bf16x3 need CUDA"),
       KEY("train.seed", session.train.seed,
           "random seed of initialization, dropout, latent noise and shuffling"),
       KEY("train.deterministic", backend.deterministic,

@@ -12,7 +12,7 @@ TEST_F(Usage, HelpAndVersionArePrintedToStandardOutput) {
             {"--train", "--set", "prepare", "synthesize", "recommend", "inspect", "--help-config"});
   EXPECT_EQ(workspace.program("--version").out.rfind("vaecf_dist ", 0), 0U);
   expect_in(workspace.succeed("--help-config").out,
-            {"learning_rate: 0.001", "(one of auto, fp32, bf16, fp16, tf32)"});
+            {"learning_rate: 0.001", "(one of auto, fp32, bf16, fp16, tf32, bf16x3)"});
   workspace.succeed("recommend --help");
 }
 

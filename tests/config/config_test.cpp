@@ -189,7 +189,7 @@ TEST(Config, OutOfRangeErrorNamesTheLimit) {
 
 TEST(Config, InvalidChoiceErrorListsTheChoices) {
   EXPECT_EQ(refusal("train: {precision: int8}"),
-            "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, tf32, got \"int8\"");
+            "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, tf32, bf16x3, got \"int8\"");
   EXPECT_EQ(refusal("model: {type: vae}"),
             format("c.yaml:1: model.type must be one of {}, got \"vae\"",
                    join({model::model_types.begin(), model::model_types.end()})));

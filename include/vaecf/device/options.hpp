@@ -7,7 +7,7 @@
 namespace vaecf::device {
 
 enum class DeviceChoice { automatic, cpu, cuda };
-enum class Precision { automatic, fp32, bf16, fp16, tf32 };
+enum class Precision { automatic, fp32, bf16, fp16, tf32, bf16x3 };
 /// Kernel selection; portable: plain loops without library products.
 enum class Kernels { automatic, portable };
 
@@ -39,12 +39,13 @@ inline constexpr EnumNames<device::DeviceChoice, 3> enum_names<device::DeviceCho
      {device::DeviceChoice::cpu, "cpu"},
      {device::DeviceChoice::cuda, "cuda"}}};
 template <>
-inline constexpr EnumNames<device::Precision, 5> enum_names<device::Precision>{
+inline constexpr EnumNames<device::Precision, 6> enum_names<device::Precision>{
     {{device::Precision::automatic, "auto"},
      {device::Precision::fp32, "fp32"},
      {device::Precision::bf16, "bf16"},
      {device::Precision::fp16, "fp16"},
-     {device::Precision::tf32, "tf32"}}};
+     {device::Precision::tf32, "tf32"},
+     {device::Precision::bf16x3, "bf16x3"}}};
 template <>
 inline constexpr EnumNames<device::Kernels, 2> enum_names<device::Kernels>{
     {{device::Kernels::automatic, "auto"}, {device::Kernels::portable, "portable"}}};

@@ -156,7 +156,8 @@ void Device::column_sums(const Activations& d, float* to) {
 }
 
 std::unique_ptr<Device> make_device(const device::BackendOptions& options, const std::string& why_no_gpu) {
-  if (options.precision == device::Precision::fp16 || options.precision == device::Precision::tf32) {
+  if (options.precision == device::Precision::fp16 || options.precision == device::Precision::tf32 ||
+      options.precision == device::Precision::bf16x3) {
     throw InputError(format(
         "train.precision: {0} requires a GPU (CPUs do not support {0} matrix products{1}{2}); use bf16, fp32 or auto",
         to_string(options.precision), why_no_gpu.empty() ? "" : ", and ", why_no_gpu));

@@ -20,6 +20,8 @@ const char* products_of(device::Precision precision) {
   switch (precision) {
     case device::Precision::tf32:
       return "TF32 on fp32 operands";
+    case device::Precision::bf16x3:
+      return "bf16x3 on fp32 operands";
     case device::Precision::bf16:
       return "bf16 with fp32 sums and master weights";
     case device::Precision::fp16:
@@ -38,8 +40,7 @@ Device::Device(const device::BackendOptions& options, int index)
       gpu_(index),
       scratch_(gpu_, allocation_epoch_),
       primitives_(gpu_),
-      matmuls_(gpu_, options.deterministic,
-               precision_ == device::Precision::tf32 ? Fp32Products::tf32 : Fp32Products::exact),
+      matmuls_(gpu_, scratch_, options.deterministic, precision_),
       marks_(mark_count),
       begun_(steps_ahead) {}
 
@@ -47,6 +48,7 @@ DType Device::dtype() const {
   switch (precision_) {
     case device::Precision::fp32:
     case device::Precision::tf32:
+    case device::Precision::bf16x3:
       return DType::fp32;
     case device::Precision::fp16:
       return DType::fp16;

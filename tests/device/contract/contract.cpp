@@ -100,6 +100,7 @@ device::LossSums Contract::losses() {
 }
 
 Tolerance Contract::tolerance() const {
+  if (bf16x3()) return {1e-5, 4e-5, 2e-6};
   return low_precision() ? Tolerance{1.5e-2, 4e-2, 1e-5} : Tolerance{5e-6, 2e-5, 2e-6};
 }
 

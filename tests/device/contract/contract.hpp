@@ -98,7 +98,8 @@ class Contract : public ::testing::TestWithParam<ContractDevice> {
   void SetUp() override;
 
   Device& device() { return *device_; }
-  bool low_precision() const { return device_->precision() != device::Precision::fp32; }
+  bool bf16x3() const { return device_->precision() == device::Precision::bf16x3; }
+  bool low_precision() const { return device_->precision() != device::Precision::fp32 && !bf16x3(); }
   bool fp16() const { return device_->precision() == device::Precision::fp16; }
   /// Starts a step with these parameters (and, in fp16, a loss scale of 1); clears the sums of losses.
   Device::StepState& begin(StepKey key, float beta = 0.0F, const device::UpdateRule& rule = {},

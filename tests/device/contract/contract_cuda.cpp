@@ -37,7 +37,8 @@ std::vector<ContractDevice> contract_devices() {
     all.push_back(on_gpu(name, options));
   };
   for (const device::Precision precision :
-       {device::Precision::fp32, device::Precision::bf16, device::Precision::fp16, device::Precision::tf32}) {
+       {device::Precision::fp32, device::Precision::bf16, device::Precision::fp16, device::Precision::tf32,
+        device::Precision::bf16x3}) {
     add(vaecf::to_string(precision), {.device = device::DeviceChoice::cuda, .precision = precision});
   }
   add("host_rows",

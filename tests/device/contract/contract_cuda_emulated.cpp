@@ -38,6 +38,7 @@ std::vector<ContractDevice> contract_devices() {
           emulated("bf16", Precision::bf16, true),
           emulated("fp16", Precision::fp16),
           emulated("tf32", Precision::tf32),
+          emulated("bf16x3", Precision::bf16x3),
           emulated("host_rows", Precision::fp32, false, 0, Toggle::off),
           emulated("fp32_old", Precision::fp32, false, 0, Toggle::automatic, old),
           emulated("fp16_old", Precision::fp16, false, 0, Toggle::automatic, old)};
@@ -47,7 +48,8 @@ std::vector<ContractDevice> small_cuda_devices() {
   // The emulated GPU with index n has n MiB: of this one, 32 may be used for logits.
   constexpr int small = 256;
   return {emulated("fp32_small", device::Precision::fp32, false, small),
-          emulated("bf16_small", device::Precision::bf16, false, small)};
+          emulated("bf16_small", device::Precision::bf16, false, small),
+          emulated("bf16x3_small", device::Precision::bf16x3, false, small)};
 }
 
 ContractDevice tuned_cuda_device(const std::string& name, device::Precision precision,

@@ -13,7 +13,8 @@ namespace vaecf::device {
 namespace {
 
 TEST(MakeDevice, Fp16ThrowsOnTheCpu) {
-  for (const auto& [precision, name] : {std::pair{Precision::fp16, "fp16"}, {Precision::tf32, "tf32"}}) {
+  for (const auto& [precision, name] :
+       {std::pair{Precision::fp16, "fp16"}, {Precision::tf32, "tf32"}, {Precision::bf16x3, "bf16x3"}}) {
     try {
       cpu::make_device({.device = device::DeviceChoice::cpu, .precision = precision}, "there is no GPU");
       ADD_FAILURE() << name << " was accepted";

@@ -1,5 +1,6 @@
 // Matrix products of the platform layer.
 #include <vaecf/base/half_precision.hpp>
+#include <vaecf/device/cuda/products.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +18,8 @@ using cuda::DType;
 using cuda::MatmulSpec;
 
 constexpr float untouched = 77.0F;
+/// Error of fp32 sums relative to the sum of their terms' absolute values.
+constexpr double fp32_sums = 16 * 0x1p-24;
 
 std::vector<std::byte> encode(DType dtype, const std::vector<float>& values) {
   std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(cuda::size_of(dtype)));
@@ -83,9 +86,18 @@ class Matmul : public Platform {
     matrix.host = decode(matrix.dtype, bytes);
   }
 
-  /// Multiplies and compares with fp64 sums. If `aligned` is set, start and row stride are multiples of 16
-  /// bytes, otherwise they are not.
   void expect_product(cuda::Matmuls& matmuls, MatmulSpec spec, bool aligned) {
+    expect_product(
+        [&](const MatmulSpec& filled, Matrix& a, Matrix& b, Matrix& c, const void* bias) {
+          matmuls.run(stream(), filled, a.data(), b.data(), c.data(), bias);
+        },
+        spec, aligned, fp32_sums);
+  }
+
+  /// Multiplies by `multiply` and compares with fp64 sums. If `aligned` is set, start and row stride are
+  /// multiples of 16 bytes, otherwise they are not.
+  template <class Multiply>
+  void expect_product(Multiply&& multiply, MatmulSpec spec, bool aligned, double error_of_terms) {
     const auto operand = [&](DType dtype, std::int64_t rows, std::int64_t columns) {
       return aligned ? random(dtype, rows, columns, 16 - columns % 8, 8) : random(dtype, rows, columns, 3, 1);
     };
@@ -110,12 +122,13 @@ class Matmul : public Platform {
     spec.lda = a.stride;
     spec.ldb = b.stride;
     spec.ldc = c.stride;
-    matmuls.run(stream(), spec, a.data(), b.data(), c.data(), spec.bias ? bias.data() : nullptr);
-    compare(spec, a, b, c, bias, decode(spec.result, download(c.device)));
+    multiply(spec, a, b, c, spec.bias ? bias.data() : nullptr);
+    compare(spec, a, b, c, bias, decode(spec.result, download(c.device)), error_of_terms);
   }
 
   static void compare(const MatmulSpec& spec, const Matrix& a, const Matrix& b, const Matrix& c,
-                      const Matrix& bias, const std::vector<float>& result) {
+                      const Matrix& bias, const std::vector<float>& result,
+                      double error_of_terms = fp32_sums) {
     const double rounding = spec.result == DType::fp32   ? 0x1p-23
                             : spec.result == DType::bf16 ? 0x1p-8
                                                          : 0x1p-11;
@@ -142,8 +155,8 @@ class Matmul : public Platform {
       }
       if (spec.accumulate) add(c.at(row, column));
       if (spec.bias) add(bias.at(0, column));
-      // The error of fp32 sums is some ulps of their terms; a 16-bit result is rounded once.
-      const double tolerance = 16 * 0x1p-24 * size + rounding * std::abs(sum) + 1e-7;
+      // A 16-bit result is rounded once.
+      const double tolerance = error_of_terms * size + rounding * std::abs(sum) + 1e-7;
       ASSERT_NEAR(result[static_cast<std::size_t>(i)], sum, tolerance) << row << ", " << column;
     }
   }
@@ -232,6 +245,66 @@ TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
       EXPECT_EQ(rounded[64 * i], i % 2 == 0 ? 1.0F : 1.0F + 0x1p-10F) << i;
     }
     EXPECT_NEAR(rounded[64 * i], a.host[65 * i], 0x1p-10) << i;
+  }
+}
+
+// Split within the product, or before it: the left operand, the right one, or both.
+TEST_F(Matmul, Bf16x3EqualsSumsInFp64) {
+  cuda::AllocationEpoch epoch;
+  cuda::Scratch scratch(gpu(), epoch);
+  cuda::Scratch other_scratch(gpu(), epoch);
+  const auto precision = device::Precision::bf16x3;
+  cuda::Products products(gpu(), scratch, false, precision);
+  cuda::Products other_products(gpu(), other_scratch, false, precision);
+  const auto split = [&](cuda::Products& by, Matrix& x) {
+    const std::int64_t elements = static_cast<std::int64_t>(x.host.size()) - x.offset;
+    return by.split(stream(), x.dtype, x.data(), elements);
+  };
+  for (const Sizes& sizes : {Sizes{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {64, 72, 40}, {31, 129, 257}}) {
+    for (int kind = 0; kind < 48; ++kind) {
+      MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
+      spec.a_transposed = (kind & 1) != 0;
+      spec.b_transposed = (kind & 2) != 0;
+      const bool splits_a = (kind & 4) != 0;
+      const bool splits_b = (kind & 8) != 0;
+      SCOPED_TRACE(::testing::Message() << "split before: " << splits_a << ", " << splits_b);
+      const auto multiply = [&](const MatmulSpec& filled, Matrix& a, Matrix& b, Matrix& c, const void* bias) {
+        const cuda::Operand left = splits_a ? split(products, a) : a.data();
+        const cuda::Operand right = splits_b ? split(other_products, b) : b.data();
+        products.run(stream(), filled, left, right, c.data(), bias);
+      };
+      spec.accumulate = kind / 16 == 1;
+      ASSERT_NO_FATAL_FAILURE(expect_product(multiply, spec, false, 1e-5));
+      spec.bias = kind / 16 == 2;
+      ASSERT_NO_FATAL_FAILURE(expect_product(multiply, spec, true, 1e-5));
+    }
+  }
+}
+
+// In bf16 alone the error would be about 1e-3.
+TEST_F(Matmul, Bf16x3IsAccurateTo1e5InLongSums) {
+  cuda::AllocationEpoch epoch;
+  cuda::Scratch scratch(gpu(), epoch);
+  cuda::Products products(gpu(), scratch, true, device::Precision::bf16x3);
+  const MatmulSpec spec{.m = 24, .n = 40, .k = 6000, .lda = 6000, .ldb = 40, .ldc = 40};
+  Matrix a = random(DType::fp32, 24, 6000);
+  Matrix b = random(DType::fp32, 6000, 40);
+  Matrix c = random(DType::fp32, 24, 40);
+  for (const bool before : {false, true}) {
+    const cuda::Operand left = before ? products.split(stream(), DType::fp32, a.data(), 24 * 6000) : a.data();
+    products.run(stream(), spec, left, b.data(), c.data());
+    const auto result = decode(DType::fp32, download(c.device));
+    double error = 0.0;
+    double norm = 0.0;
+    for (std::int64_t i = 0; i < 24 * 40; ++i) {
+      double sum = 0.0;
+      for (std::int64_t k = 0; k < 6000; ++k) {
+        sum += static_cast<double>(a.at(i / 40, k)) * static_cast<double>(b.at(k, i % 40));
+      }
+      error += std::pow(result[static_cast<std::size_t>(i)] - sum, 2);
+      norm += sum * sum;
+    }
+    EXPECT_LE(std::sqrt(error / norm), 1e-5) << before;
   }
 }
 

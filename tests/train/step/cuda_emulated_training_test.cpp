@@ -81,7 +81,8 @@ TEST_F(CudaEmulatedTraining, FollowsTheCurveOfTheCpu) {
   const OneRun cpu = on_cpu();
   EXPECT_LT(cpu.epochs[2].nll, 0.97 * cpu.epochs[0].nll) << "the loss did not decrease";
   for (const auto& [precision, loss, weights, metric] :
-       {std::tuple{Precision::fp32, 1e-5, 1e-4, 1e-6}, std::tuple{Precision::bf16, 2e-3, 3e-2, 2e-2}}) {
+       {std::tuple{Precision::fp32, 1e-5, 1e-4, 1e-6}, std::tuple{Precision::bf16x3, 1e-5, 1e-4, 1e-6},
+        std::tuple{Precision::bf16, 2e-3, 3e-2, 2e-2}}) {
     SCOPED_TRACE(vaecf::to_string(precision));
     const OneRun emulated = on_emulator(precision);
     for (std::size_t epoch = 0; epoch < 3; ++epoch) {
@@ -150,7 +151,7 @@ TEST_F(CudaEmulatedTraining, Fp16SkipsItsFirstStepsAndLearns) {
 
 TEST_F(CudaEmulatedTraining, GraphsAndMemoryLocationOfRowsHaveNoEffect) {
   options_.data.file = make("features.h5", {.features = true});
-  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16x3, Precision::bf16, Precision::fp16}) {
     SCOPED_TRACE(vaecf::to_string(precision));
     const OneRun recorded = on_emulator(precision);
     expect_same_bits(recorded, on_emulator(precision));

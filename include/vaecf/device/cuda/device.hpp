@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/device/cuda/products.hpp>
 #include <vaecf/device/cuda/storage.hpp>
 #include <vaecf/device/device.hpp>
 
@@ -15,8 +16,9 @@ namespace vaecf::cuda {
 
 /// The device for NVIDIA GPUs. All work of a step is queued on one stream without blocking the host. In bf16
 /// and fp16, products have 16-bit operands and fp32 sums; master weights, gradients, moments and all row math
-/// are fp32. Tensors are stored in their logical orientation. Rows are padded to 16 bytes, items to a
-/// multiple of 256 for aligned logit rows and whole tiles. See the concept device::Device for the operations.
+/// are fp32; in bf16x3, only products differ from fp32 (see Products). Tensors are stored in their logical
+/// orientation. Rows are padded to 16 bytes, items to a multiple of 256 for aligned logit rows and whole
+/// tiles. See the concept device::Device for the operations.
 class Device {
  public:
   using Buffer = FloatBuffer;
@@ -141,7 +143,7 @@ class Device {
   AllocationEpoch allocation_epoch_;
   Scratch scratch_;
   Primitives primitives_;
-  Matmuls matmuls_;
+  Products matmuls_;
   mutable PinnedArray<float> staging_;
   std::vector<Event> marks_;  // ring of events for mark()
   std::size_t next_mark_ = 0;

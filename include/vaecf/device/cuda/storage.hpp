@@ -286,6 +286,8 @@ class Scratch {
     ranks,
     flags,
     sums,
+    halves,
+    operand_halves,
     slots
   };
   Scratch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}

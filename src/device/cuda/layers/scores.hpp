@@ -48,7 +48,7 @@ class SeenItems {
 /// lists are bitwise equal. fp32, because bf16 would cause ties.
 class Scorer {
  public:
-  Scorer(Stream& stream, Matmuls& matmuls, Scratch& scratch, DType dtype, const Activations& hidden,
+  Scorer(Stream& stream, Products& matmuls, Scratch& scratch, DType dtype, const Activations& hidden,
          const Parameters& parameters, device::Layer layer)
       : stream_(stream),
         matmuls_(matmuls),
@@ -98,7 +98,7 @@ class Scorer {
   static constexpr std::int64_t max_users = 512;
 
   Stream& stream_;
-  Matmuls& matmuls_;
+  Products& matmuls_;
   DType dtype_;
   const Activations& hidden_;
   const void* weight_;

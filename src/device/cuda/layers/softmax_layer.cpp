@@ -40,7 +40,7 @@ void for_parts(Range whole, std::int64_t size, F&& f) {
 /// Everything in between is fp32, the loss fp64.
 class OutputLayer {
  public:
-  OutputLayer(Gpu& gpu, Stream& stream, Matmuls& matmuls, Scratch& scratch, DType dtype,
+  OutputLayer(Gpu& gpu, Stream& stream, Products& matmuls, Scratch& scratch, DType dtype,
               const Activations& hidden, const Batch& batch, const Parameters& parameters,
               device::Layer layer, DeviceStepState* state)
       : stream_(stream),
@@ -104,12 +104,13 @@ class OutputLayer {
                               partial);
         }
       });
-      weight_gradient(slice, ones, d_weight);
+      const Operand gradient = matmuls_.split(stream_, dtype_, logits_, slice.size() * stride_);
+      weight_gradient(slice, ones, gradient, d_weight);
       if (slice.end == users()) {
         if (!ones) reduce_partials(stream_, partial, partials, stride_, d_bias);
         weights_done();
       }
-      hidden_gradient(slice, d_hidden);
+      hidden_gradient(slice, gradient, d_hidden);
     });
     update_half_copy(stream_, dtype_, d_hidden);
     add_losses(stream_, nll_, users(), &state_->nll, &state_->users);
@@ -213,7 +214,7 @@ class OutputLayer {
 
   /// Adds up the gradients of `slice` and those of the slices before it. With `ones`, d_bias follows
   /// d_weight.
-  void weight_gradient(Range slice, bool ones, float* d_weight) {
+  void weight_gradient(Range slice, bool ones, const Operand& gradient, float* d_weight) {
     const std::int64_t rows = hidden_.columns() + (ones ? 1 : 0);
     const std::int64_t lda = round_up(rows, row_alignment);
     const void* hidden = ones ? append_ones(slice, lda) : hidden_from(slice.begin);
@@ -226,10 +227,10 @@ class OutputLayer {
                           .a_transposed = true,
                           .accumulate = slice.begin > 0,
                           .operands = dtype_};
-    matmuls_.run(stream_, spec, hidden, logits_, d_weight);
+    matmuls_.run(stream_, spec, hidden, gradient, d_weight);
   }
 
-  void hidden_gradient(Range slice, Activations& d_hidden) {
+  void hidden_gradient(Range slice, const Operand& gradient, Activations& d_hidden) {
     const MatmulSpec spec{.m = slice.size(),
                           .n = hidden_.columns(),
                           .k = stride_,
@@ -239,7 +240,7 @@ class OutputLayer {
                           .b_transposed = true,
                           .operands = dtype_};
     float* values = d_hidden.values() + slice.begin * d_hidden.stride();
-    matmuls_.run(stream_, spec, logits_, weights_, values);
+    matmuls_.run(stream_, spec, gradient, weights_, values);
     if (factors_ == nullptr) return;
     const ScaleRows body{.factors = factors_ + slice.begin,
                          .vecs = slice.size() * d_hidden.stride() / 8,
@@ -249,7 +250,7 @@ class OutputLayer {
   }
 
   Stream& stream_;
-  Matmuls& matmuls_;
+  Products& matmuls_;
   Scratch& scratch_;
   DType dtype_;
   const Activations& hidden_;
