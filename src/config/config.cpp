@@ -59,6 +59,8 @@ bool may_change(const std::string& path) {
 }  // namespace
 
 bool must_match_on_resume(const std::string& path) {
+  // Only baselines use these.
+  if (path.starts_with("model.ease.") || path.starts_with("model.item_knn.")) return false;
   return path == "model" || path.starts_with("model.") || path == "train" || path.starts_with("train.") ||
          path == "data" || path == "data.virtual_shards";
 }

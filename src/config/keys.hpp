@@ -94,6 +94,9 @@ T read_number(std::string_view text) {
 template <class T>
 T read_value(const YAML::Node& node) {
   if constexpr (List<T>) {
+    // A single number or name is a list of one; integers are lists of layer widths, which need brackets.
+    if constexpr (!std::is_integral_v<typename T::value_type>)
+      if (node.IsScalar()) return {read_value<typename T::value_type>(node)};
     if (!node.IsSequence()) throw WrongType{};
     T values;
     for (const auto& element : node) values.push_back(read_value<typename T::value_type>(element));
@@ -140,7 +143,9 @@ std::string write_value(const T& value) {
 template <class T>
 std::string type_name() {
   if constexpr (List<T>)
-    return std::is_integral_v<typename T::value_type> ? "a list of integers" : "a list of strings";
+    return std::is_integral_v<typename T::value_type>         ? "a list of integers"
+           : std::is_floating_point_v<typename T::value_type> ? "a list of numbers"
+                                                              : "a list of strings";
   if constexpr (std::same_as<T, bool>) return "true or false";
   if constexpr (std::is_integral_v<T>) return "an integer";
   return std::is_floating_point_v<T> ? "a number" : "a string";
@@ -235,6 +240,24 @@ inline auto metric_list() {
 inline auto selection() {
   return Constraint{format("a metric ({}) or last", math::metric_names()),
                     [](const std::string& name) { return name == "last" || is_metric(name); }};
+}
+
+/// Accepts a list of one or more values that `each` accepts.
+template <class Accepts>
+auto list_of(const Constraint<Accepts>& each) {
+  return Constraint{"a number or a list of numbers, each " + each.description, [each](const auto& values) {
+                      return !values.empty() && std::ranges::all_of(values, each.accepts);
+                    }};
+}
+
+inline auto baseline_list() {
+  return Constraint{"auto, or a list of popularity, item_knn and ease",
+                    [](const std::vector<std::string>& names) {
+                      const auto is_name = [](const std::string& name) {
+                        return name == "popularity" || name == "item_knn" || name == "ease";
+                      };
+                      return names == std::vector<std::string>{"auto"} || std::ranges::all_of(names, is_name);
+                    }};
 }
 
 inline auto widths() {

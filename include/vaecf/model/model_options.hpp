@@ -12,6 +12,24 @@ namespace vaecf::model {
 /// Use of users' features as input; automatic: if the dataset has features.
 enum class FeaturesInput { automatic, off };
 
+/// EASE and its denoising form EDLAE. Every combination of the values is solved, and the best one on the
+/// validation users is used.
+struct EaseOptions {
+  std::vector<double> l2 = {500.0};     ///< ridge penalty, in numbers of users; above 0
+  std::vector<double> dropout = {0.0};  ///< dropout probability p of EDLAE; 0: EASE
+  bool operator==(const EaseOptions&) const = default;
+};
+
+/// The side on which item-kNN keeps the nearest neighbors.
+enum class NeighborsPer { target, source };
+
+struct ItemKnnOptions {
+  std::int64_t neighbors = 100;
+  double shrink = 0.0;
+  double source_power = 0.5;  ///< exponent of the source item's popularity in the similarity; 0.5: cosine
+  NeighborsPer per = NeighborsPer::target;
+};
+
 /// Architecture of the network, with I items and tanh between layers. mult_vae: I -> hidden -> 2 x latent, z,
 /// latent -> reversed hidden -> I. mult_dae: I -> hidden -> latent (tanh) -> reversed hidden -> I, without
 /// sampling and KL term.
@@ -23,9 +41,16 @@ struct ModelOptions {
   /// Fraction of users whose items are all dropped in a step. `dropout` applies to the other users.
   double history_dropout = 0.0;
   FeaturesInput features = FeaturesInput::automatic;
+  EaseOptions ease = {};
+  ItemKnnOptions item_knn = {};
 };
 
 }  // namespace vaecf::model
+
+template <>
+inline constexpr vaecf::EnumNames<vaecf::model::NeighborsPer, 2>
+    vaecf::enum_names<vaecf::model::NeighborsPer>{
+        {{vaecf::model::NeighborsPer::target, "target"}, {vaecf::model::NeighborsPer::source, "source"}}};
 
 template <>
 inline constexpr vaecf::EnumNames<vaecf::model::FeaturesInput, 2>

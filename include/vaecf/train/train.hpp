@@ -76,13 +76,20 @@ struct TrainResult {
   bool stopped = false;  ///< stopped on request, with a checkpoint to resume from
 };
 
+/// The test result of a model to compare with.
+struct Baseline {
+  std::string name;   ///< prefix of its metrics in the log: "item_knn"
+  std::string title;  ///< column of the table: "EASE l2 500"
+  EvaluationResult result;
+};
+
 struct TestResult {
   EvaluationResult model;
   /// The result with user features as the only input (cold start), for the same targets and candidate items;
   /// empty if the model has no features.
   std::optional<EvaluationResult> cold_start;
-  EvaluationResult popularity;  ///< the popularity baseline, which recommends the most popular train items
-  std::int64_t epoch = 0;       ///< epoch of the checkpoint
+  std::vector<Baseline> baselines;  ///< popularity, which recommends the most popular train items, and others
+  std::int64_t epoch = 0;           ///< epoch of the checkpoint
 };
 
 /// Validates the run before any expensive work: configuration equal on all ranks, dataset, sizes, number of

@@ -45,6 +45,8 @@ struct ValidationOptions {
   std::int64_t every = 1;  ///< epochs; 0 = never
   std::vector<std::string> metrics = {"ndcg@100", "recall@20", "recall@50"};
   std::string select = "ndcg@100";  ///< metric that selects the best epoch, or "last" for the last epoch
+  /// Models to compare with in every test: "auto", or any of popularity, item_knn and ease.
+  std::vector<std::string> baselines = {"auto"};
 };
 
 /// The interval between checkpoints to resume from. At most one field is above 0; if none is, none are

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "train/checkpoint/checkpoint_reader.hpp"
-#include "train/evaluate/popularity.hpp"
+#include "train/evaluate/item_models.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
 
@@ -47,14 +47,7 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold_start = evaluator.evaluate(*model, model::History::none);
   }
-  const Popularity popularity(dataset, context);
-  const CsrView seen = evaluator.held_out().fold_in.view();
-  const CsrView targets = evaluator.held_out().targets.view();
-  result.popularity = evaluator.evaluate(
-      [&](std::int64_t row, std::span<std::int32_t> ranks) {
-        popularity.rank(seen.row(row), targets.row(row), ranks);
-      },
-      [&](std::int64_t row, std::span<std::int32_t> items) { return popularity.top(seen.row(row), items); });
+  result.baselines = evaluate_baselines(options, dataset, evaluator, context);
 
   io::Event event("test");
   event.set("epoch", result.epoch)
@@ -63,7 +56,7 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
       .set("users_without_target", result.model.users_without_target);
   add_metrics(event, result.model);
   if (result.cold_start) add_metrics(event, *result.cold_start, "cold_");
-  add_metrics(event, result.popularity, "popularity_");
+  for (const Baseline& baseline : result.baselines) add_metrics(event, baseline.result, baseline.name + "_");
   append_event(options, context, event);
   return result;
 }
@@ -75,9 +68,10 @@ std::string to_table(const TestResult& result) {
   if (result.model.users_without_target > 0) {
     table += format(", {} without a target left out", result.model.users_without_target);
   }
-  std::vector<std::pair<const char*, const Metrics*>> columns = {{"model", &result.model.metrics}};
+  std::vector<std::pair<std::string, const Metrics*>> columns = {{"model", &result.model.metrics}};
   if (result.cold_start) columns.emplace_back("features alone", &result.cold_start->metrics);
-  columns.emplace_back("popularity", &result.popularity.metrics);
+  for (const Baseline& baseline : result.baselines)
+    columns.emplace_back(baseline.title, &baseline.result.metrics);
   table += format("\n  {:<{}}", "metric", width);
   for (const auto& [title, metrics] : columns) table += format("  {:>18}", title);
   table += "\n";

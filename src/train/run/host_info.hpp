@@ -25,6 +25,9 @@ std::int64_t process_cores();
 /// Collective.
 std::int64_t usable_cores(comm::Communicator& ranks);
 
+/// Returns the memory of this host in bytes that is available without swapping; 0 if the system does not
+/// provide it.
+double free_memory_bytes();
 /// Returns the peak resident memory of this process in MiB; 0 if the system does not provide it.
 double peak_memory_mib();
 

@@ -131,10 +131,10 @@ TEST_F(Checkpoint, TestMetricsAreEqualOnAnyNumberOfRanks) {
     const TestResult result = test_on(ranks, file("a.h5"));
     EXPECT_EQ(result.epoch, 1);
     EXPECT_EQ(result.model.users, 20);
-    EXPECT_EQ(result.popularity.users, 20);
+    EXPECT_EQ(result.baselines.at(0).result.users, 20);
     for (const auto& [name, value] : expected.metrics) {
       EXPECT_NEAR(result.model.metrics.at(name).mean, value.mean, 1e-12) << name;
-      EXPECT_TRUE(result.popularity.metrics.contains(name));
+      EXPECT_TRUE(result.baselines.at(0).result.metrics.contains(name));
     }
   }
   const std::string events = text_of(options_.run_folder() + "/metrics.jsonl");

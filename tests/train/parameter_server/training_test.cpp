@@ -185,7 +185,7 @@ TEST_F(ParameterServer, AsynchronousTrainingLearns) {
   on_ranks(5, [&](const RunContext& context) {
     train(options_, context);
     const TestResult result = test(options_, context, options_.best_checkpoint());
-    const double popular = result.popularity.metrics.at("ndcg@10").mean;
+    const double popular = result.baselines.at(0).result.metrics.at("ndcg@10").mean;
     EXPECT_GT(result.model.metrics.at("ndcg@10").mean, 2 * popular);
     EXPECT_GT(popular, 0.0);
   });

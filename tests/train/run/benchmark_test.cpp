@@ -135,7 +135,9 @@ TEST(Tables, TestTableShowsModelAndPopularity) {
   TestResult result;
   result.epoch = 12;
   result.model = {10000, 3, {{"ndcg@100", {0.4259, 0.0021}}, {"recall@20", {0.395, 0.0027}}}};
-  result.popularity = {10000, 3, {{"ndcg@100", {0.1912, 0.0017}}, {"recall@20", {0.162, 0.0019}}}};
+  result.baselines.push_back({"popularity",
+                              "popularity",
+                              {10000, 3, {{"ndcg@100", {0.1912, 0.0017}}, {"recall@20", {0.162, 0.0019}}}}});
   EXPECT_EQ(to_table(result),
             "test of epoch 12: 10000 users, 3 without a target left out\n"
             "  metric                  model          popularity\n"
