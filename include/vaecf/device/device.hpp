@@ -224,7 +224,8 @@ concept Device = requires(
   device.side_features_backward(*side, layout, in, buffer, ready);
 
   // The optimizer. update() applies the step's rule to the flat elements of `range`, which must be within one
-  // tensor, and updates their copies; weight decay applies only if the second argument is set.
+  // tensor, and updates their copies; weight decay applies only if the second argument is set. A device may
+  // have update_all(), which does the same for several ranges at once.
   // sum_of_squares() returns sum w^2 of one tensor in fp64, for the loss term of weight decay; blocks.
   device.update(step, true, range, values, moments, weights);
   { device.sum_of_squares(fixed, 0) } -> std::same_as<double>;

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/base/host_device.hpp>
+#include <vaecf/base/views.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -27,6 +28,12 @@ struct UpdateRule {
   /// Maximum norm of the scaled gradient over all parameters; 0: no clipping. clip = min(1, clip_norm /
   /// ||gradient_scale * gradient||_2). See device::Device, accumulate_gradient_stats().
   float clip_norm = 0.0F;
+};
+
+/// Flat elements of one tensor to be updated, and whether weight decay applies to them.
+struct UpdateRange {
+  Range elements;
+  bool decays = false;
 };
 
 /// Returns the factor clip of UpdateRule, given the sum of squares of the scaled gradient. Returns 1 if the

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace vaecf::train {
 
@@ -56,6 +57,7 @@ class Optimizer {
               const Buffer& gradients, typename Device::Parameters& parameters,
               std::span<const device::Layer> done = {}) {
     const auto& tensors = parameters.layout().tensors;
+    std::vector<device::UpdateRange> ranges;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const auto tensor = static_cast<int>(i);
       const Range part{std::max(range.begin, tensors[i].range.begin),
@@ -64,8 +66,15 @@ class Optimizer {
         return tensor == layer.weight || tensor == layer.bias;
       });
       if (already_updated || part.size() <= 0) continue;
-      device_.update(step, tensors[i].spec.decays, part, gradients,
-                     {*first_moment_, *second_moment_, moments_offset}, parameters);
+      ranges.push_back({part, tensors[i].spec.decays});
+    }
+    const device::Moments<Buffer> moments{*first_moment_, *second_moment_, moments_offset};
+    if constexpr (requires { device_.update_all(step, ranges, gradients, moments, parameters); }) {
+      device_.update_all(step, ranges, gradients, moments, parameters);
+    } else {
+      for (const auto& [elements, decays] : ranges) {
+        device_.update(step, decays, elements, gradients, moments, parameters);
+      }
     }
   }
 

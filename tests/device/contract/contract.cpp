@@ -207,10 +207,18 @@ TestMoments LayerContract::make_moments(const TestLayer& layer) {
 }
 
 void LayerContract::update(const TestLayer& layer, const TestMoments& moments) {
+#ifdef VAECF_CONTRACT_CUDA
+  std::vector<device::UpdateRange> ranges;
+  for (const device::TensorLayout& tensor : layer.layout.tensors) {
+    ranges.push_back({tensor.range, tensor.spec.decays});
+  }
+  device().update_all(step(), ranges, *layer.gradients, {*moments.first, *moments.second}, *layer.parameters);
+#else
   for (const device::TensorLayout& tensor : layer.layout.tensors) {
     device().update(step(), tensor.spec.decays, tensor.range, *layer.gradients,
                     {*moments.first, *moments.second}, *layer.parameters);
   }
+#endif
 }
 
 void LayerContract::expect_same(const TestLayer& layer, const TestMoments& moments, const TestLayer& other,

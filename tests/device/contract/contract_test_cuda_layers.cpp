@@ -1,6 +1,7 @@
 // The CUDA device's layers at sizes that the other tests do not reach: batches in several chunks and slices,
 // sums over thousands of rows, items with thousands of users in a batch, users with thousands of items,
 // gradients too large for the cache, and the largest loss scale.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -79,6 +80,30 @@ TEST_P(CudaLayers, BiasGradientOfManyRows) {
   expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
   // Sums of fp32 values in every precision.
   expect_near(bias_gradient(layer), expected.d_bias, Tolerance{5e-6, 2e-5, 2e-6}, "d_bias");
+}
+
+// More ranges than one launch takes, with borders within groups of eight, and empty ones.
+TEST_P(CudaLayers, UpdateOfManyRangesEqualsSingleUpdates) {
+  const TestLayer together = random_layer(device::TensorKind::output_table, 9, 300);
+  const TestLayer single = random_layer(device::TensorKind::output_table, 9, 300);
+  const TestMoments of_together = make_moments(together);
+  const TestMoments of_single = make_moments(single);
+  std::vector<device::UpdateRange> ranges;
+  const std::int64_t elements = together.layout.tensors[0].range.end;
+  for (std::int64_t begin = 0; begin < elements; begin = ranges.back().elements.end) {
+    const auto i = static_cast<std::int64_t>(ranges.size());
+    ranges.push_back({{begin, std::min(elements, begin + 61 * (i % 4) * (i % 3))}, i % 2 == 0});
+  }
+  EXPECT_GT(ranges.size(), 34U);
+  begin({}, 0.0F, update_rules[1]);
+  device().update_all(step(), ranges, *together.gradients, {*of_together.first, *of_together.second},
+                      *together.parameters);
+  for (const auto& [range, decays] : ranges) {
+    device().update(step(), decays, range, *single.gradients, {*of_single.first, *of_single.second},
+                    *single.parameters);
+  }
+  expect_same(together, of_together, single, of_single);
+  EXPECT_NE(export_tensor(single.layout, 0, single.parameters->master()), single.weight.floats());
 }
 
 /// In every precision: products of large gradients read 16-bit copies.

@@ -112,6 +112,8 @@ class Device {
                               const device::GradientReady& ready);
   void update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients, Moments moments,
               Parameters& parameters);
+  void update_all(const StepState& step, std::span<const device::UpdateRange> ranges,
+                  const FloatBuffer& gradients, Moments moments, Parameters& parameters);
   double sum_of_squares(const Parameters& parameters, int tensor);
   void rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
                     const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks);

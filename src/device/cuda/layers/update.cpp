@@ -1,15 +1,20 @@
 #include <vaecf/device/cuda/device.hpp>
 #include <vaecf/math/elementwise.hpp>
 
+#include <algorithm>
 #include <initializer_list>
 #include <stdexcept>
 #include <type_traits>
 
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
+#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {
+
+/// Parts of the weights that one launch updates, at most.
+constexpr int max_parts = 16;
 
 /// One pass over gradient, moments and weights, 30 bytes per element, bound by memory bandwidth. Groups of
 /// eight are aligned to the start of the buffers, wherever the range begins. T is the type of the copies;
@@ -20,22 +25,36 @@ struct Update {
   static constexpr int scratch_bytes = 0;
   const DeviceStepState* state;
   const float* gradient_stats;  // number of overflows; squared norm of the gradient, if the rule clips
-  bool decays;
-  Range range;
   const float* gradients;
   float* first;
   float* second;
   std::int64_t moments_offset;  // moments of element i are at i + moments_offset, a multiple of 64
   float* weights;
   T* copies;
+  struct Part {
+    device::UpdateRange range;
+    std::int64_t first_block = 0;
+  };
+  Part parts[max_parts] = {};
+  int count = 0;
+
+  /// Adds `range` and returns the number of blocks so far.
+  std::int64_t add(const device::UpdateRange& range, std::int64_t blocks) {
+    parts[count++] = {range, blocks};
+    const std::int64_t vecs = (range.elements.end + 7) / 8 - range.elements.begin / 8;
+    return blocks + (range.elements.size() > 0 ? blocks_for(vecs, threads) : 0);
+  }
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     if (gradient_stats[0] > 0.0F) return;
     device::UpdateRule rule = state->params.rule;
     rule.gradient_scale *= device::clip_factor(rule, gradient_stats[1]) / state->scale.scale;
-    if (!decays) rule.decay = 0.0F;
-    const std::int64_t first_group = range.begin / 8 + block * threads;
+    int part = 0;
+    while (part + 1 < count && block >= parts[part + 1].first_block) ++part;
+    if (!parts[part].range.decays) rule.decay = 0.0F;
+    const Range range = parts[part].range.elements;
+    const std::int64_t first_group = range.begin / 8 + (block - parts[part].first_block) * threads;
     group.each(threads, [&](std::int64_t t) {
       const std::int64_t at = (first_group + t) * 8;
       if (at >= range.begin && at + 8 <= range.end) {
@@ -83,28 +102,39 @@ struct Update {
   }
 };
 
-template <class T>
-void run(Stream& stream, const Update<T>& update) {
-  for (const void* memory : std::initializer_list<const void*>{update.gradients, update.first, update.second,
-                                                               update.weights, update.copies}) {
-    if (!aligned(memory)) throw std::logic_error("update: buffers must be aligned to 16 bytes");
-  }
-  if (update.range.size() <= 0) return;
-  const std::int64_t groups = (update.range.end + 7) / 8 - update.range.begin / 8;
-  launch(stream, blocks_for(groups, Update<T>::threads), update);
-}
-
 }  // namespace
 
 void Device::update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
                     Moments moments, Parameters& parameters) {
+  const device::UpdateRange ranges[] = {{range, decays}};
+  update_all(step, ranges, gradients, moments, parameters);
+}
+
+void Device::update_all(const StepState& step, std::span<const device::UpdateRange> ranges,
+                        const FloatBuffer& gradients, Moments moments, Parameters& parameters) {
   const NvtxRange nvtx("optimizer");
-  dispatch_dtype(dtype(), [&](auto type) {
-    using T = decltype(type);
-    T* copies = std::is_same_v<T, float> ? nullptr : reinterpret_cast<T*>(parameters.copies());
-    run(stream_, Update<T>{step.device_state.data(), step.gradient_stats.data(), decays, range,
-                           gradients.data(), moments.first.data(), moments.second.data(), moments.offset,
-                           parameters.master().data(), copies});
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    const Update<T> update{.state = step.device_state.data(),
+                           .gradient_stats = step.gradient_stats.data(),
+                           .gradients = gradients.data(),
+                           .first = moments.first.data(),
+                           .second = moments.second.data(),
+                           .moments_offset = moments.offset,
+                           .weights = parameters.master().data(),
+                           .copies = reinterpret_cast<T*>(parameters.copies())};
+    for (const void* memory : std::initializer_list<const void*>{
+             update.gradients, update.first, update.second, update.weights, update.copies}) {
+      if (!aligned(memory)) throw std::logic_error("update: buffers must be aligned to 16 bytes");
+    }
+    const std::size_t at_once = tune().diet != 0 ? max_parts : 1;
+    for (; !ranges.empty(); ranges = ranges.subspan(std::min(at_once, ranges.size()))) {
+      Update<T> some = update;
+      std::int64_t blocks = 0;
+      for (const device::UpdateRange& range : ranges.first(std::min(at_once, ranges.size()))) {
+        blocks = some.add(range, blocks);
+      }
+      launch(stream_, blocks, some);
+    }
   });
 }
 
