@@ -234,6 +234,7 @@ class StepState {
   PinnedArray<DeviceStepState> readback;
   Event arrived;
   bool readback_pending = false;
+  std::int64_t polls = 0;
   bool has_losses = false;
   device::LossSums last_losses;
 };
