@@ -2,6 +2,7 @@
 
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
+#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 
@@ -68,7 +69,7 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
                         .b_transposed = true,
                         .operands = dtype()};
   matmuls_.run(stream_, spec, d_output.operand(), parameters.operand(layer.weight), d_input->values());
-  update_half_copy(stream_, dtype(), *d_input);
+  if (tune().diet == 0) update_half_copy(stream_, dtype(), *d_input);
 }
 
 }  // namespace vaecf::cuda

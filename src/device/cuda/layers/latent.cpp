@@ -5,19 +5,23 @@
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
+#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {
 
-/// Activations that are written element by element, with their 16-bit copies (none if T is float).
+/// Activations that are written element by element, with their 16-bit copies: none if T is float, or unless
+/// `copies`.
 template <class T>
 struct Written {
-  explicit Written(Activations& to)
-      : values(to.values()), copy(reinterpret_cast<T*>(to.copy())), stride(to.stride()) {}
+  explicit Written(Activations& to, bool copies = true)
+      : values(to.values()), copy(copies ? reinterpret_cast<T*>(to.copy()) : nullptr), stride(to.stride()) {}
 
   VAECF_HD void set(std::int64_t user, std::int64_t column, float value) const {
     values[user * stride + column] = value;
-    if constexpr (!std::is_same_v<T, float>) copy[user * stride + column] = from_float<T>(value);
+    if constexpr (!std::is_same_v<T, float>) {
+      if (copy != nullptr) copy[user * stride + column] = from_float<T>(value);
+    }
   }
 
   float* values;
@@ -164,7 +168,7 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
                                  .statistics_stride = statistics.stride(),
                                  .d_z = d_z.values(),
                                  .z_stride = d_z.stride(),
-                                 .d_statistics = Written<T>(d_statistics),
+                                 .d_statistics = Written<T>(d_statistics, tune().diet == 0),
                                  .kl = kl};
     launch(stream_, users, body);
   });

@@ -112,7 +112,7 @@ class OutputLayer {
       }
       hidden_gradient(slice, gradient, d_hidden);
     });
-    update_half_copy(stream_, dtype_, d_hidden);
+    if (tune().diet == 0) update_half_copy(stream_, dtype_, d_hidden);
     add_losses(stream_, nll_, users(), &state_->nll, &state_->users);
   }
 

@@ -1,0 +1,91 @@
+// Nobody reads the 16-bit copy of an activation or gradient before it is written in the same step.
+#include <vaecf/device/cuda/device.hpp>
+#include <vaecf/model/network.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "device/cuda/tune.hpp"
+
+namespace vaecf::train {
+namespace {
+
+/// A device that can fill all activations, values and copies, with NaN.
+class Poisoning : public cuda::Device {
+ public:
+  using cuda::Device::Device;
+
+  std::unique_ptr<Activations> make_activations(std::int64_t max_rows, std::int64_t columns) {
+    auto made = cuda::Device::make_activations(max_rows, columns);
+    made_.push_back(made.get());
+    return made;
+  }
+  void poison() {
+    for (Activations* each : made_) {
+      const std::vector<float> nan(static_cast<std::size_t>(each->max_rows() * each->columns()),
+                                   std::numeric_limits<float>::quiet_NaN());
+      write_activations(*each, each->max_rows(), nan);
+    }
+  }
+
+ private:
+  std::vector<Activations*> made_;
+};
+
+/// Returns the gradient of one step, and its losses, on activations full of NaN.
+std::vector<double> step_on_poison(const model::ModelOptions& options, device::Precision precision) {
+  constexpr std::int64_t users = 33;
+  constexpr std::int64_t items = 100;
+  Poisoning device({.device = device::DeviceChoice::cuda, .precision = precision}, 0);
+  model::Network<Poisoning> network(options, items, device, users);
+  model::initialize(network, network.shape(), 5);
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> columns;
+  for (std::int64_t user = 0; user < users; ++user) {
+    for (std::int64_t item = user % 7; item < items; item += 5 + user) {
+      columns.push_back(static_cast<std::int32_t>(item));
+    }
+    offsets.push_back(static_cast<std::int64_t>(columns.size()));
+  }
+  const auto rows = device.make_user_rows({offsets, columns}, 0, items);
+  const auto batch = device.make_batch();
+  std::vector<std::int64_t> numbers(users);
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
+  device.gather_batch(*rows, numbers, true, *batch);
+  const auto gradients = device.make_buffer(network.layout().size);
+  const auto state = device.make_step_state();
+  device.set_loss_scale({1.0F, 0}, *state);
+  device.begin_step({9, 3, 0, 0.2F, {}}, *state);
+  device.poison();
+  model::StepTimer<Poisoning> timer(device, false);
+  network.forward_backward({*batch}, *state, *gradients, {}, timer);
+  device.end_step(*state);
+  const device::LossSums sums = device.read_losses(*state);
+  std::vector<double> result(gradients->data(), gradients->data() + gradients->size());
+  result.insert(result.end(), {sums.nll, sums.kl, static_cast<double>(sums.users)});
+  return result;
+}
+
+TEST(CudaEmulatedCopies, OnlyWrittenCopiesAreRead) {
+  for (const char* type : {"mult_vae", "mult_dae"}) {
+    for (const auto& hidden : std::vector<std::vector<std::int64_t>>{{}, {24}, {24, 13}}) {
+      for (const device::Precision precision : {device::Precision::bf16, device::Precision::fp16}) {
+        SCOPED_TRACE(::testing::Message() << type << " with " << hidden.size() << " hidden layers");
+        const model::ModelOptions options{.type = type, .hidden = hidden, .latent = 12};
+        cuda::tune().diet = 0;
+        const std::vector<double> expected = step_on_poison(options, precision);
+        cuda::tune().diet = 1;
+        EXPECT_EQ(step_on_poison(options, precision), expected);
+        for (const double value : expected) ASSERT_TRUE(std::isfinite(value));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::train
