@@ -196,11 +196,13 @@ concept Device = requires(
   // dropout_ui / sqrt(n_u): rows are L2-normalized before dropout. With `side` (may be null), the sum over
   // the user's m_u features f of V_f / sqrt(m_u) is added before `act`; features are normalized separately
   // and never dropped. linear(): output = act(input W + bias). sample_latent(): z (B, L) = mu + eps *
-  // exp(logvar / 2) from statistics (B, 2L) = [mu | logvar], eps ~ N(0, 1) by Philox. latent_mean(): z = mu,
-  // for scoring.
+  // exp(logvar / 2) from statistics (B, 2L) = [mu | logvar], eps ~ N(0, 1) by Philox. linear_and_sample() is
+  // linear() without activation, and sample_latent() of its output, which only latent_backward() and
+  // read_activations() may read. latent_mean(): z = mu, for scoring.
   device.sparse_linear(batch, fixed, layer, act, input_dropout, step, out, side);
   device.linear(in, fixed, layer, act, out);
   device.sample_latent(batch, in, step, out);
+  device.linear_and_sample(in, fixed, layer, batch, step, out, out);
   device.latent_mean(in, out);
 
   // Loss and backward pass. softmax_layer_step() is the output layer with loss and gradients, one operation

@@ -227,11 +227,18 @@ void Network<Device>::forward(const Input& batch, device::InputDropout input_dro
   timer.end_phase(StepPhase::input);
 
   const Activations* input = first.output.get();
-  for (std::size_t k = 1; k < encoder_.size(); ++k) {
+  const bool samples = z_ && how == Latent::sampled;
+  const std::size_t fused = samples && encoder_.size() > 1 ? 1 : 0;  // the last layer, with the sample
+  for (std::size_t k = 1; k < encoder_.size() - fused; ++k) {
     device_.linear(*input, *parameters_, encoder_[k].layer, encoder_[k].act, *encoder_[k].output);
     input = encoder_[k].output.get();
   }
-  if (z_ && how == Latent::sampled) device_.sample_latent(batch.items, *input, step, *z_);
+  if (fused > 0) {
+    const LayerState& last = encoder_.back();
+    device_.linear_and_sample(*input, *parameters_, last.layer, batch.items, step, *last.output, *z_);
+  } else if (samples) {
+    device_.sample_latent(batch.items, *input, step, *z_);
+  }
   if (z_ && how == Latent::mean) device_.latent_mean(*input, *z_);
   input = &latent();
   for (std::size_t k = 0; k + 1 < decoder_.size(); ++k) {

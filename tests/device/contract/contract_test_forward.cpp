@@ -105,6 +105,38 @@ TEST_P(Forward, TanhSaturatesWithoutNan) {
   }
 }
 
+// Divisible by four, and not.
+TEST_P(Forward, LayerAndSampleEqualSeparateOperations) {
+  for (const std::int64_t latents : {3, 4, 20, 200}) {
+    const TestLayer layer = random_layer(TensorKind::matrix, 31, 2 * latents);
+    const TestLayer next = random_layer(TensorKind::matrix, latents, 5);
+    const auto input = device().make_activations(257, 31);
+    const auto statistics = device().make_activations(257, 2 * latents);
+    const auto z = device().make_activations(257, latents);
+    const auto output = device().make_activations(257, 5);
+    TestBatch batch;
+    for (const std::int64_t users : user_counts) {
+      SCOPED_TRACE(format("latents {} users {}", latents, users));
+      gather(random_rows(users, 33, 4), 33, false, batch);
+      write(*input, random_matrix(users, 31, 5));
+      const auto results = [&] {
+        // The next layer reads the product operand of z.
+        device().linear(*z, *next.parameters, next.layer, Activation::identity, *output);
+        return std::vector{read(*statistics), read(*z), read(*output)};
+      };
+      device().linear(*input, *layer.parameters, layer.layer, Activation::identity, *statistics);
+      device().sample_latent(*batch.device, *statistics, begin({98765, 3}), *z);
+      const auto expected = results();
+      write(*statistics, random_matrix(users, 2 * latents, 6));
+      write(*z, random_matrix(users, latents, 7));
+      device().linear_and_sample(*input, *layer.parameters, layer.layer, *batch.device, step(), *statistics,
+                                 *z);
+      ASSERT_EQ(z->rows(), users);
+      EXPECT_EQ(results(), expected);
+    }
+  }
+}
+
 TEST_P(Forward, LatentSampleAndMean) {
   for (const std::int64_t latents : {1, 3, 33, 200}) {
     const auto statistics = device().make_activations(257, 2 * latents);

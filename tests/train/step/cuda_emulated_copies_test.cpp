@@ -37,7 +37,7 @@ class Poisoning : public cuda::Device {
   std::vector<Activations*> made_;
 };
 
-/// Returns the gradient of one step, and its losses, on activations full of NaN.
+/// Returns the gradient, nll, kl and users of one step on activations full of NaN.
 std::vector<double> step_on_poison(const model::ModelOptions& options, device::Precision precision) {
   constexpr std::int64_t users = 33;
   constexpr std::int64_t items = 100;
@@ -77,10 +77,22 @@ TEST(CudaEmulatedCopies, OnlyWrittenCopiesAreRead) {
       for (const device::Precision precision : {device::Precision::bf16, device::Precision::fp16}) {
         SCOPED_TRACE(::testing::Message() << type << " with " << hidden.size() << " hidden layers");
         const model::ModelOptions options{.type = type, .hidden = hidden, .latent = 12};
-        cuda::tune().diet = 0;
-        const std::vector<double> expected = step_on_poison(options, precision);
-        cuda::tune().diet = 1;
-        EXPECT_EQ(step_on_poison(options, precision), expected);
+        const auto result = [&](std::int64_t diet, std::int64_t latent) {
+          cuda::tune().diet = diet;
+          cuda::tune().latent = latent;
+          return step_on_poison(options, precision);
+        };
+        const std::vector<double> expected = result(0, 0);
+        EXPECT_EQ(result(1, 0), expected);
+        // The vectorized latent layer adds the KL terms in another order.
+        const std::vector<double> vectorized = result(0, 1);
+        EXPECT_EQ(result(1, 1), vectorized);
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          if (i != expected.size() - 2) {
+            ASSERT_EQ(vectorized[i], expected[i]) << i;
+          }
+        }
+        EXPECT_DOUBLE_EQ(vectorized[expected.size() - 2], expected[expected.size() - 2]);
         for (const double value : expected) ASSERT_TRUE(std::isfinite(value));
       }
     }

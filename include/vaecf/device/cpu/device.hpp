@@ -122,6 +122,11 @@ class Device {
               device::Activation act, Activations& output);
   void sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
                      Activations& z);
+  void linear_and_sample(const Activations& input, const Parameters& parameters, device::Layer layer,
+                         const Batch& batch, const StepState& step, Activations& statistics, Activations& z) {
+    linear(input, parameters, layer, device::Activation::identity, statistics);
+    sample_latent(batch, statistics, step, z);
+  }
   void latent_mean(const Activations& statistics, Activations& z);
 
   void softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,

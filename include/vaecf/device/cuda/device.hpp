@@ -90,6 +90,8 @@ class Device {
                      Activations& output, const SideFeatures* side = nullptr);
   void linear(const Activations& input, const Parameters& parameters, device::Layer layer,
               device::Activation act, Activations& output);
+  void linear_and_sample(const Activations& input, const Parameters& parameters, device::Layer layer,
+                         const Batch& batch, const StepState& step, Activations& statistics, Activations& z);
   void sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
                      Activations& z);
   void latent_mean(const Activations& statistics, Activations& z);
@@ -132,6 +134,9 @@ class Device {
  private:
   DType dtype() const;  ///< data type of product operands
   bool half_precision() const { return dtype() != DType::fp32; }
+  /// Computes input W without bias.
+  void layer_product(const Activations& input, const Parameters& parameters, device::Layer layer,
+                     Activations& output);
   /// Computes the gradient of table `table`, whose rows the users of `b` have summed, from the gradient `d`
   /// of those sums. Applies the dropout of `step`; null: no dropout.
   void table_gradient(const Batch& b, const device::TensorLayout& table, device::InputDropout input_dropout,

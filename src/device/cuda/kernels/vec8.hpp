@@ -102,6 +102,22 @@ VAECF_HD inline Vec8 unpack8(const Words128& words) {
   return vec;
 }
 
+template <class T>
+VAECF_HD inline void store_vec4(T* to, const Vec4& four) {
+  if constexpr (std::is_same_v<T, float>) {
+    Words128 words;
+    for (int j = 0; j < 4; ++j) words.word[j] = std::bit_cast<std::uint32_t>(four.at[j]);
+    store_words(to, words);
+  } else {
+    const std::uint32_t word[2] = {pack2<T>(four.at[0], four.at[1]), pack2<T>(four.at[2], four.at[3])};
+#ifdef __CUDA_ARCH__
+    *reinterpret_cast<uint2*>(to) = make_uint2(word[0], word[1]);
+#else
+    std::memcpy(static_cast<void*>(to), word, 8);
+#endif
+  }
+}
+
 /// Loads eight elements; T: float, Bf16 or Fp16.
 template <class T>
 VAECF_HD inline Vec8 load_vec8(const T* from) {

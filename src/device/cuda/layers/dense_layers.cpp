@@ -9,9 +9,8 @@ namespace vaecf::cuda {
 // Products include padded columns if these are zero on all sides. The padding of rows is zero; memory after
 // the last row of a tensor is not.
 
-void Device::linear(const Activations& input, const Parameters& parameters, device::Layer layer,
-                    device::Activation act, Activations& output) {
-  const NvtxRange nvtx("forward: layer");
+void Device::layer_product(const Activations& input, const Parameters& parameters, device::Layer layer,
+                           Activations& output) {
   output.set_rows(input.rows());
   if (input.rows() == 0) return;
   const MatmulSpec spec{.m = input.rows(),
@@ -22,6 +21,12 @@ void Device::linear(const Activations& input, const Parameters& parameters, devi
                         .ldc = output.stride(),
                         .operands = dtype()};
   matmuls_.run(stream_, spec, input.operand(), parameters.operand(layer.weight), output.values());
+}
+
+void Device::linear(const Activations& input, const Parameters& parameters, device::Layer layer,
+                    device::Activation act, Activations& output) {
+  const NvtxRange nvtx("forward: layer");
+  layer_product(input, parameters, layer, output);
   add_bias(stream_, dtype(), parameters.weights(layer.bias), act == device::Activation::tanh, output);
 }
 

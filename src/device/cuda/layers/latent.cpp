@@ -24,6 +24,14 @@ struct Written {
     }
   }
 
+  /// Writes columns [column, column + 4); both `column` and stride are divisible by four.
+  VAECF_HD void set(std::int64_t user, std::int64_t column, const Vec4& four) const {
+    store_vec4(values + user * stride + column, four);
+    if constexpr (!std::is_same_v<T, float>) {
+      if (copy != nullptr) store_vec4(copy + user * stride + column, four);
+    }
+  }
+
   float* values;
   T* copy;
   std::int64_t stride;
@@ -59,6 +67,48 @@ struct SampleLatent {
         z.set(user, k, math::reparameterize(row[k], row[latents + k], noise[j]));
       }
     });
+  }
+};
+
+/// Adds the bias to statistics and samples z: SampleLatent with one access to each row, for a number of
+/// latent dimensions divisible by four, whose rows are aligned and without padding. Nobody reads a 16-bit
+/// copy of statistics.
+template <class T>
+struct AddBiasAndSample {
+  static constexpr int threads = 128;
+  static constexpr int scratch_bytes = 0;
+  const DeviceStepState* state;
+  const std::uint32_t* user_numbers;
+  std::int64_t users;
+  std::int64_t latents;
+  const float* bias;  // (2 latents)
+  float* statistics;  // (users, 2 latents)
+  Written<T> z;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    const std::int64_t fours = latents / 4;
+    for_each_in_grid<threads>(group, block, users * fours, [&](std::int64_t w) {
+      const std::int64_t user = w / fours;
+      const std::int64_t k = 4 * (w % fours);
+      float noise[4];
+      math::latent_noise_block(state->params.seed, state->params.step, user_numbers[user],
+                               static_cast<std::uint32_t>(k / 4), noise);
+      float* row = statistics + user * 2 * latents;
+      const Vec4 mu = add_bias(row, k);
+      const Vec4 logvar = add_bias(row, latents + k);
+      Vec4 sample;
+      for (int j = 0; j < 4; ++j) sample.at[j] = math::reparameterize(mu.at[j], logvar.at[j], noise[j]);
+      z.set(user, k, sample);
+    });
+  }
+
+  VAECF_HD Vec4 add_bias(float* row, std::int64_t k) const {
+    Vec4 sum = load_vec4(row + k);
+    const Vec4 b = load_vec4(bias + k);
+    for (int j = 0; j < 4; ++j) sum.at[j] += b.at[j];
+    store_vec4(row + k, sum);
+    return sum;
   }
 };
 
@@ -121,7 +171,70 @@ struct LatentBackward {
   }
 };
 
+/// LatentBackward for a number of latent dimensions divisible by four. One user per warp; every value is read
+/// and written once, four at a time.
+template <class T>
+struct LatentBackwardByFours {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  LatentBackward<T> of;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+    const float* row = of.statistics + user * of.statistics_stride;
+    const float* d_row = of.d_z + user * of.z_stride;
+    const float beta = of.state->params.beta * of.state->scale.scale;
+    const double sum = group.sum(of.latents / 4, [&](std::int64_t four) {
+      const Vec4 mu = load_vec4(row + 4 * four);
+      const Vec4 logvar = load_vec4(row + of.latents + 4 * four);
+      const Vec4 d = load_vec4(d_row + 4 * four);
+      double kl = 0.0;
+      for (int j = 0; j < 4; ++j) kl += math::kl_term<double>(mu.at[j], logvar.at[j]);
+      float noise[4];
+      math::latent_noise_block(of.state->params.seed, of.state->params.step, of.user_numbers[user],
+                               static_cast<std::uint32_t>(four), noise);
+      Vec4 d_mu;
+      Vec4 d_logvar;
+      for (int j = 0; j < 4; ++j) {
+        d_mu.at[j] = math::latent_gradient_mu(d.at[j], beta, mu.at[j]);
+        d_logvar.at[j] = math::latent_gradient_logvar(d.at[j], noise[j], beta, logvar.at[j]);
+      }
+      of.d_statistics.set(user, 4 * four, d_mu);
+      of.d_statistics.set(user, of.latents + 4 * four, d_logvar);
+      return kl;
+    });
+    group.each(1, [&](std::int64_t) { of.kl[user] = sum; });
+  }
+};
+
+bool by_fours(std::int64_t latents) {
+  return tune().latent != 0 && latents % 4 == 0;
+}
+
 }  // namespace
+
+void Device::linear_and_sample(const Activations& input, const Parameters& parameters, device::Layer layer,
+                               const Batch& batch, const StepState& step, Activations& statistics,
+                               Activations& z) {
+  if (!by_fours(z.columns())) {
+    linear(input, parameters, layer, device::Activation::identity, statistics);
+    sample_latent(batch, statistics, step, z);
+    return;
+  }
+  const NvtxRange nvtx("forward: layer and sample");
+  layer_product(input, parameters, layer, statistics);
+  z.set_rows(statistics.rows());
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    const AddBiasAndSample<T> body{.state = step.device_state.data(),
+                                   .user_numbers = batch.user_numbers.data(),
+                                   .users = statistics.rows(),
+                                   .latents = z.columns(),
+                                   .bias = parameters.weights(layer.bias),
+                                   .statistics = statistics.values(),
+                                   .z = Written<T>(z)};
+    launch(stream_, blocks_for(body.users * body.latents / 4, body.threads), body);
+  });
+}
 
 void Device::sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
                            Activations& z) {
@@ -170,7 +283,11 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
                                  .z_stride = d_z.stride(),
                                  .d_statistics = Written<T>(d_statistics, tune().diet == 0),
                                  .kl = kl};
-    launch(stream_, users, body);
+    if (by_fours(body.latents)) {
+      launch(stream_, users, LatentBackwardByFours<T>{body});
+    } else {
+      launch(stream_, users, body);
+    }
   });
   add_losses(stream_, kl, users, &state->kl);
 }
