@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
 #include "device/cuda/tune.hpp"
 
@@ -35,16 +36,26 @@ struct BeginStep {
   }
 };
 
+/// Adds the losses of users, in one block so that the order of additions is fixed, and ends the step.
 struct EndStep {
-  static constexpr int threads = 32;
+  static constexpr int threads = 512;
   static constexpr int scratch_bytes = 0;
   DeviceStepState* state;
+  const double* nll;  // (nll_users)
+  std::int64_t nll_users;
+  const double* kl;  // (kl_users)
+  std::int64_t kl_users;
   const float* overflow;
   bool scaled;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
+    const double nll_sum = group.sum(nll_users, [&](std::int64_t user) { return nll[user]; });
+    const double kl_sum = group.sum(kl_users, [&](std::int64_t user) { return kl[user]; });
     group.each(1, [&](std::int64_t) {
+      state->nll += nll_sum;
+      state->kl += kl_sum;
+      state->users += nll_users;
       device::LossSums& sums = state->sums;
       const bool skipped = *overflow > 0.0F;
       if (skipped) {
@@ -114,6 +125,7 @@ void Device::begin_step(const device::StepParams& params, StepState& step) {
   stream_.record(begun);
   next_begun_ = (next_begun_ + 1) % begun_.size();
   step.params = params;
+  step.nll.users = step.kl.users = 0;
   launch(stream_, 1, BeginStep{step.device_state.data(), step.gradient_stats.data(), params});
 }
 
@@ -123,9 +135,26 @@ FloatBuffer& Device::gradient_stats(StepState& step) {
 
 void Device::end_step(StepState& step) {
   const NvtxRange nvtx("step ends");
-  launch(
-      stream_, 1,
-      EndStep{step.device_state.data(), step.gradient_stats.data(), precision_ == device::Precision::fp16});
+  launch(stream_, 1,
+         EndStep{step.device_state.data(), step.nll.memory.data(), step.nll.users, step.kl.memory.data(),
+                 step.kl.users, step.gradient_stats.data(), precision_ == device::Precision::fp16});
+  step.nll.users = step.kl.users = 0;
+}
+
+double* Device::user_losses(std::int64_t users, UserLosses& losses, StepState& step) {
+  if (losses.users > 0) add_losses(step);
+  grow(gpu_, allocation_epoch_, users, "losses of the batch's users", losses.memory);
+  losses.users = users;
+  return losses.memory.data();
+}
+
+void Device::add_losses(StepState& step) {
+  DeviceStepState* state = step.device_state.data();
+  if (step.nll.users > 0) {
+    cuda::add_losses(stream_, step.nll.memory.data(), step.nll.users, &state->nll, &state->users);
+  }
+  if (step.kl.users > 0) cuda::add_losses(stream_, step.kl.memory.data(), step.kl.users, &state->kl);
+  step.nll.users = step.kl.users = 0;
 }
 
 void Device::clear_losses(StepState& step) {

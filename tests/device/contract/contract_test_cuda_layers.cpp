@@ -106,6 +106,44 @@ TEST_P(CudaLayers, UpdateOfManyRangesEqualsSingleUpdates) {
   EXPECT_NE(export_tensor(single.layout, 0, single.parameters->master()), single.weight.floats());
 }
 
+// As if a batch were divided into two parts.
+TEST_P(CudaLayers, LossesOfOneStepAddUp) {
+  const TestLayer layer = random_layer(device::TensorKind::output_table, 7, 33);
+  const auto statistics = activations(random_matrix(9, 8, 5));
+  const auto d_z = activations(random_matrix(9, 4, 6));
+  const auto d_statistics = device().make_activations(9, 8);
+  const auto add = [&](std::int64_t users) {
+    TestBatch batch;
+    gather(random_rows(users, 33, 1), 33, true, batch);
+    statistics->set_rows(users);
+    d_z->set_rows(users);
+    const auto hidden = activations(random_matrix(users, 7, 2));
+    add_loss(*hidden, batch, layer, step());
+    device().latent_backward(*batch.device, *statistics, step(), *d_z, *d_statistics);
+  };
+  device::LossSums expected;
+  for (const std::int64_t users : {5, 9}) {
+    begin();
+    add(users);
+    const device::LossSums sums = losses();
+    EXPECT_GT(sums.nll, 0.0);
+    EXPECT_GT(sums.kl, 0.0);
+    expected.nll += sums.nll;
+    expected.kl += sums.kl;
+  }
+  begin();
+  for (const std::int64_t users : {5, 9}) add(users);
+  const device::LossSums sums = losses();
+  EXPECT_EQ(sums.users, 14);
+  EXPECT_DOUBLE_EQ(sums.nll, expected.nll);
+  EXPECT_DOUBLE_EQ(sums.kl, expected.kl);
+  // A step that does not end adds nothing.
+  begin();
+  add(9);
+  begin();
+  EXPECT_EQ(losses().users, 0);
+}
+
 /// In every precision: products of large gradients read 16-bit copies.
 class CudaInputLayer : public LayerContract {
  protected:

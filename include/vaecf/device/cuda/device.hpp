@@ -134,6 +134,10 @@ class Device {
  private:
   DType dtype() const;  ///< data type of product operands
   bool half_precision() const { return dtype() != DType::fp32; }
+  /// Returns memory for a loss term of `users` users, which end_step() will add to the step's losses.
+  double* user_losses(std::int64_t users, UserLosses& losses, StepState& step);
+  /// Adds losses that are left to end_step() at once.
+  void add_losses(StepState& step);
   /// Computes input W without bias.
   void layer_product(const Activations& input, const Parameters& parameters, device::Layer layer,
                      Activations& output);

@@ -220,6 +220,12 @@ struct DeviceStepState {
   VAECF_HD bool finite() const { return nll - nll == 0.0 && kl - kl == 0.0; }
 };
 
+/// A loss term of each user of a batch, to be added to the step's losses.
+struct UserLosses {
+  DeviceArray<double> memory;
+  std::int64_t users = 0;  ///< 0: none, or added already
+};
+
 /// The state of a step in device memory, and its read-back.
 class StepState {
  public:
@@ -232,6 +238,9 @@ class StepState {
   device::StepParams params;
   DeviceArray<DeviceStepState> device_state;
   FloatBuffer gradient_stats;  ///< overflows and squares
+  // Losses that end_step() adds: a graph of the operations that computed them must include it.
+  UserLosses nll;
+  UserLosses kl;
   // Asynchronous read-back of the losses.
   PinnedArray<DeviceStepState> readback;
   Event arrived;

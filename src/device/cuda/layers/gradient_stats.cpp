@@ -129,6 +129,7 @@ void Device::accumulate_gradient_stats(const FloatBuffer& gradients, Range range
   DeviceStepState* state = step.device_state.data();
   float* gradient_stats = step.gradient_stats.data();
   if (precision_ == device::Precision::fp16) {
+    add_losses(step);  // CountNonFinite reads them
     sum_up<IsNonFinite>(stream_, scratch_, values, range.size(), CountNonFinite{state, gradient_stats});
   }
   if (step.params.rule.clip_norm > 0.0F) {

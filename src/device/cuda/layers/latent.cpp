@@ -272,7 +272,7 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
   d_statistics.set_rows(users);
   if (users == 0) return;
   DeviceStepState* state = step.device_state.data();
-  double* kl = scratch_.get<double>(Scratch::per_user, users, "losses of the batch's users");
+  double* kl = user_losses(users, step.kl, step);
   dispatch_dtype(dtype(), [&]<class T>(T) {
     const LatentBackward<T> body{.state = state,
                                  .user_numbers = batch.user_numbers.data(),
@@ -289,7 +289,7 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
       launch(stream_, users, body);
     }
   });
-  add_losses(stream_, kl, users, &state->kl);
+  if (tune().diet == 0) add_losses(step);
 }
 
 }  // namespace vaecf::cuda

@@ -42,7 +42,7 @@ class OutputLayer {
  public:
   OutputLayer(Gpu& gpu, Stream& stream, Products& matmuls, Scratch& scratch, DType dtype,
               const Activations& hidden, const Batch& batch, const Parameters& parameters,
-              device::Layer layer, DeviceStepState* state)
+              device::Layer layer, DeviceStepState* state, double* nll)
       : stream_(stream),
         matmuls_(matmuls),
         scratch_(scratch),
@@ -54,14 +54,14 @@ class OutputLayer {
         row_bytes_(stride_ * size_of(dtype)),
         weights_(parameters.operand(layer.weight)),
         bias_(parameters.operand(layer.bias)),
-        state_(state) {
+        state_(state),
+        nll_(nll) {
     if (!batch.has_transpose) throw std::logic_error("softmax_layer_step: the batch must have its transpose");
     const auto users_in = [&](std::int64_t bytes) {
       return std::max(bytes / row_bytes_ / chunk_step * chunk_step, min_chunk);
     };
     slice_ = users_in(std::min(tune().slice << 20, gpu.total_bytes() / share_of_memory));
     chunk_ = std::min(slice_, tune().chunk > 0 ? tune().chunk : users_in(chunk_bytes));
-    nll_ = scratch.get<double>(Scratch::per_user, users(), "losses of the batch's users");
   }
 
   std::int64_t users() const { return hidden_.rows(); }
@@ -113,7 +113,6 @@ class OutputLayer {
       hidden_gradient(slice, gradient, d_hidden);
     });
     if (tune().diet == 0) update_half_copy(stream_, dtype_, d_hidden);
-    add_losses(stream_, nll_, users(), &state_->nll, &state_->users);
   }
 
  private:
@@ -286,7 +285,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
     ready(bias, record_event());
   };
   OutputLayer output(gpu_, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer,
-                     step.device_state.data());
+                     step.device_state.data(), user_losses(hidden.rows(), step.nll, step));
   d_hidden.set_rows(output.users());
   if (output.users() == 0) {
     stream_.memset_zero(d_weight, weight.size() * 4);
@@ -295,6 +294,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
     return;
   }
   output.step(d_hidden, d_weight, d_bias, report);
+  if (tune().diet == 0) add_losses(step);
 }
 
 bool Device::fuses_updates() const {
