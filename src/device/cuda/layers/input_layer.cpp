@@ -9,6 +9,7 @@
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/row_sums.hpp"
 #include "device/cuda/platform/launch.hpp"
+#include "device/cuda/tune.hpp"
 
 // Custom kernels instead of cuSPARSE: its products need stored values, but dropout and scale are computed on
 // the fly. It cannot fuse bias, tanh and the 16-bit copy. And its product with the transpose, which the
@@ -91,22 +92,31 @@ struct EncodeUser {
   }
 };
 
-struct ScaleUsers {
-  static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
+/// The weights of users' rows in the sums.
+struct UserScales {
   const std::int64_t* offsets;
   const std::uint32_t* user_numbers;
   Dropout dropout;
-  std::int64_t users;
   float keep_prob;
-  float* scale;
+  const float* computed = nullptr;  // (users); null: computed again for every row
+
+  VAECF_HD float operator()(std::int64_t user) const {
+    if (computed != nullptr) return computed[user];
+    if (!dropout.keeps_history(user_numbers[user])) return 0.0F;
+    return math::input_scale(offsets[user + 1] - offsets[user]) / keep_prob;
+  }
+};
+
+struct ScaleUsers {
+  static constexpr int threads = 128;
+  static constexpr int scratch_bytes = 0;
+  UserScales scales;
+  std::int64_t users;
+  float* computed;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, users, [&](std::int64_t u) {
-      const bool kept = dropout.keeps_history(user_numbers[u]);
-      scale[u] = kept ? math::input_scale(offsets[u + 1] - offsets[u]) / keep_prob : 0.0F;
-    });
+    for_each_in_grid<threads>(group, block, users, [&](std::int64_t u) { computed[u] = scales(u); });
   }
 };
 
@@ -139,8 +149,8 @@ struct SumUsers {
   const std::uint32_t* item_users;
   const std::uint32_t* user_numbers;
   Dropout dropout;
-  const float* scale;  // (users)
-  const T* d;          // (users, stride)
+  UserScales scale;
+  const T* d;  // (users, stride)
   std::int64_t stride;
 
   template <class Group>
@@ -153,7 +163,7 @@ struct SumUsers {
         },
         [&](std::int64_t k) {
           const std::uint32_t user = item_users[begin + k];
-          return WeightedRow{static_cast<std::int32_t>(user), scale[user]};
+          return WeightedRow{static_cast<std::int32_t>(user), scale(user)};
         },
         [&](std::int64_t column, const Vec8& sum) { store_vec8(sums + column, sum); });
   }
@@ -301,11 +311,13 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
     throw std::logic_error(
         "sparse_linear_backward: gradient, batch and table must have the same users and items");
   }
-  auto* scale = scratch_.get<float>(Scratch::per_user, users, "the scales of users' rows");
   const Dropout dropout = step != nullptr ? dropout_of(input_dropout, *step) : Dropout{};
-  launch(stream_, blocks_for(users, ScaleUsers::threads),
-         ScaleUsers{b.offsets.data(), b.user_numbers.data(), dropout, users, input_dropout.item_keep_prob,
-                    scale});
+  UserScales scale{b.offsets.data(), b.user_numbers.data(), dropout, input_dropout.item_keep_prob};
+  if (tune().diet == 0) {
+    auto* computed = scratch_.get<float>(Scratch::per_user, users, "the scales of users' rows");
+    launch(stream_, blocks_for(users, ScaleUsers::threads), ScaleUsers{scale, users, computed});
+    scale.computed = computed;
+  }
 
   const std::int64_t* part_begin = nullptr;
   float* partial = nullptr;
