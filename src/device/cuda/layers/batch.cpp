@@ -7,6 +7,7 @@
 
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
+#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -46,7 +47,8 @@ struct CountRowLengths {
   }
 };
 
-/// One user per block, each with 5 to a few thousand items.
+/// One user per block, each with 5 to a few thousand items. Blocks after the users' pad the keys: those after
+/// the last entry sort after all items.
 struct GatherRows {
   static constexpr int threads = 64;
   static constexpr int scratch_bytes = 0;
@@ -57,9 +59,23 @@ struct GatherRows {
   std::int32_t* columns;
   std::uint32_t* keys;  // like `entry_users`; null: no transpose needed
   std::uint32_t* entry_users;
+  std::int64_t users;
+  std::int64_t capacity;
+  std::int64_t items;
+  static constexpr std::int64_t keys_per_block = 1024;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+    if (user >= users) {
+      const std::int64_t first = (user - users) * keys_per_block;
+      const std::int64_t begin = first > offsets[users] ? first : offsets[users];
+      const std::int64_t end = first + keys_per_block < capacity ? first + keys_per_block : capacity;
+      group.each(end - begin, [&](std::int64_t k) {
+        keys[begin + k] = static_cast<std::uint32_t>(items);
+        entry_users[begin + k] = 0;
+      });
+      return;
+    }
     const std::int64_t from = source_offsets[selection.row(user)];
     const std::int64_t to = offsets[user];
     group.each(offsets[user + 1] - to, [&](std::int64_t k) {
@@ -134,14 +150,15 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
   primitives.exclusive_scan(stream, counts, users, batch.offsets.data());
   std::uint32_t* keys = transpose ? batch.keys.data() : nullptr;
   std::uint32_t* entry_users = batch.entry_users.data();
-  launch(stream, users,
+  const bool pads = transpose && !exact && tune().diet != 0;
+  launch(stream, users + (pads ? blocks_for(capacity, GatherRows::keys_per_block) : 0),
          GatherRows{selection, from.offsets(), from.ids(), batch.offsets.data(), batch.columns.data(), keys,
-                    entry_users});
+                    entry_users, users, capacity, batch.items});
   if (!transpose) return;
 
   // The transpose by a stable sort: users of an item stay in ascending order.
   const std::int64_t* entries = batch.offsets.data() + users;
-  if (!exact) {
+  if (!exact && !pads) {
     launch(stream, blocks_for(capacity, PadKeys::threads),
            PadKeys{entries, capacity, batch.items, keys, entry_users});
   }

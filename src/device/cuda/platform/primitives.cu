@@ -1,5 +1,6 @@
 #include <vaecf/device/cuda/platform.hpp>
 
+#include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "device/cuda/platform/check.cuh"
+#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -22,6 +24,21 @@ cudaError_t scan(void* scratch, std::size_t& bytes, const std::int32_t* in, std:
                  cudaStream_t stream) {
   return cub::DeviceScan::InclusiveSum(scratch, bytes, thrust::make_transform_iterator(in, Widen{}), out, n,
                                        stream);
+}
+
+/// The first n of n + 1 counts, which an exclusive scan reads.
+struct WidenFirst {
+  const std::int32_t* counts;
+  std::int64_t n;
+  __host__ __device__ std::int64_t operator()(std::int64_t i) const { return i < n ? counts[i] : 0; }
+};
+
+/// Writes out[0..n], so that out[0] needs no memset.
+cudaError_t scan_all(void* scratch, std::size_t& bytes, const std::int32_t* in, std::int64_t* out,
+                     std::int64_t n, cudaStream_t stream) {
+  const auto counts =
+      thrust::make_transform_iterator(thrust::make_counting_iterator(std::int64_t{0}), WidenFirst{in, n});
+  return cub::DeviceScan::ExclusiveSum(scratch, bytes, counts, out, n + 1, stream);
 }
 
 cudaError_t sort(void* scratch, std::size_t& bytes, const std::uint32_t* keys, std::uint32_t* sorted_keys,
@@ -56,12 +73,18 @@ Primitives::Primitives(Gpu& gpu) : state_(std::make_unique<State>(gpu)) {}
 Primitives::~Primitives() = default;
 
 void Primitives::exclusive_scan(Stream& stream, const std::int32_t* in, std::int64_t n, std::int64_t* out) {
-  stream.memset_zero(out, sizeof *out);
-  if (n == 0) return;
+  if (tune().diet == 0) {
+    stream.memset_zero(out, sizeof *out);
+    if (n == 0) return;
+  }
   const auto native = static_cast<cudaStream_t>(stream.native());
   std::size_t bytes = 0;
-  check(scan(nullptr, bytes, in, out + 1, n, native), "planning a scan");
-  check(scan(state_->take(stream, bytes), bytes, in, out + 1, n, native), "a scan");
+  const auto run = [&](void* scratch) {
+    return tune().diet == 0 ? scan(scratch, bytes, in, out + 1, n, native)
+                            : scan_all(scratch, bytes, in, out, n, native);
+  };
+  check(run(nullptr), "planning a scan");
+  check(run(state_->take(stream, bytes)), "a scan");
 }
 
 void Primitives::sort_pairs(Stream& stream, const std::uint32_t* keys, std::uint32_t* sorted_keys,
