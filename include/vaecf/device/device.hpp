@@ -185,10 +185,12 @@ concept Device = requires(
   device.set_loss_scale(LossScale(), step);
 
   // The batch. Batch t of an order consists of rows numbers[begin[t] .. begin[t + 1]) of `rows`.
-  // gather_scheduled_batch() gathers the batch that `step` selects, with its transpose; `count` must be its
-  // number of users. gather_batch() gathers the given rows, with the transpose if losses or gradients are
-  // needed.
+  // prepare_batch() must be called before begin_step() of a step on batch `count`; it is never part of a
+  // graph. gather_scheduled_batch() gathers the batch that `step` selects, with its transpose; `count` must
+  // be its number of users. gather_batch() gathers the given rows, with the transpose if losses or gradients
+  // are needed.
   device.set_batch_schedule(rows, numbers, numbers, schedule);
+  device.prepare_batch(rows, schedule, count);
   device.gather_scheduled_batch(rows, schedule, step, count, into);
   device.gather_batch(rows, numbers, true, into);
 

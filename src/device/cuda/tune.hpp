@@ -17,7 +17,7 @@ struct Tune {
   std::int64_t fuse = 0;       ///< R5a: Adam of the input table where its gradient is made
   std::int64_t side = 0;       ///< R5b: Adam of the output table on a second stream
   std::int64_t diet = 1;       ///< R6: fewer launches
-  std::int64_t window = 0;     ///< R7: several batches are gathered and sorted at once
+  std::int64_t window = 0;     ///< R7: batches are gathered and sorted in windows; above 1: entries of one
   std::int64_t latent = 1;     ///< R8: vectorized latent layer
   std::int64_t exp = 0;        ///< R9b: factor of the softmax folded into the gradient products
 };

@@ -43,6 +43,7 @@ class ShardRows {
     device_.set_batch_schedule(*held_, rows, begin, *schedule_);
   }
   std::int64_t users(std::int64_t batch) const { return schedule_->users(batch); }
+  void prepare(std::int64_t batch) { device_.prepare_batch(*held_, *schedule_, batch); }
   /// Gathers the batch selected by `step`, which has `users` users of this rank.
   const typename Device::Batch& gather(const typename Device::StepState& step, std::int64_t users) {
     device_.gather_scheduled_batch(*held_, *schedule_, step, users, *batch_);
@@ -73,6 +74,11 @@ struct TrainingData {
     items.set_order(batches.rows, batches.begin);
     if (features) features->set_order(batches.rows, batches.begin);
     device.clear_losses(*state);
+  }
+  /// Must precede the start of the step on batch `batch`.
+  void prepare(std::int64_t batch) {
+    items.prepare(batch);
+    if (features) features->prepare(batch);
   }
   /// Gathers the batch selected by `state`, which has `users` users of this rank.
   model::NetworkInput<typename Device::Batch> gather(std::int64_t users) {

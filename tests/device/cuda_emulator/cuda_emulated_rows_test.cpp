@@ -5,10 +5,13 @@
 #include <vaecf/device/cuda/device.hpp>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -148,6 +151,140 @@ TEST_P(CudaEmulatedRows, ItemsOutOfRangeThrow) {
     rows.columns[300] = item;
     EXPECT_THROW(hold(rows, 50), InputError);
   }
+}
+
+/// Batches by windows, compared with those that are gathered and sorted one by one.
+class CudaEmulatedWindows : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t items = 50;
+
+  CudaEmulatedWindows() {
+    plain_ = device_.make_batch_schedule();
+    tune().window = 1;
+    windowed_ = device_.make_batch_schedule();
+    tune().window = 0;
+  }
+
+  void set_order(const Numbers& rows, const Numbers& begin) {
+    device_.set_batch_schedule(*held_, rows, begin, *plain_);
+    device_.set_batch_schedule(*held_, rows, begin, *windowed_);
+  }
+  std::int64_t windows() const { return std::ssize(windowed_->windows.begin) - 1; }
+
+  void begin(std::int64_t t) {
+    device_.prepare_batch(*held_, *windowed_, t);
+    device_.begin_step({0, 0, t, 0.0F, {}}, *step_);
+  }
+  void gather(const BatchSchedule& schedule, std::int64_t t, Batch& batch) {
+    device_.gather_scheduled_batch(*held_, schedule, *step_, schedule.users(t), batch);
+  }
+  void expect_equal(std::int64_t t) {
+    SCOPED_TRACE(t);
+    gather(*plain_, t, *expected_);
+    device_.synchronize();
+    const std::int64_t users = plain_->users(t);
+    const std::int64_t entries = expected_->offsets.data()[users];
+    const auto same = [](const auto& a, const auto& b, std::int64_t size) {
+      return std::equal(a.data(), a.data() + size, b.data());
+    };
+    EXPECT_EQ(found_->items, expected_->items);
+    EXPECT_EQ(found_->max_entries, expected_->max_entries);
+    EXPECT_TRUE(found_->has_transpose);
+    EXPECT_TRUE(same(found_->user_numbers, expected_->user_numbers, users));
+    EXPECT_TRUE(same(found_->offsets, expected_->offsets, users + 1));
+    EXPECT_TRUE(same(found_->columns, expected_->columns, entries));
+    EXPECT_TRUE(same(found_->item_begin, expected_->item_begin, items + 1));
+    EXPECT_TRUE(same(found_->item_users, expected_->item_users, entries));
+  }
+
+  Device device_{options(Toggle::on), 0};
+  std::unique_ptr<UserRows> held_ = device_.make_user_rows(make_rows(2000, items).view(), 4000, items);
+  std::unique_ptr<StepState> step_ = device_.make_step_state();
+  std::unique_ptr<Batch> expected_ = device_.make_batch();
+  std::unique_ptr<Batch> found_ = device_.make_batch();
+  std::unique_ptr<BatchSchedule> plain_, windowed_;
+};
+
+// One batch is empty, one has no entries, and the last one is smaller.
+TEST_F(CudaEmulatedWindows, EqualBatchesSortedOneByOne) {
+  Numbers rows;
+  for (std::int64_t i = 0; i < 900; ++i) rows.push_back(i * 11 % 1999);
+  for (std::int64_t i = 300; i < 600; ++i) rows[static_cast<std::size_t>(i)] = 7 * (i - 300) % 1995;
+  const Numbers begin_rows{0, 300, 600, 600, 850, 900};
+  struct Limits {
+    std::int64_t entries, item_offsets, windows;
+  };
+  const Limits limits[] = {{1 << 20, 1 << 20, 1}, {1 << 20, 3 * items, 2}, {1 << 20, 2 * items, 3},
+                           {1 << 20, 1, 5},       {1000, 1 << 20, 2},      {1, 1 << 20, 4}};
+  for (const Limits& limit : limits) {
+    windowed_->windows.max_entries = limit.entries;
+    windowed_->windows.max_item_offsets = limit.item_offsets;
+    SCOPED_TRACE(limit.entries);
+    SCOPED_TRACE(limit.item_offsets);
+    set_order(rows, begin_rows);
+    EXPECT_EQ(windows(), limit.windows);
+    // In order, and as after a resume within an epoch.
+    for (const std::int64_t t : {0, 1, 2, 3, 4, 3, 1, 4, 0}) {
+      begin(t);
+      gather(*windowed_, t, *found_);
+      EXPECT_EQ(found_->users(), plain_->users(t));
+      expect_equal(t);
+    }
+    std::reverse(rows.begin(), rows.end());
+  }
+}
+
+TEST_F(CudaEmulatedWindows, GraphsServeAllBatchesUntilAWindowGrows) {
+  windowed_->windows.max_entries = 1900;
+  std::map<std::int64_t, std::unique_ptr<Graph>> graphs;  // by number of users
+  Numbers rows = counted(2000);
+  const auto train_epoch = [&] {
+    std::string steps;
+    for (std::int64_t t = 0; t < windowed_->batches(); ++t) {
+      auto& graph = graphs[windowed_->users(t)];
+      begin(t);
+      const bool replayed = graph && device_.replay(*graph);
+      if (!replayed) graph = device_.capture([&] { gather(*windowed_, t, *found_); });
+      steps += replayed ? '>' : 'o';
+      device_.synchronize();
+      // The batch to compare with is gathered when the graph has run.
+      expect_equal(t);
+    }
+    return steps;
+  };
+  const Numbers begin_rows{0, 300, 600, 900, 1200, 1300};
+  set_order(rows, begin_rows);
+  EXPECT_EQ(windows(), 3);
+  train_epoch();
+  std::reverse(rows.begin(), rows.end());
+  set_order(rows, begin_rows);
+  EXPECT_EQ(train_epoch(), ">>>>>");
+  windowed_->windows.max_entries = 1 << 20;
+  set_order(rows, begin_rows);
+  EXPECT_EQ(windows(), 1);
+  EXPECT_EQ(train_epoch(), "o>>>o");
+}
+
+TEST_F(CudaEmulatedWindows, UnpreparedBatchThrows) {
+  windowed_->windows.max_entries = 1;
+  set_order(counted(20), {0, 10, 20});
+  device_.begin_step({0, 0, 0, 0.0F, {}}, *step_);
+  EXPECT_THROW(gather(*windowed_, 0, *found_), std::logic_error);
+  begin(0);
+  EXPECT_NO_THROW(gather(*windowed_, 0, *found_));
+  device_.begin_step({0, 0, 1, 0.0F, {}}, *step_);
+  EXPECT_THROW(gather(*windowed_, 1, *found_), std::logic_error);
+  EXPECT_THROW(device_.capture([&] { begin(1); }), std::logic_error);
+}
+
+TEST_F(CudaEmulatedWindows, RowsOnTheHostAreSortedBatchByBatch) {
+  Device streaming(options(Toggle::off), 0);
+  const auto held = streaming.make_user_rows(make_rows(20, items).view(), 0, items);
+  tune().window = 1;
+  const auto schedule = streaming.make_batch_schedule();
+  tune().window = 0;
+  streaming.set_batch_schedule(*held, counted(20), Numbers{0, 10, 20}, *schedule);
+  EXPECT_TRUE(schedule->windows.begin.empty());
 }
 
 TEST(CudaEmulatedRowsPlacement, StayOnTheHostIfTheyDoNotFit) {

@@ -110,6 +110,7 @@ class Device {
                           std::span<const std::int64_t> begin, BatchSchedule& schedule) {
     schedule.set(rows, begin);
   }
+  void prepare_batch(const UserRows&, BatchSchedule&, std::int64_t) {}
   void gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule, const StepState& step,
                               std::int64_t users, Batch& batch);
   void gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,

@@ -81,6 +81,7 @@ class Device {
   std::unique_ptr<BatchSchedule> make_batch_schedule();
   void set_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
                           std::span<const std::int64_t> begin, BatchSchedule& schedule);
+  void prepare_batch(const UserRows& source, BatchSchedule& schedule, std::int64_t batch);
   void gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule, const StepState& step,
                               std::int64_t users, Batch& batch);
   void gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
@@ -132,6 +133,11 @@ class Device {
   std::int64_t peak_device_bytes() const;
 
  private:
+  /// Divides the batches of `schedule` into windows and reserves memory for the largest.
+  void plan_windows(const UserRows& source, BatchSchedule& schedule);
+  void gather_window(const UserRows& source, BatchSchedule& schedule, std::int64_t window);
+  void copy_from_window(const UserRows& source, const BatchSchedule& schedule, const StepState& step,
+                        std::int64_t users, Batch& batch);
   DType dtype() const;  ///< data type of product operands
   bool half_precision() const { return dtype() != DType::fp32; }
   /// Returns memory for a loss term of `users` users, which end_step() will add to the step's losses.

@@ -171,7 +171,10 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
 }  // namespace
 
 std::unique_ptr<BatchSchedule> Device::make_batch_schedule() {
-  return std::make_unique<BatchSchedule>();
+  auto schedule = std::make_unique<BatchSchedule>();
+  constexpr std::int64_t window_entries = std::int64_t{32} << 20;
+  if (tune().window > 0) schedule->windows.max_entries = tune().window > 1 ? tune().window : window_entries;
+  return schedule;
 }
 
 void Device::set_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
@@ -184,12 +187,15 @@ void Device::set_batch_schedule(const UserRows& source, std::span<const std::int
     throw std::out_of_range("set_batch_schedule: a row index is out of range");
   }
   schedule.begin.assign(begin.begin(), begin.end());
+  schedule.entry_begin = {0};
   std::int64_t users = 0;
   std::int64_t entries = 0;
   for (std::int64_t t = 0; t < schedule.batches(); ++t) {
     users = std::max(users, schedule.users(t));
-    entries = std::max(entries, source.entries_of(rows.subspan(static_cast<std::size_t>(begin[t]),
-                                                               static_cast<std::size_t>(schedule.users(t)))));
+    const std::int64_t held = source.entries_of(
+        rows.subspan(static_cast<std::size_t>(begin[t]), static_cast<std::size_t>(schedule.users(t))));
+    entries = std::max(entries, held);
+    schedule.entry_begin.push_back(schedule.entry_begin.back() + held);
   }
   if (users > schedule.max_users || entries > schedule.max_entries) ++allocation_epoch_.value;
   schedule.max_users = std::max(schedule.max_users, users);
@@ -204,6 +210,7 @@ void Device::set_batch_schedule(const UserRows& source, std::span<const std::int
   };
   copy(rows, schedule.device_rows);
   copy(begin, schedule.device_begin);
+  plan_windows(source, schedule);
 }
 
 void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule,
@@ -215,6 +222,7 @@ void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule&
         "gather_scheduled_batch: the step's batch is not in the order, or `users` is not its size");
   }
   batch.reserve(schedule.max_users, schedule.max_entries, source.items(), true);
+  if (!schedule.windows.begin.empty()) return copy_from_window(source, schedule, step, users, batch);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, schedule.max_users, row_sizes);
   const RowSelection selection{schedule.device_rows.data(), schedule.device_begin.data(),
                                step.device_state.data()};
