@@ -237,12 +237,15 @@ concept Device = requires(
   // Scoring; the items of a user's batch row are masked. rank_targets() writes, for each entry of `csr`
   // (rows as in `batch`), the number of unmasked items that rank ahead of it: higher score first, then lower
   // item. A target that is itself masked gets rank I. add_metrics() computes such ranks for rows `range` of
-  // `rows` and adds the metrics of users with at least one target to `totals`. read_metrics() returns one sum
-  // per metric; blocks. top_k() writes the k best items of each user and their scores, (B, k) each, best
-  // first; the lower item wins ties. If fewer than k are left, the remaining entries are item -1 and score
-  // -infinity.
+  // `rows` and adds the metrics of users with at least one target to `totals`, which starts with zeros.
+  // clear_metrics() sets it to zero. read_metrics() returns one sum per metric; blocks. evaluation_batch is a
+  // number of users per batch with which these operations run at full speed. top_k() writes the k best items
+  // of each user and their scores, (B, k) each, best first; the lower item wins ties. If fewer than k are
+  // left, the remaining entries are item -1 and score -infinity.
   device.rank_targets(in, batch, csr, fixed, layer, items);
+  { D::evaluation_batch } -> std::convertible_to<std::int64_t>;
   device.add_metrics(in, batch, rows, range, fixed, layer, metrics, totals);
+  device.clear_metrics(totals);
   { device.read_metrics(totals) } -> std::same_as<std::vector<math::MetricSums>>;
   device.top_k(in, batch, fixed, layer, 1, items, result);
 

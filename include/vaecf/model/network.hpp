@@ -52,6 +52,8 @@ struct NetworkUsers : LoadedUsers {
   std::unique_ptr<typename Device::Batch> features_batch;
   std::unique_ptr<typename Device::Batch> empty_batch;
   std::vector<std::int64_t> numbers;
+  std::unique_ptr<typename Device::MetricAccumulator> totals;  // kept between evaluations
+  std::size_t metrics = 0;                                     // of `totals`
 };
 
 /// Mult-VAE and Mult-DAE (Liang et al., WWW 2018), implemented with a device's operations. Contains the
@@ -304,18 +306,21 @@ template <class Device>
 std::vector<math::MetricSums> Network<Device>::evaluate(LoadedUsers& users, History history,
                                                         std::span<const math::Metric> metrics,
                                                         const std::function<void()>& progressed) {
-  constexpr std::int64_t batch_users = 500;
   auto& loaded = static_cast<NetworkUsers<Device>&>(users);
-  const auto totals = device_.make_metric_accumulator(metrics.size());
-  const std::int64_t step = std::min(batch_users, max_rows_);
+  if (!loaded.totals || loaded.metrics != metrics.size()) {
+    loaded.totals = device_.make_metric_accumulator(metrics.size());
+    loaded.metrics = metrics.size();
+  }
+  device_.clear_metrics(*loaded.totals);
+  const std::int64_t step = std::min(Device::evaluation_batch, max_rows_);
   for (std::int64_t begin = 0; begin < loaded.items->rows(); begin += step) {
     const Range rows{begin, std::min(loaded.items->rows(), begin + step)};
     const Input input = gather(loaded, rows, history, false);
     device_.add_metrics(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows, *parameters_,
-                        decoder_.back().layer, metrics, *totals);
+                        decoder_.back().layer, metrics, *loaded.totals);
     progressed();
   }
-  return device_.read_metrics(*totals);
+  return device_.read_metrics(*loaded.totals);
 }
 
 template <class Device>

@@ -47,7 +47,8 @@ struct DeviceFacts {
   std::string id;           ///< unique id of the device; empty if ranks may share it
   device::Precision precision = device::Precision::fp32;  ///< never `automatic`
   int threads = 0;
-  std::int64_t peak_bytes = 0;  ///< peak use of device memory in bytes; 0 on the CPU
+  std::int64_t peak_bytes = 0;        ///< peak use of device memory in bytes; 0 on the CPU
+  std::int64_t evaluation_batch = 0;  ///< number of users per batch with which models evaluate at full speed
 };
 
 /// The peak rates of a device that an engine can measure.

@@ -19,9 +19,6 @@ namespace vaecf::train {
 /// Returns the metrics to evaluate: `options.metrics`, and `options.select` if it is another metric.
 std::vector<std::string> evaluated_metrics(const ValidationOptions& options);
 
-/// Number of users per batch with which a model evaluates at full speed.
-inline constexpr std::int64_t evaluation_batch = 500;
-
 class CatalogCoverage;
 
 /// Writes the ranks (from 0) of the held-out items of user `row`; a masked item has the number of items as

@@ -110,8 +110,9 @@ class EngineOf final : public Engine {
   explicit EngineOf(std::unique_ptr<Device> device) : device_(std::move(device)) {}
 
   DeviceFacts facts() const override {
-    return {device_->description(), device_->device(),  device_->device_id(),
-            device_->precision(),   device_->threads(), device_->peak_device_bytes()};
+    return {device_->description(),  device_->device(),  device_->device_id(),
+            device_->precision(),    device_->threads(), device_->peak_device_bytes(),
+            Device::evaluation_batch};
   }
   double measure(Rate rate) override {
     return rate == Rate::gemm ? device_->measure_gemm_rate() : device_->measure_memory_rate();

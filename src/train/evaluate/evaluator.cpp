@@ -86,7 +86,7 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
   CatalogCoverage coverage(coverages_, items_);
   const auto length = static_cast<std::size_t>(coverage.max_length());
   const CsrView targets = held_out_.targets.view();
-  const std::int64_t step = std::min(evaluation_batch, model.max_users());
+  const std::int64_t step = std::min(context_.engine.facts().evaluation_batch, model.max_users());
   std::vector<std::int32_t> lists(static_cast<std::size_t>(step) * length);
   std::vector<float> scores(lists.size());
   for (std::int64_t begin = 0; length > 0 && begin < targets.rows(); begin += step) {

@@ -41,8 +41,8 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
   TestResult result;
   result.epoch = reader.state().epoch;
   {
-    const auto model =
-        context.engine.make_model(options.model, model_input_dims(options, dataset), evaluation_batch);
+    const auto model = context.engine.make_model(options.model, model_input_dims(options, dataset),
+                                                 context.engine.facts().evaluation_batch);
     reader.load_weights(*model);
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold_start = evaluator.evaluate(*model, model::History::none);

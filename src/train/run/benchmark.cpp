@@ -40,7 +40,7 @@ class BenchmarkRun {
       : options_(options),
         context_(context),
         dataset_(dataset),
-        trainer_(options, context, dataset, evaluation_batch) {}
+        trainer_(options, context, dataset, context.engine.facts().evaluation_batch) {}
 
   BenchmarkResult run() {
     warm_up();

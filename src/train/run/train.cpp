@@ -47,7 +47,7 @@ class TrainingRun {
     if (validates_) {
       evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), context);
     }
-    trainer_.emplace(options, context, dataset_, validates_ ? evaluation_batch : 0);
+    trainer_.emplace(options, context, dataset_, validates_ ? context.engine.facts().evaluation_batch : 0);
     if (evaluator_) evaluator_->prepare(trainer_->model());
     open_run_folder();
   }

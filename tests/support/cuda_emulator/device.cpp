@@ -126,6 +126,7 @@ void* Gpu::allocate(std::int64_t bytes, const char* what) {
   if (emulator::spoil_captures()) throw std::logic_error(std::string(what) + ": allocated during a capture");
   if (bytes > free_bytes()) throw RunError(std::string(what) + ": the emulator's memory is full");
   void* memory = emulator::aligned_zeros(bytes);
+  ++emulator::runtime().allocations;
   emulator::runtime().device.emplace(static_cast<std::byte*>(memory), bytes);
   state_->used += bytes;
   state_->peak = std::max(state_->peak, state_->used);
@@ -145,6 +146,7 @@ void* allocate_pinned(std::int64_t bytes) {
   const std::lock_guard lock(emulator::runtime().mutex);
   if (emulator::spoil_captures()) throw std::logic_error("pinned memory allocated during a capture");
   void* memory = emulator::aligned_zeros(bytes);
+  ++emulator::runtime().allocations;
   emulator::runtime().pinned.emplace(static_cast<std::byte*>(memory), bytes);
   return memory;
 }

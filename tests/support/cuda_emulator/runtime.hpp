@@ -50,6 +50,7 @@ struct Runtime {
   std::recursive_mutex mutex;
   std::map<const std::byte*, std::int64_t> device;  // begin and size of allocations
   std::map<const std::byte*, std::int64_t> pinned;
+  std::int64_t allocations = 0;  // of device and pinned memory, so far
   std::vector<std::weak_ptr<Timeline>> timelines;
   std::vector<Capture*> captures;  // active captures
 };

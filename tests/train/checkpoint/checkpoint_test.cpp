@@ -18,7 +18,7 @@ class Checkpoint : public TrainTest {
   EvaluationResult save(int ranks, const std::string& path) {
     return of_ranks(ranks, [&](const RunContext& context) {
       const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, evaluation_batch);
+      Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
       train_epochs(trainer, 1);
       TrainingState state;
       state.describe(options_, dataset, "ndcg@10");

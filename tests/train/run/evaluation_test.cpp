@@ -111,6 +111,27 @@ TEST_F(Evaluation, UsersWithoutTargetAreExcludedAndCounted) {
   });
 }
 
+TEST_F(Evaluation, MetricsDoNotDependOnTheBatchSize) {
+  options_.data.file = make("many.h5", {.validation = 700, .without_target = 4});
+  on_ranks(1, [&](const RunContext& context) {
+    const io::DatasetFile dataset(options_.data.file);
+    Evaluator evaluator(dataset, "validation", {"ndcg@10", "recall@5", "coverage@3"}, context);
+    const auto model = initial_model(options_, context, dataset.items(), 1);
+    const EvaluationResult expected = evaluator.evaluate(*model);
+    EXPECT_EQ(expected.users, 696);
+    for (const std::int64_t max_users : {64, 500, 699, 4096}) {
+      const auto other = initial_model(options_, context, dataset.items(), max_users);
+      for (int again = 0; again < 2; ++again) {
+        const EvaluationResult result = evaluator.evaluate(*other);
+        EXPECT_EQ(result.users, expected.users);
+        for (const auto& [name, value] : expected.metrics) {
+          EXPECT_NEAR(result.metrics.at(name).mean, value.mean, 1e-14) << name << " " << max_users;
+        }
+      }
+    }
+  });
+}
+
 TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
   // Users have all eight items of their group, so only the two targets of a held-out user remain of it.
   options_.data.file = make("tiny.h5", {.users = 40, .items = 32, .groups = 4, .likes = 8, .noise = false});
@@ -121,7 +142,7 @@ TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
   options_.model = {"mult_vae", {24}, 8, 0.2};
   on_ranks(2, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, context, dataset, evaluation_batch);
+    Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
     Evaluator evaluator(dataset, "validation", {"recall@2", "ndcg@10"}, context);
     const EvaluationResult before = evaluator.evaluate(trainer.model());
     train_epochs(trainer, options_.train.epochs);

@@ -61,7 +61,7 @@ class CudaEmulatedCapture : public MultiRankTest {
       Progress progress;
       const RunContext context{communicator, engine, log, progress};
       const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, evaluation_batch);
+      Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
       train_epochs(trainer, 4, [&] {
         model::Model& model = trainer.model();
         if (communicator.rank() != 0) return;

@@ -29,7 +29,7 @@ class CudaEmulatedTraining : public MultiRankTest {
  protected:
   OneRun train_on(const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, context, dataset, evaluation_batch);
+    Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
     OneRun run;
     train_epochs(trainer, 3, [&] { run.epochs.push_back(trainer.losses()); });
     run.weights = read_all(context.engine, StateTensor::weights);

@@ -39,7 +39,7 @@ TEST_F(Equivalence, MetricsAreEqualOnAnyNumberOfRanks) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
     const auto of_rank = of_ranks(ranks, [&](const RunContext& context) {
       const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, evaluation_batch);
+      Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
       train_epochs(trainer, 3);
       Evaluator evaluator(dataset, "validation", options_.validation.metrics, context);
       return evaluator.evaluate(trainer.model());

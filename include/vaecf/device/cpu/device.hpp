@@ -36,6 +36,7 @@ class Device {
   using MetricAccumulator = cpu::MetricAccumulator;
   using Graph = cpu::Graph;
   using DeviceTimer = cpu::DeviceTimer;
+  static constexpr std::int64_t evaluation_batch = 500;
 
   /// Uses `tiles` (bf16) or `panels` (fp32) as kernels of the output layer; null: oneDNN or, with `portable`,
   /// plain loops.
@@ -73,6 +74,7 @@ class Device {
   std::unique_ptr<MetricAccumulator> make_metric_accumulator(std::size_t metrics) {
     return std::make_unique<MetricAccumulator>(metrics);
   }
+  void clear_metrics(MetricAccumulator& totals) { totals.sums.assign(totals.sums.size(), {}); }
   std::unique_ptr<DeviceTimer> make_timer() { return std::make_unique<DeviceTimer>(); }
   void fill(Buffer& buffer, float value);
   void cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at);

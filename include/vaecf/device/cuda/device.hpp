@@ -32,6 +32,8 @@ class Device {
   using MetricAccumulator = cuda::MetricAccumulator;
   using Graph = cuda::Graph;
   using DeviceTimer = cuda::DeviceTimer;
+  /// At smaller batches, launches and the users with the longest rows take most of the time.
+  static constexpr std::int64_t evaluation_batch = 4096;
 
   /// Uses GPU `index` of those visible to this process.
   Device(const device::BackendOptions& options, int index);
@@ -121,6 +123,7 @@ class Device {
   void rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
                     const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks);
   std::unique_ptr<MetricAccumulator> make_metric_accumulator(std::size_t metrics);
+  void clear_metrics(MetricAccumulator& totals);
   void add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
                    const Parameters& parameters, device::Layer layer, std::span<const math::Metric> metrics,
                    MetricAccumulator& totals);

@@ -277,12 +277,13 @@ class StepState {
   device::LossSums last_losses;
 };
 
-/// Sums of metrics over users in device memory.
+/// Sums of metrics over users in device memory, and their read-back.
 class MetricAccumulator {
  public:
   MetricAccumulator(Gpu& gpu, std::size_t metrics)
-      : sums(gpu, static_cast<std::int64_t>(metrics), "metrics") {}
+      : sums(gpu, static_cast<std::int64_t>(metrics), "metrics"), readback(sums.size()) {}
   DeviceArray<math::MetricSums> sums;
+  PinnedArray<math::MetricSums> readback;
 };
 
 /// Captured operations, and the generation of the memory that they use.

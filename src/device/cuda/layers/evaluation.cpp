@@ -109,22 +109,25 @@ struct CountRankedAhead {
   }
 };
 
-/// Computes values[user] of one metric; 0 if the user has no target.
-struct MetricOfUser {
+/// Computes values (count, users) of metrics, one value per block; 0 if the user has no target.
+struct MetricsOfUsers {
   static constexpr int threads = 32;
   static constexpr int scratch_bytes = 0;
-  math::Metric metric;
+  static constexpr std::size_t max_count = 32;
+  math::Metric metrics[max_count];
+  std::int64_t users;
   std::int64_t items;
   TargetLists targets;
   const std::int32_t* ranks;
   double* values;
 
   template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    const std::int64_t user = block % users;
     const std::int64_t begin = targets.offsets[user];
-    const double value = math::user_metric(group, metric, ranks + targets.place(begin),
+    const double value = math::user_metric(group, metrics[block / users], ranks + targets.place(begin),
                                            targets.offsets[user + 1] - begin, items);
-    group.each(1, [&](std::int64_t) { values[user] = value; });
+    group.each(1, [&](std::int64_t) { values[block] = value; });
   }
 };
 
@@ -201,18 +204,23 @@ void Device::add_metrics(const Activations& hidden, const Batch& batch, const Us
   count_ranks(scorer, batch, lists, offsets, ranks);
 
   auto* values = scratch_.get<double>(Scratch::per_user, totals.sums.size() * users, "metrics");
-  for (std::size_t m = 0; m < metrics.size(); ++m) {
-    launch(stream_, users,
-           MetricOfUser{metrics[m], scorer.items(), lists, ranks,
-                        values + static_cast<std::int64_t>(m) * users});
+  for (std::size_t first = 0; first < metrics.size(); first += MetricsOfUsers::max_count) {
+    const auto some = metrics.subspan(first, std::min(MetricsOfUsers::max_count, metrics.size() - first));
+    MetricsOfUsers body{{},    users, scorer.items(),
+                        lists, ranks, values + static_cast<std::int64_t>(first) * users};
+    std::ranges::copy(some, body.metrics);
+    launch(stream_, std::ssize(some) * users, body);
   }
   launch(stream_, totals.sums.size(), AddUpMetric{users, lists, values, totals.sums.data()});
 }
 
+void Device::clear_metrics(MetricAccumulator& totals) {
+  stream_.memset_zero(totals.sums.data(), totals.sums.bytes());
+}
+
 std::vector<math::MetricSums> Device::read_metrics(MetricAccumulator& totals) {
-  const DeviceArray<math::MetricSums>& sums = totals.sums;
-  PinnedArray<math::MetricSums> back(sums.size());
-  stream_.copy_d2h(back.data(), sums.data(), sums.bytes());
+  PinnedArray<math::MetricSums>& back = totals.readback;
+  stream_.copy_d2h(back.data(), totals.sums.data(), totals.sums.bytes());
   stream_.synchronize();
   return {back.data(), back.data() + back.size()};
 }

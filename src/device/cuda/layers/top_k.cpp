@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "device/cuda/layers/scores.hpp"
@@ -127,13 +128,13 @@ void Device::top_k(const Activations& hidden, const Batch& batch, const Paramete
     }
   });
 
-  PinnedArray<std::int32_t> best_back(places);
-  PinnedArray<float> scores_back(places);
-  stream_.copy_d2h(best_back.data(), best, places * 4);
-  stream_.copy_d2h(scores_back.data(), best_scores, places * 4);
+  if (staging_.size() < 2 * places) staging_ = PinnedArray<float>(2 * places);
+  float* scores_back = staging_.data() + places;
+  stream_.copy_d2h(staging_.data(), best, places * 4);
+  stream_.copy_d2h(scores_back, best_scores, places * 4);
   stream_.synchronize();
-  std::copy_n(best_back.data(), places, items.data());
-  std::copy_n(scores_back.data(), places, scores.data());
+  std::memcpy(items.data(), staging_.data(), static_cast<std::size_t>(places) * 4);
+  std::copy_n(scores_back, places, scores.data());
 }
 
 }  // namespace vaecf::cuda
