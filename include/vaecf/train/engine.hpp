@@ -120,8 +120,11 @@ class Engine {
   virtual model::Model& model() = 0;
   /// Returns sum ||W||^2 over the tensors that decay.
   virtual double sum_of_squares() = 0;
-  /// Sets the batches of an epoch and clears the loss sums.
-  virtual void start_epoch(const data::EpochRows& batches) = 0;
+  /// Checks the batches of the next epoch and copies them to the device. Every call but the first of a
+  /// training may be made by another thread, concurrently with all functions but start_epoch() and end_training().
+  virtual void upload_epoch(const data::EpochRows& batches) = 0;
+  /// Starts the epoch that was uploaded last, and clears the loss sums.
+  virtual void start_epoch() = 0;
   /// Runs one step with `params`, except for params.rule, which the engine sets. `batch_users` is the number
   /// of users of the batch over all ranks. Returns the loss sums up to this or a recent step, if they are
   /// available without waiting.

@@ -29,8 +29,8 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Starts epoch `epoch` (counted from 0) and clears the loss sums. Blocks until its batches are sampled; a
-  /// background thread then samples those of the next epoch.
+  /// Starts epoch `epoch` (counted from 0) and clears the loss sums. Blocks until its batches are on the
+  /// device; a background thread then samples, checks and uploads those of the next epoch.
   void start_epoch(std::int64_t epoch);
   /// Runs batch `t` of the epoch (counted from 0) and updates the weights. Collective. The device may still
   /// be running when this returns. Throws RunError with step, rank and loss terms if the loss of this or an
@@ -61,14 +61,18 @@ class Trainer {
 
  private:
   void require_finite_loss(const device::LossSums& sums) const;
+  /// Samples `epoch`, and copies its batches to the device.
+  void upload(std::int64_t epoch);
 
   const TrainingConfig& options_;
   RunContext context_;
   data::VirtualShards shards_;
   Range owned_;  // this rank's virtual shards
   data::DistributedBatchSampler order_;
-  data::EpochRows drawn_;              // batches of the current epoch
-  std::future<data::EpochRows> next_;  // batches of the next epoch, sampled in the background
+  int sampling_threads_;
+  std::int64_t epoch_ = -1;       // the current one
+  std::int64_t next_epoch_ = -1;  // the one that was or is uploaded; -1: none
+  std::future<void> next_;        // its upload
   Annealing annealing_;
   std::int64_t updates_done_ = 0;
   std::int64_t users_seen_ = 0;

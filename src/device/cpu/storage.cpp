@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
@@ -58,13 +59,19 @@ void Activations::set_rows(std::int64_t rows) {
   rows_ = rows;
 }
 
-void BatchSchedule::set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
+void BatchSchedule::set_next(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
   if (begin.empty() || begin.front() != 0 || begin.back() != static_cast<std::int64_t>(rows.size()) ||
       !std::is_sorted(begin.begin(), begin.end())) {
-    throw std::logic_error("BatchSchedule::set: the batches of an order must be contiguous");
+    throw std::logic_error("BatchSchedule::set_next: the batches of an order must be contiguous");
   }
-  rows_.assign(rows.begin(), rows.end());
-  begin_.assign(begin.begin(), begin.end());
+  next_rows_.assign(rows.begin(), rows.end());
+  next_begin_.assign(begin.begin(), begin.end());
+}
+
+void BatchSchedule::start_next() {
+  if (next_begin_.empty()) return;
+  rows_.swap(next_rows_);
+  begin_ = std::exchange(next_begin_, {});
 }
 
 ParameterLayout Device::plan_parameters(std::span<const device::TensorSpec> tensors) const {

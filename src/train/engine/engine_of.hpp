@@ -33,8 +33,8 @@ class AllReduceTraining {
         graphs_(device, setup.communicator),
         step_(data, optimizer_, graphs_) {}
 
-  void start_epoch(const data::EpochRows& batches) {
-    data.start_epoch(batches);
+  void start_epoch() {
+    data.start_epoch();
     graphs_.memory_may_have_moved();
   }
 
@@ -154,8 +154,11 @@ class EngineOf final : public Engine {
   double sum_of_squares() override {
     return with([](auto& training) { return training.network().sum_of_squares(); });
   }
-  void start_epoch(const data::EpochRows& batches) override {
-    with([&](auto& training) { training.start_epoch(batches); });
+  void upload_epoch(const data::EpochRows& batches) override {
+    with([&](auto& training) { training.data.upload_epoch(batches); });
+  }
+  void start_epoch() override {
+    with([](auto& training) { training.start_epoch(); });
   }
   std::optional<device::LossSums> step(device::StepParams params, std::int64_t batch_users) override {
     return with([&](auto& training) {

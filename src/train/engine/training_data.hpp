@@ -39,9 +39,10 @@ class ShardRows {
     if (device.device() != "cpu") rows_ = {};  // GPUs have their own copy
   }
 
-  void set_order(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
-    device_.set_batch_schedule(*held_, rows, begin, *schedule_);
+  void upload_epoch(const data::EpochRows& batches) {
+    device_.upload_batch_schedule(*held_, batches.rows, batches.begin, *schedule_);
   }
+  void start_epoch() { device_.start_batch_schedule(*held_, *schedule_); }
   std::int64_t users(std::int64_t batch) const { return schedule_->users(batch); }
   void prepare(std::int64_t batch) { device_.prepare_batch(*held_, *schedule_, batch); }
   /// Gathers the batch selected by `step`, which has `users` users of this rank.
@@ -70,9 +71,13 @@ struct TrainingData {
   TrainingData(Device& on, const TrainingSetup& setup, std::int64_t size_multiple)
       : TrainingData(on, setup, size_multiple, model_input_dims(setup.options, setup.dataset)) {}
 
-  void start_epoch(const data::EpochRows& batches) {
-    items.set_order(batches.rows, batches.begin);
-    if (features) features->set_order(batches.rows, batches.begin);
+  void upload_epoch(const data::EpochRows& batches) {
+    items.upload_epoch(batches);
+    if (features) features->upload_epoch(batches);
+  }
+  void start_epoch() {
+    items.start_epoch();
+    if (features) features->start_epoch();
     device.clear_losses(*state);
   }
   /// Must precede the start of the step on batch `batch`.

@@ -26,7 +26,7 @@ class ParameterServerTraining {
   /// Reads this rank's users, and initializes the weights on all ranks. Collective.
   ParameterServerTraining(cpu::Device& device, const TrainingSetup& setup);
 
-  void start_epoch(const data::EpochRows& batches) { data.start_epoch(batches); }
+  void start_epoch() { data.start_epoch(); }
   /// Runs one step with the parameters `params`, except for its rule, which this function sets.
   /// `batch_users` is the size of the batch over all ranks.
   void step(device::StepParams params, std::int64_t batch_users);

@@ -34,23 +34,29 @@ Trainer::Trainer(const TrainingConfig& options, const RunContext& context, const
       owned_(owned_shards(options, context.communicator, shards_)),
       order_(shards_, owned_, options.train.batch_size, options.train.last_batch == LastBatch::keep,
              options.train.seed),
+      sampling_threads_(sampling_threads(context)),
       annealing_(options.train.annealing, order_.steps_per_epoch()) {
   context_.engine.start_training({options, context.communicator, dataset, shards_.rows_of(owned_),
                                   std::max(min_model_rows, order_.max_local_rows())});
 }
 
 Trainer::~Trainer() {
+  if (next_.valid()) next_.wait();
   context_.engine.end_training();
 }
 
+void Trainer::upload(std::int64_t epoch) {
+  context_.engine.upload_epoch(order_.draw(epoch, sampling_threads_));
+}
+
 void Trainer::start_epoch(std::int64_t epoch) {
-  if (drawn_.epoch != epoch && next_.valid()) drawn_ = next_.get();
-  const int threads = sampling_threads(context_);
-  if (drawn_.epoch != epoch) drawn_ = order_.draw(epoch, threads);
-  context_.engine.start_epoch(drawn_);
-  if (next_.valid()) return;  // the next epoch is already being sampled
-  next_ = std::async(std::launch::async,
-                     [this, next = epoch + 1, threads] { return order_.draw(next, threads); });
+  if (epoch == epoch_) return set_losses({});
+  if (next_.valid()) next_.get();
+  if (epoch != next_epoch_) upload(epoch);
+  context_.engine.start_epoch();
+  epoch_ = epoch;
+  next_epoch_ = epoch + 1;
+  next_ = std::async(std::launch::async, [this] { upload(next_epoch_); });
 }
 
 void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale) {

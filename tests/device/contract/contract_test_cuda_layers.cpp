@@ -211,7 +211,8 @@ TEST_P(CudaInputLayer, GraphsWithSumsInPartsAreBitwiseEqual) {
   const auto schedule = device().make_batch_schedule();
   std::vector<std::int64_t> all(1500);
   std::iota(all.begin(), all.end(), std::int64_t{0});
-  device().set_batch_schedule(*held, all, std::vector<std::int64_t>{0, 1500}, *schedule);
+  device().upload_batch_schedule(*held, all, std::vector<std::int64_t>{0, 1500}, *schedule);
+  device().start_batch_schedule(*held, *schedule);
   TestBatch batch{{}, device().make_batch()};
   const auto output = activations(random_matrix(1500, 16, 1));
   const auto d_output = activations(random_matrix(1500, 16, 2));

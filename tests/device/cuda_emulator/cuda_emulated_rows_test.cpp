@@ -85,7 +85,8 @@ TEST_P(CudaEmulatedRows, GraphsAreInvalidatedByALargerOrder) {
   const auto step = device_.make_step_state();
   const auto batch = device_.make_batch();
   const auto set_order = [&](const Numbers& rows, std::int64_t end = 1400) {
-    device_.set_batch_schedule(*held, rows, Numbers{0, 700, end}, *schedule);
+    device_.upload_batch_schedule(*held, rows, Numbers{0, 700, end}, *schedule);
+    device_.start_batch_schedule(*held, *schedule);
   };
   const auto record = [&] {
     device_.begin_step({}, *step);
@@ -122,7 +123,8 @@ TEST_P(CudaEmulatedRows, RowsOutOfRangeThrow) {
   const auto step = device_.make_step_state();
   const auto batch = device_.make_batch();
   const auto set_order = [&](const Numbers& rows, const Numbers& begin) {
-    device_.set_batch_schedule(*held, rows, begin, *schedule);
+    device_.upload_batch_schedule(*held, rows, begin, *schedule);
+    device_.start_batch_schedule(*held, *schedule);
   };
   const auto gather = [&](std::int64_t t, std::int64_t users) {
     device::StepParams params;
@@ -166,8 +168,10 @@ class CudaEmulatedWindows : public ::testing::Test {
   }
 
   void set_order(const Numbers& rows, const Numbers& begin) {
-    device_.set_batch_schedule(*held_, rows, begin, *plain_);
-    device_.set_batch_schedule(*held_, rows, begin, *windowed_);
+    device_.upload_batch_schedule(*held_, rows, begin, *plain_);
+    device_.start_batch_schedule(*held_, *plain_);
+    device_.upload_batch_schedule(*held_, rows, begin, *windowed_);
+    device_.start_batch_schedule(*held_, *windowed_);
   }
   std::int64_t windows() const { return std::ssize(windowed_->windows.begin) - 1; }
 
@@ -283,7 +287,8 @@ TEST_F(CudaEmulatedWindows, RowsOnTheHostAreSortedBatchByBatch) {
   tune().window = 1;
   const auto schedule = streaming.make_batch_schedule();
   tune().window = 0;
-  streaming.set_batch_schedule(*held, counted(20), Numbers{0, 10, 20}, *schedule);
+  streaming.upload_batch_schedule(*held, counted(20), Numbers{0, 10, 20}, *schedule);
+  streaming.start_batch_schedule(*held, *schedule);
   EXPECT_TRUE(schedule->windows.begin.empty());
 }
 

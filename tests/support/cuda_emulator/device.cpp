@@ -102,6 +102,7 @@ Gpu::Gpu(int index) : state_(std::make_unique<State>()) {
   state_->total = index > 0 ? std::int64_t{index} << 20 : std::int64_t{1} << 40;
 }
 Gpu::~Gpu() = default;
+void Gpu::make_current() const {}
 int Gpu::index() const {
   return state_->index;
 }

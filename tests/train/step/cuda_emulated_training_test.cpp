@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "device/cuda/tune.hpp"
+#include "support/cuda_emulator/runtime.hpp"
 #include "support/thread_communicator.hpp"
 #include "train/checkpoint/resume_fixture.hpp"
 #include "train/engine/engine_of.hpp"
@@ -191,6 +192,22 @@ class CudaEmulatedWindowsResume : public Resume {};
 TEST_F(CudaEmulatedWindowsResume, WithinAnEpochPlacesTheWindow) {
   const WindowOf set(500);
   expect_same_from_everywhere(1);
+}
+
+TEST_F(CudaEmulatedTraining, LaterEpochsAndValidationsDoNotAllocate) {
+  options_.data.file = make("features.h5", {.validation = 4200, .features = true});
+  on_ranks(1, [&](const RunContext& context) {
+    const io::DatasetFile dataset(options_.data.file);
+    Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
+    Evaluator evaluator(dataset, "validation", {"ndcg@10", "recall@5", "coverage@10"}, context);
+    std::vector<std::int64_t> allocations;
+    train_epochs(trainer, 4, [&] {
+      trainer.losses();
+      evaluator.evaluate(trainer.model());
+      allocations.push_back(cuda::emulator::runtime().allocations);
+    });
+    for (const std::int64_t total : allocations) EXPECT_EQ(total, allocations[0]);
+  });
 }
 
 TEST_F(CudaEmulatedTraining, Bf16AndFp16CurvesDoNotDependOnTheNumberOfRanks) {

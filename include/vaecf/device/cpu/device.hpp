@@ -108,10 +108,11 @@ class Device {
   device::LossScale loss_scale(StepState&) { return {1.0F, 0}; }
   void set_loss_scale(device::LossScale, StepState&) {}
 
-  void set_batch_schedule(const UserRows&, std::span<const std::int64_t> rows,
-                          std::span<const std::int64_t> begin, BatchSchedule& schedule) {
-    schedule.set(rows, begin);
+  void upload_batch_schedule(const UserRows&, std::span<const std::int64_t> rows,
+                             std::span<const std::int64_t> begin, BatchSchedule& schedule) {
+    schedule.set_next(rows, begin);
   }
+  void start_batch_schedule(const UserRows&, BatchSchedule& schedule) { schedule.start_next(); }
   void prepare_batch(const UserRows&, BatchSchedule&, std::int64_t) {}
   void gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule, const StepState& step,
                               std::int64_t users, Batch& batch);

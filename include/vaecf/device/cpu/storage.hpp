@@ -122,7 +122,8 @@ class BatchSchedule {
  public:
   std::int64_t batches() const { return static_cast<std::int64_t>(begin_.size()) - 1; }
   std::int64_t users(std::int64_t batch) const { return begin_[batch + 1] - begin_[batch]; }
-  void set(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin);
+  void set_next(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin);
+  void start_next();
   std::span<const std::int64_t> rows(std::int64_t batch) const {
     return std::span(rows_).subspan(static_cast<std::size_t>(begin_[batch]),
                                     static_cast<std::size_t>(users(batch)));
@@ -131,6 +132,8 @@ class BatchSchedule {
  private:
   std::vector<std::int64_t> rows_;
   std::vector<std::int64_t> begin_{0};
+  std::vector<std::int64_t> next_rows_;
+  std::vector<std::int64_t> next_begin_;  // empty: none
 };
 
 /// The state of a step; always up to date, because operations have finished when they return.

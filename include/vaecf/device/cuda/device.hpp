@@ -81,8 +81,9 @@ class Device {
   bool is_valid(const Graph& graph) const;
   bool replay(Graph& graph);
   std::unique_ptr<BatchSchedule> make_batch_schedule();
-  void set_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
-                          std::span<const std::int64_t> begin, BatchSchedule& schedule);
+  void upload_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
+                             std::span<const std::int64_t> begin, BatchSchedule& schedule);
+  void start_batch_schedule(const UserRows& source, BatchSchedule& schedule);
   void prepare_batch(const UserRows& source, BatchSchedule& schedule, std::int64_t batch);
   void gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule, const StepState& step,
                               std::int64_t users, Batch& batch);

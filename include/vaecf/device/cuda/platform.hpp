@@ -20,13 +20,15 @@ namespace vaecf::cuda {
 /// One GPU. Allocations are zeroed, aligned to 256 bytes, and counted.
 class Gpu {
  public:
-  /// Makes GPU `index` the current device of the calling thread, the only thread that may use this object.
-  /// Throws RunError if the GPU cannot be used.
+  /// Makes GPU `index` the current device of the calling thread, the only thread that may use this object
+  /// except for make_current(). Throws RunError if the GPU cannot be used.
   explicit Gpu(int index);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
+  /// Makes this GPU the current device of the calling thread.
+  void make_current() const;
   int index() const;
   std::string name() const;  ///< "NVIDIA H100 80GB HBM3"
   std::string id() const;    ///< "GPU-01234567-..."

@@ -164,6 +164,19 @@ class UserRows {
   PinnedArray<std::byte> host_ids_;
 };
 
+/// An order of batches that was uploaded beside the steps of another one.
+struct UploadedOrder {
+  Stream stream;
+  Event started;                    // in the device's stream: the last order was copied from here
+  std::vector<std::int64_t> begin;  // empty: none, or it was started
+  std::vector<std::int64_t> entry_begin;
+  std::int64_t rows = 0;
+  std::int64_t max_users = 0;
+  std::int64_t max_entries = 0;
+  DeviceArray<std::int64_t> device_begin;
+  DeviceArray<std::int64_t> device_rows;
+};
+
 /// The current batch, written by kernels only. Device arrays have capacity for `max_users` users and
 /// `max_entries` interactions; the actual number of interactions is offsets[users], which the host need not
 /// read.
@@ -231,6 +244,7 @@ class BatchSchedule {
   std::int64_t max_users = 0;
   std::int64_t max_entries = 0;
   BatchWindows windows;
+  UploadedOrder next;
 };
 
 /// Parameters and losses of a step in device memory.

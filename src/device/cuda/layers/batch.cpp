@@ -177,39 +177,62 @@ std::unique_ptr<BatchSchedule> Device::make_batch_schedule() {
   return schedule;
 }
 
-void Device::set_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
-                                std::span<const std::int64_t> begin, BatchSchedule& schedule) {
-  allocation_epoch_.require_not_capturing(schedule_name);
+void Device::upload_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
+                                   std::span<const std::int64_t> begin, BatchSchedule& schedule) {
   if (begin.empty()) begin = nothing;
   const auto outside = [&](std::int64_t row) { return row < 0 || row >= source.rows(); };
   if (begin.front() < 0 || begin.back() > static_cast<std::int64_t>(rows.size()) ||
       !std::is_sorted(begin.begin(), begin.end()) || std::any_of(rows.begin(), rows.end(), outside)) {
-    throw std::out_of_range("set_batch_schedule: a row index is out of range");
+    throw std::out_of_range("upload_batch_schedule: a row index is out of range");
   }
-  schedule.begin.assign(begin.begin(), begin.end());
-  schedule.entry_begin = {0};
-  std::int64_t users = 0;
-  std::int64_t entries = 0;
-  for (std::int64_t t = 0; t < schedule.batches(); ++t) {
-    users = std::max(users, schedule.users(t));
-    const std::int64_t held = source.entries_of(
-        rows.subspan(static_cast<std::size_t>(begin[t]), static_cast<std::size_t>(schedule.users(t))));
-    entries = std::max(entries, held);
-    schedule.entry_begin.push_back(schedule.entry_begin.back() + held);
+  UploadedOrder& next = schedule.next;
+  next.begin.assign(begin.begin(), begin.end());
+  next.entry_begin = {0};
+  next.max_users = 0;
+  next.max_entries = 0;
+  for (std::size_t t = 0; t + 1 < begin.size(); ++t) {
+    const std::int64_t users = begin[t + 1] - begin[t];
+    const std::int64_t entries =
+        source.entries_of(rows.subspan(static_cast<std::size_t>(begin[t]), static_cast<std::size_t>(users)));
+    next.max_users = std::max(next.max_users, users);
+    next.max_entries = std::max(next.max_entries, entries);
+    next.entry_begin.push_back(next.entry_begin.back() + entries);
   }
-  if (users > schedule.max_users || entries > schedule.max_entries) ++allocation_epoch_.value;
-  schedule.max_users = std::max(schedule.max_users, users);
-  if (entries > schedule.max_entries) {
-    schedule.max_entries =
-        std::max(entries, std::min(entries + entries / 8 + 1024, source.host_offsets.back()));
-  }
-  stream_.synchronize();
-  const auto copy = [&](std::span<const std::int64_t> numbers, DeviceArray<std::int64_t>& on_device) {
-    grow(gpu_, allocation_epoch_, static_cast<std::int64_t>(numbers.size()), schedule_name, on_device);
-    stream_.copy_h2d(on_device.data(), numbers.data(), static_cast<std::int64_t>(numbers.size_bytes()));
+  next.rows = static_cast<std::int64_t>(rows.size());
+  gpu_.make_current();
+  next.stream.wait_event(next.started.native());
+  const auto upload = [&](std::span<const std::int64_t> numbers, DeviceArray<std::int64_t>& on_device) {
+    grow(gpu_, allocation_epoch_, std::ssize(numbers), schedule_name, on_device);
+    next.stream.copy_h2d(on_device.data(), numbers.data(), static_cast<std::int64_t>(numbers.size_bytes()));
   };
-  copy(rows, schedule.device_rows);
-  copy(begin, schedule.device_begin);
+  upload(rows, next.device_rows);
+  upload(begin, next.device_begin);
+  next.stream.synchronize();
+}
+
+void Device::start_batch_schedule(const UserRows& source, BatchSchedule& schedule) {
+  allocation_epoch_.require_not_capturing(schedule_name);
+  UploadedOrder& next = schedule.next;
+  if (next.begin.empty()) return;
+  schedule.begin = std::exchange(next.begin, {});
+  schedule.entry_begin = std::exchange(next.entry_begin, {});
+  if (next.max_users > schedule.max_users || next.max_entries > schedule.max_entries) {
+    ++allocation_epoch_.value;
+  }
+  schedule.max_users = std::max(schedule.max_users, next.max_users);
+  if (next.max_entries > schedule.max_entries) {
+    schedule.max_entries = std::max(next.max_entries, std::min(next.max_entries + next.max_entries / 8 + 1024,
+                                                               source.host_offsets.back()));
+  }
+  // A copy, since graphs contain the addresses.
+  const auto copy = [&](const DeviceArray<std::int64_t>& from, std::int64_t size,
+                        DeviceArray<std::int64_t>& to) {
+    grow(gpu_, allocation_epoch_, size, schedule_name, to);
+    stream_.copy(to.data(), from.data(), size * 8);
+  };
+  copy(next.device_rows, next.rows, schedule.device_rows);
+  copy(next.device_begin, std::ssize(schedule.begin), schedule.device_begin);
+  stream_.record(next.started);
   plan_windows(source, schedule);
 }
 

@@ -35,6 +35,9 @@ struct Gpu::State {
 Gpu::Gpu(int index) : state_(std::make_unique<State>(index)) {}
 Gpu::~Gpu() = default;
 
+void Gpu::make_current() const {
+  check(cudaSetDevice(state_->number), "selecting the GPU");
+}
 int Gpu::index() const {
   return state_->number;
 }
