@@ -5,6 +5,23 @@
 #include <limits>
 
 namespace vaecf::config {
+namespace {
+
+/// Adds `auto` to the values of run.checkpoint_every.epochs.
+Key or_auto(Key key) {
+  constexpr std::int64_t automatic = train::CheckpointEvery::automatic;
+  key.type_name = "auto or " + key.type_name;
+  key.read = [read = std::move(key.read)](Config& config, const YAML::Node& node) {
+    if (!node.IsScalar() || node.Scalar() != "auto") return read(config, node);
+    config.session.run.checkpoint_every.epochs = automatic;
+  };
+  key.write = [write = std::move(key.write)](const Config& config) {
+    return config.session.run.checkpoint_every.epochs == automatic ? "auto" : write(config);
+  };
+  return key;
+}
+
+}  // namespace
 
 std::vector<Key> all_keys() {
   constexpr auto max_users = std::numeric_limits<std::int32_t>::max();
@@ -150,10 +167,12 @@ std::vector<Key> all_keys() {
           "models to compare with in every test; auto: popularity, item_knn, and ease if it takes at most 10 s; "
           "ease with default model.ease chooses l2 of 100, 200, 500 and 1000 on validation"),
       KEY("run.directory", session.run.directory, not_empty(), "parent folder of the run folders"),
-      exclusive(KEY("run.checkpoint_every.epochs", session.run.checkpoint_every.epochs, at_least(0),
-                    "epochs between checkpoints for --resume; short form: run.checkpoint_every: 1; "
-                    "0: none but the best"),
-                true),
+      exclusive(
+          or_auto(KEY("run.checkpoint_every.epochs", session.run.checkpoint_every.epochs, at_least(0),
+                      "epochs between checkpoints for --resume; short form: run.checkpoint_every: 1; "
+                      "auto: after an epoch if writing takes less than a tenth of the time, and at the end; "
+                      "0: none but the best")),
+          true),
       exclusive(KEY("run.checkpoint_every.steps", session.run.checkpoint_every.steps, at_least(1),
                     "updates between checkpoints")),
       exclusive(KEY("run.checkpoint_every.minutes", session.run.checkpoint_every.minutes, positive(),

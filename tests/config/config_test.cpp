@@ -81,7 +81,13 @@ TEST(Config, UnknownKeyErrorHasLocationAndSuggestion) {
 }
 
 TEST(Config, CheckpointEveryHasExactlyOneUnit) {
-  EXPECT_EQ(read("").session.run.checkpoint_every.epochs, 1);
+  EXPECT_EQ(read("").session.run.checkpoint_every.epochs, train::CheckpointEvery::automatic);
+  EXPECT_EQ(read("run: {checkpoint_every: 1}").session.run.checkpoint_every.epochs, 1);
+  EXPECT_EQ(
+      read("run: {checkpoint_every: 1}", {"run.checkpoint_every=auto"}).session.run.checkpoint_every.epochs,
+      train::CheckpointEvery::automatic);
+  EXPECT_EQ(refusal("run: {checkpoint_every: -1}"),
+            "c.yaml:1: run.checkpoint_every.epochs must be at least 0, got \"-1\"");
   EXPECT_EQ(read("run: {checkpoint_every: 5, keep: 3}").session.run.checkpoint_every.epochs, 5);
   EXPECT_EQ(read("run: {keep: 3}").session.run.keep, 3);
   const Config steps = read("run: {checkpoint_every: {steps: 100}}");
@@ -95,8 +101,9 @@ TEST(Config, CheckpointEveryHasExactlyOneUnit) {
       refusal("run:\n  checkpoint_every:\n    steps: 5\n    minutes: 7\n"),
       "c.yaml:4: run.checkpoint_every must have exactly one of epochs, steps, minutes, got steps and minutes");
   EXPECT_EQ(refusal("run: {checkpoint_every: often}"),
-            "c.yaml:1: run.checkpoint_every.epochs must be an integer, got \"often\"");
-  for (const char* text : {"run: {checkpoint_every: 0}", "run: {checkpoint_every: {minutes: 1.5}}"}) {
+            "c.yaml:1: run.checkpoint_every.epochs must be auto or an integer, got \"often\"");
+  for (const char* text : {"run: {checkpoint_every: 0}", "run: {checkpoint_every: auto}",
+                           "run: {checkpoint_every: {minutes: 1.5}}"}) {
     EXPECT_TRUE(differences(read(text), parse(dump(read(text)), "dump")).empty()) << text;
   }
 }

@@ -26,7 +26,7 @@ TEST(OtherVersions, InvalidKeysOfAStoredConfigurationAreIgnoredUnlessCompared) {
       "c.h5:4: train.nonsense is not a key",
       "c.h5:5: model.banana is not a key",
       "c.h5:6: data.elsewhere is not a key",
-      "c.h5:7: run.checkpoint_every.epochs must be an integer",
+      "c.h5:7: run.checkpoint_every.epochs must be auto or an integer",
       "c.h5:7: run.keep must be an integer",
       "c.h5:8: validation.select must be",
       "c.h5:9: future is not a key",

@@ -209,9 +209,12 @@ inline Tensors weights_of(const model::Model& model) {
 /// Returns master weights or moments of the active training. Collective.
 inline Tensors read_all(Engine& engine, StateTensor state) {
   Tensors tensors = weights_of(engine.model());
-  std::vector<std::span<float>> spans;
-  for (const device::TensorSpec& spec : engine.model().tensors()) spans.emplace_back(tensors[spec.name]);
-  engine.read_state(state, spans);
+  const auto copy = engine.make_state_copy(false);
+  engine.copy_state(copy.get());
+  int tensor = 0;
+  for (const device::TensorSpec& spec : engine.model().tensors()) {
+    copy->read_rows(state, tensor++, {0, spec.rows}, tensors[spec.name]);
+  }
   return tensors;
 }
 

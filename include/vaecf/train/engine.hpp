@@ -10,6 +10,7 @@
 #include <vaecf/model/model.hpp>
 #include <vaecf/model/step_timer.hpp>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -81,6 +82,17 @@ struct TrainingFacts {
 
 /// The arrays of a checkpoint that have one element per weight.
 enum class StateTensor { weights, first_moment, second_moment };
+inline constexpr std::array all_state_tensors = {StateTensor::weights, StateTensor::first_moment,
+                                                 StateTensor::second_moment};
+
+/// A copy of weights and moments, made by Engine::copy_state(). Must not outlive the training.
+class StateCopy {
+ public:
+  virtual ~StateCopy() = default;
+  /// Copies rows `rows` of tensor index `tensor` to `to` (row-major). One thread beside that of the engine
+  /// may call this, for all copies of the engine.
+  virtual void read_rows(StateTensor state, int tensor, Range rows, std::span<float> to) = 0;
+};
 
 /// Writes rows `rows` of tensor index `tensor` from `values` (row-major).
 using WriteRows = std::function<void(int tensor, Range rows, std::span<const float> values)>;
@@ -132,9 +144,12 @@ class Engine {
   /// Waits for all steps, and returns the loss sums and the loss scale.
   virtual StepSums sums() = 0;
   virtual void set_sums(const StepSums& sums) = 0;
-  /// Gathers fp32 master weights or a moment, and copies all rows of each tensor to `tensors`, one span per
-  /// tensor; `tensors` is empty on ranks that need no copy. Blocks until the copy is complete. Collective.
-  virtual void read_state(StateTensor state, std::span<const std::span<float>> tensors) = 0;
+  /// Allocates a copy of the state: on the device, or in host memory if the device has too little to spare.
+  /// With `spare_only`, returns null in the latter case. Throws std::bad_alloc if host memory is full.
+  virtual std::unique_ptr<StateCopy> make_state_copy(bool spare_only) = 0;
+  /// Gathers fp32 master weights and moments, and copies them to `copy`; null on ranks that need no copy.
+  /// Nobody may read `copy` meanwhile. Collective.
+  virtual void copy_state(StateCopy* copy) = 0;
   /// Overwrites weights or a moment with the rows that `fill` writes, which must be equal on all ranks. With
   /// bf16 communication, `updated` weights are rounded to bf16 as they would be after an update. Collective.
   virtual void write_state(StateTensor state, bool updated,

@@ -49,10 +49,12 @@ struct ValidationOptions {
   std::vector<std::string> baselines = {"auto"};
 };
 
-/// The interval between checkpoints to resume from. At most one field is above 0; if none is, none are
-/// written.
+/// The interval between checkpoints to resume from. At most one field is not 0; if all are, none are written.
 struct CheckpointEvery {
-  std::int64_t epochs = 1;
+  /// After an epoch, if nothing is being written and writing took less than a tenth of the time so far.
+  static constexpr std::int64_t automatic = -1;
+
+  std::int64_t epochs = automatic;
   std::int64_t steps = 0;
   double minutes = 0.0;
 };

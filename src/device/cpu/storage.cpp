@@ -2,6 +2,7 @@
 #include <vaecf/device/cpu/device.hpp>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -115,11 +116,25 @@ void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
   });
 }
 
-void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
-                         std::span<float> logical) const {
-  for_rows(layout.tensors[tensor], rows, threads_, [&](std::int64_t to, std::int64_t from, std::int64_t n) {
+static void copy_out(const TensorLayout& t, Range rows, int threads, const FloatBuffer& flat,
+                     std::span<float> logical) {
+  for_rows(t, rows, threads, [&](std::int64_t to, std::int64_t from, std::int64_t n) {
     std::copy_n(flat.data() + from, n, logical.data() + to);
   });
+}
+
+void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+                         std::span<float> logical) const {
+  copy_out(layout.tensors[tensor], rows, threads_, flat, logical);
+}
+
+void Exporter::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+                           std::span<float> logical) const {
+  copy_out(layout.tensors[tensor], rows, 1, flat, logical);
+}
+
+std::int64_t Device::spare_bytes() const {
+  return std::int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE) / 2;
 }
 
 void Device::refresh_weight_copies(Parameters& parameters, Range range) {

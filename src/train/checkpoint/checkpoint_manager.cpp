@@ -33,7 +33,7 @@ bool is_vector(const device::TensorSpec& spec) {
   return spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;
 }
 
-bool all_finite(const std::vector<float>& values) {
+bool all_finite(std::span<const float> values) {
   constexpr std::uint32_t infinity = 0x7F800000U;
   std::uint32_t largest = 0;  // the bits of magnitudes have the same order as the magnitudes
   for (const float value : values) {
@@ -59,58 +59,40 @@ std::vector<std::string> resumable_checkpoints(const std::string& folder, std::i
 
 }  // namespace
 
-void Snapshot::allocate(const std::vector<device::TensorSpec>& specs) {
-  if (!tensors_.empty()) return;
-  std::vector<Tensor> tensors;
-  for (const auto& [which, group] : tensor_groups) {
-    for (const device::TensorSpec& spec : specs) {
-      tensors.push_back({format("{}/{}", group, spec.name), spec.rows, spec.columns, is_vector(spec),
-                         std::vector<float>(static_cast<std::size_t>(spec.rows * spec.columns))});
-    }
-  }
-  tensors_ = std::move(tensors);
-}
-
 void Snapshot::take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
                     Trainer& trainer) {
-  const model::Model& model = trainer.model();
+  specs_ = trainer.model().tensors();
   run_on_root(context.communicator, [&] {
+    state_ = state;
     attributes_ = to_attributes(options, state);
-    try {
-      allocate(model.tensors());
-    } catch (const std::bad_alloc&) {
-      throw RunError(
-          "rank 0 has not enough memory for the copy of a checkpoint (three times the weights); use a smaller model, or a host with more memory");
-    }
   });
-  const std::size_t tensors = tensors_.size() / tensor_groups.size();  // 0 except on rank 0
-  for (std::size_t group = 0; group < tensor_groups.size(); ++group) {
-    const std::span<Tensor> mine(tensors_.data() + group * tensors, tensors);
-    std::vector<std::span<float>> values;
-    for (Tensor& tensor : mine) values.emplace_back(tensor.values);
-    context.engine.read_state(tensor_groups[group].first, values);
-    run_on_root(context.communicator, [&] {
-      const auto broken =
-          std::ranges::find_if_not(mine, [](const Tensor& tensor) { return all_finite(tensor.values); });
-      if (broken == mine.end()) return;
-      throw RunError(format(
-          "{} contains values that are not finite, since the weights have diverged; no checkpoint is written, and the last one is kept; "
-          "lower train.optimizer.learning_rate or use a higher precision",
-          broken->name));
-    });
-  }
+  context.engine.copy_state(values_.get());
 }
 
 void Snapshot::write(const std::string& path) const {
   std::vector<io::TensorSource> sources;
-  for (const Tensor& tensor : tensors_) {
-    sources.push_back({tensor.name, tensor.rows, tensor.columns, tensor.vector,
-                       [&tensor](std::int64_t begin, std::int64_t end, std::span<float> out) {
-                         const auto from = tensor.values.begin() + begin * tensor.columns;
-                         std::copy(from, from + (end - begin) * tensor.columns, out.begin());
-                       }});
+  for (const auto& [which, group] : tensor_groups) {
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      const device::TensorSpec& spec = specs_[i];
+      const std::string name = format("{}/{}", group, spec.name);
+      sources.push_back(
+          {name, spec.rows, spec.columns, is_vector(spec),
+           [=, this, state = which](std::int64_t begin, std::int64_t end, std::span<float> out) {
+             values_->read_rows(state, static_cast<int>(i), {begin, end}, out);
+             if (all_finite(out)) return;
+             throw Diverged(format(
+                 "{} contains values that are not finite, since the weights have diverged; no checkpoint is written, and the last one is kept; "
+                 "lower train.optimizer.learning_rate or use a higher precision",
+                 name));
+           }});
+    }
   }
   io::write_checkpoint(path, attributes_, sources);
+}
+
+std::string Snapshot::name() const {
+  return state_.step_in_epoch == 0 ? io::checkpoint_name(io::CheckpointKind::epoch, state_.epoch)
+                                   : io::checkpoint_name(io::CheckpointKind::step, state_.updates_done);
 }
 
 CheckpointManager::CheckpointManager(const TrainingConfig& options, const RunContext& context,
@@ -124,70 +106,163 @@ CheckpointManager::~CheckpointManager() {
   if (writing_.valid()) writing_.wait();
 }
 
+Snapshot CheckpointManager::free_snapshot() {
+  constexpr int max_snapshots = 3;  // being written: the best and the last; in memory: a new best
+  for (;;) {
+    poll();
+    if (free_.empty() && snapshots_ < (automatic() ? max_snapshots : 1)) {
+      try {
+        auto values = context_.engine.make_state_copy(snapshots_ > 0);
+        if (values) {
+          free_.emplace_back(std::move(values));
+          ++snapshots_;
+        }
+      } catch (const std::bad_alloc&) {
+        throw RunError(
+            "rank 0 has not enough memory for the copy of a checkpoint (three times the weights); use a smaller model, or a host with more memory");
+      }
+    }
+    if (!free_.empty()) {
+      Snapshot free = std::move(free_.back());
+      free_.pop_back();
+      return free;
+    }
+    if (!writing_.valid()) {  // the best occupies the only snapshot
+      std::vector<Write> best;
+      best.push_back(*std::exchange(best_, std::nullopt));
+      start(std::move(best));
+    }
+    wait();
+  }
+}
+
 void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Trainer& trainer) {
   Activity& activity = context_.communicator.activity();
   const Phase before = activity.report().phase;
   activity.enter(Phase::checkpoint);
-  const auto& timeline = context_.communicator.activity().timeline();
-  const Timeline::Span span(timeline, Track::run, "checkpoint", "step", state.updates_done);
-  wait();
+  const Timeline::Span span(activity.timeline(), Track::run, "checkpoint", "step", state.updates_done);
+  const bool waits = role.resumable || !automatic();
+  Write write{Snapshot(), role};
+  run_on_root(context_.communicator, [&] {
+    superseded_ = automatic() && role.resumable;
+    if (waits) wait();
+    require_finite();
+    if (role.best && best_) {
+      free_.push_back(std::move(best_->snapshot));
+      best_.reset();
+    }
+    write.snapshot = free_snapshot();
+    require_finite();
+  });
   const auto begin = Clock::now();
-  snapshot_.take(options_, context_, state, trainer);
+  write.snapshot.take(options_, context_, state, trainer);
+  write.copy_seconds = seconds_since(begin);
+  spent_seconds_ += write.copy_seconds;
   if (role.resumable) last_step_ = state.updates_done;
   activity.enter(before);
   if (context_.communicator.rank() != 0) return;
 
-  const std::string name = state.step_in_epoch == 0
-                               ? io::checkpoint_name(io::CheckpointKind::epoch, state.epoch)
-                               : io::checkpoint_name(io::CheckpointKind::step, state.updates_done);
-  const std::string file =
-      role.resumable ? options_.checkpoint_folder() + "/" + name : options_.best_checkpoint();
-  Write job{file, role, state.epoch, state.updates_done, seconds_since(begin)};
-  writing_ = std::async(std::launch::async, [this, job, timeline, start = Clock::now()]() mutable {
-    const Timeline::Span writer(timeline, Track::writer, "writing a checkpoint", "step", job.step);
-    job.error = message_of_failure([&] { snapshot_.write(job.file); });
-    if (job.error.empty() && job.role.resumable && job.role.best) {
-      job.best_error = message_of_failure([&] { io::link_or_copy(job.file, options_.best_checkpoint()); });
+  if (!waits) {
+    best_ = std::move(write);
+    return;
+  }
+  std::vector<Write> writes;
+  if (best_) writes.push_back(*std::exchange(best_, std::nullopt));
+  writes.push_back(std::move(write));
+  start(std::move(writes));
+}
+
+void CheckpointManager::start(std::vector<Write> writes) {
+  superseded_ = false;
+  writing_ = std::async(std::launch::async, [this, timeline = context_.communicator.activity().timeline(),
+                                             todo = std::move(writes)]() mutable {
+    std::string error;
+    for (Write& write : todo) {
+      const auto begin = Clock::now();
+      const Timeline::Span span(timeline, Track::writer, "writing a checkpoint", "step",
+                                write.snapshot.step());
+      write.file = write.role.resumable ? options_.checkpoint_folder() + "/" + write.snapshot.name()
+                                        : options_.best_checkpoint();
+      // A checkpoint to resume from must not name a best epoch that is not on disk.
+      write.error = error;
+      write.skipped = superseded_ && !write.role.best;
+      if (write.skipped || !error.empty()) continue;
+      try {
+        write.snapshot.write(write.file);
+      } catch (const Snapshot::Diverged& problem) {
+        write.diverged = true;
+        write.error = problem.what();
+      } catch (const std::exception& problem) {
+        write.error = problem.what();
+      }
+      if (write.error.empty() && write.role.resumable && write.role.best) {
+        write.best_error =
+            message_of_failure([&] { io::link_or_copy(write.file, options_.best_checkpoint()); });
+      }
+      error = write.error;
+      write.seconds = seconds_since(begin);
     }
-    job.seconds = seconds_since(start);
-    return job;
+    return std::move(todo);
   });
 }
 
 void CheckpointManager::wait() {
-  if (writing_.valid()) on_write_finished(writing_.get());
+  if (!writing_.valid()) return;
+  for (Write& done : writing_.get()) on_write_finished(std::move(done));
 }
 
 void CheckpointManager::poll() {
   if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) wait();
 }
 
-void CheckpointManager::on_write_finished(const Write& done) {
+bool CheckpointManager::due() {
+  return query_root(context_.communicator, [&] {
+    poll();
+    require_finite();
+    return !writing_.valid() && spent_seconds_ < 0.1 * seconds_since(begin_);
+  });
+}
+
+void CheckpointManager::require_finite() const {
+  if (!diverged_.empty()) throw RunError(diverged_);
+}
+
+void CheckpointManager::on_write_finished(Write done) {
   const std::string& error = done.error.empty() ? done.best_error : done.error;
-  if (done.role.resumable) resumable_error_ = done.error;
-  if (done.role.best) best_error_ = error;
-  if (done.role.resumable && done.error.empty()) {
-    last_file_ = done.file;
-    std::erase(kept_, done.file);
-    kept_.push_back(done.file);
-    prune();
+  const bool retry = automatic() && !done.role.resumable && !error.empty() && !best_;
+  spent_seconds_ += done.seconds;
+  if (done.diverged) diverged_ = done.error;
+  if (!done.skipped && !done.diverged) {
+    if (done.role.resumable) resumable_error_ = done.error;
+    if (done.role.best) best_error_ = error;
+    if (done.role.resumable && done.error.empty()) {
+      last_file_ = done.file;
+      std::erase(kept_, done.file);
+      kept_.push_back(done.file);
+      prune();
+    }
+    io::Event event(error.empty() ? "checkpoint" : "checkpoint_failed");
+    event.set("epoch", done.snapshot.epoch())
+        .set("step", done.snapshot.step())
+        .set("file", done.file)
+        .set("best", done.role.best)
+        .set("copy_seconds", done.copy_seconds)
+        .set("seconds", done.seconds);
+    if (error.empty()) {
+      context_.log.debug("checkpoint {}: copied in {:.2f} s, written in the background in {:.2f} s",
+                         done.file, done.copy_seconds, done.seconds);
+    } else {
+      ++failures_;
+      context_.log.warn("checkpoint: {} (training continues; {} failed so far)", error, failures_);
+      event.set("error", error);
+    }
+    events_.write(event);
   }
-  io::Event event(error.empty() ? "checkpoint" : "checkpoint_failed");
-  event.set("epoch", done.epoch)
-      .set("step", done.step)
-      .set("file", done.file)
-      .set("best", done.role.best)
-      .set("copy_seconds", done.copy_seconds)
-      .set("seconds", done.seconds);
-  if (error.empty()) {
-    context_.log.debug("checkpoint {}: copied in {:.2f} s, written in the background in {:.2f} s", done.file,
-                       done.copy_seconds, done.seconds);
+  if (retry) {
+    best_ = Write{std::move(done.snapshot), done.role, done.copy_seconds};
   } else {
-    ++failures_;
-    context_.log.warn("checkpoint: {} (training continues; {} failed so far)", error, failures_);
-    event.set("error", error);
+    free_.push_back(std::move(done.snapshot));
   }
-  events_.write(event);
 }
 
 void CheckpointManager::prune() {
@@ -201,6 +276,13 @@ void CheckpointManager::prune() {
 void CheckpointManager::finish(bool stopped) {
   run_on_root(context_.communicator, [&] {
     wait();
+    if (best_ && diverged_.empty()) {
+      std::vector<Write> best;
+      best.push_back(*std::exchange(best_, std::nullopt));
+      start(std::move(best));
+      wait();
+    }
+    require_finite();
     if (!best_error_.empty() && !stopped) {
       throw RunError(format("training is done, but best.h5 could not be written: {}", best_error_));
     }

@@ -1,44 +1,54 @@
 #pragma once
 
+#include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/train/train.hpp>
 #include <vaecf/train/trainer.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <future>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "train/checkpoint/training_state.hpp"
+#include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
 
 namespace vaecf::train {
 
-/// A copy of the content of a checkpoint in rank 0's memory, three times the size of the weights. It allows
-/// writing the checkpoint while training continues.
+/// The content of a checkpoint on rank 0: a copy of the training state, weights and moments (three times the
+/// size of the weights) that allows writing it while training continues.
 class Snapshot {
  public:
-  /// Copies state and tensors to rank 0. Collective. Throws RunError on all ranks if a value is not finite,
-  /// so that such a checkpoint never replaces a good one, or if rank 0 has not enough memory.
+  /// Without `values`, as on ranks other than 0, it only takes part in take().
+  explicit Snapshot(std::unique_ptr<StateCopy> values = nullptr) : values_(std::move(values)) {}
+
+  /// Copies state and tensors to rank 0. Collective.
   void take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
             Trainer& trainer);
-
   /// Writes the checkpoint. May be called on rank 0 from any thread, but not during take(). Throws RunError
-  /// if writing fails.
+  /// if writing fails, and Diverged if a value is not finite, so that such a checkpoint never replaces a good
+  /// one.
   void write(const std::string& path) const;
 
- private:
-  struct Tensor {
-    std::string name;
-    std::int64_t rows = 0;
-    std::int64_t columns = 0;
-    bool vector = false;
-    std::vector<float> values;
-  };
-  void allocate(const std::vector<device::TensorSpec>& specs);
+  std::int64_t epoch() const { return state_.epoch; }
+  std::int64_t step() const { return state_.updates_done; }
+  /// Returns the name of the file to resume from.
+  std::string name() const;
 
+  struct Diverged : RunError {
+    using RunError::RunError;
+  };
+
+ private:
+  TrainingState state_;
   io::Attributes attributes_;
-  std::vector<Tensor> tensors_;  // of the weights, then of each moment
+  std::vector<device::TensorSpec> specs_;
+  std::unique_ptr<StateCopy> values_;
 };
 
 /// The purposes of a checkpoint, at least one.
@@ -47,8 +57,10 @@ struct CheckpointRole {
   bool best = false;       ///< written or linked as best.h5
 };
 
-/// Writes the checkpoints of a run while training continues: rank 0 takes a Snapshot, and a separate thread
-/// writes it. Only one write is active at a time. A failed write is logged as a warning; existing files are
+/// Writes the checkpoints of a run while training continues: rank 0 takes snapshots, and a separate thread
+/// writes them. With a strict `run.checkpoint_every` every one is written, after the one before it. With
+/// `auto`, a new best is only kept in memory, replacing the one before it, until the next checkpoint to
+/// resume from, and is written before that one. A failed write is logged as a warning; existing files are
 /// kept, and later writes are attempted.
 class CheckpointManager {
  public:
@@ -57,13 +69,18 @@ class CheckpointManager {
   /// Waits for the active write.
   ~CheckpointManager();
 
-  /// Waits for the active write, takes a snapshot and starts to write it. Collective. Throws RunError on all
-  /// ranks if Snapshot::take() does.
+  /// Returns whether `auto` wants a checkpoint to resume from now, after an epoch: nothing is being written,
+  /// and writing took less than a tenth of the time so far. Collective; rank 0 decides. Throws RunError on
+  /// all ranks if the weights of an earlier snapshot were not finite.
+  bool due();
+  /// Takes a snapshot and starts to write it, or keeps it in memory. Waits for the active write if the
+  /// schedule is strict, the snapshot is to resume from, or memory for another snapshot is short. Collective.
+  /// Throws RunError on all ranks as due() does, or if rank 0 has no memory for a snapshot.
   void save(const TrainingState& state, CheckpointRole role, Trainer& trainer);
-  /// Logs the result of a completed write, if any. Does not block.
+  /// Logs the results of completed writes, if any. Does not block.
   void poll();
-  /// Waits for the active write. Collective. Throws RunError on all ranks if the last checkpoint to resume
-  /// from was not written, or unless `stopped`, if the last best.h5 was not.
+  /// Writes what is kept in memory, and waits. Collective. Throws RunError on all ranks if the last
+  /// checkpoint to resume from was not written, or unless `stopped`, if the last best.h5 was not.
   void finish(bool stopped);
 
   /// Returns the step of the last save() to resume from, whether or not it was written; -1: none.
@@ -73,30 +90,44 @@ class CheckpointManager {
   const std::string& last_file() const { return last_file_; }
 
  private:
+  /// A snapshot on its way to a file, and what became of it.
   struct Write {
-    std::string file;
+    Snapshot snapshot;
     CheckpointRole role;
-    std::int64_t epoch = 0;
-    std::int64_t step = 0;
     double copy_seconds = 0.0;
-    double seconds = 0.0;         ///< duration of the write, during which training continued
+    std::string file = {};
+    double seconds = 0.0;  ///< duration of the write, during which training continued
+    bool skipped = false;  ///< replaced by a newer snapshot before it was begun
+    bool diverged = false;
     std::string error = {};       ///< empty if the file was written
     std::string best_error = {};  ///< error of linking the file to best.h5; empty if none
   };
 
+  bool automatic() const { return options_.run.checkpoint_every.epochs == CheckpointEvery::automatic; }
+  /// Returns a snapshot that may be overwritten. Waits for one if memory for another is short.
+  Snapshot free_snapshot();
+  /// Starts to write these in order.
+  void start(std::vector<Write> writes);
   void wait();
-  void on_write_finished(const Write& done);
+  void require_finite() const;
+  void on_write_finished(Write done);
   void prune();
 
   const TrainingConfig& options_;
   RunContext context_;
   RunLog& events_;
-  Snapshot snapshot_;
-  std::future<Write> writing_;
-  std::vector<std::string> kept_;  // files to resume from, oldest first
+  Clock::time_point begin_ = Clock::now();
+  double spent_seconds_ = 0.0;  // in copies and writes since begin_
+  std::vector<Snapshot> free_;
+  int snapshots_ = 0;          // in memory
+  std::optional<Write> best_;  // the best epoch, if it is not yet being written
+  std::future<std::vector<Write>> writing_;
+  std::atomic<bool> superseded_ = false;  // a newer checkpoint to resume from waits for the active writes
+  std::vector<std::string> kept_;         // files to resume from, oldest first
   std::int64_t last_step_ = -1;
   std::string last_file_;
   std::int64_t failures_ = 0;
+  std::string diverged_;         // error of a snapshot that was not finite
   std::string resumable_error_;  // error of the last write to resume from; empty if it succeeded
   std::string best_error_;       // error of the last write of best.h5; empty if it succeeded
 };

@@ -5,8 +5,10 @@
 #include <vaecf/train/engine.hpp>
 #include <vaecf/train/train.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +16,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "train/engine/training_data.hpp"
 #include "train/parameter_server/training.hpp"
@@ -95,6 +98,54 @@ class AllReduceTraining {
   Step<Device> step_;
 };
 
+/// A copy of the state in buffers of the device, or in host memory as tensors without padding.
+template <class Device>
+class StateCopyOf final : public StateCopy {
+ public:
+  using Buffer = typename Device::Buffer;
+
+  /// All references must outlive this object.
+  StateCopyOf(Device& device, typename Device::Exporter& exporter, const device::ParameterLayout& layout,
+              bool on_device)
+      : device_(device), exporter_(exporter), layout_(layout) {
+    for (const StateTensor state : all_state_tensors) {
+      if (on_device) {
+        buffers_.push_back(device.make_buffer(layout.size));
+        continue;
+      }
+      for (const device::TensorLayout& tensor : layout.tensors) {
+        hosted_[state].emplace_back(static_cast<std::size_t>(tensor.spec.rows * tensor.spec.columns));
+      }
+    }
+  }
+  static std::int64_t bytes(const device::ParameterLayout& layout) {
+    return std::int64_t{all_state_tensors.size() * sizeof(float)} * layout.size;
+  }
+
+  void take(StateTensor state, const Buffer& flat) {
+    if (!buffers_.empty()) return device_.copy(flat, {0, layout_.size}, buffer(state), 0);
+    for (std::size_t i = 0; i < layout_.tensors.size(); ++i) {
+      const Range rows{0, layout_.tensors[i].spec.rows};
+      device_.export_rows(layout_, static_cast<int>(i), rows, flat, hosted_[state][i]);
+    }
+  }
+  void read_rows(StateTensor state, int tensor, Range rows, std::span<float> to) override {
+    if (!buffers_.empty()) return exporter_.export_rows(layout_, tensor, rows, buffer(state), to);
+    const std::vector<float>& values = hosted_.at(state)[static_cast<std::size_t>(tensor)];
+    std::copy_n(values.begin() + rows.begin * layout_.tensors[static_cast<std::size_t>(tensor)].spec.columns,
+                to.size(), to.begin());
+  }
+
+ private:
+  Buffer& buffer(StateTensor state) { return *buffers_[static_cast<std::size_t>(state)]; }
+
+  Device& device_;
+  typename Device::Exporter& exporter_;
+  const device::ParameterLayout& layout_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;                   // one per state
+  std::map<StateTensor, std::vector<std::vector<float>>> hosted_;  // instead of them
+};
+
 /// The training strategies that a device supports. A parameter server sends messages from host memory, so it
 /// supports CPUs only.
 template <class Device>
@@ -105,7 +156,7 @@ using TrainingOn = std::conditional_t<std::is_same_v<Device, cpu::Device>,
 /// The Engine of one device type. The code that it calls is compiled for that type, without virtual
 /// functions. The functions of a training must be called between start_training() and end_training().
 template <class Device>
-class EngineOf final : public Engine {
+class EngineOf : public Engine {
  public:
   explicit EngineOf(std::unique_ptr<Device> device) : device_(std::move(device)) {}
 
@@ -177,13 +228,22 @@ class EngineOf final : public Engine {
       device_->set_loss_scale(sums.scale, *training.data.state);
     });
   }
-  void read_state(StateTensor state, std::span<const std::span<float>> tensors) override {
-    with([&](auto& training) {
-      const auto& flat = training.gather_state(state);
+  std::unique_ptr<StateCopy> make_state_copy(bool spare_only) override {
+    return with([&](auto& training) -> std::unique_ptr<StateCopy> {
       const device::ParameterLayout& layout = training.data.network.layout();
-      for (std::size_t i = 0; i < tensors.size(); ++i) {
-        device_->export_rows(layout, static_cast<int>(i), {0, layout.tensors[i].spec.rows}, flat, tensors[i]);
+      const bool fits = StateCopyOf<Device>::bytes(layout) <= device_->spare_bytes();
+      if (spare_only && !fits) return nullptr;
+      if (!exporter_) exporter_ = device_->make_exporter();
+      return std::make_unique<StateCopyOf<Device>>(*device_, *exporter_, layout, fits);
+    });
+  }
+  void copy_state(StateCopy* copy) override {
+    with([&](auto& training) {
+      for (const StateTensor state : all_state_tensors) {
+        const auto& flat = training.gather_state(state);
+        if (copy != nullptr) static_cast<StateCopyOf<Device>&>(*copy).take(state, flat);
       }
+      if (copy != nullptr) exporter_->wait_event(device_->record_event());
     });
   }
   void write_state(StateTensor state, bool updated,
@@ -218,6 +278,7 @@ class EngineOf final : public Engine {
   }
 
   std::unique_ptr<Device> device_;
+  std::unique_ptr<typename Device::Exporter> exporter_;
   std::unique_ptr<TrainingOn<Device>> training_;
 };
 

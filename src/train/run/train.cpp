@@ -224,7 +224,8 @@ class TrainingRun {
     }
     if (last && !selects()) best = state_.update_best(0.0);
     const std::int64_t every = options_.run.checkpoint_every.epochs;
-    const bool due = (every > 0 && state_.epoch % every == 0) || (last && writes_resumable());
+    const bool due = (last && writes_resumable()) || (every > 0 && state_.epoch % every == 0) ||
+                     (every == CheckpointEvery::automatic && checkpoint_manager_->due());
     if (due || best) save({.resumable = due, .best = best});
   }
 
@@ -248,7 +249,7 @@ class TrainingRun {
 
   bool writes_resumable() const {
     const CheckpointEvery& every = options_.run.checkpoint_every;
-    return every.epochs > 0 || every.steps > 0 || every.minutes > 0.0;
+    return every.epochs != 0 || every.steps > 0 || every.minutes > 0.0;
   }
 
   std::string report_epoch() {

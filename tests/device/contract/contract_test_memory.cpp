@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace vaecf::testing {
@@ -125,6 +126,28 @@ TEST_P(Memory, RowRangesStreamInAndOut) {
     }
   }
   expect_zero_padding(layout, *buffer);
+}
+
+TEST_P(Memory, ExporterReadsInAnotherThreadWhatWasCopiedBefore) {
+  const ParameterLayout layout = device().plan_parameters(model_tensors(257, 33, 5));
+  const auto live = device().make_buffer(layout.size);
+  const auto copy = device().make_buffer(layout.size);
+  const auto exporter = device().make_exporter();
+  EXPECT_GT(device().spare_bytes(), 0);
+  for (int round = 1; round <= 3; ++round) {
+    device().fill(*live, static_cast<float>(round));
+    device().copy(*live, {0, layout.size}, *copy, 0);
+    exporter->wait_event(device().record_event());
+    device().fill(*live, -1.0F);  // training continues
+    std::thread([&] {
+      for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+        const TensorSpec& spec = layout.tensors[i].spec;
+        std::vector<float> got(static_cast<std::size_t>(spec.columns));
+        exporter->export_rows(layout, static_cast<int>(i), {spec.rows - 1, spec.rows}, *copy, got);
+        EXPECT_EQ(got, std::vector<float>(got.size(), static_cast<float>(round))) << spec.name;
+      }
+    }).join();
+  }
 }
 
 TEST_P(Memory, BuffersAreZeroInitializedAndFill) {

@@ -5,6 +5,7 @@
 
 #include "io/bad_disk.hpp"
 #include "train/checkpoint/checkpoint_manager.hpp"
+#include "train/engine/engine_of.hpp"
 #include "train/train_fixture.hpp"
 
 namespace vaecf::train {
@@ -13,6 +14,11 @@ namespace {
 /// Tests which checkpoints a run keeps, and what happens if they cannot be written.
 class CheckpointRetention : public TrainTest {
  protected:
+  void SetUp() override {
+    TrainTest::SetUp();
+    options_.run.checkpoint_every = {1, 0, 0.0};
+  }
+
   TrainResult run(int ranks = 1) {
     return train_on(ranks, [&](const RunContext& context) { return train(options_, context); });
   }
@@ -179,6 +185,53 @@ TEST_F(CheckpointRetention, RemovedFolderIsRecreated) {
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
 }
 
+TEST_F(CheckpointRetention, ShortMemoryMakesTrainingWaitForWrites) {
+  struct ShortOfMemory : EngineOf<cpu::Device> {
+    using EngineOf::EngineOf;
+    std::unique_ptr<StateCopy> make_state_copy(bool spare_only) override {
+      return spare_only ? nullptr : EngineOf::make_state_copy(false);
+    }
+  };
+  options_.run.checkpoint_every = {};
+  on_ranks(1, [&](const RunContext& context) {
+    ShortOfMemory engine(cpu::make_device(backend_));
+    const RunContext with_engine{context.communicator, engine, context.log, context.progress};
+    const io::DatasetFile dataset(options_.data.file);
+    RunLog log(options_, with_engine, RunLog::Mode::fresh);
+    Trainer trainer(options_, with_engine, dataset, 0);
+    CheckpointManager manager(options_, with_engine, trainer.steps_per_epoch(), log);
+    TrainingState state;
+    for (state.epoch = 1; state.epoch <= 4; ++state.epoch) {
+      if (state.epoch < 4) state.best_epoch = state.epoch;
+      manager.save(state, {.resumable = state.epoch % 2 == 0, .best = state.epoch < 4}, trainer);
+    }
+    manager.finish(false);
+  });
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0004.h5", "best.h5"}));
+  EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"), 3);
+}
+
+TEST_F(CheckpointRetention, CopyInHostMemoryEqualsThatOfTheDevice) {
+  const auto device = cpu::make_device(backend_);
+  const auto layout = device->plan_parameters(
+      std::vector<device::TensorSpec>{{"weight", 7, 300, device::TensorKind::output_table},
+                                      {"bias", 1, 300, device::TensorKind::output_bias}});
+  const auto flat = device->make_buffer(layout.size);
+  for (std::int64_t i = 0; i < layout.size; ++i) flat->data()[i] = static_cast<float>(i);
+  const auto exporter = device->make_exporter();
+  for (const int tensor : {0, 1}) {
+    std::vector<std::vector<float>> values;
+    for (const bool on_device : {true, false}) {
+      StateCopyOf<cpu::Device> copy(*device, *exporter, layout, on_device);
+      copy.take(StateTensor::first_moment, *flat);
+      const Range rows{tensor == 0 ? 2 : 0, layout.tensors[static_cast<std::size_t>(tensor)].spec.rows};
+      values.emplace_back(static_cast<std::size_t>(rows.size() * 300));
+      copy.read_rows(StateTensor::first_moment, tensor, rows, values.back());
+    }
+    EXPECT_EQ(values[0], values[1]);
+  }
+}
+
 TEST_F(CheckpointRetention, NonFiniteWeightsDoNotReplaceACheckpoint) {
   on_ranks(2, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
@@ -195,8 +248,9 @@ TEST_F(CheckpointRetention, NonFiniteWeightsDoNotReplaceACheckpoint) {
     context.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
       write(0, {0, 1}, std::vector<float>(60, std::numeric_limits<float>::quiet_NaN()));
     });
-    const std::string message =
-        message_of<RunError>([&] { manager.save(state, {.resumable = true, .best = true}, trainer); });
+    // The writer notices, so the error follows with the next save() or finish().
+    manager.save(state, {.resumable = true, .best = true}, trainer);
+    const std::string message = message_of<RunError>([&] { manager.finish(false); });
     EXPECT_NE(message.find("weights/decoder_2/weight"), std::string::npos) << message;
     EXPECT_NE(message.find("the last one is kept"), std::string::npos) << message;
   });

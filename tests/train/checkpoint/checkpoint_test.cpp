@@ -3,6 +3,7 @@
 #include <vaecf/train/recommender.hpp>
 
 #include "train/checkpoint/checkpoint_manager.hpp"
+#include "train/run/collective_checks.hpp"
 #include "train/train_fixture.hpp"
 
 #include <cmath>
@@ -26,9 +27,9 @@ class Checkpoint : public TrainTest {
       state.epoch = 1;
       state.users_seen = trainer.users_seen();
       state.update_best(0.25);
-      Snapshot snapshot;
+      Snapshot snapshot(context.communicator.rank() == 0 ? context.engine.make_state_copy(false) : nullptr);
       snapshot.take(options_, context, state, trainer);
-      if (context.communicator.rank() == 0) snapshot.write(path);
+      run_on_root(context.communicator, [&] { snapshot.write(path); });
       context.communicator.barrier();
       Evaluator evaluator(dataset, "test", options_.validation.metrics, context);
       const EvaluationResult result = evaluator.evaluate(trainer.model());

@@ -18,6 +18,14 @@ struct PanelProduct;
 struct Workspace;
 using PanelKernel = void (*)(const PanelProduct&);
 
+/// Device::export_rows() on one thread, for a thread beside those of the device.
+class Exporter {
+ public:
+  void wait_event(device::EventHandle) {}
+  void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+                   std::span<float> logical) const;
+};
+
 /// The CPU device. OpenMP parallelizes over rows or item tiles; each thread computes its products with
 /// single-threaded oneDNN. The output table is stored item-major, (I, K), so that a tile of transposed logits
 /// has users across the SIMD lanes. In bf16, all products have bf16 operands and fp32 sums; everything else
@@ -36,6 +44,7 @@ class Device {
   using MetricAccumulator = cpu::MetricAccumulator;
   using Graph = cpu::Graph;
   using DeviceTimer = cpu::DeviceTimer;
+  using Exporter = cpu::Exporter;
   static constexpr std::int64_t evaluation_batch = 500;
 
   /// Uses `tiles` (bf16) or `panels` (fp32) as kernels of the output layer; null: oneDNN or, with `portable`,
@@ -84,6 +93,8 @@ class Device {
                    std::span<const float> logical, Buffer& flat);
   void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                    std::span<float> logical) const;
+  std::unique_ptr<Exporter> make_exporter() { return std::make_unique<Exporter>(); }
+  std::int64_t spare_bytes() const;
   void refresh_weight_copies(Parameters& parameters) {
     refresh_weight_copies(parameters, {0, parameters.layout().size});
   }

@@ -14,6 +14,21 @@
 
 namespace vaecf::cuda {
 
+/// Device::export_rows() on a stream of its own, for a thread beside that of the device. Only its first use
+/// allocates.
+class Exporter {
+ public:
+  explicit Exporter(Gpu& gpu) : gpu_(gpu) {}
+  void wait_event(device::EventHandle done) { stream_.wait_event(done.event); }
+  void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+                   std::span<float> logical);
+
+ private:
+  Gpu& gpu_;
+  Stream stream_;
+  PinnedArray<float> staging_;
+};
+
 /// The device for NVIDIA GPUs. All work of a step is queued on one stream without blocking the host. In bf16
 /// and fp16, products have 16-bit operands and fp32 sums; master weights, gradients, moments and all row math
 /// are fp32; in bf16x3, only products differ from fp32 (see Products). Tensors are stored in their logical
@@ -32,6 +47,7 @@ class Device {
   using MetricAccumulator = cuda::MetricAccumulator;
   using Graph = cuda::Graph;
   using DeviceTimer = cuda::DeviceTimer;
+  using Exporter = cuda::Exporter;
   /// At smaller batches, launches and the users with the longest rows take most of the time.
   static constexpr std::int64_t evaluation_batch = 4096;
 
@@ -59,6 +75,8 @@ class Device {
                    std::span<const float> logical, FloatBuffer& flat);
   void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
                    std::span<float> logical) const;
+  std::unique_ptr<Exporter> make_exporter();
+  std::int64_t spare_bytes() const;
   void refresh_weight_copies(Parameters& parameters);
   void refresh_weight_copies(Parameters& parameters, Range range);
   void cast_to_bf16(const FloatBuffer& from, Range range, Bf16Buffer& to, std::int64_t at);

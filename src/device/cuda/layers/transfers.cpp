@@ -94,6 +94,7 @@ void rows_in(Stream& stream, PinnedArray<float>& memory, const float* logical, s
   });
 }
 
+/// Copies rows `stride` apart on the device to rows without padding on the host.
 void rows_out(Stream& stream, PinnedArray<float>& memory, const float* from, std::int64_t rows,
               std::int64_t columns, std::int64_t stride, float* logical) {
   for_pieces(memory, rows, stride, [&](std::int64_t first, std::int64_t n) {
@@ -103,6 +104,14 @@ void rows_out(Stream& stream, PinnedArray<float>& memory, const float* from, std
       std::copy_n(memory.data() + r * stride, columns, logical + (first + r) * columns);
     }
   });
+}
+
+void tensor_out(Stream& stream, PinnedArray<float>& memory, const TensorLayout& t, Range rows,
+                const FloatBuffer& flat, std::span<float> logical) {
+  require(holds(t.spec.rows, rows.begin, rows.size()) &&
+          static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
+  rows_out(stream, memory, flat.data() + t.range.begin + rows.begin * t.stride, rows.size(), t.spec.columns,
+           t.stride, logical.data());
 }
 
 }  // namespace
@@ -124,11 +133,22 @@ void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
 
 void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
                          std::span<float> logical) const {
-  const TensorLayout& t = layout.tensors[tensor];
-  require(holds(t.spec.rows, rows.begin, rows.size()) &&
-          static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
-  rows_out(stream_, staging_, flat.data() + t.range.begin + rows.begin * t.stride, rows.size(),
-           t.spec.columns, t.stride, logical.data());
+  tensor_out(stream_, staging_, layout.tensors[tensor], rows, flat, logical);
+}
+
+void Exporter::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+                           std::span<float> logical) {
+  gpu_.make_current();
+  tensor_out(stream_, staging_, layout.tensors[tensor], rows, flat, logical);
+}
+
+std::unique_ptr<Exporter> Device::make_exporter() {
+  return std::make_unique<Exporter>(gpu_);
+}
+
+std::int64_t Device::spare_bytes() const {
+  // Batches, logits and the trials of products may still grow.
+  return gpu_.free_bytes() - gpu_.total_bytes() / 8;
 }
 
 void Device::write_activations(Activations& to, std::int64_t rows, std::span<const float> values) {
