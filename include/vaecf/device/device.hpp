@@ -143,9 +143,9 @@ concept Device = requires(
   // or from a flat buffer in `layout`. Both block until the copy has finished.
   device.import_rows(layout, 0, range, logical, buffer);
   idle.export_rows(layout, 0, range, values, result);
-  // make_exporter() makes an export_rows() that one other thread may call while the device works. It waits for
-  // the events passed to its wait_event(). spare_bytes() is the memory for more buffers of make_buffer(); some
-  // of the free memory is kept for operations.
+  // make_exporter() makes an export_rows() that one other thread may call while the device works. It waits
+  // for the events passed to its wait_event(). spare_bytes() is the memory for more buffers of make_buffer();
+  // some of the free memory is kept for operations.
   { device.make_exporter() } -> std::same_as<std::unique_ptr<typename D::Exporter>>;
   { idle.spare_bytes() } -> std::same_as<std::int64_t>;
   // refresh_weight_copies() updates the 16-bit copies of all elements or of a range. Must be called after

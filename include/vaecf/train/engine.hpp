@@ -148,7 +148,7 @@ class Engine {
   /// With `spare_only`, returns null in the latter case. Throws std::bad_alloc if host memory is full.
   virtual std::unique_ptr<StateCopy> make_state_copy(bool spare_only) = 0;
   /// Gathers fp32 master weights and moments, and copies them to `copy`; null on ranks that need no copy.
-  /// Nobody may read `copy` meanwhile. Collective.
+  /// No thread may read `copy` meanwhile. Collective.
   virtual void copy_state(StateCopy* copy) = 0;
   /// Overwrites weights or a moment with the rows that `fill` writes, which must be equal on all ranks. With
   /// bf16 communication, `updated` weights are rounded to bf16 as they would be after an update. Collective.

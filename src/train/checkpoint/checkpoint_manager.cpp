@@ -8,10 +8,8 @@
 #include "train/run/host_info.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <filesystem>
 #include <new>
-#include <span>
 #include <system_error>
 #include <utility>
 
@@ -27,19 +25,6 @@ std::string message_of_failure(const Work& work) {
     return problem.what();
   }
   return "";
-}
-
-bool is_vector(const device::TensorSpec& spec) {
-  return spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;
-}
-
-bool all_finite(std::span<const float> values) {
-  constexpr std::uint32_t infinity = 0x7F800000U;
-  std::uint32_t largest = 0;  // the bits of magnitudes have the same order as the magnitudes
-  for (const float value : values) {
-    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU);
-  }
-  return largest < infinity;
 }
 
 /// Lists checkpoints in order of training progress. Names contain the epoch or the step, which are converted
@@ -58,42 +43,6 @@ std::vector<std::string> resumable_checkpoints(const std::string& folder, std::i
 }
 
 }  // namespace
-
-void Snapshot::take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
-                    Trainer& trainer) {
-  specs_ = trainer.model().tensors();
-  run_on_root(context.communicator, [&] {
-    state_ = state;
-    attributes_ = to_attributes(options, state);
-  });
-  context.engine.copy_state(values_.get());
-}
-
-void Snapshot::write(const std::string& path) const {
-  std::vector<io::TensorSource> sources;
-  for (const auto& [which, group] : tensor_groups) {
-    for (std::size_t i = 0; i < specs_.size(); ++i) {
-      const device::TensorSpec& spec = specs_[i];
-      const std::string name = format("{}/{}", group, spec.name);
-      sources.push_back(
-          {name, spec.rows, spec.columns, is_vector(spec),
-           [=, this, state = which](std::int64_t begin, std::int64_t end, std::span<float> out) {
-             values_->read_rows(state, static_cast<int>(i), {begin, end}, out);
-             if (all_finite(out)) return;
-             throw Diverged(format(
-                 "{} contains values that are not finite, since the weights have diverged; no checkpoint is written, and the last one is kept; "
-                 "lower train.optimizer.learning_rate or use a higher precision",
-                 name));
-           }});
-    }
-  }
-  io::write_checkpoint(path, attributes_, sources);
-}
-
-std::string Snapshot::name() const {
-  return state_.step_in_epoch == 0 ? io::checkpoint_name(io::CheckpointKind::epoch, state_.epoch)
-                                   : io::checkpoint_name(io::CheckpointKind::step, state_.updates_done);
-}
 
 CheckpointManager::CheckpointManager(const TrainingConfig& options, const RunContext& context,
                                      std::int64_t steps_per_epoch, RunLog& events)

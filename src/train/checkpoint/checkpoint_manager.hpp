@@ -20,37 +20,6 @@
 
 namespace vaecf::train {
 
-/// The content of a checkpoint on rank 0: a copy of the training state, weights and moments (three times the
-/// size of the weights) that allows writing it while training continues.
-class Snapshot {
- public:
-  /// Without `values`, as on ranks other than 0, it only takes part in take().
-  explicit Snapshot(std::unique_ptr<StateCopy> values = nullptr) : values_(std::move(values)) {}
-
-  /// Copies state and tensors to rank 0. Collective.
-  void take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
-            Trainer& trainer);
-  /// Writes the checkpoint. May be called on rank 0 from any thread, but not during take(). Throws RunError
-  /// if writing fails, and Diverged if a value is not finite, so that such a checkpoint never replaces a good
-  /// one.
-  void write(const std::string& path) const;
-
-  std::int64_t epoch() const { return state_.epoch; }
-  std::int64_t step() const { return state_.updates_done; }
-  /// Returns the name of the file to resume from.
-  std::string name() const;
-
-  struct Diverged : RunError {
-    using RunError::RunError;
-  };
-
- private:
-  TrainingState state_;
-  io::Attributes attributes_;
-  std::vector<device::TensorSpec> specs_;
-  std::unique_ptr<StateCopy> values_;
-};
-
 /// The purposes of a checkpoint, at least one.
 struct CheckpointRole {
   bool resumable = false;  ///< to resume from: named by epoch or step, one of the last run.keep files

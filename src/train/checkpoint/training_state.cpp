@@ -3,7 +3,10 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
+#include "train/run/collective_checks.hpp"
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -84,14 +87,114 @@ std::string hidden_text(const model::ModelOptions& model) {
   return text;
 }
 
-}  // namespace
+/// The groups of tensors in a checkpoint.
+constexpr std::array<std::pair<StateTensor, const char*>, 3> tensor_groups = {
+    {{StateTensor::weights, "weights"},
+     {StateTensor::first_moment, "optimizer/first_moment"},
+     {StateTensor::second_moment, "optimizer/second_moment"}}};
 
+/// Returns the description of the feature hashing of the dataset; empty if it has no features or no
+/// description.
 std::string feature_hashing_of(const io::DatasetFile& dataset) {
   const auto found = dataset.attributes().find("feature_hashing");
   if (dataset.features() == 0 || found == dataset.attributes().end()) return "";
   const auto* text = std::get_if<std::string>(&found->second);
   return text == nullptr ? "" : *text;
 }
+
+/// Returns all attributes of a checkpoint with `state`.
+io::Attributes to_attributes(const TrainingConfig& options, const TrainingState& state) {
+  io::Attributes attributes = {
+      {"format_version", checkpoint_format},
+      {"ranks", static_cast<std::int64_t>(state.epoch_sums[0].size())},
+      {"virtual_shards", std::int64_t{options.data.virtual_shards}},
+      {"batch_size", options.train.batch_size},
+      // Attributes are signed; the conversion preserves the bits.
+      {"seed", static_cast<std::int64_t>(options.train.seed)},
+      {"model_type", options.model.type},
+      {"model_hidden", hidden_text(options.model)},
+      {"model_latent", options.model.latent},
+      {"model_dropout", options.model.dropout},
+      {"epoch_loss", total(state, position::nll) + total(state, position::weighted_kl)},
+  };
+  for (std::size_t s = 0; s < sum_names.size(); ++s) {
+    attributes[format("epoch_{}", sum_names[s])] = total(state, s);
+  }
+  each_attribute(state, state.features > 0,
+                 [&](const std::string& name, const auto& field) { attributes[name] = field; });
+  return attributes;
+}
+
+bool is_vector(const device::TensorSpec& spec) {
+  return spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;
+}
+
+bool all_finite(std::span<const float> values) {
+  constexpr std::uint32_t infinity = 0x7F800000U;
+  std::uint32_t largest = 0;  // the bits of magnitudes have the same order as the magnitudes
+  for (const float value : values) {
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU);
+  }
+  return largest < infinity;
+}
+
+constexpr std::int64_t block_elements = 1 << 20;
+
+void check_shapes(const std::string& path, const io::CheckpointFile& file,
+                  const std::vector<device::TensorSpec>& specs, const std::string& group) {
+  const auto& infos = file.tensors();
+  const std::string hint = format(
+      "it contains a {} with hidden layers [{}] and latent {}; use the configuration it was trained with",
+      file.attribute<std::string>("model_type"), file.attribute<std::string>("model_hidden"),
+      file.attribute<std::int64_t>("model_latent"));
+  for (const device::TensorSpec& spec : specs) {
+    const std::string name = format("{}/{}", group, spec.name);
+    const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& i) { return i.name == name; });
+    if (info == infos.end()) {
+      throw InputError(format("{}: /{} is missing, which the configured model needs; {}", path, name, hint));
+    }
+    if (info->rows != spec.rows || info->columns != spec.columns) {
+      throw InputError(format("{}: /{} must have shape ({}, {}), got ({}, {}); {}", path, name, spec.rows,
+                              spec.columns, info->rows, info->columns, hint));
+    }
+  }
+  const auto tensors = std::count_if(infos.begin(), infos.end(),
+                                     [&](const auto& i) { return i.name.starts_with(group + "/"); });
+  if (tensors != static_cast<std::int64_t>(specs.size())) {
+    throw InputError(
+        format("{}: /{} must contain {} tensors, got {}; use the configuration it was trained with", path,
+               group, specs.size(), tensors));
+  }
+}
+
+/// Throws InputError unless the checkpoint was trained with the user features that the model of `options`
+/// has.
+void require_same_features(const std::string& path, const TrainingState& checkpoint,
+                           const TrainingConfig& options, const io::DatasetFile& dataset) {
+  const std::int64_t expected = model_input_dims(options, dataset).features;
+  if (checkpoint.features == 0 && expected == 0) return;
+  if (checkpoint.features == 0) {
+    throw InputError(
+        format("{}: it was trained without features of users, but {} has {}; "
+               "set model.features to off, or train again",
+               path, dataset.path(), expected));
+  }
+  if (expected == 0) {
+    const bool off = dataset.features() > 0;
+    throw InputError(format("{}: it was trained with {} features of users, but {}; {}", path,
+                            checkpoint.features,
+                            off ? "model.features is off" : format("{} has none", dataset.path()),
+                            off ? "set it to auto" : "use the dataset it was trained on"));
+  }
+  const std::string hashing = feature_hashing_of(dataset);
+  if (checkpoint.features == expected && checkpoint.feature_hashing == hashing) return;
+  throw InputError(
+      format("{}: it was trained with {} features of users, hashed by\n{}\nbut {} has {}, hashed by\n{}\n"
+             "use the dataset it was trained on",
+             path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), expected, hashing));
+}
+
+}  // namespace
 
 void TrainingState::describe(const TrainingConfig& options, const io::DatasetFile& dataset,
                              const std::string& metric) {
@@ -142,29 +245,7 @@ device::LossSums TrainingState::sums_of(int rank, int size) const {
           static_cast<std::int64_t>(values[position::skipped])};
 }
 
-io::Attributes to_attributes(const TrainingConfig& options, const TrainingState& state) {
-  io::Attributes attributes = {
-      {"format_version", checkpoint_format},
-      {"ranks", static_cast<std::int64_t>(state.epoch_sums[0].size())},
-      {"virtual_shards", std::int64_t{options.data.virtual_shards}},
-      {"batch_size", options.train.batch_size},
-      // Attributes are signed; the conversion preserves the bits.
-      {"seed", static_cast<std::int64_t>(options.train.seed)},
-      {"model_type", options.model.type},
-      {"model_hidden", hidden_text(options.model)},
-      {"model_latent", options.model.latent},
-      {"model_dropout", options.model.dropout},
-      {"epoch_loss", total(state, position::nll) + total(state, position::weighted_kl)},
-  };
-  for (std::size_t s = 0; s < sum_names.size(); ++s) {
-    attributes[format("epoch_{}", sum_names[s])] = total(state, s);
-  }
-  each_attribute(state, state.features > 0,
-                 [&](const std::string& name, const auto& field) { attributes[name] = field; });
-  return attributes;
-}
-
-TrainingState from_attributes(const std::string& path, const io::CheckpointFile& file) {
+TrainingState read_training_state(const std::string& path, const io::CheckpointFile& file) {
   const auto version = file.attribute<std::int64_t>("format_version");
   if (version != checkpoint_format) {
     throw InputError(
@@ -196,6 +277,121 @@ void broadcast(TrainingState& state, comm::Communicator& communicator) {
       communicator.broadcast(std::span<Field>(&field, 1), 0);
     }
   });
+}
+
+model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset) {
+  return {dataset.items(), options.model.features == model::FeaturesInput::off ? 0 : dataset.features()};
+}
+
+void require_same_dataset(const std::string& path, const TrainingState& checkpoint,
+                          const io::DatasetFile& dataset) {
+  if (checkpoint.items != dataset.items()) {
+    throw InputError(
+        format("{}: it was trained on {} items, but {} has {}; use the dataset it was trained on", path,
+               checkpoint.items, dataset.path(), dataset.items()));
+  }
+  if (checkpoint.dataset_checksum != dataset.fingerprint()) {
+    throw InputError(
+        format("{}: it was trained on the dataset with checksum {}, but that of {} is {}; "
+               "use the dataset it was trained on",
+               path, checkpoint.dataset_checksum, dataset.path(), dataset.fingerprint()));
+  }
+}
+
+void Snapshot::take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
+                    Trainer& trainer) {
+  specs_ = trainer.model().tensors();
+  run_on_root(context.communicator, [&] {
+    state_ = state;
+    options_ = &options;
+  });
+  context.engine.copy_state(values_.get());
+}
+
+void Snapshot::write(const std::string& path) const {
+  std::vector<io::TensorSource> sources;
+  for (const auto& [which, group] : tensor_groups) {
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      const device::TensorSpec& spec = specs_[i];
+      const std::string name = format("{}/{}", group, spec.name);
+      sources.push_back(
+          {name, spec.rows, spec.columns, is_vector(spec),
+           [=, this, state = which](std::int64_t begin, std::int64_t end, std::span<float> out) {
+             values_->read_rows(state, static_cast<int>(i), {begin, end}, out);
+             if (all_finite(out)) return;
+             throw Diverged(format(
+                 "{} contains values that are not finite, since the weights have diverged; no checkpoint is written, and the last one is kept; "
+                 "lower train.optimizer.learning_rate or use a higher precision",
+                 name));
+           }});
+    }
+  }
+  io::write_checkpoint(path, to_attributes(*options_, state_), sources);
+}
+
+std::string Snapshot::name() const {
+  return state_.step_in_epoch == 0 ? io::checkpoint_name(io::CheckpointKind::epoch, state_.epoch)
+                                   : io::checkpoint_name(io::CheckpointKind::step, state_.updates_done);
+}
+
+CheckpointReader::CheckpointReader(const std::string& path, const RunContext& context)
+    : path_(path), context_(context) {
+  run_on_root(context.communicator, [&] {
+    file_.emplace(path);
+    state_ = read_training_state(path, *file_);
+  });
+  broadcast(state_, context.communicator);
+}
+
+void CheckpointReader::require_trained_on(const TrainingConfig& options,
+                                          const io::DatasetFile& dataset) const {
+  require_same_features(path_, state_, options, dataset);
+  require_same_dataset(path_, state_, dataset);
+}
+
+void CheckpointReader::read(const std::string& group, const std::vector<device::TensorSpec>& specs,
+                            const WriteRows& write) {
+  run_on_root(context_.communicator, [&] { check_shapes(path_, *file_, specs, group); });
+  std::vector<float> values;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const device::TensorSpec& spec = specs[i];
+    const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / spec.columns);
+    for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
+      const Range rows{begin, std::min(spec.rows, begin + block_rows)};
+      values.resize(static_cast<std::size_t>(rows.size() * spec.columns));
+      run_on_root(context_.communicator,
+                  [&] { file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values); });
+      context_.communicator.broadcast(std::span<float>(values), 0);
+      write(static_cast<int>(i), rows, values);
+      context_.communicator.activity().note_progress();
+    }
+  }
+}
+
+void CheckpointReader::load_weights(model::Model& model) {
+  read("weights", model.tensors(), [&](int tensor, Range rows, std::span<const float> values) {
+    model.write_rows(tensor, rows, values);
+  });
+  model.finish_writing();
+}
+
+void CheckpointReader::restore(Trainer& trainer) {
+  const std::int64_t steps = trainer.steps_per_epoch();
+  if (state_.step_in_epoch >= steps || state_.updates_done != state_.epoch * steps + state_.step_in_epoch) {
+    throw InputError(
+        format("{}: {} updates do not match {} epochs of {} steps plus {} steps; use another checkpoint",
+               path_, state_.updates_done, state_.epoch, steps, state_.step_in_epoch));
+  }
+  // Before the first update, the initial weights are not rounded to bf16.
+  const bool updated = state_.updates_done > 0;
+  const std::vector<device::TensorSpec> specs = trainer.model().tensors();
+  for (const auto& [part, group] : tensor_groups) {
+    context_.engine.write_state(part, updated,
+                                [&, name = group](const WriteRows& write) { read(name, specs, write); });
+  }
+  trainer.restore_progress(
+      state_.updates_done, state_.users_seen,
+      {static_cast<float>(state_.loss_scale), static_cast<std::int32_t>(state_.loss_scale_good_steps)});
 }
 
 }  // namespace vaecf::train

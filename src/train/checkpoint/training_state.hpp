@@ -1,11 +1,16 @@
 #pragma once
 
+#include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/model/model.hpp>
 #include <vaecf/train/train.hpp>
+#include <vaecf/train/trainer.hpp>
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,14 +21,9 @@ namespace vaecf::train {
 inline constexpr std::array<const char*, 5> sum_names = {"nll", "kl", "weighted_kl", "users",
                                                          "skipped_steps"};
 
-/// The groups of tensors in a checkpoint.
-inline constexpr std::array<std::pair<StateTensor, const char*>, 3> tensor_groups = {
-    {{StateTensor::weights, "weights"},
-     {StateTensor::first_moment, "optimizer/first_moment"},
-     {StateTensor::second_moment, "optimizer/second_moment"}}};
-
 /// The training state in a checkpoint except tensors: everything that a run needs to continue, and the
-/// identity of its dataset. training_state.cpp lists the fields once, for writing, reading and broadcasting.
+/// identity of its dataset. A Snapshot writes it, a CheckpointReader reads it; training_state.cpp lists the
+/// fields once for both.
 struct TrainingState {
   std::int64_t updates_done = 0;
   std::int64_t epoch = 0;          ///< number of completed epochs
@@ -62,18 +62,75 @@ struct TrainingState {
   device::LossSums sums_of(int rank, int size) const;
 };
 
-/// Returns the description of the feature hashing of the dataset; empty if it has no features or no
-/// description.
-std::string feature_hashing_of(const io::DatasetFile& dataset);
+/// The content of a checkpoint on rank 0: a copy of the training state, weights and moments (three times the
+/// size of the weights) that allows writing it while training continues.
+class Snapshot {
+ public:
+  /// Without `values`, as on ranks other than 0, it only takes part in take().
+  explicit Snapshot(std::unique_ptr<StateCopy> values = nullptr) : values_(std::move(values)) {}
 
-/// Returns all attributes of a checkpoint with `state`.
-io::Attributes to_attributes(const TrainingConfig& options, const TrainingState& state);
+  /// Copies state and tensors to rank 0. Collective. `options` must outlive this object.
+  void take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
+            Trainer& trainer);
+  /// Writes the checkpoint. May be called on rank 0 from any thread, but not during take(). Throws RunError
+  /// if writing fails, and Diverged if a value is not finite, so that such a checkpoint never replaces a good
+  /// one.
+  void write(const std::string& path) const;
 
-/// Reads the state from the attributes of a checkpoint. Throws InputError if the format is not supported, or
+  std::int64_t epoch() const { return state_.epoch; }
+  std::int64_t step() const { return state_.updates_done; }
+  /// Returns the name of the file to resume from.
+  std::string name() const;
+
+  struct Diverged : RunError {
+    using RunError::RunError;
+  };
+
+ private:
+  TrainingState state_;
+  std::vector<device::TensorSpec> specs_;
+  std::unique_ptr<StateCopy> values_;
+  const TrainingConfig* options_ = nullptr;
+};
+
+/// Reads a checkpoint on rank 0 and broadcasts it to all ranks; any number of ranks may have written it. All
+/// ranks must call the functions in the same order. Errors are InputErrors, thrown on all ranks.
+class CheckpointReader {
+ public:
+  /// Reads the state. Throws InputError if the file is not a valid checkpoint.
+  CheckpointReader(const std::string& path, const RunContext& context);
+
+  const TrainingState& state() const { return state_; }
+  /// Throws InputError if the checkpoint was trained on another dataset, or with other user features than the
+  /// model of `options` has.
+  void require_trained_on(const TrainingConfig& options, const io::DatasetFile& dataset) const;
+  /// Reads the weights. Throws InputError if tensors are missing or have other shapes than those of the
+  /// model.
+  void load_weights(model::Model& model);
+  /// Restores weights, moments, counts and loss scale of the trainer. The batches and losses of the current
+  /// epoch are not restored (Trainer::start_epoch, set_losses). Throws InputError if the tensors or the
+  /// counts do not match the trainer.
+  void restore(Trainer& trainer);
+
+ private:
+  /// Passes the tensors of `group` to `write` on all ranks, in blocks of rows.
+  void read(const std::string& group, const std::vector<device::TensorSpec>& specs, const WriteRows& write);
+
+  std::string path_;
+  RunContext context_;
+  std::optional<io::CheckpointFile> file_;  // on rank 0
+  TrainingState state_;
+};
+
+/// Reads the state of a checkpoint on the calling rank. Throws InputError if the format is not supported, or
 /// if an attribute is missing or out of range.
-TrainingState from_attributes(const std::string& path, const io::CheckpointFile& file);
+TrainingState read_training_state(const std::string& path, const io::CheckpointFile& file);
 
 /// Broadcasts the state of rank 0 to all ranks. Collective.
 void broadcast(TrainingState& state, comm::Communicator& communicator);
+
+/// Throws InputError if the checkpoint at `path` was trained on another dataset.
+void require_same_dataset(const std::string& path, const TrainingState& checkpoint,
+                          const io::DatasetFile& dataset);
 
 }  // namespace vaecf::train

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "train/checkpoint/checkpoint_reader.hpp"
+#include "train/checkpoint/training_state.hpp"
 #include "train/evaluate/popularity.hpp"
 
 namespace vaecf::train {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/checkpoint/checkpoint_reader.hpp"
+#include "train/checkpoint/training_state.hpp"
 #include "train/evaluate/item_models.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"

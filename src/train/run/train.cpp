@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "train/checkpoint/checkpoint_manager.hpp"
-#include "train/checkpoint/checkpoint_reader.hpp"
+#include "train/checkpoint/resume_point.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
