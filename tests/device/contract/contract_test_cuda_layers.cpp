@@ -48,6 +48,50 @@ TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
   EXPECT_EQ(GetParam().name.ends_with("_small"), device().peak_device_bytes() < all_logits);
 }
 
+// On a GPU more than 2^31 logits in one product. Without weights, every user's softmax is that of the bias.
+TEST_P(CudaLayers, ProductsOfMoreThan31BitIndices) {
+  const bool large = !GetParam().name.starts_with("cuda_emulated") && low_precision() && !fp16();
+  const std::int64_t users = large ? 2200 : 20;
+  const std::int64_t items = large ? 1000000 : 1000;
+  constexpr std::int64_t width = 4;
+  Matrix bias(1, items);
+  for (std::int64_t i = 0; i < items; ++i) bias.at(0, i) = static_cast<double>(i % 2);
+  const double sum = static_cast<double>(items) / 2.0 * (1.0 + std::exp(1.0));
+  const TestLayer layer = make_layer(device::TensorKind::output_table, Matrix(width, items), bias);
+  Csr rows;
+  for (std::int64_t user = 0; user < users; ++user) {
+    rows.columns.push_back(static_cast<std::int32_t>(user));
+    rows.columns.push_back(static_cast<std::int32_t>(items - 1 - user));
+    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+  }
+  TestBatch batch;
+  gather(rows, items, true, batch);
+  const Matrix hidden = random_matrix(users, width, 2);
+  const auto input = activations(hidden);
+  const auto d_hidden = device().make_activations(users, width);
+  softmax_step(*input, batch, layer, begin(), *d_hidden);
+
+  std::vector<double> hidden_sums(width);
+  for (std::int64_t user = 0; user < users; ++user) {
+    for (std::int64_t k = 0; k < width; ++k) hidden_sums[k] += hidden.at(user, k);
+  }
+  Matrix d_weight(width, items);
+  Matrix d_bias(1, items);
+  for (std::int64_t i = 0; i < items; ++i) {
+    const double softmax = std::exp(bias.at(0, i)) / sum;
+    d_bias.at(0, i) = 2.0 * static_cast<double>(users) * softmax;
+    for (std::int64_t k = 0; k < width; ++k) d_weight.at(k, i) = 2.0 * softmax * hidden_sums[k];
+  }
+  for (std::int64_t user = 0; user < users; ++user) {
+    for (const std::int32_t item : batch.host.rows.view().row(user)) {
+      d_bias.at(0, item) -= 1.0;
+      for (std::int64_t k = 0; k < width; ++k) d_weight.at(k, item) -= hidden.at(user, k);
+    }
+  }
+  expect_near(weight_gradient(layer), d_weight, "d_weight");
+  expect_near(bias_gradient(layer), d_bias, "d_bias");
+}
+
 // Rows that just fit into 40 and 46 KiB of shared memory, and rows that are longer.
 TEST_P(CudaLayers, LogitsAroundTheSizeOfSharedMemory) {
   const std::int64_t size = low_precision() ? 2 : 4;
