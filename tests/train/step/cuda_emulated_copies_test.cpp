@@ -1,4 +1,4 @@
-// Nobody reads the 16-bit copy of an activation or gradient before it is written in the same step.
+// Every 16-bit copy of an activation or gradient is written in a step before it is read.
 #include <vaecf/device/cuda/device.hpp>
 #include <vaecf/model/network.hpp>
 

@@ -71,7 +71,7 @@ struct SampleLatent {
 };
 
 /// Adds the bias to statistics and samples z: SampleLatent with one access to each row, for a number of
-/// latent dimensions divisible by four, whose rows are aligned and without padding. Nobody reads a 16-bit
+/// latent dimensions divisible by four, whose rows are aligned and without padding. No kernel reads a 16-bit
 /// copy of statistics.
 template <class T>
 struct AddBiasAndSample {
