@@ -24,10 +24,10 @@ std::string format_stats(const SampleStats& stats, double scale, int digits) {
 
 std::string rows(const std::vector<ScalingPoint>& points) {
   std::string text =
-      format("  {:>5} {:>8}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>11}{:>10}\n", "ranks", "batch", "variant",
-             "users/s (low-high)", "efficiency %", "predicted", "error", "MB a step", "bus GB/s");
+      format("  {:>5} {:>8}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>13}{:>10}\n", "ranks", "batch", "variant",
+             "users/s (low-high)", "efficiency %", "predicted", "error", "MB per step", "bus GB/s");
   for (const ScalingPoint& p : points) {
-    text += format("  {:>5} {:>8.0f}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>11.{}f}{:>10}\n", p.ranks, p.batch_size,
+    text += format("  {:>5} {:>8.0f}  {:<28}{:>24}{:>22}{:>12}{:>8}{:>13.{}f}{:>10}\n", p.ranks, p.batch_size,
                    name_of(p), format_stats(p.users_per_second, 1.0, 0), format_stats(p.efficiency, 100.0, 1),
                    p.predicted ? format("{:.0f}", p.predicted->users_per_second) : "-",
                    p.predicted ? format("{:+.0f} %", std::round(100.0 * p.prediction_error()) + 0.0) : "-",
@@ -94,11 +94,12 @@ std::string to_table(const Report& report) {
                             report.version, report.device, report.precision, report.threads, report.binding);
   for (const std::string& warning : report.warnings) text += "warning: " + warning + "\n";
   if (!report.strong.empty()) {
-    text += format("strong scaling: {:.0f} users a step over all ranks\n", report.batch_size) +
+    text += format("strong scaling: {:.0f} users per step over all ranks\n", report.batch_size) +
             rows(report.strong);
   }
   if (!report.weak.empty()) {
-    text += format("weak scaling: {:.0f} users a step and rank\n", report.users_per_rank) + rows(report.weak);
+    text +=
+        format("weak scaling: {:.0f} users per step and rank\n", report.users_per_rank) + rows(report.weak);
   }
   if (report.cost.known()) {
     text += format("model: {:.2f} ms per step + {:.4f} ms per user + {:.2f} ms for the update\n",
@@ -176,10 +177,10 @@ std::string predict_table(const Machine& machine, const Workload& workload, cons
   one.ranks = 1;
   const double alone = predict(cost, workload, machine, one).users_per_second;
   std::string text = format(
-      "predicted, not measured: {}\n  one rank: {:.0f} users/s at {:.0f} users a step\n"
+      "predicted, not measured: {}\n  one rank: {:.0f} users/s at {:.0f} users per step\n"
       "  {:>6} {:<7}{:>9}{:>14}{:>12}{:>11}{:>11}{:>11}{:>12}\n",
       machine.name, alone, config.users, "ranks", "mode", "batch", "users/s", "efficiency", "compute",
-      "update", "exchange", "MB a step");
+      "update", "exchange", "MB per step");
   const auto row = [&](const char* mode, const ParallelConfig& s) {
     const Prediction p = predict(cost, workload, machine, s);
     text += format("  {:>6} {:<7}{:>9.0f}{:>14.0f}{:>12} {:>7.2f} ms {:>7.2f} ms {:>7.2f} ms{:>12.1f}\n",

@@ -250,7 +250,7 @@ TEST(ScalingReport, AllFormatsContainEveryPoint) {
   EXPECT_EQ(page.find("</script> & co"), std::string::npos) << "it would end the script";
   for (const char* loads : {"src=", "href=", "url(", "fetch(", "import"})
     EXPECT_EQ(page.find(loads), std::string::npos) << loads << " in a page that needs no network";
-  expect_in(to_table(report), {"strong scaling: 400 users a step"});
+  expect_in(to_table(report), {"strong scaling: 400 users per step"});
 }
 
 // Inkscape, LaTeX and rsvg-convert support neither CSS variables nor the style sheet of the page.
