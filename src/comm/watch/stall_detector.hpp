@@ -14,37 +14,40 @@
 namespace vaecf::comm {
 
 /// Finds the rank that stalls a run, and decides when to warn and when to abort the run. One stalled rank
-/// stops all, so a rank that waits for others is not stalled itself, unless all ranks wait: then the one that
-/// has entered the fewest collectives is stalled. Times are seconds of the caller's clock.
+/// blocks all others in a collective, so a rank that waits for others is not stalled itself. If all ranks
+/// wait, the one that has entered the fewest collectives is stalled. Times are seconds of the caller's clock.
+/// Not thread-safe.
 class StallDetector {
  public:
-  struct Verdict {
-    std::string message;  ///< to print; empty: none
-    bool end_run = false;
+  /// The action that update() requests from the caller.
+  struct Result {
+    std::string message;   ///< line to print; empty: none
+    bool end_run = false;  ///< the caller must abort the run
   };
 
   /// Watches `ranks` ranks, each of which is expected to send a heartbeat every `heartbeat` seconds.
   StallDetector(const DistributedOptions& options, double heartbeat, std::size_t ranks)
-      : options_(options), silence_(3 * heartbeat), states_(ranks) {
+      : options_(options), max_silence_(3 * heartbeat), states_(ranks) {
     for (std::size_t i = 0; i < ranks; ++i) states_[i].name = vaecf::format("rank {}", i);
   }
 
-  /// Records the heartbeat `report` of rank `index`, which messages call `name` ("rank 2 on node7"), at time
-  /// `now`.
-  void hear(std::size_t index, std::string name, const Activity::Report& report, double now) {
+  /// Records that rank `index` sent the heartbeat `report`, received at time `now`. Messages call the rank
+  /// `name`, for example "rank 2 on node7". Throws std::out_of_range if `index` is not a watched rank.
+  void record_heartbeat(std::size_t index, std::string name, const Activity::Report& report, double now) {
     State& state = states_.at(index);
     // After missing heartbeats, for example of a suspended process, the time without progress begins anew.
-    if (report.progress != state.last.progress || now - state.heard > silence_) state.moved = now;
-    state.heard = now;
+    if (report.progress != state.last.progress || now - state.last_heartbeat > max_silence_)
+      state.last_progress = now;
+    state.last_heartbeat = now;
     state.last = report;
     state.name = std::move(name);
   }
 
-  /// Returns one message when a stall begins, one when it ends, and one with `end_run` when its limit is
-  /// exceeded. Must be called after each round of hear(). If the run is `stopping`, missing heartbeats end it
-  /// after 5 seconds: the launcher may be stopping it because a rank has terminated, and the others cannot
-  /// write a checkpoint without that rank.
-  Verdict judge(double now, bool stopping = false) {
+  /// Returns one message when a stall has lasted longer than `stall_warning`, one when it ends, and one with
+  /// `end_run` when it exceeds the timeout of its phase. Must be called about once per heartbeat interval. If
+  /// the run is `stopping`, missing heartbeats end it after 5 seconds. Reason: the launcher may be stopping
+  /// it because a rank has terminated, and the others cannot write a checkpoint without that rank.
+  Result update(double now, bool stopping = false) {
     std::optional<Stall> worst;
     const auto consider = [&](const State& state, double since, Limit limit, const char* what,
                               const char* why) {
@@ -54,32 +57,32 @@ class StallDetector {
     };
     bool all_wait = states_.size() > 1;
     for (const State& state : states_) {
-      const bool silent = now - state.heard > silence_;
+      const bool silent = now - state.last_heartbeat > max_silence_;
       all_wait = all_wait && !silent && state.last.waiting;
       if (silent) {
         const Limit limit = limit_of(Phase::training);
-        consider(state, state.heard,
-                 stopping && limit.seconds > 5.0 ? Limit{5.0, "it was asked to stop"} : limit,
+        consider(state, state.last_heartbeat,
+                 stopping && limit.seconds > 5.0 ? Limit{5.0, "a stop was requested"} : limit,
                  "has sent no heartbeat", "the process is stopped, or its host is down or unreachable");
       } else if (!state.last.waiting) {
-        consider(state, state.moved, limit_of(state.last.phase), "has made no progress",
+        consider(state, state.last_progress, limit_of(state.last.phase), "has made no progress",
                  "it is not waiting for other ranks");
       }
     }
     if (all_wait) {
-      // Steps count too, because a captured step enters collectives without counting them.
+      // Ties are decided by the step, because collectives of a replayed CUDA graph are not counted.
       const auto position = [](const State& state) {
         return std::pair(state.last.collectives, state.last.step);
       };
       const State& behind = *std::ranges::min_element(states_, {}, position);
       consider(
-          behind, std::ranges::max_element(states_, {}, &State::moved)->moved, limit_of(behind.last.phase),
-          "has waited for other ranks",
+          behind, std::ranges::max_element(states_, {}, &State::last_progress)->last_progress,
+          limit_of(behind.last.phase), "has waited for other ranks",
           "all ranks wait, and this one is furthest behind; if all are equally far, a GPU, the network or the communication library may hang");
     }
 
     if (worst && now - worst->since > worst->limit.seconds) return {describe(*worst, now), true};
-    if (warned_ && warned_->rank->moved > warned_->since) {
+    if (warned_ && warned_->rank->last_progress > warned_->since) {
       const Stall over = *std::exchange(warned_, std::nullopt);
       return {vaecf::format("{} continues after {:.0f} s: {}, step {}", over.rank->name, now - over.since,
                             to_string(over.rank->last.phase), over.rank->last.step)};
@@ -93,12 +96,12 @@ class StallDetector {
   struct State {
     std::string name;
     Activity::Report last;
-    double heard = 0.0;
-    double moved = 0.0;
+    double last_heartbeat = 0.0;
+    double last_progress = 0.0;
   };
   struct Limit {
     double seconds;
-    const char* reason;  // the configuration's key
+    const char* reason;  // the configuration key that sets the limit, or "a stop was requested"
   };
   struct Stall {
     const State* rank;
@@ -123,7 +126,7 @@ class StallDetector {
   }
 
   DistributedOptions options_;
-  double silence_;
+  double max_silence_;
   std::vector<State> states_;
   std::optional<Stall> warned_;
 };

@@ -99,11 +99,11 @@ class Watchdog::Impl {
     }
     send(heartbeat_tag);
     receive(now);
-    if (rank_ == 0 || !sends_heartbeats_) detector_->hear(0, name_, own, now);
-    const StallDetector::Verdict verdict =
-        detector_->judge(now, stop_flag_ != nullptr && stop_flag_->requested());
-    if (verdict.end_run) end_run(verdict.message);
-    if (!verdict.message.empty()) write_error_line(verdict.message);
+    if (rank_ == 0 || !sends_heartbeats_) detector_->record_heartbeat(0, name_, own, now);
+    const StallDetector::Result result =
+        detector_->update(now, stop_flag_ != nullptr && stop_flag_->requested());
+    if (result.end_run) end_run(result.message);
+    if (!result.message.empty()) write_error_line(result.message);
   }
 
   // Errors of the MPI calls below are ignored: a heartbeat that does not arrive is reported as missing.
@@ -132,8 +132,8 @@ class Watchdog::Impl {
                MPI_STATUS_IGNORE);
       // Rank 0 checks its own progress, since only it receives the heartbeats of all ranks.
       if (rank_ != 0) heartbeat.report.waiting = true;
-      detector_->hear(static_cast<std::size_t>(status.MPI_SOURCE), heartbeat.name.data(), heartbeat.report,
-                      now);
+      detector_->record_heartbeat(static_cast<std::size_t>(status.MPI_SOURCE), heartbeat.name.data(),
+                                  heartbeat.report, now);
       if (status.MPI_TAG == last_heartbeat_tag) ++finished_;
     }
   }

@@ -1,4 +1,4 @@
-// Finds the stalled rank and the message about it, with a simulated clock.
+// StallDetector with a simulated clock: the stalled rank, and the message about it.
 #include "comm/watch/stall_detector.hpp"
 
 #include <gtest/gtest.h>
@@ -25,20 +25,21 @@ class StallDetectorTest : public testing::Test {
   void all_wait() {
     for (Activity::Report& report : reports_) report.waiting = true;
   }
-  /// Time passes until `seconds`. Ranks other than `silent` are heard of, and others than `still` move.
-  StallDetector::Verdict at(double seconds, std::initializer_list<int> silent = {},
-                            std::initializer_list<int> still = {}) {
-    StallDetector::Verdict verdict;
-    for (; now_ < seconds && verdict.message.empty(); now_ += 1.0) {
+  /// Advances the clock to `seconds`, or to the first message, which it returns. Ranks in `silent` send no
+  /// heartbeats; ranks in `still` make no progress.
+  StallDetector::Result at(double seconds, std::initializer_list<int> silent = {},
+                           std::initializer_list<int> still = {}) {
+    StallDetector::Result result;
+    for (; now_ < seconds && result.message.empty(); now_ += 1.0) {
       for (int rank = 0; rank < 4; ++rank) {
         if (std::ranges::find(silent, rank) != silent.end()) continue;
         const auto index = static_cast<std::size_t>(rank);
         if (std::ranges::find(still, rank) == still.end()) ++reports_[index].progress;
-        detector_.hear(index, names_[index], reports_[index], now_);
+        detector_.record_heartbeat(index, names_[index], reports_[index], now_);
       }
-      verdict = detector_.judge(now_, stopping_);
+      result = detector_.update(now_, stopping_);
     }
-    return verdict;
+    return result;
   }
   void expect_nothing_until(double seconds, std::initializer_list<int> silent = {},
                             std::initializer_list<int> still = {}) {
@@ -59,7 +60,7 @@ TEST_F(StallDetectorTest, RankMakingProgressIsNotStalled) {
 }
 
 TEST_F(StallDetectorTest, MissingHeartbeatsAreReportedAndEndTheRun) {
-  reports_[2].phase = Phase::validation;  // whose time to move is longer
+  reports_[2].phase = Phase::validation;  // whose timeout is longer
   expect_nothing_until(2);
   expect_nothing_until(60, {2});
   const auto warning = at(70, {2});
@@ -99,7 +100,7 @@ TEST_F(StallDetectorTest, SlowRankMakingProgressIsNotStalled) {
 TEST_F(StallDetectorTest, FurthestBehindIsStalledIfAllRanksWait) {
   all_wait();
   reports_[1].collectives = reports_[3].collectives = 38;
-  reports_[1].step = 16;  // a recorded step enters collectives unseen
+  reports_[1].step = 16;  // collectives of a replayed CUDA graph are not counted
   expect_contains(at(70, {}, {0, 1, 2, 3}).message,
                   {"warning: rank 1 on node6 has waited for other ranks for 61 s"});
   const auto end = at(310, {}, {0, 1, 2, 3});
@@ -114,7 +115,7 @@ TEST_F(StallDetectorTest, WaitOfAllRanksBeginsWithTheLastProgress) {
   expect_contains(at(270, {}, {0, 1, 2, 3}).message, {"for 61 s"});
 }
 
-TEST_F(StallDetectorTest, RankHeardAgainGetsTimeToProgress) {
+TEST_F(StallDetectorTest, RankWithHeartbeatsAgainGetsTimeToProgress) {
   all_wait();
   at(280, {2}, {0, 1, 3});
   now_ = 290.0;
@@ -153,7 +154,7 @@ TEST_F(StallDetectorTest, SilenceWhileStoppingEndsTheRunWithinSeconds) {
   expect_nothing_until(105, {2});
   const auto end = at(110, {2});
   EXPECT_TRUE(end.end_run);
-  expect_contains(end.message, {"rank 2 on node7 has sent no heartbeat", "(it was asked to stop)"});
+  expect_contains(end.message, {"rank 2 on node7 has sent no heartbeat", "(a stop was requested)"});
 }
 
 TEST_F(StallDetectorTest, ContinuationIsReportedOnce) {
@@ -176,8 +177,8 @@ TEST_F(StallDetectorTest, SingleWatchedRankIsNotBlamedForWaiting) {
   for (const bool waiting : {true, false}) {
     StallDetector alone({}, 1.0, 1);
     for (int second = 0; second <= 301; ++second)
-      alone.hear(0, "rank 2 on node7", {Phase::training, waiting, 17, 40, 0}, second);
-    EXPECT_EQ(alone.judge(301.0).end_run, waiting == 0);
+      alone.record_heartbeat(0, "rank 2 on node7", {Phase::training, waiting, 17, 40, 0}, second);
+    EXPECT_EQ(alone.update(301.0).end_run, waiting == 0);
   }
 }
 
@@ -200,7 +201,7 @@ TEST(ActivityReport, ContainsPhaseStepCollectivesAndWaits) {
     EXPECT_TRUE(activity.report().waiting);
     EXPECT_EQ(activity.report().collectives, 1);
   }
-  EXPECT_TRUE(moved()) << "it came out of the wait";
+  EXPECT_TRUE(moved()) << "the wait has ended";
   EXPECT_FALSE(activity.report().waiting);
 }
 
