@@ -42,21 +42,22 @@ class Trainer {
   /// Restores this rank's loss sums of the steps of the current epoch that a checkpoint contains. Must be
   /// called after start_epoch().
   void set_losses(const device::LossSums& sums) { context_.engine.set_sums({sums, loss_scale()}); }
+  /// Waits for all steps, and returns the loss scale; its value is used in fp16 only.
   device::LossScale loss_scale() { return context_.engine.sums().scale; }
-  /// Restores the counts of updates and users. Unless `scale.scale` is 0, also restores the loss scale and
-  /// clears the loss sums.
+  /// Restores the numbers of updates done and of users seen over all ranks. Unless `scale.scale` is 0, also
+  /// restores the loss scale and clears the loss sums.
   void restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale);
 
-  std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
-  std::int64_t users_per_epoch() const { return order_.users_per_epoch(); }
+  std::int64_t steps_per_epoch() const { return sampler_.steps_per_epoch(); }
+  std::int64_t users_per_epoch() const { return sampler_.users_per_epoch(); }
   std::int64_t updates_done() const { return updates_done_; }
   std::int64_t users_seen() const { return users_seen_; }
   double beta() const { return annealing_.beta(updates_done_, users_seen_); }  ///< KL weight of the next step
   const Annealing& annealing() const { return annealing_; }
   TrainingFacts facts() const { return context_.engine.training(); }
 
-  /// Returns the network with the weights of all updates so far; valid until the next step. Collective after
-  /// a step.
+  /// Returns the network with the weights of all updates so far; valid until the next step. The first call
+  /// after a step is collective.
   model::Model& model() { return context_.engine.model(); }
 
  private:
@@ -68,11 +69,11 @@ class Trainer {
   RunContext context_;
   data::VirtualShards shards_;
   Range owned_;  // this rank's virtual shards
-  data::DistributedBatchSampler order_;
+  data::DistributedBatchSampler sampler_;
   int sampling_threads_;
   std::int64_t epoch_ = -1;       // the current one
   std::int64_t next_epoch_ = -1;  // the one that was or is uploaded; -1: none
-  std::future<void> next_;        // its upload
+  std::future<void> upload_;      // its upload
   Annealing annealing_;
   std::int64_t updates_done_ = 0;
   std::int64_t users_seen_ = 0;

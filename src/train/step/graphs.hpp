@@ -18,8 +18,8 @@ namespace vaecf::train {
 template <class Device>
 class StepGraphs {
  public:
-  /// The first virtual shard of a batch (0 for a single rank), and its users over all ranks. Together they
-  /// determine the number of users of every rank.
+  /// The first virtual shard of a batch (0 for a single rank), and the number of users of the batch over all
+  /// ranks. Together they determine the number of users of every rank.
   using Shape = std::pair<std::int64_t, std::int64_t>;
 
   /// Both arguments must outlive this object.
@@ -28,7 +28,8 @@ class StepGraphs {
         communicator_(communicator),
         captures_(communicator.size() == 1 || communicator.supports_graph_capture()) {}
 
-  /// Runs `work`, or replays its graph. Collective if memory may have moved since the last call.
+  /// Runs `work` and captures it as the graph of `shape`, or replays that graph. Collective if memory may
+  /// have moved since the last call.
   template <class Work>
   void run(Shape shape, Work&& work) {
     if (!captures_ || paused_) return work();
@@ -40,8 +41,8 @@ class StepGraphs {
     memory_may_have_moved_ = true;
   }
 
-  /// If `on` is true, run() executes the operations directly, so that their phases can be timed, until
-  /// pause(false). All ranks must call it.
+  /// Makes run() execute the operations directly until pause(false), so that their phases can be timed. All
+  /// ranks must call it.
   void pause(bool on) {
     paused_ = on;
     memory_may_have_moved_ = true;

@@ -31,7 +31,7 @@ class OptimizerState {
       : device_(device),
         model_(model),
         clips_(options.train.clip_gradient_norm > 0.0),
-        // A single rank has one bucket, so that the gradient is inspected in one pass.
+        // A single rank has one bucket, so that gradient statistics are computed in one pass.
         plan_(communicator.size() == 1
                   ? comm::BucketPlan(model.layout().size,
                                      model.layout().size + comm::BucketPlan::alignment_elements, 1)
@@ -62,14 +62,17 @@ class OptimizerState {
   const FusedUpdate* fused() const { return fuses_updates() ? &fused_ : nullptr; }
   /// Returns whether the device updates the largest layers during the backward pass.
   bool fuses_updates() const { return reducer_.single_rank() && device_.fuses_updates() && !clips_; }
-  /// Returns whether the complete gradient must be inspected before any weight changes.
-  bool inspects_first() const { return clips_ || device_.precision() == device::Precision::fp16; }
+  /// Returns whether the norm or the overflow of the complete gradient must be computed before any update.
+  bool needs_gradient_stats() const { return clips_ || device_.precision() == device::Precision::fp16; }
+  /// Returns the update rule of update number updates_done + 1, for a gradient summed over the `users` users
+  /// of all ranks. See UpdateRules::rule.
   device::UpdateRule rule(std::int64_t updates_done, std::int64_t users) const {
     return optimizer_.rule(updates_done, users);
   }
 
-  /// Applies the update rule in `state` to the elements `own` of the weights, which belong to bucket `bucket`
-  /// if the optimizer is sharded; otherwise `bucket` is 0. Layers with fused updates are skipped.
+  /// Applies the update rule in `state` to the elements `own` of the weights. If the optimizer is sharded,
+  /// they belong to bucket `bucket`; otherwise `bucket` is 0. Layers with fused updates are skipped, since
+  /// the backward pass has updated them.
   void update(std::int64_t bucket, comm::UpdateRange own, const typename Device::StepState& state) {
     reducer_.restore_master_shard(bucket, model_.parameters());
     const std::span<const device::Layer> done =
@@ -77,8 +80,8 @@ class OptimizerState {
     optimizer_.update(state, own.elements, own.moments_offset, *gradients_, model_.parameters(), done);
   }
 
-  /// Gathers fp32 master weights or a moment in the flat layout on every rank. May overwrite the gradient.
-  /// Collective.
+  /// Gathers fp32 master weights or a moment on every rank, and returns them in the flat layout. May
+  /// overwrite the gradient. Collective. The result is valid until the next step or gather.
   const Buffer& gather_state(StateTensor state) {
     const Buffer* packed = state == StateTensor::weights ? reducer_.master_shard() : &moment(state);
     if (packed == nullptr) return model_.parameters().master();
@@ -87,8 +90,8 @@ class OptimizerState {
     return *gradients_;
   }
 
-  /// Overwrites weights or a moment. `fill` must write the same values, in the flat layout, on every rank.
-  /// Collective.
+  /// Overwrites weights or a moment with the values that `fill` writes in the flat layout, which must be
+  /// equal on all ranks. May overwrite the gradient. Collective.
   void load_state(StateTensor state, const std::function<void(Buffer&)>& fill) {
     if (state == StateTensor::weights) {
       fill(model_.parameters().master());
@@ -101,8 +104,8 @@ class OptimizerState {
     reducer_.pack_shard(*gradients_, moment(state));
   }
 
-  /// Rounds the weights to bf16 if the optimizer is sharded and communicates weights in bf16, as every update
-  /// then does. Otherwise does nothing.
+  /// Rounds the weights to bf16 if the optimizer is sharded and communicates in bf16, since every update then
+  /// leaves rounded weights. Otherwise does nothing.
   void round_weights() {
     if (reducer_.master_shard() != nullptr)
       comm::round_to_bf16_comm(device_, model_.parameters(), plan_.padded_size());

@@ -10,8 +10,8 @@
 namespace vaecf::train {
 
 /// One rank's part of a training step, for any device and any number of ranks. run() sets the parameters of
-/// the step; work() is the step itself, executed directly or replayed as a CUDA graph. The constructor
-/// arguments select the precision, the sharding of the optimizer, and overlap.
+/// the step. work() contains its operations, which run directly or are replayed as a CUDA graph. `optimizer`
+/// determines whether the optimizer is sharded and whether communication overlaps the backward pass.
 template <class Device>
 class Step {
  public:
@@ -26,9 +26,10 @@ class Step {
         state_(*data.state),
         graphs_(graphs) {}
 
-  /// Updates the weights once, with the parameters `params`, on a batch with `users` users of this rank.
-  /// `shape` describes the batch of all ranks; steps of equal shape share a captured graph. Collective. On a
-  /// GPU, returns before the device has finished. Throws RunError if a collective fails.
+  /// Updates the weights once, with the parameters `params`, on a batch with `users` users of this rank. In
+  /// fp16, skips the update if a gradient overflows. `shape` describes the batch of all ranks; steps of equal
+  /// shape share a captured graph. Collective. On a GPU, may return before the device has finished. Throws
+  /// RunError if a collective fails.
   void run(const device::StepParams& params, std::int64_t users, typename StepGraphs<Device>::Shape shape) {
     timer.start();
     data_.prepare(params.batch);
@@ -40,7 +41,7 @@ class Step {
   model::StepTimer<Device> timer;  ///< measures the phases of a step; off by default
 
  private:
-  /// Enqueues all device operations and collectives of one step.
+  /// Runs all device operations and collectives of one step. On a GPU, only enqueues them.
   void work(std::int64_t users) {
     // Gather this rank's users of the batch, with the transposes for the backward pass.
     const auto batch = data_.gather(users);
@@ -48,15 +49,15 @@ class Step {
     // The backward pass writes the gradient in the order of the flat layout, the output layer first. A single
     // CPU rank updates the two largest layers (input and output) tile by tile, while their gradients are in
     // cache. With overlap, the backward pass reports each complete range of the gradient to the reducer,
-    // which starts the reductions of complete buckets meanwhile.
+    // which starts the reduction of a bucket as soon as all its elements are complete.
     reducer_.begin_step();
     network_.forward_backward(batch, state_, optimizer_.gradients(), optimizer_.ready(), timer,
                               optimizer_.fused());
 
     // fp16 and clipping need the complete gradient before any weight changes. Each rank computes the squared
-    // norm and the overflow flag of its part of each reduced bucket. Both are then all-reduced, so that all
-    // ranks scale the gradient, or skip the step, alike.
-    if (optimizer_.inspects_first()) {
+    // norm and the number of non-finite elements of its part of each reduced bucket. Both are then summed
+    // over ranks, so that all ranks clip by the same factor, or all skip the update.
+    if (optimizer_.needs_gradient_stats()) {
       for (std::int64_t bucket = 0; bucket < reducer_.plan().buckets(); ++bucket) {
         reducer_.wait_bucket(bucket);
         device_.accumulate_gradient_stats(optimizer_.gradients(), reducer_.inspected_range(bucket), state_);
@@ -74,7 +75,7 @@ class Step {
     }
     reducer_.finish_step(network_.parameters());
     timer.end_phase(model::StepPhase::reduce);
-    device_.end_step(state_);  // adds the losses to the epoch's sums and adjusts the fp16 loss scale
+    device_.end_step(state_);  // adds the losses to the sums of the epoch and updates the fp16 loss scale
     timer.end_phase(model::StepPhase::update);
   }
 

@@ -16,7 +16,7 @@ int sampling_threads(const RunContext& context) {
   return std::clamp(cores, 1, 4);
 }
 
-/// Returns the virtual shards of this rank; none if it is a server of the parameter server.
+/// Returns the range of this rank's virtual shards; empty if the rank is a server of the parameter server.
 Range owned_shards(const TrainingConfig& options, const comm::Communicator& communicator,
                    const data::VirtualShards& shards) {
   const comm::Roles roles(options.distributed, communicator.size());
@@ -32,31 +32,31 @@ Trainer::Trainer(const TrainingConfig& options, const RunContext& context, const
       context_(context),
       shards_(dataset.rows("train"), options.data.virtual_shards),
       owned_(owned_shards(options, context.communicator, shards_)),
-      order_(shards_, owned_, options.train.batch_size, options.train.last_batch == LastBatch::keep,
-             options.train.seed),
+      sampler_(shards_, owned_, options.train.batch_size, options.train.last_batch == LastBatch::keep,
+               options.train.seed),
       sampling_threads_(sampling_threads(context)),
-      annealing_(options.train.annealing, order_.steps_per_epoch()) {
+      annealing_(options.train.annealing, sampler_.steps_per_epoch()) {
   context_.engine.start_training({options, context.communicator, dataset, shards_.rows_of(owned_),
-                                  std::max(min_model_rows, order_.max_local_rows())});
+                                  std::max(min_model_rows, sampler_.max_local_rows())});
 }
 
 Trainer::~Trainer() {
-  if (next_.valid()) next_.wait();
+  if (upload_.valid()) upload_.wait();
   context_.engine.end_training();
 }
 
 void Trainer::upload(std::int64_t epoch) {
-  context_.engine.upload_epoch(order_.draw(epoch, sampling_threads_));
+  context_.engine.upload_epoch(sampler_.draw(epoch, sampling_threads_));
 }
 
 void Trainer::start_epoch(std::int64_t epoch) {
   if (epoch == epoch_) return set_losses({});
-  if (next_.valid()) next_.get();
+  if (upload_.valid()) upload_.get();
   if (epoch != next_epoch_) upload(epoch);
   context_.engine.start_epoch();
   epoch_ = epoch;
   next_epoch_ = epoch + 1;
-  next_ = std::async(std::launch::async, [this] { upload(next_epoch_); });
+  upload_ = std::async(std::launch::async, [this] { upload(next_epoch_); });
 }
 
 void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale) {
@@ -67,7 +67,7 @@ void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_see
 
 void Trainer::step(std::int64_t t) {
   context_.communicator.activity().begin_step(updates_done_);
-  const std::int64_t batch_users = order_.batch_users(t);
+  const std::int64_t batch_users = sampler_.batch_users(t);
   const device::StepParams params{
       options_.train.seed, static_cast<std::uint32_t>(updates_done_), t, static_cast<float>(beta()), {}};
   if (const auto sums = context_.engine.step(params, batch_users)) require_finite_loss(*sums);
