@@ -19,8 +19,11 @@
 
 namespace vaecf::comm {
 
+/// The element types of collectives. `byte` is summed and compared as uint8. Only non-blocking collectives
+/// support bf16.
 enum class ElementType { byte, int64, float32, float64, bf16 };
 
+/// Returns the ElementType of `T`; any type of one byte is `byte`.
 template <class T>
 constexpr ElementType element_type() {
   if constexpr (std::is_same_v<T, float>)
@@ -37,9 +40,10 @@ constexpr ElementType element_type() {
   }
 }
 
+/// The operation of a blocking all-reduce: MPI_SUM, MPI_MAX or MPI_MIN. Non-blocking collectives sum.
 enum class Reduction { sum, max, min };
 
-/// The handle of a non-blocking collective. All ranks start these in the same order.
+/// The handle of a non-blocking collective, as MPI_Request. All ranks must start these in the same order.
 struct Request {
   std::int64_t id = -1;
 };
@@ -107,41 +111,49 @@ class Communicator {
   void all_reduce(std::span<T> values, Reduction reduction = Reduction::sum) {
     all_reduce_raw(values.data(), static_cast<std::int64_t>(values.size()), element_type<T>(), reduction);
   }
+  /// Returns `value` reduced over all ranks. Collective.
   template <class T>
   T all_reduce(T value, Reduction reduction = Reduction::sum) {
     all_reduce(std::span<T>(&value, 1), reduction);
     return value;
   }
-  /// Gathers every rank's `part` in `all`, in rank order. `all` has R * part.size() elements. Throws
-  /// std::logic_error if it does not. Collective.
+  /// Gathers every rank's `part` in `all` (R * part.size() elements), in rank order. part.size() must be
+  /// equal on all ranks. Collective. Throws std::logic_error if `all` has another size.
   template <class T>
   void all_gather(std::span<const T> part, std::span<T> all) {
     check_parts(all.size(), part.size());
     all_gather_bytes(std::as_bytes(part), std::as_writable_bytes(all));
   }
+  /// Blocks until all ranks have called it, as MPI_Barrier. Does not wait for non-blocking collectives.
+  /// Collective.
   virtual void barrier() = 0;
 
   // Non-blocking collectives, which can overlap with compute, on contiguous float or Bf16 elements. The input
   // must be complete when `after` is signaled. No buffer may be moved, freed or written until the event
   // returned by wait() is signaled. MPI sums of bf16 elements are accumulated in fp32 and rounded once; a
   // device library may round intermediate sums.
-  /// Starts to sum `values` over all ranks, in place.
+
+  /// Starts to sum `values` over all ranks, in place. Collective.
   template <class Values>
   Request all_reduce_async(Values&& values, device::EventHandle after) {
     return start_collective(CollectiveKind::all_reduce_sum, std::span(values), std::span(values), after);
   }
   /// Starts to sum `values` (R * part.size() elements) over all ranks; rank r receives part r of the sum in
   /// `part`. `part` is either this rank's own range of `values` or does not overlap with `values`.
+  /// Collective.
   template <class Values, class Part>
   Request reduce_scatter_async(Values&& values, Part&& part, device::EventHandle after) {
     return start_collective(CollectiveKind::reduce_scatter_sum, std::span(values), std::span(part), after);
   }
   /// Starts to gather every rank's `part` in `all` (R * part.size() elements), in rank order. `part` is
-  /// either this rank's own range of `all` or does not overlap with `all`.
+  /// either this rank's own range of `all` or does not overlap with `all`. Collective.
   template <class Part, class All>
   Request all_gather_async(Part&& part, All&& all, device::EventHandle after) {
     return start_collective(CollectiveKind::all_gather, std::span(part), std::span(all), after);
   }
+  /// Starts `call` once `after` is signaled, and returns its handle for wait(). The functions above call it.
+  /// Collective. Does not block on a GPU; on the CPU the collective may run in wait(). The buffers must stay
+  /// valid as described above.
   virtual Request start(const AsyncCollective& call, device::EventHandle after) = 0;
   /// Completes a non-blocking collective. On the CPU this call blocks until it has finished and returns a
   /// null event. On a GPU it returns the event that the device must wait for before it accesses the buffers.
@@ -156,6 +168,7 @@ class Communicator {
   /// Terminates all ranks immediately with exit code `code`; does not return. May be called from any thread.
   [[noreturn]] virtual void abort(int code) = 0;
 
+  // The blocking collectives on untyped memory that the templates above call.
   virtual void broadcast_bytes(std::span<std::byte> bytes, int root) = 0;
   virtual void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) = 0;
   virtual void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) = 0;

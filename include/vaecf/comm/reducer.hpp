@@ -25,7 +25,8 @@ void pack_shard(Device& device, const BucketPlan& plan, int owner, const typenam
     device.copy(flat, plan.part(b, owner), packed, plan.shard_range(b).begin);
 }
 
-/// Rounds the first `size` elements of the weights to bf16, as communication in bf16 does.
+/// Rounds the first `size` elements of the master weights to bf16 and back to fp32, as an all-gather in bf16
+/// does, and refreshes the 16-bit copies of the weights.
 template <class Device>
 void round_to_bf16_comm(Device& device, typename Device::Parameters& weights, std::int64_t size) {
   const auto rounded = device.make_bf16_buffer(size);
@@ -34,13 +35,13 @@ void round_to_bf16_comm(Device& device, typename Device::Parameters& weights, st
   device.refresh_weight_copies(weights);
 }
 
-/// The elements that this rank updates.
+/// The elements that this rank updates in one call of an optimizer.
 struct UpdateRange {
   Range elements;                   ///< range of the flat buffers of weights and gradients
   std::int64_t moments_offset = 0;  ///< the moments of element i have index i + moments_offset
 };
 
-/// The options of a Reducer.
+/// The options of a Reducer. A single rank ignores them.
 struct ReducerMode {
   bool sharded = false;    ///< each rank updates its part of every bucket; otherwise every rank updates all
   bool bf16_comm = false;  ///< gradients, and the weights of a sharded optimizer, are sent as bf16
@@ -54,16 +55,16 @@ struct ReducerMode {
 ///   begin_step();  mark_ready(range, done)...;  own = wait_update_range(u);  update own;
 ///   all_gather_weights(u, weights);  ...; finish_step(weights);
 ///
-/// With `sharded` and `bf16_comm`, all ranks compute with the rounded weights, so that these are bitwise
-/// equal on all ranks. The Reducer of the owner stores the exact fp32 weights.
+/// With `sharded` and `bf16_comm`, all ranks compute with weights rounded to bf16, which are bitwise equal on
+/// all ranks. The Reducer of each rank stores the exact fp32 weights of the elements that the rank owns.
 template <class Device>
 class Reducer {
  public:
   using Buffer = typename Device::Buffer;
   using Weights = typename Device::Parameters;
 
-  /// `gradients` (plan.padded_size() elements at least) must outlive the Reducer. Throws
-  /// std::invalid_argument if the plan is for another number of ranks or `gradients` is smaller.
+  /// All references except `plan`, which is copied, must outlive the Reducer. Throws std::invalid_argument if
+  /// the plan is for another number of ranks or `gradients` has less than plan.padded_size() elements.
   Reducer(Communicator& communicator, Device& device, const BucketPlan& plan, ReducerMode mode,
           Buffer& gradients)
       : communicator_(communicator),
@@ -79,18 +80,19 @@ class Reducer {
     if (mode_.bf16_comm) bf16_ = device.make_bf16_buffer(plan.padded_size());
     if (mode_.sharded && mode_.bf16_comm) master_shard_ = device.make_buffer(plan.shard_size());
   }
-  /// Ends the reductions that a failed step has left unfinished, before their buffers are freed.
+  /// Waits until no collective of a failed step accesses the buffers any more; see Communicator::quiesce().
   ~Reducer() { communicator_.quiesce(); }
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
   bool single_rank() const { return communicator_.size() == 1; }
+  /// Returns the options in effect.
   const ReducerMode& mode() const { return mode_; }
   const BucketPlan& plan() const { return plan_; }
   /// Returns the number of elements whose moments this rank stores.
   std::int64_t moment_elements() const { return mode_.sharded ? plan_.shard_size() : plan_.flat_size(); }
 
-  /// Starts a step.
+  /// Starts a step. The collectives of the previous step must have been waited for.
   void begin_step() {
     std::ranges::fill(ready_elements_, 0);
     reductions_.clear();
@@ -116,14 +118,15 @@ class Reducer {
     }
   }
 
-  /// Waits for the sum of `bucket`; on a GPU, its stream waits instead of the host. Buckets must be requested
-  /// in order; requesting an earlier bucket again has no effect. Throws std::logic_error if, with overlap,
-  /// mark_ready() was not called for every element.
+  /// Waits for the sum of `bucket`; on a GPU, the device's stream waits instead of the host. Buckets must be
+  /// requested in order, from 0; a request of any bucket but the next one has no effect. Collective. Throws
+  /// std::logic_error if, with overlap, mark_ready() was not called for every element.
   void wait_bucket(std::int64_t bucket) {
     if (bucket != next_bucket_ || single_rank()) return;
     // All reductions start before the first all-gather of weights, so their order is the same on all ranks.
     if (mode_.overlap && reductions_.size() != ready_elements_.size())
-      throw std::logic_error("Reducer: backward has not reported every element of the gradient once");
+      throw std::logic_error(
+          "Reducer: the backward pass has not reported every element of the gradient exactly once");
     if (!mode_.overlap) reductions_.push_back(start_reduction(bucket, device_.record_event()));
     device_.wait_event(communicator_.wait(reductions_[static_cast<std::size_t>(bucket)]));
     const Range summed = mode_.sharded ? owned_range(bucket) : plan_.bucket(bucket);
@@ -134,7 +137,8 @@ class Reducer {
   /// Returns the number of updates in a step. A sharded optimizer has one per bucket, so that the weights of
   /// one bucket are sent while the next is updated; otherwise one update covers all elements.
   std::int64_t update_count() const { return mode_.sharded ? plan_.buckets() : 1; }
-  /// Waits for the sums that update `u` requires, and returns the elements that this rank updates.
+  /// Waits for the sums that update `u` requires, as wait_bucket(), and returns the elements that this rank
+  /// updates. `u` must count from 0 to update_count() - 1. Collective.
   UpdateRange wait_update_range(std::int64_t u) {
     if (mode_.sharded) {
       wait_bucket(u);
@@ -145,22 +149,22 @@ class Reducer {
     return {{0, plan_.flat_size()}, 0};
   }
 
-  /// Returns the elements of `bucket` that this rank inspects (norm, NaN). Together the ranks inspect every
-  /// element once.
+  /// Returns the elements of `bucket` whose gradient statistics (squared norm, number of non-finite elements)
+  /// this rank computes. The ranges of all ranks and buckets contain every element exactly once.
   Range inspected_range(std::int64_t bucket) const {
     return single_rank() ? plan_.unpadded(bucket) : without_padding(owned_range(bucket));
   }
 
-  /// Sums the few device values of `values` over ranks, in place. Collective.
+  /// Sums `values`, a small device buffer, over ranks, in place. Collective.
   void all_reduce_values(Buffer& values) {
     if (single_rank()) return;
     const std::span<float> all(values.data(), static_cast<std::size_t>(values.size()));
     device_.wait_event(communicator_.wait(communicator_.all_reduce_async(all, device_.record_event())));
   }
 
-  /// Starts the all-gather of the weights of `bucket` after this rank has updated its part. Does nothing
-  /// unless the optimizer is sharded. Throws std::invalid_argument if `weights` has less than padded_size()
-  /// elements.
+  /// Starts the all-gather of the weights of `bucket`; must be called after this rank has updated its part.
+  /// Without overlap, also waits for it. Does nothing unless the optimizer is sharded. Collective. Throws
+  /// std::invalid_argument if `weights` has less than plan.padded_size() elements.
   void all_gather_weights(std::int64_t bucket, Weights& weights) {
     if (!mode_.sharded) return;
     if (weights.master().size() < plan_.padded_size())
@@ -169,7 +173,8 @@ class Reducer {
     if (!mode_.overlap) finish_weights_gather(bucket, weights);
   }
 
-  /// Ends the step: subsequent device operations read the updated weights of all ranks.
+  /// Waits for the all-gathers of the step. Subsequent device operations read the updated weights of all
+  /// ranks.
   void finish_step(Weights& weights) {
     if (!mode_.sharded || !mode_.overlap) return;
     for (std::int64_t b = 0; b < plan_.buckets(); ++b) finish_weights_gather(b, weights);
@@ -181,8 +186,8 @@ class Reducer {
     if (master_shard_)
       device_.copy(*master_shard_, plan_.shard_range(bucket), weights.master(), owned_range(bucket).begin);
   }
-  /// Copies this rank's shard of `weights` to the exact weights; must be called after `weights` was
-  /// overwritten.
+  /// Copies this rank's shard of `weights` to master_shard(), if there is one; must be called after `weights`
+  /// was overwritten.
   void save_master_shard(const Weights& weights) {
     if (master_shard_) pack_shard(weights.master(), *master_shard_);
   }
@@ -193,7 +198,8 @@ class Reducer {
   void pack_shard(const Buffer& flat, Buffer& packed) {
     comm::pack_shard(device_, plan_, communicator_.rank(), flat, packed);
   }
-  /// Gathers all ranks' shards `packed` in `flat` on every rank. Collective.
+  /// Gathers the shards `packed` (shard_size() elements) of all ranks in `flat` (padded_size() elements) on
+  /// every rank. Collective.
   void all_gather_shards(const Buffer& packed, Buffer& flat) {
     std::vector<Request> requests;
     for (std::int64_t b = 0; b < plan_.buckets(); ++b) {
@@ -204,8 +210,8 @@ class Reducer {
     for (const Request request : requests) device_.wait_event(communicator_.wait(request));
   }
 
-  /// Returns the payload bytes that each rank sends in one step, which equal those that it receives: a
-  /// reduce-scatter and an all-gather as on a ring, 2 (R - 1) / R of the elements.
+  /// Returns the payload bytes that each rank sends in one step; it receives as many. Counted are a
+  /// reduce-scatter and an all-gather on a ring of R ranks, which send 2 (R - 1) / R of the elements.
   double bytes_per_rank() const {
     const double ranks = communicator_.size();
     const auto elements =

@@ -36,18 +36,19 @@ struct CommVolume {
 /// The staleness of gradients with asynchronous updates of a parameter server.
 struct Staleness {
   std::int64_t updates = 0;  ///< number of gradients applied, each of one worker
-  std::int64_t max_lead =
-      0;  ///< maximum lead of a worker over the slowest one, in steps, when it was released
+  /// Maximum number of steps by which a worker was ahead of the slowest one when a server sent it weights.
+  std::int64_t max_lead = 0;
   std::int64_t max_age = 0;  ///< maximum number of updates between a worker's weights and its gradient
   double mean_age = 0.0;     ///< mean number of updates between a worker's weights and its gradient
 };
 
+/// Properties of a rank's device, which do not change except for peak_bytes.
 struct DeviceFacts {
   std::string description;  ///< one line for the log: device, threads, precision and kernels
   std::string device;       ///< "cpu" or "cuda"
   std::string id;           ///< unique id of the device; empty if ranks may share it
   device::Precision precision = device::Precision::fp32;  ///< never `automatic`
-  int threads = 0;
+  int threads = 0;                                        ///< number of threads that compute on the host
   std::int64_t peak_bytes = 0;        ///< peak use of device memory in bytes; 0 on the CPU
   std::int64_t evaluation_batch = 0;  ///< number of users per batch with which models evaluate at full speed
 };
@@ -67,12 +68,13 @@ struct TrainingSetup {
   std::int64_t max_users = 0;  ///< maximum number of this rank's users in a batch
 };
 
+/// Properties of one rank's part of a training, fixed when it starts: memory and bytes moved per step.
 struct TrainingFacts {
   bool is_worker = true;         ///< this rank is a worker, which computes gradients; otherwise a server
   bool overlaps = false;         ///< gradients are reduced during the backward pass
   std::int64_t shard_bytes = 0;  ///< memory of this rank's training users
-  std::string shard_description =
-      {};                          ///< their memory location and the reason for it, for the log; may be empty
+  /// Location of these users in memory and the reason for it, as one line for the log; may be empty.
+  std::string shard_description = {};
   std::int64_t flat_elements = 0;  ///< number of elements of a flat buffer, including padding
   /// Minimum memory traffic of one update on this rank in bytes: weights, moments and gradients are each read
   /// and written once, 16-bit copies of weights are written once.
@@ -97,7 +99,7 @@ class StateCopy {
 /// Writes rows `rows` of tensor index `tensor` from `values` (row-major).
 using WriteRows = std::function<void(int tensor, Range rows, std::span<const float> values)>;
 
-/// The sums of losses since an epoch began, and the loss scale (fp16).
+/// This rank's sums of losses since the epoch began, and the loss scale, which is used in fp16 only.
 struct StepSums {
   device::LossSums losses;
   device::LossScale scale;
@@ -111,6 +113,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
+  /// Returns the properties of the device. Does not block.
   virtual DeviceFacts facts() const = 0;
   /// Measures a peak rate of the device; see Rate for the unit.
   virtual double measure(Rate rate) = 0;
@@ -126,23 +129,28 @@ class Engine {
   /// Reads this rank's users and makes a network with initial weights. Throws std::logic_error if a training
   /// is active. Collective.
   virtual void start_training(const TrainingSetup& setup) = 0;
+  /// Destroys the network, the optimizer state and this rank's users. Does nothing if no training is active.
   virtual void end_training() noexcept = 0;
+  /// Returns the properties of the active training. Does not block.
   virtual TrainingFacts training() const = 0;
-  /// Returns the network with the weights of all updates so far. Collective after a step.
+  /// Returns the network with the weights of all updates so far. The first call after a step is collective.
   virtual model::Model& model() = 0;
-  /// Returns sum ||W||^2 over the tensors that decay.
+  /// Waits for all steps, and returns sum ||W||^2 over the tensors with weight decay. The first call after a
+  /// step is collective.
   virtual double sum_of_squares() = 0;
   /// Checks the batches of the next epoch and copies them to the device. Every call but the first of a
-  /// training may be made by another thread, concurrently with all functions but start_epoch() and end_training().
+  /// training may be made by another thread, concurrently with all
+  /// functions except start_epoch() and end_training().
   virtual void upload_epoch(const data::EpochRows& batches) = 0;
   /// Starts the epoch that was uploaded last, and clears the loss sums.
   virtual void start_epoch() = 0;
-  /// Runs one step with `params`, except for params.rule, which the engine sets. `batch_users` is the number
-  /// of users of the batch over all ranks. Returns the loss sums up to this or a recent step, if they are
-  /// available without waiting.
+  /// Runs one step with `params`; the engine overwrites params.rule. `batch_users` is the number of users of
+  /// the batch over all ranks. Returns this rank's loss sums up to this or an earlier step, or nullopt if
+  /// none are available without waiting. Collective.
   virtual std::optional<device::LossSums> step(device::StepParams params, std::int64_t batch_users) = 0;
-  /// Waits for all steps, and returns the loss sums and the loss scale.
+  /// Waits for all steps, and returns this rank's loss sums and the loss scale. Not collective.
   virtual StepSums sums() = 0;
+  /// Overwrites this rank's loss sums and the loss scale, after all steps run so far. A resume uses this.
   virtual void set_sums(const StepSums& sums) = 0;
   /// Allocates a copy of the state: on the device, or in host memory if the device has too little to spare.
   /// With `spare_only`, returns null in the latter case. Throws std::bad_alloc if host memory is full.
@@ -150,8 +158,9 @@ class Engine {
   /// Gathers fp32 master weights and moments, and copies them to `copy`; null on ranks that need no copy.
   /// No thread may read `copy` meanwhile. Collective.
   virtual void copy_state(StateCopy* copy) = 0;
-  /// Overwrites weights or a moment with the rows that `fill` writes, which must be equal on all ranks. With
-  /// bf16 communication, `updated` weights are rounded to bf16 as they would be after an update. Collective.
+  /// Overwrites weights or a moment with the rows that `fill` writes, which must be equal on all ranks.
+  /// `updated` is true for weights after at least one update. If updates communicate weights in bf16, such
+  /// weights are rounded to bf16. Collective.
   virtual void write_state(StateTensor state, bool updated,
                            const std::function<void(const WriteRows&)>& fill) = 0;
   /// Switches timing of step phases on or off. Timed steps do not use captured graphs.
@@ -164,11 +173,11 @@ class Engine {
   virtual std::optional<Staleness> take_staleness() = 0;
 };
 
-/// Makes the engine of the device that `options` select. Throws InputError with the reason if the device is
+/// Makes the engine of the device that `options` selects. Throws InputError with the reason if the device is
 /// not available.
 std::unique_ptr<Engine> make_engine(const device::BackendOptions& options);
-/// Makes the engine of the GPU that `options` assign to this rank. Throws InputError with the reason if it is
-/// not available, which includes builds without CUDA (cuda_missing.cpp).
+/// Makes the engine of the GPU that `options` assigns to this rank. Throws InputError with the reason if it
+/// is not available, which includes builds without CUDA (cuda_missing.cpp).
 std::unique_ptr<Engine> make_cuda_engine(const device::BackendOptions& options);
 
 }  // namespace vaecf::train

@@ -25,6 +25,7 @@
 namespace vaecf::train {
 
 /// Training with `distributed.strategy: allreduce`: every rank computes gradients, and collectives sum them.
+/// The functions have the contracts of Engine's functions of the same names.
 template <class Device>
 class AllReduceTraining {
  public:
@@ -154,7 +155,7 @@ using TrainingOn = std::conditional_t<std::is_same_v<Device, cpu::Device>,
                                       std::variant<AllReduceTraining<Device>>>;
 
 /// The Engine of one device type. The code that it calls is compiled for that type, without virtual
-/// functions. The functions of a training must be called between start_training() and end_training().
+/// functions. The functions declared after start_training() may be called only until end_training().
 template <class Device>
 class EngineOf : public Engine {
  public:
