@@ -35,8 +35,8 @@ inline bool is_utf8(std::string_view text) {
   return true;
 }
 
-/// Returns the beginning of `text` for use in a message: at most 80 bytes, non-printable characters escaped,
-/// followed by "..." if truncated.
+/// Returns at most the first 80 bytes of `text` for use in a message, followed by "..." if truncated. Control
+/// characters are escaped as \t or \xNN, and so are all bytes above 0x7F if `text` is not UTF-8.
 inline std::string excerpt(std::string_view text) {
   std::size_t length = 80;
   const bool readable = is_utf8(text);

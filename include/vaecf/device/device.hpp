@@ -169,11 +169,11 @@ concept Device = requires(
 
   // The step. begin_step() sets the parameters of the operations that follow, and is never part of a graph.
   // accumulate_gradient_stats() must precede any weight update; it adds the statistics of gradient elements
-  // `range` to verdict(step), which begin_step() set to 0. gradient_stats() has two elements. The first is
-  // the number of non-finite elements, counted in fp16 only; if it is not 0, update() does nothing. The
-  // second is the sum of squares, scaled as in update(), computed only if the rule clips. If ranks inspect
-  // different elements, the caller must all-reduce the verdict. end_step() adds the step's losses to the
-  // sums, or counts the step as skipped, and updates the loss scale.
+  // `range` to gradient_stats(step), which begin_step() set to 0. gradient_stats() has two elements. The
+  // first is the number of non-finite elements, counted in fp16 only; if it is not 0, update() does nothing.
+  // The second is the sum of squares, scaled as in update(), computed only if the rule clips. If ranks pass
+  // different ranges, the caller must all-reduce gradient_stats(step). end_step() adds the step's losses to
+  // the sums, or counts the step as skipped, and updates the loss scale.
   device.begin_step(StepParams(), step);
   device.accumulate_gradient_stats(values, range, step);
   { device.gradient_stats(step) } -> std::same_as<typename D::Buffer&>;

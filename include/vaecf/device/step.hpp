@@ -9,10 +9,10 @@ namespace vaecf::device {
 /// The parameters that differ between training steps.
 struct StepParams {
   std::uint64_t seed = 0;
-  std::uint32_t step = 0;  ///< index of the update attempt; key of the random streams, see math/philox.hpp
-  std::int64_t batch = 0;  ///< index of the batch in the BatchSchedule
+  std::uint32_t step = 0;  ///< updates before this one, skipped ones included; part of the Philox counter
+  std::int64_t batch = 0;  ///< index of the batch in the epoch's BatchSchedule
   float beta = 0.0F;       ///< weight of the KL term
-  UpdateRule rule;         ///< with the decay of the tensors that decay
+  UpdateRule rule;         ///< its decay applies to tensors with weight decay only
 };
 
 /// Sums of loss terms over users in fp64, and counts of steps, since clear_losses(). end_step() adds a step.

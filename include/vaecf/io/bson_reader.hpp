@@ -10,8 +10,8 @@
 namespace vaecf::io {
 
 /// Reads a sequence of BSON documents, the format of `mongodump` and of the Pinterest boards. An id is a
-/// value that is a string, an integer, an integral double up to 2^53, or an object id. As text, numbers are
-/// decimal and object ids hexadecimal.
+/// value that is a string, an integer, an integral double up to 2^53, or an ObjectId. As text, numbers are
+/// decimal and ObjectIds hexadecimal.
 class BsonReader {
  public:
   /// Function that reads up to to.size() bytes into `to` and returns their number, 0 at the end.

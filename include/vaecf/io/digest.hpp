@@ -20,6 +20,7 @@ class Sha256 {
  public:
   Sha256();
 
+  /// Appends `bytes` to the input.
   void update(std::span<const char> bytes);
   /// Returns the digest of all bytes as 64 hexadecimal digits. No function may be called afterwards.
   std::string finish();

@@ -11,9 +11,10 @@
 /// Tensor files for other programs: safetensors and ONNX. Tensors are little-endian and row-major.
 namespace vaecf::io {
 
+/// The element types of exported tensors.
 enum class TensorType { float32, int64, uint8 };
 
-/// Tensor to be exported. `write` writes all of its bytes to the file.
+/// Tensor to be exported. `write` must write exactly bytes() bytes to the file, little-endian and row-major.
 struct ExportTensor {
   std::string name;
   TensorType type = TensorType::float32;
@@ -29,8 +30,9 @@ struct ExportTensor {
 void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
                        const std::vector<ExportTensor>& tensors);
 
+/// Node of an ONNX graph with one output. Inputs and output are names of values, inputs or initializers.
 struct OnnxNode {
-  std::string op;
+  std::string op;  ///< operator of the default domain, e.g. "Gemm"
   std::vector<std::string> inputs;
   std::string output;
   std::map<std::string, std::int64_t> attributes;
@@ -43,6 +45,7 @@ struct OnnxValue {
   std::vector<std::string> shape;
 };
 
+/// ONNX model with one graph. Nodes must be in topological order.
 struct OnnxModel {
   std::string name;
   std::string description;
