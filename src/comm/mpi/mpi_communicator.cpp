@@ -35,7 +35,7 @@ int mpi_count(std::int64_t count) {
 /// yet.
 std::string join_timeout_message(double seconds) {
   return vaecf::format(
-      "rank {} on {} has waited {:g} s in setup (distributed.startup_timeout), but MPI has not joined the ranks; check that all of them were started and that their hosts can reach each other",
+      "rank {} on {} has waited {:g} s in setup (distributed.startup_timeout), but MPI has not connected the ranks; check that all ranks were started and that their hosts can reach each other",
       launcher_rank().value_or(0), host_name(), seconds);
 }
 
