@@ -123,7 +123,7 @@ void add_prepare(CLI::App& app, CommandLine& line) {
 void add_synthesize(CLI::App& app, CommandLine& line) {
   auto& command =
       add_command(app, line, Command::synthesize, "synthesize",
-                  "generate a synthetic dataset with taste groups and power-law item popularity",
+                  "generate a synthetic dataset with latent taste groups and power-law item popularity",
                   "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
                   "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --compression 1");
   auto& options = line.synthesize;
@@ -186,7 +186,8 @@ void add_recommend(CLI::App& app, CommandLine& line) {
           ->capture_default_str();
   input->excludes(split);
   users->excludes(split);
-  command.add_option("--user", arguments.user, "only the user with this id of the source");
+  command.add_option("--user", arguments.user,
+                     "recommend only to the user with this id, as in the source files");
   command.add_option("--top", arguments.top, "number of items per user")
       ->check(at_least(1))
       ->capture_default_str();
@@ -194,7 +195,8 @@ void add_recommend(CLI::App& app, CommandLine& line) {
   command
       .add_option("--exclude", arguments.exclude, "file with items that are never recommended, one per line")
       ->type_name("FILE");
-  command.add_option("--include", arguments.include, "file with the only items to recommend, one per line")
+  command
+      .add_option("--include", arguments.include, "file with the items that may be recommended, one per line")
       ->type_name("FILE");
   command.add_flag("--titles", arguments.titles,
                    "add a column of item titles, which the dataset must contain");
@@ -212,7 +214,7 @@ void add_inspect(CLI::App& app, CommandLine& line) {
                               "  vaecf_dist inspect runs/ml20m --metric recall@20");
   command.add_option("FILE|RUN", line.path, "a dataset, a checkpoint, a metrics.jsonl, or a run folder")
       ->required();
-  command.add_option("--metric", line.metric, "metric of a run; default: its validation.select");
+  command.add_option("--metric", line.metric, "metric to show for a run; default: its validation.select");
 }
 
 void add_export(CLI::App& app, CommandLine& line) {
@@ -223,7 +225,10 @@ void add_export(CLI::App& app, CommandLine& line) {
                   "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.safetensors");
   command.add_option("CHECKPOINT", line.path, "checkpoint to export")->required();
   command.add_option("--output", line.output, "the .safetensors or .onnx file to write")->required();
-  command.add_option("--data", line.data, "dataset of the checkpoint, if it was moved")->type_name("FILE.h5");
+  command
+      .add_option("--data", line.data,
+                  "dataset that the checkpoint was trained on; default: the path stored in the checkpoint")
+      ->type_name("FILE.h5");
 }
 
 void add_doctor(CLI::App& app, CommandLine& line) {

@@ -87,7 +87,7 @@ std::vector<Key> all_keys() {
           "strong: liang2018 (bit-exact to the published split), random; "
           "weak: leave_one_out, ratio, given (read from files)"),
       KEY("data.prepare.holdout", prepare.holdout,
-          "leave_one_out, ratio: which items of a user become targets"),
+          "splits leave_one_out and ratio only: which items of a user become targets"),
       KEY("data.prepare.seed", prepare.seed, "random seed of the split"),
       KEY("data.prepare.features", prepare.features,
           "columns of the user table that become input features, by name or index, e.g. [gender, age]"),

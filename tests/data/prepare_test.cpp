@@ -117,11 +117,12 @@ std::map<std::int64_t, std::string> titles_of(const std::string& path) {
   return by_id;
 }
 
-TEST_F(Prepare, RejectsPickLastForSplitsThatSampleItems) {
+TEST_F(Prepare, RejectsHoldoutLastForOtherSplits) {
   options_.holdout = Holdout::last;
   for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random, SplitMethod::given}) {
     options_.split = split;
-    expect_in(refusal(), {"data.prepare.holdout: last requires data.prepare.split: leave_one_out or ratio"});
+    expect_in(refusal(), {"data.prepare.holdout: last requires data.prepare.split: leave_one_out or ratio",
+                          "or remove data.prepare.holdout"});
   }
   options_.split = SplitMethod::leave_one_out;
   run();

@@ -111,7 +111,7 @@ void Filter::count_positive(PrepareReport& report) {
 
   report.lines_read = ratings_->lines;
   report.events_read = ratings_->events.size();
-  constexpr const char* what = "repeats the user and item of an earlier line, which is kept";
+  constexpr const char* what = "repeats the user and item of an earlier line; the earlier line is kept";
   for (const Event& event : shown) {
     ratings_->issues.dropped(what, [&] {
       return format("{}: user {}, item {}", ratings_->locations.location_of(event.index),

@@ -89,7 +89,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   if (options.holdout == Holdout::last && options.split != SplitMethod::leave_one_out &&
       options.split != SplitMethod::ratio) {
     throw InputError(format(
-        "data.prepare.holdout: last requires data.prepare.split: leave_one_out or ratio, got {}; change the split, or remove pick",
+        "data.prepare.holdout: last requires data.prepare.split: leave_one_out or ratio, got {}; change the split, or remove data.prepare.holdout",
         to_string(options.split)));
   }
   for (const char* const part : {"validation", "test"}) {

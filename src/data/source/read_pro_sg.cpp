@@ -87,7 +87,7 @@ void complete(io::IdList& ids, const Number& largest, std::int64_t lines, const 
   if (ids.size() == 0) {
     if (most > 2 * lines + 1000) {
       throw InputError(format(
-          "{}: {} {} is too large for {} lines, since indices are consecutive from 0; correct it, or add {}",
+          "{}: {} {} is too large for {} lines, since indices are consecutive from 0; correct the index, or add the file {}",
           largest.where, what, largest.value, lines, list));
     }
     for (std::int64_t i = 0; i < most; ++i) ids.numbers.push_back(i);
