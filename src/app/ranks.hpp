@@ -12,7 +12,7 @@
 namespace vaecf::app {
 
 /// Returns a communicator over MPI if a launcher started this process, else one for a single process. Throws
-/// InputError if the MPI has not connected the launcher's processes, and RunError if MPI fails.
+/// InputError if MPI has not connected the launcher's processes, and RunError if MPI fails.
 std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options);
 
 /// Formats ascending numbers as ranges: 0, 1, 2, 3, 8 as "0-3, 8".
