@@ -13,7 +13,7 @@
 namespace vaecf::comm {
 
 /// The counts of workers, which compute gradients, and servers, which store and update the weights. Servers
-/// are the last ranks, so that rank 0, the chief, is a worker. Without a parameter server all ranks are
+/// are the last ranks, so that rank 0 is a worker. Without a parameter server all ranks are
 /// workers.
 struct Roles {
   int workers = 1;
