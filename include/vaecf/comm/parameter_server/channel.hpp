@@ -13,8 +13,7 @@
 namespace vaecf::comm {
 
 /// The counts of workers, which compute gradients, and servers, which store and update the weights. Servers
-/// are the last ranks, so that rank 0 is a worker. Without a parameter server all ranks are
-/// workers.
+/// are the last ranks, so that rank 0 is a worker. Without a parameter server all ranks are workers.
 struct Roles {
   int workers = 1;
   int servers = 0;
