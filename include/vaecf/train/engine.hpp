@@ -48,7 +48,7 @@ struct DeviceFacts {
   std::string device;       ///< "cpu" or "cuda"
   std::string id;           ///< unique id of the device; empty if ranks may share it
   device::Precision precision = device::Precision::fp32;  ///< never `automatic`
-  int threads = 0;                                        ///< number of threads that compute on the host
+  int threads = 0;                    ///< number of computing threads on the host; 1 on a GPU
   std::int64_t peak_bytes = 0;        ///< peak use of device memory in bytes; 0 on the CPU
   std::int64_t evaluation_batch = 0;  ///< number of users per batch with which models evaluate at full speed
 };
