@@ -23,6 +23,7 @@ target_include_directories(vaecf_cuda_emulator PUBLIC
 target_link_libraries(vaecf_cuda_emulator PUBLIC vaecf_math vaecf_base PRIVATE vaecf_flags)
 
 target_sources(vaecf_contract_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_layers.cpp)
+target_include_directories(vaecf_contract_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src)  # the switches of tune.hpp
 vaecf_test(contract_cuda_emulated_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda_emulated.cpp
   LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_ops vaecf_cuda_emulator

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/contract/contract.hpp"
+#include "device/cuda/tune.hpp"
 
 namespace vaecf::testing {
 namespace {
@@ -191,7 +192,13 @@ TEST_P(CudaLayers, LossesOfOneStepAddUp) {
 /// In every precision: products of large gradients read 16-bit copies.
 class CudaInputLayer : public LayerContract {
  protected:
+  ~CudaInputLayer() override { cuda::tune() = before_; }
+  /// Sums with 1 group of threads (the old way), 4 and 8.
+  static constexpr std::int64_t group_counts[] = {1, 4, 8};
+  const cuda::Tune before_ = cuda::tune();
   static constexpr std::int64_t items = 40;
+
+  static std::int64_t users_of_part() { return cuda::tune().groups > 1 ? 256 : 1024; }
 
   /// Each user has item 0. Item 1 has as many users as one part allows, and item 2 one more. Item 3 has none,
   /// the others some.
@@ -199,13 +206,15 @@ class CudaInputLayer : public LayerContract {
     Csr rows;
     for (std::int64_t user = 0; user < users; ++user) {
       rows.columns.push_back(0);
-      if (user < 1024) rows.columns.push_back(1);
-      if (user % 2 == 0 && user < 2 * 1025) rows.columns.push_back(2);
+      if (user < users_of_part()) rows.columns.push_back(1);
+      if (user % 2 == 0 && user < 2 * (users_of_part() + 1)) rows.columns.push_back(2);
       rows.columns.push_back(static_cast<std::int32_t>(4 + user * 7 % (items - 4)));
       rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
     }
     return rows;
   }
+
+  void expect_sums_in_parts();
 
   void sparse_linear_backward(const TestLayer& layer, const TestBatch& batch,
                               device::InputDropout input_dropout, const cuda::Activations& output,
@@ -217,6 +226,13 @@ class CudaInputLayer : public LayerContract {
 INSTANTIATE_TEST_SUITE_P(Devices, CudaInputLayer, ::testing::ValuesIn(devices(false)), contract_name);
 
 TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
+  for (const std::int64_t groups : group_counts) {
+    cuda::tune().groups = groups;
+    expect_sums_in_parts();
+  }
+}
+
+void CudaInputLayer::expect_sums_in_parts() {
   TestBatch batch;
   gather(popular_items(2100), items, true, batch);
   const double half = fp16() ? 1e-3 : 8e-3;
@@ -302,6 +318,37 @@ TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
                 reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::tanh,
                                          input_dropout, {5, 6}, batch.host, layer.weight),
                 "encoded with a side input");
+  }
+}
+
+// With 4 groups a pass has 2,560 candidates, and more than 32 rows are divided among groups. 320 threads are
+// two groups at a width of 1,024, and a single one at 2,600.
+TEST_P(CudaInputLayer, GroupsOfThreadsSumTheRowsOfAUser) {
+  Csr rows;
+  for (const std::int64_t n : {0, 1, 31, 32, 33, 2560, 2561}) {
+    for (std::int64_t k = 0; k < n; ++k) rows.columns.push_back(static_cast<std::int32_t>(k * 2600 / n));
+    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+  }
+  TestBatch batch;
+  gather(rows, 2600, true, batch);
+  for (const std::int64_t width : {8, 64, 600, 1024, 2600}) {
+    const TestLayer layer = random_layer(device::TensorKind::input_table, 2600, width);
+    const auto output = device().make_activations(7, width);
+    for (const float keep : {1.0F, 0.5F}) {
+      const Matrix expected = reference::sparse_linear(batch.host, layer.weight, layer.bias,
+                                                       device::Activation::tanh, keep, {5, 6});
+      for (const std::int64_t groups : group_counts) {
+        SCOPED_TRACE(::testing::Message() << width << " columns, " << groups << " groups");
+        cuda::tune().groups = groups;
+        device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh, keep,
+                               begin({5, 6}), *output);
+        const std::vector<float> found = read(*output);
+        expect_near(found, expected, "encoded");
+        device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh, keep,
+                               begin({5, 6}), *output);
+        EXPECT_EQ(read(*output), found);
+      }
+    }
   }
 }
 

@@ -2,8 +2,10 @@
 
 #include <vaecf/base/host_device.hpp>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "device/cuda/kernels/vec8.hpp"
 
@@ -16,33 +18,62 @@ struct alignas(8) WeightedRow {
   float weight;
 };
 
+/// Threads of a block that sums with one group of threads. At a width of 600, 75 threads have work.
+constexpr int narrow_threads = 96;
+
 /// The picks of one pass in shared memory. Each thread tests `share` candidates; the selected ones are
-/// compacted, so that the long loop over rows has no gaps.
+/// compacted, so that the long loop over rows has no gaps. Blocks of more than `narrow_threads` threads
+/// divide the picks of a pass among groups of threads.
 template <int threads>
 struct CompactedRows {
-  static constexpr int share = 8;
+  static constexpr bool narrow = threads == narrow_threads;
+  static constexpr int share = narrow ? 8 : 2560 / threads;
   static constexpr int size = threads * share;
 
+  /// One row of sums per group, aligned as 128-bit accesses require: groups * (stride / 8) <= threads.
+  alignas(16) float partial[narrow ? 4 : 8 * threads];
   WeightedRow picks[size];
-  std::int32_t count[threads];   // number of selected candidates of each thread
-  std::uint32_t stays[threads];  // bit mask of the selected candidates
+  std::int32_t count[threads];       // number of selected candidates of each thread
+  std::int32_t warps[threads / 32];  // the same of each 32 threads
+  std::uint32_t stays[threads];      // bit mask of the selected candidates
   std::int32_t total;
 };
 
-/// Computes sum += picks[k].weight * columns [column, column + 8) of row picks[k].row, in the order of k.
+/// Returns the eight elements in the words that load_words() read.
 template <class T>
-VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t column,
-                              const WeightedRow* picks, std::int32_t n, Vec8& sum) {
-  constexpr int at_once = 4;  // concurrent loads
-  std::int32_t k = 0;
-  for (; k + at_once <= n; k += at_once) {
-    Vec8 rows[at_once];
-    for (int j = 0; j < at_once; ++j) rows[j] = load_vec8(table + picks[k + j].row * stride + column);
-    for (int j = 0; j < at_once; ++j) {
-      for (int c = 0; c < 8; ++c) sum.at[c] += picks[k + j].weight * rows[j].at[c];
+VAECF_HD inline Vec8 unpack8(const Words128* words) {
+  Vec8 vec;
+  for (int j = 0; j < 4; ++j) {
+    if constexpr (std::is_same_v<T, float>) {
+      vec.at[j] = std::bit_cast<float>(words[0].word[j]);
+      vec.at[4 + j] = std::bit_cast<float>(words[1].word[j]);
+    } else {
+      unpack2<T>(words[0].word[j], vec.at[2 * j], vec.at[2 * j + 1]);
     }
   }
-  for (; k < n; ++k) {
+  return vec;
+}
+
+/// Computes sum += picks[k].weight * columns [column, column + 8) of row picks[k].row for k = first, first +
+/// step, .., in this order, with `at_once` concurrent loads.
+template <int at_once, class T>
+VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t column,
+                              const WeightedRow* picks, std::int32_t first, std::int32_t step, std::int32_t n,
+                              Vec8& sum) {
+  std::int32_t k = first;
+  for (; k + (at_once - 1) * step < n; k += at_once * step) {
+    // 16-bit rows stay packed until they are used, in half the registers.
+    Words128 rows[at_once][sizeof(T) / 2];
+    for (int j = 0; j < at_once; ++j) {
+      const T* row = table + picks[k + j * step].row * stride + column;
+      for (int part = 0; part < int{sizeof(T)} / 2; ++part) rows[j][part] = load_words(row + 4 * part);
+    }
+    for (int j = 0; j < at_once; ++j) {
+      const Vec8 row = unpack8<T>(rows[j]);
+      for (int c = 0; c < 8; ++c) sum.at[c] += picks[k + j * step].weight * row.at[c];
+    }
+  }
+  for (; k < n; k += step) {
     const Vec8 row = load_vec8(table + picks[k].row * stride + column);
     for (int c = 0; c < 8; ++c) sum.at[c] += picks[k].weight * row.at[c];
   }
@@ -51,11 +82,17 @@ VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t 
 /// Sums the rows of `table` that are selected from `n` candidates: `stays(k)` returns whether candidate k is
 /// selected, `pick(k)` its row and weight. Calls `done(column, sum)` for eight columns at a time. Works in
 /// passes of CompactedRows::size candidates, and `unfinished` (stride) stores the sums between passes. With
-/// `adds`, the sums start from the contents of `unfinished`. The order of additions is fixed.
+/// `adds`, the sums start from the contents of `unfinished`. If a pass has more than 32 rows, up to
+/// `max_groups` groups of threads sum them and their sums are added in order; one group has less latency to
+/// hide for fewer. The order of additions depends only on the selected candidates and on the width.
 template <int threads, class T, class Group, class Stays, class RowOf, class Done>
 VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_t n, const T* table,
-                       std::int64_t stride, float* unfinished, bool adds, Stays&& stays, RowOf&& pick,
-                       Done&& done) {
+                       std::int64_t stride, float* unfinished, bool adds, int max_groups, Stays&& stays,
+                       RowOf&& pick, Done&& done) {
+  constexpr bool narrow = CompactedRows<threads>::narrow;
+  constexpr int at_once = narrow ? 4 : 16 / int{sizeof(T)};
+  const std::int64_t eights = stride / 8;
+  const std::int64_t most = narrow ? 1 : threads / eights < max_groups ? threads / eights : max_groups;
   std::int64_t first = 0;
   do {
     const std::int64_t left = n - first;
@@ -73,9 +110,18 @@ VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_
       shared.stays[thread] = bits;
       shared.count[thread] = count;
     });
+    if constexpr (!narrow) {
+      group.each((sharing + 31) / 32, [&](std::int64_t warp) {
+        std::int32_t sum = 0;
+        for (std::int64_t k = 32 * warp; k < 32 * warp + 32 && k < sharing; ++k) sum += shared.count[k];
+        shared.warps[warp] = sum;
+      });
+    }
     group.each(sharing, [&](std::int64_t thread) {
       std::int32_t at = 0;
-      for (std::int64_t other = 0; other < thread; ++other) at += shared.count[other];
+      const std::int64_t before = narrow ? 0 : thread / 32;
+      for (std::int64_t warp = 0; warp < before; ++warp) at += shared.warps[warp];
+      for (std::int64_t other = 32 * before; other < thread; ++other) at += shared.count[other];
       for (std::int64_t j = 0; j < share; ++j) {
         if ((shared.stays[thread] >> j & 1U) != 0) shared.picks[at++] = pick(first + thread * share + j);
       }
@@ -85,10 +131,24 @@ VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_
     const bool begins = first == 0 && !adds;
     first += candidates;
     const bool ends = first >= n;
-    group.each(stride / 8, [&](std::int64_t eight) {
+    const auto groups = static_cast<std::int32_t>(picked > 32 && most > 1 ? most : 1);
+    if (groups > 1) {
+      group.each(groups * eights, [&](std::int64_t thread) {
+        const std::int64_t column = thread % eights * 8;
+        Vec8 sum{};
+        add_rows<at_once>(table, stride, column, shared.picks, static_cast<std::int32_t>(thread / eights),
+                          groups, picked, sum);
+        store_vec8(shared.partial + 8 * thread, sum);
+      });
+    }
+    group.each(eights, [&](std::int64_t eight) {
       Vec8 sum{};
       if (!begins) sum = load_vec8(unfinished + 8 * eight);
-      add_rows(table, stride, 8 * eight, shared.picks, picked, sum);
+      if (groups == 1) add_rows<at_once>(table, stride, 8 * eight, shared.picks, 0, 1, picked, sum);
+      for (std::int32_t g = 0; groups > 1 && g < groups; ++g) {
+        const Vec8 more = load_vec8(shared.partial + 8 * (g * eights + eight));
+        for (int c = 0; c < 8; ++c) sum.at[c] += more.at[c];
+      }
       if (ends) {
         done(8 * eight, sum);
       } else {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <type_traits>
 
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/row_sums.hpp"
@@ -18,9 +19,6 @@ namespace vaecf::cuda {
 namespace {
 
 using device::Activation;
-
-// At a width of 600, 75 threads have work.
-constexpr int row_threads = 96;
 
 /// The dropout of one step. It is not stored: forward and backward pass compute the same Philox values.
 struct Dropout {
@@ -48,9 +46,9 @@ Dropout dropout_of(device::InputDropout input_dropout, const StepState& step) {
 
 /// One user per block: output = act(bias + sum of s_ui W_i); with `adds`, the previous output is added before
 /// `act`.
-template <class T>
+template <class T, int THREADS>
 struct EncodeUser {
-  static constexpr int threads = row_threads;
+  static constexpr int threads = THREADS;
   static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   const std::int64_t* offsets;
   const std::int32_t* columns;
@@ -64,6 +62,7 @@ struct EncodeUser {
   float* values;  // (users, stride)
   T* copy;
   bool adds;
+  int max_groups;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t user, std::byte* scratch) const {
@@ -73,7 +72,7 @@ struct EncodeUser {
     const float weight = math::input_scale(n) / keep_prob;
     float* row = values + user * stride;
     sum_rows(
-        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds,
+        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds, max_groups,
         [&](std::int64_t k) {
           return dropout.keeps(user_numbers[user], static_cast<std::uint32_t>(columns[begin + k]));
         },
@@ -120,9 +119,22 @@ struct ScaleUsers {
   }
 };
 
-// An item of many users in a large batch would keep one block busy long after all others. Such an item is
-// summed in parts of this many users; the parts are then added in order.
-constexpr std::int64_t users_of_part = 1024;
+// An item of many users in a large batch would keep one block busy long after all others. So in batches of
+// more users than this, such an item is summed in parts; the parts are then added in order.
+constexpr std::int64_t users_without_parts = 1024;
+
+/// Returns the number of users of a part.
+std::int64_t part_size() {
+  return tune().groups > 1 ? 256 : 1024;
+}
+
+/// Calls f with the number of threads of the blocks that sum long rows, by the switch `groups`.
+template <class F>
+void dispatch_row_threads(F&& f) {
+  if (tune().groups <= 1) return f(std::integral_constant<int, narrow_threads>());
+  if (tune().groups <= 4) return f(std::integral_constant<int, 320>());
+  f(std::integral_constant<int, 640>());
+}
 
 /// Computes the parts: those of item i are [begin[i], begin[i + 1]); empty if one block sums the item.
 struct CountParts {
@@ -130,6 +142,7 @@ struct CountParts {
   static constexpr int scratch_bytes = 0;
   const std::int64_t* item_begin;
   std::int64_t items;
+  std::int64_t users_of_part;
   std::int32_t* parts;
 
   template <class Group>
@@ -145,19 +158,20 @@ struct CountParts {
 /// Computes the sum of s_ui d_u over users [begin, end) of the transpose, all of one item.
 template <class T>
 struct SumUsers {
-  static constexpr int threads = row_threads;
   const std::uint32_t* item_users;
   const std::uint32_t* user_numbers;
   Dropout dropout;
   UserScales scale;
   const T* d;  // (users, stride)
   std::int64_t stride;
+  int max_groups;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::byte* scratch, std::int64_t item, std::int64_t begin,
-                           std::int64_t end, float* sums) const {
+  template <int threads, class Group>
+  VAECF_HD void sum(Group& group, std::byte* scratch, std::int64_t item, std::int64_t begin, std::int64_t end,
+                    float* sums) const {
     sum_rows(
         group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, sums, false,
+        max_groups,
         [&](std::int64_t k) {
           return dropout.keeps(user_numbers[item_users[begin + k]], static_cast<std::uint32_t>(item));
         },
@@ -169,16 +183,17 @@ struct SumUsers {
   }
 };
 
-template <class T>
+template <class T, int THREADS>
 struct SumPart {
-  static constexpr int threads = row_threads;
-  // Without the bound, the compiler uses more registers in the 16-bit versions, and spills.
-  static constexpr int blocks_at_once = std::is_same_v<T, float> ? 0 : 12;
+  static constexpr int threads = THREADS;
+  // Without the bound, the compiler uses more registers in the narrow 16-bit versions, and spills.
+  static constexpr int blocks_at_once = std::is_same_v<T, float> || THREADS != narrow_threads ? 0 : 12;
   static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   SumUsers<T> users;
   const std::int64_t* item_begin;
   const std::int64_t* part_begin;  // (items + 1)
   std::int64_t items;
+  std::int64_t users_of_part;
   float* partial;  // (parts, stride)
 
   template <class Group>
@@ -196,15 +211,16 @@ struct SumPart {
     }
     const std::int64_t begin = item_begin[item] + (part - part_begin[item]) * users_of_part;
     const std::int64_t end = item_begin[item + 1];
-    users(group, scratch, item, begin, begin + users_of_part < end ? begin + users_of_part : end,
-          partial + part * users.stride);
+    users.template sum<threads>(group, scratch, item, begin,
+                                begin + users_of_part < end ? begin + users_of_part : end,
+                                partial + part * users.stride);
   }
 };
 
 /// One item per block; writes zeros for an item without users.
 template <class T>
 struct SumItem {
-  static constexpr int threads = row_threads;
+  static constexpr int threads = narrow_threads;  // most items have few users
   static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   SumUsers<T> users;
   const std::int64_t* item_begin;
@@ -220,7 +236,7 @@ struct SumItem {
     const std::int64_t part = part_begin != nullptr ? part_begin[item] : 0;
     const std::int64_t end = part_begin != nullptr ? part_begin[item + 1] : 0;
     if (part == end) {
-      users(group, scratch, item, item_begin[item], item_begin[item + 1], sums);
+      users.template sum<threads>(group, scratch, item, item_begin[item], item_begin[item + 1], sums);
       return;
     }
     group.each(users.stride / 8, [&](std::int64_t eight) {
@@ -253,26 +269,30 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
     throw std::logic_error("sparse_linear: the side input must have the same users as the batch");
   }
   dispatch_dtype(dtype(), [&]<class T>(T) {
-    const auto encode = [&](const Batch& of, int table, device::InputDropout kept) {
-      return EncodeUser<T>{.offsets = of.offsets.data(),
-                           .columns = of.columns.data(),
-                           .user_numbers = of.user_numbers.data(),
-                           .dropout = dropout_of(kept, step),
-                           .keep_prob = kept.item_keep_prob,
-                           .table = static_cast<const T*>(parameters.operand(table)),
-                           .bias = nullptr,
-                           .tanh = false,
-                           .stride = output.stride(),
-                           .values = output.values(),
-                           .copy = reinterpret_cast<T*>(output.copy()),
-                           .adds = false};
-    };
-    if (side != nullptr) launch(stream_, output.rows(), encode(side->batch, side->table, 1.0F));
-    EncodeUser<T> whole = encode(batch, layer.weight, input_dropout);
-    whole.bias = parameters.weights(layer.bias);
-    whole.tanh = act == Activation::tanh;
-    whole.adds = side != nullptr;
-    launch(stream_, output.rows(), whole);
+    dispatch_row_threads([&](auto threads) {
+      using Encode = EncodeUser<T, threads()>;
+      const auto encode = [&](const Batch& of, int table, device::InputDropout kept) {
+        return Encode{.offsets = of.offsets.data(),
+                      .columns = of.columns.data(),
+                      .user_numbers = of.user_numbers.data(),
+                      .dropout = dropout_of(kept, step),
+                      .keep_prob = kept.item_keep_prob,
+                      .table = static_cast<const T*>(parameters.operand(table)),
+                      .bias = nullptr,
+                      .tanh = false,
+                      .stride = output.stride(),
+                      .values = output.values(),
+                      .copy = reinterpret_cast<T*>(output.copy()),
+                      .adds = false,
+                      .max_groups = static_cast<int>(tune().groups)};
+      };
+      if (side != nullptr) launch(stream_, output.rows(), encode(side->batch, side->table, 1.0F));
+      Encode whole = encode(batch, layer.weight, input_dropout);
+      whole.bias = parameters.weights(layer.bias);
+      whole.tanh = act == Activation::tanh;
+      whole.adds = side != nullptr;
+      launch(stream_, output.rows(), whole);
+    });
   });
 }
 
@@ -322,12 +342,14 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
   const std::int64_t* part_begin = nullptr;
   float* partial = nullptr;
   // An upper bound: an item's last part may have few users, but then it is not its only one.
-  const std::int64_t parts = users > users_of_part ? 2 * b.max_entries / users_of_part : 0;
+  const std::int64_t users_of_part = part_size();
+  const std::int64_t parts = users > users_without_parts ? 2 * b.max_entries / users_of_part : 0;
   if (parts > 0) {
     auto* counts = scratch_.get<std::int32_t>(Scratch::flags, items, "parts of items");
     auto* begin = scratch_.get<std::int64_t>(Scratch::per_entry, items + 1, "parts of items");
     partial = scratch_.get<float>(Scratch::products, parts * d.stride(), "sums of gradients");
-    launch(stream_, blocks_for(items, CountParts::threads), CountParts{b.item_begin.data(), items, counts});
+    launch(stream_, blocks_for(items, CountParts::threads),
+           CountParts{b.item_begin.data(), items, users_of_part, counts});
     primitives_.exclusive_scan(stream_, counts, items, begin);
     part_begin = begin;
   }
@@ -339,8 +361,12 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
                           .dropout = dropout,
                           .scale = scale,
                           .d = static_cast<const T*>(reads == DType::fp32 ? d.values() : d.operand()),
-                          .stride = d.stride()};
-    launch(stream_, parts, SumPart<T>{sum, b.item_begin.data(), part_begin, items, partial});
+                          .stride = d.stride(),
+                          .max_groups = static_cast<int>(tune().groups)};
+    dispatch_row_threads([&](auto threads) {
+      launch(stream_, parts,
+             SumPart<T, threads()>{sum, b.item_begin.data(), part_begin, items, users_of_part, partial});
+    });
     const std::int64_t at_once = ready ? std::max(min_items, (items + max_reports - 1) / max_reports) : items;
     for (std::int64_t first = 0; first < items; first += at_once) {
       const std::int64_t end = std::min(first + at_once, items);
