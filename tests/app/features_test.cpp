@@ -73,7 +73,7 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   EXPECT_EQ(workspace.read("1.tsv"), workspace.read("2.tsv"));
 
   expect_refused(workspace.program("recommend small.yaml --set model.features=off --top 3"),
-                 "features of users, but model.features is off; set it to auto");
+                 "user features, but model.features is off; set it to auto");
 }
 
 TEST_F(FeaturesOfUsers, TableIsAnErrorForAModelWithoutFeatures) {

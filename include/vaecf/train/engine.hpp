@@ -177,7 +177,7 @@ class Engine {
 /// not available.
 std::unique_ptr<Engine> make_engine(const device::BackendOptions& options);
 /// Makes the engine of the GPU that `options` assigns to this rank. Throws InputError with the reason if it
-/// is not available, which includes builds without CUDA (cuda_missing.cpp).
+/// is not available, which includes builds without CUDA (cuda_stub.cpp).
 std::unique_ptr<Engine> make_cuda_engine(const device::BackendOptions& options);
 
 }  // namespace vaecf::train

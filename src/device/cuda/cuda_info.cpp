@@ -21,8 +21,9 @@ std::string why_not(cudaError_t error) {
   if (error == cudaErrorNoDevice || error == cudaSuccess) {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
     if (visible != nullptr) {
-      return format("no GPU is visible to this process, because CUDA_VISIBLE_DEVICES is '{}'; change it",
-                    visible);
+      return format(
+          "no GPU is visible to this process, because CUDA_VISIBLE_DEVICES is '{}'; unset it, or list the indices of GPUs",
+          visible);
     }
     return "an NVIDIA driver is loaded, but it finds no GPU; see nvidia-smi";
   }

@@ -68,7 +68,7 @@ Snapshot CheckpointManager::free_snapshot() {
         }
       } catch (const std::bad_alloc&) {
         throw RunError(
-            "rank 0 has not enough memory for the copy of a checkpoint (three times the weights); use a smaller model, or a host with more memory");
+            "rank 0 does not have enough memory for the copy of a checkpoint (three times the weights); use a smaller model, or a host with more memory");
       }
     }
     if (!free_.empty()) {
@@ -202,7 +202,8 @@ void CheckpointManager::on_write_finished(Write done) {
                          done.file, done.copy_seconds, done.seconds);
     } else {
       ++failures_;
-      context_.log.warn("checkpoint: {} (training continues; {} failed so far)", error, failures_);
+      context_.log.warn("checkpoint: {} (training continues; {} writes have failed so far)", error,
+                        failures_);
       event.set("error", error);
     }
     events_.write(event);

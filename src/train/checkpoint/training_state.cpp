@@ -175,21 +175,20 @@ void require_same_features(const std::string& path, const TrainingState& checkpo
   if (checkpoint.features == 0 && expected == 0) return;
   if (checkpoint.features == 0) {
     throw InputError(
-        format("{}: it was trained without features of users, but {} has {}; "
+        format("{}: it was trained without user features, but {} has {}; "
                "set model.features to off, or train again",
                path, dataset.path(), expected));
   }
   if (expected == 0) {
     const bool off = dataset.features() > 0;
-    throw InputError(format("{}: it was trained with {} features of users, but {}; {}", path,
-                            checkpoint.features,
+    throw InputError(format("{}: it was trained with {} user features, but {}; {}", path, checkpoint.features,
                             off ? "model.features is off" : format("{} has none", dataset.path()),
                             off ? "set it to auto" : "use the dataset it was trained on"));
   }
   const std::string hashing = feature_hashing_of(dataset);
   if (checkpoint.features == expected && checkpoint.feature_hashing == hashing) return;
   throw InputError(
-      format("{}: it was trained with {} features of users, hashed by\n{}\nbut {} has {}, hashed by\n{}\n"
+      format("{}: it was trained with {} user features, hashed by\n{}\nbut {} has {}, hashed by\n{}\n"
              "use the dataset it was trained on",
              path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), expected, hashing));
 }

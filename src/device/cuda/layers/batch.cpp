@@ -242,7 +242,7 @@ void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule&
   const std::int64_t t = step.params.batch;
   if (t < 0 || t >= schedule.batches() || users != schedule.users(t)) {
     throw std::logic_error(
-        "gather_scheduled_batch: the step's batch is not in the order, or `users` is not its size");
+        "gather_scheduled_batch: the step's batch is not in the schedule, or `users` is not its size");
   }
   batch.reserve(schedule.max_users, schedule.max_entries, source.items(), true);
   if (!schedule.windows.begin.empty()) return copy_from_window(source, schedule, step, users, batch);
