@@ -10,10 +10,12 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "train/evaluate/popularity.hpp"
 #include "train/run/host_info.hpp"
@@ -156,18 +158,22 @@ ItemKnn::ItemKnn(const Interactions& train, const model::ItemKnnOptions& options
   std::vector<float> similarities(size, 0.0F);
   const Range own{std::min(items, part * ranks.rank()), std::min(items, part * (ranks.rank() + 1))};
   parallel_for(threads, own, [&](std::int64_t i) {
-    std::vector<float> row(static_cast<std::size_t>(items), 0.0F);
-    add_gram_row(train, i, row);
+    // Only the items that share a user with item i are visited, so that large catalogs take no longer.
+    thread_local std::vector<float> row;
+    row.resize(static_cast<std::size_t>(items), 0.0F);
+    std::vector<std::int32_t> others;
+    for (const std::int32_t user : users.row(i))
+      for (const std::int32_t other : train.users.view().row(user))
+        if (row[static_cast<std::size_t>(other)]++ == 0.0F) others.push_back(other);
     const auto own_users = static_cast<double>(users.row_size(i));
     std::vector<std::pair<std::int32_t, float>> all;
-    for (std::int64_t j = 0; j < items; ++j) {
-      const float together = row[static_cast<std::size_t>(j)];
-      if (j == i || together == 0.0F) continue;
+    for (const std::int32_t j : others) {
+      const float together = std::exchange(row[static_cast<std::size_t>(j)], 0.0F);
+      if (j == i) continue;
       const auto other_users = static_cast<double>(users.row_size(j));
       const double scale = per_source ? std::pow(own_users, power) * std::pow(other_users, 1.0 - power)
                                       : std::pow(other_users, power) * std::pow(own_users, 1.0 - power);
-      all.emplace_back(static_cast<std::int32_t>(j),
-                       static_cast<float>(together / (scale + options.shrink + 1e-6)));
+      all.emplace_back(j, static_cast<float>(together / (scale + options.shrink + 1e-6)));
     }
     const auto count = std::min(static_cast<std::size_t>(kept), all.size());
     std::ranges::partial_sort(
@@ -221,14 +227,27 @@ EvaluationResult evaluate(Evaluator& evaluator, const ItemModel& model, std::int
     if (targets.row_size(row) == 0) return;
     const std::vector<float> scores = score(row);
     const std::span<std::int32_t> result = ranks_of(row);
-    for (std::size_t t = 0; t < result.size(); ++t) {
-      const std::int32_t target = targets.row(row)[t];
-      const float own = scores[static_cast<std::size_t>(target)];
-      std::int32_t ahead = 0;
-      for (std::int64_t j = 0; j < items; ++j)
-        ahead += math::ranks_ahead(scores[static_cast<std::size_t>(j)], j, own, target) ? 1 : 0;
+    const auto is_ahead = [&](std::int64_t a, std::int64_t b) {
+      return math::ranks_ahead(scores[static_cast<std::size_t>(a)], a, scores[static_cast<std::size_t>(b)],
+                               b);
+    };
+    // The positions of the targets, best first; each item is ahead of all targets from some position on.
+    std::vector<std::size_t> order(result.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto target = [&](std::size_t position) { return targets.row(row)[position]; };
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return is_ahead(target(a), target(b)); });
+    std::vector<std::int32_t> first_behind(result.size() + 1, 0);
+    for (std::int64_t j = 0; j < items; ++j) {
+      const auto found = std::ranges::partition_point(
+          order, [&](std::size_t position) { return !is_ahead(j, target(position)); });
+      ++first_behind[static_cast<std::size_t>(found - order.begin())];
+    }
+    std::int32_t ahead = 0;
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      ahead += first_behind[k];
       // A target in the fold-in is masked.
-      result[t] = std::isinf(own) ? static_cast<std::int32_t>(items) : ahead;
+      const bool masked = std::isinf(scores[static_cast<std::size_t>(target(order[k]))]);
+      result[order[k]] = masked ? static_cast<std::int32_t>(items) : ahead;
     }
   });
   return evaluator.evaluate(
@@ -283,8 +302,17 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
         static_cast<int>(std::max<std::int64_t>(1, process_cores() / context.communicator.local_size()));
   const bool automatic = selected("auto");
   const std::int64_t items = dataset.items();
-  const bool knn = automatic || selected("item_knn");
-  const bool ease = selected("ease") || (automatic && ease_is_cheap(items, context.communicator, threads));
+  // Every rank holds all interactions, by users and by items.
+  const double bytes =
+      8.0 * static_cast<double>(dataset.entries("train")) * context.communicator.local_size();
+  const bool fits = context.communicator.all_reduce(free_memory_bytes(), comm::Reduction::min) / 4.0 >= bytes;
+  if (automatic && !fits)
+    context.log.info(
+        "validation.baselines: auto: no item_knn and ease, since the train users would take {:.1f} GiB",
+        bytes / 1073741824.0);
+  const bool knn = (automatic && fits) || selected("item_knn");
+  const bool ease =
+      selected("ease") || (automatic && fits && ease_is_cheap(items, context.communicator, threads));
   std::vector<Baseline> baselines;
   if (automatic || selected("popularity")) {
     const Popularity popularity(dataset, context);
