@@ -113,7 +113,11 @@ Ease::Ease(const Interactions& train, double l2, double dropout, const RunContex
                "use a larger value",
                l2));
   }
-  if (ranks.size() == 1) return;
+  if (ranks.size() > 1) gather_inverse(ranks);
+  for (std::int64_t j = 0; j < items_; ++j) diagonal_.push_back(row(j)[static_cast<std::size_t>(j)]);
+}
+
+void Ease::gather_inverse(comm::Communicator& ranks) {
   inverse_.resize(items_ * items_);
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const Range rows = solved_->rows_of(rank);
@@ -139,7 +143,7 @@ void Ease::score(std::span<const std::int32_t> history, std::span<float> scores)
     const std::span<const float> weights = row(item);
     for (std::size_t j = 0; j < scores.size(); ++j) scores[j] -= weights[j];
   }
-  for (std::size_t j = 0; j < scores.size(); ++j) scores[j] /= row(static_cast<std::int64_t>(j))[j];
+  for (std::size_t j = 0; j < scores.size(); ++j) scores[j] /= diagonal_[j];
 }
 
 ItemKnn::ItemKnn(const Interactions& train, const model::ItemKnnOptions& options, const RunContext& context,

@@ -45,11 +45,14 @@ class Ease final : public ItemModel {
   void score(std::span<const std::int32_t> history, std::span<float> scores) const override;
 
  private:
+  /// Moves the rows of all ranks to inverse_. Collective.
+  void gather_inverse(comm::Communicator& ranks);
   std::span<const float> row(std::int64_t i) const;
 
   std::int64_t items_;
   std::unique_ptr<cpu::SpdInverse> solved_;  // this rank's rows, all of them if there is one rank
   cpu::FloatBuffer inverse_;                 // (items, items); empty if there is one rank
+  std::vector<float> diagonal_;              // P_jj, contiguous because every user's scores read all of it
 };
 
 /// Item-based nearest neighbors. With G = X'X, the similarity of a source item i and a target j is
