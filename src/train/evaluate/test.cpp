@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "train/checkpoint/training_state.hpp"
-#include "train/evaluate/item_models.hpp"
+#include "train/item_models/baselines.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
 

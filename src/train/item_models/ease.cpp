@@ -1,0 +1,81 @@
+#include "train/item_models/ease.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+
+#include "train/item_models/parallel_for.hpp"
+
+namespace vaecf::train {
+namespace {
+
+/// Adds row `item` of X'X to `row` (items).
+void add_gram_row(const Interactions& train, std::int64_t item, std::span<float> row) {
+  for (const std::int32_t user : train.items.view().row(item))
+    for (const std::int32_t other : train.users.view().row(user))
+      row[static_cast<std::size_t>(other)] += 1.0F;
+}
+
+}  // namespace
+
+Ease::Ease(const Interactions& train, double l2, double dropout, const RunContext& context, int threads)
+    : items_(train.items.rows()) {
+  comm::Communicator& ranks = context.communicator;
+  solved_ = std::make_unique<cpu::SpdInverse>(items_, ranks.rank(), ranks.size(), threads);
+  const Range own = solved_->rows_of(ranks.rank());
+  parallel_for(threads, own, [&](std::int64_t i) {
+    const std::span<float> row = solved_->row(i);
+    add_gram_row(train, i, row);
+    float& diagonal = row[static_cast<std::size_t>(i)];
+    diagonal = static_cast<float>(diagonal + l2 + diagonal * dropout / (1.0 - dropout));
+  });
+  ranks.activity().note_progress();
+  context.progress.begin(format("EASE, {} items, l2 {:g}, dropout {:g}", items_, l2, dropout), 0, "blocks");
+  const bool definite =
+      solved_->invert([&](std::span<float> values, int root) { ranks.broadcast(values, root); },
+                      [&](std::int64_t done, std::int64_t) {
+                        ranks.activity().note_progress();
+                        context.progress.update(done);
+                      });
+  context.progress.end();
+  if (!definite) {
+    throw InputError(
+        format("model.ease.l2: with {:g} the matrix of EASE is not positive definite in fp32; "
+               "use a larger value",
+               l2));
+  }
+  if (ranks.size() > 1) gather_inverse(ranks);
+  for (std::int64_t j = 0; j < items_; ++j) diagonal_.push_back(row(j)[static_cast<std::size_t>(j)]);
+}
+
+void Ease::gather_inverse(comm::Communicator& ranks) {
+  inverse_.resize(items_ * items_);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const Range rows = solved_->rows_of(rank);
+    const std::span<float> all(inverse_.data() + rows.begin * items_,
+                               static_cast<std::size_t>(rows.size() * items_));
+    if (rank == ranks.rank())
+      for (std::int64_t i = rows.begin; i < rows.end; ++i)
+        std::ranges::copy(solved_->row(i), all.begin() + (i - rows.begin) * items_);
+    ranks.broadcast(all, rank);
+  }
+  solved_.reset();
+}
+
+std::span<const float> Ease::row(std::int64_t i) const {
+  if (solved_) return solved_->row(i);
+  return {inverse_.data() + i * items_, static_cast<std::size_t>(items_)};
+}
+
+void Ease::score(std::span<const std::int32_t> history, std::span<float> scores) const {
+  // score_j = -(x P)_j / P_jj, which is x B for every j that is not in the history.
+  std::ranges::fill(scores, 0.0F);
+  for (const std::int32_t item : history) {
+    const std::span<const float> weights = row(item);
+    for (std::size_t j = 0; j < scores.size(); ++j) scores[j] -= weights[j];
+  }
+  for (std::size_t j = 0; j < scores.size(); ++j) scores[j] /= diagonal_[j];
+}
+
+}  // namespace vaecf::train

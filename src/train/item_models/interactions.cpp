@@ -1,0 +1,38 @@
+#include "train/item_models/interactions.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vaecf::train {
+
+Interactions make_interactions(Csr users, std::int64_t items) {
+  Interactions train{std::move(users), {}};
+  Csr& by_item = train.items;
+  by_item.offsets.assign(static_cast<std::size_t>(items) + 1, 0);
+  for (const std::int32_t item : train.users.columns) ++by_item.offsets[static_cast<std::size_t>(item) + 1];
+  for (std::size_t i = 1; i < by_item.offsets.size(); ++i) by_item.offsets[i] += by_item.offsets[i - 1];
+  by_item.columns.resize(train.users.columns.size());
+  std::vector<std::int64_t> next(by_item.offsets.begin(), by_item.offsets.end() - 1);
+  const CsrView rows = train.users.view();
+  for (std::int64_t user = 0; user < rows.rows(); ++user)
+    for (const std::int32_t item : rows.row(user))
+      by_item.columns[static_cast<std::size_t>(next[static_cast<std::size_t>(item)]++)] =
+          static_cast<std::int32_t>(user);
+  return train;
+}
+
+Interactions read_interactions(const io::DatasetFile& dataset, const RunContext& context) {
+  constexpr std::int64_t block_rows = 1 << 14;
+  Csr users;
+  const std::int64_t rows = dataset.rows("train");
+  for (std::int64_t begin = 0; begin < rows; begin += block_rows) {
+    const Csr block = dataset.read_rows("train", {begin, std::min(rows, begin + block_rows)});
+    const std::int64_t before = users.offsets.back() - block.offsets.front();
+    for (std::size_t r = 1; r < block.offsets.size(); ++r) users.offsets.push_back(before + block.offsets[r]);
+    users.columns.insert(users.columns.end(), block.columns.begin(), block.columns.end());
+    context.communicator.activity().note_progress();
+  }
+  return make_interactions(std::move(users), dataset.items());
+}
+
+}  // namespace vaecf::train

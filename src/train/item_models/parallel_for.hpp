@@ -1,0 +1,40 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace vaecf::train {
+
+/// Calls work(i) for each i of `range` on `threads` threads, in chunks scheduled dynamically. Rethrows the
+/// first exception.
+template <class Work>
+void parallel_for(int threads, Range range, const Work& work) {
+  constexpr std::int64_t chunk = 16;
+  std::atomic<std::int64_t> next{range.begin};
+  std::exception_ptr error;
+  std::mutex mutex;
+  const auto run = [&] {
+    try {
+      for (std::int64_t begin = next.fetch_add(chunk); begin < range.end; begin = next.fetch_add(chunk))
+        for (std::int64_t i = begin; i < std::min(range.end, begin + chunk); ++i) work(i);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int t = 1; t < threads; ++t) others.emplace_back(run);
+    run();
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,47 @@
+#include "train/item_models/item_knn.hpp"
+
+#include "train/item_models/item_models_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+TEST_F(ItemModels, ItemKnnSimilaritiesEqualTheReference) {
+  on_ranks(2, [](const RunContext& context) {
+    const Interactions train = make_interactions(item_model_users, 5);
+    const ItemKnn model(train, {.neighbors = 5, .shrink = 1.0}, context, 2);
+    const std::array<std::array<double, 5>, 2> rows = {
+        {{0, .44801838, .39999992, .22400919, .26120381}, {.44801838, 0, .44801838, .24999994, .28989786}}};
+    for (std::int32_t i = 0; i < 2; ++i) {
+      std::array<float, 5> scores{};
+      model.score(std::array{i}, scores);
+      for (std::size_t j = 0; j < 5; ++j) EXPECT_NEAR(scores[j], rows[static_cast<std::size_t>(i)][j], 1e-6);
+    }
+  });
+}
+
+TEST_F(ItemModels, ItemKnnKeepsTheNearestNeighborsOfTheGivenSide) {
+  on_ranks(3, [](const RunContext& context) {
+    const Interactions train = make_interactions(item_model_users, 5);
+    for (const auto per : {model::NeighborsPer::source, model::NeighborsPer::target}) {
+      const ItemKnn all(train, {.neighbors = 5, .source_power = 0.8, .per = per}, context, 1);
+      const ItemKnn nearest(train, {.neighbors = 1, .source_power = 0.8, .per = per}, context, 1);
+      std::array<std::array<float, 5>, 5> similarities{}, kept{};
+      for (std::int32_t i = 0; i < 5; ++i) {
+        all.score(std::array{i}, similarities[static_cast<std::size_t>(i)]);
+        nearest.score(std::array{i}, kept[static_cast<std::size_t>(i)]);
+      }
+      const bool source = per == model::NeighborsPer::source;
+      for (std::size_t i = 0; i < 5; ++i) {
+        std::size_t best = i == 0 ? 1 : 0;
+        const auto at = [&](auto& matrix, std::size_t j) { return source ? matrix[i][j] : matrix[j][i]; };
+        for (std::size_t j = 0; j < 5; ++j)
+          if (j != i && at(similarities, j) > at(similarities, best)) best = j;
+        for (std::size_t j = 0; j < 5; ++j)
+          EXPECT_EQ(at(kept, j), j == best ? at(similarities, j) : 0.0F) << source << i << j;
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::train

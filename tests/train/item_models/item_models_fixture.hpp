@@ -1,0 +1,39 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "train/item_models/interactions.hpp"
+#include "train/item_models/item_model.hpp"
+#include "train/train_fixture.hpp"
+
+namespace vaecf::train {
+
+/// Six users, five items.
+inline const Csr item_model_users{{0, 3, 5, 8, 11, 14, 16}, {0, 1, 4, 0, 2, 1, 2, 3, 0, 1, 2, 2, 3, 4, 0, 3}};
+using Weights = std::array<std::array<double, 5>, 5>;
+
+/// Tests of models that score items by weights between items.
+class ItemModels : public TrainTest {
+ protected:
+  /// Expects the scores of users with one item, and of a user with items 2 and 4, to follow from `weights`.
+  static void expect_scores(const ItemModel& model, const Weights& weights, double tolerance) {
+    for (const std::vector<std::int32_t>& history :
+         std::vector<std::vector<std::int32_t>>{{0}, {1}, {2}, {3}, {4}, {2, 4}}) {
+      std::array<float, 5> scores{};
+      model.score(history, scores);
+      for (std::int32_t j = 0; j < 5; ++j) {
+        if (std::ranges::find(history, j) != history.end()) continue;
+        double expected = 0.0;
+        for (const std::int32_t i : history) expected += weights[static_cast<std::size_t>(i)][j];
+        EXPECT_NEAR(scores[static_cast<std::size_t>(j)], expected, tolerance) << history[0] << ", " << j;
+      }
+    }
+  }
+};
+
+}  // namespace vaecf::train
