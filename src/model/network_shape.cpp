@@ -55,6 +55,10 @@ std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape) {
   return specs;
 }
 
+std::vector<device::TensorSpec> tensor_specs(const ModelOptions& options, InputDims inputs) {
+  return tensor_specs(network_shape(options, inputs));
+}
+
 std::uint32_t rng_tensor_id(const NetworkShape& shape, const std::string& tensor) {
   std::uint32_t number = 0;
   for (const auto* layers : {&shape.encoder, &shape.decoder}) {

@@ -10,28 +10,34 @@
 namespace vaecf::model {
 
 template <class Device>
-std::unique_ptr<Model> make_network(const ModelOptions& options, InputDims inputs, Device& device,
-                                    std::int64_t max_users) {
-  return std::make_unique<Network<Device>>(options, inputs, device, max_users);
-}
+using ModelFactory = std::unique_ptr<TrainableModel<Device>> (*)(const ModelOptions&, InputDims, Device&,
+                                                                 std::int64_t max_users,
+                                                                 std::int64_t size_multiple);
 
-template <class Device>
-using ModelFactory = std::unique_ptr<Model> (*)(const ModelOptions&, InputDims, Device&,
-                                                std::int64_t max_users);
+/// Makes a model of class `Class<Device>`.
+template <template <class> class Class, class Device>
+std::unique_ptr<TrainableModel<Device>> make_model_of(const ModelOptions& options, InputDims inputs,
+                                                      Device& device, std::int64_t max_users,
+                                                      std::int64_t size_multiple) {
+  return std::make_unique<Class<Device>>(options, inputs, device, max_users, size_multiple);
+}
 
 /// One factory for each of model_types. It makes a model with zero weights for batches of up to `max_users`
 /// users.
 template <class Device>
-constexpr auto model_factories = std::to_array<ModelFactory<Device>>({make_network<Device>,
-                                                                      make_network<Device>});
+constexpr auto model_factories = std::to_array<ModelFactory<Device>>({make_model_of<Network, Device>,
+                                                                      make_model_of<Network, Device>});
 
-/// Makes a model of type `options.type`, which must be one of model_types.
+/// Makes a model of type `options.type`, which must be one of model_types, with zero weights for batches of
+/// up to `max_users` users; see TrainableModel for `size_multiple`.
 template <class Device>
-std::unique_ptr<Model> make_model(const ModelOptions& options, InputDims inputs, Device& device,
-                                  std::int64_t max_users) {
+std::unique_ptr<TrainableModel<Device>> make_trainable_model(const ModelOptions& options, InputDims inputs,
+                                                             Device& device, std::int64_t max_users,
+                                                             std::int64_t size_multiple = 1) {
   static_assert(model_factories<Device>.size() == model_types.size());
   const auto type = std::ranges::find(model_types, options.type) - model_types.begin();
-  return model_factories<Device>.at(static_cast<std::size_t>(type))(options, inputs, device, max_users);
+  return model_factories<Device>.at(static_cast<std::size_t>(type))(options, inputs, device, max_users,
+                                                                    size_multiple);
 }
 
 }  // namespace vaecf::model

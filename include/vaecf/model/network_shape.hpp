@@ -47,6 +47,10 @@ NetworkShape network_shape(const ModelOptions& options, InputDims inputs);
 /// gradients: last decoder layer first, encoder_1 last, followed by its feature_weight if there are features.
 std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape);
 
+/// Returns the tensors of a model of type `options.type`, in the same order. Throws InputError if the type
+/// cannot be trained or `options` are not valid for it.
+std::vector<device::TensorSpec> tensor_specs(const ModelOptions& options, InputDims inputs);
+
 /// Returns the index of a tensor for initialization. It does not depend on the order in memory or in a file.
 /// Layers count from 0 in data-flow order (encoder_1, .., decoder_1, ..): a weight has 2 * layer, a bias 2 *
 /// layer + 1. feature_weight comes last, so that features do not change the other indices. Throws RunError if

@@ -124,8 +124,8 @@ class CheckRunner {
     const auto& session = config_.session;
     (void)run_and_capture([&] {
       const io::DatasetFile data(session.data.file);
-      const auto shape = model::network_shape(session.model, train::model_input_dims(session, data));
-      const std::int64_t parameters = model::parameter_count(model::tensor_specs(shape));
+      const std::int64_t parameters =
+          model::parameter_count(model::tensor_specs(session.model, train::model_input_dims(session, data)));
       // Weights and two moments.
       bytes = (session.run.keep + 2) * parameters * 3 * std::int64_t{sizeof(float)};
     });

@@ -33,7 +33,7 @@ class AllReduceTraining {
       : data(device, setup, comm::BucketPlan::alignment_elements * setup.communicator.size()),
         options_(setup.options),
         communicator_(setup.communicator),
-        optimizer_(setup.options, setup.communicator, device, data.network),
+        optimizer_(setup.options, setup.communicator, device, *data.model),
         graphs_(device, setup.communicator),
         step_(data, optimizer_, graphs_) {}
 
@@ -51,9 +51,9 @@ class AllReduceTraining {
     step_.run(params, data.items.users(params.batch), {begin, batch_users});
   }
 
-  model::Network<Device>& network() {
+  model::TrainableModel<Device>& model() {
     graphs_.memory_may_have_moved();
-    return data.network;
+    return *data.model;
   }
   const typename Device::Buffer& gather_state(StateTensor state) {
     graphs_.memory_may_have_moved();
@@ -81,7 +81,7 @@ class AllReduceTraining {
  private:
   /// Returns TrainingFacts::update_bytes.
   double update_bytes() const {
-    const auto parameters = static_cast<double>(data.network.layout().parameter_count());
+    const auto parameters = static_cast<double>(data.model->layout().parameter_count());
     const double updated =
         optimizer_.reducer().mode().sharded ? parameters / communicator_.size() : parameters;
     const device::Precision precision = data.device.precision();
@@ -176,7 +176,7 @@ class EngineOf : public Engine {
   }
   std::unique_ptr<model::Model> make_model(const model::ModelOptions& options, model::InputDims inputs,
                                            std::int64_t max_users) override {
-    return model::make_model(options, inputs, *device_, max_users);
+    return model::make_trainable_model(options, inputs, *device_, max_users);
   }
 
   void start_training(const TrainingSetup& setup) override {
@@ -196,15 +196,15 @@ class EngineOf : public Engine {
       facts.shard_bytes =
           training.data.items.bytes() + (training.data.features ? training.data.features->bytes() : 0);
       facts.shard_description = training.data.items.held().description();
-      facts.flat_elements = training.data.network.layout().size;
+      facts.flat_elements = training.data.model->layout().size;
       return facts;
     });
   }
   model::Model& model() override {
-    return with([](auto& training) -> model::Model& { return training.network(); });
+    return with([](auto& training) -> model::Model& { return training.model(); });
   }
   double sum_of_squares() override {
-    return with([](auto& training) { return training.network().sum_of_squares(); });
+    return with([](auto& training) { return training.model().sum_of_squares(); });
   }
   void upload_epoch(const data::EpochRows& batches) override {
     with([&](auto& training) { training.data.upload_epoch(batches); });
@@ -231,7 +231,7 @@ class EngineOf : public Engine {
   }
   std::unique_ptr<StateCopy> make_state_copy(bool spare_only) override {
     return with([&](auto& training) -> std::unique_ptr<StateCopy> {
-      const device::ParameterLayout& layout = training.data.network.layout();
+      const device::ParameterLayout& layout = training.data.model->layout();
       const bool fits = StateCopyOf<Device>::bytes(layout) <= device_->spare_bytes();
       if (spare_only && !fits) return nullptr;
       if (!exporter_) exporter_ = device_->make_exporter();
@@ -252,7 +252,7 @@ class EngineOf : public Engine {
     with([&](auto& training) {
       training.load_state(state, [&](typename Device::Buffer& flat) {
         fill([&](int tensor, Range rows, std::span<const float> values) {
-          device_->import_rows(training.data.network.layout(), tensor, rows, values, flat);
+          device_->import_rows(training.data.model->layout(), tensor, rows, values, flat);
         });
       });
       if (state == StateTensor::weights && updated) training.round_weights();

@@ -3,7 +3,7 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/bucket_plan.hpp>
 #include <vaecf/device/parameters.hpp>
-#include <vaecf/model/network.hpp>
+#include <vaecf/model/make_model.hpp>
 #include <vaecf/train/engine.hpp>
 #include <vaecf/train/train.hpp>
 
@@ -63,7 +63,7 @@ class ShardRows {
   std::unique_ptr<typename Device::Batch> batch_;
 };
 
-/// The data of a training on a device, for all strategies: this rank's users, the network, and the step
+/// The data of a training on a device, for all strategies: this rank's users, the model, and the step
 /// state.
 template <class Device>
 struct TrainingData {
@@ -94,7 +94,7 @@ struct TrainingData {
   ShardRows<Device> items;
   std::unique_ptr<ShardRows<Device>> features;  ///< null if the model has none
   std::unique_ptr<typename Device::StepState> state;
-  model::Network<Device> network;
+  std::unique_ptr<model::TrainableModel<Device>> model;
 
  private:
   TrainingData(Device& on, const TrainingSetup& setup, std::int64_t size_multiple, model::InputDims inputs)
@@ -105,8 +105,8 @@ struct TrainingData {
                                             on, setup.dataset.read_rows("train/features", setup.rows),
                                             setup.rows.begin, inputs.features)),
         state(on.make_step_state()),
-        network(setup.options.model, inputs, on, setup.max_users, size_multiple) {
-    model::initialize(network, network.shape(), setup.options.train.seed);
+        model(model::make_trainable_model(setup.options.model, inputs, on, setup.max_users, size_multiple)) {
+    model->initialize(setup.options.train.seed);
   }
 };
 

@@ -14,7 +14,7 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
       communicator_(setup.communicator),
       timer_(device, false),
       channel_(communicator_, device,
-               bucket_plan(setup.options, data.network.layout(), setup.options.distributed.servers),
+               bucket_plan(setup.options, data.model->layout(), setup.options.distributed.servers),
                comm::Roles(setup.options.distributed, setup.communicator.size()),
                setup.options.distributed.comm_dtype == comm::CommDtype::bf16),
       optimizer_(setup.options.optimizer, setup.options.train.weight_decay, device,
@@ -25,9 +25,9 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
       clips_(setup.options.train.clip_gradient_norm > 0.0),
       own_gradient_(device.make_step_state()) {
   if (channel_.roles().is_worker(communicator_.rank())) return;
-  server_ = std::make_unique<ParameterServer>(setup.options, communicator_, device, data.network.layout(),
+  server_ = std::make_unique<ParameterServer>(setup.options, communicator_, device, data.model->layout(),
                                               channel_, optimizer_);
-  pack(data.network.parameters().master(), server_->masters());
+  pack(data.model->parameters().master(), server_->masters());
 }
 
 void ParameterServerTraining::step(device::StepParams params, std::int64_t batch_users) {
@@ -40,10 +40,10 @@ void ParameterServerTraining::step(device::StepParams params, std::int64_t batch
     server_->serve(params.step, *data.state, timer_);
   } else {
     const std::int64_t users = data.items.users(params.batch);
-    data.network.forward_backward(data.gather(users), *data.state, *gradients_, {}, timer_);
+    data.model->forward_backward(data.gather(users), *data.state, *gradients_, {}, timer_);
     // The gradient is sent after the backward pass, without overlap.
     channel_.push_and_pull({params.step, users, squared_gradient_norm(params.step, users)}, *gradients_,
-                           data.network.parameters());
+                           data.model->parameters());
     timer_.end_phase(model::StepPhase::reduce);
   }
   device_.end_step(*data.state);
@@ -53,7 +53,7 @@ void ParameterServerTraining::step(device::StepParams params, std::int64_t batch
 double ParameterServerTraining::squared_gradient_norm(std::int64_t step, std::int64_t users) {
   if (!clips_ || !asynchronous_ || users == 0) return 0.0;
   device_.begin_step({.rule = optimizer_.rule(step, users)}, *own_gradient_);
-  device_.accumulate_gradient_stats(*gradients_, {0, data.network.layout().size}, *own_gradient_);
+  device_.accumulate_gradient_stats(*gradients_, {0, data.model->layout().size}, *own_gradient_);
   return device_.gradient_stats(*own_gradient_).data()[1];
 }
 
@@ -62,26 +62,26 @@ void ParameterServerTraining::pack(const cpu::FloatBuffer& flat, cpu::FloatBuffe
   comm::pack_shard(device_, channel_.plan(), server, flat, shard);
 }
 
-model::Network<cpu::Device>& ParameterServerTraining::network() {
-  if (synced_) return data.network;
-  channel_.all_gather_shards(server_ ? &server_->masters() : nullptr, data.network.parameters().master());
-  device_.refresh_weight_copies(data.network.parameters());
+model::TrainableModel<cpu::Device>& ParameterServerTraining::model() {
+  if (synced_) return *data.model;
+  channel_.all_gather_shards(server_ ? &server_->masters() : nullptr, data.model->parameters().master());
+  device_.refresh_weight_copies(data.model->parameters());
   round_weights();
   synced_ = true;
-  return data.network;
+  return *data.model;
 }
 
 void ParameterServerTraining::round_weights() {
-  if (channel_.bf16_comm()) comm::round_to_bf16_comm(device_, data.network.parameters(), gradients_->size());
+  if (channel_.bf16_comm()) comm::round_to_bf16_comm(device_, data.model->parameters(), gradients_->size());
 }
 
 void ParameterServerTraining::load_state(StateTensor state,
                                          const std::function<void(cpu::FloatBuffer&)>& fill) {
   if (state == StateTensor::weights) {
-    fill(data.network.parameters().master());
-    device_.refresh_weight_copies(data.network.parameters());
+    fill(data.model->parameters().master());
+    device_.refresh_weight_copies(data.model->parameters());
     synced_ = true;
-    if (server_) pack(data.network.parameters().master(), server_->masters());
+    if (server_) pack(data.model->parameters().master(), server_->masters());
     return;
   }
   device_.fill(*gradients_, 0.0F);
@@ -90,8 +90,8 @@ void ParameterServerTraining::load_state(StateTensor state,
 }
 
 const cpu::FloatBuffer& ParameterServerTraining::gather_state(StateTensor state) {
-  network();
-  if (state == StateTensor::weights && !channel_.bf16_comm()) return data.network.parameters().master();
+  model();
+  if (state == StateTensor::weights && !channel_.bf16_comm()) return data.model->parameters().master();
   const cpu::FloatBuffer* shard = nullptr;
   if (server_) shard = state == StateTensor::weights ? &server_->masters() : &moment(state);
   // The gradient buffer is unused between steps.
@@ -104,7 +104,7 @@ TrainingFacts ParameterServerTraining::facts() const {
 }
 
 double ParameterServerTraining::update_bytes() const {
-  const auto parameters = static_cast<double>(data.network.layout().parameter_count());
+  const auto parameters = static_cast<double>(data.model->layout().parameter_count());
   constexpr double in_and_out = 2.0 * sizeof(float);
   if (server_) return parameters / channel_.roles().servers * 4.0 * in_and_out;
   return parameters * (in_and_out + (device_.precision() == device::Precision::bf16 ? 2.0 : 0.0));

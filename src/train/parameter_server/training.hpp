@@ -18,8 +18,8 @@ namespace vaecf::train {
 
 /// Training with a parameter server: workers send their gradients to the servers, which update their shards
 /// of the weights and send them back (Li et al., OSDI 2014). Workers have no moments, servers compute no
-/// gradients. After a step, the network of a worker contains the weights of its next step. The network of a
-/// server is outdated until network() or gather_state() is called. All ranks must call the functions in the
+/// gradients. After a step, the model of a worker contains the weights of its next step. The model of a
+/// server is outdated until model() or gather_state() is called. All ranks must call the functions in the
 /// same order.
 class ParameterServerTraining {
  public:
@@ -30,8 +30,8 @@ class ParameterServerTraining {
   /// Runs one step with the parameters `params`, except for its rule, which this function sets.
   /// `batch_users` is the size of the batch over all ranks.
   void step(device::StepParams params, std::int64_t batch_users);
-  /// Gathers the weights of all updates so far, and returns the network. Collective after a step.
-  model::Network<cpu::Device>& network();
+  /// Gathers the weights of all updates so far, and returns the model. Collective after a step.
+  model::TrainableModel<cpu::Device>& model();
   /// Gathers fp32 master weights or a moment in the flat layout on every rank. Overwrites the gradient.
   /// Collective.
   const cpu::FloatBuffer& gather_state(StateTensor state);
@@ -69,7 +69,7 @@ class ParameterServerTraining {
   bool clips_;
   std::unique_ptr<ParameterServer> server_;       // null on workers
   std::unique_ptr<cpu::StepState> own_gradient_;  // state for the norm of this worker's gradient
-  bool synced_ = true;                            // the network contains all updates on all ranks
+  bool synced_ = true;                            // the model contains all updates on all ranks
 };
 
 }  // namespace vaecf::train

@@ -20,8 +20,14 @@ void validate_patience(const TrainingConfig& options) {
       "set patience to 0, or validation.every to 1 and validation.select to a metric");
 }
 
-void validate_servers(const comm::DistributedOptions& distributed, const RunContext& context) {
+void validate_servers(const TrainingConfig& options, const RunContext& context) {
+  const comm::DistributedOptions& distributed = options.distributed;
   if (distributed.strategy != comm::Strategy::parameter_server) return;
+  if (options.model.type != "mult_vae" && options.model.type != "mult_dae") {
+    throw InputError(format(
+        "distributed.strategy: parameter_server trains mult_vae and mult_dae only, but model.type is {}; set distributed.strategy to allreduce",
+        options.model.type));
+  }
   const int ranks = context.communicator.size();
   if (distributed.servers >= ranks) {
     throw InputError(format(
@@ -42,7 +48,7 @@ void validate_servers(const comm::DistributedOptions& distributed, const RunCont
 
 void validate_distributed(const TrainingConfig& options, const RunContext& context) {
   const comm::DistributedOptions& distributed = options.distributed;
-  validate_servers(distributed, context);
+  validate_servers(options, context);
   const int ranks = comm::Roles(distributed, context.communicator.size()).workers;
   if (ranks > options.data.virtual_shards) {
     throw InputError(format(
@@ -75,8 +81,8 @@ io::DatasetFile open_dataset(const TrainingConfig& options) {
 
 /// Logs the memory of a rank. Throws InputError if the model configuration is invalid.
 void plan_memory(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset) {
-  const model::NetworkShape shape = model::network_shape(options.model, model_input_dims(options, dataset));
-  const std::int64_t parameters = model::parameter_count(model::tensor_specs(shape));
+  const std::int64_t parameters =
+      model::parameter_count(model::tensor_specs(options.model, model_input_dims(options, dataset)));
   const std::int64_t rows = dataset.rows("train");
   constexpr double mib = 1048576.0;
   // Bytes per parameter: fp32 weights and gradient, and two moments. A sharded optimizer has shards of

@@ -1,16 +1,16 @@
 #pragma once
 
 #include <vaecf/comm/reducer.hpp>
-#include <vaecf/model/network.hpp>
+#include <vaecf/model/trainable_model.hpp>
 #include <vaecf/train/engine.hpp>
 #include <vaecf/train/optimizer.hpp>
 #include <vaecf/train/train.hpp>
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "train/engine/training_data.hpp"
 
@@ -23,11 +23,11 @@ template <class Device>
 class OptimizerState {
  public:
   using Buffer = typename Device::Buffer;
-  using FusedUpdate = typename model::Network<Device>::FusedUpdate;
+  using FusedUpdate = typename model::TrainableModel<Device>::FusedUpdate;
 
   /// All arguments must outlive this object.
   OptimizerState(const TrainingConfig& options, comm::Communicator& communicator, Device& device,
-                 model::Network<Device>& model)
+                 model::TrainableModel<Device>& model)
       : device_(device),
         model_(model),
         clips_(options.train.clip_gradient_norm > 0.0),
@@ -61,7 +61,9 @@ class OptimizerState {
   /// Returns the arguments of a fused update of the largest layers, or null if updates are not fused.
   const FusedUpdate* fused() const { return fuses_updates() ? &fused_ : nullptr; }
   /// Returns whether the device updates the largest layers during the backward pass.
-  bool fuses_updates() const { return reducer_.single_rank() && device_.fuses_updates() && !clips_; }
+  bool fuses_updates() const {
+    return reducer_.single_rank() && device_.fuses_updates() && !clips_ && !fused_layers_.empty();
+  }
   /// Returns whether the norm or the overflow of the complete gradient must be computed before any update.
   bool needs_gradient_stats() const { return clips_ || device_.precision() == device::Precision::fp16; }
   /// Returns the update rule of update number updates_done + 1, for a gradient summed over the `users` users
@@ -76,7 +78,7 @@ class OptimizerState {
   void update(std::int64_t bucket, comm::UpdateRange own, const typename Device::StepState& state) {
     reducer_.restore_master_shard(bucket, model_.parameters());
     const std::span<const device::Layer> done =
-        fuses_updates() ? fused_layers_ : std::span<const device::Layer>{};
+        fuses_updates() ? std::span<const device::Layer>(fused_layers_) : std::span<const device::Layer>{};
     optimizer_.update(state, own.elements, own.moments_offset, *gradients_, model_.parameters(), done);
   }
 
@@ -117,13 +119,13 @@ class OptimizerState {
   }
 
   Device& device_;
-  model::Network<Device>& model_;
+  model::TrainableModel<Device>& model_;
   bool clips_;
   comm::BucketPlan plan_;
   std::unique_ptr<Buffer> gradients_;
   comm::Reducer<Device> reducer_;
   train::Optimizer<Device> optimizer_;
-  std::array<device::Layer, 2> fused_layers_;
+  std::vector<device::Layer> fused_layers_;
   FusedUpdate fused_;
   device::GradientReady ready_;
 };

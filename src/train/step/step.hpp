@@ -1,7 +1,7 @@
 #pragma once
 
-#include <vaecf/model/network.hpp>
 #include <vaecf/model/step_timer.hpp>
+#include <vaecf/model/trainable_model.hpp>
 
 #include "train/engine/training_data.hpp"
 #include "train/step/graphs.hpp"
@@ -20,7 +20,7 @@ class Step {
       : timer(data.device, false),
         device_(data.device),
         data_(data),
-        network_(data.network),
+        model_(*data.model),
         optimizer_(optimizer),
         reducer_(optimizer.reducer()),
         state_(*data.state),
@@ -51,8 +51,8 @@ class Step {
     // cache. With overlap, the backward pass reports each complete range of the gradient to the reducer,
     // which starts the reduction of a bucket as soon as all its elements are complete.
     reducer_.begin_step();
-    network_.forward_backward(batch, state_, optimizer_.gradients(), optimizer_.ready(), timer,
-                              optimizer_.fused());
+    model_.forward_backward(batch, state_, optimizer_.gradients(), optimizer_.ready(), timer,
+                            optimizer_.fused());
 
     // fp16 and clipping need the complete gradient before any weight changes. Each rank computes the squared
     // norm and the number of non-finite elements of its part of each reduced bucket. Both are then summed
@@ -71,9 +71,9 @@ class Step {
       timer.end_phase(model::StepPhase::reduce);
       optimizer_.update(update, owned, state_);
       timer.end_phase(model::StepPhase::update);
-      reducer_.all_gather_weights(update, network_.parameters());
+      reducer_.all_gather_weights(update, model_.parameters());
     }
-    reducer_.finish_step(network_.parameters());
+    reducer_.finish_step(model_.parameters());
     timer.end_phase(model::StepPhase::reduce);
     device_.end_step(state_);  // adds the losses to the sums of the epoch and updates the fp16 loss scale
     timer.end_phase(model::StepPhase::update);
@@ -81,7 +81,7 @@ class Step {
 
   Device& device_;
   TrainingData<Device>& data_;
-  model::Network<Device>& network_;
+  model::TrainableModel<Device>& model_;
   OptimizerState<Device>& optimizer_;
   comm::Reducer<Device>& reducer_;
   typename Device::StepState& state_;

@@ -1,0 +1,214 @@
+#pragma once
+
+#include <vaecf/device/device.hpp>
+#include <vaecf/model/model.hpp>
+#include <vaecf/model/network_shape.hpp>
+#include <vaecf/model/step_timer.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace vaecf::model {
+
+/// Input of a network: a batch of users' items and, if the model has features, a batch of the same users'
+/// features.
+template <class Batch>
+struct NetworkInput {
+  const Batch& items;
+  const Batch* features = nullptr;
+};
+
+/// Users stored on the network's device, and the batches that are gathered from them.
+template <class Device>
+struct NetworkUsers : LoadedUsers {
+  NetworkUsers(Device& device, const UserData& users, std::int64_t item_count, std::int64_t feature_count,
+               std::int64_t max_users)
+      : no_items(static_cast<std::size_t>(max_users) + 1, 0),
+        items(device.make_user_rows(users.items, users.first_user, item_count)),
+        features(feature_count > 0 ? device.make_user_rows(users.features, users.first_user, feature_count)
+                                   : nullptr),
+        targets(device.make_user_rows(users.targets, users.first_user, item_count)),
+        empty_rows(device.make_user_rows({no_items, {}}, 0, item_count)),
+        items_batch(device.make_batch()),
+        features_batch(device.make_batch()),
+        empty_batch(device.make_batch()) {}
+
+  std::vector<std::int64_t> no_items;  // offsets of empty rows
+  std::unique_ptr<typename Device::UserRows> items;
+  std::unique_ptr<typename Device::UserRows> features;  // null if the network has none
+  std::unique_ptr<typename Device::UserRows> targets;
+  std::unique_ptr<typename Device::UserRows> empty_rows;
+  std::unique_ptr<typename Device::Batch> items_batch;
+  std::unique_ptr<typename Device::Batch> features_batch;
+  std::unique_ptr<typename Device::Batch> empty_batch;
+  std::vector<std::int64_t> numbers;
+  std::unique_ptr<typename Device::MetricAccumulator> totals;  // kept between evaluations
+  std::size_t metrics = 0;                                     // of `totals`
+};
+
+/// A model that is trained by steps on batches of users, with the operations of one device. This class
+/// contains the weights, and implements evaluation and top k for models whose scores are those of an output
+/// layer; a derived class implements the passes through the layers. Every batch may have 0 users.
+template <class Device>
+class TrainableModel : public Model {
+ public:
+  using Activations = typename Device::Activations;
+  using Buffer = typename Device::Buffer;
+  using StepState = typename Device::StepState;
+  using Input = NetworkInput<typename Device::Batch>;
+  using Timer = StepTimer<Device>;
+  using FusedUpdate = device::FusedUpdate<typename Device::Parameters, Buffer>;
+
+  /// Makes a model with zero weights for batches of up to `max_rows` users. The size of the weights' buffer
+  /// is rounded up to a multiple of `size_multiple`; the additional elements are zero. `device` must outlive
+  /// the model.
+  TrainableModel(Device& device, InputDims inputs, device::ParameterLayout layout, std::int64_t max_rows,
+                 std::int64_t size_multiple)
+      : device_(device),
+        items_(inputs.items),
+        features_(inputs.features),
+        max_rows_(std::max<std::int64_t>(1, max_rows)),
+        layout_(std::move(layout)),
+        parameters_(device.make_parameters(
+            layout_, (layout_.size + size_multiple - 1) / size_multiple * size_multiple)),
+        scoring_step_(device.make_step_state()) {}
+
+  /// Overwrites all weights with the initial values for `seed`. They do not depend on the device or the
+  /// number of ranks.
+  virtual void initialize(std::uint64_t seed) = 0;
+
+  /// Adds the loss terms of the batch's users to `step`, and writes the gradient of the loss by the
+  /// parameters of update group `group` into `gradients`, as sums over users. The KL weight beta and the
+  /// random seed come from `step`. Calls `ready` for each range of the gradient as soon as it is complete. If
+  /// `fused` is set (only allowed if the device fuses updates), the weights of fused_layers() are updated
+  /// immediately and their ranges of `gradients` are undefined.
+  virtual void forward_backward(const Input& batch, StepState& step, Buffer& gradients,
+                                const device::GradientReady& ready, Timer& timer,
+                                const FusedUpdate* fused = nullptr, int group = 0) = 0;
+
+  /// Returns the input (B, H) of the output layer for scoring: without dropout and noise. Valid until the
+  /// next call.
+  virtual const Activations& forward_for_scoring(const Input& batch) = 0;
+  /// Returns the layer that computes the scores from the activations of forward_for_scoring().
+  virtual device::Layer output_layer() const = 0;
+
+  /// Returns the layers that forward_backward() updates immediately if `fused` is set; none: it ignores
+  /// `fused`.
+  virtual std::vector<device::Layer> fused_layers() const { return {}; }
+
+  std::int64_t items() const override { return items_; }
+  std::int64_t features() const override { return features_; }
+  std::vector<device::TensorSpec> tensors() const override {
+    std::vector<device::TensorSpec> specs;
+    for (const device::TensorLayout& tensor : layout_.tensors) specs.push_back(tensor.spec);
+    return specs;
+  }
+  void read_rows(int tensor, Range rows, std::span<float> values) const override {
+    device_.export_rows(layout_, tensor, rows, parameters_->master(), values);
+  }
+  void write_rows(int tensor, Range rows, std::span<const float> values) override {
+    device_.import_rows(layout_, tensor, rows, values, parameters_->master());
+  }
+  void finish_writing() override { device_.refresh_weight_copies(*parameters_); }
+  std::unique_ptr<LoadedUsers> load_users(const UserData& users) override {
+    return std::make_unique<NetworkUsers<Device>>(device_, users, items_, features_, max_rows_);
+  }
+  std::vector<math::MetricSums> evaluate(LoadedUsers& users, History history,
+                                         std::span<const math::Metric> metrics,
+                                         const std::function<void()>& progressed) override;
+  void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
+             std::span<std::int32_t> items, std::span<float> scores) override;
+  std::int64_t max_users() const override { return max_rows_; }
+  void exclude_items(std::span<const std::uint8_t> allowed_items) override;
+
+  /// Returns sum ||W||^2 over the tensors with weight decay.
+  double sum_of_squares() {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < layout_.tensors.size(); ++i) {
+      if (layout_.tensors[i].spec.decays) sum += device_.sum_of_squares(*parameters_, static_cast<int>(i));
+    }
+    return sum;
+  }
+
+  const device::ParameterLayout& layout() const { return layout_; }
+  typename Device::Parameters& parameters() { return *parameters_; }
+
+ protected:
+  /// Gathers users `rows` and returns their input. Always gathers the batch of their items.
+  Input gather(NetworkUsers<Device>& users, Range rows, History history, bool needs_empty);
+
+  Device& device_;
+  std::int64_t items_;
+  std::int64_t features_;
+  std::int64_t max_rows_;
+  device::ParameterLayout layout_;
+  std::unique_ptr<typename Device::Parameters> parameters_;
+  std::unique_ptr<StepState> scoring_step_;  // scoring uses no random values, and its losses are not read
+};
+
+template <class Device>
+auto TrainableModel<Device>::gather(NetworkUsers<Device>& users, Range rows, History history,
+                                    bool needs_empty) -> Input {
+  users.numbers.resize(static_cast<std::size_t>(rows.size()));
+  if (needs_empty || history == History::none) {
+    std::iota(users.numbers.begin(), users.numbers.end(), 0);
+    device_.gather_batch(*users.empty_rows, users.numbers, false, *users.empty_batch);
+  }
+  std::iota(users.numbers.begin(), users.numbers.end(), rows.begin);
+  device_.gather_batch(*users.items, users.numbers, false, *users.items_batch);
+  if (users.features) device_.gather_batch(*users.features, users.numbers, false, *users.features_batch);
+  return {history == History::none ? *users.empty_batch : *users.items_batch,
+          users.features ? users.features_batch.get() : nullptr};
+}
+
+template <class Device>
+std::vector<math::MetricSums> TrainableModel<Device>::evaluate(LoadedUsers& users, History history,
+                                                               std::span<const math::Metric> metrics,
+                                                               const std::function<void()>& progressed) {
+  auto& loaded = static_cast<NetworkUsers<Device>&>(users);
+  if (!loaded.totals || loaded.metrics != metrics.size()) {
+    loaded.totals = device_.make_metric_accumulator(metrics.size());
+    loaded.metrics = metrics.size();
+  }
+  device_.clear_metrics(*loaded.totals);
+  const std::int64_t step = std::min(Device::evaluation_batch, max_rows_);
+  for (std::int64_t begin = 0; begin < loaded.items->rows(); begin += step) {
+    const Range rows{begin, std::min(loaded.items->rows(), begin + step)};
+    const Input input = gather(loaded, rows, history, false);
+    device_.add_metrics(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows, *parameters_,
+                        output_layer(), metrics, *loaded.totals);
+    progressed();
+  }
+  return device_.read_metrics(*loaded.totals);
+}
+
+template <class Device>
+void TrainableModel<Device>::top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
+                                   std::span<std::int32_t> items, std::span<float> scores) {
+  auto& loaded = static_cast<NetworkUsers<Device>&>(users);
+  const Input input = gather(loaded, rows, history, keep_seen);
+  device_.top_k(forward_for_scoring(input), keep_seen ? *loaded.empty_batch : *loaded.items_batch,
+                *parameters_, output_layer(), k, items, scores);
+}
+
+template <class Device>
+void TrainableModel<Device>::exclude_items(std::span<const std::uint8_t> allowed_items) {
+  // Through the biases, so that no operation needs a mask.
+  const int tensor = output_layer().bias;
+  std::vector<float> bias(allowed_items.size());
+  read_rows(tensor, {0, 1}, bias);
+  for (std::size_t i = 0; i < allowed_items.size(); ++i) {
+    if (allowed_items[i] == 0) bias[i] = -std::numeric_limits<float>::infinity();
+  }
+  write_rows(tensor, {0, 1}, bias);
+  finish_writing();
+}
+
+}  // namespace vaecf::model
