@@ -94,7 +94,7 @@ std::int64_t DistributedBatchSampler::max_local_rows() const {
   return most;
 }
 
-EpochRows DistributedBatchSampler::draw(std::int64_t epoch, int threads) const {
+EpochRows DistributedBatchSampler::sample(std::int64_t epoch, int threads) const {
   const Range owned_rows = shards_->rows_of(owned_);
   const auto size = static_cast<std::size_t>(owned_rows.size());
   // Row indices within each shard. Each thread initializes its own range, so that its memory is local (first

@@ -221,7 +221,7 @@ TEST(Reducer, OneRankInspectsEachSum) {
       const Rank rank(comm, {.sharded = sharded}, 300);
       std::vector<std::int64_t> seen(flat_size, 0);
       for (std::int64_t b = 0; b < rank.plan.buckets(); ++b) {
-        const Range part = rank.reducer.inspected_range(b);
+        const Range part = rank.reducer.gradient_stats_range(b);
         for (std::int64_t i = part.begin; i < part.end; ++i) ++seen[static_cast<std::size_t>(i)];
       }
       comm.all_reduce(std::span<std::int64_t>(seen));

@@ -19,16 +19,16 @@ std::vector<std::vector<UserRows>> batches_by_rank(const VirtualShards& shards, 
                                                    bool keep, std::uint32_t epoch) {
   std::vector<std::vector<UserRows>> all;
   for (int rank = 0; rank < ranks; ++rank) {
-    const DistributedBatchSampler order(shards, shards.owned_shards(rank, ranks), batch, keep, 7);
-    const EpochRows drawn = order.draw(epoch);
-    EXPECT_EQ(drawn.epoch, epoch);
+    const DistributedBatchSampler sampler(shards, shards.owned_shards(rank, ranks), batch, keep, 7);
+    const EpochRows sampled = sampler.sample(epoch);
+    EXPECT_EQ(sampled.epoch, epoch);
     std::vector<UserRows> steps;
-    const std::int64_t most = order.max_local_rows();
+    const std::int64_t most = sampler.max_local_rows();
     std::int64_t seen_most = 0;
-    for (std::int64_t t = 0; t < order.steps_per_epoch(); ++t) {
+    for (std::int64_t t = 0; t < sampler.steps_per_epoch(); ++t) {
       UserRows rows;
-      for (std::int64_t i = drawn.begin[t]; i < drawn.begin[t + 1]; ++i) {
-        rows.push_back(drawn.rows[i] + shards.rows_of(shards.owned_shards(rank, ranks)).begin);
+      for (std::int64_t i = sampled.begin[t]; i < sampled.begin[t + 1]; ++i) {
+        rows.push_back(sampled.rows[i] + shards.rows_of(shards.owned_shards(rank, ranks)).begin);
       }
       seen_most = std::max(seen_most, static_cast<std::int64_t>(rows.size()));
       steps.push_back(rows);
@@ -137,14 +137,14 @@ TEST(DistributedBatchSampler, RowsDoNotDependOnTheNumberOfThreads) {
   for (const int count : {1, 3, 8, 64}) {
     const VirtualShards shards(1003, count);
     for (const Range owned : {Range{0, count}, Range{count / 3, count}, Range{0, 0}}) {
-      const DistributedBatchSampler order(shards, owned, 10, count != 3, 7);
+      const DistributedBatchSampler sampler(shards, owned, 10, count != 3, 7);
       for (const std::int64_t epoch : {0, 1, 5}) {
-        const EpochRows plain = order.draw(epoch);
+        const EpochRows plain = sampler.sample(epoch);
         for (const int threads : {2, 3, 4, 9}) {
-          const EpochRows drawn = order.draw(epoch, threads);
-          EXPECT_EQ(drawn.rows, plain.rows)
+          const EpochRows sampled = sampler.sample(epoch, threads);
+          EXPECT_EQ(sampled.rows, plain.rows)
               << count << " shards, epoch " << epoch << ", " << threads << " threads";
-          EXPECT_EQ(drawn.begin, plain.begin);
+          EXPECT_EQ(sampled.begin, plain.begin);
         }
       }
     }

@@ -37,12 +37,12 @@ class FilterTest : public test::DataTest {
     });
     return pairs;
   }
-  void expect_step(std::size_t step, const std::string& name, std::int64_t events, std::int64_t users,
-                   std::int64_t items) {
-    EXPECT_EQ(report_.steps[step].step, name);
-    EXPECT_EQ(report_.steps[step].events, events) << name;
-    EXPECT_EQ(report_.steps[step].users, users) << name;
-    EXPECT_EQ(report_.steps[step].items, items) << name;
+  void expect_stage(std::size_t stage, const std::string& name, std::int64_t events, std::int64_t users,
+                    std::int64_t items) {
+    EXPECT_EQ(report_.stages[stage].stage, name);
+    EXPECT_EQ(report_.stages[stage].events, events) << name;
+    EXPECT_EQ(report_.stages[stage].users, users) << name;
+    EXPECT_EQ(report_.stages[stage].items, items) << name;
   }
 
   PrepareOptions options_;
@@ -54,7 +54,7 @@ TEST_F(FilterTest, KeepsTheFirstOfRepeatedEvents) {
   RawRatings ratings = ratings_of({{0, 0, 0}, {1, 0, 1}, {0, 1, 1}, {0, 0, 1}, {1, 0, 0}, {0, 1, 1}});
   EXPECT_EQ(kept(ratings), (KeptPairs{{0, 1}, {1, 0}}));
   EXPECT_EQ(report_.duplicates_dropped, 3);
-  EXPECT_EQ(report_.steps.size(), 4u);
+  EXPECT_EQ(report_.stages.size(), 4u);
 }
 
 TEST_F(FilterTest, FiltersItemsThenUsersWithoutIteration) {
@@ -67,12 +67,12 @@ TEST_F(FilterTest, FiltersItemsThenUsersWithoutIteration) {
   EXPECT_EQ(kept(ratings), (KeptPairs{{0, 0}, {0, 1}}));
   EXPECT_EQ(report_.lines_read, 7);
   EXPECT_EQ(report_.duplicates_dropped, 1);
-  ASSERT_EQ(report_.steps.size(), 5u);
-  expect_step(0, "raw", 7, 3, 4);
-  expect_step(1, "first of each (user, item)", 6, 3, 4);
-  expect_step(2, "rating >= 4", 5, 3, 3);
-  expect_step(3, "items with >= 2 users", 4, 3, 2);
-  expect_step(4, "users with >= 2 items", 2, 1, 2);
+  ASSERT_EQ(report_.stages.size(), 5u);
+  expect_stage(0, "raw", 7, 3, 4);
+  expect_stage(1, "first of each (user, item)", 6, 3, 4);
+  expect_stage(2, "rating >= 4", 5, 3, 3);
+  expect_stage(3, "items with >= 2 users", 4, 3, 2);
+  expect_stage(4, "users with >= 2 items", 2, 1, 2);
 }
 
 TEST_F(FilterTest, OrdersEventsByItemId) {

@@ -48,22 +48,22 @@ TEST_F(Prepare, ReportMatchesTheWrittenDataset) {
   EXPECT_EQ(file.rows("test/held_out"), 6);
   EXPECT_EQ(report.lines_read, 330);
 
-  const auto step = [&](const std::string& name) {
-    for (const StageCounts& s : report.steps) {
-      if (s.step == name) return s;
+  const auto stage = [&](const std::string& name) {
+    for (const StageCounts& s : report.stages) {
+      if (s.stage == name) return s;
     }
-    ADD_FAILURE() << "no step " << name;
+    ADD_FAILURE() << "no stage " << name;
     return StageCounts{};
   };
-  EXPECT_EQ(step("raw").events, 330);
-  EXPECT_EQ(step("rating >= 4").events, 300);
-  EXPECT_EQ(step("train").users, 20);
-  EXPECT_EQ(step("train").items, file.items());
-  EXPECT_EQ(step("test: fold-in").events, file.entries("test/fold_in"));
-  EXPECT_EQ(step("test: targets").events, file.entries("test/held_out"));
-  EXPECT_EQ(step("test: users without a target").users, 0);
-  EXPECT_EQ(step("validation: fold-in").events + step("validation: targets").events +
-                step("validation: dropped, no train user has the item").events,
+  EXPECT_EQ(stage("raw").events, 330);
+  EXPECT_EQ(stage("rating >= 4").events, 300);
+  EXPECT_EQ(stage("train").users, 20);
+  EXPECT_EQ(stage("train").items, file.items());
+  EXPECT_EQ(stage("test: fold-in").events, file.entries("test/fold_in"));
+  EXPECT_EQ(stage("test: targets").events, file.entries("test/held_out"));
+  EXPECT_EQ(stage("test: users without a target").users, 0);
+  EXPECT_EQ(stage("validation: fold-in").events + stage("validation: targets").events +
+                stage("validation: dropped, no train user has the item").events,
             40);
   const std::string table = to_table(report);
   expect_in(table, {"validation: targets", "330 lines read"});

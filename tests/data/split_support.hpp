@@ -75,14 +75,14 @@ inline SplitRun run_split(const SourceOptions& source, const PrepareOptions& opt
   std::int64_t first_user = strong ? run.users.size() : 0;
   for (auto* const part : {&run.validation, &run.test}) {
     const std::string name = part == &run.test ? "test" : "validation";
-    const auto step = [&](const std::string& text) {
-      for (const StageCounts& count : run.report.steps) {
-        if (count.step == name + ": " + text) return count;
+    const auto stage = [&](const std::string& text) {
+      for (const StageCounts& count : run.report.stages) {
+        if (count.stage == name + ": " + text) return count;
       }
       return StageCounts{};
     };
-    part->unknown = step("dropped, no train user has the item").events;
-    part->without_target = step("users without a target").users;
+    part->unknown = stage("dropped, no train user has the item").events;
+    part->without_target = stage("users without a target").users;
     if (strong && file.has_ids(name + "/user_id")) {
       const io::IdList ids = file.read_ids(name + "/user_id");
       run.users.numbers.insert(run.users.numbers.end(), ids.numbers.begin(), ids.numbers.end());

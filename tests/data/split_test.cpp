@@ -118,7 +118,7 @@ TEST(Liang2018, MovieLens1M) {
   options.validation_users = options.test_users = 500;
   const test::SplitRun split = test::run_split(source, options);
   std::vector<std::array<std::int64_t, 3>> steps;
-  for (const StageCounts& step : split.report.steps) steps.push_back({step.events, step.users, step.items});
+  for (const StageCounts& step : split.report.stages) steps.push_back({step.events, step.users, step.items});
   ASSERT_GE(steps.size(), 4u);
   steps.resize(4);
   EXPECT_EQ(steps,

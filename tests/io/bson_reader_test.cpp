@@ -29,9 +29,9 @@ TEST(BsonReaderTest, ReadsBoardsFromBlocksOfAnySize) {
     std::vector<std::string> seen;
     while (reader.next()) {
       std::string board;
-      ASSERT_TRUE(reader.text("board_id", board));
-      EXPECT_EQ(
-          reader.for_each_text("pins", [&](auto pin) { seen.push_back(board + "/" + std::string(pin)); }), 0);
+      ASSERT_TRUE(reader.id("board_id", board));
+      EXPECT_EQ(reader.for_each_id("pins", [&](auto pin) { seen.push_back(board + "/" + std::string(pin)); }),
+                0);
     }
     EXPECT_EQ(seen, (std::vector<std::string>{"b1/p1", "b1/p2", "b3/p1"}));
   }
@@ -51,13 +51,13 @@ TEST(BsonReaderTest, ReadsIdsOfAllTypesAndCountsOtherValues) {
                                    1000));
   ASSERT_TRUE(reader.next());
   std::vector<std::string> ids;
-  EXPECT_EQ(reader.for_each_text("pins", [&](auto id) { ids.emplace_back(id); }), 4);
+  EXPECT_EQ(reader.for_each_id("pins", [&](auto id) { ids.emplace_back(id); }), 4);
   EXPECT_EQ(ids, (std::vector<std::string>{"7", "1099511627776", "507f1f77bcf86cd799439011", "3"}));
   std::string text;
-  EXPECT_FALSE(reader.text("board_id", text));
-  EXPECT_FALSE(reader.text("date", text));
-  EXPECT_EQ(reader.for_each_text("date", [](auto) {}), -1);
-  EXPECT_EQ(reader.for_each_text("none", [](auto) {}), -1);
+  EXPECT_FALSE(reader.id("board_id", text));
+  EXPECT_FALSE(reader.id("date", text));
+  EXPECT_EQ(reader.for_each_id("date", [](auto) {}), -1);
+  EXPECT_EQ(reader.for_each_id("none", [](auto) {}), -1);
   EXPECT_FALSE(reader.next());
 }
 

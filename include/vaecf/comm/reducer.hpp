@@ -151,7 +151,7 @@ class Reducer {
 
   /// Returns the elements of `bucket` whose gradient statistics (squared norm, number of non-finite elements)
   /// this rank computes. The ranges of all ranks and buckets contain every element exactly once.
-  Range inspected_range(std::int64_t bucket) const {
+  Range gradient_stats_range(std::int64_t bucket) const {
     return single_rank() ? plan_.unpadded(bucket) : without_padding(owned_range(bucket));
   }
 

@@ -37,7 +37,7 @@ class DistributedBatchSampler {
 
   /// Samples the batches of epoch `epoch` (counted from 0) on `threads` threads. The result does not depend
   /// on `threads`.
-  EpochRows draw(std::int64_t epoch, int threads = 1) const;
+  EpochRows sample(std::int64_t epoch, int threads = 1) const;
 
  private:
   /// Returns the number of this rank's users among the first `position` users of an epoch.

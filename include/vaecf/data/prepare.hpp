@@ -95,9 +95,9 @@ struct PrepareFlags {
   bool replace = false;  ///< overwrite any file, not only an intact dataset of this program
 };
 
-/// One row of the table that `prepare` prints: the data that remain after a step.
+/// One row of the table that `prepare` prints: the data that remain after a stage.
 struct StageCounts {
-  std::string step;
+  std::string stage;
   std::int64_t events = 0;
   std::int64_t users = 0;
   std::int64_t items = 0;
@@ -131,7 +131,7 @@ struct FeatureReport {
 
 /// Counts of what `prepare` read, dropped and wrote.
 struct PrepareReport {
-  std::vector<StageCounts> steps;
+  std::vector<StageCounts> stages;
   std::vector<DataIssue> issues;
   std::int64_t lines_read = 0;
   std::int64_t events_read = 0;
@@ -148,7 +148,7 @@ struct PrepareReport {
 /// line if the source cannot be read, or if `output` may not be replaced; throws RunError if the disk is full
 /// or not writable.
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
-                      const std::string& output, const PrepareFlags& mode, Log& log, Progress& progress);
+                      const std::string& output, const PrepareFlags& flags, Log& log, Progress& progress);
 
 /// Returns the report as a table for the terminal.
 std::string to_table(const PrepareReport& report);

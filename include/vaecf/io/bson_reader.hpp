@@ -28,10 +28,10 @@ class BsonReader {
   bool next();
   /// Stores the id at `key` of the current document in `value` as text. Returns false, and leaves `value`
   /// unchanged, if there is no such key or its value is not an id. next() must have returned true.
-  bool text(const char* key, std::string& value) const;
-  /// Calls use(text) for each id in the array at `key`, in order. Returns the number of other elements, or -1
+  bool id(const char* key, std::string& value) const;
+  /// Calls use(id) for each id in the array at `key`, in order. Returns the number of other elements, or -1
   /// if there is no such array. next() must have returned true.
-  std::int64_t for_each_text(const char* key, const std::function<void(std::string_view)>& use) const;
+  std::int64_t for_each_id(const char* key, const std::function<void(std::string_view)>& use) const;
 
  private:
   struct State;

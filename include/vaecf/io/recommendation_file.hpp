@@ -27,7 +27,7 @@ struct RecommendationHeader {
 class RecommendationWriter {
  public:
   /// Creates the temporary file in the folder of `path`, and writes the ids and titles.
-  RecommendationWriter(const std::string& path, const RecommendationHeader& head);
+  RecommendationWriter(const std::string& path, const RecommendationHeader& header);
   ~RecommendationWriter();
 
   /// Appends the next users. `items` and `scores`: (rows, k), row-major; `popular`: (rows). The sum of all

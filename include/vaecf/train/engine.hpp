@@ -159,9 +159,9 @@ class Engine {
   /// No thread may read `copy` meanwhile. Collective.
   virtual void copy_state(StateCopy* copy) = 0;
   /// Overwrites weights or a moment with the rows that `fill` writes, which must be equal on all ranks.
-  /// `updated` is true for weights after at least one update. If updates communicate weights in bf16, such
-  /// weights are rounded to bf16. Collective.
-  virtual void write_state(StateTensor state, bool updated,
+  /// With `round_weights`, weights are rounded to bf16 if updates communicate them in bf16, as after an update.
+  /// Collective.
+  virtual void write_state(StateTensor state, bool round_weights,
                            const std::function<void(const WriteRows&)>& fill) = 0;
   /// Switches timing of step phases on or off. Timed steps do not use captured graphs.
   virtual void enable_timing(bool on) = 0;

@@ -63,14 +63,15 @@ Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport
   count_positive(report);
   if (min_item_users_ > 0) count_on_kept_items(report);
   if (options.split == SplitMethod::given) return;
-  add_step(kept_, format("users with >= {} items", min_user_items_), "lower data.prepare.min_user_items",
-           report);
+  add_stage(kept_, format("users with >= {} items", min_user_items_), "lower data.prepare.min_user_items",
+            report);
 }
 
-void Filter::add_step(const SplitCounter& tally, const std::string& step, std::string_view advice,
-                      PrepareReport& report) const {
-  if (tally.events() == 0) throw InputError(format("no event is left after the step '{}'; {}", step, advice));
-  report.steps.push_back(tally.step(step));
+void Filter::add_stage(const SplitCounter& tally, const std::string& stage, std::string_view advice,
+                       PrepareReport& report) const {
+  if (tally.events() == 0)
+    throw InputError(format("no event is left after the stage '{}'; {}", stage, advice));
+  report.stages.push_back(tally.stage(stage));
 }
 
 void Filter::count_positive(PrepareReport& report) {
@@ -121,9 +122,9 @@ void Filter::count_positive(PrepareReport& report) {
   const std::int64_t others = report.duplicates_dropped - static_cast<std::int64_t>(shown.size());
   if (others > 0) ratings_->issues.add_count(what, others);
   ratings_->locations = {};
-  report.steps.push_back(raw.step("raw"));
-  report.steps.push_back(firsts.step("first of each (user, item)"));
-  add_step(positive, format("rating >= {}", min_rating_), "lower data.prepare.min_rating", report);
+  report.stages.push_back(raw.stage("raw"));
+  report.stages.push_back(firsts.stage("first of each (user, item)"));
+  add_stage(positive, format("rating >= {}", min_rating_), "lower data.prepare.min_rating", report);
 }
 
 void Filter::count_on_kept_items(PrepareReport& report) {
@@ -134,11 +135,11 @@ void Filter::count_on_kept_items(PrepareReport& report) {
     on_kept_items.add_row(events);
     count_user(events);
   });
-  add_step(on_kept_items, format("items with >= {} users", min_item_users_),
-           "lower data.prepare.min_item_users", report);
+  add_stage(on_kept_items, format("items with >= {} users", min_item_users_),
+            "lower data.prepare.min_item_users", report);
 }
 
-// Counts the events of one user that all previous steps kept.
+// Counts the events of one user that all previous stages kept.
 void Filter::count_user(std::span<const Event> events) {
   if (events.empty() || static_cast<std::int64_t>(events.size()) < min_user_items_) return;
   events_of_[static_cast<std::size_t>(events.front().user)] = static_cast<std::int32_t>(events.size());

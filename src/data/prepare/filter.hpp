@@ -30,7 +30,7 @@ class SplitCounter {
   }
   std::int64_t events() const { return events_; }
   /// Returns the counts as the report row `name`.
-  StageCounts step(std::string name) const { return {std::move(name), events_, users_, items_}; }
+  StageCounts stage(std::string name) const { return {std::move(name), events_, users_, items_}; }
 
  private:
   void add(std::int32_t item) {
@@ -52,8 +52,8 @@ class SplitCounter {
 /// (`given`) is not filtered by count. Memory is proportional to the number of users and items.
 class Filter {
  public:
-  /// Reads the events once or twice and adds the counts of each step to `report`. Throws InputError if a step
-  /// leaves no events, or if an event is repeated in strict mode.
+  /// Reads the events once or twice and adds the counts of each stage to `report`. Throws InputError if a
+  /// stage leaves no events, or if an event is repeated in strict mode.
   Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport& report, Progress& progress);
 
   /// Returns the number of kept events per user.
@@ -70,8 +70,8 @@ class Filter {
   void count_on_kept_items(PrepareReport& report);
   void count_user(std::span<const Event> events);
   std::span<Event> keep(std::span<Event> events, Repeats& repeats) const;
-  void add_step(const SplitCounter& tally, const std::string& step, std::string_view advice,
-                PrepareReport& report) const;
+  void add_stage(const SplitCounter& tally, const std::string& stage, std::string_view advice,
+                 PrepareReport& report) const;
 
   RawRatings* ratings_;
   Progress* progress_;

@@ -85,7 +85,7 @@ struct StopAtEnd {
 }  // namespace
 
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
-                      const std::string& output, const PrepareFlags& mode, Log& log, Progress& progress) {
+                      const std::string& output, const PrepareFlags& flags, Log& log, Progress& progress) {
   if (options.holdout == Holdout::last && options.split != SplitMethod::leave_one_out &&
       options.split != SplitMethod::ratio) {
     throw InputError(format(
@@ -100,7 +100,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
         part, path, to_string(options.split)));
   }
   const io::Attributes made_by = provenance_attributes(source, options);
-  ReadOptions wanted = make_read_options(options, mode.strict);
+  ReadOptions wanted = make_read_options(options, flags.strict);
   std::vector<std::string> paths = source_files(source).paths;
   const auto add_path = [&](const std::string& path) {
     if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
@@ -116,9 +116,9 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   }
   io::validate_output_path(output, "data.file", paths);
   // Checked first, so that an output that must not be replaced is rejected before the long work.
-  const bool intact = io::check_replaceable(output, mode.replace);
+  const bool intact = io::check_replaceable(output, flags.replace);
   PrepareReport report;
-  if (intact && !mode.force && !mode.strict)
+  if (intact && !flags.force && !flags.strict)
     report.stored_report = stored_report(output, made_by, paths, options.compression);
   report.up_to_date = !report.stored_report.empty();
   if (report.up_to_date) return report;
@@ -133,7 +133,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
       std::launch::async, [&paths, stop = unwanted.get_token()] { return describe_sources(paths, stop); });
   const StopAtEnd stop_at_end{unwanted};
   UserFeatures features;
-  if (!options.features.empty()) features = UserFeatures(source, options, users, mode.strict);
+  if (!options.features.empty()) features = UserFeatures(source, options, users, flags.strict);
   wanted.spill_beside = place.string();
   if (options.memory_gib > 0) wanted.memory = options.memory_gib * gibibyte;
   RawRatings ratings = read_ratings(source, wanted, log, progress);
@@ -164,11 +164,11 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
 std::string to_table(const PrepareReport& report) {
   if (report.up_to_date) return report.stored_report;
   std::size_t width = 4;
-  for (const StageCounts& step : report.steps) width = std::max(width, step.step.size());
-  std::string table = format("{:<{}}  {:>15}  {:>13}  {:>13}\n", "step", width, "events", "users", "items");
-  for (const StageCounts& step : report.steps) {
-    table += format("{:<{}}  {:>15}  {:>13}  {:>13}\n", step.step, width, grouped(step.events),
-                    grouped(step.users), grouped(step.items));
+  for (const StageCounts& counts : report.stages) width = std::max(width, counts.stage.size());
+  std::string table = format("{:<{}}  {:>15}  {:>13}  {:>13}\n", "stage", width, "events", "users", "items");
+  for (const StageCounts& counts : report.stages) {
+    table += format("{:<{}}  {:>15}  {:>13}  {:>13}\n", counts.stage, width, grouped(counts.events),
+                    grouped(counts.users), grouped(counts.items));
   }
   table += format("{} lines read, {} events, {} repeated (user, item) dropped\n", grouped(report.lines_read),
                   grouped(report.events_read), grouped(report.duplicates_dropped));

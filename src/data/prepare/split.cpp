@@ -301,17 +301,17 @@ std::int64_t SplitWriter::interactions() const {
 }
 
 void SplitWriter::report(PrepareReport& report, bool given, Log& log) const {
-  report.steps.push_back(train_.step("train"));
+  report.stages.push_back(train_.stage("train"));
   for (const HeldOutCount* part : {&validation_, &test_}) {
     if (!weak_ || part->rows > 0) report_part(*part, given, report, log);
   }
 }
 
 void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareReport& report, Log& log) const {
-  report.steps.push_back(part.unknown.step(part.name + ": dropped, no train user has the item"));
-  if (!weak_) report.steps.push_back(part.fold_in.step(part.name + ": fold-in"));
-  report.steps.push_back(part.targets.step(part.name + ": targets"));
-  report.steps.push_back({part.name + ": users without a target", 0, part.without_target, 0});
+  report.stages.push_back(part.unknown.stage(part.name + ": dropped, no train user has the item"));
+  if (!weak_) report.stages.push_back(part.fold_in.stage(part.name + ": fold-in"));
+  report.stages.push_back(part.targets.stage(part.name + ": targets"));
+  report.stages.push_back({part.name + ": users without a target", 0, part.without_target, 0});
   if (part.without_target > 0) {
     log.warn("{} of {} {} users have no target, since they have too few events{}; metrics exclude them",
              part.without_target, part.rows, part.name,

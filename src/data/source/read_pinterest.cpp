@@ -17,14 +17,14 @@ void read_pinterest(const SourceOptions&, const SourceFiles& of, SplitPart, Rati
     std::string board;
     for (std::int64_t number = 1; boards.next(); ++number) {
       board.clear();
-      const bool named = boards.text("board_id", board) || boards.text("_id", board);
+      const bool named = boards.id("board_id", board) || boards.id("_id", board);
       to.start_line(number, board);
       if (!named) {
         to.drop("the board has no board_id");
         continue;
       }
       const std::int64_t others =
-          boards.for_each_text("pins", [&](std::string_view pin) { to.add(board, pin, true, 0.0, true); });
+          boards.for_each_id("pins", [&](std::string_view pin) { to.add(board, pin, true, 0.0, true); });
       if (others < 0) to.drop("the board has no list of pins");
       for (std::int64_t i = 0; i < others; ++i) to.drop("a pin is neither a string nor an integer");
       progress.update(files.bytes_read());

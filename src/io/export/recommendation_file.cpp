@@ -17,14 +17,14 @@ struct RecommendationWriter::File {
   std::int64_t written = 0;
 };
 
-RecommendationWriter::RecommendationWriter(const std::string& path, const RecommendationHeader& head)
-    : file_(std::make_unique<File>(path, head.attributes)) {
+RecommendationWriter::RecommendationWriter(const std::string& path, const RecommendationHeader& header)
+    : file_(std::make_unique<File>(path, header.attributes)) {
   Hdf5Writer& writer = file_->writer;
-  writer.write_ids("user_id", head.users);
-  writer.write_ids("item_id", head.items);
-  if (head.titles.size() > 0) writer.write_ids("item_title", head.titles);
-  const std::array<hsize_t, 2> shape = {static_cast<hsize_t>(head.users.size()),
-                                        static_cast<hsize_t>(head.k)};
+  writer.write_ids("user_id", header.users);
+  writer.write_ids("item_id", header.items);
+  if (header.titles.size() > 0) writer.write_ids("item_title", header.titles);
+  const std::array<hsize_t, 2> shape = {static_cast<hsize_t>(header.users.size()),
+                                        static_cast<hsize_t>(header.k)};
   file_->items = writer.create("item", H5T_STD_I32LE, shape);
   file_->scores = writer.create("score", H5T_IEEE_F32LE, shape);
   file_->popular = writer.create("popular", H5T_STD_U8LE, {shape.data(), 1});

@@ -87,7 +87,7 @@ bool BsonReader::next() {
   return !ended;
 }
 
-bool BsonReader::text(const char* key, std::string& value) const {
+bool BsonReader::id(const char* key, std::string& value) const {
   bson_iter_t at;
   if (!bson_iter_init_find(&at, state_->document, key)) return false;
   const auto found = id_text(at);
@@ -95,8 +95,8 @@ bool BsonReader::text(const char* key, std::string& value) const {
   return found.has_value();
 }
 
-std::int64_t BsonReader::for_each_text(const char* key,
-                                       const std::function<void(std::string_view)>& use) const {
+std::int64_t BsonReader::for_each_id(const char* key,
+                                     const std::function<void(std::string_view)>& use) const {
   bson_iter_t at;
   bson_iter_t element;
   if (!bson_iter_init_find(&at, state_->document, key) || !BSON_ITER_HOLDS_ARRAY(&at) ||

@@ -382,10 +382,10 @@ void CheckpointReader::restore(Trainer& trainer) {
                path_, state_.updates_done, state_.epoch, steps, state_.step_in_epoch));
   }
   // Before the first update, the initial weights are not rounded to bf16.
-  const bool updated = state_.updates_done > 0;
+  const bool round_weights = state_.updates_done > 0;
   const std::vector<device::TensorSpec> specs = trainer.model().tensors();
   for (const auto& [part, group] : tensor_groups) {
-    context_.engine.write_state(part, updated,
+    context_.engine.write_state(part, round_weights,
                                 [&, name = group](const WriteRows& write) { read(name, specs, write); });
   }
   trainer.restore_progress(

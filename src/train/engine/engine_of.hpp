@@ -39,7 +39,7 @@ class AllReduceTraining {
 
   void start_epoch() {
     data.start_epoch();
-    graphs_.memory_may_have_moved();
+    graphs_.invalidate();
   }
 
   void step(device::StepParams params, std::int64_t batch_users) {
@@ -52,11 +52,11 @@ class AllReduceTraining {
   }
 
   model::TrainableModel<Device>& model() {
-    graphs_.memory_may_have_moved();
+    graphs_.invalidate();
     return *data.model;
   }
   const typename Device::Buffer& gather_state(StateTensor state) {
-    graphs_.memory_may_have_moved();
+    graphs_.invalidate();
     return optimizer_.gather_state(state);
   }
   void load_state(StateTensor state, const std::function<void(typename Device::Buffer&)>& fill) {
@@ -65,7 +65,7 @@ class AllReduceTraining {
   void round_weights() { optimizer_.round_weights(); }
 
   model::StepTimer<Device>& timer() { return step_.timer; }
-  void pause_graphs(bool on) { graphs_.pause(on); }
+  void enable_graphs(bool on) { graphs_.set_enabled(on); }
 
   TrainingFacts facts() const {
     const comm::Reducer<Device>& reducer = optimizer_.reducer();
@@ -247,7 +247,7 @@ class EngineOf : public Engine {
       if (copy != nullptr) exporter_->wait_event(device_->record_event());
     });
   }
-  void write_state(StateTensor state, bool updated,
+  void write_state(StateTensor state, bool round_weights,
                    const std::function<void(const WriteRows&)>& fill) override {
     with([&](auto& training) {
       training.load_state(state, [&](typename Device::Buffer& flat) {
@@ -255,12 +255,12 @@ class EngineOf : public Engine {
           device_->import_rows(training.data.model->layout(), tensor, rows, values, flat);
         });
       });
-      if (state == StateTensor::weights && updated) training.round_weights();
+      if (state == StateTensor::weights && round_weights) training.round_weights();
     });
   }
   void enable_timing(bool on) override {
     with([&](auto& training) {
-      training.pause_graphs(on);
+      training.enable_graphs(!on);
       training.timer() = model::StepTimer<Device>(*device_, on);
     });
   }

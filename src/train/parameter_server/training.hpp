@@ -41,7 +41,7 @@ class ParameterServerTraining {
   void round_weights();
 
   model::StepTimer<cpu::Device>& timer() { return timer_; }
-  void pause_graphs(bool) {}
+  void enable_graphs(bool) {}
   TrainingFacts facts() const;
   std::optional<Staleness> take_staleness();
 

@@ -28,27 +28,28 @@ class StepGraphs {
         communicator_(communicator),
         captures_(communicator.size() == 1 || communicator.supports_graph_capture()) {}
 
-  /// Runs `work` and captures it as the graph of `shape`, or replays that graph. Collective if memory may
-  /// have moved since the last call.
+  /// Runs `work` and captures it as the graph of `shape`, or replays that graph. Collective if the graphs
+  /// were invalidated since the last call.
   template <class Work>
   void run(Shape shape, Work&& work) {
-    if (!captures_ || paused_) return work();
-    if (std::exchange(memory_may_have_moved_, false)) drop_stale_graphs();
+    if (!captures_ || !enabled_) return work();
+    if (std::exchange(invalidated_, false)) drop_stale_graphs();
     auto& graph = graphs_[shape];
     if (graph && device_.replay(*graph)) return;
     graph = device_.capture(work);
     captures_ = graph != nullptr;
-    memory_may_have_moved_ = true;
+    invalidated_ = true;
   }
 
-  /// Makes run() execute the operations directly until pause(false), so that their phases can be timed. All
-  /// ranks must call it.
-  void pause(bool on) {
-    paused_ = on;
-    memory_may_have_moved_ = true;
+  /// While disabled, run() executes the operations directly, so that their phases can be timed. All ranks
+  /// must call it.
+  void set_enabled(bool enabled) {
+    enabled_ = enabled;
+    invalidated_ = true;
   }
-  /// Reports that device memory may have been reallocated, as by an evaluation. All ranks must call it.
-  void memory_may_have_moved() { memory_may_have_moved_ = true; }
+  /// Makes the next run() check whether device memory was reallocated, for example by an evaluation. All
+  /// ranks must call it.
+  void invalidate() { invalidated_ = true; }
 
  private:
   bool single_rank() const { return communicator_.size() == 1; }
@@ -65,8 +66,8 @@ class StepGraphs {
   Device& device_;
   comm::Communicator& communicator_;
   bool captures_;
-  bool paused_ = false;
-  bool memory_may_have_moved_ = false;
+  bool enabled_ = true;
+  bool invalidated_ = false;
   std::map<Shape, std::unique_ptr<typename Device::Graph>> graphs_;
 };
 

@@ -60,7 +60,8 @@ class Step {
     if (optimizer_.needs_gradient_stats()) {
       for (std::int64_t bucket = 0; bucket < reducer_.plan().buckets(); ++bucket) {
         reducer_.wait_bucket(bucket);
-        device_.accumulate_gradient_stats(optimizer_.gradients(), reducer_.inspected_range(bucket), state_);
+        device_.accumulate_gradient_stats(optimizer_.gradients(), reducer_.gradient_stats_range(bucket),
+                                          state_);
       }
       reducer_.all_reduce_values(device_.gradient_stats(state_));
     }

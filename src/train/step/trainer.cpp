@@ -46,7 +46,7 @@ Trainer::~Trainer() {
 }
 
 void Trainer::upload(std::int64_t epoch) {
-  context_.engine.upload_epoch(sampler_.draw(epoch, sampling_threads_));
+  context_.engine.upload_epoch(sampler_.sample(epoch, sampling_threads_));
 }
 
 void Trainer::start_epoch(std::int64_t epoch) {

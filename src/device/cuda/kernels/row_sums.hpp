@@ -21,9 +21,9 @@ struct alignas(8) WeightedRow {
 /// Threads of a block that sums with one group of threads. At a width of 600, 75 threads have work.
 constexpr int narrow_threads = 96;
 
-/// The picks of one pass in shared memory. Each thread tests `share` candidates; the selected ones are
-/// compacted, so that the long loop over rows has no gaps. Blocks of more than `narrow_threads` threads
-/// divide the picks of a pass among groups of threads.
+/// The selected rows of one pass in shared memory. Each thread tests `share` candidates; the selected ones
+/// are compacted, so that the long loop over rows has no gaps. Blocks of more than `narrow_threads` threads
+/// divide the rows of a pass among groups of threads.
 template <int threads>
 struct CompactedRows {
   static constexpr bool narrow = threads == narrow_threads;
@@ -32,10 +32,10 @@ struct CompactedRows {
 
   /// One row of sums per group, aligned as 128-bit accesses require: groups * (stride / 8) <= threads.
   alignas(16) float partial[narrow ? 4 : 8 * threads];
-  WeightedRow picks[size];
+  WeightedRow rows[size];
   std::int32_t count[threads];       // number of selected candidates of each thread
-  std::int32_t warps[threads / 32];  // the same of each 32 threads
-  std::uint32_t stays[threads];      // bit mask of the selected candidates
+  std::int32_t warps[threads / 32];  // number of selected candidates of each 32 threads
+  std::uint32_t selected[threads];   // bit mask of the selected candidates
   std::int32_t total;
 };
 
@@ -54,41 +54,42 @@ VAECF_HD inline Vec8 unpack8(const Words128* words) {
   return vec;
 }
 
-/// Computes sum += picks[k].weight * columns [column, column + 8) of row picks[k].row for k = first, first +
-/// step, .., in this order, with `at_once` concurrent loads.
+/// Computes sum += selected[k].weight * columns [column, column + 8) of row selected[k].row for k = first,
+/// first + step, .., in this order, with `at_once` concurrent loads.
 template <int at_once, class T>
 VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t column,
-                              const WeightedRow* picks, std::int32_t first, std::int32_t step, std::int32_t n,
-                              Vec8& sum) {
+                              const WeightedRow* selected, std::int32_t first, std::int32_t step,
+                              std::int32_t n, Vec8& sum) {
   std::int32_t k = first;
   for (; k + (at_once - 1) * step < n; k += at_once * step) {
     // 16-bit rows stay packed until they are used, in half the registers.
     Words128 rows[at_once][sizeof(T) / 2];
     for (int j = 0; j < at_once; ++j) {
-      const T* row = table + picks[k + j * step].row * stride + column;
+      const T* row = table + selected[k + j * step].row * stride + column;
       for (int part = 0; part < int{sizeof(T)} / 2; ++part) rows[j][part] = load_words(row + 4 * part);
     }
     for (int j = 0; j < at_once; ++j) {
       const Vec8 row = unpack8<T>(rows[j]);
-      for (int c = 0; c < 8; ++c) sum.at[c] += picks[k + j * step].weight * row.at[c];
+      for (int c = 0; c < 8; ++c) sum.at[c] += selected[k + j * step].weight * row.at[c];
     }
   }
   for (; k < n; k += step) {
-    const Vec8 row = load_vec8(table + picks[k].row * stride + column);
-    for (int c = 0; c < 8; ++c) sum.at[c] += picks[k].weight * row.at[c];
+    const Vec8 row = load_vec8(table + selected[k].row * stride + column);
+    for (int c = 0; c < 8; ++c) sum.at[c] += selected[k].weight * row.at[c];
   }
 }
 
-/// Sums the rows of `table` that are selected from `n` candidates: `stays(k)` returns whether candidate k is
-/// selected, `pick(k)` its row and weight. Calls `done(column, sum)` for eight columns at a time. Works in
-/// passes of CompactedRows::size candidates, and `unfinished` (stride) stores the sums between passes. With
-/// `adds`, the sums start from the contents of `unfinished`. If a pass has more than 32 rows, up to
-/// `max_groups` groups of threads sum them and their sums are added in order; one group has less latency to
-/// hide for fewer. The order of additions depends only on the selected candidates and on the width.
-template <int threads, class T, class Group, class Stays, class RowOf, class Done>
+/// Sums the rows of `table` that are selected from `n` candidates: `is_selected(k)` returns whether candidate
+/// k is selected, `row_of(k)` its row and weight. Calls `store(column, sum)` for eight columns at a time.
+/// Works in passes of CompactedRows::size candidates, and `running_sums` (stride) stores the sums between
+/// passes. With `adds`, the sums start from the contents of `running_sums`. If a pass has more than 32 rows,
+/// up to `max_groups` groups of threads sum them and their sums are added in order; one group has less
+/// latency to hide for fewer. The order of additions depends only on the selected candidates and on the
+/// width.
+template <int threads, class T, class Group, class IsSelected, class RowOf, class Store>
 VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_t n, const T* table,
-                       std::int64_t stride, float* unfinished, bool adds, int max_groups, Stays&& stays,
-                       RowOf&& pick, Done&& done) {
+                       std::int64_t stride, float* running_sums, bool adds, int max_groups,
+                       IsSelected&& is_selected, RowOf&& row_of, Store&& store) {
   constexpr bool narrow = CompactedRows<threads>::narrow;
   constexpr int at_once = narrow ? 4 : 16 / int{sizeof(T)};
   const std::int64_t eights = stride / 8;
@@ -103,11 +104,11 @@ VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_
       std::uint32_t bits = 0;
       std::int32_t count = 0;
       for (std::int64_t j = 0; j < share && thread * share + j < candidates; ++j) {
-        if (!stays(first + thread * share + j)) continue;
+        if (!is_selected(first + thread * share + j)) continue;
         bits |= 1U << j;
         ++count;
       }
-      shared.stays[thread] = bits;
+      shared.selected[thread] = bits;
       shared.count[thread] = count;
     });
     if constexpr (!narrow) {
@@ -123,36 +124,36 @@ VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_
       for (std::int64_t warp = 0; warp < before; ++warp) at += shared.warps[warp];
       for (std::int64_t other = 32 * before; other < thread; ++other) at += shared.count[other];
       for (std::int64_t j = 0; j < share; ++j) {
-        if ((shared.stays[thread] >> j & 1U) != 0) shared.picks[at++] = pick(first + thread * share + j);
+        if ((shared.selected[thread] >> j & 1U) != 0) shared.rows[at++] = row_of(first + thread * share + j);
       }
       if (thread == sharing - 1) shared.total = at;
     });
-    const std::int32_t picked = sharing > 0 ? shared.total : 0;
+    const std::int32_t rows = sharing > 0 ? shared.total : 0;
     const bool begins = first == 0 && !adds;
     first += candidates;
     const bool ends = first >= n;
-    const auto groups = static_cast<std::int32_t>(picked > 32 && most > 1 ? most : 1);
+    const auto groups = static_cast<std::int32_t>(rows > 32 && most > 1 ? most : 1);
     if (groups > 1) {
       group.each(groups * eights, [&](std::int64_t thread) {
         const std::int64_t column = thread % eights * 8;
         Vec8 sum{};
-        add_rows<at_once>(table, stride, column, shared.picks, static_cast<std::int32_t>(thread / eights),
-                          groups, picked, sum);
+        add_rows<at_once>(table, stride, column, shared.rows, static_cast<std::int32_t>(thread / eights),
+                          groups, rows, sum);
         store_vec8(shared.partial + 8 * thread, sum);
       });
     }
     group.each(eights, [&](std::int64_t eight) {
       Vec8 sum{};
-      if (!begins) sum = load_vec8(unfinished + 8 * eight);
-      if (groups == 1) add_rows<at_once>(table, stride, 8 * eight, shared.picks, 0, 1, picked, sum);
+      if (!begins) sum = load_vec8(running_sums + 8 * eight);
+      if (groups == 1) add_rows<at_once>(table, stride, 8 * eight, shared.rows, 0, 1, rows, sum);
       for (std::int32_t g = 0; groups > 1 && g < groups; ++g) {
         const Vec8 more = load_vec8(shared.partial + 8 * (g * eights + eight));
         for (int c = 0; c < 8; ++c) sum.at[c] += more.at[c];
       }
       if (ends) {
-        done(8 * eight, sum);
+        store(8 * eight, sum);
       } else {
-        store_vec8(unfinished + 8 * eight, sum);
+        store_vec8(running_sums + 8 * eight, sum);
       }
     });
   } while (first < n);

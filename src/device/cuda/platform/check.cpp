@@ -62,10 +62,10 @@ void check(cudaError_t status, const char* what) {
 }
 
 std::string explain_full_memory(const char* what, std::int64_t bytes, std::int64_t free, std::int64_t total,
-                                std::int64_t ours) {
+                                std::int64_t used_by_run) {
   return format(
       "GPU memory: {} for {} are needed, {} of {} are free ({} are used by this run; for other programs see nvidia-smi); lower train.batch_size, set backend.resident: off, or use more GPUs",
-      size_text(bytes), what, size_text(free), size_text(total), size_text(ours));
+      size_text(bytes), what, size_text(free), size_text(total), size_text(used_by_run));
 }
 
 }  // namespace vaecf::cuda
