@@ -51,7 +51,7 @@ DistributedBatchSampler::DistributedBatchSampler(const VirtualShards& shards, Ra
                                                  std::int64_t batch_size, bool keep_last, std::uint64_t seed)
     : shards_(&shards), owned_(owned), batch_size_(batch_size), keep_last_(keep_last), seed_(seed) {
   if (batch_size < 1) {
-    throw InputError(format("train.batch_size must be at least 1, got {}", batch_size));
+    throw InputError(format("train.batch_size: must be at least 1, got {}", batch_size));
   }
   if (shards.range(shards.order().front()).size() > std::numeric_limits<std::int32_t>::max()) {
     throw InputError(format(

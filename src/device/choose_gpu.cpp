@@ -23,7 +23,7 @@ std::string why_too_old(const std::vector<int>& compute_capabilities) {
   const auto newest = std::ranges::max_element(compute_capabilities);
   if (newest == compute_capabilities.end() || *newest >= cuda::min_compute_capability) return "";
   return format(
-      "the GPU of this machine has compute capability {}.{}, and this program needs {}.{} (A100) or newer; use another machine",
+      "the GPU of this machine has compute capability {}.{}, but {}.{} (A100) or newer is required; use another machine",
       *newest / 10, *newest % 10, cuda::min_compute_capability / 10, cuda::min_compute_capability % 10);
 }
 

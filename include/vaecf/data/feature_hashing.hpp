@@ -21,9 +21,8 @@ struct FeatureColumn {
 ///   first(c) + j * buckets(c) + XXH64(v, seed = XXH64(n, seed = j)) mod buckets(c),
 /// where first(c) is the sum of hashes * buckets over the columns before c. This is the hashing trick
 /// (Weinberger et al., ICML 2009) with several hashes, as in Svenstrup et al., "Hash embeddings", NeurIPS
-/// 2017. With m distinct values, sqrt(m) buckets and 2 hashes, about a third of the values have a pair of
-/// features of their own; most others share theirs with one or two values. With 3 hashes nearly all values
-/// have features of their own.
+/// 2017. With m distinct values, sqrt(m) buckets and 2 hashes, about a third of the values have a unique set
+/// of features. Most others share theirs with one or two values. With 3 hashes nearly all sets are unique.
 class FeatureHashing {
  public:
   /// Makes a hashing without columns: F = 0.

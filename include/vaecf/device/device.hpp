@@ -74,17 +74,16 @@ struct SideFeatures {
 ///   Bf16Buffer         flat, zero-initialized memory of bf16 values, for communication in bf16
 ///   Parameters         weights: layout(), fp32 master() in the flat layout, and the device's 16-bit copies
 ///   Activations        rows() by columns() values of the current batch, in the device's storage format
-///   UserRows           sparse rows of users, of a shard or held-out: rows(), and description() for the log
+///   UserRows           sparse rows of training or held-out users: rows(), and description() for the log
 ///   BatchSchedule      row indices of every batch of an epoch: batches(), users(batch)
 ///   Batch              X (B, I) and its transpose: users()
 ///   StepState          a step's parameters, its losses and the loss scale, in device memory
 ///   MetricAccumulator  sums of ranking metrics over users
 ///   Graph              captured operations, which replay() runs on the current contents of the step state
-///   DeviceTimer        capture() records a time stamp that is reached when all operations before it are
-///   done; it is
-///                      never part of a graph. read() waits for the last mark, returns the seconds between
-///                      consecutive marks and removes all marks. last() returns the time of the last mark of
-///                      the previous read() on the host's clock.
+///   DeviceTimer        record() adds a time stamp, taken when all earlier operations are done; not during
+///                      capture. elapsed() waits for the last one, returns the seconds between consecutive
+///                      time stamps and removes all. last_record_time() returns the last one of the previous
+///                      elapsed() on the host's clock.
 ///
 /// Formulas: Liang et al., "Variational Autoencoders for Collaborative Filtering", WWW 2018, sections 2, 3.
 template <class D>

@@ -21,7 +21,7 @@ struct BackendOptions {
   Kernels kernels = Kernels::automatic;
   int threads = 0;  ///< at most max_threads; 0: this rank's part of the cores it is bound to
   // GPU only:
-  Toggle resident = Toggle::automatic;    ///< keep the shard in GPU memory (automatic: if it fits)
+  Toggle resident = Toggle::automatic;    ///< keep the rank's users in GPU memory (automatic: if they fit)
   Toggle cuda_graph = Toggle::automatic;  ///< capture the step as a CUDA graph and replay it
   bool deterministic = false;             ///< bitwise reproducible, also if that is slower
   int local_rank = 0;                     ///< rank on this host, which selects the GPU

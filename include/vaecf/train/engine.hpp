@@ -70,11 +70,11 @@ struct TrainingSetup {
 
 /// Properties of one rank's part of a training, fixed when it starts: memory and bytes moved per step.
 struct TrainingFacts {
-  bool is_worker = true;         ///< this rank is a worker, which computes gradients; otherwise a server
-  bool overlaps = false;         ///< gradients are reduced during the backward pass
-  std::int64_t shard_bytes = 0;  ///< memory of this rank's training users
+  bool is_worker = true;        ///< this rank is a worker, which computes gradients; otherwise a server
+  bool overlaps = false;        ///< gradients are reduced during the backward pass
+  std::int64_t data_bytes = 0;  ///< memory of this rank's training users
   /// Location of these users in memory and the reason for it, as one line for the log; may be empty.
-  std::string shard_description = {};
+  std::string data_description = {};
   std::int64_t flat_elements = 0;  ///< number of elements of a flat buffer, including padding
   /// Minimum memory traffic of one update on this rank in bytes: weights, moments and gradients are each read
   /// and written once, 16-bit copies of weights are written once.
@@ -159,8 +159,8 @@ class Engine {
   /// No thread may read `copy` meanwhile. Collective.
   virtual void copy_state(StateCopy* copy) = 0;
   /// Overwrites weights or a moment with the rows that `fill` writes, which must be equal on all ranks.
-  /// With `round_weights`, weights are rounded to bf16 if updates communicate them in bf16, as after an update.
-  /// Collective.
+  /// With `round_weights`, weights are rounded to bf16 if updates communicate them in bf16, as after an
+  /// update. Collective.
   virtual void write_state(StateTensor state, bool round_weights,
                            const std::function<void(const WriteRows&)>& fill) = 0;
   /// Switches timing of step phases on or off. Timed steps do not use captured graphs.

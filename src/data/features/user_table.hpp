@@ -46,7 +46,7 @@ struct UserTable {
 
 /// Reads the columns `wanted`, given by name or by index from 0. `why` names the origin of the request in
 /// messages. The first line of a user is used; malformed lines are reported in `issues`. Throws InputError
-/// if a column does not exist, if the table has no users, or if more lines are dropped than read.
+/// if a column does not exist, if the table has no users, or if more lines are dropped than kept.
 UserTable read_user_table(const UserTableOptions& options, const UserTableLocation& file,
                           const std::vector<std::string>& wanted, const std::string& why, DataIssues& issues);
 

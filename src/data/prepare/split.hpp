@@ -121,8 +121,9 @@ struct Split {
 /// 2018, bit for bit like the notebook. `random`, `leave_one_out` and `ratio` are sampled with Philox. For
 /// these methods the columns are the items of train in order of first appearance, and held-out events on
 /// other items are dropped. `given` keeps the split of the source: strong for pro_sg, whose rows and columns
-/// keep their order, otherwise weak with all items. Throws InputError if no user is left to train on, or if
-/// the split of the source has no train part, no held-out events, or a user in several parts (pro_sg).
+/// keep their order, otherwise weak with all items. Throws InputError if no user is left to train on. For
+/// `given`, also throws it if the source has no train part or no held-out events, or for pro_sg if a user is
+/// in several parts.
 Split make_split(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
                  Progress& progress);
 

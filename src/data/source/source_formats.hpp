@@ -93,7 +93,7 @@ const SourceFormat& format_of(const SourceOptions& source);
 /// Reads all lines of a source, in file order. Ids are integers, or all strings if one of them is not an
 /// integer. Malformed lines are dropped and reported in `issues`; in strict mode they throw InputError
 /// (`file:line: 'text': problem; advice`). Also throws InputError if the source has no events, or if more
-/// lines are dropped than read, which indicates another format.
+/// lines are dropped than kept, which indicates another format.
 RawRatings read_ratings(const SourceOptions& source, const ReadOptions& wanted, Log& log, Progress& progress);
 
 /// Location of the item titles of a source.

@@ -25,7 +25,7 @@ std::string why_not(cudaError_t error) {
           "no GPU is visible to this process, because CUDA_VISIBLE_DEVICES is '{}'; unset it, or list the indices of GPUs",
           visible);
     }
-    return "an NVIDIA driver is loaded, but it finds no GPU; see nvidia-smi";
+    return "the NVIDIA driver is loaded, but reports no GPU; see nvidia-smi";
   }
   return explain(error, "starting CUDA");
 }

@@ -98,7 +98,7 @@ double Device::measure_memory_rate() {
 }
 
 void DeviceTimer::record() {
-  if (stream_.capturing()) throw std::logic_error("DeviceTimer::mark: must not be captured");
+  if (stream_.capturing()) throw std::logic_error("DeviceTimer::record: must not be called during capture");
   if (used_ == events_.size()) events_.emplace_back(Timing::on);
   stream_.record(events_[used_++]);
 }

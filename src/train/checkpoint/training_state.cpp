@@ -31,7 +31,7 @@ void each_attribute(State& state, bool with_features, Visit&& visit) {
   visit("users_seen", state.users_seen);
   visit("best_metric", state.best_metric);
   visit("best_epoch", state.best_epoch);
-  visit("patience_count", state.patience_count);
+  visit("patience_count", state.validations_since_best);
   visit("loss_scale", state.loss_scale);
   visit("loss_scale_good_steps", state.loss_scale_good_steps);
   visit("select", state.select);
@@ -63,7 +63,7 @@ void require_sense(const std::string& path, const TrainingState& state) {
                                     {"epoch", state.epoch},
                                     {"step_in_epoch", state.step_in_epoch},
                                     {"best_epoch", state.best_epoch},
-                                    {"patience_count", state.patience_count}}) {
+                                    {"patience_count", state.validations_since_best}}) {
     require(value >= 0 && value <= std::numeric_limits<std::uint32_t>::max(), name);
   }
   require(state.users_seen >= 0, "users_seen");
@@ -144,7 +144,7 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
                   const std::vector<device::TensorSpec>& specs, const std::string& group) {
   const auto& infos = file.tensors();
   const std::string hint = format(
-      "it contains a {} with hidden layers [{}] and latent {}; use the configuration it was trained with",
+      "the checkpoint contains a {} with hidden layers [{}] and latent {}; use the configuration of its run",
       file.attribute<std::string>("model_type"), file.attribute<std::string>("model_hidden"),
       file.attribute<std::int64_t>("model_latent"));
   for (const device::TensorSpec& spec : specs) {
@@ -161,36 +161,33 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
   const auto tensors = std::count_if(infos.begin(), infos.end(),
                                      [&](const auto& i) { return i.name.starts_with(group + "/"); });
   if (tensors != static_cast<std::int64_t>(specs.size())) {
-    throw InputError(
-        format("{}: /{} must contain {} tensors, got {}; use the configuration it was trained with", path,
-               group, specs.size(), tensors));
+    throw InputError(format("{}: /{} must contain {} tensors, got {}; use the configuration of its run", path,
+                            group, specs.size(), tensors));
   }
 }
 
-/// Throws InputError unless the checkpoint was trained with the user features that the model of `options`
-/// has.
+/// Throws InputError unless the model of the checkpoint has the same user features as that of `options`.
 void require_same_features(const std::string& path, const TrainingState& checkpoint,
                            const TrainingConfig& options, const io::DatasetFile& dataset) {
   const std::int64_t expected = model_input_dims(options, dataset).features;
   if (checkpoint.features == 0 && expected == 0) return;
   if (checkpoint.features == 0) {
-    throw InputError(
-        format("{}: it was trained without user features, but {} has {}; "
-               "set model.features to off, or train again",
-               path, dataset.path(), expected));
+    throw InputError(format(
+        "{}: the checkpoint's model has no user features, but {} has {}; set model.features to off, or train again",
+        path, dataset.path(), expected));
   }
   if (expected == 0) {
     const bool off = dataset.features() > 0;
-    throw InputError(format("{}: it was trained with {} user features, but {}; {}", path, checkpoint.features,
+    throw InputError(format("{}: the checkpoint's model has {} user features, but {}; {}", path,
+                            checkpoint.features,
                             off ? "model.features is off" : format("{} has none", dataset.path()),
-                            off ? "set it to auto" : "use the dataset it was trained on"));
+                            off ? "set it to auto" : "use the dataset of its run"));
   }
   const std::string hashing = feature_hashing_of(dataset);
   if (checkpoint.features == expected && checkpoint.feature_hashing == hashing) return;
-  throw InputError(
-      format("{}: it was trained with {} user features, hashed by\n{}\nbut {} has {}, hashed by\n{}\n"
-             "use the dataset it was trained on",
-             path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), expected, hashing));
+  throw InputError(format(
+      "{}: the checkpoint's model has {} user features, hashed by\n{}\nbut {} has {}, hashed by\n{}\nuse the dataset of its run",
+      path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), expected, hashing));
 }
 
 }  // namespace
@@ -207,19 +204,19 @@ void TrainingState::describe(const TrainingConfig& options, const io::DatasetFil
 
 bool TrainingState::update_best(double metric) {
   if (best_epoch != 0 && !(metric > best_metric)) {
-    ++patience_count;
+    ++validations_since_best;
     return false;
   }
   best_epoch = epoch;
   best_metric = metric;
-  patience_count = 0;
+  validations_since_best = 0;
   return true;
 }
 
 void TrainingState::reset_best() {
   best_epoch = 0;
   best_metric = 0.0;
-  patience_count = 0;
+  validations_since_best = 0;
 }
 
 void TrainingState::gather_sums(const device::LossSums& mine, comm::Communicator& communicator) {
@@ -286,13 +283,12 @@ void require_same_dataset(const std::string& path, const TrainingState& checkpoi
                           const io::DatasetFile& dataset) {
   if (checkpoint.items != dataset.items()) {
     throw InputError(
-        format("{}: it was trained on {} items, but {} has {}; use the dataset it was trained on", path,
+        format("{}: the checkpoint's model has {} items, but {} has {}; use the dataset of its run", path,
                checkpoint.items, dataset.path(), dataset.items()));
   }
   if (checkpoint.dataset_checksum != dataset.fingerprint()) {
     throw InputError(
-        format("{}: it was trained on the dataset with checksum {}, but that of {} is {}; "
-               "use the dataset it was trained on",
+        format("{}: the checkpoint's dataset has checksum {}, but {} has {}; use the dataset of its run",
                path, checkpoint.dataset_checksum, dataset.path(), dataset.fingerprint()));
   }
 }

@@ -30,9 +30,9 @@ struct TrainingState {
   std::int64_t step_in_epoch = 0;  ///< number of completed steps of the next epoch
   std::int64_t users_seen = 0;
   double best_metric = 0.0;
-  std::int64_t best_epoch = 0;      ///< 0: none yet
-  std::int64_t patience_count = 0;  ///< number of validations since the best epoch
-  double loss_scale = 0.0;          ///< fp16 loss scale; 0 for other precisions
+  std::int64_t best_epoch = 0;              ///< 0: none yet
+  std::int64_t validations_since_best = 0;  ///< early stopping compares it with train.patience
+  double loss_scale = 0.0;                  ///< fp16 loss scale; 0 for other precisions
   std::int64_t loss_scale_good_steps = 0;
   /// The loss sums of the current epoch: for each of sum_names, the sum of each rank. Continuing them is
   /// bitwise exact only with the same number of ranks.
@@ -47,10 +47,10 @@ struct TrainingState {
   std::int64_t features = 0;  ///< number of user features that the model reads; 0: none
   std::string feature_hashing;
 
-  /// Sets the fields from `select` on, which describe what the run trains on.
+  /// Sets the selecting metric, the configuration, and the items, checksum and features of the dataset.
   void describe(const TrainingConfig& options, const io::DatasetFile& dataset, const std::string& metric);
   /// Returns whether `metric` of the completed epoch is larger than all previous ones, and updates the best
-  /// epoch or the patience count.
+  /// epoch or counts the validations since then.
   bool update_best(double metric);
   /// Resets the best epoch, so that the next validation is the best so far.
   void reset_best();

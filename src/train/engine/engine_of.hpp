@@ -193,9 +193,9 @@ class EngineOf : public Engine {
   TrainingFacts training() const override {
     return with([](auto& training) {
       TrainingFacts facts = training.facts();
-      facts.shard_bytes =
+      facts.data_bytes =
           training.data.items.bytes() + (training.data.features ? training.data.features->bytes() : 0);
-      facts.shard_description = training.data.items.held().description();
+      facts.data_description = training.data.items.held().description();
       facts.flat_elements = training.data.model->layout().size;
       return facts;
     });

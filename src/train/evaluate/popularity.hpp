@@ -11,7 +11,7 @@
 namespace vaecf::train {
 
 /// The popularity baseline: ranks items by their number of training users, and ties by ascending item. The
-/// only input from a user are the seen items, which are excluded.
+/// only input is the list of items that the user has seen; they are excluded.
 class Popularity {
  public:
   /// Counts items in /train; each rank reads an equal part. Collective.

@@ -52,7 +52,7 @@ class BenchmarkRun {
     result_.comm_volume = trainer_.facts().comm_volume;
     result_.peak_memory_mib = slowest(peak_memory_mib());
     result_.peak_device_mib = slowest(static_cast<double>(context_.engine.facts().peak_bytes) / 1048576.0);
-    result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().shard_bytes) / 1048576.0);
+    result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().data_bytes) / 1048576.0);
     // These measurements come last, since they allocate memory, which would change the peaks above.
     context_.communicator.barrier();
     result_.gemm_gflops = context_.communicator.all_reduce(context_.engine.measure(Rate::gemm));
@@ -318,10 +318,10 @@ std::string to_table(const BenchmarkResult& result) {
   const bool tera = result.gemm_gflops >= 1e4;
   const auto flops = [&](double gflops) { return tera ? 1e-3 * gflops : gflops; };
   table += line("dense products", flops(result.gflops), tera ? 1 : 0,
-                format("{}FLOP/s, {:.0f} % of the machine's {:.{}f}", tera ? 'T' : 'G',
+                format("{}FLOP/s, {:.0f} % of the measured peak ({:.{}f})", tera ? 'T' : 'G',
                        100.0 * result.gemm_share(), flops(result.gemm_gflops), tera ? 1 : 0));
   table += line("weights and moments", result.memory_gbytes, 1,
-                format("GB/s, {:.0f} % of the memory's {:.1f}", 100.0 * result.memory_share(),
+                format("GB/s, {:.0f} % of the measured peak ({:.1f})", 100.0 * result.memory_share(),
                        result.memory_rate_gbytes));
   if (!result.all_reduce.empty()) {
     const comm::AllReduceTiming& largest = result.all_reduce.back();

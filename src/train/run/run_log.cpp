@@ -26,10 +26,9 @@ void archive_path(const std::string& path) {
   if (!std::filesystem::exists(path, error)) return;
   std::filesystem::rename(path, older(path), error);
   if (!error) return;
-  throw InputError(
-      format("{}: it belongs to an older run and cannot be moved to {} ({}); "
-             "move it yourself, continue with --resume, or use another name or run.directory",
-             path, older(path), error.message()));
+  throw InputError(format(
+      "{}: the output of an earlier run cannot be moved to {} ({}); move or delete it, continue with --resume, or use another name or run.directory",
+      path, older(path), error.message()));
 }
 
 void archive_previous_run(const TrainingConfig& options) {
@@ -91,10 +90,9 @@ void archive_checkpoint(const TrainingConfig& options, const std::string& path) 
     std::filesystem::remove(path, error);
     return;
   }
-  throw RunError(
-      format("{}: is not part of the resumed run and cannot be moved to {} ({}); "
-             "move it yourself or check the permissions",
-             path, folder.string(), error.message()));
+  throw RunError(format(
+      "{}: this checkpoint does not match the resumed run and cannot be moved to {} ({}); check the permissions, or move or delete it",
+      path, folder.string(), error.message()));
 }
 
 void prepare_run_folder(const TrainingConfig& options) {

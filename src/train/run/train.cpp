@@ -118,7 +118,7 @@ class TrainingRun {
   std::string select() const { return validates_ ? options_.validation.select : "last"; }
   bool selects() const { return state_.select != "last"; }
   bool patience_exhausted() const {
-    return options_.train.patience > 0 && state_.patience_count >= options_.train.patience;
+    return options_.train.patience > 0 && state_.validations_since_best >= options_.train.patience;
   }
 
   const std::shared_ptr<Timeline>& timeline() const { return context_.communicator.activity().timeline(); }
@@ -138,8 +138,8 @@ class TrainingRun {
                       inputs.features > 0 ? format("{} features of users, ", inputs.features) : "",
                       parameters, context_.communicator.size(), options_.train.epochs,
                       trainer_->steps_per_epoch());
-    if (const std::string shard = trainer_->facts().shard_description; !shard.empty()) {
-      context_.log.info("{}", shard);
+    if (const std::string data = trainer_->facts().data_description; !data.empty()) {
+      context_.log.info("{}", data);
     }
     if (context_.communicator.size() > 1) {
       context_.log.info("communication per step: {}", format_comm_volume(trainer_->facts().comm_volume));

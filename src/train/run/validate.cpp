@@ -95,7 +95,7 @@ void plan_memory(const TrainingConfig& options, const RunContext& context, const
   // A server has weights and gradient, and shards of master weights, moments and summed gradient.
   if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + comm_buffer;
   context.log.debug(
-      "memory plan: {} parameters, {:.0f} MiB per rank for weights, gradient and two moments; "
+      "estimated memory: {} parameters, {:.0f} MiB per rank for weights, gradient and two moments; "
       "{} train users, {} interactions, {:.0f} MiB of data over {} ranks",
       parameters, bytes * static_cast<double>(parameters) / mib, rows, dataset.entries("train"),
       (4.0 * static_cast<double>(dataset.entries("train")) + 8.0 * static_cast<double>(rows)) / mib, ranks);

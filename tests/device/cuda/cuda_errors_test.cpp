@@ -42,7 +42,7 @@ TEST(CudaErrors, MessagesNameTheCallAndTheCudaError) {
 
 TEST(CudaErrors, MessagesContainAdvice) {
   expect_says(explain(cudaErrorInsufficientDriver, "taking the GPU"),
-              {"driver supports CUDA up to", "this program needs", "update the driver"});
+              {"driver supports CUDA up to", "this program requires CUDA", "update the driver"});
   expect_says(explain(cudaErrorNoKernelImageForDevice, "a kernel's start"), {"VAECF_CUDA_ARCHITECTURES"});
   expect_says(explain(cudaErrorSystemNotReady, "taking the GPU"), {"nvidia-fabricmanager"});
   expect_says(explain(cudaErrorStreamCaptureInvalidated, "recording a step"), {"backend.cuda_graph: off"});

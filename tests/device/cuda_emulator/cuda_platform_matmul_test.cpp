@@ -331,7 +331,8 @@ TEST_F(Matmul, CapturedProductsReadCurrentOperands) {
   ASSERT_NO_FATAL_FAILURE(compare(spec, a, b, c, bias, decode(DType::fp32, download(c.device))));
 }
 
-// Large enough for algorithm trials; with long sums, as in the decoder's backward pass, and short ones.
+// Large enough for the algorithms to be timed; with long sums, as in the decoder's backward pass, and short
+// ones.
 TEST_F(Matmul, LargeProductsAreCorrect) {
   if (!on_gpu()) GTEST_SKIP() << "the host emulation has no choice of algorithms";
   cuda::Matmuls matmuls(gpu(), false);

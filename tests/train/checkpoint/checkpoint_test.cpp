@@ -158,7 +158,7 @@ TEST_F(Checkpoint, OtherDatasetOrModelThrows) {
   const TrainingConfig good = options_;
 
   options_.data.file = make("more.h5", {.items = 61});
-  EXPECT_NE(refusal().find("trained on 60 items"), std::string::npos);
+  EXPECT_NE(refusal().find("model has 60 items"), std::string::npos);
   EXPECT_NE(refusal().find("has 61"), std::string::npos);
 
   options_.data.file = make("other.h5", {.users = 204});
@@ -169,9 +169,9 @@ TEST_F(Checkpoint, OtherDatasetOrModelThrows) {
   options_.model.hidden = {21};
   EXPECT_NE(refusal().find("hidden layers [20] and latent 6"), std::string::npos) << refusal();
   options_.model.hidden = {20, 20};
-  EXPECT_NE(refusal().find("use the configuration it was trained with"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("use the configuration of its run"), std::string::npos) << refusal();
   options_.model.hidden = {};
-  EXPECT_NE(refusal().find("use the configuration it was trained with"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("use the configuration of its run"), std::string::npos) << refusal();
   options_ = good;
   EXPECT_THROW(test_on(2, file("none.h5")), InputError);
 }

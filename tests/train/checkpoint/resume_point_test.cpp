@@ -209,7 +209,7 @@ TEST_F(ResumePoint, CheckpointOfOtherDatasetThrows) {
   run(1, "whole");
   options_.data.file = make("other.h5", {.users = 204});
   const std::string message = message_of<InputError>([&] { run(2, "whole", "auto"); });
-  EXPECT_NE(message.find("it was trained on the dataset with checksum"), std::string::npos) << message;
+  EXPECT_NE(message.find("the checkpoint's dataset has checksum"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -112,12 +112,12 @@ TEST_F(Features, FeaturesOfAnotherDatasetThrow) {
   train_alone();
   const auto refusal = [&] { return message_of<InputError>([&] { test_on(1); }); };
   options_.model.features = model::FeaturesInput::off;
-  EXPECT_NE(refusal().find("trained with 8 user features, but model.features is off; set it to auto"),
+  EXPECT_NE(refusal().find("model has 8 user features, but model.features is off; set it to auto"),
             std::string::npos);
   options_.model.features = model::FeaturesInput::automatic;
   const std::string with = options_.data.file;
   options_.data.file = make("data.h5", {});
-  EXPECT_NE(refusal().find("has none; use the dataset it was trained on"), std::string::npos);
+  EXPECT_NE(refusal().find("has none; use the dataset of its run"), std::string::npos);
   options_.data.file = make("others.h5", {.groups = 6, .features = true});
   EXPECT_NE(refusal().find("hashed by"), std::string::npos);
 
@@ -127,7 +127,7 @@ TEST_F(Features, FeaturesOfAnotherDatasetThrow) {
   EXPECT_FALSE(test_on(1).cold_start);
   EXPECT_FALSE(io::CheckpointFile(options_.best_checkpoint()).attributes().contains("features"));
   options_.model.features = model::FeaturesInput::automatic;
-  EXPECT_NE(refusal().find("trained without user features"), std::string::npos);
+  EXPECT_NE(refusal().find("model has no user features"), std::string::npos);
 }
 
 TEST_F(Features, AllowRecommendationsWithoutHistory) {

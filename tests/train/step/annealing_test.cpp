@@ -72,14 +72,14 @@ TEST(Selection, FirstOfEqualEpochsIsBestAndLaterOnesCountAsWorse) {
   EXPECT_TRUE(better(0.0));
   EXPECT_TRUE(better(0.5));
   EXPECT_FALSE(better(0.5));
-  EXPECT_EQ(state.patience_count, 1);
+  EXPECT_EQ(state.validations_since_best, 1);
   EXPECT_TRUE(better(0.6));
-  EXPECT_EQ(state.patience_count, 0);
+  EXPECT_EQ(state.validations_since_best, 0);
   EXPECT_FALSE(better(0.1));
   EXPECT_FALSE(better(NAN));
   EXPECT_EQ(state.best_epoch, 4);
   EXPECT_EQ(state.best_metric, 0.6);
-  EXPECT_EQ(state.patience_count, 2);
+  EXPECT_EQ(state.validations_since_best, 2);
 }
 
 TEST(Selection, SelectionMetricIsEvaluated) {

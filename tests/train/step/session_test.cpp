@@ -88,10 +88,10 @@ TEST_F(Session, UnmovableOldLogThrowsOnAllRanks) {
   std::filesystem::create_directory(log + ".old");
   on_ranks(2, [&](const RunContext& context) {
     const std::string message = message_of<InputError>([&] { train(options_, context); });
-    EXPECT_NE(message.find("metrics.jsonl: it belongs to an older run and cannot be moved to"),
+    EXPECT_NE(message.find("metrics.jsonl: the output of an earlier run cannot be moved to"),
               std::string::npos)
         << message;
-    EXPECT_NE(message.find("; move it yourself, continue with --resume"), std::string::npos) << message;
+    EXPECT_NE(message.find("; move or delete it, continue with --resume"), std::string::npos) << message;
   });
   EXPECT_EQ(text_of(log), before);
 }

@@ -104,7 +104,7 @@ class Activations {
   std::int64_t rows_ = 0;
 };
 
-/// Rows of users as a view of the shard in host memory.
+/// View of rows of users in host memory.
 class UserRows {
  public:
   UserRows(CsrView view, std::int64_t first, std::int64_t item_count)

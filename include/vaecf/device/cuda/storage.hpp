@@ -119,7 +119,7 @@ inline std::int64_t id_bytes(std::int64_t items) {
   return items <= 65536 ? 2 : 4;
 }
 
-/// Item ids of a shard, each of id_bytes(items) bytes.
+/// Item ids of user rows, each of id_bytes(items) bytes.
 class ItemIds {
  public:
   ItemIds() = default;

@@ -6,11 +6,12 @@
 
 namespace vaecf::cpu {
 
-/// C (32, 32) (+)= A B by a matrix unit with eight tile registers of 16 rows of 64 bytes. `Unit` has these
-/// functions, with register numbers as template arguments: zero<C>(), load<T>(address, bytes between rows),
-/// store<T>(..), and dot<C, A, B>(), which adds to C (16 x 16 fp32) the product of A (16 rows of 16 pairs)
-/// and B (16 pairs of rows by 16 columns). Its prefetch(address) has no register. Registers 0 to 3 are the
-/// quarters of C, 4 and 5 halves of A, 6 and 7 halves of B.
+/// Computes C (32, 32) (+)= A B by a matrix unit with eight tile registers of 16 rows of 64 bytes. `Unit` has
+/// these functions, with register indices as template arguments:
+///   zero<C>(), load<T>(address, bytes between rows), store<T>(address, bytes between rows)
+///   dot<C, A, B>(): C (16 x 16 fp32) += A (16 rows of 16 pairs) B (16 pairs of rows by 16 columns)
+///   prefetch(address), without a register
+/// Registers 0 to 3 are the quarters of C, 4 and 5 halves of A, 6 and 7 halves of B.
 template <class Unit>
 inline void multiply_by_unit(const TileProduct& x) {
   constexpr std::int64_t half = tile_numbers / 2;

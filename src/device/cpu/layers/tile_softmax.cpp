@@ -54,11 +54,11 @@ class PrefetchQueue {
 /// Pass 1 computes tiles of transposed logits (items x users) and stores E = exp(logit - m_u) in bf16. The
 /// reference m_u is chosen before the pass: the user's largest logit among the first items. One factor per
 /// user, s_u = N_u / (sum of E), turns E into the gradient N_u softmax - x = s_u (E - x / s_u), so E itself
-/// is never scaled. If logits of a user exceed the reference by so much that exponentials could overflow, the
-/// pass is repeated with the largest logits as references.
+/// is never scaled. If a user's logits exceed the reference so far that exponentials could overflow, the pass
+/// is repeated with the largest logits as references.
 ///
-/// Pass 2 subtracts x / s_u at the few positions where x is 1 and multiplies: dW = E^T (s H), with s as an
-/// additional column for the bias, and d_hidden = s (E W), by chunks of blocks. Complete gradients go to the
+/// Pass 2 subtracts x / s_u at the few positions where x is 1. For each chunk of blocks it computes dW = E^T
+/// (s H), with s as an additional column for the bias, and d_hidden = s (E W). Complete gradients go to the
 /// sink from cache.
 class TileSoftmax : private TileSlice, public SoftmaxSlice {
  public:

@@ -16,8 +16,8 @@ T* copy_of(Activations& activations) {
   return reinterpret_cast<T*>(activations.copy());
 }
 
-VAECF_HD inline void add(const Vec8& numbers, Vec8& sums) {
-  for (int j = 0; j < 8; ++j) sums.at[j] += numbers.at[j];
+VAECF_HD inline void add(const Vec8& values, Vec8& sums) {
+  for (int j = 0; j < 8; ++j) sums.at[j] += values.at[j];
 }
 
 template <class T>
@@ -84,7 +84,7 @@ template <class T>
 struct PartialColumnSums {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
-  const T* numbers;
+  const T* values;
   std::int64_t rows;
   std::int64_t vecs;  // groups of eight per row
   std::int64_t partials;
@@ -97,9 +97,9 @@ struct PartialColumnSums {
       Vec8 sums{};
       if (!first) sums = load_vec8(partial + 8 * w);
       constexpr int together = 4;  // rows loaded concurrently
-      const T* const end = numbers + 8 * rows * vecs;
+      const T* const end = values + 8 * rows * vecs;
       const std::int64_t step = 8 * partials * vecs;
-      const T* row = numbers + 8 * w;
+      const T* row = values + 8 * w;
       for (; end - row > (together - 1) * step; row += together * step) {
         Vec8 d[together];
         for (int i = 0; i < together; ++i) d[i] = load_vec8(row + i * step);
@@ -202,11 +202,11 @@ std::int64_t num_partials(std::int64_t rows, std::int64_t columns) {
   return std::clamp<std::int64_t>(threads_wanted / (columns / 8), 1, max_for_rows);
 }
 
-void partial_column_sums(Stream& stream, DType dtype, const void* numbers, std::int64_t rows,
+void partial_column_sums(Stream& stream, DType dtype, const void* values, std::int64_t rows,
                          std::int64_t columns, std::int64_t partials, bool first, float* partial) {
   dispatch_dtype(dtype, [&]<class T>(T) {
     const PartialColumnSums<T> body{
-        static_cast<const T*>(numbers), rows, columns / 8, partials, first, partial};
+        static_cast<const T*>(values), rows, columns / 8, partials, first, partial};
     launch(stream, blocks_for(partials * columns / 8, body.threads), body);
   });
 }

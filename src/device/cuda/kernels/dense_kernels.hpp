@@ -21,19 +21,19 @@ void add_bias(Stream& stream, DType dtype, const float* bias, bool tanh, Activat
 void activation_backward(Stream& stream, Scratch& scratch, DType dtype, bool tanh, const Activations& output,
                          Activations& d_output, float* d_bias);
 
-/// Returns the number of partials, the partial sums of a column: partial s adds rows s, s + partials, .. into
-/// row s of `partial` (partials, columns); then the partials are added. The number depends only on the sizes,
-/// and so does the order of every addition.
+/// Returns the number P of partial sums per column. Partial sum s is the sum of rows s, s + P, s + 2P, ..;
+/// the partial sums are then added. P depends only on the sizes, and so does the order of every addition.
 std::int64_t num_partials(std::int64_t rows, std::int64_t columns);
-/// Computes the partials of `numbers` (rows, columns), rows `columns` apart; columns must be a multiple of 8.
-/// Overwrites `partial` if `first` is set, otherwise adds to it.
-void partial_column_sums(Stream& stream, DType dtype, const void* numbers, std::int64_t rows,
+/// Computes the partial sums of the columns of `values` (rows, columns), row-major; columns must be a
+/// multiple of 8. Overwrites `partial` (partials, columns) if `first` is set, otherwise adds to it.
+void partial_column_sums(Stream& stream, DType dtype, const void* values, std::int64_t rows,
                          std::int64_t columns, std::int64_t partials, bool first, float* partial);
+/// Computes sums (columns) = the sum of the rows of `partial` (partials, columns).
 void reduce_partials(Stream& stream, const float* partial, std::int64_t partials, std::int64_t columns,
                      float* sums);
 
-/// Computes total += sum of per_user (users) and, unless null, count += users. In one block, so that the
-/// order of additions is fixed.
+/// Computes total += sum of per_user (users) and, unless null, count += users. One block computes all, so
+/// that the order of additions is fixed.
 void add_losses(Stream& stream, const double* per_user, std::int64_t users, double* total,
                 std::int64_t* count = nullptr);
 

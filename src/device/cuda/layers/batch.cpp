@@ -47,8 +47,8 @@ struct CountRowLengths {
   }
 };
 
-/// One user per block, each with 5 to a few thousand items. Blocks after the users' pad the keys: those after
-/// the last entry sort after all items.
+/// Copies the rows of the selected users to the batch, one user of 5 to a few thousand items per block. The
+/// blocks after the last user pad `keys`: keys after the last entry sort after all items.
 struct GatherRows {
   static constexpr int threads = 64;
   static constexpr int scratch_bytes = 0;
@@ -88,7 +88,7 @@ struct GatherRows {
   }
 };
 
-/// Keys after the last entry sort after all items.
+/// Pads `keys`, so that keys after the last entry sort after all items.
 struct PadKeys {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
@@ -136,7 +136,7 @@ struct FindItemOffsets {
 };
 
 /// Gathers the rows of `from` that `selection` selects into `batch`, which has capacity for `capacity`
-/// entries; `exact`: that is the exact number.
+/// entries; with `exact`, that is the exact number.
 void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const UserRows& from,
             const RowSelection& selection, std::int64_t users, std::int64_t capacity, bool exact,
             bool transpose, Batch& batch) {

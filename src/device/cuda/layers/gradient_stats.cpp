@@ -47,7 +47,7 @@ class BlockPartition {
   bool aligned_;
 };
 
-/// In fp64, which neither overflows nor loses small terms.
+/// Squares a value in fp64, which neither overflows nor loses small terms.
 struct Square {
   VAECF_HD double operator()(float value) const {
     return static_cast<double>(value) * static_cast<double>(value);
@@ -71,7 +71,7 @@ struct SumBlocks {
   }
 };
 
-/// Calls done(total of `sums`).
+/// Adds up `sums` and calls done(total).
 template <class Done>
 struct ReducePartials {
   static constexpr int threads = 256;
@@ -99,7 +99,7 @@ struct AccumulateGradientNorm {
   }
 };
 
-/// A non-finite loss counts too: its step must be skipped on all ranks.
+/// Counts non-finite gradients of a part. A non-finite loss counts too, so that all ranks skip its step.
 struct CountNonFinite {
   const DeviceStepState* state;
   float* overflow;
@@ -113,7 +113,7 @@ struct Store {
   VAECF_HD void operator()(double sum) const { *total = sum; }
 };
 
-/// Calls done(sum of F over the `n` values) on the device.
+/// Sums F over the `n` values and calls done(sum) on the device.
 template <class F, class Done>
 void sum_up(Stream& stream, Scratch& scratch, const float* values, std::int64_t n, const Done& done) {
   const BlockPartition partition(values, n);

@@ -10,8 +10,8 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Activations that are written element by element, with their 16-bit copies: none if T is float, or unless
-/// `copies`.
+/// Writes activations element by element, with their 16-bit copies. No copies are written if T is float, or
+/// without `copies`.
 template <class T>
 struct Written {
   explicit Written(Activations& to, bool copies = true)
@@ -37,8 +37,8 @@ struct Written {
   std::int64_t stride;
 };
 
-// One Philox block, that is four latent dimensions of one user, per thread. Rows of statistics are [mu |
-// logvar]; logvar may be unaligned, so elements are accessed one by one.
+/// Samples z. Each thread computes one Philox block, that is four latent dimensions of one user. Rows of
+/// statistics are [mu | logvar]; logvar may be unaligned, so elements are accessed one by one.
 template <class T>
 struct SampleLatent {
   static constexpr int threads = 128;
@@ -70,9 +70,9 @@ struct SampleLatent {
   }
 };
 
-/// Adds the bias to statistics and samples z: SampleLatent with one access to each row, for a number of
-/// latent dimensions divisible by four, whose rows are aligned and without padding. No kernel reads a 16-bit
-/// copy of statistics.
+/// Adds the bias to statistics and samples z as SampleLatent, with one access to each row. The number of
+/// latent dimensions must be divisible by four, so that rows are aligned and without padding. No kernel reads
+/// a 16-bit copy of statistics.
 template <class T>
 struct AddBiasAndSample {
   static constexpr int threads = 128;
@@ -132,7 +132,7 @@ struct CopyMean {
   }
 };
 
-// One user per block.
+/// Computes the gradient of the statistics and the KL divergence, one user per block.
 template <class T>
 struct LatentBackward {
   static constexpr int threads = 64;
@@ -171,8 +171,8 @@ struct LatentBackward {
   }
 };
 
-/// LatentBackward for a number of latent dimensions divisible by four. One user per warp; every value is read
-/// and written once, four at a time.
+/// Computes the same as LatentBackward if the number of latent dimensions is divisible by four. Each warp
+/// processes one user; every value is read and written once, four at a time.
 template <class T>
 struct LatentBackwardByFours {
   static constexpr int threads = 32;

@@ -66,10 +66,10 @@ class OutputLayer {
 
   std::int64_t users() const { return hidden_.rows(); }
 
-  /// Runs loss and gradients. `weights_done` is called when d_weight and d_bias are complete.
+  /// Computes loss and gradients. Calls weights_done() when d_weight and d_bias are complete.
   ///
-  /// The weights' gradients come first, in one product over the slice, and those of the hidden units after
-  /// them, whether or not they are reduced over ranks:
+  /// Computes the weights' gradients in one product over the slice, and then those of the hidden units. The
+  /// order is the same for any number of ranks:
   /// - The reduction of the largest tensor starts as early as possible and overlaps with all that follows.
   /// - The hidden units' product then reads the logits' gradients from memory, not from L2. But it does 1200
   ///   operations on each of them (600 hidden units), 600 per byte: twice what an H100 needs to be bound by

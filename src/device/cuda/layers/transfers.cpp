@@ -147,7 +147,7 @@ std::unique_ptr<Exporter> Device::make_exporter() {
 }
 
 std::int64_t Device::spare_bytes() const {
-  // Batches, logits and the trials of products may still grow.
+  // Batches, logits and the workspace for timing matrix products may still grow.
   return gpu_.free_bytes() - gpu_.total_bytes() / 8;
 }
 

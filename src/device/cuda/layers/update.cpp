@@ -13,12 +13,12 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Parts of the weights that one launch updates, at most.
+/// The maximum number of ranges of the weights that one launch updates.
 constexpr int max_parts = 16;
 
-/// One pass over gradient, moments and weights, 30 bytes per element, bound by memory bandwidth. Groups of
-/// eight are aligned to the start of the buffers, wherever the range begins. T is the type of the copies;
-/// float: no copies.
+/// Updates weights and moments in one pass over gradient, moments and weights. It accesses 30 bytes per
+/// element and is bound by memory bandwidth. Groups of eight elements are aligned to the start of the
+/// buffers, not to that of the range. T is the type of the 16-bit copies; float means no copies.
 template <class T>
 struct Update {
   static constexpr int threads = 256;

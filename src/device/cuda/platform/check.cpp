@@ -15,8 +15,9 @@ std::string version_text(int version) {
 std::string explain_old_driver() {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
-  return format("the NVIDIA driver supports CUDA up to {}, but this program needs {}; update the driver",
-                version_text(driver), version_text(CUDART_VERSION));
+  return format(
+      "the NVIDIA driver supports CUDA up to {}, but this program requires CUDA {}; update the driver",
+      version_text(driver), version_text(CUDART_VERSION));
 }
 
 std::string advice(cudaError_t status) {

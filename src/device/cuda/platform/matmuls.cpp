@@ -211,11 +211,11 @@ struct Matmuls::State {
           "GPU: cuBLASLt has no algorithm for a product of ({}, {}) by ({}, {}); set train.precision: fp32, which requires the least support",
           spec.m, spec.k, spec.k, spec.n));
     }
-    // Trials overwrite the result and block until the device is done. If either is not allowed, or the
-    // product is small, the heuristic's first algorithm is used.
+    // Timing the algorithms overwrites the result and blocks until the device is done. If either is not
+    // allowed, or the product is small, the heuristic's first algorithm is used.
     const bool worth_it = 2.0 * static_cast<double>(spec.m) * spec.n * spec.k >= 1e9;
     if (!deterministic && !spec.accumulate && !stream.capturing() && worth_it) {
-      stream.synchronize();  // so that trials measure only themselves
+      stream.synchronize();  // so that earlier work is not measured
       std::swap(made.algorithms.front(), made.algorithms[fastest(stream, made, x)]);
     }
     return plans.emplace(key, std::move(made)).first->second;
