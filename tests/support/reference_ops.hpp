@@ -86,6 +86,26 @@ struct LatentGradient {
 LatentGradient latent_backward(const HostBatch& batch, const Matrix& statistics, StepKey key, double beta,
                                const Matrix& d_z);
 
+/// Returns the gradients with the composite prior, from its density itself. `kl` and `weighted_kl` are sums
+/// over users; a user's weight is beta + gamma times the number of items.
+struct CompositeGradient {
+  double kl = 0.0;
+  double weighted_kl = 0.0;
+  Matrix d_statistics;
+};
+CompositeGradient composite_latent_backward(const HostBatch& batch, const Matrix& statistics,
+                                            const Matrix& old_statistics, const double (&weights)[3],
+                                            StepKey key, double beta, double gamma, const Matrix& d_z);
+
+/// Returns LN(swish(s)) gain + offset.
+Matrix swish_norm(const Matrix& s, const Matrix& gain, const Matrix& offset);
+struct NormGradient {
+  Matrix d_s;
+  Matrix d_gain;  // (1, outputs)
+  Matrix d_offset;
+};
+NormGradient swish_norm_backward(const Matrix& s, const Matrix& gain, const Matrix& d_h);
+
 /// Applies the optimizer update of one element in fp64.
 void update(const device::UpdateRule& rule, double gradient, double& m, double& v, double& w);
 

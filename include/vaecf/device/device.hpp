@@ -5,6 +5,7 @@
 #include <vaecf/device/parameters.hpp>
 #include <vaecf/device/step.hpp>
 #include <vaecf/device/update_rule.hpp>
+#include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/metrics.hpp>
 
 #include <chrono>
@@ -20,6 +21,9 @@
 namespace vaecf::device {
 
 enum class Activation { identity, tanh };
+
+/// The gradients that softmax_layer_step() computes: of the hidden units, of the layer's weights, or both.
+enum class SoftmaxGradients { both, hidden, weights };
 
 /// Called as soon as a flat range of the gradient is complete, in the order of ParameterLayout. The output
 /// layer's weight arrives in several row ranges, so that its reduction overlaps with the backward pass.
@@ -96,8 +100,9 @@ concept Device = requires(
     typename D::Graph& graph, typename D::DeviceTimer& timer, const ParameterLayout& layout,
     const GradientReady& ready, const SideFeatures<typename D::Batch>* side,
     const FusedUpdate<typename D::Parameters, typename D::Buffer>* fused, Moments<typename D::Buffer> moments,
-    Layer layer, Activation act, InputDropout input_dropout, Range range, std::int64_t count,
-    EventHandle done, std::span<const TensorSpec> tensors, CsrView csr, std::span<const std::int64_t> numbers,
+    Layer layer, Norm norm, Activation act, InputDropout input_dropout, Range range, std::int64_t count,
+    typename D::Activations& sum, SoftmaxGradients which, math::CompositePrior prior, EventHandle done,
+    std::span<const TensorSpec> tensors, CsrView csr, std::span<const std::int64_t> numbers,
     std::span<const float> logical, std::span<float> result, std::span<std::int32_t> items,
     std::span<const math::Metric> metrics) {
   // Properties. description() is one line for the log: device, threads, precision and kernels. device() is
@@ -208,29 +213,44 @@ concept Device = requires(
   // and never dropped. linear(): output = act(input W + bias). sample_latent(): z (B, L) = mu + eps *
   // exp(logvar / 2) from statistics (B, 2L) = [mu | logvar], eps ~ N(0, 1) by Philox. linear_and_sample() is
   // linear() without activation, and sample_latent() of its output, which only latent_backward() and
-  // read_activations() may read. latent_mean(): z = mu, for scoring.
+  // read_activations() may read. latent_mean(): z = mu, for scoring. swish_norm() is a layer of RecVAE
+  // (Shenbin et al., WSDM 2020) after its product s, with the sum R of the layers before it:
+  //   s += R;  h = LN(swish(s)) gain + offset;  R += h
+  // LN normalizes each row by its mean and biased variance (math/swish_norm.hpp). With `true`, R counts as 0.
   device.sparse_linear(batch, fixed, layer, act, input_dropout, step, out, side);
   device.linear(in, fixed, layer, act, out);
   device.sample_latent(batch, in, step, out);
   device.linear_and_sample(in, fixed, layer, batch, step, out, out);
   device.latent_mean(in, out);
+  device.swish_norm(out, fixed, norm, true, sum, gradient);
 
   // Loss and backward pass. softmax_layer_step() is the output layer with loss and gradients, one operation
   // because (B, I) need not be stored as a whole: logits = hidden W + bias. It adds to the step's nll, writes
   // the gradient of `hidden` to `gradient`, and writes the gradients of W and bias. With `fused` (may be
   // null; only if fuses_updates() and the rule does not clip) it updates W and bias instead, and `gradient`
   // is that of the weights before the update. Row ranges of dW are reported to `ready` as soon as they are
-  // complete. In fp16, all gradients from here on include the loss scale. linear_backward() replaces the
-  // gradient of the layer's output by that before `act`, and writes dW, dbias and, unless null, the gradient
-  // of the input. latent_backward() computes d_statistics (B, 2L) from d_z (B, L), adds the gradient of beta
+  // complete. With SoftmaxGradients::hidden, the gradients of W and bias are not computed: buffer, `ready`
+  // and `fused` are unused. With SoftmaxGradients::weights, `gradient` is unused. In fp16, all gradients from
+  // here on include the loss scale. linear_backward() replaces the gradient of the layer's output by that
+  // before `act`, and writes dW, dbias and, unless null, the gradient of the input plus the last argument
+  // (may be null). latent_backward() computes d_statistics (B, 2L) from d_z (B, L), adds the gradient of beta
   // * KL, and adds to the step's kl. sparse_linear_backward() computes the weight gradient of sparse_linear()
   // as a segment reduction over the batch's transpose, without atomics; rows of items without users in the
   // batch become zero. side_features_backward() computes the gradient of the feature table, never fused, from
   // the gradient before the activation that sparse_linear_backward() wrote.
-  device.softmax_layer_step(in, batch, fixed, layer, step, gradient, buffer, ready, fused);
+  //
+  // RecVAE: composite_latent_backward() is latent_backward() with the composite prior. Arguments are the
+  // statistics, those of the old encoder (B, 2L), the prior, and gamma. The KL term log q(z) - log p(z) is
+  // that of the sample z (math/composite_prior.hpp). Its weight for user u is beta + gamma n_u; n_u is the
+  // number of the user's items in the batch, before dropout. swish_norm_backward() replaces the gradient of h
+  // by that of s, adds it to `sum` (with `true`: copies it), and writes the gradients of gain and offset. The
+  // contents of s are lost.
+  device.softmax_layer_step(in, batch, fixed, layer, step, gradient, buffer, ready, fused, which);
   { idle.fuses_updates() } -> std::same_as<bool>;
-  device.linear_backward(in, fixed, layer, act, in, gradient, &out, buffer, ready);
+  device.linear_backward(in, fixed, layer, act, in, gradient, &out, buffer, ready, &in);
   device.latent_backward(batch, in, step, in, gradient);
+  device.composite_latent_backward(batch, in, in, prior, 0.005F, step, in, gradient);
+  device.swish_norm_backward(out, fixed, norm, true, gradient, sum, buffer, ready);
   device.sparse_linear_backward(batch, layout, layer, act, input_dropout, step, in, gradient, buffer, ready,
                                 fused);
   device.side_features_backward(*side, layout, in, buffer, ready);

@@ -17,6 +17,8 @@ enum class TensorKind {
   output_table,  ///< (width, items): the last layer, which computes one logit per item
   bias,          ///< (1, outputs)
   output_bias,   ///< (1, items)
+  gain,          ///< (1, outputs): factors of a layer normalization
+  offset,        ///< (1, outputs): terms that a layer normalization adds
 };
 
 /// Logical shape of a tensor in the model and in checkpoints: row-major, input dimension first.
@@ -25,7 +27,7 @@ struct TensorSpec {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   TensorKind kind = TensorKind::matrix;
-  bool decays = false;  ///< subject to weight decay: true for weights, false for biases
+  bool decays = false;  ///< subject to weight decay: true for weights, false for vectors
 };
 
 /// Location of one tensor in the flat buffers of a device. Offsets and sizes are in elements.
@@ -62,6 +64,12 @@ struct ParameterLayout {
 struct Layer {
   int weight = -1;
   int bias = -1;
+};
+
+/// A layer normalization: indices of its gain and offset in ParameterLayout::tensors.
+struct Norm {
+  int gain = -1;
+  int offset = -1;
 };
 
 }  // namespace vaecf::device

@@ -11,15 +11,15 @@ struct StepParams {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;  ///< updates before this one, skipped ones included; part of the Philox counter
   std::int64_t batch = 0;  ///< index of the batch in the epoch's BatchSchedule
-  float beta = 0.0F;       ///< weight of the KL term
+  float beta = 0.0F;       ///< weight of the KL term, the same for all users
   UpdateRule rule;         ///< its decay applies to tensors with weight decay only
 };
 
 /// Sums of loss terms over users in fp64, and counts of steps, since clear_losses(). end_step() adds a step.
 struct LossSums {
   double nll = 0.0;          ///< - sum_u sum_i x_ui log_softmax(logits_u)_i
-  double kl = 0.0;           ///< sum_u KL(q(z|x_u) || N(0, 1))
-  double weighted_kl = 0.0;  ///< beta * kl, with each step's own beta
+  double kl = 0.0;           ///< sum_u KL(q(z|x_u) || p(z)); p is N(0, 1) or the composite prior
+  double weighted_kl = 0.0;  ///< KL term of the loss: sum_u w_u KL_u, with each step's own weights w_u
   std::int64_t users = 0;
   std::int64_t skipped = 0;  ///< fp16: steps skipped because of gradient overflow; not part of any sum
   /// First step (StepParams::step) whose loss was NaN or infinite, with its terms; -1: none. Always -1 in

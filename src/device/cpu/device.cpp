@@ -58,6 +58,7 @@ void Device::begin_step(const device::StepParams& params, StepState& step) {
   step.params = params;
   step.nll = 0.0;
   step.kl = 0.0;
+  step.weighted_kl = 0.0;
   step.users = 0;
   step.squares = 0.0;
   std::fill_n(step.gradient_stats.data(), 2, 0.0F);
@@ -72,6 +73,7 @@ void Device::end_step(StepState& step) {
   step.sums.nll += step.nll;
   step.sums.kl += step.kl;
   step.sums.weighted_kl += static_cast<double>(step.params.beta) * step.kl;
+  step.sums.weighted_kl += step.weighted_kl;
   step.sums.users += step.users;
 }
 

@@ -28,6 +28,7 @@ struct BeginStep {
       state->params = params;
       state->nll = 0.0;
       state->kl = 0.0;
+      state->weighted_kl = 0.0;
       state->users = 0;
       state->squares = 0.0;
       gradient_stats[0] = 0.0F;
@@ -45,6 +46,8 @@ struct EndStep {
   std::int64_t nll_users;
   const double* kl;  // (kl_users)
   std::int64_t kl_users;
+  const double* weighted_kl;  // (weighted_users)
+  std::int64_t weighted_users;
   const float* overflow;
   bool scaled;
 
@@ -52,9 +55,12 @@ struct EndStep {
   VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
     const double nll_sum = group.sum(nll_users, [&](std::int64_t user) { return nll[user]; });
     const double kl_sum = group.sum(kl_users, [&](std::int64_t user) { return kl[user]; });
+    const double weighted_sum =
+        group.sum(weighted_users, [&](std::int64_t user) { return weighted_kl[user]; });
     group.each(1, [&](std::int64_t) {
       state->nll += nll_sum;
       state->kl += kl_sum;
+      state->weighted_kl += weighted_sum;
       state->users += nll_users;
       device::LossSums& sums = state->sums;
       const bool skipped = *overflow > 0.0F;
@@ -69,6 +75,7 @@ struct EndStep {
         sums.nll += state->nll;
         sums.kl += state->kl;
         sums.weighted_kl += static_cast<double>(state->params.beta) * state->kl;
+        sums.weighted_kl += state->weighted_kl;
         sums.users += state->users;
       }
       if (scaled) move_scale(skipped, state->scale);
@@ -125,7 +132,7 @@ void Device::begin_step(const device::StepParams& params, StepState& step) {
   stream_.record(begun);
   next_begun_ = (next_begun_ + 1) % begun_.size();
   step.params = params;
-  step.nll.users = step.kl.users = 0;
+  step.nll.users = step.kl.users = step.weighted_kl.users = 0;
   launch(stream_, 1, BeginStep{step.device_state.data(), step.gradient_stats.data(), params});
 }
 
@@ -137,8 +144,9 @@ void Device::end_step(StepState& step) {
   const NvtxRange nvtx("step ends");
   launch(stream_, 1,
          EndStep{step.device_state.data(), step.nll.memory.data(), step.nll.users, step.kl.memory.data(),
-                 step.kl.users, step.gradient_stats.data(), precision_ == device::Precision::fp16});
-  step.nll.users = step.kl.users = 0;
+                 step.kl.users, step.weighted_kl.memory.data(), step.weighted_kl.users,
+                 step.gradient_stats.data(), precision_ == device::Precision::fp16});
+  step.nll.users = step.kl.users = step.weighted_kl.users = 0;
 }
 
 double* Device::user_losses(std::int64_t users, UserLosses& losses, StepState& step) {
@@ -154,7 +162,10 @@ void Device::add_losses(StepState& step) {
     cuda::add_losses(stream_, step.nll.memory.data(), step.nll.users, &state->nll, &state->users);
   }
   if (step.kl.users > 0) cuda::add_losses(stream_, step.kl.memory.data(), step.kl.users, &state->kl);
-  step.nll.users = step.kl.users = 0;
+  if (step.weighted_kl.users > 0) {
+    cuda::add_losses(stream_, step.weighted_kl.memory.data(), step.weighted_kl.users, &state->weighted_kl);
+  }
+  step.nll.users = step.kl.users = step.weighted_kl.users = 0;
 }
 
 void Device::clear_losses(StepState& step) {

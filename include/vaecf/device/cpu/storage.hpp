@@ -150,6 +150,7 @@ class StepState {
   device::StepParams params;
   double nll = 0.0;  // of the current step
   double kl = 0.0;
+  double weighted_kl = 0.0;  // the part whose weight depends on the user
   std::int64_t users = 0;
   device::LossSums sums;
   double squares = 0.0;           // of the gradient parts inspected so far

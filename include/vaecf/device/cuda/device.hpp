@@ -117,15 +117,26 @@ class Device {
   void sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
                      Activations& z);
   void latent_mean(const Activations& statistics, Activations& z);
+  void swish_norm(Activations& s, const Parameters& parameters, device::Norm norm, bool first,
+                  Activations& sum, Activations& h);
   void softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
                           device::Layer layer, StepState& step, Activations& d_hidden, FloatBuffer& gradients,
-                          const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
+                          const device::GradientReady& ready, const FusedUpdate* fused = nullptr,
+                          device::SoftmaxGradients which = device::SoftmaxGradients::both);
   bool fuses_updates() const;
   void linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
                        device::Activation act, const Activations& output, Activations& d_output,
-                       Activations* d_input, FloatBuffer& gradients, const device::GradientReady& ready);
+                       Activations* d_input, FloatBuffer& gradients, const device::GradientReady& ready,
+                       const Activations* added_to_input = nullptr);
   void latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
                        const Activations& d_z, Activations& d_statistics);
+  void composite_latent_backward(const Batch& batch, const Activations& statistics,
+                                 const Activations& old_statistics, const math::CompositePrior& prior,
+                                 float gamma, StepState& step, const Activations& d_z,
+                                 Activations& d_statistics);
+  void swish_norm_backward(Activations& s, const Parameters& parameters, device::Norm norm, bool first,
+                           Activations& d_h, Activations& sum, FloatBuffer& gradients,
+                           const device::GradientReady& ready);
   void sparse_linear_backward(const Batch& batch, const device::ParameterLayout& layout, device::Layer layer,
                               device::Activation act, device::InputDropout input_dropout,
                               const StepState& step, const Activations& output, Activations& d_output,

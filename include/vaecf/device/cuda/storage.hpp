@@ -252,6 +252,7 @@ struct DeviceStepState {
   device::StepParams params;
   double nll = 0.0;  // of the current step
   double kl = 0.0;
+  double weighted_kl = 0.0;  // the part whose weight depends on the user
   std::int64_t users = 0;
   double squares = 0.0;  // of the gradient parts inspected so far
   device::LossSums sums;
@@ -282,6 +283,7 @@ class StepState {
   // Losses that end_step() adds: a graph of the operations that computed them must include it.
   UserLosses nll;
   UserLosses kl;
+  UserLosses weighted_kl;
   // Asynchronous read-back of the losses.
   PinnedArray<DeviceStepState> readback;
   Event arrived;

@@ -121,6 +121,11 @@ VAECF_CLONES void exponentials(float* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) x[i] = fast_exp(x[i]);
 }
 
+VAECF_CLONES void sigmoids(const float* x, float* y, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) y[i] = 1.0F / (1.0F + fast_exp(-x[i]));
+}
+
 VAECF_CLONES void add_bias_and_max(float* logits, const float* bias, std::int64_t rows, std::int64_t width,
                                    float* maximum) {
   for (std::int64_t r = 0; r < rows; ++r) {

@@ -31,6 +31,8 @@ void round_to_bf16(float* x, std::int64_t n);
 double sum_of_squares(const float* x, std::int64_t n);
 /// Computes x = exp(x), flushed to zero below 2^-126; the relative error is below 2e-7.
 void exponentials(float* x, std::int64_t n);
+/// Computes y = 1 / (1 + exp(-x)).
+void sigmoids(const float* x, float* y, std::int64_t n);
 
 /// Computes logits (rows, width) += bias[row], and maximum[u] = maximum of column u.
 void add_bias_and_max(float* logits, const float* bias, std::int64_t rows, std::int64_t width,

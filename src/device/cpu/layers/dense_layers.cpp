@@ -1,4 +1,5 @@
 #include <vaecf/device/cpu/device.hpp>
+#include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 #include <vaecf/math/thread_group.hpp>
@@ -54,8 +55,8 @@ void Device::linear(const Activations& input, const Parameters& parameters, devi
 
 void Device::linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
                              Activation act, const Activations& output, Activations& d_output,
-                             Activations* d_input, FloatBuffer& gradients,
-                             const device::GradientReady& ready) {
+                             Activations* d_input, FloatBuffer& gradients, const device::GradientReady& ready,
+                             const Activations* added_to_input) {
   const auto& layout = parameters.layout();
   const auto& weight = layout.tensors[layer.weight];
   const auto& bias = layout.tensors[layer.bias];
@@ -95,8 +96,17 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   d_in.set_rows(rows);
   const void* w = operand(weights, k * n, workspace_->weights16);
   parallel_for_static(threads_, rows, 1, [&](int thread, Range part) {
-    const GemmSpec spec{
-        .m = part.size(), .n = k, .k = n, .lda = n, .ldb = n, .ldc = k, .b_transposed = true, .bf16 = bf16()};
+    const bool adds = added_to_input != nullptr;
+    if (adds) std::copy_n(added_to_input->row(part.begin), part.size() * k, d_in.row(part.begin));
+    const GemmSpec spec{.m = part.size(),
+                        .n = k,
+                        .k = n,
+                        .lda = n,
+                        .ldb = n,
+                        .ldc = k,
+                        .b_transposed = true,
+                        .accumulate = adds,
+                        .bf16 = bf16()};
     engines_[thread]->run(spec, element(dy, part.begin * n), w, d_in.row(part.begin));
   });
 }
@@ -147,6 +157,34 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
     });
   });
   for (const double value : kl) step.kl += value;
+}
+
+void Device::composite_latent_backward(const Batch& batch, const Activations& statistics,
+                                       const Activations& old_statistics, const math::CompositePrior& prior,
+                                       float gamma, StepState& step, const Activations& d_z,
+                                       Activations& d_statistics) {
+  const device::StepParams& key = step.params;
+  d_statistics.set_rows(statistics.rows());
+  const std::int64_t latents = d_z.columns();
+  std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
+  parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
+    const float* row = statistics.row(u);
+    const float* old = old_statistics.row(u);
+    const float weight = key.beta + gamma * static_cast<float>(batch.rows().row_size(u));
+    for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
+      const auto term =
+          math::composite_term(prior, row[j], row[latents + j], noise, old[j], old[latents + j]);
+      kl[u] += static_cast<double>(term.kl);
+      const float gradient = d_z.row(u)[j] + weight * term.d_z;
+      d_statistics.row(u)[j] = gradient;
+      d_statistics.row(u)[latents + j] =
+          math::composite_gradient_logvar(gradient, noise, weight, row[latents + j]);
+    });
+  });
+  for (std::int64_t u = 0; u < statistics.rows(); ++u) {
+    step.kl += kl[u];
+    step.weighted_kl += static_cast<double>(gamma) * static_cast<double>(batch.rows().row_size(u)) * kl[u];
+  }
 }
 
 }  // namespace vaecf::cpu

@@ -75,9 +75,9 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
   void backward(Range items, const GradientSink& sink) override {
     const Range tiles{items.begin / tile_items, (items.end + tile_items - 1) / tile_items};
     if (tiles.begin == 0) {
-      engines_[0]->pack(gradient_, w_.hidden.data(), w_.gradient_operand);
+      if (sink.of_weights()) engines_[0]->pack(gradient_, w_.hidden.data(), w_.gradient_operand);
       for (PerThread& t : w_.threads) {
-        std::fill_n(t.d_hidden.data(), width_ * k_, 0.0F);
+        if (sink.of_hidden()) std::fill_n(t.d_hidden.data(), width_ * k_, 0.0F);
         if (sink.stays_in_cache()) t.d_weights.reserve(tile_items * k_);
       }
     }
@@ -173,8 +173,11 @@ class SoftmaxLayer : private OutputSlice, public SoftmaxSlice {
       round(row, width_);
     }
     std::fill_n(gradient + rows * width_, (tile_items - rows) * width_, 0.0F);
-    engines_[thread]->run_packed(gradient_, gradient, w_.gradient_operand, d_weights);
-    engines_[thread]->run(hidden_gradient_, gradient, weights_of(mine, t), mine.d_hidden.data());
+    if (sink.of_weights()) engines_[thread]->run_packed(gradient_, gradient, w_.gradient_operand, d_weights);
+    if (sink.of_hidden()) {
+      engines_[thread]->run(hidden_gradient_, gradient, weights_of(mine, t), mine.d_hidden.data());
+    }
+    if (!sink.of_weights()) return;
     if (sink.updates()) sink.update(sink.weight, first, d_weights, rows * k_);
     sink.take(sink.bias, sink.bias.range.begin + t * tile_items, d_bias, rows);
   }
@@ -197,16 +200,17 @@ std::unique_ptr<SoftmaxSlice> Device::softmax_slice(const OutputSlice& slice) {
 void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
                                 device::Layer layer, StepState& step, Activations& d_hidden,
                                 FloatBuffer& gradients, const device::GradientReady& ready,
-                                const FusedUpdate* fused) {
+                                const FusedUpdate* fused, device::SoftmaxGradients which) {
   if (fused != nullptr && step.params.rule.clip_norm > 0.0F) {
     throw std::logic_error("softmax_layer_step: an update with clipping cannot be fused");
   }
   step.users = hidden.rows();
   const auto& weight = parameters.layout().tensors[layer.weight];
   const auto& bias = parameters.layout().tensors[layer.bias];
-  GradientSink sink{weight, bias, step, gradients.data(), fused};
-  d_hidden.set_rows(hidden.rows());
+  GradientSink sink{weight, bias, step, gradients.data(), fused, which};
+  if (sink.of_hidden()) d_hidden.set_rows(hidden.rows());
   if (hidden.rows() == 0) {
+    if (!sink.of_weights()) return;
     for (const auto* tensor : {&weight, &bias}) {
       float* gradient = gradients.data() + tensor->range.begin;
       std::fill_n(gradient, tensor->range.size(), 0.0F);
@@ -225,7 +229,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
     step.nll += slice->forward();
     sink.first_slice = first;
     sink.last_slice = last;
-    const bool reports = last && ready && fused == nullptr;
+    const bool reports = last && ready && fused == nullptr && sink.of_weights();
     const std::int64_t at_a_time = reports ? stretch : items;
     for (std::int64_t i = 0; i < items; i += at_a_time) {
       const Range some{i, std::min(i + at_a_time, items)};
@@ -235,7 +239,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
       ready({weight.range.begin + some.begin * hidden.columns(), weight.range.begin + end}, {});
     }
     if (reports) ready(bias.range, {});
-    slice->finish_hidden_gradient(d_hidden);
+    if (sink.of_hidden()) slice->finish_hidden_gradient(d_hidden);
   });
 }
 

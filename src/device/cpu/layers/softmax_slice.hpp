@@ -19,9 +19,12 @@ struct GradientSink {
   const StepState& step;
   float* gradients;
   const FusedUpdate* fused;
+  device::SoftmaxGradients which = device::SoftmaxGradients::both;
   bool first_slice = true;
   bool last_slice = true;
 
+  bool of_hidden() const { return which != device::SoftmaxGradients::weights; }
+  bool of_weights() const { return which != device::SoftmaxGradients::hidden; }
   bool updates() const { return fused != nullptr && last_slice; }
   /// Returns whether the flat gradient is not needed, because the complete gradient is in cache.
   bool stays_in_cache() const { return updates() && first_slice; }

@@ -90,13 +90,13 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
   void backward(Range items, const GradientSink& sink) override {
     const Range blocks{items.begin / tile_side, tiles_for(items.end)};
     if (blocks.begin == 0) {
-      scale_hidden();
+      if (sink.of_weights()) scale_hidden();
       for (PerThread& t : w_.threads) {
         t.weights.reserve(chunk_blocks * k_tiles_ * tile_numbers);
         t.e.reserve(chunk_blocks * user_tiles_ * tile_numbers);
         t.d_hidden.reserve(user_tiles_ * k_tiles_ * tile_numbers);
         t.d_weights.reserve(tile_side * k_);
-        std::fill_n(t.d_hidden.data(), user_tiles_ * k_tiles_ * tile_numbers, 0.0F);
+        if (sink.of_hidden()) std::fill_n(t.d_hidden.data(), user_tiles_ * k_tiles_ * tile_numbers, 0.0F);
       }
     }
     parallel_for_static(threads_, blocks.size(), 1, [&](int thread, Range part) {
@@ -106,8 +106,11 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
       for (std::int64_t c = 0; c < chunks; ++c) {
         const Range chunk{blocks.begin + part.begin + part.size() * c / chunks,
                           blocks.begin + part.begin + part.size() * (c + 1) / chunks};
-        add_hidden_gradient(mine, chunk);
-        for (std::int64_t b = chunk.begin; b < chunk.end; ++b) weight_gradient(mine, b, sink);
+        for (std::int64_t b = chunk.begin; b < chunk.end; ++b) subtract_positive_items(b);
+        if (sink.of_hidden()) add_hidden_gradient(mine, chunk);
+        for (std::int64_t b = chunk.begin; b < chunk.end && sink.of_weights(); ++b) {
+          weight_gradient(mine, b, sink);
+        }
       }
     });
   }
@@ -291,7 +294,6 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     const std::int64_t n = chunk.size();
     for (std::int64_t j = 0; j < n; ++j) {
       const std::int64_t block = chunk.begin + j;
-      subtract_positive_items(block);
       for (std::int64_t u = 0; u < user_tiles_; ++u) {
         kernels_.transpose(exponentials(block) + u * tile_numbers,
                            mine.e.data() + (u * n + j) * tile_numbers);

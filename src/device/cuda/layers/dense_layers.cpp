@@ -32,8 +32,8 @@ void Device::linear(const Activations& input, const Parameters& parameters, devi
 
 void Device::linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
                              device::Activation act, const Activations& output, Activations& d_output,
-                             Activations* d_input, FloatBuffer& gradients,
-                             const device::GradientReady& ready) {
+                             Activations* d_input, FloatBuffer& gradients, const device::GradientReady& ready,
+                             const Activations* added_to_input) {
   const NvtxRange nvtx("backward: layer");
   const device::TensorLayout& weight = parameters.layout().tensors[layer.weight];
   const Range bias = parameters.layout().tensors[layer.bias].range;
@@ -65,6 +65,8 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   if (d_input == nullptr) return;
   d_input->set_rows(rows);
   if (rows == 0) return;
+  const bool adds = added_to_input != nullptr;
+  if (adds) stream_.copy(d_input->values(), added_to_input->values(), rows * d_input->stride() * 4);
   const MatmulSpec spec{.m = rows,
                         .n = weight.spec.rows,
                         .k = d_output.stride(),
@@ -72,6 +74,7 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
                         .ldb = weight.stride,
                         .ldc = d_input->stride(),
                         .b_transposed = true,
+                        .accumulate = adds,
                         .operands = dtype()};
   matmuls_.run(stream_, spec, d_output.operand(), parameters.operand(layer.weight), d_input->values());
   if (tune().diet == 0) update_half_copy(stream_, dtype(), *d_input);

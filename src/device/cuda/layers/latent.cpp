@@ -1,4 +1,5 @@
 #include <vaecf/device/cuda/device.hpp>
+#include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 
@@ -171,6 +172,21 @@ struct LatentBackward {
   }
 };
 
+template <class T>
+LatentBackward<T> latent_backward_body(const Batch& batch, const Activations& statistics,
+                                       const StepState& step, const Activations& d_z, double* kl,
+                                       Activations& d_statistics) {
+  return {.state = step.device_state.data(),
+          .user_numbers = batch.user_numbers.data(),
+          .latents = d_z.columns(),
+          .statistics = statistics.values(),
+          .statistics_stride = statistics.stride(),
+          .d_z = d_z.values(),
+          .z_stride = d_z.stride(),
+          .d_statistics = Written<T>(d_statistics, tune().diet == 0),
+          .kl = kl};
+}
+
 /// Computes the same as LatentBackward if the number of latent dimensions is divisible by four. Each warp
 /// processes one user; every value is read and written once, four at a time.
 template <class T>
@@ -204,6 +220,49 @@ struct LatentBackwardByFours {
       return kl;
     });
     group.each(1, [&](std::int64_t) { of.kl[user] = sum; });
+  }
+};
+
+// One user per block.
+template <class T>
+struct CompositeLatentBackward {
+  static constexpr int threads = 64;
+  static constexpr int scratch_bytes = 0;
+  LatentBackward<T> of;
+  const std::int64_t* offsets;  // of the batch
+  const float* old_statistics;
+  math::CompositePrior prior;
+  float gamma;
+  double* weighted_kl;  // (users)
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+    const float* row = of.statistics + user * of.statistics_stride;
+    const float* old = old_statistics + user * of.statistics_stride;
+    const float of_items = gamma * static_cast<float>(offsets[user + 1] - offsets[user]);
+    const float weight = (of.state->params.beta + of_items) * of.state->scale.scale;
+    const double sum = group.sum((of.latents + 3) / 4, [&](std::int64_t four) {
+      float noise[4];
+      math::latent_noise_block(of.state->params.seed, of.state->params.step, of.user_numbers[user],
+                               static_cast<std::uint32_t>(four), noise);
+      double kl = 0.0;
+      for (int j = 0; j < 4; ++j) {
+        const std::int64_t k = 4 * four + j;
+        if (k >= of.latents) break;
+        const auto term =
+            math::composite_term(prior, row[k], row[of.latents + k], noise[j], old[k], old[of.latents + k]);
+        kl += static_cast<double>(term.kl);
+        const float gradient = of.d_z[user * of.z_stride + k] + weight * term.d_z;
+        of.d_statistics.set(user, k, gradient);
+        of.d_statistics.set(user, of.latents + k,
+                            math::composite_gradient_logvar(gradient, noise[j], weight, row[of.latents + k]));
+      }
+      return kl;
+    });
+    group.each(1, [&](std::int64_t) {
+      of.kl[user] = sum;
+      weighted_kl[user] = static_cast<double>(of_items) * sum;
+    });
   }
 };
 
@@ -271,23 +330,37 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
   const std::int64_t users = statistics.rows();
   d_statistics.set_rows(users);
   if (users == 0) return;
-  DeviceStepState* state = step.device_state.data();
   double* kl = user_losses(users, step.kl, step);
   dispatch_dtype(dtype(), [&]<class T>(T) {
-    const LatentBackward<T> body{.state = state,
-                                 .user_numbers = batch.user_numbers.data(),
-                                 .latents = d_z.columns(),
-                                 .statistics = statistics.values(),
-                                 .statistics_stride = statistics.stride(),
-                                 .d_z = d_z.values(),
-                                 .z_stride = d_z.stride(),
-                                 .d_statistics = Written<T>(d_statistics, tune().diet == 0),
-                                 .kl = kl};
+    const auto body = latent_backward_body<T>(batch, statistics, step, d_z, kl, d_statistics);
     if (by_fours(body.latents)) {
       launch(stream_, users, LatentBackwardByFours<T>{body});
     } else {
       launch(stream_, users, body);
     }
+  });
+  if (tune().diet == 0) add_losses(step);
+}
+
+void Device::composite_latent_backward(const Batch& batch, const Activations& statistics,
+                                       const Activations& old_statistics, const math::CompositePrior& prior,
+                                       float gamma, StepState& step, const Activations& d_z,
+                                       Activations& d_statistics) {
+  const NvtxRange nvtx("backward: latent, composite prior");
+  const std::int64_t users = statistics.rows();
+  d_statistics.set_rows(users);
+  if (users == 0) return;
+  double* kl = user_losses(users, step.kl, step);
+  double* weighted_kl = user_losses(users, step.weighted_kl, step);
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    launch(stream_, users,
+           CompositeLatentBackward<T>{
+               .of = latent_backward_body<T>(batch, statistics, step, d_z, kl, d_statistics),
+               .offsets = batch.offsets.data(),
+               .old_statistics = old_statistics.values(),
+               .prior = prior,
+               .gamma = gamma,
+               .weighted_kl = weighted_kl});
   });
   if (tune().diet == 0) add_losses(step);
 }

@@ -77,7 +77,10 @@ class OutputLayer {
   /// - Dividing the weights' product into separately reported ranges would cost another wave of tiles, more
   ///   than its reduction can gain by an earlier start.
   template <class F>
-  void step(Activations& d_hidden, float* d_weight, float* d_bias, F&& weights_done) {
+  void step(device::SoftmaxGradients which, Activations& d_hidden, float* d_weight, float* d_bias,
+            F&& weights_done) {
+    const bool of_hidden = which != device::SoftmaxGradients::weights;
+    const bool of_weights = which != device::SoftmaxGradients::hidden;
     logits_ = logits_buffer(std::min(slice_, users()));
     // With a column of ones after the hidden units, the product that computes d_weight computes d_bias, too:
     // d_bias follows d_weight in memory.
@@ -85,11 +88,12 @@ class OutputLayer {
     // Instead of gradients, products read exponentials, and a factor of each user with the hidden units.
     const bool exponentials = tune().exp != 0 && adjacent && dtype_ != DType::fp16;
     const bool ones = exponentials || (tune().ones != 0 && adjacent);
+    const bool sums = of_weights && !ones;
     if (exponentials)
       factors_ = scratch_.get<float>(Scratch::factors, users(), "factors of the batch's users");
     const std::int64_t partials = num_partials(std::min(chunk_, users()), stride_);
     float* partial = nullptr;
-    if (!ones) partial = scratch_.get<float>(Scratch::products, partials * stride_, "sums of gradients");
+    if (sums) partial = scratch_.get<float>(Scratch::products, partials * stride_, "sums of gradients");
     auto* positive_logits =
         scratch_.get<float>(Scratch::per_entry, std::max<std::int64_t>(batch_.max_entries, 1),
                             "logits of the batch's interactions");
@@ -99,20 +103,20 @@ class OutputLayer {
         forward(chunk, logits, positive_logits);
         // A separate pass over the L2 cache: in the softmax kernel, with one user per block, partial sums
         // would take as many bytes again.
-        if (!ones) {
+        if (sums) {
           partial_column_sums(stream_, dtype_, logits, chunk.size(), stride_, partials, chunk.begin == 0,
                               partial);
         }
       });
       const Operand gradient = matmuls_.split(stream_, dtype_, logits_, slice.size() * stride_);
-      weight_gradient(slice, ones, gradient, d_weight);
-      if (slice.end == users()) {
-        if (!ones) reduce_partials(stream_, partial, partials, stride_, d_bias);
+      if (of_weights) weight_gradient(slice, ones, gradient, d_weight);
+      if (of_weights && slice.end == users()) {
+        if (sums) reduce_partials(stream_, partial, partials, stride_, d_bias);
         weights_done();
       }
-      hidden_gradient(slice, gradient, d_hidden);
+      if (of_hidden) hidden_gradient(slice, gradient, d_hidden);
     });
-    if (tune().diet == 0) update_half_copy(stream_, dtype_, d_hidden);
+    if (of_hidden && tune().diet == 0) update_half_copy(stream_, dtype_, d_hidden);
   }
 
  private:
@@ -272,7 +276,7 @@ class OutputLayer {
 void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
                                 device::Layer layer, StepState& step, Activations& d_hidden,
                                 FloatBuffer& gradients, const device::GradientReady& ready,
-                                const FusedUpdate* fused) {
+                                const FusedUpdate* fused, device::SoftmaxGradients which) {
   const NvtxRange nvtx("loss: output layer");
   if (fused != nullptr) throw std::logic_error("softmax_layer_step: this device does not fuse updates");
   const Range weight = parameters.layout().tensors[layer.weight].range;
@@ -286,14 +290,15 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
   };
   OutputLayer output(gpu_, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer,
                      step.device_state.data(), user_losses(hidden.rows(), step.nll, step));
-  d_hidden.set_rows(output.users());
+  if (which != device::SoftmaxGradients::weights) d_hidden.set_rows(output.users());
   if (output.users() == 0) {
+    if (which == device::SoftmaxGradients::hidden) return;
     stream_.memset_zero(d_weight, weight.size() * 4);
     stream_.memset_zero(d_bias, bias.size() * 4);
     report();
     return;
   }
-  output.step(d_hidden, d_weight, d_bias, report);
+  output.step(which, d_hidden, d_weight, d_bias, report);
   if (tune().diet == 0) add_losses(step);
 }
 
