@@ -30,6 +30,7 @@ void read_all(const std::string& path) {
     std::vector<float> row(static_cast<std::size_t>(std::min<std::int64_t>(tensor.columns, 1 << 16)));
     if (tensor.rows > 0 && tensor.columns <= 1 << 16) file.read_rows(tensor.name, 0, 1, row);
   }
+  file.item_ids();
 }
 
 const std::string& whole_checkpoint(const testing::TemporaryFolder& folder) {
@@ -87,6 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     put_something(input, file, "/weights/encoder_1/weight", false);
     put_something(input, file, "/weights/encoder_1/bias", false);
     put_something(input, file, "/optimizer/first_moment/encoder_1/weight", false);
+    put_something(input, file, "/items/id", false);
   } catch (const std::logic_error&) {
     return 0;  // the HDF5 library refuses to write this
   }

@@ -56,6 +56,42 @@ TEST_F(Checkpoint, ReadsWhatWasWritten) {
   EXPECT_THROW(checkpoint.read_rows("weights/encoder_9/weight", 0, 1, bias), InputError);
 }
 
+TEST_F(Checkpoint, ArraysAndItemIdsAreReadBack) {
+  const std::vector<std::int64_t> offsets = {0, std::int64_t{1} << 40};
+  const std::vector<std::int32_t> columns = {2, 0, 1};
+  const std::vector<double> diagonal = {0.1, -1e300};
+  const std::vector<float> none;
+  const std::vector<ArraySource> arrays = {{"weights/items/indptr", offsets},
+                                           {"weights/items/indices", columns},
+                                           {"weights/items/diagonal", diagonal},
+                                           {"weights/items/data", none}};
+  const IdList ids{{}, {"b", "", "aa"}};
+  write_checkpoint(file("c.h5"), {}, {}, arrays, &ids);
+  const CheckpointFile checkpoint(file("c.h5"));
+  ASSERT_EQ(checkpoint.tensors().size(), 4u);
+  EXPECT_EQ(checkpoint.tensors()[0].name, "weights/items/data");
+  EXPECT_EQ(checkpoint.tensors()[1].columns, 2);
+  EXPECT_EQ(checkpoint.read_array<std::int64_t>("weights/items/indptr"), offsets);
+  EXPECT_EQ(checkpoint.read_array<std::int32_t>("weights/items/indices"), columns);
+  EXPECT_EQ(checkpoint.read_array<double>("weights/items/diagonal"), diagonal);
+  EXPECT_TRUE(checkpoint.read_array<float>("weights/items/data").empty());
+  EXPECT_EQ(checkpoint.item_ids()->strings, ids.strings);
+
+  std::vector<float> row(3);
+  expect_refused<InputError>({"weights/items/indices does not contain floating-point values"},
+                             [&] { checkpoint.read_rows("weights/items/indices", 0, 1, row); });
+  expect_refused<InputError>({"weights/items/diagonal is not an array of integers"},
+                             [&] { checkpoint.read_array<std::int64_t>("weights/items/diagonal"); });
+  expect_refused<InputError>({"has no tensor weights/items/weight"},
+                             [&] { checkpoint.read_array<float>("weights/items/weight"); });
+
+  const IdList numbers{{7, -3}, {}};
+  write_checkpoint(file("n.h5"), {}, {}, {}, &numbers);
+  EXPECT_EQ(CheckpointFile(file("n.h5")).item_ids()->numbers, numbers.numbers);
+  write_small_checkpoint(file("s.h5"));
+  EXPECT_EQ(CheckpointFile(file("s.h5")).item_ids(), std::nullopt);
+}
+
 TEST_F(Checkpoint, EqualContentGivesIdenticalBytes) {
   write_small_checkpoint(file("a.h5"));
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // resolution of HDF5 times: 1 s

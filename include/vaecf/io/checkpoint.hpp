@@ -1,10 +1,13 @@
 #pragma once
 
+#include <vaecf/io/id_list.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,12 +29,21 @@ struct TensorSource {
   std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)> read_rows;
 };
 
+/// One-dimensional array to be written to a checkpoint.
+struct ArraySource {
+  std::string name;  ///< path below the root, e.g. "weights/items/indptr"
+  std::variant<std::span<const std::int32_t>, std::span<const std::int64_t>, std::span<const float>,
+               std::span<const double>>
+      values;
+};
+
 /// Writes a checkpoint atomically: temporary file next to `path`, checksum, fsync, rename, fsync of the
 /// folder. The file starts with a 512-byte HDF5 user block of magic, version, length and xxh3 (64 bit) of all
-/// bytes after the block. Attributes of / are stored with fixed-length strings. Throws RunError if the disk
-/// is full or not writable, and removes the temporary file.
+/// bytes after the block. Attributes of / are stored with fixed-length strings. `item_ids`, unless null, are
+/// written to /items/id. Throws RunError if the disk is full or not writable, and removes the temporary file.
 void write_checkpoint(const std::string& path, const Attributes& attributes,
-                      std::span<const TensorSource> tensors);
+                      std::span<const TensorSource> tensors, std::span<const ArraySource> arrays = {},
+                      const IdList* item_ids = nullptr);
 
 /// Returns whether `path` begins with the magic bytes of a checkpoint; the rest may be damaged. Returns false
 /// if the file cannot be read.
@@ -60,13 +72,22 @@ class CheckpointFile {
     std::int64_t rows = 0;
     std::int64_t columns = 0;
   };
+  /// Returns all tensors and arrays except the item ids. An array has one row.
   const std::vector<TensorInfo>& tensors() const;
   /// Fills `out` with rows [begin, end) of tensor `name`. A one-dimensional tensor has one row. Throws
-  /// InputError if the tensor does not exist or the sizes do not match.
+  /// InputError if the tensor does not exist, contains no floating-point values, or the sizes do not match.
   void read_rows(const std::string& name, std::int64_t begin, std::int64_t end, std::span<float> out) const;
+  /// Returns the array `name` of int32, int64, float or double. Throws InputError if it does not exist, has
+  /// two dimensions, or contains floating-point values instead of integers or conversely.
+  template <class T>
+  std::vector<T> read_array(const std::string& name) const;
+  /// Returns the ids of the items; nullopt if the checkpoint does not contain them.
+  std::optional<IdList> item_ids() const;
 
  private:
   const Attribute& attribute(const std::string& name, std::size_t kind) const;
+  /// Returns the index of tensor `name`. Throws InputError if it does not exist.
+  std::size_t index_of(const std::string& name) const;
 
   struct Content;
   std::shared_ptr<const Content> content_;

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/id_list.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -10,17 +11,6 @@
 #include <vector>
 
 namespace vaecf::io {
-
-/// Ids as in the source: all int64, or all strings.
-struct IdList {
-  std::vector<std::int64_t> numbers;  ///< used when `strings` is empty
-  std::vector<std::string> strings;
-  bool numeric() const { return strings.empty(); }
-  std::int64_t size() const;
-  /// Returns id `index` as a string.
-  std::string text(std::int64_t index) const;
-  IdList select(std::int64_t index) const;  ///< list of this id only, of the same type
-};
 
 /// Writes a dataset file (layout: `/train/{indptr,indices}`, `/validation/{fold_in,held_out}/...`, ids,
 /// attributes) row by row, in bounded memory and atomically. Everything goes to a temporary file next to

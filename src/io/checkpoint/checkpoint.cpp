@@ -15,6 +15,8 @@
 #include <memory>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
+#include <variant>
 
 namespace vaecf::io {
 namespace {
@@ -24,6 +26,7 @@ static_assert(std::endian::native == std::endian::little, "the user block is wri
 constexpr const char* how_to_get_a_checkpoint = "choose a checkpoint written by a training run";
 constexpr std::string_view magic = "VAECFCKP";
 constexpr std::uint32_t header_version = 1;
+constexpr const char* item_ids_path = "items/id";
 constexpr std::int64_t block_floats = std::int64_t{4} << 20;  // 16 MiB
 
 /// User block before the HDF5 data of a checkpoint.
@@ -112,6 +115,21 @@ void write_tensor(Hdf5Writer& file, const TensorSource& source) {
   }
 }
 
+/// Writes an array, converted to little-endian elements.
+void write_array(Hdf5Writer& file, const ArraySource& source) {
+  std::visit(
+      [&](auto values) {
+        using T = typename decltype(values)::value_type;
+        const auto size = static_cast<hsize_t>(values.size());
+        const h5::Handle dataset = file.create(source.name, h5::stored_type<T>(), {&size, 1});
+        file.write([&] {
+          h5::write_rows(dataset.id(), h5::native_type<T>(), 0, static_cast<std::int64_t>(size),
+                         values.data());
+        });
+      },
+      source.values);
+}
+
 }  // namespace
 
 bool is_checkpoint(const std::string& path) {
@@ -120,10 +138,13 @@ bool is_checkpoint(const std::string& path) {
 }
 
 void write_checkpoint(const std::string& path, const Attributes& attributes,
-                      std::span<const TensorSource> tensors) {
+                      std::span<const TensorSource> tensors, std::span<const ArraySource> arrays,
+                      const IdList* item_ids) {
   Hdf5Writer file(path, sizeof(HeaderBlock));
   file.write_attributes(attributes);
   for (const auto& tensor : tensors) write_tensor(file, tensor);
+  for (const auto& array : arrays) write_array(file, array);
+  if (item_ids != nullptr) file.write_ids(item_ids_path, *item_ids);
   file.finish();
   HeaderBlock header;
   const auto* const bytes = reinterpret_cast<const char*>(&header);
@@ -145,14 +166,15 @@ struct CheckpointFile::Content {
       };
       h5::check(H5Lvisit(file.id(), H5_INDEX_NAME, H5_ITER_INC, add_name, &names), "list the tensors");
       for (const std::string& name : names) {
-        if (H5Iget_type(file.open_object(name).id()) != H5I_GROUP) add(file.open(name, 2));
+        if (name != item_ids_path && H5Iget_type(file.open_object(name).id()) != H5I_GROUP)
+          add(file.open(name, 2));
       }
     });
   }
 
   void add(Hdf5Dataset dataset) {
-    if (dataset.kind() != H5T_FLOAT)
-      file.refuse(format("{} does not contain floating-point values", dataset.name));
+    if (dataset.kind() != H5T_FLOAT && dataset.kind() != H5T_INTEGER)
+      file.refuse(format("{} does not contain numbers", dataset.name));
     const bool vector = dataset.shape.size() == 1;
     infos.push_back({dataset.name, vector ? 1 : dataset.shape[0], dataset.shape.back()});
     datasets.push_back(std::move(dataset));
@@ -187,25 +209,53 @@ const Attribute& CheckpointFile::attribute(const std::string& name, std::size_t 
   return found->second;
 }
 
+std::size_t CheckpointFile::index_of(const std::string& name) const {
+  const auto found = std::ranges::find(tensors(), name, &TensorInfo::name);
+  if (found == tensors().end()) {
+    content_->file.refuse(
+        format("has no tensor {}, so it belongs to another model; check model.type and model.hidden", name));
+  }
+  return static_cast<std::size_t>(found - tensors().begin());
+}
+
 void CheckpointFile::read_rows(const std::string& name, std::int64_t begin, std::int64_t end,
                                std::span<float> out) const {
   const Hdf5Reader& file = content_->file;
-  const auto found = std::ranges::find(tensors(), name, &TensorInfo::name);
-  if (found == tensors().end()) {
-    file.refuse(
-        format("has no tensor {}, so it belongs to another model; check model.type and model.hidden", name));
-  }
-  if (begin < 0 || begin > end || end > found->rows ||
-      static_cast<std::int64_t>(out.size()) != (end - begin) * found->columns) {
+  const std::size_t index = index_of(name);
+  const TensorInfo& info = tensors()[index];
+  const Hdf5Dataset& dataset = content_->datasets[index];
+  if (begin < 0 || begin > end || end > info.rows ||
+      static_cast<std::int64_t>(out.size()) != (end - begin) * info.columns) {
     file.refuse(format("tensor {} has shape ({}, {}); {} values of rows {} to {} were requested", name,
-                       found->rows, found->columns, out.size(), begin, end));
+                       info.rows, info.columns, out.size(), begin, end));
   }
+  if (dataset.kind() != H5T_FLOAT) file.refuse(format("{} does not contain floating-point values", name));
   if (out.empty()) return;
   file.as_input_error([&] {
-    const Hdf5Dataset& dataset = content_->datasets[static_cast<std::size_t>(found - tensors().begin())];
     const bool vector = dataset.shape.size() == 1;
-    h5::read_rows(dataset.id.id(), H5T_NATIVE_FLOAT, vector ? 0 : begin,
-                  vector ? found->columns : end - begin, out.data());
+    h5::read_rows(dataset.id.id(), H5T_NATIVE_FLOAT, vector ? 0 : begin, vector ? info.columns : end - begin,
+                  out.data());
+  });
+}
+
+template <class T>
+std::vector<T> CheckpointFile::read_array(const std::string& name) const {
+  const Hdf5Dataset& dataset = content_->datasets[index_of(name)];
+  const H5T_class_t kind = std::is_integral_v<T> ? H5T_INTEGER : H5T_FLOAT;
+  if (dataset.shape.size() != 1 || dataset.kind() != kind)
+    content_->file.refuse(format("{} is not an array of {}", name,
+                                 std::is_integral_v<T> ? "integers" : "floating-point values"));
+  return content_->file.as_input_error([&] { return dataset.read<T>(0, dataset.shape[0]); });
+}
+template std::vector<std::int32_t> CheckpointFile::read_array(const std::string&) const;
+template std::vector<std::int64_t> CheckpointFile::read_array(const std::string&) const;
+template std::vector<float> CheckpointFile::read_array(const std::string&) const;
+template std::vector<double> CheckpointFile::read_array(const std::string&) const;
+
+std::optional<IdList> CheckpointFile::item_ids() const {
+  const Hdf5Reader& file = content_->file;
+  return file.as_input_error([&]() -> std::optional<IdList> {
+    return file.has(item_ids_path) ? std::optional(file.ids(item_ids_path)) : std::nullopt;
   });
 }
 

@@ -72,6 +72,15 @@ hid_t native_type() {
   if constexpr (std::is_same_v<T, double>) return H5T_NATIVE_DOUBLE;
 }
 
+/// Returns the HDF5 type of T in files: little-endian.
+template <class T>
+hid_t stored_type() {
+  if constexpr (std::is_same_v<T, std::int32_t>) return H5T_STD_I32LE;
+  if constexpr (std::is_same_v<T, std::int64_t>) return H5T_STD_I64LE;
+  if constexpr (std::is_same_v<T, float>) return H5T_IEEE_F32LE;
+  if constexpr (std::is_same_v<T, double>) return H5T_IEEE_F64LE;
+}
+
 /// Reads [begin, begin + count) of the first dimension and all of the others into `out`, converted to `type`.
 void read_rows(hid_t dataset, hid_t type, std::int64_t begin, std::int64_t count, void* out);
 

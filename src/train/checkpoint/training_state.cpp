@@ -200,6 +200,8 @@ void TrainingState::describe(const TrainingConfig& options, const io::DatasetFil
   dataset_checksum = dataset.fingerprint();
   features = model_input_dims(options, dataset).features;
   feature_hashing = feature_hashing_of(dataset);
+  if (dataset.has_ids("items/id"))
+    item_ids = std::make_shared<const io::IdList>(dataset.read_ids("items/id"));
 }
 
 bool TrainingState::update_best(double metric) {
@@ -321,7 +323,7 @@ void Snapshot::write(const std::string& path) const {
            }});
     }
   }
-  io::write_checkpoint(path, to_attributes(*options_, state_), sources);
+  io::write_checkpoint(path, to_attributes(*options_, state_), sources, {}, state_.item_ids.get());
 }
 
 std::string Snapshot::name() const {

@@ -46,6 +46,7 @@ struct TrainingState {
   std::string dataset_checksum;
   std::int64_t features = 0;  ///< number of user features that the model reads; 0: none
   std::string feature_hashing;
+  std::shared_ptr<const io::IdList> item_ids;  ///< null if the dataset has none; not read from checkpoints
 
   /// Sets the selecting metric, the configuration, and the items, checksum and features of the dataset.
   void describe(const TrainingConfig& options, const io::DatasetFile& dataset, const std::string& metric);
