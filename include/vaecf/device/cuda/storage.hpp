@@ -81,9 +81,10 @@ class Parameters {
 };
 
 /// (rows, columns) row-major with `stride` elements between rows and zeros after the columns. In 16-bit
-/// precisions there is a second copy as product operand; every writer must write both, except that the copy
-/// of a gradient by a layer's output is undefined until the layer's backward pass has converted the gradient
-/// to that before the activation.
+/// precisions there is a second copy as product operand; every writer must write both. There are two
+/// exceptions: the copy of a gradient by a layer's output is undefined until the layer's backward pass has
+/// converted the gradient to that before the activation, and so are the copies of s and of both sums of
+/// RecVAE's layers.
 class Activations {
  public:
   Activations(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, DType dtype)
