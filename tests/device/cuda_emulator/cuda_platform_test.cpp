@@ -2,6 +2,7 @@
 #include <vaecf/base/error.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -223,6 +224,45 @@ TEST_F(Platform, CaptureIncludesStreamsThatJoin) {
   double_and_add_one(other, b);  // can be used again
   other.synchronize();
   EXPECT_EQ(download(b), std::vector<std::int64_t>(100, 31));
+}
+
+TEST_F(Platform, CaptureMustWaitForTheWorkOfOtherStreams) {
+  Stream second;
+  Stream third;
+  Event events[3];
+  DeviceArray<std::int64_t> array(gpu(), 10, "a test");
+  const auto follow = [](Stream& stream, Stream& before, Event& event) {
+    before.record(event);
+    stream.wait_event(event.native());
+  };
+  const auto captures = [&](const std::function<void()>& more) {
+    stream().begin_capture();
+    double_and_add_one(stream(), array);
+    follow(second, stream(), events[0]);
+    double_and_add_one(second, array);
+    more();
+    try {
+      stream().end_capture();
+    } catch (const std::exception&) {
+      return false;
+    }
+    return true;
+  };
+  EXPECT_FALSE(captures([] {}));
+  EXPECT_TRUE(captures([&] { follow(stream(), second, events[1]); }));
+  EXPECT_FALSE(captures([&] {
+    follow(stream(), second, events[1]);
+    double_and_add_one(second, array);
+  })) << "work after the event";
+  EXPECT_TRUE(captures([&] {
+    follow(third, second, events[1]);
+    double_and_add_one(third, array);
+    follow(stream(), third, events[2]);
+  })) << "waiting for the third stream is waiting for the second";
+  for (const Stream* each : {&stream(), &second, &third}) EXPECT_FALSE(each->capturing());
+  double_and_add_one(second, array);
+  second.synchronize();
+  EXPECT_EQ(download(array), std::vector<std::int64_t>(10, 1));
 }
 
 TEST_F(Platform, AllocationInvalidatesOnlyTheCapture) {

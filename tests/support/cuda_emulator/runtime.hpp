@@ -26,9 +26,13 @@ struct Timeline {
   std::uint64_t done = 0;
 };
 
+/// Number of captured operations of each stream.
+using CaptureClock = std::map<const Timeline*, std::int64_t>;
+
 /// Work captured by a stream, and by streams that wait for it meanwhile.
 struct Capture {
   std::vector<std::function<void()>> work;  // in call order, which respects all waits
+  CaptureClock clock;
   const Timeline* origin = nullptr;
   std::thread::id thread;
   bool ended = false;
@@ -42,6 +46,7 @@ struct Point {
   std::shared_ptr<Timeline> timeline;  // null: not recorded
   std::uint64_t position = 0;
   std::shared_ptr<Capture> capture;  // capture in which it was recorded, if any
+  CaptureClock clock;                // captured operations before it
   std::shared_ptr<Reached> reached;  // null: no timing
 };
 
@@ -80,6 +85,7 @@ struct CapturedGraph::State {
 struct Stream::State {
   std::shared_ptr<emulator::Timeline> timeline = std::make_shared<emulator::Timeline>();
   std::shared_ptr<emulator::Capture> capture;
+  emulator::CaptureClock clock;  // captured operations that the next one runs after
   bool capturing() const { return capture && !capture->ended; }
 };
 

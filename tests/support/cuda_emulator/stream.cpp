@@ -62,6 +62,7 @@ void perform(Stream& stream, std::function<void()> work) {
   Stream::State& state = stream.state();
   if (state.capturing()) {
     state.capture->work.push_back(std::move(work));
+    state.clock[state.timeline.get()] = ++state.capture->clock[state.timeline.get()];
   } else {
     state.timeline->pending.push_back(std::move(work));
     ++state.timeline->queued;
@@ -116,7 +117,10 @@ void Stream::record(Event& event) {
   point = {};
   point.reached = reached;
   if (reached) perform(*this, [reached] { *reached = emulator::Reached::clock::now(); });
-  if (capturing()) point.capture = state_->capture;
+  if (capturing()) {
+    point.capture = state_->capture;
+    point.clock = state_->clock;
+  }
   point.timeline = state_->timeline;
   point.position = state_->timeline->queued;
 }
@@ -127,8 +131,13 @@ void Stream::wait_event(void* event) {
   const auto& point = *static_cast<const emulator::Point*>(event);
   if (point.capture) {
     if (point.capture->ended) refuse("waiting for an event of a capture that has ended");
-    if (!capturing()) state_->capture = point.capture;
+    if (!capturing()) {
+      state_->capture = point.capture;
+      state_->clock.clear();
+    }
     if (state_->capture != point.capture) refuse("waiting for an event of another capture");
+    for (const auto& [stream, operations] : point.clock)
+      state_->clock[stream] = std::max(state_->clock[stream], operations);
     return;
   }
   if (!point.timeline) return;
@@ -147,6 +156,7 @@ void Stream::begin_capture() {
   const std::lock_guard lock(emulator::runtime().mutex);
   if (capturing()) refuse("a capture within a capture");
   state_->capture = std::make_shared<emulator::Capture>();
+  state_->clock.clear();
   state_->capture->origin = state_->timeline.get();
   state_->capture->thread = std::this_thread::get_id();
   emulator::runtime().captures.push_back(state_->capture.get());
@@ -160,6 +170,7 @@ CapturedGraph Stream::end_capture() {
   capture.ended = true;
   std::erase(emulator::runtime().captures, &capture);
   if (capture.spoiled) refuse("a capture during which memory was allocated or released");
+  if (state_->clock != capture.clock) refuse("a capture without the end of another stream's work");
   auto graph = std::make_shared<CapturedGraph::State>();
   graph->work = std::move(capture.work);
   return CapturedGraph(std::move(graph));

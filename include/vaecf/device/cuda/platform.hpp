@@ -102,7 +102,8 @@ class Stream {
   /// end_capture(). Other threads can use their own streams and events in the meantime (capture mode: thread
   /// local).
   void begin_capture();
-  /// Ends the capture and returns the graph.
+  /// Ends the capture and returns the graph. Throws if this stream does not wait for all captured work of
+  /// other streams.
   CapturedGraph end_capture();
   /// Queues the operations of `graph`.
   void run(const CapturedGraph& graph);
