@@ -3,8 +3,8 @@
 # and new GPU code (VAECF_TUNE, see src/device/cuda/tune.hpp) and prints predicted beside measured gains. Temporary:
 # delete it with the switches.
 
-old=ones=0,chunk=0,slice=1536,softmax=0,groups=1,diet=0,window=0,latent=0,exp=0
-all=ones=1,chunk=2560,slice=12288,softmax=1,groups=4,diet=1,window=1,latent=1,exp=0
+old=ones=0,chunk=0,slice=1536,softmax=0,groups=1,fuse=0,side=0,diet=0,window=0,latent=0,exp=0
+all=ones=1,chunk=2560,slice=12288,softmax=1,groups=4,fuse=1,side=1,diet=1,window=1,latent=1,exp=0
 
 # predictions: prints changes to `old` and the gains that are predicted for them: microseconds per step at batch 500 and at
 # 24576, milliseconds at 1,000,000 items and batch 4096. `-`: no prediction; `.`: not measured at this size. `default`
@@ -16,6 +16,9 @@ chunk=24576 . - .
 softmax=1 5 220 .
 groups=4 59 60..100 .
 groups=8 - - .
+fuse=1 46 - .
+side=1 45..60 - .
+fuse=1,side=1 75..115 60..90 1.5
 diet=1 45 50 .
 window=1 50 25 .
 latent=1 8 90 .
@@ -24,7 +27,7 @@ chunk=2560,slice=12288 . . 17
 chunk=2560,slice=12288,softmax=1 . . 26
 chunk=2560,slice=12288,softmax=1,exp=1 . . 28.8
 default 103..129 1016..1310 24..30
-all 143..179 1036..1335 24..30
+all 225..282 1140..1425 25..31
 TABLE
 }
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "device/cuda/tune.hpp"
+
 namespace vaecf::cuda {
 
 static_assert(device::Device<Device>);
@@ -38,6 +40,7 @@ Device::Device(const device::BackendOptions& options, int index)
       precision_(options.precision == device::Precision::automatic ? device::Precision::bf16
                                                                    : options.precision),
       gpu_(index),
+      stream_(tune().side != 0 ? StreamPriority::raised : StreamPriority::normal),
       scratch_(gpu_, allocation_epoch_),
       primitives_(gpu_),
       matmuls_(gpu_, scratch_, options.deterministic, precision_),
@@ -114,6 +117,8 @@ std::unique_ptr<Batch> Device::make_batch() {
 
 void Device::synchronize() {
   stream_.synchronize();
+  side_stream_.synchronize();
+  side_pending_ = false;
 }
 
 device::EventHandle Device::record_event() {

@@ -127,6 +127,7 @@ std::unique_ptr<StepState> Device::make_step_state() {
 void Device::begin_step(const device::StepParams& params, StepState& step) {
   const NvtxRange nvtx("step begins");
   if (stream_.capturing()) throw std::logic_error("begin_step: must not be captured");
+  join_side_stream();
   Event& begun = begun_[next_begun_];
   wait_on_host(begun);
   stream_.record(begun);
@@ -142,6 +143,7 @@ FloatBuffer& Device::gradient_stats(StepState& step) {
 
 void Device::end_step(StepState& step) {
   const NvtxRange nvtx("step ends");
+  join_side_stream();
   launch(stream_, 1,
          EndStep{step.device_state.data(), step.nll.memory.data(), step.nll.users, step.kl.memory.data(),
                  step.kl.users, step.weighted_kl.memory.data(), step.weighted_kl.users,
@@ -227,6 +229,7 @@ std::unique_ptr<Graph> Device::capture(const std::function<void()>& work) {
     work();
   } catch (...) {
     allocation_epoch_.capturing = false;
+    side_pending_ = false;
     discard_capture(stream_);
     throw;
   }

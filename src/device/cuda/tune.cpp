@@ -12,12 +12,14 @@
 namespace vaecf::cuda {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 9> switches = {
+constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 11> switches = {
     {{"ones", &Tune::ones},
      {"chunk", &Tune::chunk},
      {"slice", &Tune::slice},
      {"softmax", &Tune::softmax},
      {"groups", &Tune::groups},
+     {"fuse", &Tune::fuse},
+     {"side", &Tune::side},
      {"diet", &Tune::diet},
      {"window", &Tune::window},
      {"latent", &Tune::latent},

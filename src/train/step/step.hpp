@@ -47,9 +47,9 @@ class Step {
     const auto batch = data_.gather(users);
 
     // The backward pass writes the gradient in the order of the flat layout, the output layer first. A single
-    // CPU rank updates the two largest layers (input and output) tile by tile, while their gradients are in
-    // cache. With overlap, the backward pass reports each complete range of the gradient to the reducer,
-    // which starts the reduction of a bucket as soon as all its elements are complete.
+    // rank may update the two largest layers (input and output) meanwhile: a CPU tile by tile, while their
+    // gradients are in cache. With overlap, the backward pass reports each complete range of the gradient to
+    // the reducer, which starts the reduction of a bucket as soon as all its elements are complete.
     reducer_.begin_step();
     model_.forward_backward(batch, state_, optimizer_.gradients(), optimizer_.ready(), timer,
                             optimizer_.fused());

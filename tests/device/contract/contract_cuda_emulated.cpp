@@ -2,10 +2,12 @@
 #include "device/contract/contract.hpp"
 
 #include <memory>
+#include <ranges>
 #include <string>
 #include <vector>
 
 #include "device/cuda/tune.hpp"
+#include "support/cuda_emulator/runtime.hpp"
 
 namespace vaecf::testing {
 
@@ -56,5 +58,37 @@ ContractDevice tuned_cuda_device(const std::string& name, device::Precision prec
                                  const cuda::Tune& tune) {
   return emulated(name, precision, false, 0, Toggle::automatic, tune);
 }
+
+namespace {
+
+class SideStream : public LayerContract {};
+INSTANTIATE_TEST_SUITE_P(Devices, SideStream,
+                         ::testing::Values(emulated("fp32", device::Precision::fp32, false, 0,
+                                                    Toggle::automatic, {.side = 1})),
+                         contract_name);
+
+// Even if it runs as early as its events allow.
+TEST_P(SideStream, UpdateRunsAfterTheHiddenGradientIsComputed) {
+  const TestLayer layer = random_layer(device::TensorKind::output_table, 5, 33);
+  const TestMoments moments = make_moments(layer);
+  TestBatch batch;
+  gather(random_rows(9, 33, 1), 33, true, batch);
+  const auto hidden = activations(random_matrix(9, 5, 2));
+  const auto d_hidden = device().make_activations(9, 5);
+  begin({}, 0.0F, update_rules[1]);
+  softmax_step(*hidden, batch, layer, step(), *d_hidden);
+  const std::vector<float> expected = read(*d_hidden);
+  const FusedUpdate fused{*layer.parameters, *moments.first, *moments.second};
+  softmax_step(*hidden, batch, layer, step(), *d_hidden, {}, &fused);
+  const float* weights = layer.parameters->master().data();
+  EXPECT_EQ(*weights, layer.weight.floats()[0]) << "the update has not run";
+  for (const auto& weak : std::vector(cuda::emulator::runtime().timelines) | std::views::reverse) {
+    if (const auto timeline = weak.lock()) cuda::emulator::run_until(*timeline, timeline->queued);
+  }
+  EXPECT_NE(*weights, layer.weight.floats()[0]);
+  EXPECT_EQ(read(*d_hidden), expected);
+}
+
+}  // namespace
 
 }  // namespace vaecf::testing

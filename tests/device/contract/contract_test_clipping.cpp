@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
 namespace vaecf::testing {
@@ -142,22 +141,6 @@ TEST_P(Clipping, LargeAndSmallElementsCount) {
     const double scaled = static_cast<double>(value) * 0x1p-70;
     EXPECT_NEAR(squares() / (90000.0 * scaled * scaled), 1.0, value > 1.0F ? 1e-6 : 1e-2) << value;
   }
-}
-
-TEST_P(Clipping, FusedUpdateThrows) {
-  if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
-  Side side = make_side();
-  TestBatch batch;
-  gather(random_rows(9, 257, 1), 257, true, batch);
-  const auto hidden = activations(random_matrix(9, 33, 2));
-  const auto d_hidden = device().make_activations(9, 33);
-  begin({}, 0.0F, clipped(rules[0], 1.0));
-  const FusedUpdate update{*side.layer.parameters, *side.moments.first, *side.moments.second};
-  EXPECT_THROW(softmax_step(*hidden, batch, side.layer, step(), *d_hidden, {}, &update), std::logic_error);
-  EXPECT_THROW(device().sparse_linear_backward(*batch.device, side.layer.layout, side.layer.layer,
-                                               device::Activation::tanh, 1.0F, step(), *hidden, *d_hidden,
-                                               *side.layer.gradients, {}, &update),
-               std::logic_error);
 }
 
 TEST_P(Clipping, NormExcludesTheLossScale) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,19 @@ namespace {
 
 using device::TensorKind;
 using device::UpdateRule;
+
+/// Returns all devices, and CUDA devices that fuse updates.
+std::vector<ContractDevice> devices() {
+  std::vector<ContractDevice> all = contract_devices();
+#ifdef VAECF_CONTRACT_CUDA
+  using device::Precision;
+  all.push_back(tuned_cuda_device("fp32_fuse", Precision::fp32, {.fuse = 1}));
+  all.push_back(tuned_cuda_device("fp32_side", Precision::fp32, {.side = 1}));
+  all.push_back(tuned_cuda_device("fp32_fuse_side", Precision::fp32, {.fuse = 1, .side = 1}));
+  all.push_back(tuned_cuda_device("bf16_fuse_side", Precision::bf16, {.fuse = 1, .side = 1}));
+#endif
+  return all;
+}
 
 class Fused : public LayerContract {
  protected:
@@ -28,7 +42,9 @@ class Fused : public LayerContract {
     return {std::move(layer), std::move(moments), device().make_activations(users, width)};
   }
   void expect_near_same(const Side& fused, const Side& apart) {
-    const Tolerance tight{1e-6, 1e-6, 1e-7};
+    // The emulator compiles both kernels without contraction of products and sums.
+    const bool exact = GetParam().name.starts_with("cuda_emulated");
+    const Tolerance tight = exact ? Tolerance{} : Tolerance{1e-6, 1e-6, 1e-7};
     const auto near = [&](const std::vector<float>& a, const std::vector<float>& b, const char* what) {
       expect_near(a, Matrix(1, static_cast<std::int64_t>(b.size()), b), tight, what);
     };
@@ -40,7 +56,7 @@ class Fused : public LayerContract {
     expect_zero_padding(fused.layer.layout, *fused.moments.second);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Devices, Fused, ::testing::ValuesIn(contract_devices()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Fused, ::testing::ValuesIn(devices()), contract_name);
 
 TEST_P(Fused, EqualsSeparateOperations) {
   if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
@@ -81,15 +97,14 @@ TEST_P(Fused, EqualsSeparateOperations) {
 
 TEST_P(Fused, InputTableEqualsSeparateOperations) {
   if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
-  constexpr std::int64_t width = 33;
-  constexpr std::int64_t items = 700;
   TestBatch batch;
-  for (const UpdateRule& rule : update_rules) {
-    Side apart = make_side(TensorKind::input_table, width, items, 40);
-    Side fused = make_side(TensorKind::input_table, width, items, 40);
+  const auto expect_equal = [&](const UpdateRule& rule, std::int64_t width, std::int64_t items,
+                                const std::vector<std::int64_t>& user_counts) {
+    Side apart = make_side(TensorKind::input_table, width, items, user_counts.back());
+    Side fused = make_side(TensorKind::input_table, width, items, user_counts.back());
     const FusedUpdate fusing{*fused.layer.parameters, *fused.moments.first, *fused.moments.second};
     std::uint32_t number = 0;
-    for (const std::int64_t users : {33, 1, 0, 40}) {
+    for (const std::int64_t users : user_counts) {
       SCOPED_TRACE(format("rule {} decay {} users {}", static_cast<int>(rule.kind), rule.decay, users));
       gather(random_rows(users, items, 1 + number), items, true, batch);
       const auto output = activations(random_matrix(users, width, 2 + number, 0.5F));
@@ -102,6 +117,79 @@ TEST_P(Fused, InputTableEqualsSeparateOperations) {
       }
       update(apart.layer, apart.moments);
       expect_near_same(fused, apart);
+    }
+  };
+  for (const UpdateRule& rule : update_rules) expect_equal(rule, 33, 700, {33, 1, 0, 40});
+  // Items of more users than one block sums; gradients of users too large for the cache.
+  expect_equal(update_rules[1], 33, 40, {1500});
+  if (low_precision()) expect_equal(update_rules[1], 2048, 40, {2100});
+}
+
+// An input table, its outputs as hidden units, and an output layer. Items from 30 on have no users, and those
+// before them more than one block sums.
+TEST_P(Fused, GraphsEqualSeparateOperationsUnderChangingRules) {
+  if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
+  constexpr std::int64_t users = 1100;
+  constexpr std::int64_t width = 12;
+  constexpr std::int64_t items = 50;
+  TestBatch batch;
+  gather(random_rows(users, 30, 1), items, true, batch);
+  const auto hidden = activations(random_matrix(users, width, 2, 0.5F));
+  const auto run = [&](Side& input, Side& output, bool fuses) {
+    const FusedUpdate of_output{*output.layer.parameters, *output.moments.first, *output.moments.second};
+    const FusedUpdate of_input{*input.layer.parameters, *input.moments.first, *input.moments.second};
+    softmax_step(*hidden, batch, output.layer, step(), *output.d_hidden, {}, fuses ? &of_output : nullptr);
+    device().sparse_linear_backward(*batch.device, input.layer.layout, input.layer.layer,
+                                    device::Activation::tanh, 0.5F, step(), *hidden, *output.d_hidden,
+                                    *input.layer.gradients, {}, fuses ? &of_input : nullptr);
+    if (!fuses) {
+      update(output.layer, output.moments);
+      update(input.layer, input.moments);
+    }
+    device().end_step(step());
+  };
+  Side sides[] = {make_side(TensorKind::input_table, width, items, users),
+                  make_side(TensorKind::output_table, width, items, users),
+                  make_side(TensorKind::input_table, width, items, users),
+                  make_side(TensorKind::output_table, width, items, users)};
+  std::unique_ptr<Device::Graph> graph;
+  std::uint32_t number = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (const UpdateRule& rule : update_rules) {
+      SCOPED_TRACE(format("rule {} decay {} round {}", static_cast<int>(rule.kind), rule.decay, round));
+      begin({1, number}, 0.0F, rule);
+      run(sides[0], sides[1], false);
+      begin({1, number++}, 0.0F, rule);
+      const auto fused = [&] { run(sides[2], sides[3], true); };
+      if (!graph || !device().replay(*graph)) graph = device().capture(fused);
+      expect_near_same(sides[2], sides[0]);
+      expect_near_same(sides[3], sides[1]);
+    }
+  }
+  EXPECT_NE(export_tensor(sides[2].layer.layout, 0, sides[2].layer.parameters->master())[45 * width],
+            sides[2].layer.weight.at(45, 0))
+      << "momentum moves the rows of items without users";
+}
+
+TEST_P(Fused, UpdateWithClippingThrows) {
+  if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
+  UpdateRule rule = update_rules[0];
+  rule.clip_norm = 1.0F;
+  TestBatch batch;
+  gather(random_rows(9, 33, 1), 33, true, batch);
+  const auto hidden = activations(random_matrix(9, 33, 2));
+  begin({}, 0.0F, rule);
+  for (const TensorKind kind : {TensorKind::output_table, TensorKind::input_table}) {
+    Side side = make_side(kind, 33, 33, 9);
+    const FusedUpdate fusing{*side.layer.parameters, *side.moments.first, *side.moments.second};
+    if (kind == TensorKind::output_table) {
+      EXPECT_THROW(softmax_step(*hidden, batch, side.layer, step(), *side.d_hidden, {}, &fusing),
+                   std::logic_error);
+    } else {
+      EXPECT_THROW(device().sparse_linear_backward(*batch.device, side.layer.layout, side.layer.layer,
+                                                   device::Activation::tanh, 1.0F, step(), *hidden,
+                                                   *side.d_hidden, *side.layer.gradients, {}, &fusing),
+                   std::logic_error);
     }
   }
 }

@@ -46,7 +46,7 @@ double Event::seconds_between(const Event& from, const Event& to) {
   return std::chrono::duration<double>(*to.state_->point.reached - *from.state_->point.reached).count();
 }
 
-Stream::Stream() : state_(std::make_unique<State>()) {
+Stream::Stream(StreamPriority) : state_(std::make_unique<State>()) {
   const std::lock_guard lock(emulator::runtime().mutex);
   emulator::runtime().timelines.push_back(state_->timeline);
 }

@@ -208,6 +208,27 @@ TEST_F(CudaEmulatedTraining, WindowsOfBatchesHaveNoEffect) {
   EXPECT_EQ(run(3, 12).masters, plain.masters);
 }
 
+// With clipping, updates are not fused.
+TEST_F(CudaEmulatedTraining, FusedUpdatesHaveNoEffect) {
+  options_.data.file = make("features.h5", {.features = true});
+  options_.train.weight_decay = 0.01;
+  const cuda::Tune before = cuda::tune();
+  for (const auto& [precision, clip_norm] :
+       {std::pair{Precision::fp32, 0.0}, {Precision::fp32, 0.1}, {Precision::bf16, 0.0}}) {
+    options_.train.clip_gradient_norm = clip_norm;
+    const OneRun plain = on_emulator(precision);
+    for (const auto& [fuse, side] : {std::pair{1, 0}, {0, 1}, {1, 1}}) {
+      SCOPED_TRACE(::testing::Message() << vaecf::to_string(precision) << " clip " << clip_norm << " fuse "
+                                        << fuse << " side " << side);
+      cuda::tune().fuse = fuse;
+      cuda::tune().side = side;
+      expect_same_bits(plain, on_emulator(precision));
+      expect_same_bits(plain, on_emulator(precision, Toggle::off));
+      cuda::tune() = before;
+    }
+  }
+}
+
 class CudaEmulatedWindowsResume : public Resume {};
 
 TEST_F(CudaEmulatedWindowsResume, WithinAnEpochPlacesTheWindow) {

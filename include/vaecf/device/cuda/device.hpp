@@ -181,15 +181,27 @@ class Device {
   void layer_product(const Activations& input, const Parameters& parameters, device::Layer layer,
                      Activations& output);
   /// Computes the gradient of table `table`, whose rows the users of `b` have summed, from the gradient `d`
-  /// of those sums. Applies the dropout of `step`; null: no dropout.
+  /// of those sums. Applies the dropout of `step`; null: no dropout. With `fused`, updates the table instead.
   void table_gradient(const Batch& b, const device::TensorLayout& table, device::InputDropout input_dropout,
                       const StepState* step, const Activations& d, FloatBuffer& gradients,
-                      const device::GradientReady& ready);
+                      const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
+  /// Throws std::logic_error, naming `operation`, if the update of `step` cannot be fused.
+  void require_fusible(const char* operation, const StepState& step) const;
+  /// Updates `ranges` on the side stream, after all work so far, until join_side_stream().
+  void update_beside(const StepState& step, std::span<const device::UpdateRange> ranges,
+                     const FloatBuffer& gradients, const FusedUpdate& fused);
+  /// Makes later work wait for update_beside().
+  void join_side_stream();
 
   device::BackendOptions options_;
   device::Precision precision_;
   Gpu gpu_;
   mutable Stream stream_;  // mutable: reading back streams a copy
+  // Must not use scratch memory or products, which belong to stream_.
+  Stream side_stream_;
+  Event forked_;
+  Event side_done_;
+  bool side_pending_ = false;  ///< stream_ has not waited for side_done_
   AllocationEpoch allocation_epoch_;
   Scratch scratch_;
   Primitives primitives_;

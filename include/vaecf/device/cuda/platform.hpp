@@ -78,10 +78,14 @@ class CapturedGraph {
   std::shared_ptr<State> state_;
 };
 
+/// Kernels of a stream with raised priority start before those of other streams; only communication has a
+/// higher one.
+enum class StreamPriority { normal, raised };
+
 /// A CUDA stream: executes operations in order. Only `synchronize` blocks the host.
 class Stream {
  public:
-  Stream();
+  explicit Stream(StreamPriority priority = StreamPriority::normal);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

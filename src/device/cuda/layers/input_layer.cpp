@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "device/cuda/kernels/dense_kernels.hpp"
-#include "device/cuda/kernels/row_sums.hpp"
+#include "device/cuda/kernels/table_gradient.hpp"
 #include "device/cuda/platform/launch.hpp"
 #include "device/cuda/tune.hpp"
 
@@ -19,24 +19,6 @@ namespace vaecf::cuda {
 namespace {
 
 using device::Activation;
-
-/// The dropout of one step. It is not stored: forward and backward pass compute the same Philox values.
-struct Dropout {
-  const DeviceStepState* state = nullptr;
-  std::uint64_t threshold = 0;
-  bool on = false;
-  std::uint64_t history_threshold = 0;
-  bool of_histories = false;
-
-  VAECF_HD bool keeps(std::uint32_t user_number, std::uint32_t item) const {
-    return !on ||
-           math::dropout_keeps_item(state->params.seed, state->params.step, user_number, item, threshold);
-  }
-  VAECF_HD bool keeps_history(std::uint32_t user_number) const {
-    return !of_histories || math::dropout_keeps_history(state->params.seed, state->params.step, user_number,
-                                                        history_threshold);
-  }
-};
 
 Dropout dropout_of(device::InputDropout input_dropout, const StepState& step) {
   return {step.device_state.data(), math::dropout_threshold(input_dropout.item_keep_prob),
@@ -91,21 +73,6 @@ struct EncodeUser {
   }
 };
 
-/// The weights of users' rows in the sums.
-struct UserScales {
-  const std::int64_t* offsets;
-  const std::uint32_t* user_numbers;
-  Dropout dropout;
-  float keep_prob;
-  const float* computed = nullptr;  // (users); null: computed again for every row
-
-  VAECF_HD float operator()(std::int64_t user) const {
-    if (computed != nullptr) return computed[user];
-    if (!dropout.keeps_history(user_numbers[user])) return 0.0F;
-    return math::input_scale(offsets[user + 1] - offsets[user]) / keep_prob;
-  }
-};
-
 struct ScaleUsers {
   static constexpr int threads = 128;
   static constexpr int scratch_bytes = 0;
@@ -135,120 +102,6 @@ void dispatch_row_threads(F&& f) {
   if (tune().groups <= 4) return f(std::integral_constant<int, 320>());
   f(std::integral_constant<int, 640>());
 }
-
-/// Computes the parts: those of item i are [begin[i], begin[i + 1]); empty if one block sums the item.
-struct CountParts {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
-  const std::int64_t* item_begin;
-  std::int64_t items;
-  std::int64_t users_of_part;
-  std::int32_t* parts;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, items, [&](std::int64_t item) {
-      const std::int64_t n = item_begin[item + 1] - item_begin[item];
-      parts[item] =
-          n > users_of_part ? static_cast<std::int32_t>((n + users_of_part - 1) / users_of_part) : 0;
-    });
-  }
-};
-
-/// Computes the sum of s_ui d_u over users [begin, end) of the transpose, all of one item.
-template <class T>
-struct SumUsers {
-  const std::uint32_t* item_users;
-  const std::uint32_t* user_numbers;
-  Dropout dropout;
-  UserScales scale;
-  const T* d;  // (users, stride)
-  std::int64_t stride;
-  int max_groups;
-
-  template <int threads, class Group>
-  VAECF_HD void sum(Group& group, std::byte* scratch, std::int64_t item, std::int64_t begin, std::int64_t end,
-                    float* sums) const {
-    sum_rows(
-        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, sums, false,
-        max_groups,
-        [&](std::int64_t k) {
-          return dropout.keeps(user_numbers[item_users[begin + k]], static_cast<std::uint32_t>(item));
-        },
-        [&](std::int64_t k) {
-          const std::uint32_t user = item_users[begin + k];
-          return WeightedRow{static_cast<std::int32_t>(user), scale(user)};
-        },
-        [&](std::int64_t column, const Vec8& sum) { store_vec8(sums + column, sum); });
-  }
-};
-
-template <class T, int THREADS>
-struct SumPart {
-  static constexpr int threads = THREADS;
-  // Without the bound, the compiler uses more registers in the narrow 16-bit versions, and spills.
-  static constexpr int blocks_at_once = std::is_same_v<T, float> || THREADS != narrow_threads ? 0 : 12;
-  static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
-  SumUsers<T> users;
-  const std::int64_t* item_begin;
-  const std::int64_t* part_begin;  // (items + 1)
-  std::int64_t items;
-  std::int64_t users_of_part;
-  float* partial;  // (parts, stride)
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t part, std::byte* scratch) const {
-    if (part >= part_begin[items]) return;
-    // Binary search for the last item whose parts begin at or before this one.
-    std::int64_t item = 0;
-    for (std::int64_t high = items; high - item > 1;) {
-      const std::int64_t middle = (item + high) / 2;
-      if (part_begin[middle] <= part) {
-        item = middle;
-      } else {
-        high = middle;
-      }
-    }
-    const std::int64_t begin = item_begin[item] + (part - part_begin[item]) * users_of_part;
-    const std::int64_t end = item_begin[item + 1];
-    users.template sum<threads>(group, scratch, item, begin,
-                                begin + users_of_part < end ? begin + users_of_part : end,
-                                partial + part * users.stride);
-  }
-};
-
-/// One item per block; writes zeros for an item without users.
-template <class T>
-struct SumItem {
-  static constexpr int threads = narrow_threads;  // most items have few users
-  static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
-  SumUsers<T> users;
-  const std::int64_t* item_begin;
-  const std::int64_t* part_begin;  // null: no item has parts
-  const float* partial;
-  std::int64_t first;  // item of block 0
-  float* gradient;     // (items, stride)
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
-    const std::int64_t item = first + block;
-    float* sums = gradient + item * users.stride;
-    const std::int64_t part = part_begin != nullptr ? part_begin[item] : 0;
-    const std::int64_t end = part_begin != nullptr ? part_begin[item + 1] : 0;
-    if (part == end) {
-      users.template sum<threads>(group, scratch, item, item_begin[item], item_begin[item + 1], sums);
-      return;
-    }
-    group.each(users.stride / 8, [&](std::int64_t eight) {
-      Vec8 sum{};
-      for (std::int64_t p = part; p < end; ++p) {
-        const Vec8 more = load_vec8(partial + p * users.stride + 8 * eight);
-        for (int c = 0; c < 8; ++c) sum.at[c] += more.at[c];
-      }
-      store_vec8(sums + 8 * eight, sum);
-    });
-  }
-};
 
 // Gradient rows are read once per item of the user: as fp32 if they fit into the L2 cache; in 16-bit
 // precisions their copy is read if they are larger than this.
@@ -302,16 +155,25 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
                                     FloatBuffer& gradients, const device::GradientReady& ready,
                                     const FusedUpdate* fused) {
   const NvtxRange nvtx("backward: input table");
-  if (fused != nullptr) throw std::logic_error("sparse_linear_backward: this device does not fuse updates");
-  const Range bias = layout.tensors[layer.bias].range;
-  float* d_bias = gradients.data() + bias.begin;
+  if (fused != nullptr) require_fusible("sparse_linear_backward", step);
+  const device::TensorLayout& table = layout.tensors[layer.weight];
+  const device::TensorLayout& bias = layout.tensors[layer.bias];
+  float* d_bias = gradients.data() + bias.range.begin;
   if (d_output.rows() == 0) {
     stream_.memset_zero(d_bias, d_output.stride() * 4);
   } else {
     activation_backward(stream_, scratch_, dtype(), act == Activation::tanh, output, d_output, d_bias);
   }
-  table_gradient(batch, layout.tensors[layer.weight], input_dropout, &step, d_output, gradients, ready);
-  if (ready) ready(bias, record_event());
+  if (fused == nullptr) {
+    table_gradient(batch, table, input_dropout, &step, d_output, gradients, ready);
+    if (ready) ready(bias.range, record_event());
+    return;
+  }
+  const bool at_once = tune().fuse != 0;
+  table_gradient(batch, table, input_dropout, &step, d_output, gradients, {}, at_once ? fused : nullptr);
+  const device::UpdateRange ranges[] = {{table.range, table.spec.decays}, {bias.range, bias.spec.decays}};
+  update_all(step, std::span(ranges).subspan(at_once ? 1 : 0), gradients,
+             {fused->first_moment, fused->second_moment}, fused->parameters);
 }
 
 void Device::side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,
@@ -323,7 +185,8 @@ void Device::side_features_backward(const SideFeatures& side, const device::Para
 
 void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
                             device::InputDropout input_dropout, const StepState* step, const Activations& d,
-                            FloatBuffer& gradients, const device::GradientReady& ready) {
+                            FloatBuffer& gradients, const device::GradientReady& ready,
+                            const FusedUpdate* fused) {
   const std::int64_t items = table.spec.rows;
   const std::int64_t users = b.users();
   if (!b.has_transpose) throw std::logic_error("sparse_linear_backward: the batch must have its transpose");
@@ -367,12 +230,28 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
       launch(stream_, parts,
              SumPart<T, threads()>{sum, b.item_begin.data(), part_begin, items, users_of_part, partial});
     });
+    const auto sum_items = [&](std::int64_t first, std::int64_t end, const auto& done) {
+      launch(stream_, end - first,
+             SumItem<T, std::decay_t<decltype(done)>>{sum, b.item_begin.data(), part_begin, partial, first,
+                                                      gradients.data() + table.range.begin, done});
+    };
+    if (fused != nullptr) {
+      const Moments moments{fused->first_moment, fused->second_moment};
+      const auto update = [&]<class Copy>(Copy) {
+        sum_items(0, items,
+                  UpdateTable<Copy>{make_weight_update<Copy>(*step, moments, fused->parameters),
+                                    gradients.data(), table.spec.decays});
+      };
+      // fp16 does not fuse updates, and only bf16 reads bf16.
+      if constexpr (!std::is_same_v<T, Fp16>) {
+        if (dtype() == DType::bf16) return update(Bf16{});
+        if constexpr (std::is_same_v<T, float>) return update(float{});
+      }
+    }
     const std::int64_t at_once = ready ? std::max(min_items, (items + max_reports - 1) / max_reports) : items;
     for (std::int64_t first = 0; first < items; first += at_once) {
       const std::int64_t end = std::min(first + at_once, items);
-      launch(stream_, end - first,
-             SumItem<T>{sum, b.item_begin.data(), part_begin, partial, first,
-                        gradients.data() + table.range.begin});
+      sum_items(first, end, StoreGradient{});
       if (!ready) continue;
       const std::int64_t begin = table.range.begin + first * table.stride;
       ready({begin, end == items ? table.range.end : begin + at_once * table.stride}, record_event());

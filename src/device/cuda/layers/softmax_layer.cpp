@@ -278,13 +278,14 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
                                 FloatBuffer& gradients, const device::GradientReady& ready,
                                 const FusedUpdate* fused, device::SoftmaxGradients which) {
   const NvtxRange nvtx("loss: output layer");
-  if (fused != nullptr) throw std::logic_error("softmax_layer_step: this device does not fuse updates");
-  const Range weight = parameters.layout().tensors[layer.weight].range;
-  const Range bias = parameters.layout().tensors[layer.bias].range;
+  if (fused != nullptr) require_fusible("softmax_layer_step", step);
+  const auto& tensors = parameters.layout().tensors;
+  const Range weight = tensors[layer.weight].range;
+  const Range bias = tensors[layer.bias].range;
   float* d_weight = gradients.data() + weight.begin;
   float* d_bias = gradients.data() + bias.begin;
   const auto report = [&] {
-    if (!ready) return;
+    if (!ready || fused != nullptr) return;
     ready(weight, record_event());
     ready(bias, record_event());
   };
@@ -296,14 +297,16 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
     stream_.memset_zero(d_weight, weight.size() * 4);
     stream_.memset_zero(d_bias, bias.size() * 4);
     report();
-    return;
+  } else {
+    output.step(which, d_hidden, d_weight, d_bias, report);
+    if (tune().diet == 0) add_losses(step);
   }
-  output.step(which, d_hidden, d_weight, d_bias, report);
-  if (tune().diet == 0) add_losses(step);
-}
-
-bool Device::fuses_updates() const {
-  return false;
+  if (fused == nullptr || which == device::SoftmaxGradients::hidden) return;
+  // The update overwrites weights that the gradient of the hidden units is computed from.
+  const device::UpdateRange ranges[] = {{weight, tensors[layer.weight].spec.decays},
+                                        {bias, tensors[layer.bias].spec.decays}};
+  if (tune().side != 0) return update_beside(step, ranges, gradients, *fused);
+  update_all(step, ranges, gradients, {fused->first_moment, fused->second_moment}, fused->parameters);
 }
 
 }  // namespace vaecf::cuda

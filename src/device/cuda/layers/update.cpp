@@ -1,12 +1,11 @@
 #include <vaecf/device/cuda/device.hpp>
-#include <vaecf/math/elementwise.hpp>
 
 #include <algorithm>
-#include <initializer_list>
 #include <stdexcept>
-#include <type_traits>
+#include <string>
+#include <utility>
 
-#include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/kernels/update_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
 #include "device/cuda/tune.hpp"
 
@@ -23,14 +22,8 @@ template <class T>
 struct Update {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
-  const DeviceStepState* state;
-  const float* gradient_stats;  // number of overflows; squared norm of the gradient, if the rule clips
+  WeightUpdate<T> update;
   const float* gradients;
-  float* first;
-  float* second;
-  std::int64_t moments_offset;  // moments of element i are at i + moments_offset, a multiple of 64
-  float* weights;
-  T* copies;
   struct Part {
     device::UpdateRange range;
     std::int64_t first_block = 0;
@@ -41,66 +34,62 @@ struct Update {
   /// Adds `range` and returns the number of blocks so far.
   std::int64_t add(const device::UpdateRange& range, std::int64_t blocks) {
     parts[count++] = {range, blocks};
-    const std::int64_t vecs = (range.elements.end + 7) / 8 - range.elements.begin / 8;
-    return blocks + (range.elements.size() > 0 ? blocks_for(vecs, threads) : 0);
+    return blocks + (range.elements.size() > 0 ? blocks_for(vecs(range.elements), threads) : 0);
   }
+  VAECF_HD static std::int64_t vecs(Range range) { return (range.end + 7) / 8 - range.begin / 8; }
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    if (gradient_stats[0] > 0.0F) return;
-    device::UpdateRule rule = state->params.rule;
-    rule.gradient_scale *= device::clip_factor(rule, gradient_stats[1]) / state->scale.scale;
+    if (update.gradient_stats[0] > 0.0F) return;
     int part = 0;
     while (part + 1 < count && block >= parts[part + 1].first_block) ++part;
-    if (!parts[part].range.decays) rule.decay = 0.0F;
+    const device::UpdateRule rule = update.rule(parts[part].range.decays);
     const Range range = parts[part].range.elements;
-    const std::int64_t first_group = range.begin / 8 + (block - parts[part].first_block) * threads;
-    group.each(threads, [&](std::int64_t t) {
-      const std::int64_t at = (first_group + t) * 8;
-      if (at >= range.begin && at + 8 <= range.end) {
-        eight(rule, at);
-      } else {
-        for (std::int64_t i = at; i < at + 8; ++i) {
-          if (i >= range.begin && i < range.end) one(rule, i);
-        }
-      }
-    });
+    const std::int64_t first_group = (block - parts[part].first_block) * threads;
+    group.each(threads, [&](std::int64_t t) { eight(rule, range, first_group + t); });
   }
 
-  VAECF_HD static void element(const device::UpdateRule& rule, float gradient, float& m, float& v, float& w) {
-    const float g = math::step_gradient(gradient, rule.gradient_scale, rule.decay, w);
-    switch (rule.kind) {
-      case device::OptimizerKind::adam:
-        math::adam_element(g, rule.rate, rule.beta1, rule.beta2, rule.epsilon, m, v, w);
-        break;
-      case device::OptimizerKind::rmsprop:
-        math::rmsprop_element(g, rule.rate, rule.beta1, rule.beta2, rule.epsilon, m, v, w);
-        break;
-      case device::OptimizerKind::sgd:
-        math::sgd_element(g, rule.rate, rule.beta1, m, w);
-        break;
+  /// Updates the elements of `range` in its group number `vec` of eight.
+  VAECF_HD void eight(const device::UpdateRule& rule, Range range, std::int64_t vec) const {
+    const std::int64_t at = (range.begin / 8 + vec) * 8;
+    if (at >= range.begin && at + 8 <= range.end) {
+      update.eight(rule, load_vec8(gradients + at), at);
+    } else {
+      for (std::int64_t i = at; i < at + 8; ++i) {
+        if (i >= range.begin && i < range.end) update.one(rule, gradients[i], i);
+      }
     }
   }
+};
 
-  VAECF_HD void one(const device::UpdateRule& rule, std::int64_t i) const {
-    const std::int64_t m = i + moments_offset;
-    element(rule, gradients[i], first[m], second[m], weights[i]);
-    if constexpr (!std::is_same_v<T, float>) copies[i] = from_float<T>(weights[i]);
-  }
+/// Update on half of the multiprocessors of an H100, one block on each: the others remain for the products of
+/// the backward pass, which need most registers of a multiprocessor.
+template <class T>
+struct UpdateBeside {
+  static constexpr int threads = 1024;
+  static constexpr int scratch_bytes = 0;
+  static constexpr std::int64_t blocks = 64;
+  Update<T> whole;
 
-  VAECF_HD void eight(const device::UpdateRule& rule, std::int64_t i) const {
-    const Vec8 g = load_vec8(gradients + i);
-    const std::int64_t at = i + moments_offset;
-    Vec8 m = load_vec8(first + at);
-    Vec8 v = load_vec8(second + at);
-    Vec8 w = load_vec8(weights + i);
-    for (int j = 0; j < 8; ++j) element(rule, g.at[j], m.at[j], v.at[j], w.at[j]);
-    store_vec8(first + at, m);
-    store_vec8(second + at, v);
-    store_vec8(weights + i, w);
-    if constexpr (!std::is_same_v<T, float>) store_vec8(copies + i, w);
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for (int part = 0; part < whole.count; ++part) {
+      const Range range = whole.parts[part].range.elements;
+      const device::UpdateRule rule = whole.update.rule(whole.parts[part].range.decays);
+      const std::int64_t rounds = (Update<T>::vecs(range) + blocks * threads - 1) / (blocks * threads);
+      group.each(rounds * threads, [&](std::int64_t i) {
+        whole.eight(rule, range, (i / threads * blocks + block) * threads + i % threads);
+      });
+    }
   }
 };
+
+template <class T>
+Update<T> make_update(const StepState& step, const FloatBuffer& gradients, Moments moments,
+                      Parameters& parameters) {
+  if (!aligned(gradients.data())) throw std::logic_error("update: buffers must be aligned to 16 bytes");
+  return {make_weight_update<T>(step, moments, parameters), gradients.data()};
+}
 
 }  // namespace
 
@@ -114,18 +103,7 @@ void Device::update_all(const StepState& step, std::span<const device::UpdateRan
                         const FloatBuffer& gradients, Moments moments, Parameters& parameters) {
   const NvtxRange nvtx("optimizer");
   dispatch_dtype(dtype(), [&]<class T>(T) {
-    const Update<T> update{.state = step.device_state.data(),
-                           .gradient_stats = step.gradient_stats.data(),
-                           .gradients = gradients.data(),
-                           .first = moments.first.data(),
-                           .second = moments.second.data(),
-                           .moments_offset = moments.offset,
-                           .weights = parameters.master().data(),
-                           .copies = reinterpret_cast<T*>(parameters.copies())};
-    for (const void* memory : std::initializer_list<const void*>{
-             update.gradients, update.first, update.second, update.weights, update.copies}) {
-      if (!aligned(memory)) throw std::logic_error("update: buffers must be aligned to 16 bytes");
-    }
+    const auto update = make_update<T>(step, gradients, moments, parameters);
     const std::size_t at_once = tune().diet != 0 ? max_parts : 1;
     for (; !ranges.empty(); ranges = ranges.subspan(std::min(at_once, ranges.size()))) {
       Update<T> some = update;
@@ -136,6 +114,37 @@ void Device::update_all(const StepState& step, std::span<const device::UpdateRan
       launch(stream_, blocks, some);
     }
   });
+}
+
+bool Device::fuses_updates() const {
+  // In fp16, the overflow of any gradient prevents all updates.
+  return precision_ != device::Precision::fp16 && (tune().fuse != 0 || tune().side != 0);
+}
+
+void Device::require_fusible(const char* operation, const StepState& step) const {
+  if (!fuses_updates())
+    throw std::logic_error(std::string(operation) + ": this device does not fuse updates");
+  if (step.params.rule.clip_norm > 0.0F)
+    throw std::logic_error(std::string(operation) + ": an update with clipping cannot be fused");
+}
+
+void Device::update_beside(const StepState& step, std::span<const device::UpdateRange> ranges,
+                           const FloatBuffer& gradients, const FusedUpdate& fused) {
+  const NvtxRange nvtx("optimizer, beside");
+  stream_.record(forked_);
+  side_stream_.wait_event(forked_.native());
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    const Moments moments{fused.first_moment, fused.second_moment};
+    UpdateBeside<T> update{make_update<T>(step, gradients, moments, fused.parameters)};
+    for (const device::UpdateRange& range : ranges) update.whole.add(range, 0);
+    launch(side_stream_, UpdateBeside<T>::blocks, update);
+  });
+  side_stream_.record(side_done_);
+  side_pending_ = true;
+}
+
+void Device::join_side_stream() {
+  if (std::exchange(side_pending_, false)) stream_.wait_event(side_done_.native());
 }
 
 }  // namespace vaecf::cuda

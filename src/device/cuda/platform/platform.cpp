@@ -156,9 +156,13 @@ struct CapturedGraph::State {
 };
 
 struct Stream::State {
-  State() {
+  explicit State(StreamPriority priority) {
+    int least = 0;
+    int greatest = 0;  // numerically less than `least`
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "querying the stream priorities");
+    const int number = priority == StreamPriority::raised ? std::max(greatest, least - 1) : least;
     // Non-blocking: not synchronized with the default stream, which libraries may use.
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, number), "creating a stream");
   }
   ~State() {
     if (capturing) discard_capture();
@@ -178,7 +182,7 @@ struct Stream::State {
   bool capturing = false;
 };
 
-Stream::Stream() : state_(std::make_unique<State>()) {}
+Stream::Stream(StreamPriority priority) : state_(std::make_unique<State>(priority)) {}
 Stream::~Stream() = default;
 
 void Stream::copy_h2d(void* device, const void* host, std::int64_t bytes) {

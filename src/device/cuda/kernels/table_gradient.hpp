@@ -1,0 +1,187 @@
+#pragma once
+
+#include <vaecf/base/host_device.hpp>
+#include <vaecf/device/cuda/storage.hpp>
+#include <vaecf/math/elementwise.hpp>
+#include <vaecf/math/philox.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "device/cuda/kernels/row_sums.hpp"
+#include "device/cuda/kernels/update_kernels.hpp"
+
+/// The gradient of a table whose rows users have summed, and its update.
+namespace vaecf::cuda {
+
+/// The dropout of one step. It is not stored: forward and backward pass compute the same Philox values.
+struct Dropout {
+  const DeviceStepState* state = nullptr;
+  std::uint64_t threshold = 0;
+  bool on = false;
+  std::uint64_t history_threshold = 0;
+  bool of_histories = false;
+
+  VAECF_HD bool keeps(std::uint32_t user_number, std::uint32_t item) const {
+    return !on ||
+           math::dropout_keeps_item(state->params.seed, state->params.step, user_number, item, threshold);
+  }
+  VAECF_HD bool keeps_history(std::uint32_t user_number) const {
+    return !of_histories || math::dropout_keeps_history(state->params.seed, state->params.step, user_number,
+                                                        history_threshold);
+  }
+};
+
+/// The weights of users' rows in the sums.
+struct UserScales {
+  const std::int64_t* offsets;
+  const std::uint32_t* user_numbers;
+  Dropout dropout;
+  float keep_prob;
+  const float* computed = nullptr;  // (users); null: computed again for every row
+
+  VAECF_HD float operator()(std::int64_t user) const {
+    if (computed != nullptr) return computed[user];
+    if (!dropout.keeps_history(user_numbers[user])) return 0.0F;
+    return math::input_scale(offsets[user + 1] - offsets[user]) / keep_prob;
+  }
+};
+
+/// Computes the parts: those of item i are [begin[i], begin[i + 1]); empty if one block sums the item.
+struct CountParts {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  const std::int64_t* item_begin;
+  std::int64_t items;
+  std::int64_t users_of_part;
+  std::int32_t* parts;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, items, [&](std::int64_t item) {
+      const std::int64_t n = item_begin[item + 1] - item_begin[item];
+      parts[item] =
+          n > users_of_part ? static_cast<std::int32_t>((n + users_of_part - 1) / users_of_part) : 0;
+    });
+  }
+};
+
+/// Computes the sum of s_ui d_u over users [begin, end) of the transpose, all of one item. Calls
+/// `done(column, sum)` for eight columns at a time; `unfinished` (stride) stores sums in between.
+template <class T>
+struct SumUsers {
+  const std::uint32_t* item_users;
+  const std::uint32_t* user_numbers;
+  Dropout dropout;
+  UserScales scale;
+  const T* d;  // (users, stride)
+  std::int64_t stride;
+  int max_groups;
+
+  template <int threads, class Group, class Done>
+  VAECF_HD void sum(Group& group, std::byte* scratch, std::int64_t item, std::int64_t begin, std::int64_t end,
+                    float* unfinished, Done&& done) const {
+    sum_rows(
+        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, unfinished, false,
+        max_groups,
+        [&](std::int64_t k) {
+          return dropout.keeps(user_numbers[item_users[begin + k]], static_cast<std::uint32_t>(item));
+        },
+        [&](std::int64_t k) {
+          const std::uint32_t user = item_users[begin + k];
+          return WeightedRow{static_cast<std::int32_t>(user), scale(user)};
+        },
+        done);
+  }
+};
+
+template <class T, int THREADS>
+struct SumPart {
+  static constexpr int threads = THREADS;
+  // Without the bound, the compiler uses more registers in the narrow 16-bit versions, and spills.
+  static constexpr int blocks_at_once = std::is_same_v<T, float> || THREADS != narrow_threads ? 0 : 12;
+  static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
+  SumUsers<T> users;
+  const std::int64_t* item_begin;
+  const std::int64_t* part_begin;  // (items + 1)
+  std::int64_t items;
+  std::int64_t users_of_part;
+  float* partial;  // (parts, stride)
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t part, std::byte* scratch) const {
+    if (part >= part_begin[items]) return;
+    // Binary search for the last item whose parts begin at or before this one.
+    std::int64_t item = 0;
+    for (std::int64_t high = items; high - item > 1;) {
+      const std::int64_t middle = (item + high) / 2;
+      if (part_begin[middle] <= part) {
+        item = middle;
+      } else {
+        high = middle;
+      }
+    }
+    const std::int64_t begin = item_begin[item] + (part - part_begin[item]) * users_of_part;
+    const std::int64_t end = item_begin[item + 1];
+    float* sums = partial + part * users.stride;
+    users.template sum<threads>(
+        group, scratch, item, begin, begin + users_of_part < end ? begin + users_of_part : end, sums,
+        [&](std::int64_t column, const Vec8& sum) { store_vec8(sums + column, sum); });
+  }
+};
+
+/// Stores eight elements of the gradient.
+struct StoreGradient {
+  VAECF_HD void operator()(float* at, const Vec8& sum) const { store_vec8(at, sum); }
+};
+
+/// Updates the weights by eight elements of the gradient, which are not stored. T is the type of the weights'
+/// copies.
+template <class T>
+struct UpdateTable {
+  WeightUpdate<T> update;
+  const float* gradients;  // the flat buffer
+  bool decays;
+  VAECF_HD void operator()(const float* at, const Vec8& sum) const {
+    update.eight(update.rule(decays), sum, at - gradients);
+  }
+};
+
+/// One item per block; its gradient is zero if it has no users. Calls `done(at, sum)` for eight elements at a
+/// time, whose place in the gradient is `at`.
+template <class T, class Done>
+struct SumItem {
+  static constexpr int threads = narrow_threads;  // most items have few users
+  static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
+  SumUsers<T> users;
+  const std::int64_t* item_begin;
+  const std::int64_t* part_begin;  // null: no item has parts
+  const float* partial;
+  std::int64_t first;  // item of block 0
+  float* gradient;     // (items, stride); stores unfinished sums
+  Done done;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
+    const std::int64_t item = first + block;
+    float* sums = gradient + item * users.stride;
+    const std::int64_t part = part_begin != nullptr ? part_begin[item] : 0;
+    const std::int64_t end = part_begin != nullptr ? part_begin[item + 1] : 0;
+    if (part == end) {
+      users.template sum<threads>(group, scratch, item, item_begin[item], item_begin[item + 1], sums,
+                                  [&](std::int64_t column, const Vec8& sum) { done(sums + column, sum); });
+      return;
+    }
+    group.each(users.stride / 8, [&](std::int64_t eight) {
+      Vec8 sum{};
+      for (std::int64_t p = part; p < end; ++p) {
+        const Vec8 more = load_vec8(partial + p * users.stride + 8 * eight);
+        for (int c = 0; c < 8; ++c) sum.at[c] += more.at[c];
+      }
+      done(sums + 8 * eight, sum);
+    });
+  }
+};
+
+}  // namespace vaecf::cuda
