@@ -228,13 +228,14 @@ concept Device = requires(
   // because (B, I) need not be stored as a whole: logits = hidden W + bias. It adds to the step's nll, writes
   // the gradient of `hidden` to `gradient`, and writes the gradients of W and bias. With `fused` (may be
   // null; only if fuses_updates() and the rule does not clip) it updates W and bias instead, and `gradient`
-  // is that of the weights before the update; the update may run until end_step() or synchronize(). Row
-  // ranges of dW are reported to `ready` as soon as they are complete. With SoftmaxGradients::hidden, the
-  // gradients of W and bias are not computed: buffer, `ready` and `fused` are unused. With
-  // SoftmaxGradients::weights, `gradient` is unused. In fp16, all gradients from here on include the loss
-  // scale. linear_backward() replaces the gradient of the layer's output by that before `act`, and writes dW,
-  // dbias and, unless null, the gradient of the input plus the last argument (may be null). latent_backward()
-  // computes d_statistics (B, 2L) from d_z (B, L), adds the gradient of beta
+  // is that of the weights before the update; the update may run until end_step() or synchronize().
+  // stores_fused_gradient() returns whether such an update of a tensor of the given kind still reads the
+  // gradient from memory. Row ranges of dW are reported to `ready` as soon as they are complete. With
+  // SoftmaxGradients::hidden, the gradients of W and bias are not computed: buffer, `ready` and `fused` are
+  // unused. With SoftmaxGradients::weights, `gradient` is unused. In fp16, all gradients from here on include
+  // the loss scale. linear_backward() replaces the gradient of the layer's output by that before `act`, and
+  // writes dW, dbias and, unless null, the gradient of the input plus the last argument (may be null).
+  // latent_backward() computes d_statistics (B, 2L) from d_z (B, L), adds the gradient of beta
   // * KL, and adds to the step's kl. sparse_linear_backward() computes the weight gradient of sparse_linear()
   // as a segment reduction over the batch's transpose, without atomics; rows of items without users in the
   // batch become zero. side_features_backward() computes the gradient of the feature table, never fused, from
@@ -248,6 +249,7 @@ concept Device = requires(
   // contents of s are lost.
   device.softmax_layer_step(in, batch, fixed, layer, step, gradient, buffer, ready, fused, which);
   { idle.fuses_updates() } -> std::same_as<bool>;
+  { idle.stores_fused_gradient(TensorKind::input_table) } -> std::same_as<bool>;
   device.linear_backward(in, fixed, layer, act, in, gradient, &out, buffer, ready, &in);
   device.latent_backward(batch, in, step, in, gradient);
   device.composite_latent_backward(batch, in, in, prior, 0.005F, step, in, gradient);

@@ -77,7 +77,8 @@ struct TrainingFacts {
   std::string data_description = {};
   std::int64_t flat_elements = 0;  ///< number of elements of a flat buffer, including padding
   /// Minimum memory traffic of one update on this rank in bytes: weights, moments and gradients are each read
-  /// and written once, 16-bit copies of weights are written once.
+  /// and written once, 16-bit copies of weights are written once. Gradients that are not stored, as in fused
+  /// updates, do not count.
   double update_bytes = 0.0;
   CommVolume comm_volume;  ///< communication volume of a step
 };

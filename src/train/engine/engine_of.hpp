@@ -81,15 +81,20 @@ class AllReduceTraining {
  private:
   /// Returns TrainingFacts::update_bytes.
   double update_bytes() const {
-    const auto parameters = static_cast<double>(data.model->layout().parameter_count());
+    const device::ParameterLayout& layout = data.model->layout();
+    const auto parameters = static_cast<double>(layout.parameter_count());
     const double updated =
         optimizer_.reducer().mode().sharded ? parameters / communicator_.size() : parameters;
     const device::Precision precision = data.device.precision();
     const bool copies = precision == device::Precision::bf16 || precision == device::Precision::fp16;
+    double gradients = parameters;  // elements
+    for (const device::Layer& layer : data.model->fused_layers()) {
+      const device::TensorSpec& weight = layout.tensors[layer.weight].spec;
+      if (optimizer_.fuses_updates() && !data.device.stores_fused_gradient(weight.kind))
+        gradients -= static_cast<double>(weight.rows * weight.columns);
+    }
     constexpr double read_and_written = 2.0 * sizeof(float);
-    return updated * 3.0 * read_and_written +
-           parameters * (optimizer_.fuses_updates() ? 0.0 : read_and_written) +
-           (copies ? 2.0 * parameters : 0.0);
+    return (updated * 3.0 + gradients) * read_and_written + (copies ? 2.0 * parameters : 0.0);
   }
 
   const TrainingConfig& options_;

@@ -229,6 +229,33 @@ TEST_F(CudaEmulatedTraining, FusedUpdatesHaveNoEffect) {
   }
 }
 
+TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored) {
+  const cuda::Tune before = cuda::tune();
+  backend_.precision = Precision::bf16;
+  double bytes = 0.0;
+  double table_bytes = 0.0;  // of the gradient of the input or the output table, read and written
+  const auto measure = [&](const RunContext& context) {
+    const io::DatasetFile dataset(options_.data.file);
+    const Trainer trainer(options_, context, dataset, 0);
+    bytes = context.engine.training().update_bytes;
+    const auto table = context.engine.model().tensors()[0];
+    table_bytes = 8.0 * static_cast<double>(table.rows * table.columns);
+  };
+  const auto traffic = [&](std::int64_t fuse, std::int64_t side) {
+    cuda::tune().fuse = fuse;
+    cuda::tune().side = side;
+    on_ranks(1, measure);
+    cuda::tune() = before;
+    return bytes;
+  };
+  const double apart = traffic(0, 0);
+  EXPECT_EQ(traffic(0, 1), apart);
+  EXPECT_EQ(traffic(1, 0), apart - table_bytes);
+  EXPECT_EQ(traffic(1, 1), apart - table_bytes);
+  with_cpu(measure);
+  EXPECT_DOUBLE_EQ(bytes, apart / 34.0 * 32.0 - 2.0 * table_bytes) << "in fp32, and both layers are fused";
+}
+
 class CudaEmulatedWindowsResume : public Resume {};
 
 TEST_F(CudaEmulatedWindowsResume, WithinAnEpochPlacesTheWindow) {

@@ -151,6 +151,7 @@ class Device {
                           const device::GradientReady& ready, const FusedUpdate* fused = nullptr,
                           device::SoftmaxGradients which = device::SoftmaxGradients::both);
   bool fuses_updates() const { return true; }
+  bool stores_fused_gradient(device::TensorKind) const { return false; }
   void linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
                        device::Activation act, const Activations& output, Activations& d_output,
                        Activations* d_input, Buffer& gradients, const device::GradientReady& ready,

@@ -124,6 +124,7 @@ class Device {
                           const device::GradientReady& ready, const FusedUpdate* fused = nullptr,
                           device::SoftmaxGradients which = device::SoftmaxGradients::both);
   bool fuses_updates() const;
+  bool stores_fused_gradient(device::TensorKind kind) const;
   void linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
                        device::Activation act, const Activations& output, Activations& d_output,
                        Activations* d_input, FloatBuffer& gradients, const device::GradientReady& ready,

@@ -121,6 +121,10 @@ bool Device::fuses_updates() const {
   return precision_ != device::Precision::fp16 && (tune().fuse != 0 || tune().side != 0);
 }
 
+bool Device::stores_fused_gradient(device::TensorKind kind) const {
+  return kind != device::TensorKind::input_table || tune().fuse == 0;
+}
+
 void Device::require_fusible(const char* operation, const StepState& step) const {
   if (!fuses_updates())
     throw std::logic_error(std::string(operation) + ": this device does not fuse updates");
