@@ -116,6 +116,8 @@ std::vector<Key> all_keys() {
           "EASE: ridge penalty in numbers of users; of several values the best on validation is used"),
       KEY("model.ease.dropout", session.model.ease.dropout, list_of(below_one()),
           "EASE: dropout probability of the denoising form EDLAE; 0: EASE; of several values the best is used"),
+      KEY("model.ease.neighbors", session.model.ease.neighbors, at_least(0),
+          "EASE: number of neighbors of an item, solved separately for each item; 0: all items, solved together"),
       KEY("model.item_knn.neighbors", session.model.item_knn.neighbors, at_least(1),
           "item-kNN: number of neighbors of an item"),
       KEY("model.item_knn.shrink", session.model.item_knn.shrink, at_least(0.0),

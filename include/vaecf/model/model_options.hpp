@@ -17,6 +17,7 @@ enum class FeaturesInput { automatic, off };
 struct EaseOptions {
   std::vector<double> l2 = {500.0};     ///< ridge penalty, in numbers of users; above 0
   std::vector<double> dropout = {0.0};  ///< dropout probability p of EDLAE; 0: EASE
+  std::int64_t neighbors = 0;           ///< neighbors of each item; 0: all items
   bool operator==(const EaseOptions&) const = default;
 };
 

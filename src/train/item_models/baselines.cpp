@@ -14,6 +14,7 @@
 
 #include "train/evaluate/popularity.hpp"
 #include "train/item_models/ease.hpp"
+#include "train/item_models/ease_k.hpp"
 #include "train/item_models/item_knn.hpp"
 #include "train/item_models/parallel_for.hpp"
 #include "train/run/host_info.hpp"
@@ -84,21 +85,26 @@ EvaluationResult evaluate(Evaluator& evaluator, const ItemModel& model, std::int
 
 namespace {
 
-/// Returns whether EASE is a baseline by default: if a solution takes at most 10 s, and the matrix at most a
+/// Returns whether EASE is a baseline by default: if a solution takes at most 10 s, and its memory at most a
 /// quarter of the free memory. Collective.
-bool ease_is_cheap(std::int64_t items, comm::Communicator& ranks, int threads) {
+bool ease_is_cheap(std::int64_t items, std::int64_t neighbors, comm::Communicator& ranks, int threads) {
   constexpr double max_seconds = 10.0;
   const auto n = static_cast<double>(items);
+  const auto k = static_cast<double>(neighbors);
+  // With neighbors: the factorization, and the counts for each element, which take as long as 500 operations.
+  const double operations = neighbors > 0 ? n * k * k * (k / 3.0 + 500.0) : 2.0 * n * n * n;
+  const double bytes = neighbors > 0 ? 16.0 * n * k : 4.0 * n * n;
   const double free = ranks.all_reduce(free_memory_bytes() / ranks.local_size(), comm::Reduction::min);
-  if (4.0 * n * n > free / 4.0) return false;
+  if (bytes > free / 4.0) return false;
   constexpr std::int64_t probe = 2048;
-  if (items <= probe) return true;
+  constexpr double probe_operations = 2.0 * probe * probe * probe;
+  if (operations <= probe_operations) return true;
   cpu::SpdInverse identity(probe, 0, 1, threads);
   for (std::int64_t i = 0; i < probe; ++i) identity.row(i)[static_cast<std::size_t>(i)] = 1.0F;
   const auto begin = Clock::now();
   identity.invert({}, [](std::int64_t, std::int64_t) {});
   const double slowest = ranks.all_reduce(seconds_since(begin), comm::Reduction::max);
-  return slowest * std::pow(n / probe, 3.0) / ranks.size() <= max_seconds;
+  return slowest * operations / probe_operations / ranks.size() <= max_seconds;
 }
 
 }  // namespace
@@ -124,7 +130,8 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
         bytes / 1073741824.0);
   const bool knn = (automatic && fits) || selected("item_knn");
   const bool ease =
-      selected("ease") || (automatic && fits && ease_is_cheap(items, context.communicator, threads));
+      selected("ease") || (automatic && fits &&
+                           ease_is_cheap(items, options.model.ease.neighbors, context.communicator, threads));
   std::vector<Baseline> baselines;
   if (automatic || selected("popularity")) {
     const Popularity popularity(dataset, context);
@@ -152,16 +159,20 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
   if (!can_choose) {
     search.l2.resize(1);
     search.dropout.resize(1);
-  } else if (search == model::EaseOptions{}) {
+  } else if (search.l2 == model::EaseOptions{}.l2 && search.dropout == model::EaseOptions{}.dropout) {
     search.l2 = {100.0, 200.0, 500.0, 1000.0};
   }
   const bool chooses = search.l2.size() * search.dropout.size() > 1;
   std::optional<std::pair<double, double>> best;
-  std::unique_ptr<Ease> best_model;
+  std::unique_ptr<ItemModel> best_model;
   double best_value = 0.0;
   for (const double l2 : search.l2) {
     for (const double dropout : search.dropout) {
-      auto model = std::make_unique<Ease>(train, l2, dropout, context, threads);
+      std::unique_ptr<ItemModel> model;
+      if (search.neighbors > 0)
+        model = std::make_unique<EaseK>(train, search.neighbors, l2, dropout, context, threads);
+      else
+        model = std::make_unique<Ease>(train, l2, dropout, context, threads);
       double value = 0.0;
       if (chooses) {
         Evaluator validation(dataset, "validation", {select}, context);
@@ -173,7 +184,8 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
       best_model = std::move(model);
     }
   }
-  std::string title = format("EASE l2 {:g}", best->first);
+  std::string title = search.neighbors > 0 ? format("EASE K {} l2 {:g}", search.neighbors, best->first)
+                                           : format("EASE l2 {:g}", best->first);
   if (best->second > 0.0) title += format(" p {:g}", best->second);
   baselines.push_back({"ease", title, evaluate(evaluator, *best_model, items, threads)});
   return baselines;

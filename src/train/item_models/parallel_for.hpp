@@ -12,18 +12,18 @@
 
 namespace vaecf::train {
 
-/// Calls work(i) for each i of `range` on `threads` threads, in chunks scheduled dynamically. Rethrows the
-/// first exception.
+/// Calls work(thread, i) for each i of `range` on `threads` threads, in chunks scheduled dynamically.
+/// Rethrows the first exception.
 template <class Work>
-void parallel_for(int threads, Range range, const Work& work) {
+void parallel_for_with_thread(int threads, Range range, const Work& work) {
   constexpr std::int64_t chunk = 16;
   std::atomic<std::int64_t> next{range.begin};
   std::exception_ptr error;
   std::mutex mutex;
-  const auto run = [&] {
+  const auto run = [&](int thread) {
     try {
       for (std::int64_t begin = next.fetch_add(chunk); begin < range.end; begin = next.fetch_add(chunk))
-        for (std::int64_t i = begin; i < std::min(range.end, begin + chunk); ++i) work(i);
+        for (std::int64_t i = begin; i < std::min(range.end, begin + chunk); ++i) work(thread, i);
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!error) error = std::current_exception();
@@ -31,10 +31,16 @@ void parallel_for(int threads, Range range, const Work& work) {
   };
   {
     std::vector<std::jthread> others;
-    for (int t = 1; t < threads; ++t) others.emplace_back(run);
-    run();
+    for (int t = 1; t < threads; ++t) others.emplace_back(run, t);
+    run(0);
   }
   if (error) std::rethrow_exception(error);
+}
+
+/// Calls work(i) in the same way.
+template <class Work>
+void parallel_for(int threads, Range range, const Work& work) {
+  parallel_for_with_thread(threads, range, [&](int, std::int64_t i) { work(i); });
 }
 
 }  // namespace vaecf::train

@@ -70,6 +70,11 @@ io::DatasetFile open_dataset(const TrainingConfig& options) {
                "prepare it again with weaker filters or fewer held-out users",
                options.data.file, rows, dataset.items()));
   }
+  if (options.model.ease.neighbors >= dataset.items()) {
+    throw InputError(
+        format("model.ease.neighbors: must be below the number of items ({}), got {}; use 0 for all items",
+               dataset.items(), options.model.ease.neighbors));
+  }
   if (options.train.last_batch == LastBatch::drop && options.train.batch_size > rows) {
     throw InputError(format(
         "train.last_batch: drop leaves no batch, since train.batch_size {} exceeds the {} train users; "

@@ -39,6 +39,9 @@ TEST_F(ItemModels, SelectedBaselinesAreEvaluatedAlone) {
     EXPECT_EQ(found[0].name, "ease");
     EXPECT_TRUE(found[0].title == "EASE l2 30 p 0.3" || found[0].title == "EASE l2 70 p 0.3")
         << found[0].title;
+    options_.model.ease.neighbors = 7;
+    EXPECT_TRUE(
+        evaluate_baselines(options_, dataset, evaluator, context)[0].title.starts_with("EASE K 7 l2 "));
     options_.validation.baselines = {};
     EXPECT_TRUE(evaluate_baselines(options_, dataset, evaluator, context).empty());
   });

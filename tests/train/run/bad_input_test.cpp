@@ -57,6 +57,13 @@ TEST_F(BadInput, EmptyTrainingSetThrows) {
   EXPECT_NE(message.find("nothing to train on"), std::string::npos) << message;
 }
 
+TEST_F(BadInput, AsManyNeighborsOfEaseAsItemsThrow) {
+  const std::int64_t items = io::DatasetFile(options_.data.file).items();
+  EXPECT_EQ(refusal([&](O& o) { o.model.ease.neighbors = items - 1; }), "accepted");
+  const std::string message = refusal([&](O& o) { o.model.ease.neighbors = items; });
+  EXPECT_EQ(message.find("model.ease.neighbors: must be below the number of items"), 0U) << message;
+}
+
 TEST_F(BadInput, DifferentConfigurationsOfRanksThrow) {
   const auto messages = of_ranks(3, [&](const RunContext& context) {
     TrainingConfig options = options_;

@@ -1,0 +1,94 @@
+#include "train/item_models/gram.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "train/item_models/parallel_for.hpp"
+
+namespace vaecf::train {
+namespace {
+
+/// Items with fewer users are not stored, because their users are quickly visited.
+constexpr std::int64_t min_stored_users = 16;
+
+std::vector<std::int32_t> order_by_popularity(const CsrView& users_of_items) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(users_of_items.rows()));
+  std::iota(order.rbegin(), order.rend(), 0);
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [&](std::int32_t item) { return users_of_items.row_size(item); });
+  return order;
+}
+
+/// Returns X with the items in the given order.
+Interactions reorder(const Interactions& train, std::span<const std::int32_t> order, int threads) {
+  std::vector<std::int32_t> position(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    position[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
+  Csr users = train.users;
+  parallel_for(threads, {0, users.rows()}, [&](std::int64_t user) {
+    const auto begin = users.columns.begin() + users.offsets[static_cast<std::size_t>(user)];
+    const auto end = users.columns.begin() + users.offsets[static_cast<std::size_t>(user) + 1];
+    for (auto item = begin; item != end; ++item) *item = position[static_cast<std::size_t>(*item)];
+    std::sort(begin, end);
+  });
+  return make_interactions(std::move(users), static_cast<std::int64_t>(order.size()));
+}
+
+}  // namespace
+
+Gram::Gram(const Interactions& train, double max_table_bytes, int threads)
+    : order_(order_by_popularity(train.items.view())), x_(reorder(train, order_, threads)) {
+  const auto max_stored = static_cast<std::int64_t>(std::sqrt(max_table_bytes / 2.0));
+  while (stored_ < std::min(items(), max_stored) && users_of(stored_) >= min_stored_users) ++stored_;
+  table_.resize(stored_ * (stored_ - 1) / 2);
+  parallel_for(threads, {0, stored_}, [&](std::int64_t i) {
+    float* row = table_.data() + i * (i - 1) / 2;
+    for (const std::int32_t user : x_.items.view().row(i)) {
+      for (const std::int32_t other : x_.users.view().row(user)) {
+        if (other >= i) break;
+        ++row[other];
+      }
+    }
+  });
+}
+
+void Gram::read_row(std::int64_t i, Workspace& work) const {
+  for (const std::int32_t other : work.nonzero) work.counts[static_cast<std::size_t>(other)] = 0;
+  work.nonzero.clear();
+  for (const std::int32_t user : x_.items.view().row(i))
+    for (const std::int32_t other : x_.users.view().row(user))
+      if (work.counts[static_cast<std::size_t>(other)]++ == 0) work.nonzero.push_back(other);
+}
+
+void Gram::add_block(std::span<const std::int32_t> positions, cpu::SpdRegression& block,
+                     Workspace& work) const {
+  const auto size = static_cast<std::int64_t>(positions.size());
+  const std::int64_t stored = std::ranges::lower_bound(positions, stored_) - positions.begin();
+  for (std::int64_t b = 1; b < stored; ++b) {
+    const float* row = table_row(positions[static_cast<std::size_t>(b)]);
+    for (std::int64_t a = 0; a < b; ++a) block.at(a, b) += row[positions[static_cast<std::size_t>(a)]];
+  }
+  // The other pairs have an item that is not stored, and all their users are among its users.
+  for (std::int64_t a = 0; a < size; ++a)
+    work.slots[static_cast<std::size_t>(positions[static_cast<std::size_t>(a)])] =
+        static_cast<std::int32_t>(a);
+  ++work.blocks;
+  for (std::int64_t b = stored; b < size; ++b) {
+    for (const std::int32_t user : x_.items.view().row(positions[static_cast<std::size_t>(b)])) {
+      if (std::exchange(work.last_block[static_cast<std::size_t>(user)], work.blocks) == work.blocks)
+        continue;
+      work.hits.clear();
+      for (const std::int32_t item : x_.users.view().row(user)) {
+        const std::int32_t slot = work.slots[static_cast<std::size_t>(item)];
+        if (slot >= 0) work.hits.push_back(slot);
+      }
+      for (std::size_t y = work.hits.size() - 1; y > 0 && work.hits[y] >= stored; --y)
+        for (std::size_t x = 0; x < y; ++x) ++block.at(work.hits[x], work.hits[y]);
+    }
+  }
+  for (const std::int32_t position : positions) work.slots[static_cast<std::size_t>(position)] = -1;
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <vaecf/device/cpu/spd_regression.hpp>
+#include <vaecf/device/cpu/storage.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "train/item_models/interactions.hpp"
+
+namespace vaecf::train {
+
+/// Rows and blocks of G = X'X for the train matrix X. Items are numbered by position: in descending order of
+/// popularity, and of equally popular items those with the higher index first. G is not stored, except its
+/// part of the most popular items, whose users are too many to visit for each block.
+class Gram {
+ public:
+  /// Stores at most `max_table_bytes` of G.
+  Gram(const Interactions& train, double max_table_bytes, int threads);
+
+  std::int64_t items() const { return static_cast<std::int64_t>(order_.size()); }
+  std::int64_t users() const { return x_.users.rows(); }
+  /// Returns the item at each position.
+  std::span<const std::int32_t> order() const { return order_; }
+  /// Returns G_ii, the number of users of the item at position i.
+  std::int64_t users_of(std::int64_t i) const { return x_.items.view().row_size(i); }
+
+  /// Buffers of one thread.
+  struct Workspace {
+    explicit Workspace(const Gram& gram)
+        : counts(static_cast<std::size_t>(gram.items()), 0),
+          slots(static_cast<std::size_t>(gram.items()), -1),
+          last_block(static_cast<std::size_t>(gram.users()), -1) {}
+
+    std::vector<std::int32_t> counts;      ///< (items) row of G
+    std::vector<std::int32_t> nonzero;     ///< positions with counts above 0
+    std::vector<std::int32_t> slots;       ///< (items) index in the block's positions, -1 elsewhere
+    std::vector<std::int32_t> last_block;  ///< (users) number of the last block that visited the user
+    std::int32_t blocks = 0;
+    std::vector<std::int32_t> hits;
+  };
+  /// Writes row i of G to `work.counts`, and the positions of its nonzero elements to `work.nonzero`, in no
+  /// particular order.
+  void read_row(std::int64_t i, Workspace& work) const;
+  /// Adds G_ab of all pairs of different `positions`, which are ascending, to the elements (a's index, b's
+  /// index) of `block`.
+  void add_block(std::span<const std::int32_t> positions, cpu::SpdRegression& block, Workspace& work) const;
+
+ private:
+  const float* table_row(std::int64_t i) const { return table_.data() + i * (i - 1) / 2; }
+
+  std::vector<std::int32_t> order_;
+  Interactions x_;           // columns are positions, ascending in each row
+  std::int64_t stored_ = 0;  // G of the first positions is stored
+  cpu::FloatBuffer table_;   // G_ib at i (i - 1) / 2 + b for b < i < stored_
+};
+
+}  // namespace vaecf::train
