@@ -82,7 +82,7 @@ struct SideFeatures {
 ///   BatchSchedule      row indices of every batch of an epoch: batches(), users(batch)
 ///   Batch              X (B, I) and its transpose: users()
 ///   StepState          a step's parameters, its losses and the loss scale, in device memory
-///   MetricAccumulator  sums of ranking metrics over users
+///   MetricValues       ranking metrics of users
 ///   Graph              captured operations, which replay() runs on the current contents of the step state
 ///   DeviceTimer        record() adds a time stamp, taken when all earlier operations are done; not during
 ///                      capture. elapsed() waits for the last one, returns the seconds between consecutive
@@ -96,7 +96,7 @@ concept Device = requires(
     typename D::Bf16Buffer& bf16, typename D::Parameters& weights, const typename D::Parameters& fixed,
     typename D::Activations& out, const typename D::Activations& in, typename D::Activations& gradient,
     const typename D::UserRows& rows, typename D::BatchSchedule& schedule, typename D::Batch& into,
-    const typename D::Batch& batch, typename D::StepState& step, typename D::MetricAccumulator& totals,
+    const typename D::Batch& batch, typename D::StepState& step, typename D::MetricValues& of_users,
     typename D::Graph& graph, typename D::DeviceTimer& timer, const ParameterLayout& layout,
     const GradientReady& ready, const SideFeatures<typename D::Batch>* side,
     const FusedUpdate<typename D::Parameters, typename D::Buffer>* fused, Moments<typename D::Buffer> moments,
@@ -133,9 +133,7 @@ concept Device = requires(
   { device.make_user_rows(csr, count, count) } -> std::same_as<std::unique_ptr<typename D::UserRows>>;
   { device.make_batch_schedule() } -> std::same_as<std::unique_ptr<typename D::BatchSchedule>>;
   { device.make_step_state() } -> std::same_as<std::unique_ptr<typename D::StepState>>;
-  {
-    device.make_metric_accumulator(metrics.size())
-    } -> std::same_as<std::unique_ptr<typename D::MetricAccumulator>>;
+  { device.make_metric_values(metrics.size(), 1) } -> std::same_as<std::unique_ptr<typename D::MetricValues>>;
   { device.make_timer() } -> std::same_as<std::unique_ptr<typename D::DeviceTimer>>;
   device.fill(buffer, 0.0F);
   // cast_to_bf16(), cast_to_fp32() and copy() write elements `range` of the first argument to the third,
@@ -267,17 +265,16 @@ concept Device = requires(
 
   // Scoring; the items of a user's batch row are masked. rank_targets() writes, for each entry of `csr`
   // (rows as in `batch`), the number of unmasked items that rank ahead of it: higher score first, then lower
-  // item. A target that is itself masked gets rank I. add_metrics() computes such ranks for rows `range` of
-  // `rows` and adds the metrics of users with at least one target to `totals`, which starts with zeros.
-  // clear_metrics() sets it to zero. read_metrics() returns one sum per metric; blocks. evaluation_batch is a
+  // item. A target that is itself masked gets rank I. compute_metrics() computes such ranks for rows `range`
+  // of `rows`, and from them columns `range` of `of_users`, (metrics, users). They start as zeros, which
+  // users without targets keep. read_metrics() returns all values, row-major; blocks. evaluation_batch is a
   // number of users per batch with which these operations run at full speed. top_k() writes the k best items
   // of each user and their scores, (B, k) each, best first; the lower item wins ties. If fewer than k are
   // left, the remaining entries are item -1 and score -infinity.
   device.rank_targets(in, batch, csr, fixed, layer, items);
   { D::evaluation_batch } -> std::convertible_to<std::int64_t>;
-  device.add_metrics(in, batch, rows, range, fixed, layer, metrics, totals);
-  device.clear_metrics(totals);
-  { device.read_metrics(totals) } -> std::same_as<std::vector<math::MetricSums>>;
+  device.compute_metrics(in, batch, rows, range, fixed, layer, metrics, of_users);
+  { device.read_metrics(of_users) } -> std::same_as<std::vector<double>>;
   device.top_k(in, batch, fixed, layer, 1, items, result);
 
   // Copy activations from and to the host as (rows, columns) row-major fp32, for tests and small results.

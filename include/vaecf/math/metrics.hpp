@@ -42,16 +42,10 @@ struct MetricSums {
   std::int64_t users = 0;
 
   /// Adds the metric of one user.
-  VAECF_HD void add(double value) {
+  void add(double value) {
     sum += value;
     sum_of_squares += value * value;
     ++users;
-  }
-  /// Adds the sums over other users.
-  VAECF_HD void add(const MetricSums& other) {
-    sum += other.sum;
-    sum_of_squares += other.sum_of_squares;
-    users += other.users;
   }
   /// Returns the mean, or 0 if there are no users.
   double mean() const;

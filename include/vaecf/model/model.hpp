@@ -59,12 +59,12 @@ class Model {
 
   /// Stores `users` on the model's device. The memory that `users` refers to must outlive the result.
   virtual std::unique_ptr<LoadedUsers> load_users(const UserData& users) = 0;
-  /// Ranks each user's targets among all items that the user does not have. Returns the sums of each metric
-  /// over the users with at least one target. Calls `progressed` after every batch of users. Throws
-  /// InputError if features are missing.
-  virtual std::vector<math::MetricSums> evaluate(LoadedUsers& users, History history,
-                                                 std::span<const math::Metric> metrics,
-                                                 const std::function<void()>& progressed) = 0;
+  /// Ranks each user's targets among all items that the user does not have. Returns the metrics of each user,
+  /// (metrics, users); those of users without targets are 0. Calls `progressed` after every batch of users.
+  /// Throws InputError if features are missing.
+  virtual std::vector<double> evaluate(LoadedUsers& users, History history,
+                                       std::span<const math::Metric> metrics,
+                                       const std::function<void()>& progressed) = 0;
   /// Writes the `k` best items of users `rows` and their scores, (rows, k) each, best first; the lower item
   /// wins ties. Excludes the items that a user already has, unless `keep_seen` is set. If fewer than k items
   /// are left, the remaining entries are item -1 and score -infinity. `rows` must not exceed max_users().

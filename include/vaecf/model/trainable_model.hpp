@@ -49,8 +49,8 @@ struct NetworkUsers : LoadedUsers {
   std::unique_ptr<typename Device::Batch> features_batch;
   std::unique_ptr<typename Device::Batch> empty_batch;
   std::vector<std::int64_t> numbers;
-  std::unique_ptr<typename Device::MetricAccumulator> totals;  // kept between evaluations
-  std::size_t metrics = 0;                                     // of `totals`
+  std::unique_ptr<typename Device::MetricValues> values;  // kept between evaluations
+  std::size_t metrics = 0;                                // of `values`
 };
 
 /// A model that is trained by steps on batches of users, with the operations of one device. This class
@@ -120,9 +120,8 @@ class TrainableModel : public Model {
   std::unique_ptr<LoadedUsers> load_users(const UserData& users) override {
     return std::make_unique<NetworkUsers<Device>>(device_, users, items_, features_, max_rows_);
   }
-  std::vector<math::MetricSums> evaluate(LoadedUsers& users, History history,
-                                         std::span<const math::Metric> metrics,
-                                         const std::function<void()>& progressed) override;
+  std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,
+                               const std::function<void()>& progressed) override;
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   std::int64_t max_users() const override { return max_rows_; }
@@ -169,24 +168,23 @@ auto TrainableModel<Device>::gather(NetworkUsers<Device>& users, Range rows, His
 }
 
 template <class Device>
-std::vector<math::MetricSums> TrainableModel<Device>::evaluate(LoadedUsers& users, History history,
-                                                               std::span<const math::Metric> metrics,
-                                                               const std::function<void()>& progressed) {
+std::vector<double> TrainableModel<Device>::evaluate(LoadedUsers& users, History history,
+                                                     std::span<const math::Metric> metrics,
+                                                     const std::function<void()>& progressed) {
   auto& loaded = static_cast<NetworkUsers<Device>&>(users);
-  if (!loaded.totals || loaded.metrics != metrics.size()) {
-    loaded.totals = device_.make_metric_accumulator(metrics.size());
+  if (!loaded.values || loaded.metrics != metrics.size()) {
+    loaded.values = device_.make_metric_values(metrics.size(), loaded.items->rows());
     loaded.metrics = metrics.size();
   }
-  device_.clear_metrics(*loaded.totals);
   const std::int64_t step = std::min(Device::evaluation_batch, max_rows_);
   for (std::int64_t begin = 0; begin < loaded.items->rows(); begin += step) {
     const Range rows{begin, std::min(loaded.items->rows(), begin + step)};
     const Input input = gather(loaded, rows, history, false);
-    device_.add_metrics(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows, *parameters_,
-                        output_layer(), metrics, *loaded.totals);
+    device_.compute_metrics(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows,
+                            *parameters_, output_layer(), metrics, *loaded.values);
     progressed();
   }
-  return device_.read_metrics(*loaded.totals);
+  return device_.read_metrics(*loaded.values);
 }
 
 template <class Device>

@@ -51,8 +51,8 @@ class Evaluator {
   const data::HeldOutUsers& held_out() const { return held_out_; }
 
  private:
-  /// Reduces this rank's sums, one per metric in metrics_, and coverage over all ranks. Collective.
-  EvaluationResult reduce(const std::vector<math::MetricSums>& sums, CatalogCoverage& coverage) const;
+  /// Reduces this rank's values (metrics_, users) and coverage over all ranks. Collective.
+  EvaluationResult reduce(std::span<const double> values, CatalogCoverage& coverage) const;
 
   std::vector<math::Metric> metrics_;    // means over users
   std::vector<math::Metric> coverages_;  // of the catalogue

@@ -1,6 +1,7 @@
 #include <vaecf/train/evaluator.hpp>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace vaecf::train {
@@ -80,7 +81,7 @@ void Evaluator::prepare(model::Model& model) {
 EvaluationResult Evaluator::evaluate(model::Model& model, model::History history) {
   prepare(model);
   Activity& activity = context_.communicator.activity();
-  const std::vector<math::MetricSums> sums =
+  const std::vector<double> values =
       model.evaluate(*loaded_users_, history, metrics_, [&] { activity.note_progress(); });
 
   CatalogCoverage coverage(coverages_, items_);
@@ -100,46 +101,48 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
     }
     activity.note_progress();
   }
-  return reduce(sums, coverage);
+  return reduce(values, coverage);
 }
 
 EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopItemsFn& top_of) {
-  std::vector<math::MetricSums> sums(metrics_.size());
   CatalogCoverage coverage(coverages_, items_);
   std::vector<std::int32_t> list(static_cast<std::size_t>(coverage.max_length()));
   const CsrView targets = held_out_.targets.view();
+  const auto users = static_cast<std::size_t>(targets.rows());
+  std::vector<double> values(metrics_.size() * users);
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
     ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
     ranks_of(row, ranks);
     if (ranks.empty()) continue;
     for (std::size_t m = 0; m < metrics_.size(); ++m) {
-      sums[m].add(math::metric_of_user(metrics_[m], ranks, items_));
+      values[m * users + static_cast<std::size_t>(row)] = math::metric_of_user(metrics_[m], ranks, items_);
     }
     if (!list.empty()) coverage.add(std::span(list).first(top_of(row, list)));
     context_.communicator.activity().note_progress();
   }
-  return reduce(sums, coverage);
+  return reduce(values, coverage);
 }
 
-EvaluationResult Evaluator::reduce(const std::vector<math::MetricSums>& sums,
-                                   CatalogCoverage& coverage) const {
+EvaluationResult Evaluator::reduce(std::span<const double> values, CatalogCoverage& coverage) const {
+  const CsrView targets = held_out_.targets.view();
   std::vector<double> moments;
-  std::vector<std::int64_t> users;
-  for (const math::MetricSums& metric : sums) {
-    moments.insert(moments.end(), {metric.sum, metric.sum_of_squares});
-    users.push_back(metric.users);
+  for (std::size_t m = 0; m < metrics_.size(); ++m) {
+    math::MetricSums sums;
+    const double* value = values.data() + static_cast<std::int64_t>(m) * targets.rows();
+    for (std::int64_t row = 0; row < targets.rows(); ++row, ++value)
+      if (targets.row_size(row) > 0) sums.add(*value);
+    moments.insert(moments.end(), {sums.sum, sums.sum_of_squares});
   }
-  users.push_back(held_out_.targets.rows() - without_target_);
-  users.push_back(without_target_);
+  std::array users{targets.rows() - without_target_, without_target_};
   context_.communicator.all_reduce(std::span<double>(moments));
   context_.communicator.all_reduce(std::span<std::int64_t>(users));
 
   EvaluationResult result;
-  result.users_without_target = users.back();
-  result.users = users[metrics_.size()];
+  result.users = users[0];
+  result.users_without_target = users[1];
   for (std::size_t m = 0; m < metrics_.size(); ++m) {
-    const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users[m]};
+    const math::MetricSums total{moments[2 * m], moments[2 * m + 1], result.users};
     result.metrics[math::to_string(metrics_[m])] = {total.mean(), total.standard_error()};
   }
   const std::vector<double> fractions = coverage.fractions(context_.communicator);

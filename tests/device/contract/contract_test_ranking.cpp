@@ -197,9 +197,9 @@ TEST_P(Ranking, RankAgreesWithTopK) {
   }
 }
 
-// Batches of several sizes, whose targets are rows of a larger set, into one total. Nothing between the calls
-// waits for the device, so targets being copied must not be overwritten.
-TEST_P(Ranking, MetricsAddUpOverBatches) {
+// Batches of several sizes, whose targets are rows of a larger set. Nothing between the calls waits for the
+// device, so targets being copied must not be overwritten.
+TEST_P(Ranking, MetricsOfBatchesEqualThoseOfTheirRanks) {
   constexpr std::int64_t items = 61;
   std::vector<math::Metric> metrics;
   for (const std::string name : math::UserMetrics::names) {
@@ -210,56 +210,51 @@ TEST_P(Ranking, MetricsAddUpOverBatches) {
   std::vector<Case> cases;
   for (const std::int64_t users : {33, 0, 1, 600, 40, 40, 40}) cases.push_back(whole_case(users, items, 5));
   const auto held = device().make_user_rows(all.view(), 0, items);
-  const auto totals = device().make_metric_accumulator(metrics.size());
-  const auto add_all = [&] {
+  const auto values = device().make_metric_values(metrics.size(), held->rows());
+  const auto compute_all = [&] {
     std::int64_t begin = 11;
     for (const Case& c : cases) {
-      device().add_metrics(*c.hidden, *c.batch.device, *held, {begin, begin + c.scores.rows},
-                           *c.layer.parameters, c.layer.layer, metrics, *totals);
+      device().compute_metrics(*c.hidden, *c.batch.device, *held, {begin, begin + c.scores.rows},
+                               *c.layer.parameters, c.layer.layer, metrics, *values);
       begin += c.scores.rows;
     }
   };
-  add_all();
-  std::vector<math::MetricSums> expected(metrics.size());
+  compute_all();
+  std::vector<double> expected(metrics.size() * 1000);
+  int with_target = 0;
   std::int64_t begin = 11;
   for (const Case& c : cases) {
     const CsrView targets = all.view().slice({begin, begin + c.scores.rows});
-    begin += c.scores.rows;
     const auto ranks = reference::rank_targets(c.scores, c.batch.host, targets);
     auto next = ranks.begin();
     for (std::int64_t row = 0; row < targets.rows(); ++row) {
       const std::vector<std::int32_t> mine(next, next + targets.row_size(row));
       next += targets.row_size(row);
-      for (std::size_t m = 0; m < metrics.size() && !mine.empty(); ++m) {
-        expected[m].add(math::metric_of_user(metrics[m], mine, items));
+      for (std::size_t m = 0; m < metrics.size(); ++m) {
+        expected[m * 1000 + static_cast<std::size_t>(begin + row)] =
+            math::metric_of_user(metrics[m], mine, items);
       }
+      with_target += mine.empty() ? 0 : 1;
     }
+    begin += c.scores.rows;
   }
   for (int again = 0; again < 3; ++again) {
-    if (again == 2) {  // before, reading changed nothing
-      device().clear_metrics(*totals);
-      add_all();
-    }
-    const std::vector<math::MetricSums> found = device().read_metrics(*totals);
-    ASSERT_EQ(found.size(), metrics.size());
-    for (std::size_t m = 0; m < metrics.size(); ++m) {
-      SCOPED_TRACE(math::to_string(metrics[m]));
-      EXPECT_EQ(found[m].users, expected[m].users);
-      EXPECT_NEAR(found[m].sum, expected[m].sum, 1e-9);
-      EXPECT_NEAR(found[m].sum_of_squares, expected[m].sum_of_squares, 1e-9);
-    }
+    if (again == 2) compute_all();  // before, reading changed nothing
+    const std::vector<double> found = device().read_metrics(*values);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      ASSERT_NEAR(found[i], expected[i], 1e-12)
+          << math::to_string(metrics[i / 1000]) << ", user " << i % 1000;
   }
-  EXPECT_GT(expected[0].users, 400);
-  EXPECT_LT(expected[0].users, 754);  // some have no target
+  EXPECT_GT(with_target, 400);
+  EXPECT_LT(with_target, 754);  // some have no target
   const Csr none{{0, 0, 0, 0}, {}};
   const auto nobody = device().make_user_rows(none.view(), 0, items);
-  const auto nothing = device().make_metric_accumulator(1);
+  const auto nothing = device().make_metric_values(1, 3);
   const Case c = whole_case(3, items, 5);
-  device().add_metrics(*c.hidden, *c.batch.device, *nobody, {0, 3}, *c.layer.parameters, c.layer.layer,
-                       std::span(metrics).first(1), *nothing);
-  const math::MetricSums sums = device().read_metrics(*nothing).at(0);
-  EXPECT_EQ(sums.users, 0);
-  EXPECT_EQ(sums.sum, 0.0);
+  device().compute_metrics(*c.hidden, *c.batch.device, *nobody, {0, 3}, *c.layer.parameters, c.layer.layer,
+                           std::span(metrics).first(1), *nothing);
+  EXPECT_EQ(device().read_metrics(*nothing), std::vector<double>(3));
 }
 
 }  // namespace

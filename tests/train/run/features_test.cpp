@@ -97,8 +97,7 @@ TEST_F(Features, BelongToTheirUserInAnyBatch) {
                                                all.targets.view().slice(row), user});
         const auto of_user =
             network->evaluate(*held, is_cold ? model::History::none : model::History::items, metrics, [] {});
-        sums.sum += of_user[0].sum;
-        sums.users += of_user[0].users;
+        if (all.targets.view().row_size(user) > 0) sums.add(of_user[0]);
       }
       const double one_by_one = sums.mean();
       EXPECT_NEAR(one_by_one, is_cold ? cold : known, 1e-6);

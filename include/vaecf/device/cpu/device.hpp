@@ -41,7 +41,7 @@ class Device {
   using BatchSchedule = cpu::BatchSchedule;
   using Batch = cpu::Batch;
   using StepState = cpu::StepState;
-  using MetricAccumulator = cpu::MetricAccumulator;
+  using MetricValues = cpu::MetricValues;
   using Graph = cpu::Graph;
   using DeviceTimer = cpu::DeviceTimer;
   using Exporter = cpu::Exporter;
@@ -80,10 +80,9 @@ class Device {
   }
   std::unique_ptr<BatchSchedule> make_batch_schedule() { return std::make_unique<BatchSchedule>(); }
   std::unique_ptr<StepState> make_step_state() { return std::make_unique<StepState>(); }
-  std::unique_ptr<MetricAccumulator> make_metric_accumulator(std::size_t metrics) {
-    return std::make_unique<MetricAccumulator>(metrics);
+  std::unique_ptr<MetricValues> make_metric_values(std::size_t metrics, std::int64_t users) {
+    return std::make_unique<MetricValues>(metrics, users);
   }
-  void clear_metrics(MetricAccumulator& totals) { totals.sums.assign(totals.sums.size(), {}); }
   std::unique_ptr<DeviceTimer> make_timer() { return std::make_unique<DeviceTimer>(); }
   void fill(Buffer& buffer, float value);
   void cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at);
@@ -180,10 +179,10 @@ class Device {
 
   void rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
                     const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks);
-  void add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
-                   const Parameters& parameters, device::Layer layer, std::span<const math::Metric> metrics,
-                   MetricAccumulator& totals);
-  std::vector<math::MetricSums> read_metrics(MetricAccumulator& totals) { return totals.sums; }
+  void compute_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
+                       const Parameters& parameters, device::Layer layer,
+                       std::span<const math::Metric> metrics, MetricValues& values);
+  std::vector<double> read_metrics(MetricValues& values) { return values.values; }
   void top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
              int k, std::span<std::int32_t> items, std::span<float> scores);
 

@@ -157,11 +157,13 @@ class StepState {
   FloatBuffer gradient_stats{2};  // overflows (none on a CPU) and squares
 };
 
-/// Sums of metrics over users.
-class MetricAccumulator {
+/// Metrics (metrics, users).
+class MetricValues {
  public:
-  explicit MetricAccumulator(std::size_t metrics) : sums(metrics) {}
-  std::vector<math::MetricSums> sums;
+  MetricValues(std::size_t metrics, std::int64_t user_count)
+      : users(user_count), values(metrics * static_cast<std::size_t>(user_count)) {}
+  std::int64_t users;
+  std::vector<double> values;
 };
 
 /// A batch of users in CSR form, and its transpose.

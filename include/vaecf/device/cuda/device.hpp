@@ -44,7 +44,7 @@ class Device {
   using BatchSchedule = cuda::BatchSchedule;
   using Batch = cuda::Batch;
   using StepState = cuda::StepState;
-  using MetricAccumulator = cuda::MetricAccumulator;
+  using MetricValues = cuda::MetricValues;
   using Graph = cuda::Graph;
   using DeviceTimer = cuda::DeviceTimer;
   using Exporter = cuda::Exporter;
@@ -153,12 +153,11 @@ class Device {
   double sum_of_squares(const Parameters& parameters, int tensor);
   void rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
                     const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks);
-  std::unique_ptr<MetricAccumulator> make_metric_accumulator(std::size_t metrics);
-  void clear_metrics(MetricAccumulator& totals);
-  void add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
-                   const Parameters& parameters, device::Layer layer, std::span<const math::Metric> metrics,
-                   MetricAccumulator& totals);
-  std::vector<math::MetricSums> read_metrics(MetricAccumulator& totals);
+  std::unique_ptr<MetricValues> make_metric_values(std::size_t metrics, std::int64_t users);
+  void compute_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
+                       const Parameters& parameters, device::Layer layer,
+                       std::span<const math::Metric> metrics, MetricValues& values);
+  std::vector<double> read_metrics(MetricValues& values);
   void top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
              int k, std::span<std::int32_t> items, std::span<float> scores);
   double measure_gemm_rate();

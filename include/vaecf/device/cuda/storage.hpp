@@ -294,13 +294,16 @@ class StepState {
   device::LossSums last_losses;
 };
 
-/// Sums of metrics over users in device memory, and their read-back.
-class MetricAccumulator {
+/// Metrics (metrics, users) in device memory, and their read-back.
+class MetricValues {
  public:
-  MetricAccumulator(Gpu& gpu, std::size_t metrics)
-      : sums(gpu, static_cast<std::int64_t>(metrics), "metrics"), readback(sums.size()) {}
-  DeviceArray<math::MetricSums> sums;
-  PinnedArray<math::MetricSums> readback;
+  MetricValues(Gpu& gpu, std::size_t metrics, std::int64_t user_count)
+      : users(user_count),
+        values(gpu, static_cast<std::int64_t>(metrics) * user_count, "metrics"),
+        readback(values.size()) {}
+  std::int64_t users;
+  DeviceArray<double> values;
+  PinnedArray<double> readback;
 };
 
 /// Captured operations, and the generation of the memory that they use.

@@ -169,9 +169,9 @@ void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView
   });
 }
 
-void Device::add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
-                         const Parameters& parameters, device::Layer layer,
-                         std::span<const math::Metric> metrics, MetricAccumulator& totals) {
+void Device::compute_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets,
+                             Range rows, const Parameters& parameters, device::Layer layer,
+                             std::span<const math::Metric> metrics, MetricValues& values) {
   const CsrView wanted = targets.csr.slice(rows);
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(wanted.entries()));
   rank_targets(hidden, batch, wanted, parameters, layer, ranks);
@@ -180,8 +180,10 @@ void Device::add_metrics(const Activations& hidden, const Batch& batch, const Us
     const std::span<const std::int32_t> mine(next, static_cast<std::size_t>(wanted.row_size(row)));
     next += wanted.row_size(row);
     if (mine.empty()) continue;
-    for (std::size_t m = 0; m < metrics.size(); ++m) {
-      totals.sums[m].add(math::metric_of_user(metrics[m], mine, targets.items));
+    double* value = values.values.data() + rows.begin + row;
+    for (const math::Metric& metric : metrics) {
+      *value = math::metric_of_user(metric, mine, targets.items);
+      value += values.users;
     }
   }
 }

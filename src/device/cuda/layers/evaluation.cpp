@@ -109,7 +109,8 @@ struct CountRankedAhead {
   }
 };
 
-/// Computes values (count, users) of metrics, one value per block; 0 if the user has no target.
+/// Computes metrics of users, one value per block. Metric m of user u is written to values[m * stride + u];
+/// it is 0 if the user has no target.
 struct MetricsOfUsers {
   static constexpr int threads = 32;
   static constexpr int scratch_bytes = 0;
@@ -120,35 +121,16 @@ struct MetricsOfUsers {
   TargetLists targets;
   const std::int32_t* ranks;
   double* values;
+  std::int64_t stride;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     const std::int64_t user = block % users;
+    const std::int64_t metric = block / users;
     const std::int64_t begin = targets.offsets[user];
-    const double value = math::user_metric(group, metrics[block / users], ranks + targets.place(begin),
+    const double value = math::user_metric(group, metrics[metric], ranks + targets.place(begin),
                                            targets.offsets[user + 1] - begin, items);
-    group.each(1, [&](std::int64_t) { values[block] = value; });
-  }
-};
-
-/// Adds values (metrics, users) to the totals, one metric per block.
-struct AddUpMetric {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
-  std::int64_t users;
-  TargetLists targets;
-  const double* values;
-  math::MetricSums* totals;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t metric, std::byte*) const {
-    const double* of_user = values + metric * users;
-    const std::int64_t* offsets = targets.offsets;
-    math::MetricSums sums;
-    sums.sum = group.sum(users, [=](std::int64_t u) { return of_user[u]; });
-    sums.sum_of_squares = group.sum(users, [=](std::int64_t u) { return of_user[u] * of_user[u]; });
-    sums.users = group.sum(users, [=](std::int64_t u) { return std::int64_t{offsets[u + 1] > offsets[u]}; });
-    group.each(1, [&](std::int64_t) { totals[metric].add(sums); });
+    group.each(1, [&](std::int64_t) { values[metric * stride + user] = value; });
   }
 };
 
@@ -180,17 +162,20 @@ void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView
   std::copy_n(back.data(), entries, ranks.data());
 }
 
-std::unique_ptr<MetricAccumulator> Device::make_metric_accumulator(std::size_t metrics) {
-  return std::make_unique<MetricAccumulator>(gpu_, metrics);
+std::unique_ptr<MetricValues> Device::make_metric_values(std::size_t metrics, std::int64_t users) {
+  auto values = std::make_unique<MetricValues>(gpu_, metrics, users);
+  stream_.memset_zero(values->values.data(), values->values.bytes());
+  return values;
 }
 
-void Device::add_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets, Range rows,
-                         const Parameters& parameters, device::Layer layer,
-                         std::span<const math::Metric> metrics, MetricAccumulator& totals) {
+void Device::compute_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets,
+                             Range rows, const Parameters& parameters, device::Layer layer,
+                             std::span<const math::Metric> metrics, MetricValues& values) {
   const NvtxRange nvtx("evaluation: metrics");
   const std::int64_t users = rows.size();
-  if (users != batch.users() || static_cast<std::int64_t>(metrics.size()) != totals.sums.size()) {
-    throw std::logic_error("add_metrics: needs one target row per user and one total per metric");
+  if (users != batch.users() || std::ssize(metrics) * values.users != values.values.size()) {
+    throw std::logic_error(
+        "compute_metrics: needs one target row per user and one value per metric and user");
   }
   const auto offsets =
       std::span<const std::int64_t>(targets.host_offsets)
@@ -203,26 +188,19 @@ void Device::add_metrics(const Activations& hidden, const Batch& batch, const Us
   Scorer scorer(stream_, matmuls_, scratch_, dtype(), hidden, parameters, layer);
   count_ranks(scorer, batch, lists, offsets, ranks);
 
-  auto* values = scratch_.get<double>(Scratch::per_user, totals.sums.size() * users, "metrics");
   for (std::size_t first = 0; first < metrics.size(); first += MetricsOfUsers::max_count) {
     const auto some = metrics.subspan(first, std::min(MetricsOfUsers::max_count, metrics.size() - first));
-    MetricsOfUsers body{{},    users, scorer.items(),
-                        lists, ranks, values + static_cast<std::int64_t>(first) * users};
+    double* to = values.values.data() + static_cast<std::int64_t>(first) * values.users + rows.begin;
+    MetricsOfUsers body{{}, users, scorer.items(), lists, ranks, to, values.users};
     std::ranges::copy(some, body.metrics);
     launch(stream_, std::ssize(some) * users, body);
   }
-  launch(stream_, totals.sums.size(), AddUpMetric{users, lists, values, totals.sums.data()});
 }
 
-void Device::clear_metrics(MetricAccumulator& totals) {
-  stream_.memset_zero(totals.sums.data(), totals.sums.bytes());
-}
-
-std::vector<math::MetricSums> Device::read_metrics(MetricAccumulator& totals) {
-  PinnedArray<math::MetricSums>& back = totals.readback;
-  stream_.copy_d2h(back.data(), totals.sums.data(), totals.sums.bytes());
+std::vector<double> Device::read_metrics(MetricValues& values) {
+  stream_.copy_d2h(values.readback.data(), values.values.data(), values.values.bytes());
   stream_.synchronize();
-  return {back.data(), back.data() + back.size()};
+  return {values.readback.data(), values.readback.data() + values.readback.size()};
 }
 
 }  // namespace vaecf::cuda
