@@ -4,6 +4,7 @@
 #include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <iterator>
@@ -14,15 +15,17 @@ namespace vaecf::math {
 
 namespace {
 
+constexpr std::array list_metric_names = {"coverage", "gini", "popularity", "tail", "novelty"};
+
 const char* name_of(int kind) {
-  return kind == Metric::coverage ? "coverage" : UserMetrics::names[kind];
+  return kind < 0 ? list_metric_names.at(static_cast<std::size_t>(-1 - kind)) : UserMetrics::names[kind];
 }
 
 /// Returns all kinds in documentation order.
 std::vector<int> kinds() {
   std::vector<int> all(std::size(UserMetrics::names));
   std::iota(all.begin(), all.end(), 0);
-  all.push_back(Metric::coverage);
+  for (int kind = Metric::coverage; kind >= Metric::novelty; --kind) all.push_back(kind);
   return all;
 }
 
@@ -62,6 +65,24 @@ std::string to_string(const Metric& metric) {
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items) {
   SingleThread thread;
   return user_metric(thread, metric, ranks.data(), static_cast<std::int64_t>(ranks.size()), items);
+}
+
+double coverage(std::span<const std::int64_t> lists_of_item) {
+  const auto items = std::ranges::count_if(lists_of_item, [](std::int64_t lists) { return lists > 0; });
+  return static_cast<double>(items) / static_cast<double>(lists_of_item.size());
+}
+
+double gini(std::vector<std::int64_t> lists_of_item) {
+  std::ranges::sort(lists_of_item);
+  const auto items = static_cast<double>(lists_of_item.size());
+  double weighted = 0.0;
+  double sum = 0.0;
+  for (std::size_t i = 0; i < lists_of_item.size(); ++i) {
+    const auto lists = static_cast<double>(lists_of_item[i]);
+    weighted += (2.0 * static_cast<double>(i + 1) - items - 1.0) * lists;
+    sum += lists;
+  }
+  return sum > 0.0 ? weighted / (items * sum) : 0.0;
 }
 
 double MetricSums::mean() const {

@@ -13,7 +13,8 @@ namespace {
 TEST(MetricName, ParsesAndPrints) {
   EXPECT_EQ(parse_metric("recall@20").k, 20);
   EXPECT_NE(parse_metric("recall@20"), parse_metric("recall_n@20"));
-  for (const std::string name : {"ndcg@1", "recall@2147483647", "coverage@10"})
+  for (const std::string name :
+       {"ndcg@1", "recall@2147483647", "coverage@10", "gini@5", "popularity@7", "tail@1", "novelty@20"})
     EXPECT_EQ(to_string(parse_metric(name)), name);
   for (const std::string name : UserMetrics::names)
     EXPECT_EQ(to_string(parse_metric(name + "@10")), name + "@10");
@@ -74,6 +75,18 @@ TEST(MetricSums, EqualValuesHaveZeroStandardError) {
   MetricSums sums;
   for (int i = 0; i < 1000; ++i) sums.add(0.1);
   EXPECT_NEAR(sums.standard_error(), 0.0, 1e-9);
+}
+
+// Ten lists of two: item 0 is in all, items 1 and 2 in 7 and 3. The Lorenz curve of (0, 3, 7, 10) has the
+// area (0 + 3 + 7 + 10 weighted by 7, 5, 3, 1) / (4 * 20 * 2) = (15 + 21 + 10) / 160 below it.
+TEST(MetricsOfLists, GiniAndCoverageEqualTheDefinition) {
+  const std::vector<std::int64_t> lists = {10, 7, 3, 0};
+  EXPECT_DOUBLE_EQ(coverage(lists), 0.75);
+  EXPECT_DOUBLE_EQ(gini(lists), 1.0 - 2.0 * 46.0 / 160.0);
+  EXPECT_DOUBLE_EQ(gini({5, 5, 5}), 0.0);
+  EXPECT_DOUBLE_EQ(gini({0, 9, 0, 0}), 0.75);
+  EXPECT_EQ(gini({0, 0}), 0.0);
+  EXPECT_EQ(coverage(std::vector<std::int64_t>{0, 0}), 0.0);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 /// Ranking metrics in fp64, computed from the ranks of held-out items (Liang et al. 2018, section 4.2). The
 /// rank of an item is the number of unmasked items that rank ahead of it, so neither a sort nor a top-k is
@@ -14,11 +15,15 @@ namespace vaecf::math {
 
 /// A metric with its cut-off, for example ndcg@100.
 struct Metric {
-  /// Catalog coverage: the fraction of items in at least one user's list. It is not a mean over users and
-  /// cannot be computed from ranks.
+  // Kinds of metrics of recommended lists, which cannot be computed from ranks of targets. The first two
+  // depend on the lists of all users; the others are means over users.
   static constexpr int coverage = -1;
+  static constexpr int gini = -2;
+  static constexpr int popularity = -3;
+  static constexpr int tail = -4;
+  static constexpr int novelty = -5;
 
-  int kind = 0;  ///< index in the table of user metrics, or `coverage`
+  int kind = 0;  ///< index in the table of user metrics, or one of the kinds above
   std::int32_t k = 100;
   bool operator==(const Metric&) const = default;
 };
@@ -32,8 +37,17 @@ std::string to_string(const Metric& metric);
 std::string metric_names();
 
 /// Returns the metric of one user whose targets have `ranks` among `items` items. Ranks of `items` or more
-/// (masked targets) never count, even if the cut-off exceeds the number of items. Returns 0 for coverage.
+/// (masked targets) never count, even if the cut-off exceeds the number of items. `metric` must not be one of
+/// lists.
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items);
+
+/// Returns the fraction of items in at least one list, given the number of lists that contain each item (Ge,
+/// Delgado-Battenfeld and Jannach, RecSys 2010).
+double coverage(std::span<const std::int64_t> lists_of_item);
+/// Returns the Gini coefficient of the numbers of lists that contain each of the I items: sum over i of
+/// (2i - I - 1) c_i / (I sum c), c ascending and i from 1 (Fleder and Hosanagar, Management Science 2009). 0
+/// means that all items are recommended equally often.
+double gini(std::vector<std::int64_t> lists_of_item);
 
 /// Sums over users, to be reduced over ranks and then divided once. Users without a target must not be added.
 struct MetricSums {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vaecf::train {
@@ -19,7 +20,7 @@ namespace vaecf::train {
 /// Returns the metrics to evaluate: `options.metrics`, and `options.select` if it is another metric.
 std::vector<std::string> evaluated_metrics(const ValidationOptions& options);
 
-class CatalogCoverage;
+class Popularity;
 
 /// Writes the ranks (from 0) of the held-out items of user `row`; a masked item has the number of items as
 /// rank.
@@ -35,6 +36,9 @@ class Evaluator {
   /// invalid.
   Evaluator(const io::DatasetFile& dataset, const std::string& split, const std::vector<std::string>& metrics,
             const RunContext& context);
+  ~Evaluator();
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
 
   /// Copies this rank's users to the device of `model`, so that a lack of memory is detected before the first
   /// evaluation. evaluate() calls it for a model at another address than the previous one. Throws RunError if
@@ -43,7 +47,7 @@ class Evaluator {
   /// Evaluates `model`: targets are ranked among all items except those of the fold-in. `history` selects
   /// whether the fold-in is also the model's input; it is excluded from the ranking in any case. Collective.
   EvaluationResult evaluate(model::Model& model, model::History history = model::History::items);
-  /// Evaluates another ranking of this rank's users; `top` is used for coverage only. Collective.
+  /// Evaluates another ranking of this rank's users; `top` is used for metrics of lists only. Collective.
   EvaluationResult evaluate(const RankTargetsFn& ranks, const TopItemsFn& top);
 
   /// Returns the number of users of the split over all ranks, including those without targets.
@@ -51,16 +55,29 @@ class Evaluator {
   const data::HeldOutUsers& held_out() const { return held_out_; }
 
  private:
-  /// Reduces this rank's values (metrics_, users) and coverage over all ranks. Collective.
-  EvaluationResult reduce(std::span<const double> values, CatalogCoverage& coverage) const;
+  /// The metrics of one evaluation.
+  struct Values;
 
-  std::vector<math::Metric> metrics_;    // means over users
-  std::vector<math::Metric> coverages_;  // of the catalogue
+  /// Counts the train users of items, if any metric needs it. Collective on the first call.
+  void prepare_popularity();
+  void set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, Values& values) const;
+  void set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const;
+  /// Returns the means over the `users` users of all ranks that have a target. Collective.
+  Metrics means(const Values& values, std::int64_t users) const;
+  /// Reduces this rank's values over all ranks. Collective.
+  EvaluationResult reduce(Values& values) const;
+
+  std::vector<math::Metric> rank_metrics_;     // means over users, from the ranks of targets
+  std::vector<math::Metric> list_metrics_;     // means over users, from their lists
+  std::vector<math::Metric> catalog_metrics_;  // metrics of all lists together
+  int list_length_ = 0;                        // that the metrics need; 0: no lists
   RunContext context_;
+  io::DatasetFile dataset_;
   std::int64_t items_;
   std::int64_t all_users_;
   data::HeldOutUsers held_out_;
-  std::int64_t without_target_ = 0;
+  bool popularity_prepared_ = false;
+  std::unique_ptr<Popularity> popularity_;
   // This rank's users on the device of the model of the last call.
   const model::Model* loaded_model_ = nullptr;
   std::unique_ptr<model::LoadedUsers> loaded_users_;

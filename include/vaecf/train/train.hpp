@@ -56,7 +56,7 @@ struct RunContext {
 /// A metric's mean over users and the standard error of the mean.
 struct MetricValue {
   double mean = 0.0;
-  std::optional<double> standard_error = 0.0;  ///< empty for coverage, which is not a mean over users
+  std::optional<double> standard_error = 0.0;  ///< empty for coverage and gini, which are no means
 };
 /// Metrics by name, such as "ndcg@100".
 using Metrics = std::map<std::string, MetricValue>;

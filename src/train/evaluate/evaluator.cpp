@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+
+#include "train/evaluate/popularity.hpp"
 
 namespace vaecf::train {
 
@@ -13,63 +14,29 @@ std::vector<std::string> evaluated_metrics(const ValidationOptions& options) {
   return names;
 }
 
-/// Computes catalog coverage (Ge, Delgado-Battenfeld, Jannach, RecSys 2010): coverage@k is the fraction of
-/// all items that are among the top k of at least one user with a target.
-class CatalogCoverage {
- public:
-  /// `metrics` must all be of kind coverage.
-  CatalogCoverage(const std::vector<math::Metric>& metrics, std::int64_t items) : metrics_(metrics) {
-    for (const math::Metric& metric : metrics_) {
-      max_length_ = std::max(max_length_, static_cast<int>(std::min<std::int64_t>(metric.k, items)));
-    }
-    if (max_length_ == 0) return;
-    best_position_.assign(static_cast<std::size_t>(items), std::numeric_limits<std::int64_t>::max());
-  }
-
-  /// Returns the list length that the metrics need; 0 without metrics.
-  int max_length() const { return max_length_; }
-
-  /// Adds the list of one user, best item first; it ends at the first negative item.
-  void add(std::span<const std::int32_t> list) {
-    for (std::size_t position = 0; position < list.size() && list[position] >= 0; ++position) {
-      std::int64_t& best = best_position_[static_cast<std::size_t>(list[position])];
-      best = std::min(best, static_cast<std::int64_t>(position));
-    }
-  }
-
-  /// Returns the coverage of each metric over all ranks. Collective.
-  std::vector<double> fractions(comm::Communicator& communicator) {
-    if (metrics_.empty()) return {};
-    communicator.all_reduce(std::span<std::int64_t>(best_position_), comm::Reduction::min);
-    std::vector<double> fractions;
-    for (const math::Metric& metric : metrics_) {
-      const auto count =
-          std::ranges::count_if(best_position_, [&](std::int64_t position) { return position < metric.k; });
-      fractions.push_back(static_cast<double>(count) / static_cast<double>(best_position_.size()));
-    }
-    return fractions;
-  }
-
- private:
-  std::vector<math::Metric> metrics_;
-  int max_length_ = 0;
-  std::vector<std::int64_t> best_position_;  // best position of each item in any list; the maximum if in none
+struct Evaluator::Values {
+  std::vector<double> of_users;                  // (rank and list metrics, users); 0 without a target
+  std::vector<std::vector<std::int64_t>> lists;  // number of lists with each item, for each catalog metric
 };
 
 Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
                      const std::vector<std::string>& metrics, const RunContext& context)
     : context_(context),
+      dataset_(dataset),
       items_(dataset.items()),
       all_users_(dataset.rows(split + "/fold_in")),
       held_out_(
           data::read_held_out(dataset, split, context.communicator.rank(), context.communicator.size())) {
   for (const std::string& name : metrics) {
     const math::Metric metric = math::parse_metric(name);
-    (metric.kind == math::Metric::coverage ? coverages_ : metrics_).push_back(metric);
+    const bool of_catalog = metric.kind == math::Metric::coverage || metric.kind == math::Metric::gini;
+    (metric.kind >= 0 ? rank_metrics_ : of_catalog ? catalog_metrics_ : list_metrics_).push_back(metric);
+    if (metric.kind >= 0) continue;
+    list_length_ = std::max(list_length_, static_cast<int>(std::min<std::int64_t>(metric.k, items_)));
   }
-  const CsrView targets = held_out_.targets.view();
-  for (std::int64_t row = 0; row < targets.rows(); ++row) without_target_ += targets.row_size(row) == 0;
 }
+
+Evaluator::~Evaluator() = default;
 
 void Evaluator::prepare(model::Model& model) {
   if (loaded_model_ == &model) return;
@@ -78,76 +45,118 @@ void Evaluator::prepare(model::Model& model) {
   loaded_model_ = &model;
 }
 
+void Evaluator::prepare_popularity() {
+  if (popularity_prepared_) return;
+  if (!list_metrics_.empty()) popularity_ = std::make_unique<Popularity>(dataset_, context_);
+  popularity_prepared_ = true;
+}
+
+void Evaluator::set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, Values& values) const {
+  double* value = values.of_users.data() + row;
+  for (const math::Metric& metric : rank_metrics_) {
+    *value = math::metric_of_user(metric, ranks, items_);
+    value += held_out_.targets.rows();
+  }
+}
+
+void Evaluator::set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const {
+  const std::int64_t users = held_out_.targets.rows();
+  double* value = values.of_users.data() + std::ssize(rank_metrics_) * users + row;
+  for (const math::Metric& metric : list_metrics_) {
+    *value = popularity_->of_list(metric, list);
+    value += users;
+  }
+  for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
+    const std::size_t length = std::min(list.size(), static_cast<std::size_t>(catalog_metrics_[m].k));
+    for (const std::int32_t item : list.first(length)) ++values.lists[m][static_cast<std::size_t>(item)];
+  }
+}
+
 EvaluationResult Evaluator::evaluate(model::Model& model, model::History history) {
   prepare(model);
+  prepare_popularity();
   Activity& activity = context_.communicator.activity();
-  const std::vector<double> values =
-      model.evaluate(*loaded_users_, history, metrics_, [&] { activity.note_progress(); });
-
-  CatalogCoverage coverage(coverages_, items_);
-  const auto length = static_cast<std::size_t>(coverage.max_length());
   const CsrView targets = held_out_.targets.view();
+  Values values{model.evaluate(*loaded_users_, history, rank_metrics_, [&] { activity.note_progress(); }),
+                {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
+  values.of_users.resize((rank_metrics_.size() + list_metrics_.size()) *
+                         static_cast<std::size_t>(targets.rows()));
+
+  const auto length = static_cast<std::size_t>(list_length_);
   const std::int64_t step = std::min(context_.engine.facts().evaluation_batch, model.max_users());
   std::vector<std::int32_t> lists(static_cast<std::size_t>(step) * length);
   std::vector<float> scores(lists.size());
   for (std::int64_t begin = 0; length > 0 && begin < targets.rows(); begin += step) {
     const Range rows{begin, std::min(targets.rows(), begin + step)};
     const std::size_t size = static_cast<std::size_t>(rows.size()) * length;
-    model.top_k(*loaded_users_, rows, history, false, coverage.max_length(), std::span(lists).first(size),
+    model.top_k(*loaded_users_, rows, history, false, list_length_, std::span(lists).first(size),
                 std::span(scores).first(size));
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      const std::size_t first = static_cast<std::size_t>(row - rows.begin) * length;
-      if (targets.row_size(row) > 0) coverage.add(std::span(lists).subspan(first, length));
+      if (targets.row_size(row) == 0) continue;
+      const auto list = std::span(lists).subspan(static_cast<std::size_t>(row - rows.begin) * length, length);
+      const auto end = std::ranges::find(list, -1);  // fewer items than `length` are left
+      set_list(row, list.first(static_cast<std::size_t>(end - list.begin())), values);
     }
     activity.note_progress();
   }
-  return reduce(values, coverage);
+  return reduce(values);
 }
 
 EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopItemsFn& top_of) {
-  CatalogCoverage coverage(coverages_, items_);
-  std::vector<std::int32_t> list(static_cast<std::size_t>(coverage.max_length()));
+  prepare_popularity();
   const CsrView targets = held_out_.targets.view();
-  const auto users = static_cast<std::size_t>(targets.rows());
-  std::vector<double> values(metrics_.size() * users);
+  Values values{std::vector<double>((rank_metrics_.size() + list_metrics_.size()) *
+                                    static_cast<std::size_t>(targets.rows())),
+                {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
+  std::vector<std::int32_t> list(static_cast<std::size_t>(list_length_));
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
+    if (targets.row_size(row) == 0) continue;
     ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
     ranks_of(row, ranks);
-    if (ranks.empty()) continue;
-    for (std::size_t m = 0; m < metrics_.size(); ++m) {
-      values[m * users + static_cast<std::size_t>(row)] = math::metric_of_user(metrics_[m], ranks, items_);
-    }
-    if (!list.empty()) coverage.add(std::span(list).first(top_of(row, list)));
+    set_ranks(row, ranks, values);
+    if (!list.empty()) set_list(row, std::span(list).first(top_of(row, list)), values);
     context_.communicator.activity().note_progress();
   }
-  return reduce(values, coverage);
+  return reduce(values);
 }
 
-EvaluationResult Evaluator::reduce(std::span<const double> values, CatalogCoverage& coverage) const {
+Metrics Evaluator::means(const Values& values, std::int64_t users) const {
   const CsrView targets = held_out_.targets.view();
+  std::vector<math::Metric> metrics = rank_metrics_;
+  metrics.insert(metrics.end(), list_metrics_.begin(), list_metrics_.end());
   std::vector<double> moments;
-  for (std::size_t m = 0; m < metrics_.size(); ++m) {
+  const double* value = values.of_users.data();
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
     math::MetricSums sums;
-    const double* value = values.data() + static_cast<std::int64_t>(m) * targets.rows();
     for (std::int64_t row = 0; row < targets.rows(); ++row, ++value)
       if (targets.row_size(row) > 0) sums.add(*value);
     moments.insert(moments.end(), {sums.sum, sums.sum_of_squares});
   }
-  std::array users{targets.rows() - without_target_, without_target_};
   context_.communicator.all_reduce(std::span<double>(moments));
+  Metrics means;
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
+    const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users};
+    means[math::to_string(metrics[m])] = {total.mean(), total.standard_error()};
+  }
+  return means;
+}
+
+EvaluationResult Evaluator::reduce(Values& values) const {
+  const CsrView targets = held_out_.targets.view();
+  std::array<std::int64_t, 2> users{};
+  for (std::int64_t row = 0; row < targets.rows(); ++row) ++users[targets.row_size(row) > 0 ? 0 : 1];
   context_.communicator.all_reduce(std::span<std::int64_t>(users));
 
   EvaluationResult result;
   result.users = users[0];
   result.users_without_target = users[1];
-  for (std::size_t m = 0; m < metrics_.size(); ++m) {
-    const math::MetricSums total{moments[2 * m], moments[2 * m + 1], result.users};
-    result.metrics[math::to_string(metrics_[m])] = {total.mean(), total.standard_error()};
-  }
-  const std::vector<double> fractions = coverage.fractions(context_.communicator);
-  for (std::size_t c = 0; c < fractions.size(); ++c) {
-    result.metrics[math::to_string(coverages_[c])] = {fractions[c], std::nullopt};
+  result.metrics = means(values, result.users);
+  for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
+    context_.communicator.all_reduce(std::span<std::int64_t>(values.lists[m]));
+    const bool is_gini = catalog_metrics_[m].kind == math::Metric::gini;
+    const double value = is_gini ? math::gini(values.lists[m]) : math::coverage(values.lists[m]);
+    result.metrics[math::to_string(catalog_metrics_[m])] = {value, std::nullopt};
   }
   return result;
 }

@@ -1,7 +1,9 @@
 #include "train/evaluate/popularity.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace vaecf::train {
 namespace {
@@ -26,14 +28,19 @@ std::vector<std::int64_t> count_items(const io::DatasetFile& dataset, const RunC
 }  // namespace
 
 Popularity::Popularity(const io::DatasetFile& dataset, const RunContext& context)
-    : Popularity(count_items(dataset, context)) {}
+    : Popularity(count_items(dataset, context), dataset.rows("train")) {}
 
-Popularity::Popularity(std::span<const std::int64_t> counts)
-    : order_(counts.size()), position_(counts.size()) {
+Popularity::Popularity(std::vector<std::int64_t> counts, std::int64_t users)
+    : counts_(std::move(counts)),
+      users_(static_cast<double>(users)),
+      order_(counts_.size()),
+      position_(counts_.size()) {
   std::iota(order_.begin(), order_.end(), 0);
   std::stable_sort(order_.begin(), order_.end(),
-                   [&](std::int32_t a, std::int32_t b) { return counts[a] > counts[b]; });
+                   [&](std::int32_t a, std::int32_t b) { return counts_[a] > counts_[b]; });
   for (std::size_t p = 0; p < order_.size(); ++p) position_[order_[p]] = static_cast<std::int32_t>(p);
+  const std::int64_t all = std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
+  for (std::int64_t sum = 0; 5 * sum < 4 * all; ++head_) sum += counts_[order_[head_]];
 }
 
 std::size_t Popularity::top(std::span<const std::int32_t> seen, std::span<std::int32_t> items) const {
@@ -54,6 +61,18 @@ void Popularity::rank(std::span<const std::int32_t> seen, std::span<const std::i
     ranks[t] =
         masked ? static_cast<std::int32_t>(position_.size()) : position - static_cast<std::int32_t>(before);
   }
+}
+
+double Popularity::of_list(const math::Metric& metric, std::span<const std::int32_t> list) const {
+  list = list.first(std::min(list.size(), static_cast<std::size_t>(metric.k)));
+  double sum = 0.0;
+  for (const std::int32_t item : list) {
+    const auto count = static_cast<double>(counts_[item]);
+    if (metric.kind == math::Metric::popularity) sum += count;
+    if (metric.kind == math::Metric::tail) sum += position_[item] >= head_ ? 1.0 : 0.0;
+    if (metric.kind == math::Metric::novelty) sum += std::log2(users_ / std::max(count, 1.0));
+  }
+  return list.empty() ? 0.0 : sum / static_cast<double>(list.size());
 }
 
 }  // namespace vaecf::train

@@ -16,8 +16,8 @@ class Popularity {
  public:
   /// Counts items in /train; each rank reads an equal part. Collective.
   Popularity(const io::DatasetFile& dataset, const RunContext& context);
-  /// Uses the given number of users of each item.
-  explicit Popularity(std::span<const std::int64_t> counts);
+  /// Uses the given number of users of each item, of `users` users in total.
+  Popularity(std::vector<std::int64_t> counts, std::int64_t users);
 
   /// Writes for each target the number of more popular items that are not in `seen` (ascending), or the
   /// number of all items if the target is in `seen`.
@@ -27,7 +27,20 @@ class Popularity {
   /// their count.
   std::size_t top(std::span<const std::int32_t> seen, std::span<std::int32_t> items) const;
 
+  /// Returns the number of train users of each item.
+  std::span<const std::int64_t> counts() const { return counts_; }
+  /// Returns `metric` of one user's list, a mean over its first k items; 0 if it is empty.
+  /// - popularity: number of train users (Yin et al., VLDB 2012).
+  /// - tail: 1 unless the item is in the head, which are the fewest most popular items with at least 80 % of
+  ///   all interactions (Abdollahpouri, Burke and Mobasher, FLAIRS 2019).
+  /// - novelty: -log2(train users of the item / train users), the self-information (Zhou et al., PNAS 2010).
+  ///   An item without train users counts as one with a single user.
+  double of_list(const math::Metric& metric, std::span<const std::int32_t> list) const;
+
  private:
+  std::vector<std::int64_t> counts_;
+  double users_;
+  std::int32_t head_ = 0;               // number of items of the head
   std::vector<std::int32_t> order_;     // items by descending popularity
   std::vector<std::int32_t> position_;  // position of each item in order_
 };

@@ -7,9 +7,9 @@ namespace {
 
 TEST_F(ItemModels, BaselinesAreEqualOnAnyNumberOfRanks) {
   const io::DatasetFile dataset(options_.data.file);
-  options_.validation.metrics = {"ndcg@10", "recall@5", "coverage@5"};
+  options_.validation.metrics = {"ndcg@10", "recall@5", "coverage@5", "popularity@5", "gini@5"};
   std::vector<Baseline> expected;
-  for (const int ranks : {1, 2, 3}) {
+  for (const int ranks : {1, 2, 3, 4}) {
     on_ranks(ranks, [&](const RunContext& context) {
       Evaluator evaluator(dataset, "test", evaluated_metrics(options_.validation), context);
       const std::vector<Baseline> found = evaluate_baselines(options_, dataset, evaluator, context);
@@ -22,6 +22,10 @@ TEST_F(ItemModels, BaselinesAreEqualOnAnyNumberOfRanks) {
       }
     });
   }
+  // Nothing is more popular than the most popular items, nor more often the same.
+  for (const std::size_t b : {1, 2})
+    for (const char* const name : {"popularity@5", "gini@5"})
+      EXPECT_LT(expected[b].result.metrics.at(name).mean, expected[0].result.metrics.at(name).mean) << name;
   // The users prefer a group of items, which popularity cannot know.
   for (const std::size_t b : {1, 2})
     EXPECT_GT(expected[b].result.metrics.at("ndcg@10").mean,

@@ -14,7 +14,7 @@ TEST(Popularity, RanksEqualThoseOfDenseScores) {
   constexpr std::int32_t items = 40;
   std::vector<std::int64_t> counts(items);
   for (std::int64_t& count : counts) count = random() % 6;  // many ties
-  const Popularity popularity(counts);
+  const Popularity popularity(counts, 10);
   for (int user = 0; user < 50; ++user) {
     std::vector<std::int32_t> seen;
     std::vector<std::int32_t> targets;
@@ -39,13 +39,30 @@ TEST(Popularity, RanksEqualThoseOfDenseScores) {
   }
 }
 
+// The items have 16, 8, 4, 2, 2 and no users. 28 of 32 interactions are the fewest with at least 80 %, so the
+// head is 2, 0, 1.
+TEST(Popularity, MetricsOfAListEqualValuesComputedByHand) {
+  const Popularity popularity({8, 4, 16, 2, 2, 0}, 16);
+  const std::vector<std::int32_t> list = {2, 3, 5, 0};
+  const auto value = [&](const char* name) { return popularity.of_list(math::parse_metric(name), list); };
+  EXPECT_DOUBLE_EQ(value("popularity@3"), (16.0 + 2.0 + 0.0) / 3.0);
+  EXPECT_DOUBLE_EQ(value("popularity@10"), (16.0 + 2.0 + 0.0 + 8.0) / 4.0);
+  EXPECT_DOUBLE_EQ(value("tail@3"), 2.0 / 3.0);
+  EXPECT_DOUBLE_EQ(value("tail@4"), 2.0 / 4.0);
+  EXPECT_DOUBLE_EQ(value("novelty@3"), (0.0 + 3.0 + 4.0) / 3.0);  // item 5 as if it had one user
+  EXPECT_DOUBLE_EQ(value("novelty@4"), (0.0 + 3.0 + 4.0 + 1.0) / 4.0);
+  EXPECT_EQ(popularity.of_list(math::parse_metric("novelty@4"), {}), 0.0);
+  // The most popular item has exactly 80 %.
+  EXPECT_EQ(Popularity({1, 4}, 4).of_list(math::parse_metric("tail@2"), std::vector{1, 0}), 0.5);
+}
+
 class Evaluation : public TrainTest {};
 
 TEST_F(Evaluation, PopularityCountsAllShards) {
   const io::DatasetFile dataset(options_.data.file);
   std::vector<std::int64_t> counts(60, 0);
   for (const std::int32_t item : dataset.read_rows("train", {0, 203}).columns) ++counts[item];
-  const Popularity expected(counts);
+  const Popularity expected(counts, 203);
   const std::vector<std::int32_t> all = [] {
     std::vector<std::int32_t> items(60);
     for (std::int32_t i = 0; i < 60; ++i) items[i] = i;
@@ -91,6 +108,43 @@ TEST_F(Evaluation, CoverageCountsListsOfUsersWithATarget) {
       EXPECT_EQ(result.metrics.at("coverage@10").mean, static_cast<double>(item_counts[1]) / items);
       EXPECT_FALSE(result.metrics.at("coverage@10").standard_error) << "coverage is not a mean over users";
       EXPECT_EQ(result.metrics.size(), 2u);
+    });
+  }
+}
+
+TEST_F(Evaluation, MetricsOfListsFollowFromTheListsOnAnyNumberOfRanks) {
+  options_.data.file = make("some.h5", {.without_target = 4});
+  const io::DatasetFile dataset(options_.data.file);
+  std::array<math::MetricSums, 3> sums;
+  std::vector<std::int64_t> lists_of_item(60, 0);
+  const std::array<std::string, 3> names = {"popularity@10", "tail@3", "novelty@7"};
+  on_ranks(1, [&](const RunContext& context) {
+    const auto network = initial_model(options_, context, dataset.items(), 31);
+    const data::HeldOutUsers users = data::read_held_out(dataset, "validation", 0, 1);
+    const auto held = network->load_users({users.fold_in.view(), {}, {}, 0});
+    std::vector<std::int32_t> lists(310);
+    std::vector<float> scores(310);
+    network->top_k(*held, {0, 31}, model::History::items, false, 10, lists, scores);
+    const Popularity popularity(dataset, context);
+    for (std::int64_t u = 0; u < 31; ++u) {
+      if (users.targets.view().row_size(u) == 0) continue;
+      const auto list = std::span(lists).subspan(static_cast<std::size_t>(u) * 10, 10);
+      for (const std::int32_t item : list) ++lists_of_item[static_cast<std::size_t>(item)];
+      for (std::size_t m = 0; m < 3; ++m) sums[m].add(popularity.of_list(math::parse_metric(names[m]), list));
+    }
+  });
+  for (const int ranks : {1, 2, 3, 4}) {
+    on_ranks(ranks, [&](const RunContext& context) {
+      const auto model = initial_model(options_, context, dataset.items(), 8);
+      Evaluator evaluator(dataset, "validation", {"popularity@10", "tail@3", "novelty@7", "gini@10"},
+                          context);
+      const Metrics found = evaluator.evaluate(*model).metrics;
+      for (std::size_t m = 0; m < 3; ++m) {
+        EXPECT_NEAR(found.at(names[m]).mean, sums[m].mean(), 1e-12 * sums[m].mean()) << names[m];
+        EXPECT_NEAR(*found.at(names[m]).standard_error, sums[m].standard_error(), 1e-9) << names[m];
+      }
+      EXPECT_EQ(found.at("gini@10").mean, math::gini(lists_of_item));
+      EXPECT_FALSE(found.at("gini@10").standard_error);
     });
   }
 }
