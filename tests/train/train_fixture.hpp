@@ -36,7 +36,8 @@ struct MadeUpData {
   std::int64_t likes = 6;
   std::int64_t validation = 31;
   std::int64_t test = 20;
-  std::int64_t without_target = 0;  ///< of the validation users
+  std::int64_t without_target = 0;   ///< of the validation users
+  std::int64_t without_history = 0;  ///< of the test users
   bool noise = true;
   bool features =
       false;  ///< columns that determine the group of a user, and uninformative ones; some users have none
@@ -78,7 +79,8 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
     for (std::int64_t u = 0; u < count; ++u) {
       const Row row = draw(u);
       const bool target = split == "test" || u >= data.without_target;
-      writer.append_row(split + "/fold_in", sorted({row.begin() + 2, row.end()}));
+      const bool history = split == "validation" || u >= data.without_history;
+      writer.append_row(split + "/fold_in", history ? sorted({row.begin() + 2, row.end()}) : Row{});
       writer.append_row(split + "/held_out", target ? sorted({row[0], row[1]}) : Row{});
       if (data.features) writer.append_row(split + "/features", features_of(u));
     }

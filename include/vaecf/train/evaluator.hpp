@@ -29,7 +29,8 @@ using RankTargetsFn = std::function<void(std::int64_t row, std::span<std::int32_
 using TopItemsFn = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
 
 /// Computes metrics of the held-out users of one split. Every rank evaluates its part of the users; sums in
-/// fp64 and user counts are reduced over ranks and divided once. Results are equal on all ranks.
+/// fp64 and user counts are reduced over ranks and divided once. Results are equal on all ranks. Users for
+/// which a model has no input count with the list of the most popular items, which `recommend` gives them.
 class Evaluator {
  public:
   /// Reads this rank's users of `split` ("validation" or "test"). Throws InputError if a metric name is
@@ -57,13 +58,16 @@ class Evaluator {
  private:
   /// The metrics of one evaluation.
   struct Values;
+  enum class Group { all, with_history, without_history };
 
-  /// Counts the train users of items, if any metric needs it. Collective on the first call.
+  /// Counts the train users of items, if any metric or user needs it. Collective on the first call.
   void prepare_popularity();
   void set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, Values& values) const;
   void set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const;
-  /// Returns the means over the `users` users of all ranks that have a target. Collective.
-  Metrics means(const Values& values, std::int64_t users) const;
+  /// Sets the values of users for which the model has no input. `features`: those that it uses, or none.
+  void serve_by_popularity(CsrView features, Values& values) const;
+  /// Returns the means over the users of a group that have a target, over all ranks. Collective.
+  Metrics means(const Values& values, Group group, std::int64_t users) const;
   /// Reduces this rank's values over all ranks. Collective.
   EvaluationResult reduce(Values& values) const;
 

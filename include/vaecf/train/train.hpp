@@ -64,7 +64,13 @@ using Metrics = std::map<std::string, MetricValue>;
 struct EvaluationResult {
   std::int64_t users = 0;                 ///< number of users with at least one target
   std::int64_t users_without_target = 0;  ///< number of excluded users
+  /// Number of `users` without fold-in items.
+  std::int64_t users_without_history = 0;
   Metrics metrics;
+  /// The metrics that are means over users, for users with and without fold-in items; empty unless there are
+  /// both.
+  Metrics with_history;
+  Metrics without_history;
 };
 
 struct TrainResult {

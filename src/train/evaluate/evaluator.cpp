@@ -47,7 +47,11 @@ void Evaluator::prepare(model::Model& model) {
 
 void Evaluator::prepare_popularity() {
   if (popularity_prepared_) return;
-  if (!list_metrics_.empty()) popularity_ = std::make_unique<Popularity>(dataset_, context_);
+  std::int64_t needed = list_metrics_.empty() ? 0 : 1;
+  for (std::int64_t row = 0; row < held_out_.targets.rows(); ++row)
+    if (held_out_.targets.view().row_size(row) > 0 && held_out_.fold_in.view().row_size(row) == 0) needed = 1;
+  if (context_.communicator.all_reduce(needed, comm::Reduction::max) > 0)
+    popularity_ = std::make_unique<Popularity>(dataset_, context_);
   popularity_prepared_ = true;
 }
 
@@ -72,11 +76,26 @@ void Evaluator::set_list(std::int64_t row, std::span<const std::int32_t> list, V
   }
 }
 
+void Evaluator::serve_by_popularity(CsrView features, Values& values) const {
+  const CsrView targets = held_out_.targets.view();
+  std::vector<std::int32_t> ranks;
+  std::vector<std::int32_t> list(static_cast<std::size_t>(list_length_));
+  for (std::int64_t row = 0; row < targets.rows(); ++row) {
+    if (targets.row_size(row) == 0 || !is_served_by_popularity(held_out_.fold_in.view(), features, row))
+      continue;
+    ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
+    popularity_->rank({}, targets.row(row), ranks);
+    set_ranks(row, ranks, values);
+    set_list(row, std::span(list).first(popularity_->top({}, list)), values);
+  }
+}
+
 EvaluationResult Evaluator::evaluate(model::Model& model, model::History history) {
   prepare(model);
   prepare_popularity();
   Activity& activity = context_.communicator.activity();
   const CsrView targets = held_out_.targets.view();
+  const CsrView features = model.features() > 0 ? held_out_.features.view() : CsrView{};
   Values values{model.evaluate(*loaded_users_, history, rank_metrics_, [&] { activity.note_progress(); }),
                 {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
   values.of_users.resize((rank_metrics_.size() + list_metrics_.size()) *
@@ -92,13 +111,15 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
     model.top_k(*loaded_users_, rows, history, false, list_length_, std::span(lists).first(size),
                 std::span(scores).first(size));
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      if (targets.row_size(row) == 0) continue;
+      if (targets.row_size(row) == 0 || is_served_by_popularity(held_out_.fold_in.view(), features, row))
+        continue;
       const auto list = std::span(lists).subspan(static_cast<std::size_t>(row - rows.begin) * length, length);
       const auto end = std::ranges::find(list, -1);  // fewer items than `length` are left
       set_list(row, list.first(static_cast<std::size_t>(end - list.begin())), values);
     }
     activity.note_progress();
   }
+  serve_by_popularity(features, values);
   return reduce(values);
 }
 
@@ -111,18 +132,24 @@ EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopIte
   std::vector<std::int32_t> list(static_cast<std::size_t>(list_length_));
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
-    if (targets.row_size(row) == 0) continue;
+    if (targets.row_size(row) == 0 || held_out_.fold_in.view().row_size(row) == 0) continue;
     ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
     ranks_of(row, ranks);
     set_ranks(row, ranks, values);
     if (!list.empty()) set_list(row, std::span(list).first(top_of(row, list)), values);
     context_.communicator.activity().note_progress();
   }
+  serve_by_popularity({}, values);
   return reduce(values);
 }
 
-Metrics Evaluator::means(const Values& values, std::int64_t users) const {
+Metrics Evaluator::means(const Values& values, Group group, std::int64_t users) const {
   const CsrView targets = held_out_.targets.view();
+  const auto is_member = [&](std::int64_t row) {
+    if (targets.row_size(row) == 0) return false;
+    return group == Group::all ||
+           (held_out_.fold_in.view().row_size(row) > 0) == (group == Group::with_history);
+  };
   std::vector<math::Metric> metrics = rank_metrics_;
   metrics.insert(metrics.end(), list_metrics_.begin(), list_metrics_.end());
   std::vector<double> moments;
@@ -130,7 +157,7 @@ Metrics Evaluator::means(const Values& values, std::int64_t users) const {
   for (std::size_t m = 0; m < metrics.size(); ++m) {
     math::MetricSums sums;
     for (std::int64_t row = 0; row < targets.rows(); ++row, ++value)
-      if (targets.row_size(row) > 0) sums.add(*value);
+      if (is_member(row)) sums.add(*value);
     moments.insert(moments.end(), {sums.sum, sums.sum_of_squares});
   }
   context_.communicator.all_reduce(std::span<double>(moments));
@@ -144,14 +171,23 @@ Metrics Evaluator::means(const Values& values, std::int64_t users) const {
 
 EvaluationResult Evaluator::reduce(Values& values) const {
   const CsrView targets = held_out_.targets.view();
-  std::array<std::int64_t, 2> users{};
-  for (std::int64_t row = 0; row < targets.rows(); ++row) ++users[targets.row_size(row) > 0 ? 0 : 1];
+  std::array<std::int64_t, 3> users{};
+  for (std::int64_t row = 0; row < targets.rows(); ++row) {
+    const bool counts = targets.row_size(row) > 0;
+    ++users[counts ? 0 : 1];
+    if (counts && held_out_.fold_in.view().row_size(row) == 0) ++users[2];
+  }
   context_.communicator.all_reduce(std::span<std::int64_t>(users));
 
   EvaluationResult result;
   result.users = users[0];
   result.users_without_target = users[1];
-  result.metrics = means(values, result.users);
+  result.users_without_history = users[2];
+  result.metrics = means(values, Group::all, result.users);
+  if (users[2] > 0 && users[2] < users[0]) {
+    result.with_history = means(values, Group::with_history, users[0] - users[2]);
+    result.without_history = means(values, Group::without_history, users[2]);
+  }
   for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
     context_.communicator.all_reduce(std::span<std::int64_t>(values.lists[m]));
     const bool is_gini = catalog_metrics_[m].kind == math::Metric::gini;

@@ -10,6 +10,12 @@
 
 namespace vaecf::train {
 
+/// Returns whether user `row` is served the most popular items, because a model has no input for it: neither
+/// items nor, if it uses them, features.
+inline bool is_served_by_popularity(CsrView items, CsrView features, std::int64_t row) {
+  return items.row_size(row) == 0 && (features.rows() == 0 || features.row_size(row) == 0);
+}
+
 /// The popularity baseline: ranks items by their number of training users, and ties by ascending item. The
 /// only input is the list of items that the user has seen; they are excluded.
 class Popularity {

@@ -66,7 +66,7 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
     const std::size_t first = static_cast<std::size_t>(row) * width;
     const auto best = items.subspan(first, width);
     const auto best_scores = scores.subspan(first, width);
-    if (seen.row_size(row) == 0 && features.row_size(row) == 0) {
+    if (is_served_by_popularity(seen, features, row)) {
       if (!popularity_) popularity_ = std::make_unique<Popularity>(dataset_, single_rank_);
       popularity_->top(excluded_, best);
       std::ranges::fill(best_scores, std::numeric_limits<float>::quiet_NaN());

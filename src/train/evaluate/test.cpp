@@ -29,6 +29,23 @@ void require_test_users(const io::DatasetFile& dataset) {
              dataset.path()));
 }
 
+namespace {
+
+/// Adds the metrics of all users, and those of users with and without history if there are both.
+void add_result(io::Event& event, const EvaluationResult& result, const std::string& prefix) {
+  add_metrics(event, result, prefix);
+  const auto add_group = [&](const Metrics& metrics, const std::string& suffix) {
+    for (const auto& [name, value] : metrics) {
+      event.set(prefix + name + suffix, value.mean);
+      event.set(prefix + name + suffix + "_se", *value.standard_error);
+    }
+  };
+  add_group(result.with_history, "_with_history");
+  add_group(result.without_history, "_without_history");
+}
+
+}  // namespace
+
 TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint) {
   const io::DatasetFile dataset(options.data.file);
   require_equal_on_all_ranks(context.communicator, dataset.fingerprint(),
@@ -53,10 +70,11 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
   event.set("epoch", result.epoch)
       .set("checkpoint", checkpoint)
       .set("users", result.model.users)
-      .set("users_without_target", result.model.users_without_target);
-  add_metrics(event, result.model);
-  if (result.cold_start) add_metrics(event, *result.cold_start, "cold_");
-  for (const Baseline& baseline : result.baselines) add_metrics(event, baseline.result, baseline.name + "_");
+      .set("users_without_target", result.model.users_without_target)
+      .set("users_without_history", result.model.users_without_history);
+  add_result(event, result.model, "");
+  if (result.cold_start) add_result(event, *result.cold_start, "cold_");
+  for (const Baseline& baseline : result.baselines) add_result(event, baseline.result, baseline.name + "_");
   append_event(options, context, event);
   return result;
 }
@@ -68,24 +86,34 @@ std::string to_table(const TestResult& result) {
   if (result.model.users_without_target > 0) {
     table += format(", {} without a target left out", result.model.users_without_target);
   }
-  std::vector<std::pair<std::string, const Metrics*>> columns = {{"model", &result.model.metrics}};
-  if (result.cold_start) columns.emplace_back("features alone", &result.cold_start->metrics);
-  for (const Baseline& baseline : result.baselines)
-    columns.emplace_back(baseline.title, &baseline.result.metrics);
+  std::vector<std::pair<std::string, const EvaluationResult*>> columns = {{"model", &result.model}};
+  if (result.cold_start) columns.emplace_back("features alone", &*result.cold_start);
+  for (const Baseline& baseline : result.baselines) columns.emplace_back(baseline.title, &baseline.result);
   table += format("\n  {:<{}}", "metric", width);
-  for (const auto& [title, metrics] : columns) table += format("  {:>18}", title);
+  for (const auto& [title, column] : columns) table += format("  {:>18}", title);
   table += "\n";
   const auto cell = [](const Metrics& metrics, const std::string& name) {
     const auto found = metrics.find(name);
     if (found == metrics.end()) return std::string("-");
     const auto& [mean, error] = found->second;
-    return error ? format("{:.4f} +- {:.4f}", mean, *error) : format("{:.4f}          ", mean);
+    const int digits = mean < 100.0 ? 4 : 1;
+    return error ? format("{:.{}f} +- {:.{}f}", mean, digits, *error, digits)
+                 : format("{:.4f}          ", mean);
   };
-  for (const auto& [name, value] : result.model.metrics) {
-    table += format("  {:<{}}", name, width);
-    for (const auto& [title, metrics] : columns) table += format("  {:>18}", cell(*metrics, name));
-    table += "\n";
-  }
+  const auto add_rows = [&](Metrics EvaluationResult::*group) {
+    for (const auto& [name, value] : result.model.*group) {
+      table += format("  {:<{}}", name, width);
+      for (const auto& [title, column] : columns) table += format("  {:>18}", cell(column->*group, name));
+      table += "\n";
+    }
+  };
+  add_rows(&EvaluationResult::metrics);
+  if (result.model.with_history.empty()) return table;
+  const std::int64_t without = result.model.users_without_history;
+  table += format("  {} users with history\n", result.model.users - without);
+  add_rows(&EvaluationResult::with_history);
+  table += format("  {} users without history\n", without);
+  add_rows(&EvaluationResult::without_history);
   return table;
 }
 
