@@ -90,6 +90,9 @@ void add_run(CLI::App& app, CommandLine& line) {
   app.add_flag("--train", line.train, "train the model and keep the best checkpoint");
   app.add_flag("--test", line.test,
                "test the best checkpoint; without --train, --test and --benchmark: train, then test");
+  app.add_option("--per-user", line.per_user,
+                 "with --test: also write the metrics of each test user to an HDF5 file")
+      ->type_name("FILE.h5");
   app.add_flag("--benchmark", line.benchmark, "measure the speed of training steps");
   app.add_option(
          "--resume", line.resume,
@@ -331,6 +334,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     throw InputError(format(
         "--resume {}: requires --train; --test always uses best.h5 of the run folder (see vaecf_dist --help)",
         line.resume));
+  }
+  if (!line.per_user.empty() && !line.test) {
+    throw InputError(
+        format("--per-user {}: requires a test; add --test (see vaecf_dist --help)", line.per_user));
   }
   return line;
 }

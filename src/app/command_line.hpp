@@ -49,6 +49,7 @@ struct CommandLine {
   bool benchmark = false;
   std::string resume = "never";  ///< never, auto, or a checkpoint's path
   std::string timeline;          ///< file for the trace of all ranks; empty: none
+  std::string per_user;          ///< file for the test metrics of each user; empty: none
   Verbosity verbosity = Verbosity::normal;
   std::string output;  ///< synthesize, export: file to write
   std::string data;    ///< export: the dataset; empty: the path in the checkpoint

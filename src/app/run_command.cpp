@@ -24,9 +24,10 @@ namespace {
 
 /// Returns what must be the same on all ranks: the flags of the run and the version.
 std::string flags_text(const CommandLine& line) {
-  return format("{}{}{}{}--resume {} of {}", line.timeline.empty() ? "" : "--timeline ",
-                line.train ? "--train " : "", line.test ? "--test " : "",
-                line.benchmark ? "--benchmark " : "", line.resume, version_text());
+  return format("{}{}{}{}{}--resume {} of {}", line.timeline.empty() ? "" : "--timeline ",
+                line.per_user.empty() ? "" : "--per-user ", line.train ? "--train " : "",
+                line.test ? "--test " : "", line.benchmark ? "--benchmark " : "", line.resume,
+                version_text());
 }
 
 /// Checks that this rank has the same command and configuration as rank 0; otherwise ranks would block on
@@ -96,19 +97,22 @@ void check_deterministic(const config::Config& config) {
       "train.deterministic: true cannot be combined with distributed.updates: asynchronous; remove one of them");
 }
 
-/// Throws InputError if the timeline would overwrite a file that the run reads or writes, existing or not.
-void check_timeline(const CommandLine& line, const config::Config& config) {
+/// Throws InputError if the output `path` of `option` would overwrite a file that the run reads or writes,
+/// existing or not.
+void check_output(const std::string& path, const std::string& option, const CommandLine& line,
+                  const config::Config& config) {
   namespace fs = std::filesystem;
   const auto& session = config.session;
-  io::validate_output_path(line.timeline, "--timeline", {session.data.file, line.config, line.resume});
-  const auto place = [](const std::string& path) { return fs::weakly_canonical(fs::absolute(path)); };
-  const fs::path wanted = place(line.timeline);
+  io::validate_output_path(path, option, {session.data.file, line.config, line.resume});
+  const auto place = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
+  const fs::path wanted = place(path);
   bool kept = wanted.parent_path() == place(session.checkpoint_folder());
   for (const char* const name : {"config.yaml", "metrics.jsonl", ".lock"})
     kept = kept || wanted == place(session.run_folder() + "/" + name);
+  kept = kept || (option != "--timeline" && !line.timeline.empty() && wanted == place(line.timeline));
   if (!kept) return;
-  throw InputError(format("--timeline: {} belongs to the run and would be overwritten; choose another file",
-                          line.timeline));
+  throw InputError(
+      format("{}: {} belongs to the run and would be overwritten; choose another file", option, path));
 }
 
 /// Locks the run folder, because two runs in one folder would mix their checkpoints. Waits 5 seconds for a
@@ -149,8 +153,12 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   together([&] {
     parts.console = make_console(line.verbosity, ranks.rank() == 0);
     if (!line.timeline.empty()) {
-      check_timeline(line, config);
+      check_output(line.timeline, "--timeline", line, config);
       parts.timeline = std::make_unique<train::RunTimeline>(ranks, line.timeline);
+    }
+    if (!line.per_user.empty()) {
+      check_output(line.per_user, "--per-user", line, config);
+      if (ranks.rank() == 0) io::AtomicOutputFile(line.per_user);  // throws if it cannot be written
     }
     parts.engine = train::make_engine(backend_options_for_rank(config, ranks));
     if (line.test && !line.train && ranks.rank() == 0) check_checkpoint(config.session.best_checkpoint());
@@ -208,7 +216,7 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
     phase = "testing";
     const Timeline::Span span(timeline, Track::run, "test");
     context.communicator.activity().enter(Phase::test);
-    const auto result = train::test(session, context, session.best_checkpoint());
+    const auto result = train::test(session, context, session.best_checkpoint(), line.per_user);
     if (prints) print(train::to_table(result));
   }
   if (line.benchmark) {

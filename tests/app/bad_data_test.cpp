@@ -85,7 +85,8 @@ TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
         "small.yaml --timeline data.h5", "small.yaml --timeline runs/small/checkpoints/best.h5",
         "small.yaml --timeline runs/small/metrics.jsonl",
         "small.yaml --set name=new --timeline runs/new/metrics.jsonl",
-        "small.yaml --timeline ./runs/small/.lock",
+        "small.yaml --timeline ./runs/small/.lock", "small.yaml --per-user data.h5",
+        "small.yaml --test --per-user runs/small/checkpoints/best.h5", "small.yaml --timeline a --per-user a",
         "small.yaml --set name=new --timeline runs/../runs/new/checkpoints/best.h5"}) {
     expect_refused(workspace, arguments, 2, apart);
   }
@@ -97,7 +98,7 @@ TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
   }
   for (const char* arguments : {"prepare c.yaml --set data.file=split", "synthesize split/ --users 300",
                                 "recommend small.yaml --output .", "small.yaml --timeline .",
-                                "prepare c.yaml --set data.file=none/"}) {
+                                "small.yaml --per-user .", "prepare c.yaml --set data.file=none/"}) {
     expect_refused(workspace, arguments, 2, "a folder; choose a file");
   }
   EXPECT_EQ(workspace.bash("sha256sum --quiet -c before").code, 0);

@@ -2,6 +2,7 @@
 #include "io/io_fixture.hpp"
 
 #include <vaecf/io/recommendation_file.hpp>
+#include <vaecf/io/user_columns_file.hpp>
 
 #include <hdf5.h>
 
@@ -71,6 +72,21 @@ TEST_F(RecommendationFile, ContainsItemsAndScoresOfEachUser) {
             head_.users.numbers);
   expect_refused<InputError>({"top.h5: contains recommendations, not a dataset"},
                              [&] { DatasetFile{file("top.h5")}; });
+}
+
+TEST_F(RecommendationFile, UserColumnsContainOneValuePerUser) {
+  const UserColumns content{head_.users,
+                            {{"history", std::vector<std::int64_t>{4, 0, 9}},
+                             {"ease/ndcg@10", std::vector<double>{0.25, 1.0 / 3.0, 0.0}}},
+                            {{"model", std::string("mult_vae")}}};
+  for (int again = 0; again < 2; ++again) write_user_columns(file("users.h5"), content);
+  EXPECT_EQ(names(), std::vector<std::string>{"users.h5"});
+  EXPECT_EQ(values_in<std::int64_t>(file("users.h5"), "user_id", H5T_NATIVE_INT64, H5T_INTEGER),
+            head_.users.numbers);
+  EXPECT_EQ(values_in<std::int64_t>(file("users.h5"), "history", H5T_NATIVE_INT64, H5T_INTEGER),
+            (std::vector<std::int64_t>{4, 0, 9}));
+  EXPECT_EQ(values_in<double>(file("users.h5"), "ease/ndcg@10", H5T_NATIVE_DOUBLE, H5T_FLOAT),
+            (std::vector<double>{0.25, 1.0 / 3.0, 0.0}));
 }
 
 TEST_F(RecommendationFile, SingleIdKeepsItsType) {

@@ -36,7 +36,7 @@ struct MadeUpData {
   std::int64_t likes = 6;
   std::int64_t validation = 31;
   std::int64_t test = 20;
-  std::int64_t without_target = 0;   ///< of the validation users
+  std::int64_t without_target = 0;   ///< of the validation users, and of the last test users
   std::int64_t without_history = 0;  ///< of the test users
   bool noise = true;
   bool features =
@@ -78,7 +78,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
     const std::int64_t count = split == "test" ? data.test : data.validation;
     for (std::int64_t u = 0; u < count; ++u) {
       const Row row = draw(u);
-      const bool target = split == "test" || u >= data.without_target;
+      const bool target = split == "test" ? u < count - data.without_target : u >= data.without_target;
       const bool history = split == "validation" || u >= data.without_history;
       writer.append_row(split + "/fold_in", history ? sorted({row.begin() + 2, row.end()}) : Row{});
       writer.append_row(split + "/held_out", target ? sorted({row[0], row[1]}) : Row{});

@@ -54,6 +54,8 @@ class Evaluator {
   /// Returns the number of users of the split over all ranks, including those without targets.
   std::int64_t users() const { return all_users_; }
   const data::HeldOutUsers& held_out() const { return held_out_; }
+  /// Returns the numbers of train users of the items. Collective on the first call.
+  const Popularity& popularity();
 
  private:
   /// The metrics of one evaluation.
@@ -74,6 +76,7 @@ class Evaluator {
   std::vector<math::Metric> rank_metrics_;     // means over users, from the ranks of targets
   std::vector<math::Metric> list_metrics_;     // means over users, from their lists
   std::vector<math::Metric> catalog_metrics_;  // metrics of all lists together
+  std::vector<std::string> names_;             // of rank_metrics_ and list_metrics_
   int list_length_ = 0;                        // that the metrics need; 0: no lists
   RunContext context_;
   io::DatasetFile dataset_;

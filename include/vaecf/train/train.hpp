@@ -64,13 +64,14 @@ using Metrics = std::map<std::string, MetricValue>;
 struct EvaluationResult {
   std::int64_t users = 0;                 ///< number of users with at least one target
   std::int64_t users_without_target = 0;  ///< number of excluded users
-  /// Number of `users` without fold-in items.
-  std::int64_t users_without_history = 0;
   Metrics metrics;
+  std::int64_t users_without_history = 0;  ///< number of `users` without fold-in items
   /// The metrics that are means over users, for users with and without fold-in items; empty unless there are
   /// both.
-  Metrics with_history;
-  Metrics without_history;
+  Metrics with_history = {};
+  Metrics without_history = {};
+  /// Values of these metrics for each of this rank's users, in the order of the dataset; 0 without a target.
+  std::map<std::string, std::vector<double>> of_users = {};
 };
 
 struct TrainResult {
@@ -126,10 +127,12 @@ std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, cons
 /// the best checkpoint could not be written.
 TrainResult train(const TrainingConfig& options, const RunContext& context);
 
-/// Evaluates `checkpoint` and the popularity baseline on /test, and appends the result to metrics.jsonl. If
-/// the model has user features, it is also evaluated with these alone. Collective. Throws InputError if the
-/// dataset has no test users or the checkpoint does not match.
-TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint);
+/// Evaluates `checkpoint` and the baselines on /test, and appends the result to metrics.jsonl. If the model
+/// has user features, it is also evaluated with these alone. Writes the metrics of each user to the file
+/// `per_user`, unless it is empty. Collective. Throws InputError if the dataset has no test users or the
+/// checkpoint does not match.
+TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint,
+                const std::string& per_user = "");
 
 /// The result of a benchmark; times and memory are those of the slowest or largest rank. Phase times are
 /// medians over additional steps of the rank with the longest compute time, by the device clock on a GPU.

@@ -34,6 +34,8 @@ Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
     if (metric.kind >= 0) continue;
     list_length_ = std::max(list_length_, static_cast<int>(std::min<std::int64_t>(metric.k, items_)));
   }
+  for (const math::Metric& metric : rank_metrics_) names_.push_back(math::to_string(metric));
+  for (const math::Metric& metric : list_metrics_) names_.push_back(math::to_string(metric));
 }
 
 Evaluator::~Evaluator() = default;
@@ -50,9 +52,13 @@ void Evaluator::prepare_popularity() {
   std::int64_t needed = list_metrics_.empty() ? 0 : 1;
   for (std::int64_t row = 0; row < held_out_.targets.rows(); ++row)
     if (held_out_.targets.view().row_size(row) > 0 && held_out_.fold_in.view().row_size(row) == 0) needed = 1;
-  if (context_.communicator.all_reduce(needed, comm::Reduction::max) > 0)
-    popularity_ = std::make_unique<Popularity>(dataset_, context_);
+  if (context_.communicator.all_reduce(needed, comm::Reduction::max) > 0) popularity();
   popularity_prepared_ = true;
+}
+
+const Popularity& Evaluator::popularity() {
+  if (!popularity_) popularity_ = std::make_unique<Popularity>(dataset_, context_);
+  return *popularity_;
 }
 
 void Evaluator::set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, Values& values) const {
@@ -98,8 +104,7 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
   const CsrView features = model.features() > 0 ? held_out_.features.view() : CsrView{};
   Values values{model.evaluate(*loaded_users_, history, rank_metrics_, [&] { activity.note_progress(); }),
                 {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
-  values.of_users.resize((rank_metrics_.size() + list_metrics_.size()) *
-                         static_cast<std::size_t>(targets.rows()));
+  values.of_users.resize(names_.size() * static_cast<std::size_t>(targets.rows()));
 
   const auto length = static_cast<std::size_t>(list_length_);
   const std::int64_t step = std::min(context_.engine.facts().evaluation_batch, model.max_users());
@@ -126,8 +131,7 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
 EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopItemsFn& top_of) {
   prepare_popularity();
   const CsrView targets = held_out_.targets.view();
-  Values values{std::vector<double>((rank_metrics_.size() + list_metrics_.size()) *
-                                    static_cast<std::size_t>(targets.rows())),
+  Values values{std::vector<double>(names_.size() * static_cast<std::size_t>(targets.rows())),
                 {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
   std::vector<std::int32_t> list(static_cast<std::size_t>(list_length_));
   std::vector<std::int32_t> ranks;
@@ -150,11 +154,9 @@ Metrics Evaluator::means(const Values& values, Group group, std::int64_t users) 
     return group == Group::all ||
            (held_out_.fold_in.view().row_size(row) > 0) == (group == Group::with_history);
   };
-  std::vector<math::Metric> metrics = rank_metrics_;
-  metrics.insert(metrics.end(), list_metrics_.begin(), list_metrics_.end());
   std::vector<double> moments;
   const double* value = values.of_users.data();
-  for (std::size_t m = 0; m < metrics.size(); ++m) {
+  for (std::size_t m = 0; m < names_.size(); ++m) {
     math::MetricSums sums;
     for (std::int64_t row = 0; row < targets.rows(); ++row, ++value)
       if (is_member(row)) sums.add(*value);
@@ -162,9 +164,9 @@ Metrics Evaluator::means(const Values& values, Group group, std::int64_t users) 
   }
   context_.communicator.all_reduce(std::span<double>(moments));
   Metrics means;
-  for (std::size_t m = 0; m < metrics.size(); ++m) {
+  for (std::size_t m = 0; m < names_.size(); ++m) {
     const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users};
-    means[math::to_string(metrics[m])] = {total.mean(), total.standard_error()};
+    means[names_[m]] = {total.mean(), total.standard_error()};
   }
   return means;
 }
@@ -188,11 +190,16 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     result.with_history = means(values, Group::with_history, users[0] - users[2]);
     result.without_history = means(values, Group::without_history, users[2]);
   }
+  auto value = values.of_users.begin();
+  for (const std::string& name : names_) {
+    result.of_users[name].assign(value, value + targets.rows());
+    value += targets.rows();
+  }
   for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
     context_.communicator.all_reduce(std::span<std::int64_t>(values.lists[m]));
     const bool is_gini = catalog_metrics_[m].kind == math::Metric::gini;
-    const double value = is_gini ? math::gini(values.lists[m]) : math::coverage(values.lists[m]);
-    result.metrics[math::to_string(catalog_metrics_[m])] = {value, std::nullopt};
+    const double total = is_gini ? math::gini(values.lists[m]) : math::coverage(values.lists[m]);
+    result.metrics[math::to_string(catalog_metrics_[m])] = {total, std::nullopt};
   }
   return result;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "train/checkpoint/training_state.hpp"
+#include "train/evaluate/per_user.hpp"
 #include "train/item_models/baselines.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
@@ -46,7 +47,8 @@ void add_result(io::Event& event, const EvaluationResult& result, const std::str
 
 }  // namespace
 
-TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint) {
+TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint,
+                const std::string& per_user) {
   const io::DatasetFile dataset(options.data.file);
   require_equal_on_all_ranks(context.communicator, dataset.fingerprint(),
                              format("the dataset {}", options.data.file));
@@ -76,6 +78,24 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
   if (result.cold_start) add_result(event, *result.cold_start, "cold_");
   for (const Baseline& baseline : result.baselines) add_result(event, baseline.result, baseline.name + "_");
   append_event(options, context, event);
+  if (per_user.empty()) return result;
+
+  io::UserColumns content = metrics_per_user(result, evaluator, dataset, context);
+  std::vector<std::string> groups;
+  if (result.cold_start) groups.emplace_back("cold");
+  for (const Baseline& baseline : result.baselines) groups.push_back(baseline.name);
+  std::vector<std::string> names;
+  for (const auto& [name, values] : result.model.of_users) names.push_back(name);
+  content.attributes = {{"format_version", std::int64_t{1}},
+                        {"model", options.model.type},
+                        {"checkpoint", checkpoint},
+                        {"epoch", result.epoch},
+                        {"dataset", dataset.path()},
+                        {"dataset_checksum", dataset.fingerprint()},
+                        {"metrics", join(names)},
+                        {"groups", join(groups)}};
+  run_on_root(context.communicator, [&] { io::write_user_columns(per_user, content); });
+  context.log.info("wrote {}: metrics of {} users", per_user, content.users.size());
   return result;
 }
 

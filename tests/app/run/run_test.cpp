@@ -20,6 +20,17 @@ TEST_F(Program, TrainsThenTestsWithoutAFlag) {
   EXPECT_EQ(again.err, "");
 }
 
+TEST_F(Program, WritesTheMetricsOfEachTestUser) {
+  workspace.succeed("small.yaml --train --quiet");
+  const Result alone = workspace.succeed("small.yaml --test --per-user users/one.h5");
+  expect_in(alone.err, {"wrote users/one.h5: metrics of "});
+  const Result two =
+      workspace.bash("$MPIRUN -np 2 $PROGRAM small.yaml --test --per-user users/two.h5 && ls users");
+  EXPECT_EQ(two.code, 0) << two.err;
+  expect_in(two.out, {"one.h5\ntwo.h5\n"});
+  EXPECT_EQ(workspace.program("small.yaml --test --per-user /proc/users.h5").code, 1);
+}
+
 // For example after Ctrl-C in `vaecf_dist c.yaml 2>&1 | tee log`.
 TEST_F(Program, ContinuesAfterTheLogReaderEnds) {
   const Result result = workspace.bash(

@@ -1,10 +1,13 @@
 // Tests the groups of users of the test.
 #include <vaecf/train/recommender.hpp>
 
+#include "train/evaluate/per_user.hpp"
 #include "train/evaluate/popularity.hpp"
+#include "train/item_models/baselines.hpp"
 #include "train/train_fixture.hpp"
 
 #include <array>
+#include <numeric>
 
 namespace vaecf::train {
 namespace {
@@ -26,6 +29,7 @@ class TestUsers : public TrainTest {
 };
 
 TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
+  options_.validation.baselines = {};
   for (const bool features : {false, true}) {
     options_.name = features ? "features" : "items";
     options_.data.file = make("users.h5", {.without_history = 12, .features = features});
@@ -58,7 +62,7 @@ TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
       for (const auto& [name, sums] : {std::pair{"recall_n@10", recall}, {"popularity@10", popularity}}) {
         EXPECT_NEAR(result.metrics.at(name).mean, (sums[0].sum + sums[1].sum) / 20.0, 1e-9) << name;
         EXPECT_NEAR(result.without_history.at(name).mean, sums[0].mean(), 1e-9) << name;
-        EXPECT_NEAR(*result.without_history.at(name).standard_error, sums[0].standard_error(), 1e-9);
+        EXPECT_NEAR(*result.without_history.at(name).standard_error, sums[0].standard_error(), 1e-6);
         EXPECT_NEAR(result.with_history.at(name).mean, sums[1].mean(), 1e-9) << name;
       }
       EXPECT_FALSE(result.with_history.contains("coverage@10"));
@@ -89,6 +93,67 @@ TEST_F(TestUsers, AreNotDividedIfAllHaveHistory) {
   EXPECT_EQ(result.model.users_without_history, 0);
   EXPECT_TRUE(result.model.with_history.empty());
   EXPECT_EQ(to_table(result).find("history"), std::string::npos);
+}
+
+/// Returns a column of a table of users.
+template <class T>
+const std::vector<T>& column(const io::UserColumns& content, const std::string& path) {
+  const auto found = std::ranges::find(content.columns, path, &io::UserColumns::Column::path);
+  return std::get<std::vector<T>>(found->values);
+}
+
+TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
+  options_.data.file = make("users.h5", {.without_target = 3, .without_history = 5, .features = true});
+  train_alone();
+  std::vector<std::int64_t> expected_history;
+  std::vector<double> expected_popularity;
+  on_ranks(1, [&](const RunContext& context) {
+    const io::DatasetFile dataset(options_.data.file);
+    const data::HeldOutUsers users = data::read_held_out(dataset, "test", 0, 1);
+    const Popularity counts(dataset, context);
+    for (std::int64_t u = 0; u < 17; ++u) {
+      expected_history.push_back(users.fold_in.view().row_size(u));
+      const auto targets = users.targets.view().row(u);
+      const auto of = [&](std::size_t i) { return static_cast<double>(counts.counts()[targets[i]]); };
+      expected_popularity.push_back((of(0) + of(1)) / 2.0);
+    }
+  });
+  io::UserColumns first;
+  for (const int ranks : {1, 2, 3, 4}) {
+    on_ranks(ranks, [&](const RunContext& context) {
+      const io::DatasetFile dataset(options_.data.file);
+      Evaluator evaluator(dataset, "test", options_.validation.metrics, context);
+      const auto model = initial_model(options_, context, model_input_dims(options_, dataset), 7);
+      TestResult result{evaluator.evaluate(*model), evaluator.evaluate(*model, model::History::none), {}, 1};
+      result.baselines = evaluate_baselines(options_, dataset, evaluator, context);
+      const io::UserColumns content = metrics_per_user(result, evaluator, dataset, context);
+      std::vector<std::int64_t> rows(17);
+      std::iota(rows.begin(), rows.end(), 0);  // the dataset has no ids
+      EXPECT_EQ(content.users.numbers, rows);
+      EXPECT_EQ(column<std::int64_t>(content, "history"), expected_history);
+      EXPECT_EQ(column<std::int64_t>(content, "targets"), std::vector<std::int64_t>(17, 2));
+      EXPECT_EQ(column<double>(content, "target_popularity"), expected_popularity);
+      EXPECT_EQ(content.columns.size(), 3U + 5U * 3U);
+      const auto expect_means = [&](const EvaluationResult& of, const std::string& group) {
+        for (const char* const name : {"ndcg@10", "recall_n@10", "popularity@10"}) {
+          const std::vector<double>& values = column<double>(content, group + name);
+          ASSERT_EQ(values.size(), 17U);
+          const double mean = std::accumulate(values.begin(), values.end(), 0.0) / 17.0;
+          EXPECT_NEAR(mean, of.metrics.at(name).mean, 1e-14 * std::max(1.0, mean)) << group << name;
+          for (std::size_t u = 0; u < 17; ++u)
+            EXPECT_NEAR(values[u], column<double>(first, group + name)[u], 1e-12) << group << name << u;
+        }
+      };
+      if (context.communicator.rank() == 0 && ranks == 1) first = content;
+      expect_means(result.model, "");
+      expect_means(*result.cold_start, "cold/");
+      for (const Baseline& baseline : result.baselines) expect_means(baseline.result, baseline.name + "/");
+    });
+  }
+  on_ranks(2, [&](const RunContext& context) {
+    test(options_, context, options_.best_checkpoint(), file("per_user.h5"));
+  });
+  EXPECT_TRUE(std::filesystem::exists(file("per_user.h5")));
 }
 
 }  // namespace
