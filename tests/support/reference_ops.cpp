@@ -300,6 +300,62 @@ NormGradient swish_norm_backward(const Matrix& s, const Matrix& gain, const Matr
   return result;
 }
 
+Matrix normalize_rows(const Matrix& weight) {
+  Matrix a = weight;
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    double squares = 0.0;
+    for (std::int64_t k = 0; k < a.columns; ++k) squares += a.at(i, k) * a.at(i, k);
+    for (std::int64_t k = 0; k < a.columns; ++k) a.at(i, k) /= std::sqrt(squares);
+  }
+  return a;
+}
+
+CosineLoss cosine_loss(const HostBatch& batch, const Matrix& weight) {
+  const Matrix a = normalize_rows(weight);
+  Matrix x(batch.size(), batch.items);
+  for (std::int64_t u = 0; u < x.rows; ++u) {
+    for (const std::int32_t item : batch.rows.view().row(u)) x.at(u, item) = 1.0;
+  }
+  const Matrix sums = product(x, a);
+  const Matrix y = product(sums, transposed(a));
+  Matrix d_y(x.rows, x.columns);
+  CosineLoss result;
+  for (std::int64_t u = 0; u < x.rows; ++u) {
+    double xx = 0.0;
+    double xy = 0.0;
+    double yy = 0.0;
+    for (std::int64_t i = 0; i < x.columns; ++i) {
+      const double predicted = y.at(u, i) - x.at(u, i);
+      xx += x.at(u, i);
+      xy += x.at(u, i) * predicted;
+      yy += predicted * predicted;
+    }
+    if (xx == 0.0) continue;
+    const bool zero = yy < 1e-12 * xx;
+    result.loss += zero ? 1.0 : 1.0 - xy / std::sqrt(xx * yy);
+    for (std::int64_t i = 0; i < x.columns && !zero; ++i) {
+      const double predicted = y.at(u, i) - x.at(u, i);
+      d_y.at(u, i) = (xy / yy * predicted - x.at(u, i)) / std::sqrt(xx * yy);
+    }
+  }
+  result.d_weight = product(transposed(x), product(d_y, a));
+  const Matrix other = product(transposed(d_y), sums);
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    double squares = 0.0;
+    double along = 0.0;
+    for (std::int64_t k = 0; k < a.columns; ++k) {
+      result.d_weight.at(i, k) += other.at(i, k);
+      squares += weight.at(i, k) * weight.at(i, k);
+      along += a.at(i, k) * result.d_weight.at(i, k);
+    }
+    for (std::int64_t k = 0; k < a.columns; ++k) {
+      double& d = result.d_weight.at(i, k);
+      d = (d - a.at(i, k) * along) / std::sqrt(squares);
+    }
+  }
+  return result;
+}
+
 void update(const device::UpdateRule& rule, double gradient, double& m, double& v, double& w) {
   const double beta1 = rule.beta1;
   const double beta2 = rule.beta2;

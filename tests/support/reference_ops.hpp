@@ -106,6 +106,16 @@ struct NormGradient {
 };
 NormGradient swish_norm_backward(const Matrix& s, const Matrix& gain, const Matrix& d_h);
 
+/// Returns `weight` with rows divided by their L2 norms.
+Matrix normalize_rows(const Matrix& weight);
+struct CosineLoss {
+  double loss = 0.0;
+  Matrix d_weight;
+};
+/// Returns the loss of ELSA, sum of 1 - cos(x, x A A' - x) over the users with items, and its gradient by
+/// `weight` (I, r), from the users' predictions (B, I).
+CosineLoss cosine_loss(const HostBatch& batch, const Matrix& weight);
+
 /// Applies the optimizer update of one element in fp64.
 void update(const device::UpdateRule& rule, double gradient, double& m, double& v, double& w);
 

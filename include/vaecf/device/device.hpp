@@ -256,6 +256,18 @@ concept Device = requires(
                                 fused);
   device.side_features_backward(*side, layout, in, buffer, ready);
 
+  // The item table of ELSA: normalize_rows() writes A, the rows of an input table W divided by their L2 norms,
+  // to a table of kind item_table (third and fourth argument) and its copies; sparse_linear() and the scoring
+  // operations accept it. table_gram() writes the Gram matrix A'A (r, r). cosine_step() takes h (B, r) and
+  // the Gram matrix; it adds the loss (math/cosine_loss.hpp) to the step's nll, and writes the gradients by h
+  // and twice that by the Gram matrix, S (r, r), which is symmetric. normalize_rows_backward() expects the
+  // gradient by A through h at W's place in the flat buffer, adds A S, and replaces the sum by the gradient by
+  // W; row ranges are reported to `ready` as soon as they are complete.
+  device.normalize_rows(fixed, 0, weights, 0);
+  device.table_gram(fixed, 0, out);
+  device.cosine_step(in, batch, in, step, gradient, out);
+  device.normalize_rows_backward(fixed, 0, fixed, 0, in, buffer, ready);
+
   // The optimizer. update() applies the step's rule to the flat elements of `range`, which must be within one
   // tensor, and updates their copies; weight decay applies only if the second argument is set. A device may
   // have update_all(), which does the same for several ranges at once.

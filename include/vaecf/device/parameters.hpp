@@ -15,6 +15,7 @@ enum class TensorKind {
   input_table,   ///< (items, width) or (features, width): embedding table, of which a user's rows are summed
   matrix,        ///< (inputs, outputs): a dense layer; the transpose of torch.nn.Linear.weight
   output_table,  ///< (width, items): the last layer, which computes one logit per item
+  item_table,    ///< (width, items), stored as one row per item: both an input and an output table
   bias,          ///< (1, outputs)
   output_bias,   ///< (1, items)
   gain,          ///< (1, outputs): factors of a layer normalization
@@ -60,7 +61,8 @@ struct ParameterLayout {
   }
 };
 
-/// A dense layer: indices of its weight and bias in ParameterLayout::tensors.
+/// A dense layer: indices of its weight and bias in ParameterLayout::tensors. An input layer may have no bias
+/// (-1); then it has no activation.
 struct Layer {
   int weight = -1;
   int bias = -1;

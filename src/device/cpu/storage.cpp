@@ -23,6 +23,11 @@ namespace {
 
 constexpr std::size_t large_page = std::size_t{2} << 20;
 
+/// Returns whether a tensor with one column per item is stored item-major.
+bool stores_items(TensorKind kind) {
+  return kind == TensorKind::output_table || kind == TensorKind::item_table;
+}
+
 std::align_val_t alignment_of(std::size_t bytes) {
   return std::align_val_t{bytes < 2 * large_page ? 64 : large_page};
 }
@@ -49,7 +54,7 @@ Parameters::Parameters(const ParameterLayout& layout, std::int64_t min_size, boo
     : layout_(layout), master_(std::max(layout.size, min_size)) {
   if (!bf16) return;
   for (const TensorLayout& tensor : layout.tensors) {
-    if (tensor.spec.kind != TensorKind::output_table) continue;
+    if (!stores_items(tensor.spec.kind)) continue;
     bf16_range_ = tensor.range;
     bf16_copy_.resize(tensor.range.size());
   }
@@ -82,10 +87,10 @@ ParameterLayout Device::plan_parameters(std::span<const device::TensorSpec> tens
   for (const device::TensorSpec& spec : tensors) {
     TensorLayout tensor;
     tensor.spec = spec;
-    tensor.transposed = spec.kind == TensorKind::output_table;
+    tensor.transposed = stores_items(spec.kind);
     tensor.stride = tensor.transposed ? spec.rows : spec.columns;
     std::int64_t size = spec.rows * spec.columns;
-    if (spec.kind == TensorKind::output_table) size = spec.rows * round_up(spec.columns, tile_items);
+    if (tensor.transposed) size = spec.rows * round_up(spec.columns, tile_items);
     if (spec.kind == TensorKind::output_bias) size = round_up(spec.columns, tile_items);
     tensor.range = {layout.size, layout.size + round_up(size, alignment)};
     layout.size = tensor.range.end;

@@ -38,6 +38,7 @@ struct Workspace {
   AlignedArray<float> sum;                      // (tiles, width)
   AlignedArray<float> factor;                   // (tiles, width), or (width): N_u / sum of exponentials
   AlignedArray<float> scores;                   // (users, padded items)
+  AlignedArray<float> products;                 // of an item table: (parts, width, width) or (users, width)
   AlignedArray<std::uint16_t> weighted_hidden;  // (tiles of K + 1, user tiles), paired along the users
   std::vector<float> reference;                 // (width)
   AlignedArray<std::uint16_t> input16, weights16, gradient16;  // of the dense layers, in bf16

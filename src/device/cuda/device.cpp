@@ -86,8 +86,11 @@ device::ParameterLayout Device::plan_parameters(std::span<const device::TensorSp
         spec.kind == device::TensorKind::output_table || spec.kind == device::TensorKind::output_bias;
     device::TensorLayout tensor;
     tensor.spec = spec;
-    tensor.stride = round_up(spec.columns, of_items ? item_alignment : row_alignment);
-    tensor.range = {layout.size, layout.size + round_up(spec.rows * tensor.stride, tensor_alignment)};
+    tensor.transposed = spec.kind == device::TensorKind::item_table;
+    const std::int64_t rows = tensor.transposed ? spec.columns : spec.rows;
+    const std::int64_t columns = tensor.transposed ? spec.rows : spec.columns;
+    tensor.stride = round_up(columns, of_items ? item_alignment : row_alignment);
+    tensor.range = {layout.size, layout.size + round_up(rows * tensor.stride, tensor_alignment)};
     layout.size = tensor.range.end;
     layout.tensors.push_back(std::move(tensor));
   }

@@ -173,6 +173,14 @@ class Device {
                               const Activations& d_before, Buffer& gradients,
                               const device::GradientReady& ready);
 
+  void normalize_rows(const Parameters& parameters, int tensor, Parameters& normalized, int table);
+  void table_gram(const Parameters& normalized, int table, Activations& gram);
+  void cosine_step(const Activations& hidden, const Batch& batch, const Activations& gram, StepState& step,
+                   Activations& d_hidden, Activations& d_gram);
+  void normalize_rows_backward(const Parameters& parameters, int tensor, const Parameters& normalized,
+                               int table, const Activations& d_gram, Buffer& gradients,
+                               const device::GradientReady& ready);
+
   void update(const StepState& step, bool decays, Range range, const Buffer& gradients, Moments moments,
               Parameters& parameters);
   double sum_of_squares(const Parameters& parameters, int tensor);
@@ -199,6 +207,11 @@ class Device {
                   device::Layer layer, const std::function<void(std::int64_t, std::span<const float>)>& use);
   /// Returns `values` as a product operand: `values` itself or, in bf16, a copy written to `copy`.
   const void* operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy);
+  /// Returns output or item table `tensor` as a product operand, item-major.
+  const void* table_operand(const Parameters& parameters, int tensor) const {
+    if (bf16()) return parameters.bf16_copy().data();
+    return parameters.weights(tensor);
+  }
   /// Returns the address of element `index` of `operand`.
   const void* element(const void* operand, std::int64_t index) const;
   /// Writes dbias = column sums of d (B, N), each column by one thread.

@@ -146,6 +146,13 @@ class Device {
   void side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,
                               const Activations& d_before, FloatBuffer& gradients,
                               const device::GradientReady& ready);
+  void normalize_rows(const Parameters& parameters, int tensor, Parameters& normalized, int table);
+  void table_gram(const Parameters& normalized, int table, Activations& gram);
+  void cosine_step(const Activations& hidden, const Batch& batch, const Activations& gram, StepState& step,
+                   Activations& d_hidden, Activations& d_gram);
+  void normalize_rows_backward(const Parameters& parameters, int tensor, const Parameters& normalized,
+                               int table, const Activations& d_gram, FloatBuffer& gradients,
+                               const device::GradientReady& ready);
   void update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients, Moments moments,
               Parameters& parameters);
   void update_all(const StepState& step, std::span<const device::UpdateRange> ranges,

@@ -95,7 +95,7 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
   const device::StepParams& key = step.params;
   output.set_rows(batch.users());
   const float* table = parameters.weights(layer.weight);
-  const float* bias = parameters.weights(layer.bias);
+  const float* bias = layer.bias >= 0 ? parameters.weights(layer.bias) : nullptr;
   const std::int64_t width = output.columns();
   const std::uint64_t threshold = math::dropout_threshold(input_dropout.item_keep_prob);
   const std::vector<float> scale = input_scales(batch, input_dropout, key);
@@ -120,7 +120,7 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
         add_scaled(row, table + item * width, scale[u], width);
       }
     }
-    add_bias(row, bias, act == Activation::tanh, width);
+    if (bias != nullptr) add_bias(row, bias, act == Activation::tanh, width);
   });
 }
 
@@ -130,7 +130,7 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
                                     FloatBuffer& gradients, const device::GradientReady& ready,
                                     const FusedUpdate* fused) {
   const auto& table = layout.tensors[layer.weight];
-  const auto& bias = layout.tensors[layer.bias];
+  const device::TensorLayout* bias = layer.bias >= 0 ? &layout.tensors[layer.bias] : nullptr;
   const std::int64_t width = table.spec.columns;
   if (!batch.has_transpose)
     throw std::logic_error("sparse_linear_backward: the batch must have its transpose");
@@ -144,15 +144,16 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   }
   const std::vector<float> scale = input_scales(batch, input_dropout, step.params);
   const TableGradient gradient{batch, step.params, input_dropout.item_keep_prob, d_output, scale, width};
-  column_sums(d_output, gradients.data() + bias.range.begin);
+  if (bias != nullptr) column_sums(d_output, gradients.data() + bias->range.begin);
   if (fused != nullptr) {
     update_rows(gradient, table, step.rule(table.spec.decays), threads_, *fused);
-    return update(step, bias.spec.decays, bias.range, gradients, {fused->first_moment, fused->second_moment},
-                  fused->parameters);
+    if (bias == nullptr) return;
+    return update(step, bias->spec.decays, bias->range, gradients,
+                  {fused->first_moment, fused->second_moment}, fused->parameters);
   }
 
   write_gradient(gradient, table, 64, threads_, gradients, ready);
-  if (ready) ready(bias.range, {});
+  if (ready && bias != nullptr) ready(bias->range, {});
 }
 
 void Device::side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,

@@ -137,8 +137,7 @@ void Device::for_scores(const Activations& hidden, const Batch& batch, const Par
           .write(rows, stride);
     } else {
       const void* a = operand(hidden.row(first), users * k, workspace_->hidden16);
-      const void* b = bf16() ? static_cast<const void*>(parameters.bf16_copy().data())
-                             : static_cast<const void*>(parameters.weights(layer.weight));
+      const void* b = table_operand(parameters, layer.weight);
       const GemmSpec spec{.m = users,
                           .n = tile_items,
                           .k = k,

@@ -2,10 +2,17 @@
 
 #include <vaecf/device/cuda/storage.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 /// Elementwise operations and column sums of the dense layers, the latent layer and the output layer.
 namespace vaecf::cuda {
+
+/// Returns the number of items in each reported range of a table's gradient: at most eight ranges, each of at
+/// least 4096 items.
+inline std::int64_t items_per_report(std::int64_t items) {
+  return std::max<std::int64_t>(4096, (items + 7) / 8);
+}
 
 /// Converts `n` values to 16-bit product operands; does nothing in fp32.
 void write_half_copies(Stream& stream, DType dtype, const float* from, std::uint16_t* to, std::int64_t n);

@@ -107,10 +107,6 @@ void dispatch_row_threads(F&& f) {
 // precisions their copy is read if they are larger than this.
 constexpr std::int64_t cached_bytes = std::int64_t{16} << 20;
 
-// Limits on gradient reports: maximum number of ranges, and minimum number of items per range.
-constexpr std::int64_t max_reports = 8;
-constexpr std::int64_t min_items = 4096;
-
 }  // namespace
 
 void Device::sparse_linear(const Batch& batch, const Parameters& parameters, device::Layer layer,
@@ -141,7 +137,7 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
       };
       if (side != nullptr) launch(stream_, output.rows(), encode(side->batch, side->table, 1.0F));
       Encode whole = encode(batch, layer.weight, input_dropout);
-      whole.bias = parameters.weights(layer.bias);
+      if (layer.bias >= 0) whole.bias = parameters.weights(layer.bias);
       whole.tanh = act == Activation::tanh;
       whole.adds = side != nullptr;
       launch(stream_, output.rows(), whole);
@@ -157,6 +153,10 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   const NvtxRange nvtx("backward: input table");
   if (fused != nullptr) require_fusible("sparse_linear_backward", step);
   const device::TensorLayout& table = layout.tensors[layer.weight];
+  if (layer.bias < 0) {
+    update_half_copy(stream_, dtype(), d_output);
+    return table_gradient(batch, table, input_dropout, &step, d_output, gradients, ready);
+  }
   const device::TensorLayout& bias = layout.tensors[layer.bias];
   float* d_bias = gradients.data() + bias.range.begin;
   if (d_output.rows() == 0) {
@@ -248,7 +248,7 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
         if constexpr (std::is_same_v<T, float>) return update(float{});
       }
     }
-    const std::int64_t at_once = ready ? std::max(min_items, (items + max_reports - 1) / max_reports) : items;
+    const std::int64_t at_once = ready ? items_per_report(items) : items;
     for (std::int64_t first = 0; first < items; first += at_once) {
       const std::int64_t end = std::min(first + at_once, items);
       sum_items(first, end, StoreGradient{});

@@ -58,6 +58,7 @@ class Scorer {
         bias_(parameters.weights(layer.bias)) {
     const device::TensorLayout& tensor = parameters.layout().tensors[static_cast<std::size_t>(layer.weight)];
     weight_stride_ = tensor.stride;
+    transposed_ = tensor.transposed;
     items_ = tensor.spec.columns;
     stride_ = round_up(items_, item_alignment);
     part_ = std::clamp<std::int64_t>(part_bytes / (stride_ * 4), min_users, max_users);
@@ -79,6 +80,7 @@ class Scorer {
                             .lda = hidden_.stride(),
                             .ldb = weight_stride_,
                             .ldc = stride_,
+                            .b_transposed = transposed_,
                             .bias = true,
                             .operands = dtype_,
                             .result = DType::fp32};
@@ -104,6 +106,7 @@ class Scorer {
   const void* weight_;
   const float* bias_;
   std::int64_t weight_stride_ = 0;
+  bool transposed_ = false;
   std::int64_t items_ = 0;
   std::int64_t stride_ = 0;
   std::int64_t part_ = 0;

@@ -1,0 +1,156 @@
+// The item table of ELSA, whose rows have norm 1, with its loss and gradient. No operation computes (B, I)
+// scores.
+#include <vaecf/device/cpu/device.hpp>
+#include <vaecf/math/cosine_loss.hpp>
+#include <vaecf/math/thread_group.hpp>
+
+#include <algorithm>
+#include <vector>
+
+#include "device/cpu/kernels/gemm.hpp"
+#include "device/cpu/kernels/vector_kernels.hpp"
+#include "device/cpu/parallel.hpp"
+#include "device/cpu/workspace.hpp"
+
+namespace vaecf::cpu {
+namespace {
+
+// Products of fixed sizes, and sums of fixed parts in a fixed order: results do not depend on the number of
+// threads.
+constexpr std::int64_t gram_parts = 32;
+constexpr std::int64_t product_rows = 32;
+
+float dot(const float* a, const float* b, std::int64_t n) {
+  return math::SingleThread().sum(n, [&](std::int64_t k) { return a[k] * b[k]; });
+}
+
+}  // namespace
+
+void Device::normalize_rows(const Parameters& parameters, int tensor, Parameters& normalized, int table) {
+  const device::TensorSpec& spec = parameters.layout().tensors[tensor].spec;
+  const std::int64_t width = spec.columns;
+  const std::int64_t begin = normalized.layout().tensors[table].range.begin;
+  parallel_for(threads_, spec.rows, [&](int, std::int64_t item) {
+    const float* from = parameters.weights(tensor) + item * width;
+    float* to = normalized.master().data() + begin + item * width;
+    const float inverse = math::inverse_norm(dot(from, from, width));
+    for (std::int64_t k = 0; k < width; ++k) to[k] = inverse * from[k];
+  });
+  refresh_weight_copies(normalized, {begin, begin + spec.rows * width});
+}
+
+void Device::table_gram(const Parameters& normalized, int table, Activations& gram) {
+  const std::int64_t width = gram.columns();
+  const std::int64_t items = normalized.layout().tensors[table].spec.columns;
+  const std::int64_t part_items = (items + gram_parts - 1) / gram_parts;
+  const std::int64_t parts = (items + part_items - 1) / part_items;
+  const std::int64_t size = width * width;
+  const void* a = table_operand(normalized, table);
+  workspace_->products.reserve(parts * size);
+  float* sums = workspace_->products.data();
+  parallel_for_dynamic(threads_, parts, 1, [&](int thread, Range part) {
+    const std::int64_t first = part.begin * part_items;
+    const GemmSpec spec{.m = width,
+                        .n = width,
+                        .k = std::min(part_items, items - first),
+                        .lda = width,
+                        .ldb = width,
+                        .ldc = width,
+                        .a_transposed = true,
+                        .bf16 = bf16()};
+    const void* rows = element(a, first * width);
+    engines_[thread]->run(spec, rows, rows, sums + part.begin * size);
+  });
+  gram.set_rows(width);
+  parallel_for_static(threads_, size, 1024, [&](int, Range some) {
+    std::copy_n(sums + some.begin, some.size(), gram.row(0) + some.begin);
+    for (std::int64_t part = 1; part < parts; ++part) {
+      add(gram.row(0) + some.begin, sums + part * size + some.begin, some.size());
+    }
+  });
+}
+
+void Device::cosine_step(const Activations& hidden, const Batch& batch, const Activations& gram,
+                         StepState& step, Activations& d_hidden, Activations& d_gram) {
+  const std::int64_t users = hidden.rows();
+  const std::int64_t width = hidden.columns();
+  d_hidden.set_rows(users);
+  d_gram.set_rows(width);
+  step.users = users;
+  if (users == 0) {
+    std::fill_n(d_gram.row(0), width * width, 0.0F);
+    return;
+  }
+  workspace_->products.reserve(users * width);
+  float* weighted = workspace_->products.data();
+  std::vector<double> losses(static_cast<std::size_t>(users));
+  parallel_for_dynamic(threads_, users, product_rows, [&](int thread, Range some) {
+    const GemmSpec spec{.m = some.size(), .n = width, .k = width, .lda = width, .ldb = width, .ldc = width};
+    engines_[thread]->run(spec, hidden.row(some.begin), gram.row(0), d_hidden.row(some.begin));
+    for (std::int64_t u = some.begin; u < some.end; ++u) {
+      const float* h = hidden.row(u);
+      float* d = d_hidden.row(u);
+      const math::SingleThread group;
+      const double norm = group.sum(width, [&](std::int64_t k) { return static_cast<double>(h[k]) * h[k]; });
+      const double product =
+          group.sum(width, [&](std::int64_t k) { return static_cast<double>(h[k]) * d[k]; });
+      const math::CosineLoss of = math::cosine_loss(batch.rows().row_size(u), norm, product);
+      losses[u] = of.loss;
+      for (std::int64_t k = 0; k < width; ++k) {
+        d[k] = math::cosine_gradient(of, h[k], d[k]);
+        weighted[u * width + k] = static_cast<float>(2.0 * of.d_q) * h[k];
+      }
+    }
+  });
+  for (const double loss : losses) step.nll += loss;
+  parallel_for_dynamic(threads_, width, product_rows, [&](int thread, Range some) {
+    const GemmSpec spec{.m = some.size(),
+                        .n = width,
+                        .k = users,
+                        .lda = width,
+                        .ldb = width,
+                        .ldc = width,
+                        .a_transposed = true};
+    engines_[thread]->run(spec, weighted + some.begin, hidden.row(0), d_gram.row(some.begin));
+  });
+}
+
+void Device::normalize_rows_backward(const Parameters& parameters, int tensor, const Parameters& normalized,
+                                     int table, const Activations& d_gram, FloatBuffer& gradients,
+                                     const device::GradientReady& ready) {
+  constexpr std::int64_t block_items = 4096;
+  const device::TensorLayout& weight = parameters.layout().tensors[tensor];
+  const std::int64_t width = weight.spec.columns;
+  const void* a = table_operand(normalized, table);
+  const void* s = operand(d_gram.row(0), width * width, workspace_->weights16);
+  for (std::int64_t first = 0; first < weight.spec.rows; first += block_items) {
+    const std::int64_t end = std::min(first + block_items, weight.spec.rows);
+    float* to = gradients.data() + weight.range.begin;
+    parallel_for_dynamic(threads_, end - first, tile_items, [&](int thread, Range some) {
+      const std::int64_t item = first + some.begin;
+      const GemmSpec spec{.m = some.size(),
+                          .n = width,
+                          .k = width,
+                          .lda = width,
+                          .ldb = width,
+                          .ldc = width,
+                          .accumulate = true,
+                          .bf16 = bf16()};
+      engines_[thread]->run(spec, element(a, item * width), s, to + item * width);
+      for (std::int64_t i = item; i < first + some.end; ++i) {
+        const float* w = parameters.weights(tensor) + i * width;
+        float* d = to + i * width;
+        const float inverse = math::inverse_norm(dot(w, w, width));
+        const float along = dot(w, d, width);
+        for (std::int64_t k = 0; k < width; ++k) {
+          d[k] = math::normalization_gradient(d[k], w[k], inverse, along);
+        }
+      }
+    });
+    const std::int64_t begin = weight.range.begin + first * width;
+    const bool last = end == weight.spec.rows;
+    if (ready) ready({begin, last ? weight.range.end : weight.range.begin + end * width}, {});
+  }
+}
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,204 @@
+// The item table of ELSA, whose rows have norm 1, with its loss and gradient. No operation computes (B, I)
+// scores.
+#include <vaecf/device/cuda/device.hpp>
+#include <vaecf/math/cosine_loss.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <type_traits>
+
+#include "device/cuda/kernels/dense_kernels.hpp"
+#include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// Returns the sum of the products of the elements of two rows of eights.
+template <class Group>
+VAECF_HD float dot(Group& group, std::int64_t eights, const float* a, const float* b) {
+  return group.sum(eights, [&](std::int64_t eight) {
+    const Vec8 x = load_vec8(a + 8 * eight);
+    const Vec8 y = load_vec8(b + 8 * eight);
+    float sum = 0.0F;
+    for (int j = 0; j < 8; ++j) sum += x.at[j] * y.at[j];
+    return sum;
+  });
+}
+
+/// One item per warp.
+template <class T>
+struct NormalizeRow {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  const float* weights;  // (items, stride)
+  std::int64_t stride;
+  float* table;
+  T* copy;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t item, std::byte*) const {
+    const std::int64_t at = item * stride;
+    const float inverse = math::inverse_norm(dot(group, stride / 8, weights + at, weights + at));
+    group.each(stride / 8, [&](std::int64_t eight) {
+      Vec8 row = load_vec8(weights + at + 8 * eight);
+      for (int j = 0; j < 8; ++j) row.at[j] *= inverse;
+      store_vec8(table + at + 8 * eight, row);
+      if constexpr (!std::is_same_v<T, float>) store_vec8(copy + at + 8 * eight, row);
+    });
+  }
+};
+
+/// Replaces the gradient by the item's normalized row by that by its weights. One item per warp.
+struct NormalizationGradient {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  const float* weights;  // (items, stride), from the first item on
+  std::int64_t stride;
+  float* gradient;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t item, std::byte*) const {
+    const float* w = weights + item * stride;
+    float* d = gradient + item * stride;
+    const float inverse = math::inverse_norm(dot(group, stride / 8, w, w));
+    const float along = dot(group, stride / 8, w, d);
+    group.each(stride / 8, [&](std::int64_t eight) {
+      const Vec8 row = load_vec8(w + 8 * eight);
+      Vec8 result = load_vec8(d + 8 * eight);
+      for (int j = 0; j < 8; ++j)
+        result.at[j] = math::normalization_gradient(result.at[j], row.at[j], inverse, along);
+      store_vec8(d + 8 * eight, result);
+    });
+  }
+};
+
+/// One user per block. Replaces the row of M h by the gradient.
+struct CosineUser {
+  static constexpr int threads = 64;
+  static constexpr int scratch_bytes = 0;
+  const DeviceStepState* state;
+  const std::int64_t* offsets;
+  const float* hidden;  // (users, stride)
+  std::int64_t stride;
+  float* gradient;  // (users, stride)
+  float* weighted;  // (users, stride)
+  double* losses;   // (users)
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+    const float* h = hidden + user * stride;
+    float* d = gradient + user * stride;
+    float* to = weighted + user * stride;
+    const double norm = group.sum(stride, [&](std::int64_t k) { return static_cast<double>(h[k]) * h[k]; });
+    const double product =
+        group.sum(stride, [&](std::int64_t k) { return static_cast<double>(h[k]) * d[k]; });
+    const math::CosineLoss of = math::cosine_loss(offsets[user + 1] - offsets[user], norm, product);
+    const float scale = state->scale.scale;
+    const float weight = scale * static_cast<float>(2.0 * of.d_q);
+    group.each(1, [&](std::int64_t) { losses[user] = of.loss; });
+    group.each(stride, [&](std::int64_t k) {
+      d[k] = scale * math::cosine_gradient(of, h[k], d[k]);
+      to[k] = weight * h[k];
+    });
+  }
+};
+
+}  // namespace
+
+void Device::normalize_rows(const Parameters& parameters, int tensor, Parameters& normalized, int table) {
+  const NvtxRange nvtx("forward: normalize rows");
+  const device::TensorLayout& from = parameters.layout().tensors[tensor];
+  const device::TensorLayout& to = normalized.layout().tensors[table];
+  if (from.spec.rows != to.spec.columns || from.stride != to.stride) {
+    throw std::logic_error("normalize_rows: both tensors must have the same items and width");
+  }
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    T* copies = reinterpret_cast<T*>(normalized.copies());
+    launch(stream_, from.spec.rows,
+           NormalizeRow<T>{parameters.weights(tensor), from.stride,
+                           normalized.master().data() + to.range.begin, copies + to.range.begin});
+  });
+}
+
+void Device::table_gram(const Parameters& normalized, int table, Activations& gram) {
+  const NvtxRange nvtx("forward: Gram matrix");
+  const device::TensorLayout& a = normalized.layout().tensors[table];
+  gram.set_rows(a.spec.rows);
+  const MatmulSpec spec{.m = a.spec.rows,
+                        .n = a.stride,
+                        .k = a.spec.columns,
+                        .lda = a.stride,
+                        .ldb = a.stride,
+                        .ldc = gram.stride(),
+                        .a_transposed = true,
+                        .operands = dtype()};
+  matmuls_.run(stream_, spec, normalized.operand(table), normalized.operand(table), gram.values());
+  update_half_copy(stream_, dtype(), gram);
+}
+
+void Device::cosine_step(const Activations& hidden, const Batch& batch, const Activations& gram,
+                         StepState& step, Activations& d_hidden, Activations& d_gram) {
+  const NvtxRange nvtx("loss");
+  const std::int64_t users = hidden.rows();
+  const std::int64_t stride = hidden.stride();
+  d_hidden.set_rows(users);
+  d_gram.set_rows(hidden.columns());
+  if (users == 0) {
+    stream_.memset_zero(d_gram.values(), d_gram.rows() * stride * 4);
+    return update_half_copy(stream_, dtype(), d_gram);
+  }
+  const MatmulSpec by_gram{
+      .m = users, .n = stride, .k = hidden.columns(), .lda = stride, .ldb = stride, .ldc = stride};
+  matmuls_.run(stream_, by_gram, hidden.values(), gram.values(), d_hidden.values());
+  auto* weighted = scratch_.get<float>(Scratch::hidden, users * stride, "the weighted sums of users' items");
+  launch(stream_, users,
+         CosineUser{.state = step.device_state.data(),
+                    .offsets = batch.offsets.data(),
+                    .hidden = hidden.values(),
+                    .stride = stride,
+                    .gradient = d_hidden.values(),
+                    .weighted = weighted,
+                    .losses = user_losses(users, step.nll, step)});
+  const MatmulSpec outer{.m = hidden.columns(),
+                         .n = stride,
+                         .k = users,
+                         .lda = stride,
+                         .ldb = stride,
+                         .ldc = stride,
+                         .a_transposed = true};
+  matmuls_.run(stream_, outer, weighted, hidden.values(), d_gram.values());
+  update_half_copy(stream_, dtype(), d_gram);
+}
+
+void Device::normalize_rows_backward(const Parameters& parameters, int tensor, const Parameters& normalized,
+                                     int table, const Activations& d_gram, FloatBuffer& gradients,
+                                     const device::GradientReady& ready) {
+  const NvtxRange nvtx("backward: item table");
+  const device::TensorLayout& weight = parameters.layout().tensors[tensor];
+  const std::int64_t items = weight.spec.rows;
+  const std::int64_t stride = weight.stride;
+  const std::int64_t at_once = ready ? items_per_report(items) : items;
+  for (std::int64_t first = 0; first < items; first += at_once) {
+    const std::int64_t count = std::min(at_once, items - first);
+    const std::int64_t begin = weight.range.begin + first * stride;
+    const MatmulSpec spec{.m = count,
+                          .n = stride,
+                          .k = weight.spec.columns,
+                          .lda = stride,
+                          .ldb = stride,
+                          .ldc = stride,
+                          .accumulate = true,
+                          .operands = dtype()};
+    const auto* rows =
+        static_cast<const std::byte*>(normalized.operand(table)) + first * stride * size_of(dtype());
+    matmuls_.run(stream_, spec, rows, d_gram.operand(), gradients.data() + begin);
+    launch(
+        stream_, count,
+        NormalizationGradient{parameters.weights(tensor) + first * stride, stride, gradients.data() + begin});
+    const bool last = first + count == items;
+    if (ready) ready({begin, last ? weight.range.end : begin + count * stride}, record_event());
+  }
+}
+
+}  // namespace vaecf::cuda
