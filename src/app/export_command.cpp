@@ -7,6 +7,7 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
+#include <vaecf/math/cosine_loss.hpp>
 #include <vaecf/model/network_shape.hpp>
 
 #include "app/commands.hpp"
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <numeric>
 #include <span>
 
 namespace vaecf::app {
@@ -28,10 +30,18 @@ std::string_view bytes_view(const auto& values) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Returns the tensor /weights/LAYER/PART of the checkpoint, limited to its first `columns` columns (0: all).
-/// Throws InputError if the checkpoint does not contain it.
+/// Divides each row of `columns` elements by its L2 norm.
+void normalize_rows(std::span<float> rows, std::int64_t columns) {
+  for (auto row = rows.begin(); row != rows.end(); row += columns) {
+    const float inverse = math::inverse_norm(std::inner_product(row, row + columns, row, 0.0F));
+    std::for_each(row, row + columns, [&](float& value) { value *= inverse; });
+  }
+}
+
+/// Returns the tensor /weights/LAYER/PART of the checkpoint, limited to its first `columns` columns (0: all),
+/// with rows of norm 1 if `normalizes` is set. Throws InputError if the checkpoint does not contain it.
 io::ExportTensor weights(const io::CheckpointFile& checkpoint, const std::string& layer,
-                         const std::string& part, std::int64_t columns = 0) {
+                         const std::string& part, std::int64_t columns = 0, bool normalizes = false) {
   const std::string path = format("weights/{}/{}", layer, part);
   const auto& all = checkpoint.tensors();
   const auto info = std::ranges::find(all, path, &io::CheckpointFile::TensorInfo::name);
@@ -41,13 +51,14 @@ io::ExportTensor weights(const io::CheckpointFile& checkpoint, const std::string
   const std::int64_t rows = info->rows;
   io::ExportTensor tensor{layer + "." + part, io::TensorType::float32, {rows, kept}, {}};
   if (part == "bias") tensor.shape = {kept};
-  tensor.write = [&checkpoint, path, rows, stored, kept](io::AtomicOutputFile& file) {
+  tensor.write = [&checkpoint, path, rows, stored, kept, normalizes](io::AtomicOutputFile& file) {
     const std::int64_t step = std::max<std::int64_t>(1, block_elements / stored);
     std::vector<float> block;
     for (std::int64_t begin = 0; begin < rows; begin += step) {
       const std::int64_t end = std::min(rows, begin + step);
       block.resize(static_cast<std::size_t>((end - begin) * stored));
       checkpoint.read_rows(path, begin, end, block);
+      if (normalizes) normalize_rows(block, stored);
       for (std::int64_t row = 0; row < end - begin; ++row) {
         file.write(bytes_view(std::span<const float>(block).subspan(static_cast<std::size_t>(row * stored),
                                                                     static_cast<std::size_t>(kept))));
@@ -100,13 +111,17 @@ struct Source {
         config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.path)),
         dataset(open_dataset(line, config.session.data.file)),
         ids(ids_or_numbers(dataset, "items/id", dataset.items())),
-        shape(model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)})) {
+        shape(is_elsa()
+                  ? model::NetworkShape{}
+                  : model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)})) {
     const auto& trained_on = checkpoint.attribute<std::string>("dataset_checksum");
     if (dataset.fingerprint() == trained_on) return;
     throw InputError(format(
         "{}: trained on a dataset with checksum {}, but that of {} is {}; pass the training dataset with --data",
         line.path, trained_on, dataset.path(), dataset.fingerprint()));
   }
+
+  bool is_elsa() const { return config.session.model.type == "elsa"; }
 
   /// Returns the metadata of both file formats.
   std::map<std::string, std::string> metadata() const {
@@ -123,7 +138,7 @@ struct Source {
   config::Config config;
   io::DatasetFile dataset;
   io::IdList ids;
-  model::NetworkShape shape;
+  model::NetworkShape shape;  // without layers for ELSA
 };
 
 /// Writes weights and item ids as safetensors.
@@ -135,6 +150,7 @@ void export_safetensors(const Source& source, const std::string& path) {
       tensors.push_back(weights(source.checkpoint, layer.name, "bias"));
     }
   }
+  if (source.is_elsa()) tensors.push_back(weights(source.checkpoint, "items", "weight"));
   if (source.shape.features > 0) {
     tensors.push_back(weights(source.checkpoint, source.shape.encoder.front().name, "feature_weight"));
   }
@@ -175,6 +191,11 @@ class Graph {
     model_.initializers = {constant("zero", io::TensorType::int64, {}, std::array<std::int64_t, 1>{0}),
                            constant("axis_1", io::TensorType::int64, {1}, std::array<std::int64_t, 1>{1}),
                            constant("one", io::TensorType::float32, {}, std::array{1.0F})};
+    if (source_.is_elsa()) {
+      const std::string sum = add_input_product("items", "items", "weight", 0, true);
+      add("Gemm", {sum, "items.weight"}, "scores", {{"transB", 1}});
+      return std::move(model_);
+    }
     // Scoring uses only mu of [mu | logvar].
     std::string at;
     for (const auto* half : {&source_.shape.encoder, &source_.shape.decoder}) {
@@ -197,11 +218,11 @@ class Graph {
   }
   /// Adds the product normalize(x) @ table, where x (users, columns) is 1 in the columns listed in `input`:
   /// the sum of their rows of `table`, divided by the square root of their count. Returns the name of the
-  /// result.
+  /// result. `normalizes`: the rows of the table are divided by their norms.
   std::string add_input_product(const std::string& input, const std::string& layer, const std::string& table,
-                                std::int64_t columns) {
+                                std::int64_t columns, bool normalizes = false) {
     const auto in = [&](const char* part) { return input + "." + part; };
-    model_.initializers.push_back(weights(source_.checkpoint, layer, table, columns));
+    model_.initializers.push_back(weights(source_.checkpoint, layer, table, columns, normalizes));
     add("GreaterOrEqual", {input, "zero"}, in("there"));
     add("Cast", {in("there")}, in("held"), {{"to", 1}});                             // (B, N) float32
     add("Max", {input, "zero"}, in("columns"));                                      // (B, N)

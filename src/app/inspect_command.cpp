@@ -145,8 +145,11 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
     return found == file.attributes().end() ? std::string("unknown") : text_of(found->second);
   };
   std::string out = format("checkpoint {}: complete, checksum correct\n", path);
-  out += format("  model: {}, hidden layers [{}], latent {}, {} items\n", text("model_type"),
-                text("model_hidden"), text("model_latent"), text("items"));
+  const std::string layers =
+      text("model_type") == "elsa"
+          ? ""
+          : format("hidden layers [{}], latent {}, ", text("model_hidden"), text("model_latent"));
+  out += format("  model: {}, {}{} items\n", text("model_type"), layers, text("items"));
   out += format("  trained: {} epochs, {} steps, and {} steps of the next epoch; {} users seen\n",
                 text("epoch"), text("step"), text("step_in_epoch"), text("users_seen"));
   out += text("select") == "last" ? std::string("  best: always the last epoch\n")

@@ -1,4 +1,5 @@
 #include <vaecf/math/initialization.hpp>
+#include <vaecf/model/elsa.hpp>
 #include <vaecf/model/network.hpp>
 
 #include <algorithm>
@@ -10,10 +11,23 @@ namespace {
 constexpr std::int64_t block_elements = 1 << 20;  // 4 MiB
 constexpr float bias_deviation = 0.001F;
 
+/// Sets the elements of tensor `tensor` to value(index), where `index` is row-major.
+template <class Value>
+void write_tensor(Model& model, int tensor, const device::TensorSpec& spec, const Value& value) {
+  std::vector<float> values;
+  const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / spec.columns);
+  for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
+    const Range rows{begin, std::min(spec.rows, begin + block_rows)};
+    values.resize(static_cast<std::size_t>(rows.size() * spec.columns));
+    auto index = static_cast<std::uint64_t>(rows.begin * spec.columns);
+    for (float& element : values) element = value(index++);
+    model.write_rows(tensor, rows, values);
+  }
+}
+
 }  // namespace
 
 void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
-  std::vector<float> values;
   const std::vector<device::TensorSpec> tensors = network.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const device::TensorSpec& spec = tensors[i];
@@ -22,20 +36,20 @@ void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
     const bool of_features = spec.name.ends_with("/feature_weight");
     const std::int64_t inputs = spec.rows + (of_features ? network.items() : 0);
     const bool bias = spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;
-    const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / spec.columns);
-    for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
-      const Range rows{begin, std::min(spec.rows, begin + block_rows)};
-      values.resize(static_cast<std::size_t>(rows.size() * spec.columns));
-      auto index = static_cast<std::uint64_t>(rows.begin * spec.columns);
-      for (float& value : values) {
-        value = bias ? math::truncated_normal(seed, number, index, bias_deviation)
-                     : math::initial_weight(seed, number, index, inputs, spec.columns);
-        ++index;
-      }
-      network.write_rows(static_cast<int>(i), rows, values);
-    }
+    write_tensor(network, static_cast<int>(i), spec, [&](std::uint64_t index) {
+      return bias ? math::truncated_normal(seed, number, index, bias_deviation)
+                  : math::initial_weight(seed, number, index, inputs, spec.columns);
+    });
   }
   network.finish_writing();
+}
+
+void initialize_elsa(Model& model, std::uint64_t seed) {
+  const device::TensorSpec weight = model.tensors().front();
+  write_tensor(model, 0, weight, [&](std::uint64_t index) {
+    return math::initial_weight(seed, 0, index, weight.rows, weight.columns);
+  });
+  model.finish_writing();
 }
 
 }  // namespace vaecf::model

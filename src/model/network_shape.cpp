@@ -56,6 +56,9 @@ std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape) {
 }
 
 std::vector<device::TensorSpec> tensor_specs(const ModelOptions& options, InputDims inputs) {
+  if (options.type == "elsa") {
+    return {{"items/weight", inputs.items, options.elsa.factors, device::TensorKind::input_table, true}};
+  }
   return tensor_specs(network_shape(options, inputs));
 }
 

@@ -15,14 +15,17 @@ namespace {
 
 TEST(Presets, EveryFileParsesAndHasItsStemAsName) {
   std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(VAECF_CONFIG_FOLDER)) {
-    if (entry.path().extension() != ".yaml") continue;
-    names.insert(entry.path().stem());
-    EXPECT_EQ(load(entry.path()).session.name, entry.path().stem());
+  for (const char* folder : {"", "/models"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(std::string(VAECF_CONFIG_FOLDER) + folder)) {
+      if (entry.path().extension() != ".yaml") continue;
+      names.insert(entry.path().stem());
+      EXPECT_EQ(load(entry.path()).session.name, entry.path().stem());
+    }
   }
-  for (const char* name : {"quickstart", "ml1m", "ml20m", "ml20m-nvidia", "ml20m-thesis", "mult-dae",
-                           "ml100k", "ml-small", "ml10m", "ml25m", "ml32m", "netflix", "msd", "lastfm360k",
-                           "pinterest", "citeulike-a", "gowalla", "pro-sg"}) {
+  for (const char* name :
+       {"quickstart", "ml1m",        "ml20m",   "ml20m-nvidia", "ml20m-thesis", "mult-dae",  "ml100k",
+        "ml-small",   "ml10m",       "ml25m",   "ml32m",        "netflix",      "msd",       "lastfm360k",
+        "pinterest",  "citeulike-a", "gowalla", "pro-sg",       "elsa-ml1m",    "elsa-ml20m"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }

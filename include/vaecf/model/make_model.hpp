@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/model/elsa.hpp>
 #include <vaecf/model/network.hpp>
 
 #include <algorithm>
@@ -26,7 +27,8 @@ std::unique_ptr<TrainableModel<Device>> make_model_of(const ModelOptions& option
 /// users.
 template <class Device>
 constexpr auto model_factories = std::to_array<ModelFactory<Device>>({make_model_of<Network, Device>,
-                                                                      make_model_of<Network, Device>});
+                                                                      make_model_of<Network, Device>,
+                                                                      make_model_of<Elsa, Device>});
 
 /// Makes a model of type `options.type`, which must be one of model_types, with zero weights for batches of
 /// up to `max_users` users; see TrainableModel for `size_multiple`.

@@ -31,6 +31,10 @@ struct ItemKnnOptions {
   NeighborsPer per = NeighborsPer::target;
 };
 
+struct ElsaOptions {
+  std::int64_t factors = 256;  ///< width r of the item vectors
+};
+
 /// Architecture of the network, with I items and tanh between layers. mult_vae: I -> hidden -> 2 x latent, z,
 /// latent -> reversed hidden -> I. mult_dae: I -> hidden -> latent (tanh) -> reversed hidden -> I, without
 /// sampling and KL term.
@@ -44,6 +48,7 @@ struct ModelOptions {
   FeaturesInput features = FeaturesInput::automatic;
   EaseOptions ease = {};
   ItemKnnOptions item_knn = {};
+  ElsaOptions elsa = {};
 };
 
 }  // namespace vaecf::model

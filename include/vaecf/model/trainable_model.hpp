@@ -96,8 +96,12 @@ class TrainableModel : public Model {
   /// Returns the input (B, H) of the output layer for scoring: without dropout and noise. Valid until the
   /// next call.
   virtual const Activations& forward_for_scoring(const Input& batch) = 0;
-  /// Returns the layer that computes the scores from the activations of forward_for_scoring().
+  /// Returns the layer of output_parameters() that computes the scores from the activations of
+  /// forward_for_scoring().
   virtual device::Layer output_layer() const = 0;
+  /// Returns the parameters that contain the output layer. Those of a model which computes this layer from
+  /// its weights belong to no checkpoint.
+  virtual typename Device::Parameters& output_parameters() { return *parameters_; }
 
   /// Returns the layers that forward_backward() updates immediately if `fused` is set; none: it ignores
   /// `fused`.
@@ -181,7 +185,7 @@ std::vector<double> TrainableModel<Device>::evaluate(LoadedUsers& users, History
     const Range rows{begin, std::min(loaded.items->rows(), begin + step)};
     const Input input = gather(loaded, rows, history, false);
     device_.compute_metrics(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows,
-                            *parameters_, output_layer(), metrics, *loaded.values);
+                            output_parameters(), output_layer(), metrics, *loaded.values);
     progressed();
   }
   return device_.read_metrics(*loaded.values);
@@ -193,20 +197,21 @@ void TrainableModel<Device>::top_k(LoadedUsers& users, Range rows, History histo
   auto& loaded = static_cast<NetworkUsers<Device>&>(users);
   const Input input = gather(loaded, rows, history, keep_seen);
   device_.top_k(forward_for_scoring(input), keep_seen ? *loaded.empty_batch : *loaded.items_batch,
-                *parameters_, output_layer(), k, items, scores);
+                output_parameters(), output_layer(), k, items, scores);
 }
 
 template <class Device>
 void TrainableModel<Device>::exclude_items(std::span<const std::uint8_t> allowed_items) {
   // Through the biases, so that no operation needs a mask.
   const int tensor = output_layer().bias;
+  typename Device::Parameters& output = output_parameters();
   std::vector<float> bias(allowed_items.size());
-  read_rows(tensor, {0, 1}, bias);
+  device_.export_rows(output.layout(), tensor, {0, 1}, output.master(), bias);
   for (std::size_t i = 0; i < allowed_items.size(); ++i) {
     if (allowed_items[i] == 0) bias[i] = -std::numeric_limits<float>::infinity();
   }
-  write_rows(tensor, {0, 1}, bias);
-  finish_writing();
+  device_.import_rows(output.layout(), tensor, {0, 1}, bias, output.master());
+  device_.refresh_weight_copies(output);
 }
 
 }  // namespace vaecf::model

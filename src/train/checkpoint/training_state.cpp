@@ -143,10 +143,13 @@ constexpr std::int64_t block_elements = 1 << 20;
 void check_shapes(const std::string& path, const io::CheckpointFile& file,
                   const std::vector<device::TensorSpec>& specs, const std::string& group) {
   const auto& infos = file.tensors();
-  const std::string hint = format(
-      "the checkpoint contains a {} with hidden layers [{}] and latent {}; use the configuration of its run",
-      file.attribute<std::string>("model_type"), file.attribute<std::string>("model_hidden"),
-      file.attribute<std::int64_t>("model_latent"));
+  const auto type = file.attribute<std::string>("model_type");
+  const std::string layers = type == "elsa" ? ""
+                                            : format(" with hidden layers [{}] and latent {}",
+                                                     file.attribute<std::string>("model_hidden"),
+                                                     file.attribute<std::int64_t>("model_latent"));
+  const std::string hint =
+      format("the checkpoint contains a {}{}; use the configuration of its run", type, layers);
   for (const device::TensorSpec& spec : specs) {
     const std::string name = format("{}/{}", group, spec.name);
     const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& i) { return i.name == name; });
@@ -278,7 +281,8 @@ void broadcast(TrainingState& state, comm::Communicator& communicator) {
 }
 
 model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset) {
-  return {dataset.items(), options.model.features == model::FeaturesInput::off ? 0 : dataset.features()};
+  const bool off = options.model.features == model::FeaturesInput::off || options.model.type == "elsa";
+  return {dataset.items(), off ? 0 : dataset.features()};
 }
 
 void require_same_dataset(const std::string& path, const TrainingState& checkpoint,

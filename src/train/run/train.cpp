@@ -162,8 +162,7 @@ class TrainingRun {
     const std::int64_t last_batch =
         trainer_->users_per_epoch() - (trainer_->steps_per_epoch() - 1) * options_.train.batch_size;
     const Annealing& annealing = trainer_->annealing();
-    if (model::network_shape(options_.model, model_input_dims(options_, dataset_)).variational &&
-        !annealing.reaches_cap(updates, users - last_batch)) {
+    if (options_.model.type == "mult_vae" && !annealing.reaches_cap(updates, users - last_batch)) {
       context_.log.warn(
           "training ends after {} updates ({} users), before KL annealing reaches its cap of {}; beta will only reach {:.4g}; "
           "check train.annealing against batch size and number of epochs",

@@ -11,6 +11,12 @@ TEST_F(Resume, IsBitwiseEqualToAnUninterruptedRun) {
   }
 }
 
+TEST_F(Resume, IsBitwiseEqualForElsa) {
+  options_.model.type = "elsa";
+  options_.model.elsa.factors = 9;
+  expect_same_from_everywhere(2);
+}
+
 TEST_F(Resume, IsBitwiseEqualInBf16) {
   backend_.precision = device::Precision::bf16;
   expect_same_from_everywhere(2);

@@ -27,11 +27,14 @@ TEST_F(Equivalence, CompressedDatasetGivesEqualWeights) {
 }
 
 TEST_F(Equivalence, OverlapHasNoEffect) {
-  options_.distributed.overlap = Toggle::off;
-  const RankResults off = run(3, 20);
-  options_.distributed.overlap = Toggle::on;
-  const RankResults on = run(3, 20);
-  EXPECT_EQ(off.weights[0], on.weights[0]);
+  for (const char* type : {"mult_vae", "elsa"}) {
+    options_.model.type = type;
+    options_.distributed.overlap = Toggle::off;
+    const RankResults off = run(3, 20);
+    options_.distributed.overlap = Toggle::on;
+    const RankResults on = run(3, 20);
+    EXPECT_EQ(off.weights[0], on.weights[0]) << type;
+  }
 }
 
 TEST_F(Equivalence, MetricsAreEqualOnAnyNumberOfRanks) {

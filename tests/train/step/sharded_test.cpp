@@ -41,6 +41,13 @@ TEST_F(Sharded, MultDaeWithTwoHiddenLayersAndDecay) {
   expect_same_curve_on_all_worlds();
 }
 
+TEST_F(Sharded, Elsa) {
+  options_.model.type = "elsa";
+  options_.model.elsa.factors = 9;
+  options_.optimizer.learning_rate = 0.01;
+  expect_same_curve_on_all_worlds();
+}
+
 TEST_F(Sharded, OneBucketMostlyOfPadding) {
   options_.distributed.bucket_mib = 64;
   options_.model.hidden = {1};
