@@ -79,6 +79,9 @@ void log_run_header(Parts& parts, const CommandLine& line, const config::Config&
   Log& log = parts.console.log;
   log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
   for (const std::string& note : config.notes) log.warn("{}", note);
+  if (!config.unused.empty()) {
+    log.info("a model of type {} does not use {}", config.session.model.type, join(config.unused));
+  }
   log.info("backend: {}", parts.engine->facts().description);
   log.info("ranks: {}", parts.ranks().description());
   log.debug("configuration:\n{}", config.session.configuration_text);

@@ -3,6 +3,7 @@
 #include "config/keys.hpp"
 
 #include <limits>
+#include <map>
 
 namespace vaecf::config {
 namespace {
@@ -250,6 +251,21 @@ std::vector<Key> all_keys() {
       KEY("machine.between_hosts.bandwidth", machine.between_hosts.bandwidth, at_least(0.0),
           "ring bandwidth between hosts: bytes per second that each rank sends"),
   };
+}
+
+bool is_used(const std::string& path, const std::string& type) {
+  // Keys, or sections of keys, that only some types use.
+  static const std::map<std::string, std::vector<std::string>> types_of = {
+      {"model.dropout", {"mult_vae", "mult_dae"}},  {"model.history_dropout", {"mult_vae", "mult_dae"}},
+      {"model.features", {"mult_vae", "mult_dae"}}, {"model.hidden", {"mult_vae", "mult_dae"}},
+      {"model.latent", {"mult_vae", "mult_dae"}},   {"model.elsa.", {"elsa"}},
+      {"train.annealing.", {"mult_vae"}},
+  };
+  return std::ranges::none_of(types_of, [&](const auto& entry) {
+    const auto& [key, types] = entry;
+    const bool matches = key.ends_with('.') ? path.starts_with(key) : path == key;
+    return matches && std::ranges::find(types, type) == types.end();
+  });
 }
 
 }  // namespace vaecf::config

@@ -161,7 +161,14 @@ class Reader {
     }
   }
 
-  Config take() { return std::move(config_); }
+  Config take() {
+    for (const Key& key : keys_) {
+      if (places_.contains(key.path) && !is_used(key.path, config_.session.model.type)) {
+        config_.unused.push_back(key.path);
+      }
+    }
+    return std::move(config_);
+  }
 
  private:
   /// Returns the location of a node for error messages: "file:line" or the override.

@@ -43,6 +43,16 @@ TEST(OtherVersions, InvalidKeysOfAStoredConfigurationAreIgnoredUnlessCompared) {
   EXPECT_THROW(require_resumable(now, "c.h5", "data: {virtual_shards: many}", log), InputError);
 }
 
+TEST(UnusedKeys, AreListedIfTheFileOrAnOverrideSetsThem) {
+  const std::string text =
+      "model: {type: mult_vae, hidden: [9], dropout: 0.5}\ntrain: {annealing: {cap: 0.5}}";
+  EXPECT_EQ(parse(text, "c.yaml").unused, std::vector<std::string>{});
+  const std::vector<std::string> overrides = {"model.type=elsa", "model.elsa.factors=8", "model.latent=7"};
+  EXPECT_EQ(
+      parse(text, "c.yaml", overrides).unused,
+      (std::vector<std::string>{"model.hidden", "model.latent", "model.dropout", "train.annealing.cap"}));
+}
+
 TEST(OtherVersions, FormerKeyNamesAreAccepted) {
   const Renames renames = {{"train.size", "train.batch_size"}, {"rank", "distributed"}};
   const std::vector<std::string> overrides = {"train.size=9"};

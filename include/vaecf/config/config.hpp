@@ -21,8 +21,9 @@ struct Config {
   data::SourceOptions source;
   data::PrepareOptions prepare;
   device::BackendOptions backend;
-  scaling::Machine machine;             ///< the machine of `scaling --predict`
-  std::vector<std::string> notes = {};  ///< log messages about renamed and ignored keys
+  scaling::Machine machine;              ///< the machine of `scaling --predict`
+  std::vector<std::string> notes = {};   ///< log messages about renamed and ignored keys
+  std::vector<std::string> unused = {};  ///< keys that are set, but not used by a model of this type
 };
 
 /// Maps former names of keys and sections to current names. Both are accepted.
