@@ -46,10 +46,11 @@ double central(double (*f)(double), double x) {
   return (f(x + 1e-6) - f(x - 1e-6)) / 2e-6;
 }
 
-TEST(Gradients, TanhAgainstFiniteDifferences) {
+TEST(Gradients, ActivationsAgainstFiniteDifferences) {
   for (double x = -4.0; x <= 4.0; x += 0.37) {
     const double numeric = central([](double t) { return std::tanh(t); }, x);
     EXPECT_NEAR(tanh_backward(2.5, std::tanh(x)), 2.5 * numeric, 1e-8);
+    EXPECT_NEAR(sigmoid_backward(2.5, sigmoid(x)), 2.5 * central(sigmoid<double>, x), 1e-8);
   }
 }
 
@@ -85,6 +86,7 @@ TEST(InputScale, NormalizesTheRow) {
   for (const std::int64_t n : {1, 2, 3, 100, 4711}) {
     const double scale = input_scale(n);
     EXPECT_NEAR(scale * scale * static_cast<double>(n), 1.0, 1e-6);
+    EXPECT_EQ(input_scale(n, false), 1.0F);
   }
 }
 

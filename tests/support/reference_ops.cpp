@@ -50,11 +50,17 @@ Matrix column_sums(const Matrix& a) {
 
 Matrix before_activation(Activation act, const Matrix& output, const Matrix& d_output) {
   Matrix d = d_output;
-  if (act == Activation::tanh) {
-    for (std::size_t i = 0; i < d.values.size(); ++i)
-      d.values[i] *= 1.0 - output.values[i] * output.values[i];
+  for (std::size_t i = 0; i < d.values.size(); ++i) {
+    const double y = output.values[i];
+    if (act == Activation::tanh) d.values[i] *= 1.0 - y * y;
+    if (act == Activation::sigmoid) d.values[i] *= y * (1.0 - y);
   }
   return d;
+}
+
+double activate(Activation act, double x) {
+  if (act == Activation::sigmoid) return 1.0 / (1.0 + std::exp(-x));
+  return act == Activation::tanh ? std::tanh(x) : x;
 }
 
 }  // namespace
@@ -74,8 +80,8 @@ Matrix scaled_input(const HostBatch& batch, device::InputDropout input_dropout, 
           math::random_word(key.seed, math::RandomStream::dropout, key.step,
                             batch.users[static_cast<std::size_t>(row)], static_cast<std::uint32_t>(item));
       if (kept_share(word, input_dropout.item_keep_prob)) {
-        s.at(row, item) = 1.0 / (static_cast<double>(input_dropout.item_keep_prob) *
-                                 std::sqrt(static_cast<double>(items.size())));
+        const double norm = input_dropout.normalized ? std::sqrt(static_cast<double>(items.size())) : 1.0;
+        s.at(row, item) = 1.0 / (static_cast<double>(input_dropout.item_keep_prob) * norm);
       }
     }
   }
@@ -87,7 +93,7 @@ Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, Act
   for (std::int64_t i = 0; i < output.rows; ++i) {
     for (std::int64_t j = 0; j < output.columns; ++j) {
       output.at(i, j) += bias.at(0, j);
-      if (act == Activation::tanh) output.at(i, j) = std::tanh(output.at(i, j));
+      output.at(i, j) = activate(act, output.at(i, j));
     }
   }
   return output;
@@ -105,7 +111,7 @@ Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix&
   const Matrix more = product(scaled_input(side, 1.0F, {}), table);
   for (std::size_t i = 0; i < output.values.size(); ++i) {
     output.values[i] += more.values[i];
-    if (act == Activation::tanh) output.values[i] = std::tanh(output.values[i]);
+    output.values[i] = activate(act, output.values[i]);
   }
   return output;
 }
@@ -153,6 +159,24 @@ LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const 
       logits[i] = static_cast<double>(items.size()) * std::exp(logits[i] - top) / sum;
     }
     for (const std::int32_t item : items) logits[item] -= 1.0;
+  }
+  result.d_weight = product(transposed(hidden), d_logits);
+  result.d_bias = column_sums(d_logits);
+  result.d_input = product(d_logits, transposed(weight));
+  return result;
+}
+
+LayerGradient squared_layer(const Matrix& hidden, const HostBatch& batch, const Matrix& weight,
+                            const Matrix& bias) {
+  LayerGradient result;
+  Matrix d_logits = linear(hidden, weight, bias, Activation::sigmoid);
+  for (std::int64_t row = 0; row < d_logits.rows; ++row) {
+    for (std::int64_t i = 0; i < d_logits.columns; ++i) {
+      const double output = d_logits.at(row, i);
+      const double error = output - (batch.holds(row, static_cast<std::int32_t>(i)) ? 1.0 : 0.0);
+      result.nll += error * error / static_cast<double>(d_logits.columns);
+      d_logits.at(row, i) = 2.0 * error * output * (1.0 - output) / static_cast<double>(d_logits.columns);
+    }
   }
   result.d_weight = product(transposed(hidden), d_logits);
   result.d_bias = column_sums(d_logits);

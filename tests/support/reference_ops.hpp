@@ -64,7 +64,7 @@ Matrix noise(const HostBatch& batch, std::int64_t latents, StepKey key);
 Matrix sample_latent(const HostBatch& batch, const Matrix& statistics, StepKey key);
 
 struct LayerGradient {
-  double nll = 0.0;  ///< softmax layer only
+  double nll = 0.0;  ///< output layers only
   Matrix d_before;   ///< gradient before the activation; dense layers only
   Matrix d_input;
   Matrix d_weight;
@@ -72,6 +72,9 @@ struct LayerGradient {
 };
 
 LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const Matrix& weight,
+                            const Matrix& bias);
+/// Returns loss and gradients of sigmoid outputs with the mean squared error.
+LayerGradient squared_layer(const Matrix& hidden, const HostBatch& batch, const Matrix& weight,
                             const Matrix& bias);
 LayerGradient linear_backward(const Matrix& input, const Matrix& weight, device::Activation act,
                               const Matrix& output, const Matrix& d_output);

@@ -20,8 +20,6 @@
 
 namespace vaecf::device {
 
-enum class Activation { identity, tanh };
-
 /// The gradients that softmax_layer_step() computes: of the hidden units, of the layer's weights, or both.
 enum class SoftmaxGradients { both, hidden, weights };
 
@@ -32,12 +30,13 @@ using GradientReady = std::function<void(Range flat, EventHandle)>;
 /// Keep probabilities of input dropout; 1: no dropout. Each item of a user is kept with probability
 /// `item_keep_prob`, and its value is divided by `item_keep_prob`. The interactions of a user are all dropped
 /// with probability 1 - `history_keep_prob`, so that the model learns to use features alone; they are not
-/// rescaled.
+/// rescaled. Unless `normalized` is set, the input is the binary row itself, without L2 normalization.
 struct InputDropout {
-  InputDropout(float item_probability, float history_probability = 1.0F)
-      : item_keep_prob(item_probability), history_keep_prob(history_probability) {}
+  InputDropout(float item_probability, float history_probability = 1.0F, bool normalizes = true)
+      : item_keep_prob(item_probability), history_keep_prob(history_probability), normalized(normalizes) {}
   float item_keep_prob;
   float history_keep_prob;
+  bool normalized;
 };
 
 /// Both moments of the optimizer: flat like the weights or, if the update is sharded over ranks, only this
@@ -206,13 +205,14 @@ concept Device = requires(
   device.gather_batch(rows, numbers, true, into);
 
   // Forward pass. sparse_linear(): output = act(bias + sum over the user's items i of s_ui W_i) with s_ui =
-  // dropout_ui / sqrt(n_u): rows are L2-normalized before dropout. With `side` (may be null), the sum over
-  // the user's m_u features f of V_f / sqrt(m_u) is added before `act`; features are normalized separately
-  // and never dropped. linear(): output = act(input W + bias). sample_latent(): z (B, L) = mu + eps *
-  // exp(logvar / 2) from statistics (B, 2L) = [mu | logvar], eps ~ N(0, 1) by Philox. linear_and_sample() is
-  // linear() without activation, and sample_latent() of its output, which only latent_backward() and
-  // read_activations() may read. latent_mean(): z = mu, for scoring. swish_norm() is a layer of RecVAE
-  // (Shenbin et al., WSDM 2020) after its product s, with the sum R of the layers before it:
+  // dropout_ui / sqrt(n_u): rows are L2-normalized before dropout, unless InputDropout says that they are
+  // not (s_ui = dropout_ui). With `side` (may be null), the sum over the user's m_u features f of V_f /
+  // sqrt(m_u) is added before `act`; features are always normalized, separately, and never dropped. linear():
+  // output = act(input W + bias). sample_latent(): z (B, L) = mu + eps * exp(logvar / 2) from statistics (B,
+  // 2L) = [mu | logvar], eps ~ N(0, 1) by Philox. linear_and_sample() is linear() without activation, and
+  // sample_latent() of its output, which only latent_backward() and read_activations() may read.
+  // latent_mean(): z = mu, for scoring. swish_norm() is a layer of RecVAE (Shenbin et al., WSDM 2020) after
+  // its product s, with the sum R of the layers before it:
   //   s += R;  h = LN(swish(s)) gain + offset;  R += h
   // LN normalizes each row by its mean and biased variance (math/swish_norm.hpp). With `true`, R counts as 0.
   device.sparse_linear(batch, fixed, layer, act, input_dropout, step, out, side);
@@ -230,10 +230,12 @@ concept Device = requires(
   // stores_fused_gradient() returns whether such an update of a tensor of the given kind still reads the
   // gradient from memory. Row ranges of dW are reported to `ready` as soon as they are complete. With
   // SoftmaxGradients::hidden, the gradients of W and bias are not computed: buffer, `ready` and `fused` are
-  // unused. With SoftmaxGradients::weights, `gradient` is unused. In fp16, all gradients from here on include
-  // the loss scale. linear_backward() replaces the gradient of the layer's output by that before `act`, and
-  // writes dW, dbias and, unless null, the gradient of the input plus the last argument (may be null).
-  // latent_backward() computes d_statistics (B, 2L) from d_z (B, L), adds the gradient of beta
+  // unused. With SoftmaxGradients::weights, `gradient` is unused. squared_layer_step() is the same for outputs
+  // o = sigmoid(logits) and the squared error: it adds to the step's nll the sum over users of the mean of
+  // (o_i - x_i)^2 over all items. In fp16, all gradients from here on include the loss scale.
+  // linear_backward() replaces the gradient of the layer's output by that before `act`, and writes dW, dbias
+  // and, unless null, the gradient of the input plus the last argument (may be null). latent_backward()
+  // computes d_statistics (B, 2L) from d_z (B, L), adds the gradient of beta
   // * KL, and adds to the step's kl. sparse_linear_backward() computes the weight gradient of sparse_linear()
   // as a segment reduction over the batch's transpose, without atomics; rows of items without users in the
   // batch become zero. side_features_backward() computes the gradient of the feature table, never fused, from
@@ -246,6 +248,7 @@ concept Device = requires(
   // by that of s, adds it to `sum` (with `true`: copies it), and writes the gradients of gain and offset. The
   // contents of s are lost.
   device.softmax_layer_step(in, batch, fixed, layer, step, gradient, buffer, ready, fused, which);
+  device.squared_layer_step(in, batch, fixed, layer, step, gradient, buffer, ready, fused);
   { idle.fuses_updates() } -> std::same_as<bool>;
   { idle.stores_fused_gradient(TensorKind::input_table) } -> std::same_as<bool>;
   device.linear_backward(in, fixed, layer, act, in, gradient, &out, buffer, ready, &in);

@@ -11,6 +11,10 @@ enum class Precision { automatic, fp32, bf16, fp16, tf32, bf16x3 };
 /// Kernel selection; portable: plain loops without library products.
 enum class Kernels { automatic, portable };
 
+enum class Activation { identity, tanh, sigmoid };
+/// The loss of the output layer: multinomial with softmax, or squared error with sigmoid.
+enum class Loss { multinomial, squared };
+
 /// Upper bound on the number of threads per rank.
 inline constexpr int max_threads = 4096;
 
@@ -46,6 +50,14 @@ inline constexpr EnumNames<device::Precision, 6> enum_names<device::Precision>{
      {device::Precision::fp16, "fp16"},
      {device::Precision::tf32, "tf32"},
      {device::Precision::bf16x3, "bf16x3"}}};
+template <>
+inline constexpr EnumNames<device::Activation, 3> enum_names<device::Activation>{
+    {{device::Activation::sigmoid, "sigmoid"},
+     {device::Activation::tanh, "tanh"},
+     {device::Activation::identity, "identity"}}};
+template <>
+inline constexpr EnumNames<device::Loss, 2> enum_names<device::Loss>{
+    {{device::Loss::squared, "squared"}, {device::Loss::multinomial, "multinomial"}}};
 template <>
 inline constexpr EnumNames<device::Kernels, 2> enum_names<device::Kernels>{
     {{device::Kernels::automatic, "auto"}, {device::Kernels::portable, "portable"}}};

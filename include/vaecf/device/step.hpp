@@ -17,7 +17,8 @@ struct StepParams {
 
 /// Sums of loss terms over users in fp64, and counts of steps, since clear_losses(). end_step() adds a step.
 struct LossSums {
-  double nll = 0.0;          ///< - sum_u sum_i x_ui log_softmax(logits_u)_i
+  double nll = 0.0;          ///< reconstruction term: - sum_u sum_i x_ui log_softmax(logits_u)_i, or
+                             ///< sum_u mean_i (o_ui - x_ui)^2 with the squared error
   double kl = 0.0;           ///< sum_u KL(q(z|x_u) || p(z)); p is N(0, 1) or the composite prior
   double weighted_kl = 0.0;  ///< KL term of the loss: sum_u w_u KL_u, with each step's own weights w_u
   std::int64_t users = 0;

@@ -45,6 +45,17 @@ VAECF_HD inline T tanh_backward(T d_y, T y) {
   return d_y * (T{1} - y * y);
 }
 
+template <class T>
+VAECF_HD inline T sigmoid(T x) {
+  return T{1} / (T{1} + std::exp(-x));
+}
+
+/// Returns the gradient of the loss by x, from its gradient by y = sigmoid(x).
+template <class T>
+VAECF_HD inline T sigmoid_backward(T d_y, T y) {
+  return d_y * y * (T{1} - y);
+}
+
 /// Returns z = mu + eps * exp(logvar / 2).
 template <class T>
 VAECF_HD inline T reparameterize(T mu, T logvar, T eps) {
@@ -69,9 +80,11 @@ VAECF_HD inline T latent_gradient_logvar(T d_z, T eps, T beta, T logvar) {
   return d_z * eps * T{0.5} * std::exp(T{0.5} * logvar) + beta * (T{0.5} * (std::exp(logvar) - T{1}));
 }
 
-/// Returns the L2 normalization factor of a binary row of `n` items: 1 / sqrt(n), or 0 if the row is empty.
-VAECF_HD inline float input_scale(std::int64_t n) {
-  return n > 0 ? 1.0F / std::sqrt(static_cast<float>(n)) : 0.0F;
+/// Returns the input value of each item in a binary row of `n` items: 1 / sqrt(n), so that the row has L2
+/// norm 1, or 1 without normalization; 0 if the row is empty.
+VAECF_HD inline float input_scale(std::int64_t n, bool normalized = true) {
+  if (n == 0) return 0.0F;
+  return normalized ? 1.0F / std::sqrt(static_cast<float>(n)) : 1.0F;
 }
 
 }  // namespace vaecf::math

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/base/host_device.hpp>
+#include <vaecf/math/elementwise.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -12,11 +13,6 @@ namespace vaecf::math {
 
 /// Added to the variance of a row. A large value, as in the authors' code.
 constexpr double norm_epsilon = 0.1;
-
-template <class T>
-VAECF_HD inline T sigmoid(T x) {
-  return T{1} / (T{1} + std::exp(-x));
-}
 
 /// Returns the derivative of swish(s) = s sigmoid(s), given sigmoid(s).
 template <class T>

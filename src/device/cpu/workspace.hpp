@@ -19,6 +19,7 @@ struct Workspace {
         fp32_weights;               // (tile_items, K): product operands, if bf16 is emulated by rounded fp32
     AlignedArray<float> d_hidden;   // (width, K) or (K tiles, user tiles): this thread's partial sum
     AlignedArray<float> d_weights;  // gradient of a tile of items: (tile_items or 32, K)
+    AlignedArray<float> error;      // (width): output - input of one item
     AlignedArray<double> positive_logits;  // (width): sum of the logits of each user's items
     // Used by the custom kernel of the output layer:
     AlignedArray<std::uint16_t> weights;   // a block of items, (K tiles); then a chunk's, (K tiles, blocks)

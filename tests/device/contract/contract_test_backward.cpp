@@ -10,6 +10,7 @@ namespace vaecf::testing {
 namespace {
 
 using device::Activation;
+using device::InputDropout;
 using device::TensorKind;
 
 class Backward : public LayerContract {};
@@ -20,6 +21,8 @@ Matrix plausible_output(Activation act, std::int64_t rows, std::int64_t columns,
   Matrix y = random_matrix(rows, columns, seed);
   if (act == Activation::tanh) {
     for (double& x : y.values) x = static_cast<float>(std::tanh(x));
+  } else if (act == Activation::sigmoid) {
+    for (double& x : y.values) x = static_cast<float>(1.0 / (1.0 + std::exp(-x)));
   }
   return y;
 }
@@ -32,10 +35,10 @@ TEST_P(Backward, Linear) {
     const auto d_output = device().make_activations(257, outputs);
     const auto d_input = device().make_activations(257, inputs);
     for (const std::int64_t users : user_counts) {
-      for (const Activation act : {Activation::identity, Activation::tanh}) {
+      for (const Activation act : {Activation::identity, Activation::tanh, Activation::sigmoid}) {
         for (const bool wants_input : {true, false}) {
-          SCOPED_TRACE(format("{} -> {} users {} tanh {} d_input {}", inputs, outputs, users,
-                              act == Activation::tanh, wants_input));
+          SCOPED_TRACE(format("{} -> {} users {} act {} d_input {}", inputs, outputs, users, to_string(act),
+                              wants_input));
           const Matrix x = random_matrix(users, inputs, 1);
           const Matrix y = plausible_output(act, users, outputs, 2);
           const Matrix d_y = random_matrix(users, outputs, 3);
@@ -98,10 +101,10 @@ TEST_P(Backward, InputTable) {
     TestBatch batch;
     for (const std::int64_t users : user_counts) {
       gather(random_rows(users, items, 7), items, true, batch);
-      for (const float keep : {1.0F, 0.5F}) {
-        for (const Activation act : {Activation::identity, Activation::tanh}) {
-          SCOPED_TRACE(format("items {} width {} users {} keep {} tanh {}", items, width, users, keep,
-                              act == Activation::tanh));
+      for (const InputDropout keep : {InputDropout(1.0F), {0.5F}, {0.5F, 1.0F, false}}) {
+        for (const Activation act : {Activation::identity, Activation::tanh, Activation::sigmoid}) {
+          SCOPED_TRACE(format("items {} width {} users {} keep {} normalized {} act {}", items, width, users,
+                              keep.item_keep_prob, keep.normalized, to_string(act)));
           const StepKey key{0x987654321ULL, 9};
           const Matrix y = plausible_output(act, users, width, 8);
           const Matrix d_y = random_matrix(users, width, 9);

@@ -17,7 +17,7 @@ class Forward : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, Forward, ::testing::ValuesIn(contract_devices()), contract_name);
 
 std::string name(Activation act) {
-  return act == Activation::tanh ? "tanh" : "identity";
+  return to_string(act);
 }
 
 TEST_P(Forward, EncodeInput) {
@@ -28,7 +28,7 @@ TEST_P(Forward, EncodeInput) {
     for (const std::int64_t users : user_counts) {
       gather(random_rows(users, items, 1), items, users % 2 == 0, batch);
       for (const float keep : {1.0F, 0.5F, 0.3F}) {
-        for (const Activation act : {Activation::identity, Activation::tanh}) {
+        for (const Activation act : {Activation::identity, Activation::tanh, Activation::sigmoid}) {
           SCOPED_TRACE(format("items {} width {} users {} keep {} {}", items, width, users, keep, name(act)));
           const StepKey key{0x1234567890ULL, 17};
           device().sparse_linear(*batch.device, *layer.parameters, layer.layer, act, keep, begin(key),
@@ -39,6 +39,25 @@ TEST_P(Forward, EncodeInput) {
                       "output");
         }
       }
+    }
+  }
+}
+
+TEST_P(Forward, EncodeInputWithoutNormalization) {
+  const TestLayer layer =
+      make_layer(TensorKind::input_table, random_matrix(257, 10, 1, 0.1F), random_matrix(1, 10, 2));
+  const auto output = device().make_activations(33, 10);
+  TestBatch batch;
+  gather(random_rows(33, 257, 1), 257, true, batch);
+  for (const float keep : {1.0F, 0.5F}) {
+    for (const Activation act : {Activation::identity, Activation::tanh, Activation::sigmoid}) {
+      SCOPED_TRACE(format("keep {} {}", keep, name(act)));
+      const device::InputDropout binary{keep, 1.0F, false};
+      device().sparse_linear(*batch.device, *layer.parameters, layer.layer, act, binary, begin({5, 6}),
+                             *output);
+      expect_near(read(*output),
+                  reference::sparse_linear(batch.host, layer.weight, layer.bias, act, binary, {5, 6}),
+                  "output");
     }
   }
 }
@@ -81,7 +100,7 @@ TEST_P(Forward, Linear) {
     for (const std::int64_t users : user_counts) {
       const Matrix values = random_matrix(users, inputs, 2);
       write(*input, values);
-      for (const Activation act : {Activation::identity, Activation::tanh}) {
+      for (const Activation act : {Activation::identity, Activation::tanh, Activation::sigmoid}) {
         SCOPED_TRACE(format("{} -> {} users {} {}", inputs, outputs, users, name(act)));
         device().linear(*input, *layer.parameters, layer.layer, act, *output);
         ASSERT_EQ(output->rows(), users);

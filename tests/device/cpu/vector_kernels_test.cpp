@@ -42,10 +42,22 @@ TEST(VectorKernels, TanhIsAccurateNearZeroAndSaturates) {
   for (float value = -9.0F; value < 9.0F; value += 0.0041F) x.push_back(value);
   std::vector<float> y = x;
   const std::vector<float> bias(x.size(), 0.0F);
-  add_bias(y.data(), bias.data(), true, static_cast<std::int64_t>(y.size()));
+  add_bias(y.data(), bias.data(), device::Activation::tanh, static_cast<std::int64_t>(y.size()));
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double exact = std::tanh(static_cast<double>(x[i]));
     ASSERT_NEAR(y[i], exact, 1e-6 * std::abs(exact)) << "tanh(" << x[i] << ")";
+  }
+}
+
+TEST(VectorKernels, SigmoidIsAccurateAndSaturates) {
+  std::vector<float> x = {0.0F, 1e-8F, -1e-4F, 100.0F, -100.0F, -1e30F, infinity, -infinity};
+  for (float value = -20.0F; value < 20.0F; value += 0.0041F) x.push_back(value);
+  std::vector<float> y = x;
+  const std::vector<float> bias(x.size(), 0.0F);
+  add_bias(y.data(), bias.data(), device::Activation::sigmoid, static_cast<std::int64_t>(y.size()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double exact = math::sigmoid(static_cast<double>(x[i]));
+    ASSERT_NEAR(y[i], exact, 1e-6 * exact + 1e-37) << "sigmoid(" << x[i] << ")";
   }
 }
 

@@ -149,6 +149,9 @@ class Device {
                           device::Layer layer, StepState& step, Activations& d_hidden, Buffer& gradients,
                           const device::GradientReady& ready, const FusedUpdate* fused = nullptr,
                           device::SoftmaxGradients which = device::SoftmaxGradients::both);
+  void squared_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                          device::Layer layer, StepState& step, Activations& d_hidden, Buffer& gradients,
+                          const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
   bool fuses_updates() const { return true; }
   bool stores_fused_gradient(device::TensorKind) const { return false; }
   void linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
@@ -200,7 +203,13 @@ class Device {
  private:
   bool bf16() const { return precision_ == device::Precision::bf16; }
   /// Returns the fastest available implementation of the output layer for the users of `slice`.
-  std::unique_ptr<class SoftmaxSlice> softmax_slice(const class OutputSlice& slice);
+  std::unique_ptr<class LossSlice> softmax_slice(const class OutputSlice& slice);
+  /// Runs the output layer with the loss of the slices that `make_slice` makes for some of the users.
+  void output_layer_step(const std::function<std::unique_ptr<LossSlice>(Range users)>& make_slice,
+                         const Activations& hidden, const Parameters& parameters, device::Layer layer,
+                         StepState& step, Activations& d_hidden, Buffer& gradients,
+                         const device::GradientReady& ready, const FusedUpdate* fused,
+                         device::SoftmaxGradients which);
   /// Calls use(user, scores of all items) for each user of the batch, from any thread. The user's own items
   /// have the score minus infinity.
   void for_scores(const Activations& hidden, const Batch& batch, const Parameters& parameters,

@@ -123,6 +123,9 @@ class Device {
                           device::Layer layer, StepState& step, Activations& d_hidden, FloatBuffer& gradients,
                           const device::GradientReady& ready, const FusedUpdate* fused = nullptr,
                           device::SoftmaxGradients which = device::SoftmaxGradients::both);
+  void squared_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                          device::Layer layer, StepState& step, Activations& d_hidden, FloatBuffer& gradients,
+                          const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
   bool fuses_updates() const;
   bool stores_fused_gradient(device::TensorKind kind) const;
   void linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
@@ -187,6 +190,10 @@ class Device {
   /// Computes input W without bias.
   void layer_product(const Activations& input, const Parameters& parameters, device::Layer layer,
                      Activations& output);
+  void output_layer_step(device::Loss loss, const Activations& hidden, const Batch& batch,
+                         const Parameters& parameters, device::Layer layer, StepState& step,
+                         Activations& d_hidden, FloatBuffer& gradients, const device::GradientReady& ready,
+                         const FusedUpdate* fused, device::SoftmaxGradients which);
   /// Computes the gradient of table `table`, whose rows the users of `b` have summed, from the gradient `d`
   /// of those sums. Applies the dropout of `step`; null: no dropout. With `fused`, updates the table instead.
   void table_gradient(const Batch& b, const device::TensorLayout& table, device::InputDropout input_dropout,

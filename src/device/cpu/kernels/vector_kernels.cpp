@@ -1,6 +1,7 @@
 #include "device/cpu/kernels/vector_kernels.hpp"
 
 #include <vaecf/math/elementwise.hpp>
+#include <vaecf/math/squared_error.hpp>
 
 #include <bit>
 #include <cmath>
@@ -26,6 +27,10 @@ VAECF_INLINE float fast_exp(float x) {
   p = p * r * r + r + 1.0F;
   const std::uint32_t exponent = (std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3F800000U;
   return p * std::bit_cast<float>(exponent);
+}
+
+VAECF_INLINE float fast_sigmoid(float x) {
+  return 1.0F / (1.0F + fast_exp(-x));
 }
 
 // Returns tanh(x) by a rational function with minimax coefficients (as in Eigen), to within a few units in
@@ -74,19 +79,27 @@ VAECF_CLONES void add_scaled(float* y, const float* x, float scale, std::int64_t
   for (std::int64_t i = 0; i < n; ++i) y[i] += scale * x[i];
 }
 
-VAECF_CLONES void add_bias(float* y, const float* bias, bool tanh, std::int64_t n) {
-  if (tanh) {
+VAECF_CLONES void add_bias(float* y, const float* bias, device::Activation act, std::int64_t n) {
+  if (act == device::Activation::tanh) {
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) y[i] = fast_tanh(y[i] + bias[i]);
+  } else if (act == device::Activation::sigmoid) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i) y[i] = fast_sigmoid(y[i] + bias[i]);
   } else {
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) y[i] += bias[i];
   }
 }
 
-VAECF_CLONES void tanh_backward(float* d, const float* y, std::int64_t n) {
+VAECF_CLONES void activation_backward(device::Activation act, float* d, const float* y, std::int64_t n) {
+  if (act == device::Activation::tanh) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) d[i] = math::tanh_backward(d[i], y[i]);
+    for (std::int64_t i = 0; i < n; ++i) d[i] = math::tanh_backward(d[i], y[i]);
+  } else if (act == device::Activation::sigmoid) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i) d[i] = math::sigmoid_backward(d[i], y[i]);
+  }
 }
 
 VAECF_CLONES void add(float* y, const float* x, std::int64_t n) {
@@ -123,7 +136,7 @@ VAECF_CLONES void exponentials(float* x, std::int64_t n) {
 
 VAECF_CLONES void sigmoids(const float* x, float* y, std::int64_t n) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) y[i] = 1.0F / (1.0F + fast_exp(-x[i]));
+  for (std::int64_t i = 0; i < n; ++i) y[i] = fast_sigmoid(x[i]);
 }
 
 VAECF_CLONES void add_bias_and_max(float* logits, const float* bias, std::int64_t rows, std::int64_t width,
@@ -158,6 +171,20 @@ VAECF_CLONES void exponentials_of_row(const float* logits, const float* maximum,
 VAECF_CLONES void scale_row(const float* e, const float* factor, float* g, std::int64_t width) {
 #pragma omp simd
   for (std::int64_t u = 0; u < width; ++u) g[u] = e[u] * factor[u];
+}
+
+VAECF_CLONES void sigmoid_of_row(float* y, float bias, float* error, std::int64_t width) {
+#pragma omp simd
+  for (std::int64_t u = 0; u < width; ++u) error[u] = y[u] = fast_sigmoid(y[u] + bias);
+}
+
+VAECF_CLONES void squared_error_of_row(float* y, const float* error, float scale, float* sum,
+                                       std::int64_t width) {
+#pragma omp simd
+  for (std::int64_t u = 0; u < width; ++u) {
+    sum[u] += error[u] * error[u];
+    y[u] = scale * math::squared_error_gradient(error[u], y[u]);
+  }
 }
 
 VAECF_CLONES float sum_of_row(const float* x, std::int64_t n) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/base/half_precision.hpp>
+#include <vaecf/device/options.hpp>
 #include <vaecf/device/update_rule.hpp>
 
 #include <cstdint>
@@ -15,10 +16,10 @@ std::string vector_isa();
 
 /// Computes y += scale * x.
 void add_scaled(float* y, const float* x, float scale, std::int64_t n);
-/// Computes y = act(y + bias), act = tanh if `tanh` is set, otherwise identity.
-void add_bias(float* y, const float* bias, bool tanh, std::int64_t n);
-/// Computes d *= 1 - y^2.
-void tanh_backward(float* d, const float* y, std::int64_t n);
+/// Computes y = act(y + bias).
+void add_bias(float* y, const float* bias, device::Activation act, std::int64_t n);
+/// Converts the gradient d by y = act(x) to that by x.
+void activation_backward(device::Activation act, float* d, const float* y, std::int64_t n);
 /// Computes y += x.
 void add(float* y, const float* x, std::int64_t n);
 /// Converts fp32 to bf16, rounded to nearest even.
@@ -41,6 +42,10 @@ void add_bias_and_max(float* logits, const float* bias, std::int64_t rows, std::
 void exponentials_of_row(const float* logits, const float* maximum, float* e, float* sum, std::int64_t width);
 /// Computes g[u] = e[u] * factor[u].
 void scale_row(const float* e, const float* factor, float* g, std::int64_t width);
+/// Computes y[u] = error[u] = sigmoid(y[u] + bias), the outputs of one item for a row of users.
+void sigmoid_of_row(float* y, float bias, float* error, std::int64_t width);
+/// Adds error^2 to `sum`, and replaces the outputs y by the gradient of scale * error^2 by the logits.
+void squared_error_of_row(float* y, const float* error, float scale, float* sum, std::int64_t width);
 /// Returns the sum of the elements.
 float sum_of_row(const float* x, std::int64_t n);
 

@@ -48,7 +48,7 @@ void Device::linear(const Activations& input, const Parameters& parameters, devi
       engines_[thread]->run(spec, element(a, first * k), b, output.row(first));
     }
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-      add_bias(output.row(r), bias, act == Activation::tanh, n);
+      add_bias(output.row(r), bias, act, n);
     }
   });
 }
@@ -65,9 +65,9 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   const std::int64_t k = weight.spec.rows;
   const std::int64_t n = weight.spec.columns;
 
-  if (act == Activation::tanh) {
+  if (act != Activation::identity) {
     parallel_for(threads_, rows,
-                 [&](int, std::int64_t r) { tanh_backward(d_output.row(r), output.row(r), n); });
+                 [&](int, std::int64_t r) { activation_backward(act, d_output.row(r), output.row(r), n); });
   }
   const void* x = operand(input.row(0), rows * k, workspace_->input16);
   const void* dy = operand(d_output.row(0), rows * n, workspace_->gradient16);

@@ -23,7 +23,8 @@ std::vector<float> input_scales(const Batch& b, device::InputDropout input_dropo
   for (std::int64_t u = 0; u < b.users(); ++u) {
     const bool kept = input_dropout.history_keep_prob >= 1.0F ||
                       math::dropout_keeps_history(key.seed, key.step, b.user_numbers[u], threshold);
-    scales.push_back(kept ? math::input_scale(b.rows().row_size(u)) / input_dropout.item_keep_prob : 0.0F);
+    const float scale = math::input_scale(b.rows().row_size(u), input_dropout.normalized);
+    scales.push_back(kept ? scale / input_dropout.item_keep_prob : 0.0F);
   }
   return scales;
 }
@@ -120,7 +121,7 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
         add_scaled(row, table + item * width, scale[u], width);
       }
     }
-    if (bias != nullptr) add_bias(row, bias, act == Activation::tanh, width);
+    if (bias != nullptr) add_bias(row, bias, act, width);
   });
 }
 
@@ -138,9 +139,10 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
     throw std::logic_error("sparse_linear_backward: an update with clipping cannot be fused");
   }
 
-  if (act == Activation::tanh) {
-    parallel_for(threads_, batch.users(),
-                 [&](int, std::int64_t u) { tanh_backward(d_output.row(u), output.row(u), width); });
+  if (act != Activation::identity) {
+    parallel_for(threads_, batch.users(), [&](int, std::int64_t u) {
+      activation_backward(act, d_output.row(u), output.row(u), width);
+    });
   }
   const std::vector<float> scale = input_scales(batch, input_dropout, step.params);
   const TableGradient gradient{batch, step.params, input_dropout.item_keep_prob, d_output, scale, width};

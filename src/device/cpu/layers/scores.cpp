@@ -153,7 +153,7 @@ void Device::for_scores(const Activations& hidden, const Batch& batch, const Par
     }
     parallel_for(threads_, users, [&](int, std::int64_t u) {
       const std::span<float> row(rows + u * stride, items);
-      add_bias(row.data(), bias, false, std::ssize(row));
+      add_bias(row.data(), bias, device::Activation::identity, std::ssize(row));
       for (const std::int32_t own : batch.rows().row(first + u)) row[own] = -infinity;
       use(first + u, row);
     });

@@ -61,24 +61,28 @@ struct GradientSink {
   }
 };
 
-/// The output layer for a slice of users, in two passes over blocks of items: exponentials of the first pass
-/// become gradients in the second. SoftmaxLayer uses library products, TileSoftmax a custom kernel. They do
-/// not share a loop over blocks, because sums would round differently. SoftmaxLayer scales E by a factor per
-/// tile and user before the products and adds later slices within them. TileSoftmax has one factor per user,
-/// moves it from E to the hidden units, and adds slices in the sink.
-class SoftmaxSlice {
+/// The output layer and its loss for a slice of users, in two passes over blocks of items. With softmax,
+/// exponentials of the first pass become gradients in the second. SoftmaxLayer uses library products,
+/// TileSoftmax a custom kernel. They do not share a loop over blocks, because sums would round differently.
+/// SoftmaxLayer scales E by a factor per tile and user before the products and adds later slices within them.
+/// TileSoftmax has one factor per user, moves it from E to the hidden units, and adds slices in the sink.
+/// With the squared error, nothing depends on a whole row of logits, so the first pass only prepares
+/// operands.
+class LossSlice {
  public:
-  virtual ~SoftmaxSlice() = default;
-  /// Runs pass 1 and returns the slice's negative log-likelihood.
-  virtual double forward() = 0;
+  virtual ~LossSlice() = default;
+  /// Runs pass 1.
+  virtual void forward() = 0;
   /// Runs pass 2 for `items`: whole tiles of tile_items, except for the last one. The range that starts at 0
   /// must come first.
   virtual void backward(Range items, const GradientSink& sink) = 0;
+  /// Returns the sum of the users' losses. Must be called after pass 2 of all items.
+  virtual double loss() const = 0;
   /// Adds the threads' parts of d_hidden. Must be called after pass 2 of all items.
   virtual void finish_hidden_gradient(Activations& d_hidden) const = 0;
 };
 
-std::unique_ptr<SoftmaxSlice> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,
-                                                const OutputSlice& slice);
+std::unique_ptr<LossSlice> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,
+                                             const OutputSlice& slice);
 
 }  // namespace vaecf::cpu

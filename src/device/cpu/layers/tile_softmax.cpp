@@ -60,7 +60,7 @@ class PrefetchQueue {
 /// Pass 2 subtracts x / s_u at the few positions where x is 1. For each chunk of blocks it computes dW = E^T
 /// (s H), with s as an additional column for the bias, and d_hidden = s (E W). Complete gradients go to the
 /// sink from cache.
-class TileSoftmax : private TileSlice, public SoftmaxSlice {
+class TileSoftmax : private TileSlice, public LossSlice {
  public:
   TileSoftmax(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
       : TileSlice(kernels, workspace, slice), blocks_(tiles_for(items_)) {
@@ -78,14 +78,15 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
     }
   }
 
-  double forward() override {
+  void forward() override {
     w_.e16.reserve(blocks_ * user_tiles_ * tile_numbers);
     load_hidden();
     init_reference_logits();
     run_pass();
     if (raise_reference_logits()) run_pass();
-    return finish_softmax();
+    nll_ = finish_softmax();
   }
+  double loss() const override { return nll_; }
 
   void backward(Range items, const GradientSink& sink) override {
     const Range blocks{items.begin / tile_side, tiles_for(items.end)};
@@ -357,12 +358,13 @@ class TileSoftmax : private TileSlice, public SoftmaxSlice {
   }
 
   std::int64_t blocks_;
+  double nll_ = 0.0;
 };
 
 }  // namespace
 
-std::unique_ptr<SoftmaxSlice> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,
-                                                const OutputSlice& slice) {
+std::unique_ptr<LossSlice> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,
+                                             const OutputSlice& slice) {
   return std::make_unique<TileSoftmax>(kernels, workspace, slice);
 }
 

@@ -1,8 +1,6 @@
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
 
-#include <vaecf/math/elementwise.hpp>
-
 #include <algorithm>
 #include <cmath>
 
@@ -25,7 +23,8 @@ struct AddBias {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   const float* bias;
-  bool tanh;
+  device::Activation act;
+  std::int64_t columns;
   std::int64_t vecs;  // total number of groups of eight
   std::int64_t vecs_per_row;
   float* values;
@@ -35,11 +34,9 @@ struct AddBias {
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     for_each_in_grid<threads>(group, block, vecs, [&](std::int64_t e) {
       Vec8 y = load_vec8(values + 8 * e);
-      const Vec8 b = load_vec8(bias + 8 * (e % vecs_per_row));
-      for (int j = 0; j < 8; ++j) {
-        const float x = y.at[j] + b.at[j];
-        y.at[j] = tanh ? std::tanh(x) : x;
-      }
+      const std::int64_t first = 8 * (e % vecs_per_row);
+      add(load_vec8(bias + first), y);
+      activate(act, first, columns, y);
       store_vec8(values + 8 * e, y);
       if constexpr (!std::is_same_v<T, float>) store_vec8(copy + 8 * e, y);
     });
@@ -53,7 +50,7 @@ struct ActivationBackward {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   const float* output;
-  bool tanh;
+  device::Activation act;
   std::int64_t rows;
   std::int64_t vecs;  // groups of eight per row
   std::int64_t partials;
@@ -67,9 +64,12 @@ struct ActivationBackward {
       Vec8 sums{};
       for (std::int64_t at = 8 * w; at < 8 * rows * vecs; at += 8 * partials * vecs) {
         Vec8 d = load_vec8(values + at);
-        if (tanh) {
+        if (act != device::Activation::identity) {
           const Vec8 y = load_vec8(output + at);
-          for (int j = 0; j < 8; ++j) d.at[j] = math::tanh_backward(d.at[j], y.at[j]);
+          for (int j = 0; j < 8; ++j) {
+            d.at[j] = act == device::Activation::tanh ? math::tanh_backward(d.at[j], y.at[j])
+                                                      : math::sigmoid_backward(d.at[j], y.at[j]);
+          }
           store_vec8(values + at, d);
         }
         if constexpr (!std::is_same_v<T, float>) store_vec8(copy + at, d);
@@ -174,24 +174,25 @@ void update_half_copy(Stream& stream, DType dtype, Activations& activations) {
                     activations.rows() * activations.stride());
 }
 
-void add_bias(Stream& stream, DType dtype, const float* bias, bool tanh, Activations& output) {
+void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation act, Activations& output) {
   dispatch_dtype(dtype, [&]<class T>(T) {
     const std::int64_t vecs_per_row = output.stride() / 8;
     const std::int64_t vecs = output.rows() * vecs_per_row;
-    const AddBias<T> body{bias, tanh, vecs, vecs_per_row, output.values(), copy_of<T>(output)};
+    const AddBias<T> body{
+        bias, act, output.columns(), vecs, vecs_per_row, output.values(), copy_of<T>(output)};
     launch(stream, blocks_for(vecs, body.threads), body);
   });
 }
 
-void activation_backward(Stream& stream, Scratch& scratch, DType dtype, bool tanh, const Activations& output,
-                         Activations& d_output, float* d_bias) {
+void activation_backward(Stream& stream, Scratch& scratch, DType dtype, device::Activation act,
+                         const Activations& output, Activations& d_output, float* d_bias) {
   const std::int64_t rows = d_output.rows();
   const std::int64_t columns = d_output.stride();
   const std::int64_t partials = num_partials(rows, columns);
   float* partial = scratch.get<float>(Scratch::products, partials * columns, "sums of gradients");
   dispatch_dtype(dtype, [&]<class T>(T) {
     const ActivationBackward<T> body{
-        output.values(), tanh, rows, columns / 8, partials, d_output.values(), copy_of<T>(d_output), partial};
+        output.values(), act, rows, columns / 8, partials, d_output.values(), copy_of<T>(d_output), partial};
     launch(stream, blocks_for(partials * columns / 8, body.threads), body);
   });
   reduce_partials(stream, partial, partials, columns, d_bias);

@@ -1,9 +1,14 @@
 #pragma once
 
 #include <vaecf/device/cuda/storage.hpp>
+#include <vaecf/device/device.hpp>
+#include <vaecf/math/elementwise.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+
+#include "device/cuda/kernels/vec8.hpp"
 
 /// Elementwise operations and column sums of the dense layers, the latent layer and the output layer.
 namespace vaecf::cuda {
@@ -20,13 +25,23 @@ void write_half_copies(Stream& stream, DType dtype, const float* from, std::uint
 /// Updates the 16-bit copy of `activations`; does nothing in fp32.
 void update_half_copy(Stream& stream, DType dtype, Activations& activations);
 
-/// Computes values = act(values + bias), and the copy.
-void add_bias(Stream& stream, DType dtype, const float* bias, bool tanh, Activations& output);
+/// Computes x = act(x) for the eight elements from column `first`, and keeps those of the padding, from
+/// column `columns` on, zero.
+VAECF_HD inline void activate(device::Activation act, std::int64_t first, std::int64_t columns, Vec8& x) {
+  if (act == device::Activation::tanh) {
+    for (float& value : x.at) value = std::tanh(value);
+  } else if (act == device::Activation::sigmoid) {
+    for (int j = 0; j < 8; ++j) x.at[j] = first + j < columns ? math::sigmoid(x.at[j]) : 0.0F;
+  }
+}
 
-/// Converts the gradient of a layer's output to that before `tanh` in place, values and copy. Writes its
+/// Computes values = act(values + bias), and the copy.
+void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation act, Activations& output);
+
+/// Converts the gradient of a layer's output to that before `act` in place, values and copy. Writes its
 /// column sums, the gradient of the bias (d_output.stride()). Requires at least one row.
-void activation_backward(Stream& stream, Scratch& scratch, DType dtype, bool tanh, const Activations& output,
-                         Activations& d_output, float* d_bias);
+void activation_backward(Stream& stream, Scratch& scratch, DType dtype, device::Activation act,
+                         const Activations& output, Activations& d_output, float* d_bias);
 
 /// Returns the number P of partial sums per column. Partial sum s is the sum of rows s, s + P, s + 2P, ..;
 /// the partial sums are then added. P depends only on the sizes, and so does the order of every addition.

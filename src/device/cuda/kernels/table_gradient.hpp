@@ -22,6 +22,7 @@ struct Dropout {
   bool on = false;
   std::uint64_t history_threshold = 0;
   bool of_histories = false;
+  bool normalized = true;
 
   VAECF_HD bool keeps(std::uint32_t user_number, std::uint32_t item) const {
     return !on ||
@@ -44,7 +45,7 @@ struct UserScales {
   VAECF_HD float operator()(std::int64_t user) const {
     if (computed != nullptr) return computed[user];
     if (!dropout.keeps_history(user_numbers[user])) return 0.0F;
-    return math::input_scale(offsets[user + 1] - offsets[user]) / keep_prob;
+    return math::input_scale(offsets[user + 1] - offsets[user], dropout.normalized) / keep_prob;
   }
 };
 

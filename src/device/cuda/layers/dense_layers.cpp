@@ -27,7 +27,7 @@ void Device::linear(const Activations& input, const Parameters& parameters, devi
                     device::Activation act, Activations& output) {
   const NvtxRange nvtx("forward: layer");
   layer_product(input, parameters, layer, output);
-  add_bias(stream_, dtype(), parameters.weights(layer.bias), act == device::Activation::tanh, output);
+  add_bias(stream_, dtype(), parameters.weights(layer.bias), act, output);
 }
 
 void Device::linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
@@ -45,8 +45,7 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
     stream_.memset_zero(d_weight, weight.range.size() * 4);
     stream_.memset_zero(d_bias, bias.size() * 4);
   } else {
-    activation_backward(stream_, scratch_, dtype(), act == device::Activation::tanh, output, d_output,
-                        d_bias);
+    activation_backward(stream_, scratch_, dtype(), act, output, d_output, d_bias);
     const MatmulSpec spec{.m = weight.spec.rows,
                           .n = d_output.stride(),
                           .k = rows,

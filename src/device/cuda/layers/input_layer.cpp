@@ -21,9 +21,12 @@ namespace {
 using device::Activation;
 
 Dropout dropout_of(device::InputDropout input_dropout, const StepState& step) {
-  return {step.device_state.data(), math::dropout_threshold(input_dropout.item_keep_prob),
-          input_dropout.item_keep_prob < 1.0F, math::dropout_threshold(input_dropout.history_keep_prob),
-          input_dropout.history_keep_prob < 1.0F};
+  return {step.device_state.data(),
+          math::dropout_threshold(input_dropout.item_keep_prob),
+          input_dropout.item_keep_prob < 1.0F,
+          math::dropout_threshold(input_dropout.history_keep_prob),
+          input_dropout.history_keep_prob < 1.0F,
+          input_dropout.normalized};
 }
 
 /// One user per block: output = act(bias + sum of s_ui W_i); with `adds`, the previous output is added before
@@ -39,7 +42,8 @@ struct EncodeUser {
   float keep_prob;
   const T* table;     // (items, stride)
   const float* bias;  // null: not added here
-  bool tanh;
+  Activation act;
+  std::int64_t width;  // columns without padding
   std::int64_t stride;
   float* values;  // (users, stride)
   T* copy;
@@ -51,7 +55,7 @@ struct EncodeUser {
     const std::int64_t begin = offsets[user];
     const std::int64_t held = offsets[user + 1] - begin;
     const std::int64_t n = dropout.keeps_history(user_numbers[user]) ? held : 0;
-    const float weight = math::input_scale(n) / keep_prob;
+    const float weight = math::input_scale(n, dropout.normalized) / keep_prob;
     float* row = values + user * stride;
     sum_rows(
         group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds, max_groups,
@@ -63,10 +67,8 @@ struct EncodeUser {
         },
         [&](std::int64_t column, Vec8& sum) {
           const Vec8 b = bias != nullptr ? load_vec8(bias + column) : Vec8{};
-          for (int c = 0; c < 8; ++c) {
-            const float x = sum.at[c] + b.at[c];
-            sum.at[c] = tanh ? std::tanh(x) : x;
-          }
+          for (int c = 0; c < 8; ++c) sum.at[c] += b.at[c];
+          activate(act, column, width, sum);
           store_vec8(row + column, sum);
           if constexpr (!std::is_same_v<T, float>) store_vec8(copy + user * stride + column, sum);
         });
@@ -128,7 +130,8 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
                       .keep_prob = kept.item_keep_prob,
                       .table = static_cast<const T*>(parameters.operand(table)),
                       .bias = nullptr,
-                      .tanh = false,
+                      .act = Activation::identity,
+                      .width = output.columns(),
                       .stride = output.stride(),
                       .values = output.values(),
                       .copy = reinterpret_cast<T*>(output.copy()),
@@ -138,7 +141,7 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
       if (side != nullptr) launch(stream_, output.rows(), encode(side->batch, side->table, 1.0F));
       Encode whole = encode(batch, layer.weight, input_dropout);
       if (layer.bias >= 0) whole.bias = parameters.weights(layer.bias);
-      whole.tanh = act == Activation::tanh;
+      whole.act = act;
       whole.adds = side != nullptr;
       launch(stream_, output.rows(), whole);
     });
@@ -162,7 +165,7 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   if (d_output.rows() == 0) {
     stream_.memset_zero(d_bias, d_output.stride() * 4);
   } else {
-    activation_backward(stream_, scratch_, dtype(), act == Activation::tanh, output, d_output, d_bias);
+    activation_backward(stream_, scratch_, dtype(), act, output, d_output, d_bias);
   }
   if (fused == nullptr) {
     table_gradient(batch, table, input_dropout, &step, d_output, gradients, ready);

@@ -6,6 +6,7 @@
 
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/softmax_kernels.hpp"
+#include "device/cuda/kernels/squared_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
 #include "device/cuda/tune.hpp"
 
@@ -40,10 +41,11 @@ void for_parts(Range whole, std::int64_t size, F&& f) {
 /// Everything in between is fp32, the loss fp64.
 class OutputLayer {
  public:
-  OutputLayer(Gpu& gpu, Stream& stream, Products& matmuls, Scratch& scratch, DType dtype,
+  OutputLayer(device::Loss loss, Gpu& gpu, Stream& stream, Products& matmuls, Scratch& scratch, DType dtype,
               const Activations& hidden, const Batch& batch, const Parameters& parameters,
               device::Layer layer, DeviceStepState* state, double* nll)
-      : stream_(stream),
+      : loss_(loss),
+        stream_(stream),
         matmuls_(matmuls),
         scratch_(scratch),
         dtype_(dtype),
@@ -56,7 +58,7 @@ class OutputLayer {
         bias_(parameters.operand(layer.bias)),
         state_(state),
         nll_(nll) {
-    if (!batch.has_transpose) throw std::logic_error("softmax_layer_step: the batch must have its transpose");
+    if (!batch.has_transpose) throw std::logic_error("output layer: the batch must have its transpose");
     const auto users_in = [&](std::int64_t bytes) {
       return std::max(bytes / row_bytes_ / chunk_step * chunk_step, min_chunk);
     };
@@ -86,7 +88,8 @@ class OutputLayer {
     // d_bias follows d_weight in memory.
     const bool adjacent = d_bias == d_weight + hidden_.columns() * stride_;
     // Instead of gradients, products read exponentials, and a factor of each user with the hidden units.
-    const bool exponentials = tune().exp != 0 && adjacent && dtype_ != DType::fp16;
+    const bool exponentials =
+        loss_ == device::Loss::multinomial && tune().exp != 0 && adjacent && dtype_ != DType::fp16;
     const bool ones = exponentials || (tune().ones != 0 && adjacent);
     const bool sums = of_weights && !ones;
     if (exponentials)
@@ -141,16 +144,17 @@ class OutputLayer {
                           .result = dtype_};
     matmuls_.run(stream_, spec, hidden_from(chunk.begin), weights_, logits, bias_);
     dispatch_dtype(dtype_, [&]<class T>(T) {
-      softmax(LogitRows<T>{.logits = reinterpret_cast<T*>(logits),
-                           .stride = stride_,
-                           .items = items_,
-                           .first_user = chunk.begin,
-                           .offsets = batch_.offsets.data(),
-                           .columns = batch_.columns.data(),
-                           .state = state_,
-                           .nll = nll_,
-                           .positive_logits = positive_logits},
-              chunk.size());
+      const LogitRows<T> rows{.logits = reinterpret_cast<T*>(logits),
+                              .stride = stride_,
+                              .items = items_,
+                              .first_user = chunk.begin,
+                              .offsets = batch_.offsets.data(),
+                              .columns = batch_.columns.data(),
+                              .state = state_,
+                              .nll = nll_,
+                              .positive_logits = positive_logits};
+      if (loss_ == device::Loss::squared) return launch(stream_, chunk.size(), SquaredErrorOfUser<T>{rows});
+      softmax(rows, chunk.size());
     });
   }
 
@@ -252,6 +256,7 @@ class OutputLayer {
     launch(stream_, blocks_for(body.vecs, body.threads), body);
   }
 
+  device::Loss loss_;
   Stream& stream_;
   Products& matmuls_;
   Scratch& scratch_;
@@ -277,8 +282,25 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
                                 device::Layer layer, StepState& step, Activations& d_hidden,
                                 FloatBuffer& gradients, const device::GradientReady& ready,
                                 const FusedUpdate* fused, device::SoftmaxGradients which) {
+  output_layer_step(device::Loss::multinomial, hidden, batch, parameters, layer, step, d_hidden, gradients,
+                    ready, fused, which);
+}
+
+void Device::squared_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                                device::Layer layer, StepState& step, Activations& d_hidden,
+                                FloatBuffer& gradients, const device::GradientReady& ready,
+                                const FusedUpdate* fused) {
+  output_layer_step(device::Loss::squared, hidden, batch, parameters, layer, step, d_hidden, gradients, ready,
+                    fused, device::SoftmaxGradients::both);
+}
+
+void Device::output_layer_step(device::Loss loss, const Activations& hidden, const Batch& batch,
+                               const Parameters& parameters, device::Layer layer, StepState& step,
+                               Activations& d_hidden, FloatBuffer& gradients,
+                               const device::GradientReady& ready, const FusedUpdate* fused,
+                               device::SoftmaxGradients which) {
   const NvtxRange nvtx("loss: output layer");
-  if (fused != nullptr) require_fusible("softmax_layer_step", step);
+  if (fused != nullptr) require_fusible("output layer", step);
   const auto& tensors = parameters.layout().tensors;
   const Range weight = tensors[layer.weight].range;
   const Range bias = tensors[layer.bias].range;
@@ -289,7 +311,7 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
     ready(weight, record_event());
     ready(bias, record_event());
   };
-  OutputLayer output(gpu_, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer,
+  OutputLayer output(loss, gpu_, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer,
                      step.device_state.data(), user_losses(hidden.rows(), step.nll, step));
   if (which != device::SoftmaxGradients::weights) d_hidden.set_rows(output.users());
   if (output.users() == 0) {
