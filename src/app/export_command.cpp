@@ -130,6 +130,10 @@ struct Source {
         {"model_type", config.session.model.type},
         {"epoch", format("{}", checkpoint.attribute<std::int64_t>("epoch"))},
         {"dataset_checksum", dataset.fingerprint()}};
+    if (config.session.model.type == "autoencoder") {
+      texts["activation"] = std::string(to_string(shape.activation));
+      texts["loss"] = std::string(to_string(shape.loss));
+    }
     if (shape.features > 0) texts["feature_hashing"] = checkpoint.attribute<std::string>("feature_hashing");
     return texts;
   }
@@ -168,7 +172,7 @@ class Graph {
     model_.name = source_.config.session.model.type;
     model_.description =
         "items: the columns of each user's items, each once, padded with -1. "
-        "scores: unnormalized scores of all items; leave out the user's items and take the highest. "
+        "scores: unnormalized scores of all items (outputs of the sigmoid, if the loss is squared); leave out the user's items and take the highest. "
         "item_ids in the metadata lists the item of each column.";
     model_.metadata = source_.metadata();
     // JSON would replace invalid bytes, possibly with the same string for two items.
@@ -192,7 +196,7 @@ class Graph {
                            constant("axis_1", io::TensorType::int64, {1}, std::array<std::int64_t, 1>{1}),
                            constant("one", io::TensorType::float32, {}, std::array{1.0F})};
     if (source_.is_elsa()) {
-      const std::string sum = add_input_product("items", "items", "weight", 0, true);
+      const std::string sum = add_input_product("items", "items", "weight", 0, true, true);
       add("Gemm", {sum, "items.weight"}, "scores", {{"transB", 1}});
       return std::move(model_);
     }
@@ -202,11 +206,12 @@ class Graph {
       for (const auto& layer : *half) {
         const bool last = &layer == &half->back();
         const bool is_latent = last && half == &source_.shape.encoder;
-        const bool tanh = is_latent ? !source_.shape.variational : !last;
-        at = add_layer(at, layer.name, is_latent ? source_.config.session.model.latent : 0, tanh);
+        const bool active = is_latent ? !source_.shape.variational : !last;
+        at = add_layer(at, layer.name, is_latent ? source_.config.session.model.latent : 0,
+                       active ? source_.shape.activation : device::Activation::identity);
       }
     }
-    add("Identity", {at}, "scores");
+    add(source_.shape.loss == device::Loss::squared ? "Sigmoid" : "Identity", {at}, "scores");
     return std::move(model_);
   }
 
@@ -216,13 +221,13 @@ class Graph {
            std::map<std::string, std::int64_t> attributes = {}) {
     model_.nodes.push_back({op, std::move(inputs), output, std::move(attributes)});
   }
-  /// Adds the product normalize(x) @ table, where x (users, columns) is 1 in the columns listed in `input`:
-  /// the sum of their rows of `table`, divided by the square root of their count. Returns the name of the
-  /// result. `normalizes`: the rows of the table are divided by their norms.
+  /// Adds the product x @ table, where x (users, columns) is 1 in the columns listed in `input`: the sum of
+  /// their rows of `table`. If `normalized` is set, the sum is divided by the square root of their count; if
+  /// `unit_rows` is set, the rows of the table are divided by their norms. Returns the name of the result.
   std::string add_input_product(const std::string& input, const std::string& layer, const std::string& table,
-                                std::int64_t columns, bool normalizes = false) {
+                                std::int64_t columns, bool normalized, bool unit_rows = false) {
     const auto in = [&](const char* part) { return input + "." + part; };
-    model_.initializers.push_back(weights(source_.checkpoint, layer, table, columns, normalizes));
+    model_.initializers.push_back(weights(source_.checkpoint, layer, table, columns, unit_rows));
     add("GreaterOrEqual", {input, "zero"}, in("there"));
     add("Cast", {in("there")}, in("held"), {{"to", 1}});                             // (B, N) float32
     add("Max", {input, "zero"}, in("columns"));                                      // (B, N)
@@ -230,7 +235,8 @@ class Graph {
     add("Unsqueeze", {in("held"), "axis_1"}, in("held_row"));                        // (B, 1, N)
     add("MatMul", {in("held_row"), in("rows")}, in("sum_row"));                      // (B, 1, H)
     add("Squeeze", {in("sum_row"), "axis_1"}, in("sum"));                            // (B, H)
-    add("ReduceSum", {in("held"), "axis_1"}, in("number"), {{"keepdims", 1}});       // (B, 1)
+    if (!normalized) return in("sum");
+    add("ReduceSum", {in("held"), "axis_1"}, in("number"), {{"keepdims", 1}});  // (B, 1)
     add("Max", {in("number"), "one"}, in("positive_number"));
     add("Sqrt", {in("positive_number")}, in("norm"));
     add("Div", {in("sum"), in("norm")}, in("product"));
@@ -239,12 +245,13 @@ class Graph {
 
   /// Adds a layer and returns the name of its output. `input`: output of the previous layer; empty: the first
   /// layer, on items and features. `columns`: number of columns of the weights to use, 0 for all.
-  std::string add_layer(const std::string& input, const std::string& layer, std::int64_t columns, bool tanh) {
+  std::string add_layer(const std::string& input, const std::string& layer, std::int64_t columns,
+                        device::Activation act) {
     std::string product = layer + ".product";
     if (input.empty()) {
-      product = add_input_product("items", layer, "weight", columns);
+      product = add_input_product("items", layer, "weight", columns, source_.shape.input.normalized);
       if (source_.shape.features > 0) {
-        add("Add", {product, add_input_product("features", layer, "feature_weight", columns)},
+        add("Add", {product, add_input_product("features", layer, "feature_weight", columns, true)},
             "input_product");
         product = "input_product";
       }
@@ -254,8 +261,9 @@ class Graph {
     }
     model_.initializers.push_back(weights(source_.checkpoint, layer, "bias", columns));
     add("Add", {product, layer + ".bias"}, layer + ".sum");
-    if (tanh) add("Tanh", {layer + ".sum"}, layer + ".output");
-    return layer + (tanh ? ".output" : ".sum");
+    if (act == device::Activation::identity) return layer + ".sum";
+    add(act == device::Activation::tanh ? "Tanh" : "Sigmoid", {layer + ".sum"}, layer + ".output");
+    return layer + ".output";
   }
 
   const Source& source_;

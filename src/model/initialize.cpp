@@ -37,6 +37,8 @@ void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
     const std::int64_t inputs = spec.rows + (of_features ? network.items() : 0);
     const bool bias = spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;
     write_tensor(network, static_cast<int>(i), spec, [&](std::uint64_t index) {
+      if (shape.initial_deviation > 0.0F)
+        return shape.initial_deviation * math::normal_element(seed, number, index);
       return bias ? math::truncated_normal(seed, number, index, bias_deviation)
                   : math::initial_weight(seed, number, index, inputs, spec.columns);
     });

@@ -5,11 +5,22 @@
 namespace vaecf::model {
 
 NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
-  if (options.type != "mult_vae" && options.type != "mult_dae") {
-    throw InputError(format("model.type must be mult_vae or mult_dae (only networks can be trained), got {}",
-                            options.type));
+  const bool plain = options.type == "autoencoder";
+  if (options.type != "mult_vae" && options.type != "mult_dae" && !plain) {
+    throw InputError(
+        format("model.type must be mult_vae, mult_dae or autoencoder (only networks can be trained), got {}",
+               options.type));
   }
   NetworkShape shape;
+  if (plain) {
+    shape.activation = options.autoencoder.activation;
+    shape.loss = options.autoencoder.loss;
+    shape.input.normalized = false;
+    shape.initial_deviation = static_cast<float>(options.autoencoder.initial_deviation);
+  } else {
+    shape.input = {static_cast<float>(1.0 - options.dropout),
+                   static_cast<float>(1.0 - options.history_dropout)};
+  }
   shape.features = inputs.features;
   shape.variational = options.type == "mult_vae";
   const auto chain = [](const char* name, const std::vector<std::int64_t>& widths) {

@@ -28,7 +28,8 @@ std::unique_ptr<TrainableModel<Device>> make_model_of(const ModelOptions& option
 template <class Device>
 constexpr auto model_factories = std::to_array<ModelFactory<Device>>({make_model_of<Network, Device>,
                                                                       make_model_of<Network, Device>,
-                                                                      make_model_of<Elsa, Device>});
+                                                                      make_model_of<Elsa, Device>,
+                                                                      make_model_of<Network, Device>});
 
 /// Makes a model of type `options.type`, which must be one of model_types, with zero weights for batches of
 /// up to `max_users` users; see TrainableModel for `size_multiple`.

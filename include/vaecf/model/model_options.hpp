@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/base/enum_names.hpp>
+#include <vaecf/device/options.hpp>
 
 #include <cstdint>
 #include <string>
@@ -35,9 +36,17 @@ struct ElsaOptions {
   std::int64_t factors = 256;  ///< width r of the item vectors
 };
 
+/// The plain autoencoder.
+struct AutoencoderOptions {
+  device::Activation activation = device::Activation::sigmoid;  ///< of all layers but the output layer
+  device::Loss loss = device::Loss::squared;                    ///< squared: outputs are sigmoid(logits)
+  double initial_deviation = 1.0;  ///< standard deviation of the initial weights and biases; above 0
+};
+
 /// Architecture of the network, with I items and tanh between layers. mult_vae: I -> hidden -> 2 x latent, z,
 /// latent -> reversed hidden -> I. mult_dae: I -> hidden -> latent (tanh) -> reversed hidden -> I, without
-/// sampling and KL term.
+/// sampling and KL term. autoencoder: the layers of mult_dae, with the activation and loss of `autoencoder`,
+/// on the binary rows themselves, without normalization and dropout.
 struct ModelOptions {
   std::string type = "mult_vae";
   std::vector<std::int64_t> hidden = {600};  ///< widths of the encoder; may be empty
@@ -49,6 +58,7 @@ struct ModelOptions {
   EaseOptions ease = {};
   ItemKnnOptions item_knn = {};
   ElsaOptions elsa = {};
+  AutoencoderOptions autoencoder = {};
 };
 
 }  // namespace vaecf::model

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/math/elementwise.hpp>
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/model/trainable_model.hpp>
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -14,12 +16,13 @@
 namespace vaecf::model {
 
 /// Overwrites all weights. Weights are Xavier-uniform with limit sqrt(6 / (inputs + outputs)); for features,
-/// the items count as inputs too. Biases are truncated normal with standard deviation 0.001. Values depend
-/// only on seed, tensor index and element index (Philox), not on the device or the number of ranks.
+/// the items count as inputs too. Biases are truncated normal with standard deviation 0.001. If `shape` has
+/// an initial deviation, weights and biases are normal instead. Values depend only on seed, tensor index and
+/// element index (Philox), not on the device or the number of ranks.
 void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed);
 
-/// Mult-VAE and Mult-DAE (Liang et al., WWW 2018), implemented with a device's operations. Contains the
-/// weights and the activations of one batch.
+/// Mult-VAE and Mult-DAE (Liang et al., WWW 2018) and plain autoencoders, implemented with a device's
+/// operations. Contains the weights and the activations of one batch.
 template <class Device>
 class Network final : public TrainableModel<Device> {
  public:
@@ -41,10 +44,19 @@ class Network final : public TrainableModel<Device> {
                         int group = 0) override;
   const Activations& forward_for_scoring(const Input& batch) override {
     Timer timer(device_, false);
-    forward(batch, 1.0F, *scoring_step_, Latent::mean, timer);
+    forward(batch, {1.0F, 1.0F, shape_.input.normalized}, *scoring_step_, Latent::mean, timer);
     return hidden();
   }
   device::Layer output_layer() const override { return decoder_.back().layer; }
+  /// As Model::top_k(). The model's outputs are the scores, and their order is that of the logits.
+  void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
+             std::span<std::int32_t> items, std::span<float> scores) override {
+    Base::top_k(users, rows, history, keep_seen, k, items, scores);
+    if (shape_.loss != device::Loss::squared) return;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      if (items[i] >= 0) scores[i] = math::sigmoid(scores[i]);
+    }
+  }
   /// Returns the two largest layers: output and input layer.
   std::vector<device::Layer> fused_layers() const override {
     return {decoder_.back().layer, encoder_.front().layer};
@@ -64,7 +76,7 @@ class Network final : public TrainableModel<Device> {
  private:
   struct LayerState {
     device::Layer layer;
-    device::Activation act = device::Activation::tanh;
+    device::Activation act = device::Activation::identity;
     std::unique_ptr<Activations> output;  // null for the output layer
     std::unique_ptr<Activations> d_output;
   };
@@ -77,7 +89,6 @@ class Network final : public TrainableModel<Device> {
   /// std::logic_error if `batch` has features and the model has not, or the other way round.
   std::optional<device::SideFeatures<typename Device::Batch>> side_of(const Input& batch) const;
   using Base::device_, Base::layout_, Base::max_rows_, Base::parameters_, Base::scoring_step_;
-  device::InputDropout keep_;
   NetworkShape shape_;
   int feature_table_ = -1;  // index in layout_.tensors; -1: none
   std::vector<LayerState> encoder_;
@@ -91,13 +102,13 @@ Network<Device>::Network(const ModelOptions& options, InputDims inputs, Device& 
                          std::int64_t size_multiple)
     : Base(device, inputs, device.plan_parameters(tensor_specs(network_shape(options, inputs))), max_rows,
            size_multiple),
-      keep_(static_cast<float>(1.0 - options.dropout), static_cast<float>(1.0 - options.history_dropout)),
       shape_(network_shape(options, inputs)) {
   const auto build = [&](const std::vector<LayerShape>& layers, std::vector<LayerState>& states) {
     for (const LayerShape& layer : layers) {
       LayerState stage;
       stage.layer = {layout_.find(layer.name + "/weight"), layout_.find(layer.name + "/bias")};
       if (layer.weight_kind != device::TensorKind::output_table) {
+        stage.act = shape_.activation;
         stage.output = device.make_activations(max_rows_, layer.outputs);
         stage.d_output = device.make_activations(max_rows_, layer.outputs);
       }
@@ -159,14 +170,19 @@ template <class Device>
 void Network<Device>::forward_backward(const Input& batch, StepState& step, Buffer& gradients,
                                        const device::GradientReady& ready, Timer& timer,
                                        const FusedUpdate* fused, int /*group*/) {
-  forward(batch, keep_, step, Latent::sampled, timer);
+  forward(batch, shape_.input, step, Latent::sampled, timer);
 
   const auto gradient_of_output = [&](std::size_t k) -> Activations& {
     return k == 0 ? d_latent() : *decoder_[k - 1].d_output;
   };
   const std::size_t last = decoder_.size() - 1;
-  device_.softmax_layer_step(hidden(), batch.items, *parameters_, decoder_[last].layer, step,
-                             gradient_of_output(last), gradients, ready, fused);
+  if (shape_.loss == device::Loss::squared) {
+    device_.squared_layer_step(hidden(), batch.items, *parameters_, decoder_[last].layer, step,
+                               gradient_of_output(last), gradients, ready, fused);
+  } else {
+    device_.softmax_layer_step(hidden(), batch.items, *parameters_, decoder_[last].layer, step,
+                               gradient_of_output(last), gradients, ready, fused);
+  }
   timer.end_phase(StepPhase::loss);
 
   for (std::size_t k = last; k-- > 0;) {
@@ -184,8 +200,8 @@ void Network<Device>::forward_backward(const Input& batch, StepState& step, Buff
                             gradients, ready);
   }
   const LayerState& first = encoder_.front();
-  device_.sparse_linear_backward(batch.items, layout_, first.layer, first.act, keep_, step, *first.output,
-                                 *first.d_output, gradients, ready, fused);
+  device_.sparse_linear_backward(batch.items, layout_, first.layer, first.act, shape_.input, step,
+                                 *first.output, *first.d_output, gradients, ready, fused);
   if (const auto side = side_of(batch)) {
     device_.side_features_backward(*side, layout_, *first.d_output, gradients, ready);
   }

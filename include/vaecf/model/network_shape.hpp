@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/device/device.hpp>
 #include <vaecf/device/parameters.hpp>
 #include <vaecf/model/model_options.hpp>
 
@@ -30,7 +31,7 @@ struct LayerShape {
 };
 
 /// Layers of a network. Encoder layers come first; the last one is the latent layer, with 2L columns [mu |
-/// logvar] for mult_vae and L for mult_dae. Decoder layers follow with the hidden widths reversed. Without
+/// logvar] for mult_vae and L for the others. Decoder layers follow with the hidden widths reversed. Without
 /// hidden layers, encoder_1 is both the latent layer and the input table, and decoder_1 is the output table.
 /// Features have a separate table in the first layer: encoder_1/feature_weight (F, outputs).
 struct NetworkShape {
@@ -38,6 +39,11 @@ struct NetworkShape {
   std::vector<LayerShape> decoder;
   bool variational = true;
   std::int64_t features = 0;
+  device::Activation activation = device::Activation::tanh;  ///< not of [mu | logvar] and the output layer
+  device::Loss loss = device::Loss::multinomial;             ///< squared: outputs are sigmoid(logits)
+  device::InputDropout input = 1.0F;                         ///< of training; `normalized` of scoring, too
+  float initial_deviation =
+      0.0F;  ///< weights and biases start as N(0, initial_deviation^2); 0: see initialize()
 };
 
 /// Returns the layers of a network. Throws InputError if `options.type` is not a network.

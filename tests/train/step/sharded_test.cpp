@@ -48,6 +48,13 @@ TEST_F(Sharded, Elsa) {
   expect_same_curve_on_all_worlds();
 }
 
+TEST_F(Sharded, Autoencoder) {
+  options_.model = {"autoencoder", {10}, 5};
+  options_.optimizer.type = device::OptimizerKind::rmsprop;
+  options_.optimizer.epsilon = 1e-4;
+  expect_same_curve_on_all_worlds();
+}
+
 TEST_F(Sharded, OneBucketMostlyOfPadding) {
   options_.distributed.bucket_mib = 64;
   options_.model.hidden = {1};
