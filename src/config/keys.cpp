@@ -263,9 +263,13 @@ std::vector<Key> all_keys() {
 bool is_used(const std::string& path, const std::string& type) {
   // Keys, or sections of keys, that only some types use.
   static const std::map<std::string, std::vector<std::string>> types_of = {
-      {"model.dropout", {"mult_vae", "mult_dae"}},  {"model.history_dropout", {"mult_vae", "mult_dae"}},
-      {"model.features", {"mult_vae", "mult_dae"}}, {"model.hidden", {"mult_vae", "mult_dae"}},
-      {"model.latent", {"mult_vae", "mult_dae"}},   {"model.elsa.", {"elsa"}},
+      {"model.dropout", {"mult_vae", "mult_dae"}},
+      {"model.history_dropout", {"mult_vae", "mult_dae"}},
+      {"model.features", {"mult_vae", "mult_dae", "autoencoder"}},
+      {"model.hidden", {"mult_vae", "mult_dae", "autoencoder"}},
+      {"model.latent", {"mult_vae", "mult_dae", "autoencoder"}},
+      {"model.elsa.", {"elsa"}},
+      {"model.autoencoder.", {"autoencoder"}},
       {"train.annealing.", {"mult_vae"}},
   };
   return std::ranges::none_of(types_of, [&](const auto& entry) {

@@ -230,9 +230,9 @@ concept Device = requires(
   // stores_fused_gradient() returns whether such an update of a tensor of the given kind still reads the
   // gradient from memory. Row ranges of dW are reported to `ready` as soon as they are complete. With
   // SoftmaxGradients::hidden, the gradients of W and bias are not computed: buffer, `ready` and `fused` are
-  // unused. With SoftmaxGradients::weights, `gradient` is unused. squared_layer_step() is the same for outputs
-  // o = sigmoid(logits) and the squared error: it adds to the step's nll the sum over users of the mean of
-  // (o_i - x_i)^2 over all items. In fp16, all gradients from here on include the loss scale.
+  // unused. With SoftmaxGradients::weights, `gradient` is unused. squared_layer_step() is the same for
+  // outputs o = sigmoid(logits) and the squared error: it adds to the step's nll the sum over users of the
+  // mean of (o_i - x_i)^2 over all items. In fp16, all gradients from here on include the loss scale.
   // linear_backward() replaces the gradient of the layer's output by that before `act`, and writes dW, dbias
   // and, unless null, the gradient of the input plus the last argument (may be null). latent_backward()
   // computes d_statistics (B, 2L) from d_z (B, L), adds the gradient of beta
@@ -259,13 +259,13 @@ concept Device = requires(
                                 fused);
   device.side_features_backward(*side, layout, in, buffer, ready);
 
-  // The item table of ELSA: normalize_rows() writes A, the rows of an input table W divided by their L2 norms,
-  // to a table of kind item_table (third and fourth argument) and its copies; sparse_linear() and the scoring
-  // operations accept it. table_gram() writes the Gram matrix A'A (r, r). cosine_step() takes h (B, r) and
-  // the Gram matrix; it adds the loss (math/cosine_loss.hpp) to the step's nll, and writes the gradients by h
-  // and twice that by the Gram matrix, S (r, r), which is symmetric. normalize_rows_backward() expects the
-  // gradient by A through h at W's place in the flat buffer, adds A S, and replaces the sum by the gradient by
-  // W; row ranges are reported to `ready` as soon as they are complete.
+  // The item table of ELSA: normalize_rows() writes A, the rows of an input table W divided by their L2
+  // norms, to a table of kind item_table (third and fourth argument) and its copies; sparse_linear() and the
+  // scoring operations accept it. table_gram() writes the Gram matrix A'A (r, r). cosine_step() takes h (B,
+  // r) and the Gram matrix; it adds the loss (math/cosine_loss.hpp) to the step's nll, and writes the
+  // gradients by h and twice that by the Gram matrix, S (r, r), which is symmetric. normalize_rows_backward()
+  // expects the gradient by A through h at W's place in the flat buffer, adds A S, and replaces the sum by
+  // the gradient by W; row ranges are reported to `ready` as soon as they are complete.
   device.normalize_rows(fixed, 0, weights, 0);
   device.table_gram(fixed, 0, out);
   device.cosine_step(in, batch, in, step, gradient, out);
