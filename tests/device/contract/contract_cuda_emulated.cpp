@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <ranges>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -61,7 +62,18 @@ ContractDevice tuned_cuda_device(const std::string& name, device::Precision prec
 
 namespace {
 
-class SideStream : public LayerContract {};
+class SideStream : public LayerContract {
+ protected:
+  SideStream() { gather(random_rows(9, 33, 1), 33, true, batch); }
+  void run(const FusedUpdate* update) { softmax_step(*hidden, batch, layer, step(), *d_hidden, {}, update); }
+
+  const TestLayer layer = random_layer(device::TensorKind::output_table, 5, 33);
+  const TestMoments moments = make_moments(layer);
+  const FusedUpdate fused{*layer.parameters, *moments.first, *moments.second};
+  TestBatch batch;
+  std::unique_ptr<Device::Activations> hidden = activations(random_matrix(9, 5, 2));
+  std::unique_ptr<Device::Activations> d_hidden = device().make_activations(9, 5);
+};
 INSTANTIATE_TEST_SUITE_P(Devices, SideStream,
                          ::testing::Values(emulated("fp32", device::Precision::fp32, false, 0,
                                                     Toggle::automatic, {.side = 1})),
@@ -69,17 +81,10 @@ INSTANTIATE_TEST_SUITE_P(Devices, SideStream,
 
 // Even if it runs as early as its events allow.
 TEST_P(SideStream, UpdateRunsAfterTheHiddenGradientIsComputed) {
-  const TestLayer layer = random_layer(device::TensorKind::output_table, 5, 33);
-  const TestMoments moments = make_moments(layer);
-  TestBatch batch;
-  gather(random_rows(9, 33, 1), 33, true, batch);
-  const auto hidden = activations(random_matrix(9, 5, 2));
-  const auto d_hidden = device().make_activations(9, 5);
   begin({}, 0.0F, update_rules[1]);
-  softmax_step(*hidden, batch, layer, step(), *d_hidden);
+  run(nullptr);
   const std::vector<float> expected = read(*d_hidden);
-  const FusedUpdate fused{*layer.parameters, *moments.first, *moments.second};
-  softmax_step(*hidden, batch, layer, step(), *d_hidden, {}, &fused);
+  run(&fused);
   const float* weights = layer.parameters->master().data();
   EXPECT_EQ(*weights, layer.weight.floats()[0]) << "the update has not run";
   for (const auto& weak : std::vector(cuda::emulator::runtime().timelines) | std::views::reverse) {
@@ -87,6 +92,20 @@ TEST_P(SideStream, UpdateRunsAfterTheHiddenGradientIsComputed) {
   }
   EXPECT_NE(*weights, layer.weight.floats()[0]);
   EXPECT_EQ(read(*d_hidden), expected);
+}
+
+TEST_P(SideStream, DeviceIsUsableAfterAFailedCapture) {
+  begin({}, 0.0F, update_rules[1]);
+  int calls = 0;
+  const auto fails = [&] {
+    run(&fused);
+    if (++calls == 2) throw std::runtime_error("no");
+    device().end_step(step());
+  };
+  EXPECT_THROW(device().capture(fails), std::runtime_error);
+  begin({}, 0.0F, update_rules[1]);
+  run(&fused);
+  EXPECT_EQ(losses().users, 9);
 }
 
 }  // namespace

@@ -29,11 +29,11 @@ class Exporter {
   PinnedArray<float> staging_;
 };
 
-/// The device for NVIDIA GPUs. All work of a step is queued on one stream without blocking the host. In bf16
-/// and fp16, products have 16-bit operands and fp32 sums; master weights, gradients, moments and other values
-/// are fp32; in bf16x3, only products differ from fp32 (see Products). Tensors are stored in their logical
-/// orientation. Rows are padded to 16 bytes, items to a multiple of 256 for aligned logit rows and whole
-/// tiles. See the concept device::Device for the operations.
+/// The device for NVIDIA GPUs. All work of a step is queued on one stream, except update_beside(), without
+/// blocking the host. In bf16 and fp16, products have 16-bit operands and fp32 sums; master weights,
+/// gradients, moments and other values are fp32; in bf16x3, only products differ from fp32 (see Products).
+/// Tensors are stored in their logical orientation. Rows are padded to 16 bytes, items to a multiple of 256
+/// for aligned logit rows and whole tiles. See the concept device::Device for the operations.
 class Device {
  public:
   using Buffer = FloatBuffer;

@@ -68,8 +68,9 @@ struct CountParts {
   }
 };
 
-/// Computes the sum of s_ui d_u over users [begin, end) of the transpose, all of one item. Calls
-/// `done(column, sum)` for eight columns at a time; `unfinished` (stride) stores sums in between.
+/// Computes the sum of s_ui d_u over users [begin, end) of the transpose, all of one item. Unfinished sums
+/// are stored in `sums` (stride). Calls `done(to, sum)` for eight elements at a time, whose place there is
+/// `to`.
 template <class T>
 struct SumUsers {
   const std::uint32_t* item_users;
@@ -82,9 +83,9 @@ struct SumUsers {
 
   template <int threads, class Group, class Done>
   VAECF_HD void sum(Group& group, std::byte* scratch, std::int64_t item, std::int64_t begin, std::int64_t end,
-                    float* unfinished, Done&& done) const {
+                    float* sums, const Done& done) const {
     sum_rows(
-        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, unfinished, false,
+        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, sums, false,
         max_groups,
         [&](std::int64_t k) {
           return dropout.keeps(user_numbers[item_users[begin + k]], static_cast<std::uint32_t>(item));
@@ -93,8 +94,12 @@ struct SumUsers {
           const std::uint32_t user = item_users[begin + k];
           return WeightedRow{static_cast<std::int32_t>(user), scale(user)};
         },
-        done);
+        [&](std::int64_t column, const Vec8& sum) { done(sums + column, sum); });
   }
+};
+
+struct StoreSums {
+  VAECF_HD void operator()(float* to, const Vec8& sum) const { store_vec8(to, sum); }
 };
 
 template <class T, int THREADS>
@@ -125,16 +130,10 @@ struct SumPart {
     }
     const std::int64_t begin = item_begin[item] + (part - part_begin[item]) * users_of_part;
     const std::int64_t end = item_begin[item + 1];
-    float* sums = partial + part * users.stride;
-    users.template sum<threads>(
-        group, scratch, item, begin, begin + users_of_part < end ? begin + users_of_part : end, sums,
-        [&](std::int64_t column, const Vec8& sum) { store_vec8(sums + column, sum); });
+    users.template sum<threads>(group, scratch, item, begin,
+                                begin + users_of_part < end ? begin + users_of_part : end,
+                                partial + part * users.stride, StoreSums());
   }
-};
-
-/// Stores eight elements of the gradient.
-struct StoreGradient {
-  VAECF_HD void operator()(float* at, const Vec8& sum) const { store_vec8(at, sum); }
 };
 
 /// Updates the weights by eight elements of the gradient, which are not stored. T is the type of the weights'
@@ -144,13 +143,12 @@ struct UpdateTable {
   WeightUpdate<T> update;
   const float* gradients;  // the flat buffer
   bool decays;
-  VAECF_HD void operator()(const float* at, const Vec8& sum) const {
-    update.eight(update.rule(decays), sum, at - gradients);
+  VAECF_HD void operator()(const float* to, const Vec8& sum) const {
+    update.eight(update.rule(decays), sum, to - gradients);
   }
 };
 
-/// One item per block; its gradient is zero if it has no users. Calls `done(at, sum)` for eight elements at a
-/// time, whose place in the gradient is `at`.
+/// One item per block; its gradient is zero if it has no users. Done: StoreSums or UpdateTable.
 template <class T, class Done>
 struct SumItem {
   static constexpr int threads = narrow_threads;  // most items have few users
@@ -160,7 +158,7 @@ struct SumItem {
   const std::int64_t* part_begin;  // null: no item has parts
   const float* partial;
   std::int64_t first;  // item of block 0
-  float* gradient;     // (items, stride); stores unfinished sums
+  float* gradient;     // (items, stride)
   Done done;
 
   template <class Group>
@@ -170,8 +168,7 @@ struct SumItem {
     const std::int64_t part = part_begin != nullptr ? part_begin[item] : 0;
     const std::int64_t end = part_begin != nullptr ? part_begin[item + 1] : 0;
     if (part == end) {
-      users.template sum<threads>(group, scratch, item, item_begin[item], item_begin[item + 1], sums,
-                                  [&](std::int64_t column, const Vec8& sum) { done(sums + column, sum); });
+      users.template sum<threads>(group, scratch, item, item_begin[item], item_begin[item + 1], sums, done);
       return;
     }
     group.each(users.stride / 8, [&](std::int64_t eight) {

@@ -254,7 +254,7 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
     const std::int64_t at_once = ready ? items_per_report(items) : items;
     for (std::int64_t first = 0; first < items; first += at_once) {
       const std::int64_t end = std::min(first + at_once, items);
-      sum_items(first, end, StoreGradient{});
+      sum_items(first, end, StoreSums());
       if (!ready) continue;
       const std::int64_t begin = table.range.begin + first * table.stride;
       ready({begin, end == items ? table.range.end : begin + at_once * table.stride}, record_event());
