@@ -71,24 +71,31 @@ void Gram::add_block(std::span<const std::int32_t> positions, cpu::SpdRegression
     for (std::int64_t a = 0; a < b; ++a) block.at(a, b) += row[positions[static_cast<std::size_t>(a)]];
   }
   // The other pairs have an item that is not stored, and all their users are among its users.
-  for (std::int64_t a = 0; a < size; ++a)
-    work.slots[static_cast<std::size_t>(positions[static_cast<std::size_t>(a)])] =
-        static_cast<std::int32_t>(a);
-  ++work.blocks;
-  for (std::int64_t b = stored; b < size; ++b) {
-    for (const std::int32_t user : x_.items.view().row(positions[static_cast<std::size_t>(b)])) {
-      if (std::exchange(work.last_block[static_cast<std::size_t>(user)], work.blocks) == work.blocks)
-        continue;
-      work.hits.clear();
-      for (const std::int32_t item : x_.users.view().row(user)) {
-        const std::int32_t slot = work.slots[static_cast<std::size_t>(item)];
-        if (slot >= 0) work.hits.push_back(slot);
-      }
-      for (std::size_t y = work.hits.size() - 1; y > 0 && work.hits[y] >= stored; --y)
-        for (std::size_t x = 0; x < y; ++x) ++block.at(work.hits[x], work.hits[y]);
-    }
+  // The bits stay in the cache, which the slots of a large catalog exceed.
+  const auto bit = [](std::int32_t position) { return std::uint64_t{1} << (position & 63); };
+  for (std::int64_t a = 0; a < size; ++a) {
+    const std::int32_t position = positions[static_cast<std::size_t>(a)];
+    work.slots[static_cast<std::size_t>(position)] = static_cast<std::int32_t>(a);
+    work.members[static_cast<std::size_t>(position / 64)] |= bit(position);
   }
-  for (const std::int32_t position : positions) work.slots[static_cast<std::size_t>(position)] = -1;
+  ++work.blocks;
+  work.users.clear();
+  for (const std::int32_t position : positions.subspan(static_cast<std::size_t>(stored)))
+    for (const std::int32_t user : x_.items.view().row(position))
+      if (std::exchange(work.last_block[static_cast<std::size_t>(user)], work.blocks) != work.blocks)
+        work.users.push_back(user);
+  const CsrView rows = x_.users.view();
+  constexpr std::size_t ahead = 8;  // rows to load early, since each is at a random place
+  for (std::size_t u = 0; u < work.users.size(); ++u) {
+    if (u + ahead < work.users.size()) __builtin_prefetch(rows.row(work.users[u + ahead]).data());
+    work.hits.clear();
+    for (const std::int32_t item : rows.row(work.users[u]))
+      if ((work.members[static_cast<std::size_t>(item / 64)] & bit(item)) != 0)
+        work.hits.push_back(work.slots[static_cast<std::size_t>(item)]);
+    for (std::size_t y = work.hits.size() - 1; y > 0 && work.hits[y] >= stored; --y)
+      for (std::size_t x = 0; x < y; ++x) ++block.at(work.hits[x], work.hits[y]);
+  }
+  for (const std::int32_t position : positions) work.members[static_cast<std::size_t>(position / 64)] = 0;
 }
 
 }  // namespace vaecf::train

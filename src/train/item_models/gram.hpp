@@ -30,15 +30,18 @@ class Gram {
   struct Workspace {
     explicit Workspace(const Gram& gram)
         : counts(static_cast<std::size_t>(gram.items()), 0),
-          slots(static_cast<std::size_t>(gram.items()), -1),
+          members(static_cast<std::size_t>(gram.items() / 64 + 1), 0),
+          slots(static_cast<std::size_t>(gram.items())),
           last_block(static_cast<std::size_t>(gram.users()), -1) {}
 
     std::vector<std::int32_t> counts;      ///< (items) row of G
     std::vector<std::int32_t> nonzero;     ///< positions with counts above 0
-    std::vector<std::int32_t> slots;       ///< (items) index in the block's positions, -1 elsewhere
+    std::vector<std::uint64_t> members;    ///< a bit for each position: in the block or not
+    std::vector<std::int32_t> slots;       ///< (items) index of a position in the block
     std::vector<std::int32_t> last_block;  ///< (users) number of the last block that visited the user
     std::int32_t blocks = 0;
-    std::vector<std::int32_t> hits;
+    std::vector<std::int32_t> users;  ///< of the items whose rows are not stored
+    std::vector<std::int32_t> hits;   ///< indices in the block of one user's items
   };
   /// Writes row i of G to `work.counts`, and the positions of its nonzero elements to `work.nonzero`, in no
   /// particular order.
