@@ -8,6 +8,7 @@
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
 #include <vaecf/math/cosine_loss.hpp>
+#include <vaecf/math/swish_norm.hpp>
 #include <vaecf/model/network_shape.hpp>
 
 #include "app/commands.hpp"
@@ -50,7 +51,7 @@ io::ExportTensor weights(const io::CheckpointFile& checkpoint, const std::string
   const std::int64_t kept = columns > 0 ? columns : stored;
   const std::int64_t rows = info->rows;
   io::ExportTensor tensor{layer + "." + part, io::TensorType::float32, {rows, kept}, {}};
-  if (part == "bias") tensor.shape = {kept};
+  if (part == "bias" || part == "gain" || part == "offset") tensor.shape = {kept};
   tensor.write = [&checkpoint, path, rows, stored, kept, normalizes](io::AtomicOutputFile& file) {
     const std::int64_t step = std::max<std::int64_t>(1, block_elements / stored);
     std::vector<float> block;
@@ -152,6 +153,9 @@ void export_safetensors(const Source& source, const std::string& path) {
     for (const auto& layer : *layers) {
       tensors.push_back(weights(source.checkpoint, layer.name, "weight"));
       tensors.push_back(weights(source.checkpoint, layer.name, "bias"));
+      if (!layer.normalized) continue;
+      tensors.push_back(weights(source.checkpoint, layer.name, "gain"));
+      tensors.push_back(weights(source.checkpoint, layer.name, "offset"));
     }
   }
   if (source.is_elsa()) tensors.push_back(weights(source.checkpoint, "items", "weight"));
@@ -206,9 +210,10 @@ class Graph {
       for (const auto& layer : *half) {
         const bool last = &layer == &half->back();
         const bool is_latent = last && half == &source_.shape.encoder;
-        const bool active = is_latent ? !source_.shape.variational : !last;
+        const bool active = !layer.normalized && (is_latent ? !source_.shape.variational : !last);
         at = add_layer(at, layer.name, is_latent ? source_.config.session.model.latent : 0,
                        active ? source_.shape.activation : device::Activation::identity);
+        if (layer.normalized) at = add_swish_norm(at, layer);
       }
     }
     add(source_.shape.loss == device::Loss::squared ? "Sigmoid" : "Identity", {at}, "scores");
@@ -266,8 +271,45 @@ class Graph {
     return layer + ".output";
   }
 
+  /// Adds the nodes of h = LayerNorm(swish(s)) gain + offset, where s is `input` plus the outputs of all such
+  /// layers before. Returns the name of h.
+  std::string add_swish_norm(const std::string& input, const model::LayerShape& shape) {
+    const auto in = [&](const char* part) { return shape.name + "." + part; };
+    const auto add_mean = [&](const std::string& of, const std::string& mean) {
+      add("ReduceSum", {of, "axis_1"}, mean + "_sum", {{"keepdims", 1}});
+      add("Div", {mean + "_sum", "width"}, mean);
+    };
+    const bool first = skips_.empty();
+    if (first) {
+      model_.initializers.push_back(
+          constant("width", io::TensorType::float32, {}, std::array{static_cast<float>(shape.outputs)}));
+      model_.initializers.push_back(constant("epsilon", io::TensorType::float32, {},
+                                             std::array{static_cast<float>(math::norm_epsilon)}));
+    } else {
+      add("Add", {input, skips_}, in("with_skips"));
+    }
+    const std::string s = first ? input : in("with_skips");
+    add("Sigmoid", {s}, in("sigmoid"));
+    add("Mul", {s, in("sigmoid")}, in("swish"));
+    add_mean(in("swish"), in("mean"));
+    add("Sub", {in("swish"), in("mean")}, in("centered"));
+    add("Mul", {in("centered"), in("centered")}, in("squares"));
+    add_mean(in("squares"), in("variance"));
+    add("Add", {in("variance"), "epsilon"}, in("positive_variance"));
+    add("Sqrt", {in("positive_variance")}, in("deviation"));
+    add("Div", {in("centered"), in("deviation")}, in("normalized"));
+    for (const char* part : {"gain", "offset"})
+      model_.initializers.push_back(weights(source_.checkpoint, shape.name, part));
+    add("Mul", {in("normalized"), in("gain")}, in("scaled"));
+    add("Add", {in("scaled"), in("offset")}, in("output"));
+    if (!first) add("Add", {skips_, in("output")}, in("skips"));
+    skips_ = in(first ? "output" : "skips");
+    return in("output");
+  }
+
   const Source& source_;
   io::OnnxModel model_;
+  std::string skips_;  // sum of the outputs of all normalized layers so far; empty: none
 };
 
 }  // namespace

@@ -22,6 +22,19 @@ Key or_auto(Key key) {
   return key;
 }
 
+/// Adds `null` to the values of a number, stored as 0.
+Key or_null(Key key) {
+  key.type_name = "null or " + key.type_name;
+  key.read = [read = std::move(key.read), reset = key.reset](Config& config, const YAML::Node& node) {
+    if (!node.IsNull()) return read(config, node);
+    reset(config);
+  };
+  key.write = [write = std::move(key.write), is_set = key.is_set](const Config& config) {
+    return is_set(config) ? write(config) : "null";
+  };
+  return key;
+}
+
 }  // namespace
 
 std::vector<Key> all_keys() {
@@ -101,8 +114,9 @@ std::vector<Key> all_keys() {
       KEY("data.prepare.memory_gib", prepare.memory_gib, at_least(0.0),
           "memory for events in GiB; more events go to a temporary file next to data.file; 0: half of the free memory"),
       KEY("model.type", session.model.type, one_of({model::model_types.begin(), model::model_types.end()}),
-          "mult_vae: variational; mult_dae: denoising, no sampling, no KL; elsa: linear, with the cosine loss; "
-          "autoencoder: plain, for comparison (model.autoencoder)"),
+          "mult_vae: variational; mult_dae: denoising, no sampling, no KL; "
+          "recvae: variational, composite prior, encoder and decoder updated in turn; "
+          "elsa: linear, with the cosine loss; autoencoder: plain, for comparison"),
       KEY("model.hidden", session.model.hidden, widths(),
           "widths of the hidden layers of the encoder, mirrored in the decoder"),
       KEY("model.latent", session.model.latent, between<std::int64_t>(1, model::max_layer_width),
@@ -114,6 +128,16 @@ std::vector<Key> all_keys() {
           "recommended: 0.1 if the model serves users without interactions"),
       KEY("model.features", session.model.features,
           "use user features as additional input; auto: if the dataset has features"),
+      KEY("model.recvae.gamma", session.model.recvae.gamma, at_least(0.0),
+          "RecVAE: KL weight of a user per item of the user"),
+      or_null(KEY("model.recvae.beta", session.model.recvae.beta, positive(),
+                  "RecVAE: KL weight of every user; null: gamma times the user's number of items")),
+      KEY("model.recvae.prior_weights", session.model.recvae.prior_weights, mixture_of(3),
+          "RecVAE: weights of the prior's components: N(0, 1), the old encoder's posterior, N(0, e^10)"),
+      KEY("model.recvae.encoder_passes", session.model.recvae.encoder_passes, between(1, 1000),
+          "RecVAE: passes over the train users per epoch that update the encoder"),
+      KEY("model.recvae.decoder_passes", session.model.recvae.decoder_passes, between(1, 1000),
+          "RecVAE: passes after them that update the decoder"),
       KEY("model.ease.l2", session.model.ease.l2, list_of(positive()),
           "EASE: ridge penalty in numbers of users; of several values the best on validation is used"),
       KEY("model.ease.dropout", session.model.ease.dropout, list_of(below_one()),
@@ -263,14 +287,16 @@ std::vector<Key> all_keys() {
 bool is_used(const std::string& path, const std::string& type) {
   // Keys, or sections of keys, that only some types use.
   static const std::map<std::string, std::vector<std::string>> types_of = {
-      {"model.dropout", {"mult_vae", "mult_dae"}},
-      {"model.history_dropout", {"mult_vae", "mult_dae"}},
-      {"model.features", {"mult_vae", "mult_dae", "autoencoder"}},
-      {"model.hidden", {"mult_vae", "mult_dae", "autoencoder"}},
-      {"model.latent", {"mult_vae", "mult_dae", "autoencoder"}},
+      {"model.dropout", {"mult_vae", "mult_dae", "recvae"}},
+      {"model.history_dropout", {"mult_vae", "mult_dae", "recvae"}},
+      {"model.features", {"mult_vae", "mult_dae", "recvae", "autoencoder"}},
+      {"model.hidden", {"mult_vae", "mult_dae", "recvae", "autoencoder"}},
+      {"model.latent", {"mult_vae", "mult_dae", "recvae", "autoencoder"}},
+      {"model.recvae.", {"recvae"}},
       {"model.elsa.", {"elsa"}},
       {"model.autoencoder.", {"autoencoder"}},
       {"train.annealing.", {"mult_vae"}},
+      {"train.weight_decay", {"mult_vae", "mult_dae", "elsa", "autoencoder"}},
   };
   return std::ranges::none_of(types_of, [&](const auto& entry) {
     const auto& [key, types] = entry;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -182,6 +183,15 @@ auto between(Number low, Number high) {
 
 inline auto positive() {
   return Constraint{"greater than 0", [](double value) { return value > 0; }};
+}
+
+inline auto mixture_of(std::size_t components) {
+  return Constraint{format("{} numbers greater than 0 with sum 1", components),
+                    [components](const std::vector<double>& weights) {
+                      const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+                      return weights.size() == components && std::abs(sum - 1.0) < 1e-6 &&
+                             std::ranges::all_of(weights, [](double weight) { return weight > 0.0; });
+                    }};
 }
 
 inline auto below_one() {

@@ -1,8 +1,10 @@
 #include <vaecf/math/initialization.hpp>
 #include <vaecf/model/elsa.hpp>
 #include <vaecf/model/network.hpp>
+#include <vaecf/model/recvae.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace vaecf::model {
@@ -25,6 +27,12 @@ void write_tensor(Model& model, int tensor, const device::TensorSpec& spec, cons
   }
 }
 
+/// Returns the number of inputs of a weight's layer. Items and features act as rows of one matrix, and both
+/// inputs have L2 norm 1.
+std::int64_t fan_in(const Model& model, const device::TensorSpec& spec) {
+  return spec.rows + (spec.name.ends_with("/feature_weight") ? model.items() : 0);
+}
+
 }  // namespace
 
 void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
@@ -32,9 +40,7 @@ void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const device::TensorSpec& spec = tensors[i];
     const std::uint32_t number = rng_tensor_id(shape, spec.name);
-    // Items and features act as rows of one matrix, and both inputs have L2 norm 1.
-    const bool of_features = spec.name.ends_with("/feature_weight");
-    const std::int64_t inputs = spec.rows + (of_features ? network.items() : 0);
+    const std::int64_t inputs = fan_in(network, spec);
     const bool bias = spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;
     write_tensor(network, static_cast<int>(i), spec, [&](std::uint64_t index) {
       if (shape.initial_deviation > 0.0F)
@@ -51,6 +57,29 @@ void initialize_elsa(Model& model, std::uint64_t seed) {
   write_tensor(model, 0, weight, [&](std::uint64_t index) {
     return math::initial_weight(seed, 0, index, weight.rows, weight.columns);
   });
+  model.finish_writing();
+}
+
+void initialize_recvae(Model& model, const NetworkShape& shape, std::uint64_t seed) {
+  const std::vector<device::TensorSpec> tensors = model.tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const device::TensorSpec& spec = tensors[i];
+    const auto tensor = static_cast<int>(i);
+    if (spec.kind == device::TensorKind::gain || spec.kind == device::TensorKind::offset) {
+      const float value = spec.kind == device::TensorKind::gain ? 1.0F : 0.0F;
+      write_tensor(model, tensor, spec, [&](std::uint64_t) { return value; });
+      continue;
+    }
+    std::int64_t inputs = fan_in(model, spec);
+    for (const auto* layers : {&shape.encoder, &shape.decoder}) {
+      for (const LayerShape& layer : *layers)
+        if (spec.name == layer.name + "/bias") inputs = layer.inputs;
+    }
+    const std::uint32_t number = rng_tensor_id(shape, spec.name);
+    const auto limit = static_cast<float>(1.0 / std::sqrt(static_cast<double>(inputs)));
+    write_tensor(model, tensor, spec,
+                 [&](std::uint64_t index) { return math::uniform_weight(seed, number, index, limit); });
+  }
   model.finish_writing();
 }
 

@@ -6,10 +6,16 @@ namespace vaecf::model {
 
 NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
   const bool plain = options.type == "autoencoder";
-  if (options.type != "mult_vae" && options.type != "mult_dae" && !plain) {
-    throw InputError(
-        format("model.type must be mult_vae, mult_dae or autoencoder (only networks can be trained), got {}",
-               options.type));
+  const bool recvae = options.type == "recvae";
+  if (options.type != "mult_vae" && options.type != "mult_dae" && !plain && !recvae) {
+    throw InputError(format(
+        "model.type must be mult_vae, mult_dae, autoencoder or recvae (only networks can be trained), got {}",
+        options.type));
+  }
+  if (recvae && options.hidden.size() != 1) {
+    throw InputError(format(
+        "model.hidden: recvae has one width, that of all its hidden layers, got {}; set model.hidden to one width, such as [600]",
+        options.hidden.size()));
   }
   NetworkShape shape;
   if (plain) {
@@ -22,7 +28,8 @@ NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
                    static_cast<float>(1.0 - options.history_dropout)};
   }
   shape.features = inputs.features;
-  shape.variational = options.type == "mult_vae";
+  shape.variational = options.type == "mult_vae" || recvae;
+  shape.decays = !recvae;
   const auto chain = [](const char* name, const std::vector<std::int64_t>& widths) {
     std::vector<LayerShape> layers;
     for (std::size_t k = 0; k + 1 < widths.size(); ++k) {
@@ -32,13 +39,19 @@ NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
   };
 
   std::vector<std::int64_t> widths = {inputs.items};
-  widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
+  if (recvae) {
+    constexpr std::size_t hidden_layers = 5;
+    widths.insert(widths.end(), hidden_layers, options.hidden.front());
+  } else {
+    widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
+  }
   widths.push_back(shape.variational ? 2 * options.latent : options.latent);
   shape.encoder = chain("encoder", widths);
   shape.encoder.front().weight_kind = device::TensorKind::input_table;
+  for (LayerShape& layer : shape.encoder) layer.normalized = recvae && &layer != &shape.encoder.back();
 
   widths = {options.latent};
-  widths.insert(widths.end(), options.hidden.rbegin(), options.hidden.rend());
+  if (!recvae) widths.insert(widths.end(), options.hidden.rbegin(), options.hidden.rend());
   widths.push_back(inputs.items);
   shape.decoder = chain("decoder", widths);
   shape.decoder.back().weight_kind = device::TensorKind::output_table;
@@ -51,7 +64,12 @@ std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape) {
   const auto append = [&](const std::vector<LayerShape>& layers) {
     for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
       const bool last = layer->weight_kind == TensorKind::output_table;
-      specs.push_back({layer->name + "/weight", layer->inputs, layer->outputs, layer->weight_kind, true});
+      if (layer->normalized) {
+        specs.push_back({layer->name + "/gain", 1, layer->outputs, TensorKind::gain, false});
+        specs.push_back({layer->name + "/offset", 1, layer->outputs, TensorKind::offset, false});
+      }
+      specs.push_back(
+          {layer->name + "/weight", layer->inputs, layer->outputs, layer->weight_kind, shape.decays});
       specs.push_back({layer->name + "/bias", 1, layer->outputs,
                        last ? TensorKind::output_bias : TensorKind::bias, false});
     }
@@ -60,8 +78,8 @@ std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape) {
   append(shape.encoder);
   if (shape.features > 0) {
     const LayerShape& first = shape.encoder.front();
-    specs.push_back(
-        {first.name + "/feature_weight", shape.features, first.outputs, TensorKind::input_table, true});
+    specs.push_back({first.name + "/feature_weight", shape.features, first.outputs, TensorKind::input_table,
+                     shape.decays});
   }
   return specs;
 }
@@ -84,6 +102,13 @@ std::uint32_t rng_tensor_id(const NetworkShape& shape, const std::string& tensor
   }
   if (shape.features > 0 && tensor == shape.encoder.front().name + "/feature_weight") return number;
   throw RunError(format("{} is not a tensor of this network", tensor));
+}
+
+std::vector<int> passes_of_epoch(const ModelOptions& options) {
+  if (options.type != "recvae") return {0};
+  std::vector<int> groups(static_cast<std::size_t>(options.recvae.encoder_passes), recvae_encoder);
+  groups.insert(groups.end(), static_cast<std::size_t>(options.recvae.decoder_passes), recvae_decoder);
+  return groups;
 }
 
 std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors) {

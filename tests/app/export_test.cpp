@@ -83,9 +83,9 @@ TEST_F(Export, SafetensorsReproduceTheScores) {
 }
 
 TEST_F(Export, OnnxScoresEqualThoseOfRecommend) {
-  for (const char* shape :
-       {"", "--set model.type=mult_dae --set model.hidden=[]",
-        "--set model.type=elsa --set model.elsa.factors=7", "--set model.type=autoencoder"}) {
+  for (const char* shape : {"", "--set model.type=mult_dae --set model.hidden=[]",
+                            "--set model.type=elsa --set model.elsa.factors=7", "--set model.type=recvae",
+                            "--set model.type=autoencoder"}) {
     const std::string settings = shape;
     workspace.succeed("small.yaml --train --quiet --set name=shaped " + settings);
     EXPECT_EQ(workspace.succeed("export runs/shaped/checkpoints/best.h5 --output m.onnx --quiet").err, "");

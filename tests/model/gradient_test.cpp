@@ -12,6 +12,7 @@ struct NetworkCase {
   const char* name;
   ModelOptions options;
   std::int64_t features = 0;
+  int group = 0;
   friend std::ostream& operator<<(std::ostream& stream, const NetworkCase& n) { return stream << n.name; }
 };
 
@@ -24,11 +25,21 @@ const Csr known_features = {{0, 3, 5, 5, 6, 10}, {0, 2, 4, 1, 3, 5, 0, 1, 2, 4}}
 constexpr float beta = 0.3F;
 const device::StepParams params = {.seed = 77, .step = 4, .beta = beta, .rule = {}};
 
-device::LossSums loss_and_gradient(cpu::Device& device, CpuNetwork& model, const CpuInput& batch,
+/// Makes a model of `options` with initial weights, and other weights as its prior, if it has one.
+std::unique_ptr<CpuModel> make_initial(const ModelOptions& options, InputDims inputs, cpu::Device& device,
+                                       std::int64_t max_users) {
+  auto model = make_trainable_model(options, inputs, device, max_users);
+  model->initialize(3);
+  model->start_epoch();
+  model->initialize(11);
+  return model;
+}
+
+device::LossSums loss_and_gradient(cpu::Device& device, CpuModel& model, int group, const CpuInput& batch,
                                    cpu::FloatBuffer& gradients, const device::GradientReady& ready = {}) {
   StepTimer<cpu::Device> timer(device, false);
   return losses_of(device, params, [&](cpu::StepState& step) {
-    model.forward_backward(batch, step, gradients, ready, timer);
+    model.forward_backward(batch, step, gradients, ready, timer, nullptr, group);
   });
 }
 
@@ -42,10 +53,11 @@ ModelOptions other_autoencoder() {
 /// The loss as a function of s, with w + s * direction as weights of one tensor.
 class Line {
  public:
-  Line(cpu::Device& device, CpuNetwork& model, const CpuInput& batch, const std::string& tensor,
+  Line(cpu::Device& device, CpuModel& model, int group, const CpuInput& batch, const std::string& tensor,
        std::vector<float> direction)
       : device_(device),
         model_(model),
+        group_(group),
         batch_(batch),
         tensor_(tensor),
         start_(export_tensor(device, model.layout(), tensor, model.parameters().master())),
@@ -54,9 +66,9 @@ class Line {
 
   double loss(double s) {
     move(s);
-    const device::LossSums sums = loss_and_gradient(device_, model_, batch_, *gradients_);
+    const device::LossSums sums = loss_and_gradient(device_, model_, group_, batch_, *gradients_);
     move(0.0);
-    return sums.nll + beta * sums.kl;
+    return sums.nll + sums.weighted_kl;
   }
 
   /// Fourth-order central difference at 0. Losses are about 50 with fp32 noise of about 1e-6 of that, so a
@@ -77,7 +89,8 @@ class Line {
   }
 
   cpu::Device& device_;
-  CpuNetwork& model_;
+  CpuModel& model_;
+  int group_;
   const CpuInput& batch_;
   std::string tensor_;
   std::vector<float> start_;
@@ -87,24 +100,28 @@ class Line {
 
 TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const auto device = fp32_device();
-  CpuNetwork model(GetParam().options, {items, GetParam().features}, *device, users.rows());
-  initialize(model, model.shape(), 11);
+  const int group = GetParam().group;
+  const auto made = make_initial(GetParam().options, {items, GetParam().features}, *device, users.rows());
+  CpuModel& model = *made;
   const WholeBatch whole(*device, users, 100, items);
   const WholeBatch beside(*device, known_features, 100, 6);
   const CpuInput input{*whole.batch, GetParam().features > 0 ? beside.batch.get() : nullptr};
   const auto gradients = device->make_buffer(model.layout().size);
   std::int64_t told = 0;
-  const device::LossSums sums = loss_and_gradient(
-      *device, model, input, *gradients, [&](Range range, device::EventHandle) { told += range.size(); });
-  EXPECT_EQ(told, model.layout().size) << "every flat element is reported once";
-  EXPECT_EQ(sums.kl > 0.0, GetParam().options.type == "mult_vae");
+  const device::LossSums sums =
+      loss_and_gradient(*device, model, group, input, *gradients,
+                        [&](Range range, device::EventHandle) { told += range.size(); });
+  const Range updated = model.update_groups()[static_cast<std::size_t>(group)];
+  EXPECT_EQ(told, updated.size()) << "every flat element is reported once";
+  EXPECT_EQ(sums.kl != 0.0, model.shape().variational);
 
   // Mean squared errors are below 1, other losses about 50.
   const double scale = model.shape().loss == device::Loss::squared ? 0.01 : 1.0;
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
-  for (const device::TensorLayout& tensor : model.layout().tensors) {
-    const std::string& name = tensor.spec.name;
+  const Range tensors = model.layout().tensors_in(updated);
+  for (std::int64_t t = tensors.begin; t < tensors.end; ++t) {
+    const std::string& name = model.layout().tensors[static_cast<std::size_t>(t)].spec.name;
     const auto gradient = export_tensor(*device, model.layout(), name, *gradients);
     const double size = norm(gradient);
     ASSERT_GT(size, 1e-3 * scale) << name;
@@ -121,7 +138,7 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
       for (std::size_t i = 0; i < gradient.size(); ++i) {
         expected += static_cast<double>(gradient[i]) * direction[i];
       }
-      const double slope = Line(*device, model, input, name, direction).slope();
+      const double slope = Line(*device, model, group, input, name, direction).slope();
       EXPECT_NEAR(slope, expected, 2e-3 * std::max(scale, size)) << name << ", gradient norm " << size;
     }
   }
@@ -129,22 +146,26 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
 
 TEST_P(Gradient, EmptyBatchGivesZeroGradients) {
   const auto device = fp32_device();
-  CpuNetwork model(GetParam().options, {items, GetParam().features}, *device, 0);
-  initialize(model, model.shape(), 11);
+  const int group = GetParam().group;
+  const auto made = make_initial(GetParam().options, {items, GetParam().features}, *device, 0);
+  CpuModel& model = *made;
   const Csr nobody;
   const WholeBatch whole(*device, nobody, 0, items);
   const CpuInput input{*whole.batch, GetParam().features > 0 ? whole.batch.get() : nullptr};
   const auto gradients = device->make_buffer(model.layout().size);
   device->fill(*gradients, 7.0F);
   std::int64_t told = 0;
-  const device::LossSums sums = loss_and_gradient(
-      *device, model, input, *gradients, [&](Range range, device::EventHandle) { told += range.size(); });
-  EXPECT_EQ(told, model.layout().size);
+  const device::LossSums sums =
+      loss_and_gradient(*device, model, group, input, *gradients,
+                        [&](Range range, device::EventHandle) { told += range.size(); });
+  const Range updated = model.update_groups()[static_cast<std::size_t>(group)];
+  EXPECT_EQ(told, updated.size());
   EXPECT_EQ(sums.nll, 0.0);
   EXPECT_EQ(sums.kl, 0.0);
-  for (const device::TensorLayout& tensor : model.layout().tensors) {
-    EXPECT_EQ(norm(export_tensor(*device, model.layout(), tensor.spec.name, *gradients)), 0.0)
-        << tensor.spec.name;
+  const Range tensors = model.layout().tensors_in(updated);
+  for (std::int64_t t = tensors.begin; t < tensors.end; ++t) {
+    const std::string& name = model.layout().tensors[static_cast<std::size_t>(t)].spec.name;
+    EXPECT_EQ(norm(export_tensor(*device, model.layout(), name, *gradients)), 0.0) << name;
   }
 }
 
@@ -158,20 +179,24 @@ TEST(ModelFeatures, MustMatchTheModel) {
   EXPECT_THROW(without.forward_for_scoring({*whole.batch, beside.batch.get()}), std::logic_error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, Gradient,
-                         ::testing::Values(NetworkCase{"vae", {"mult_vae", {9}, 4, 0.3}},
-                                           NetworkCase{"vae_deep", {"mult_vae", {9, 7, 6}, 4, 0.5}},
-                                           NetworkCase{"vae_flat", {"mult_vae", {}, 5, 0.0}},
-                                           NetworkCase{"vae_features", {"mult_vae", {9}, 4, 0.3, 0.4}, 6},
-                                           NetworkCase{"vae_flat_features", {"mult_vae", {}, 5, 0.5}, 6},
-                                           NetworkCase{"dae_features", {"mult_dae", {9, 7}, 4, 0.3}, 6},
-                                           NetworkCase{"dae", {"mult_dae", {9}, 4, 0.3}},
-                                           NetworkCase{"dae_flat", {"mult_dae", {}, 5, 0.3}},
-                                           NetworkCase{"autoencoder", {"autoencoder", {9}, 4}},
-                                           NetworkCase{"autoencoder_flat", {"autoencoder", {}, 5}},
-                                           NetworkCase{"autoencoder_features", {"autoencoder", {9, 7}, 4}, 6},
-                                           NetworkCase{"autoencoder_other", other_autoencoder()}),
-                         [](const auto& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Networks, Gradient,
+    ::testing::Values(NetworkCase{"vae", {"mult_vae", {9}, 4, 0.3}},
+                      NetworkCase{"vae_deep", {"mult_vae", {9, 7, 6}, 4, 0.5}},
+                      NetworkCase{"vae_flat", {"mult_vae", {}, 5, 0.0}},
+                      NetworkCase{"vae_features", {"mult_vae", {9}, 4, 0.3, 0.4}, 6},
+                      NetworkCase{"vae_flat_features", {"mult_vae", {}, 5, 0.5}, 6},
+                      NetworkCase{"dae_features", {"mult_dae", {9, 7}, 4, 0.3}, 6},
+                      NetworkCase{"dae", {"mult_dae", {9}, 4, 0.3}},
+                      NetworkCase{"dae_flat", {"mult_dae", {}, 5, 0.3}},
+                      NetworkCase{"recvae", {"recvae", {9}, 4, 0.3}, 0, recvae_encoder},
+                      NetworkCase{"recvae_features", {"recvae", {9}, 4, 0.3, 0.4}, 6, recvae_encoder},
+                      NetworkCase{"recvae_decoder", {"recvae", {9}, 4, 0.3}, 0, recvae_decoder},
+                      NetworkCase{"autoencoder", {"autoencoder", {9}, 4}},
+                      NetworkCase{"autoencoder_flat", {"autoencoder", {}, 5}},
+                      NetworkCase{"autoencoder_features", {"autoencoder", {9, 7}, 4}, 6},
+                      NetworkCase{"autoencoder_other", other_autoencoder()}),
+    [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace
 }  // namespace vaecf::model

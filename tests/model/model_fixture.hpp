@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/device/cpu/device.hpp>
-#include <vaecf/model/network.hpp>
+#include <vaecf/model/make_model.hpp>
 
 #include <cmath>
 #include <memory>
@@ -48,6 +48,8 @@ struct WholeBatch {
 /// The network on the CPU, and its input.
 using CpuNetwork = Network<cpu::Device>;
 using CpuInput = CpuNetwork::Input;
+/// Any model on the CPU.
+using CpuModel = TrainableModel<cpu::Device>;
 
 /// Runs `work` as a separate step and returns its losses.
 template <class Work>

@@ -6,46 +6,64 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <vector>
 
 namespace vaecf::comm {
 
-/// The partition of a flat buffer into buckets of equal size, which are reduced one by one, and of each
-/// bucket into one part per rank. All parts of a bucket have the same size, a multiple of
-/// `alignment_elements`. The last bucket is padded: buffers have padded_size() elements, of which those from
-/// flat_size() on are zero. Rank r owns part r of every bucket; the concatenation of its parts, in bucket
-/// order, is its shard.
+/// The partition of a flat buffer into groups, of each group into buckets of equal size, which are reduced
+/// one by one, and of each bucket into one part per rank. A step reduces the buckets of one group. All parts
+/// of a bucket have the same size, a multiple of `alignment_elements`. The last bucket of a group is padded:
+/// buffers have padded_size() elements, of which those behind a group are zero. Rank r owns part r of every
+/// bucket; the concatenation of its parts, in bucket order, is its shard.
 class BucketPlan {
  public:
   /// Alignment of parts in elements: 256 bytes of fp32, which is sufficient for any device.
   static constexpr std::int64_t alignment_elements = 64;
 
   /// Plans buckets of `bucket_elements` elements, rounded down to a multiple of ranks * alignment_elements,
-  /// but at least that multiple. Throws std::invalid_argument if flat_size < 0, bucket_elements < 1 or ranks
-  /// < 1.
-  BucketPlan(std::int64_t flat_size, std::int64_t bucket_elements, int ranks)
-      : flat_size_(flat_size), ranks_(ranks) {
-    if (flat_size < 0 || bucket_elements < 1 || ranks < 1) {
-      throw std::invalid_argument(
-          vaecf::format("BucketPlan: cannot partition {} elements into buckets of {} for {} ranks", flat_size,
-                        bucket_elements, ranks));
-    }
+  /// but at least that multiple. The first of `groups` must begin at 0, each other one at the end of the one
+  /// before, rounded up to such a multiple. Throws std::invalid_argument if that is not the case, if a group
+  /// has a negative size, or if bucket_elements < 1 or ranks < 1.
+  BucketPlan(const std::vector<Range>& groups, std::int64_t bucket_elements, int ranks) : ranks_(ranks) {
     const std::int64_t step = alignment_elements * ranks;
-    bucket_ = std::max<std::int64_t>(1, bucket_elements / step) * step;
-    padded_size_ = (flat_size + step - 1) / step * step;
+    for (const Range& group : groups) {
+      if (group.begin != padded_size() || group.size() < 0 || bucket_elements < 1 || ranks < 1) {
+        throw std::invalid_argument(
+            vaecf::format("BucketPlan: cannot partition elements {} to {} into buckets of {} for {} ranks",
+                          group.begin, group.end, bucket_elements, ranks));
+      }
+      const std::int64_t size = std::max<std::int64_t>(1, bucket_elements / step) * step;
+      const std::int64_t padded_end = group.begin + (group.size() + step - 1) / step * step;
+      const auto first = static_cast<std::int64_t>(buckets_.size());
+      for (std::int64_t begin = group.begin; begin < padded_end; begin += size) {
+        buckets_.push_back({begin, std::min(begin + size, padded_end)});
+        unpadded_.push_back({begin, std::min(begin + size, group.end)});
+      }
+      groups_.push_back({first, static_cast<std::int64_t>(buckets_.size())});
+    }
   }
+  /// Plans the buckets of one group of `flat_size` elements.
+  BucketPlan(std::int64_t flat_size, std::int64_t bucket_elements, int ranks)
+      : BucketPlan(std::vector<Range>{{0, flat_size}}, bucket_elements, ranks) {}
 
   int ranks() const { return ranks_; }
-  std::int64_t flat_size() const { return flat_size_; }
-  std::int64_t padded_size() const { return padded_size_; }
-  std::int64_t buckets() const { return (padded_size_ + bucket_ - 1) / bucket_; }
-  std::int64_t shard_size() const { return padded_size_ / ranks_; }
+  /// Returns the end of the last group.
+  std::int64_t flat_size() const { return unpadded_.empty() ? 0 : unpadded_.back().end; }
+  std::int64_t padded_size() const { return buckets_.empty() ? 0 : buckets_.back().end; }
+  std::int64_t buckets() const { return static_cast<std::int64_t>(buckets_.size()); }
+  std::int64_t shard_size() const { return padded_size() / ranks_; }
+  /// Returns the buckets of group `g`.
+  Range group(int g) const { return groups_[static_cast<std::size_t>(g)]; }
   /// Returns the bucket that contains flat element `element`.
-  std::int64_t bucket_of(std::int64_t element) const { return element / bucket_; }
+  std::int64_t bucket_of(std::int64_t element) const {
+    const auto after = std::ranges::upper_bound(buckets_, element, {}, &Range::begin);
+    return after - buckets_.begin() - 1;
+  }
 
   /// Returns the flat elements of bucket `b`, including padding.
-  Range bucket(std::int64_t b) const { return {b * bucket_, std::min((b + 1) * bucket_, padded_size_)}; }
+  Range bucket(std::int64_t b) const { return buckets_[static_cast<std::size_t>(b)]; }
   /// Returns the flat elements of bucket `b`, excluding padding.
-  Range unpadded(std::int64_t b) const { return {b * bucket_, std::min((b + 1) * bucket_, flat_size_)}; }
+  Range unpadded(std::int64_t b) const { return unpadded_[static_cast<std::size_t>(b)]; }
   /// Returns the flat elements of the part of bucket `b` that `rank` owns, including padding.
   Range part(std::int64_t b, int rank) const {
     const Range whole = bucket(b);
@@ -56,10 +74,10 @@ class BucketPlan {
   Range shard_range(std::int64_t b) const { return {bucket(b).begin / ranks_, bucket(b).end / ranks_}; }
 
  private:
-  std::int64_t flat_size_;
   int ranks_;
-  std::int64_t bucket_ = 0;
-  std::int64_t padded_size_ = 0;
+  std::vector<Range> buckets_;
+  std::vector<Range> unpadded_;
+  std::vector<Range> groups_;  // of buckets
 };
 
 }  // namespace vaecf::comm

@@ -39,6 +39,7 @@ void round_to_bf16_comm(Device& device, typename Device::Parameters& weights, st
 struct UpdateRange {
   Range elements;                   ///< range of the flat buffers of weights and gradients
   std::int64_t moments_offset = 0;  ///< the moments of element i have index i + moments_offset
+  std::int64_t bucket = 0;          ///< the bucket that contains them, or the first one
 };
 
 /// The options of a Reducer. A single rank ignores them.
@@ -52,8 +53,10 @@ struct ReducerMode {
 /// optimizer. All ranks must call its functions in the same order. Device operations are ordered by events;
 /// the host blocks only if the communicator does. The sequence of one step, with u = 0, 1, ...:
 ///
-///   begin_step();  mark_ready(range, done)...;  own = wait_update_range(u);  update own;
-///   all_gather_weights(u, weights);  ...; finish_step(weights);
+///   begin_step(group);  mark_ready(range, done)...;  own = wait_update_range(u);  update own;
+///   all_gather_weights(own.bucket, weights);  ...; finish_step(weights);
+///
+/// A step reduces, updates and gathers the buckets of one group of the plan.
 ///
 /// With `sharded` and `bf16_comm`, all ranks compute with weights rounded to bf16, which are bitwise equal on
 /// all ranks. The Reducer of each rank stores the exact fp32 weights of the elements that the rank owns.
@@ -72,7 +75,8 @@ class Reducer {
         plan_(plan),
         mode_(mode),
         gradients_(gradients),
-        ready_elements_(static_cast<std::size_t>(plan.buckets())) {
+        ready_elements_(static_cast<std::size_t>(plan.buckets())),
+        buckets_(plan.group(0)) {
     if (plan.ranks() != communicator.size() || gradients.size() < plan.padded_size())
       throw std::invalid_argument(
           "Reducer: the plan is for another number of ranks, or the gradient is smaller than its padded size");
@@ -92,12 +96,14 @@ class Reducer {
   /// Returns the number of elements whose moments this rank stores.
   std::int64_t moment_elements() const { return mode_.sharded ? plan_.shard_size() : plan_.flat_size(); }
 
-  /// Starts a step. The collectives of the previous step must have been waited for.
-  void begin_step() {
+  /// Starts a step on the buckets of group `group`. The collectives of the previous step must have been
+  /// waited for.
+  void begin_step(int group = 0) {
+    buckets_ = plan_.group(group);
     std::ranges::fill(ready_elements_, 0);
     reductions_.clear();
     gathers_.clear();
-    next_bucket_ = 0;
+    next_bucket_ = buckets_.begin;
   }
 
   /// Reports that elements `range` of the gradient are complete once `done` is signaled. Every element must
@@ -105,30 +111,30 @@ class Reducer {
   /// order.
   void mark_ready(Range range, device::EventHandle done) {
     if (!mode_.overlap) return;
-    for (std::int64_t b = plan_.bucket_of(range.begin); b < plan_.buckets() && range.size() > 0; ++b) {
+    for (std::int64_t b = plan_.bucket_of(range.begin); b < buckets_.end && range.size() > 0; ++b) {
       const Range bucket = plan_.unpadded(b);
       if (bucket.begin >= range.end) break;
       ready_elements_[static_cast<std::size_t>(b)] +=
           std::min(range.end, bucket.end) - std::max(range.begin, bucket.begin);
     }
-    while (reductions_.size() < ready_elements_.size()) {
-      const auto next = static_cast<std::int64_t>(reductions_.size());
-      if (ready_elements_[reductions_.size()] != plan_.unpadded(next).size()) return;
+    while (!all_started()) {
+      const std::int64_t next = buckets_.begin + static_cast<std::int64_t>(reductions_.size());
+      if (ready_elements_[static_cast<std::size_t>(next)] != plan_.unpadded(next).size()) return;
       reductions_.push_back(start_reduction(next, done));
     }
   }
 
   /// Waits for the sum of `bucket`; on a GPU, the device's stream waits instead of the host. Buckets must be
-  /// requested in order, from 0; a request of any bucket but the next one has no effect. Collective. Throws
-  /// std::logic_error if, with overlap, mark_ready() was not called for every element.
+  /// requested in order, from the first of the group; a request of any bucket but the next one has no effect.
+  /// Collective. Throws std::logic_error if, with overlap, mark_ready() was not called for every element.
   void wait_bucket(std::int64_t bucket) {
     if (bucket != next_bucket_ || single_rank()) return;
     // All reductions start before the first all-gather of weights, so their order is the same on all ranks.
-    if (mode_.overlap && reductions_.size() != ready_elements_.size())
+    if (mode_.overlap && !all_started())
       throw std::logic_error(
           "Reducer: the backward pass has not reported every element of the gradient exactly once");
     if (!mode_.overlap) reductions_.push_back(start_reduction(bucket, device_.record_event()));
-    device_.wait_event(communicator_.wait(reductions_[static_cast<std::size_t>(bucket)]));
+    device_.wait_event(communicator_.wait(reductions_[index_of(bucket)]));
     const Range summed = mode_.sharded ? owned_range(bucket) : plan_.bucket(bucket);
     if (mode_.bf16_comm) device_.cast_to_fp32(*bf16_, summed, gradients_, summed.begin);
     ++next_bucket_;
@@ -136,23 +142,27 @@ class Reducer {
 
   /// Returns the number of updates in a step. A sharded optimizer has one per bucket, so that the weights of
   /// one bucket are sent while the next is updated; otherwise one update covers all elements.
-  std::int64_t update_count() const { return mode_.sharded ? plan_.buckets() : 1; }
+  std::int64_t update_count() const { return mode_.sharded ? buckets_.size() : 1; }
+  /// Returns the buckets of the step's group.
+  Range step_buckets() const { return buckets_; }
   /// Waits for the sums that update `u` requires, as wait_bucket(), and returns the elements that this rank
   /// updates. `u` must count from 0 to update_count() - 1. Collective.
   UpdateRange wait_update_range(std::int64_t u) {
     if (mode_.sharded) {
-      wait_bucket(u);
-      const Range part = owned_range(u);
-      return {without_padding(part), plan_.shard_range(u).begin - part.begin};
+      const std::int64_t bucket = buckets_.begin + u;
+      wait_bucket(bucket);
+      const Range part = owned_range(bucket);
+      return {without_padding(bucket, part), plan_.shard_range(bucket).begin - part.begin, bucket};
     }
-    for (std::int64_t b = 0; b < plan_.buckets(); ++b) wait_bucket(b);
-    return {{0, plan_.flat_size()}, 0};
+    for (std::int64_t b = buckets_.begin; b < buckets_.end; ++b) wait_bucket(b);
+    if (buckets_.size() == 0) return {};
+    return {{plan_.unpadded(buckets_.begin).begin, plan_.unpadded(buckets_.end - 1).end}, 0, buckets_.begin};
   }
 
   /// Returns the elements of `bucket` whose gradient statistics (squared norm, number of non-finite elements)
   /// this rank computes. The ranges of all ranks and buckets contain every element exactly once.
   Range gradient_stats_range(std::int64_t bucket) const {
-    return single_rank() ? plan_.unpadded(bucket) : without_padding(owned_range(bucket));
+    return single_rank() ? plan_.unpadded(bucket) : without_padding(bucket, owned_range(bucket));
   }
 
   /// Sums `values`, a small device buffer, over ranks, in place. Collective.
@@ -177,7 +187,7 @@ class Reducer {
   /// ranks.
   void finish_step(Weights& weights) {
     if (!mode_.sharded || !mode_.overlap) return;
-    for (std::int64_t b = 0; b < plan_.buckets(); ++b) finish_weights_gather(b, weights);
+    for (std::int64_t b = buckets_.begin; b < buckets_.end; ++b) finish_weights_gather(b, weights);
   }
 
   /// Restores the exact weights of this rank's part of `bucket`; must be called before they are updated. Does
@@ -210,21 +220,29 @@ class Reducer {
     for (const Request request : requests) device_.wait_event(communicator_.wait(request));
   }
 
-  /// Returns the payload bytes that each rank sends in one step; it receives as many. Counted are a
-  /// reduce-scatter and an all-gather on a ring of R ranks, which send 2 (R - 1) / R of the elements.
-  double bytes_per_rank() const {
+  /// Returns the payload bytes that each rank sends in one step on group `group`; it receives as many.
+  /// Counted are a reduce-scatter and an all-gather on a ring of R ranks, which send 2 (R - 1) / R of the
+  /// elements.
+  double bytes_per_rank(int group = 0) const {
     const double ranks = communicator_.size();
-    const auto elements =
-        static_cast<double>(mode_.sharded || mode_.bf16_comm ? plan_.padded_size() : plan_.flat_size());
+    const Range buckets = plan_.group(group);
+    const bool padded = mode_.sharded || mode_.bf16_comm;
+    const Range last = padded ? plan_.bucket(buckets.end - 1) : plan_.unpadded(buckets.end - 1);
+    const auto elements = static_cast<double>(last.end - plan_.bucket(buckets.begin).begin);
     return 2.0 * (ranks - 1.0) / ranks * elements * (mode_.bf16_comm ? 2.0 : 4.0);
   }
 
  private:
   Range owned_range(std::int64_t bucket) const { return plan_.part(bucket, communicator_.rank()); }
-  Range without_padding(Range range) const {
-    const std::int64_t end = std::min(range.end, plan_.flat_size());
+  Range without_padding(std::int64_t bucket, Range range) const {
+    const std::int64_t end = std::min(range.end, plan_.unpadded(bucket).end);
     return {std::min(range.begin, end), end};
   }
+  /// Returns the index of `bucket` in the step's group.
+  std::size_t index_of(std::int64_t bucket) const {
+    return static_cast<std::size_t>(bucket - buckets_.begin);
+  }
+  bool all_started() const { return static_cast<std::int64_t>(reductions_.size()) == buckets_.size(); }
 
   Request start_reduction(std::int64_t bucket, device::EventHandle done) {
     const Range all = plan_.bucket(bucket);
@@ -254,7 +272,7 @@ class Reducer {
   }
 
   void finish_weights_gather(std::int64_t bucket, Weights& weights) {
-    device_.wait_event(communicator_.wait(gathers_[static_cast<std::size_t>(bucket)]));
+    device_.wait_event(communicator_.wait(gathers_[index_of(bucket)]));
     const Range all = plan_.bucket(bucket);
     if (mode_.bf16_comm) device_.cast_to_fp32(*bf16_, all, weights.master(), all.begin);
     device_.refresh_weight_copies(weights, plan_.unpadded(bucket));
@@ -268,7 +286,8 @@ class Reducer {
   std::unique_ptr<typename Device::Bf16Buffer> bf16_;  // padded_size() elements, sent and received as bf16
   std::unique_ptr<Buffer> master_shard_;               // shard_size() elements
   std::vector<std::int64_t> ready_elements_;           // number of complete elements by bucket
-  std::vector<Request> reductions_;                    // reductions started, by bucket
+  Range buckets_;                                      // of the step's group
+  std::vector<Request> reductions_;                    // reductions started, by bucket of the group
   std::vector<Request> gathers_;
   std::int64_t next_bucket_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/views.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -53,11 +54,26 @@ struct ParameterLayout {
     }
     throw std::out_of_range("no tensor is called " + std::string(name));
   }
+  /// Returns the indices of the tensors within flat elements `elements`.
+  Range tensors_in(Range elements) const {
+    const auto first = std::ranges::lower_bound(
+        tensors, elements.begin, {}, [](const TensorLayout& tensor) { return tensor.range.begin; });
+    const auto end = std::ranges::upper_bound(tensors, elements.end, {},
+                                              [](const TensorLayout& tensor) { return tensor.range.end; });
+    return {first - tensors.begin(), end - tensors.begin()};
+  }
+  /// Returns the number of parameters of tensors `which`, without padding.
+  std::int64_t parameter_count(Range which) const {
+    std::int64_t count = 0;
+    for (std::int64_t t = which.begin; t < which.end; ++t) {
+      const TensorSpec& spec = tensors[static_cast<std::size_t>(t)].spec;
+      count += spec.rows * spec.columns;
+    }
+    return count;
+  }
   /// Returns the number of parameters without padding.
   std::int64_t parameter_count() const {
-    std::int64_t count = 0;
-    for (const TensorLayout& tensor : tensors) count += tensor.spec.rows * tensor.spec.columns;
-    return count;
+    return parameter_count({0, static_cast<std::int64_t>(tensors.size())});
   }
 };
 

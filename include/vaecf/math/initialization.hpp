@@ -12,14 +12,19 @@ VAECF_HD inline float xavier_limit(std::int64_t fan_in, std::int64_t fan_out) {
   return static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in + fan_out)));
 }
 
-/// Returns the initial weight at row-major index `index` of tensor `tensor`, uniform on [-limit, limit] with
-/// limit = xavier_limit().
-VAECF_HD inline float initial_weight(std::uint64_t seed, std::uint32_t tensor, std::uint64_t index,
-                                     std::int64_t fan_in, std::int64_t fan_out) {
+/// Returns the initial weight at row-major index `index` of tensor `tensor`, uniform on [-limit, limit].
+VAECF_HD inline float uniform_weight(std::uint64_t seed, std::uint32_t tensor, std::uint64_t index,
+                                     float limit) {
   const std::uint32_t word =
       random_word(seed, RandomStream::initialization, static_cast<std::uint32_t>(index >> 32), tensor,
                   static_cast<std::uint32_t>(index));
-  return xavier_limit(fan_in, fan_out) * (2.0F * uniform01(word) - 1.0F);
+  return limit * (2.0F * uniform01(word) - 1.0F);
+}
+
+/// Returns uniform_weight() with limit = xavier_limit().
+VAECF_HD inline float initial_weight(std::uint64_t seed, std::uint32_t tensor, std::uint64_t index,
+                                     std::int64_t fan_in, std::int64_t fan_out) {
+  return uniform_weight(seed, tensor, index, xavier_limit(fan_in, fan_out));
 }
 
 /// Returns the element at `index` of tensor `tensor` of N(0, 1). Attempt a uses purpose + 256 a as the last

@@ -2,6 +2,7 @@
 
 #include <vaecf/model/elsa.hpp>
 #include <vaecf/model/network.hpp>
+#include <vaecf/model/recvae.hpp>
 
 #include <algorithm>
 #include <array>
@@ -26,10 +27,9 @@ std::unique_ptr<TrainableModel<Device>> make_model_of(const ModelOptions& option
 /// One factory for each of model_types. It makes a model with zero weights for batches of up to `max_users`
 /// users.
 template <class Device>
-constexpr auto model_factories = std::to_array<ModelFactory<Device>>({make_model_of<Network, Device>,
-                                                                      make_model_of<Network, Device>,
-                                                                      make_model_of<Elsa, Device>,
-                                                                      make_model_of<Network, Device>});
+constexpr auto model_factories = std::to_array<ModelFactory<Device>>(
+    {make_model_of<Network, Device>, make_model_of<Network, Device>, make_model_of<Elsa, Device>,
+     make_model_of<Network, Device>, make_model_of<RecVae, Device>});
 
 /// Makes a model of type `options.type`, which must be one of model_types, with zero weights for batches of
 /// up to `max_users` users; see TrainableModel for `size_multiple`.

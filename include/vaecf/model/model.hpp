@@ -16,7 +16,7 @@
 namespace vaecf::model {
 
 /// The values of model.type. make_model.hpp has one factory for each, in this order.
-inline constexpr std::array model_types{"mult_vae", "mult_dae", "elsa", "autoencoder"};
+inline constexpr std::array model_types{"mult_vae", "mult_dae", "elsa", "autoencoder", "recvae"};
 
 /// Users in host memory. Row u of each matrix belongs to user first_user + u of their set.
 struct UserData {

@@ -43,10 +43,20 @@ struct AutoencoderOptions {
   double initial_deviation = 1.0;  ///< standard deviation of the initial weights and biases; above 0
 };
 
+/// RecVAE (Shenbin et al., WSDM 2020).
+struct RecVaeOptions {
+  double gamma = 0.005;  ///< KL weight of a user per item; used if `beta` is 0
+  double beta = 0.0;     ///< constant KL weight; 0: gamma times the user's number of items
+  /// Weights of the prior's components: N(0, 1), the old encoder's posterior, N(0, e^10). Their sum is 1.
+  std::vector<double> prior_weights = {0.15, 0.75, 0.1};
+  std::int64_t encoder_passes = 3;  ///< passes over the users per epoch that update the encoder
+  std::int64_t decoder_passes = 1;  ///< passes after them that update the decoder
+};
+
 /// Architecture of the network, with I items and tanh between layers. mult_vae: I -> hidden -> 2 x latent, z,
 /// latent -> reversed hidden -> I. mult_dae: I -> hidden -> latent (tanh) -> reversed hidden -> I, without
 /// sampling and KL term. autoencoder: the layers of mult_dae, with the activation and loss of `autoencoder`,
-/// on the binary rows themselves, without normalization and dropout.
+/// on the binary rows themselves, without normalization and dropout. recvae: see RecVae.
 struct ModelOptions {
   std::string type = "mult_vae";
   std::vector<std::int64_t> hidden = {600};  ///< widths of the encoder; may be empty
@@ -55,6 +65,7 @@ struct ModelOptions {
   /// Fraction of users whose items are all dropped in a step. `dropout` applies to the other users.
   double history_dropout = 0.0;
   FeaturesInput features = FeaturesInput::automatic;
+  RecVaeOptions recvae = {};
   EaseOptions ease = {};
   ItemKnnOptions item_knn = {};
   ElsaOptions elsa = {};

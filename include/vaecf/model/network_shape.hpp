@@ -28,16 +28,21 @@ struct LayerShape {
   std::int64_t inputs = 0;
   std::int64_t outputs = 0;
   device::TensorKind weight_kind = device::TensorKind::matrix;
+  /// The output is layer-normalized, with two more tensors: NAME/gain and NAME/offset (1, outputs).
+  bool normalized = false;
 };
 
 /// Layers of a network. Encoder layers come first; the last one is the latent layer, with 2L columns [mu |
 /// logvar] for mult_vae and L for the others. Decoder layers follow with the hidden widths reversed. Without
 /// hidden layers, encoder_1 is both the latent layer and the input table, and decoder_1 is the output table.
+/// recvae has five normalized layers of equal width, the latent layer encoder_6, and the output table
+/// decoder_1; no tensor decays.
 /// Features have a separate table in the first layer: encoder_1/feature_weight (F, outputs).
 struct NetworkShape {
   std::vector<LayerShape> encoder;
   std::vector<LayerShape> decoder;
   bool variational = true;
+  bool decays = true;  ///< weight decay applies to the weights
   std::int64_t features = 0;
   device::Activation activation = device::Activation::tanh;  ///< not of [mu | logvar] and the output layer
   device::Loss loss = device::Loss::multinomial;             ///< squared: outputs are sigmoid(logits)
@@ -46,11 +51,13 @@ struct NetworkShape {
       0.0F;  ///< weights and biases start as N(0, initial_deviation^2); 0: see initialize()
 };
 
-/// Returns the layers of a network. Throws InputError if `options.type` is not a network.
+/// Returns the layers of a network. Throws InputError if `options.type` is not a network, or if the options
+/// do not fit the type.
 NetworkShape network_shape(const ModelOptions& options, InputDims inputs);
 
 /// Returns the tensors "NAME/weight" and "NAME/bias" in the order in which the backward pass completes their
 /// gradients: last decoder layer first, encoder_1 last, followed by its feature_weight if there are features.
+/// Gain and offset of a normalized layer precede its weight.
 std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape);
 
 /// Returns the tensors of a model of type `options.type`, in the same order. Throws InputError if the type
@@ -62,6 +69,13 @@ std::vector<device::TensorSpec> tensor_specs(const ModelOptions& options, InputD
 /// layer + 1. feature_weight comes last, so that features do not change the other indices. Throws RunError if
 /// there is no such tensor.
 std::uint32_t rng_tensor_id(const NetworkShape& shape, const std::string& tensor);
+
+/// Indices of RecVAE's update groups (TrainableModel::update_groups).
+enum RecVaeGroup { recvae_decoder = 0, recvae_encoder = 1 };
+
+/// Returns the update group of each pass over the users in an epoch: {0}, a single pass, except for recvae,
+/// which updates the encoder in the first passes and the decoder in the others.
+std::vector<int> passes_of_epoch(const ModelOptions& options);
 
 /// Returns the number of weights and biases.
 std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors);

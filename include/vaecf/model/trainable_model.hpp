@@ -80,6 +80,22 @@ class TrainableModel : public Model {
             layout_, (layout_.size + size_multiple - 1) / size_multiple * size_multiple)),
         scoring_step_(device.make_step_state()) {}
 
+  /// Returns the ranges of flat elements that a step updates; each step updates one of them. Every parameter
+  /// is in one group. Groups begin at multiples of `size_multiple`.
+  virtual std::vector<Range> update_groups() const { return {{0, layout_.size}}; }
+
+  /// Returns the parameters of the prior, which the loss needs beside parameters(), or null. They are copies
+  /// of the flat elements prior_elements(), of the time of the last start_epoch().
+  virtual typename Device::Parameters* prior() { return nullptr; }
+  /// Returns the flat elements of parameters() that prior() copies; empty without a prior.
+  virtual Range prior_elements() const { return {}; }
+  /// Copies parameters() to prior(). Must be called before the first step of an epoch.
+  void start_epoch() {
+    if (prior() == nullptr) return;
+    device_.copy(parameters_->master(), prior_elements(), prior()->master(), 0);
+    device_.refresh_weight_copies(*prior());
+  }
+
   /// Overwrites all weights with the initial values for `seed`. They do not depend on the device or the
   /// number of ranks.
   virtual void initialize(std::uint64_t seed) = 0;

@@ -80,13 +80,25 @@ struct TrainingFacts {
   /// and written once, 16-bit copies of weights are written once. Gradients that are not stored, as in fused
   /// updates, do not count.
   double update_bytes = 0.0;
-  CommVolume comm_volume;  ///< communication volume of a step
+  CommVolume comm_volume;    ///< communication volume of a step
+  Range prior_tensors = {};  ///< indices of the tensors in StateTensor::prior; empty if there is none
+};
+
+/// The update group of a step (TrainableModel::update_groups), which has its own count of updates.
+struct UpdatedGroup {
+  int index = 0;
+  std::int64_t updates = 0;  ///< updates of this group before the step, skipped ones included
 };
 
 /// The arrays of a checkpoint that have one element per weight.
-enum class StateTensor { weights, first_moment, second_moment };
+enum class StateTensor {
+  weights,
+  first_moment,
+  second_moment,
+  prior  ///< TrainableModel::prior(); only models with one have it, and it has some of the tensors only
+};
 inline constexpr std::array all_state_tensors = {StateTensor::weights, StateTensor::first_moment,
-                                                 StateTensor::second_moment};
+                                                 StateTensor::second_moment, StateTensor::prior};
 
 /// A copy of weights and moments, made by Engine::copy_state(). Must not outlive the training.
 class StateCopy {
@@ -139,16 +151,20 @@ class Engine {
   /// Waits for all steps, and returns sum ||W||^2 over the tensors with weight decay. The first call after a
   /// step is collective.
   virtual double sum_of_squares() = 0;
-  /// Checks the batches of the next epoch and copies them to the device. Every call but the first of a
-  /// training may be made by another thread, concurrently with all
-  /// functions except start_epoch() and end_training().
-  virtual void upload_epoch(const data::EpochRows& batches) = 0;
-  /// Starts the epoch that was uploaded last, and clears the loss sums.
+  /// Checks the batches of the next pass over the users and copies them to the device. Every call but the
+  /// first of a training may be made by another thread, concurrently with all functions except start_pass()
+  /// and end_training().
+  virtual void upload_pass(const data::EpochRows& batches) = 0;
+  /// Starts the pass that was uploaded last.
+  virtual void start_pass() = 0;
+  /// Clears the loss sums, and copies the weights to the prior. Must be called before the first step of an
+  /// epoch.
   virtual void start_epoch() = 0;
-  /// Runs one step with `params`; the engine overwrites params.rule. `batch_users` is the number of users of
-  /// the batch over all ranks. Returns this rank's loss sums up to this or an earlier step, or nullopt if
-  /// none are available without waiting. Collective.
-  virtual std::optional<device::LossSums> step(device::StepParams params, std::int64_t batch_users) = 0;
+  /// Runs one step with `params` on `group`; the engine overwrites params.rule. `batch_users` is the number
+  /// of users of the batch over all ranks. Returns this rank's loss sums up to this or an earlier step, or
+  /// nullopt if none are available without waiting. Collective.
+  virtual std::optional<device::LossSums> step(device::StepParams params, std::int64_t batch_users,
+                                               UpdatedGroup group) = 0;
   /// Waits for all steps, and returns this rank's loss sums and the loss scale. Not collective.
   virtual StepSums sums() = 0;
   /// Overwrites this rank's loss sums and the loss scale, after all steps run so far. A resume uses this.
@@ -156,12 +172,12 @@ class Engine {
   /// Allocates a copy of the state: on the device, or in host memory if the device has too little to spare.
   /// With `spare_only`, returns null in the latter case. Throws std::bad_alloc if host memory is full.
   virtual std::unique_ptr<StateCopy> make_state_copy(bool spare_only) = 0;
-  /// Gathers fp32 master weights and moments, and copies them to `copy`; null on ranks that need no copy.
-  /// No thread may read `copy` meanwhile. Collective.
+  /// Gathers fp32 master weights, moments and prior, and copies them to `copy`; null on ranks that need no
+  /// copy. No thread may read `copy` meanwhile. Collective.
   virtual void copy_state(StateCopy* copy) = 0;
-  /// Overwrites weights or a moment with the rows that `fill` writes, which must be equal on all ranks.
-  /// With `round_weights`, weights are rounded to bf16 if updates communicate them in bf16, as after an
-  /// update. Collective.
+  /// Overwrites weights, a moment or the prior with the rows that `fill` writes, which must be equal on all
+  /// ranks. With `round_weights`, weights are rounded to bf16 if updates communicate them in bf16, as after
+  /// an update. Collective.
   virtual void write_state(StateTensor state, bool round_weights,
                            const std::function<void(const WriteRows&)>& fill) = 0;
   /// Switches timing of step phases on or off. Timed steps do not use captured graphs.

@@ -29,10 +29,12 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Starts epoch `epoch` (counted from 0) and clears the loss sums. Blocks until its batches are on the
-  /// device; a background thread then samples, checks and uploads those of the next epoch.
-  void start_epoch(std::int64_t epoch);
-  /// Runs batch `t` of the epoch (counted from 0) and updates the weights. Collective. The device may still
+  /// Starts epoch `epoch` (counted from 0), to continue with step `t`, and clears the loss sums. Blocks until
+  /// its batches are on the device; a background thread then samples, checks and uploads those of the next
+  /// pass over the users. An epoch is one pass, except for models that update their parameters in groups
+  /// (model::passes_of_epoch).
+  void start_epoch(std::int64_t epoch, std::int64_t t = 0);
+  /// Runs step `t` of the epoch (counted from 0) and updates the weights. Collective. The device may still
   /// be running when this returns. Throws RunError with step, rank and loss terms if the loss of this or an
   /// earlier step is not finite; the error may be reported some steps late.
   void step(std::int64_t t);
@@ -48,11 +50,18 @@ class Trainer {
   /// restores the loss scale and clears the loss sums.
   void restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale);
 
-  std::int64_t steps_per_epoch() const { return sampler_.steps_per_epoch(); }
-  std::int64_t users_per_epoch() const { return sampler_.users_per_epoch(); }
+  std::int64_t steps_per_epoch() const { return passes() * sampler_.steps_per_epoch(); }
+  std::int64_t users_per_epoch() const { return passes() * sampler_.users_per_epoch(); }
+  /// Returns the number of users in the first `t` steps of an epoch.
+  std::int64_t users_before(std::int64_t t) const;
+  /// Returns the number of users in the last step of an epoch.
+  std::int64_t users_of_last_step() const { return sampler_.batch_users(sampler_.steps_per_epoch() - 1); }
   std::int64_t updates_done() const { return updates_done_; }
   std::int64_t users_seen() const { return users_seen_; }
-  double beta() const { return annealing_.beta(updates_done_, users_seen_); }  ///< KL weight of the next step
+  /// Returns the number of updates done of each update group.
+  std::vector<std::int64_t> updates_by_group() const;
+  /// Returns the KL weight of the next step; 0 if each user has a weight of its own.
+  double beta() const;
   const Annealing& annealing() const { return annealing_; }
   TrainingFacts facts() const { return context_.engine.training(); }
 
@@ -62,8 +71,13 @@ class Trainer {
 
  private:
   void require_finite_loss(const device::LossSums& sums) const;
-  /// Samples `epoch`, and copies its batches to the device.
-  void upload(std::int64_t epoch);
+  std::int64_t passes() const { return static_cast<std::int64_t>(groups_.size()); }
+  /// Starts pass `pass`, counted over all epochs; does nothing if it is the current one.
+  void start_pass(std::int64_t pass);
+  /// Samples `pass`, and copies its batches to the device.
+  void upload(std::int64_t pass);
+  /// Returns the update group of the next step.
+  UpdatedGroup next_group() const;
 
   const TrainingConfig& options_;
   RunContext context_;
@@ -71,9 +85,11 @@ class Trainer {
   Range owned_;  // this rank's virtual shards
   data::DistributedBatchSampler sampler_;
   int sampling_threads_;
-  std::int64_t epoch_ = -1;       // the current one
-  std::int64_t next_epoch_ = -1;  // the one that was or is uploaded; -1: none
-  std::future<void> upload_;      // its upload
+  std::vector<int> groups_;      // update group of each pass of an epoch
+  std::int64_t epoch_ = -1;      // the current one
+  std::int64_t pass_ = -1;       // the current one
+  std::int64_t next_pass_ = -1;  // the one that was or is uploaded; -1: none
+  std::future<void> upload_;     // its upload
   Annealing annealing_;
   std::int64_t updates_done_ = 0;
   std::int64_t users_seen_ = 0;

@@ -11,7 +11,6 @@
 #include <limits>
 #include <span>
 #include <type_traits>
-#include <variant>
 
 namespace vaecf::train {
 namespace {
@@ -87,19 +86,18 @@ std::string hidden_text(const model::ModelOptions& model) {
   return text;
 }
 
-/// The groups of tensors in a checkpoint.
-constexpr std::array<std::pair<StateTensor, const char*>, 3> tensor_groups = {
+/// The groups of tensors in a checkpoint. The prior is only part of one within an epoch, since an epoch
+/// begins with a copy of the weights.
+constexpr std::array<std::pair<StateTensor, const char*>, 4> tensor_groups = {
     {{StateTensor::weights, "weights"},
      {StateTensor::first_moment, "optimizer/first_moment"},
-     {StateTensor::second_moment, "optimizer/second_moment"}}};
+     {StateTensor::second_moment, "optimizer/second_moment"},
+     {StateTensor::prior, "prior"}}};
 
-/// Returns the description of the feature hashing of the dataset; empty if it has no features or no
-/// description.
-std::string feature_hashing_of(const io::DatasetFile& dataset) {
-  const auto found = dataset.attributes().find("feature_hashing");
-  if (dataset.features() == 0 || found == dataset.attributes().end()) return "";
-  const auto* text = std::get_if<std::string>(&found->second);
-  return text == nullptr ? "" : *text;
+/// Returns the indices of the tensors of group `group` in a checkpoint, of `count` tensors in all.
+Range tensors_of(StateTensor group, const TrainingState& state, Range prior_tensors, std::size_t count) {
+  if (group != StateTensor::prior) return {0, static_cast<std::int64_t>(count)};
+  return state.step_in_epoch > 0 ? prior_tensors : Range{};
 }
 
 /// Returns all attributes of a checkpoint with `state`.
@@ -126,7 +124,9 @@ io::Attributes to_attributes(const TrainingConfig& options, const TrainingState&
 }
 
 bool is_vector(const device::TensorSpec& spec) {
-  return spec.kind == device::TensorKind::bias || spec.kind == device::TensorKind::output_bias;
+  using device::TensorKind;
+  return spec.kind == TensorKind::bias || spec.kind == TensorKind::output_bias ||
+         spec.kind == TensorKind::gain || spec.kind == TensorKind::offset;
 }
 
 bool all_finite(std::span<const float> values) {
@@ -169,43 +169,7 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
   }
 }
 
-/// Throws InputError unless the model of the checkpoint has the same user features as that of `options`.
-void require_same_features(const std::string& path, const TrainingState& checkpoint,
-                           const TrainingConfig& options, const io::DatasetFile& dataset) {
-  const std::int64_t expected = model_input_dims(options, dataset).features;
-  if (checkpoint.features == 0 && expected == 0) return;
-  if (checkpoint.features == 0) {
-    throw InputError(format(
-        "{}: the checkpoint's model has no user features, but {} has {}; set model.features to off, or train again",
-        path, dataset.path(), expected));
-  }
-  if (expected == 0) {
-    const bool off = dataset.features() > 0;
-    throw InputError(format("{}: the checkpoint's model has {} user features, but {}; {}", path,
-                            checkpoint.features,
-                            off ? "model.features is off" : format("{} has none", dataset.path()),
-                            off ? "set it to auto" : "use the dataset of its run"));
-  }
-  const std::string hashing = feature_hashing_of(dataset);
-  if (checkpoint.features == expected && checkpoint.feature_hashing == hashing) return;
-  throw InputError(format(
-      "{}: the checkpoint's model has {} user features, hashed by\n{}\nbut {} has {}, hashed by\n{}\nuse the dataset of its run",
-      path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), expected, hashing));
-}
-
 }  // namespace
-
-void TrainingState::describe(const TrainingConfig& options, const io::DatasetFile& dataset,
-                             const std::string& metric) {
-  select = metric;
-  configuration = options.configuration_text;
-  items = dataset.items();
-  dataset_checksum = dataset.fingerprint();
-  features = model_input_dims(options, dataset).features;
-  feature_hashing = feature_hashing_of(dataset);
-  if (dataset.has_ids("items/id"))
-    item_ids = std::make_shared<const io::IdList>(dataset.read_ids("items/id"));
-}
 
 bool TrainingState::update_best(double metric) {
   if (best_epoch != 0 && !(metric > best_metric)) {
@@ -280,28 +244,11 @@ void broadcast(TrainingState& state, comm::Communicator& communicator) {
   });
 }
 
-model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset) {
-  const bool off = options.model.features == model::FeaturesInput::off || options.model.type == "elsa";
-  return {dataset.items(), off ? 0 : dataset.features()};
-}
-
-void require_same_dataset(const std::string& path, const TrainingState& checkpoint,
-                          const io::DatasetFile& dataset) {
-  if (checkpoint.items != dataset.items()) {
-    throw InputError(
-        format("{}: the checkpoint's model has {} items, but {} has {}; use the dataset of its run", path,
-               checkpoint.items, dataset.path(), dataset.items()));
-  }
-  if (checkpoint.dataset_checksum != dataset.fingerprint()) {
-    throw InputError(
-        format("{}: the checkpoint's dataset has checksum {}, but {} has {}; use the dataset of its run",
-               path, checkpoint.dataset_checksum, dataset.path(), dataset.fingerprint()));
-  }
-}
-
 void Snapshot::take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
                     Trainer& trainer) {
   specs_ = trainer.model().tensors();
+  prior_tensors_ = context.engine.training().prior_tensors;
+  updates_by_group_ = trainer.updates_by_group();
   run_on_root(context.communicator, [&] {
     state_ = state;
     options_ = &options;
@@ -312,8 +259,9 @@ void Snapshot::take(const TrainingConfig& options, const RunContext& context, co
 void Snapshot::write(const std::string& path) const {
   std::vector<io::TensorSource> sources;
   for (const auto& [which, group] : tensor_groups) {
-    for (std::size_t i = 0; i < specs_.size(); ++i) {
-      const device::TensorSpec& spec = specs_[i];
+    const Range tensors = tensors_of(which, state_, prior_tensors_, specs_.size());
+    for (std::int64_t i = tensors.begin; i < tensors.end; ++i) {
+      const device::TensorSpec& spec = specs_[static_cast<std::size_t>(i)];
       const std::string name = format("{}/{}", group, spec.name);
       sources.push_back(
           {name, spec.rows, spec.columns, is_vector(spec),
@@ -327,7 +275,12 @@ void Snapshot::write(const std::string& path) const {
            }});
     }
   }
-  io::write_checkpoint(path, to_attributes(*options_, state_), sources, {}, state_.item_ids.get());
+  io::Attributes attributes = to_attributes(*options_, state_);
+  if (updates_by_group_.size() > 1) {
+    attributes["decoder_step"] = updates_by_group_[model::recvae_decoder];
+    attributes["encoder_step"] = updates_by_group_[model::recvae_encoder];
+  }
+  io::write_checkpoint(path, attributes, sources, {}, state_.item_ids.get());
 }
 
 std::string Snapshot::name() const {
@@ -344,14 +297,8 @@ CheckpointReader::CheckpointReader(const std::string& path, const RunContext& co
   broadcast(state_, context.communicator);
 }
 
-void CheckpointReader::require_trained_on(const TrainingConfig& options,
-                                          const io::DatasetFile& dataset) const {
-  require_same_features(path_, state_, options, dataset);
-  require_same_dataset(path_, state_, dataset);
-}
-
 void CheckpointReader::read(const std::string& group, const std::vector<device::TensorSpec>& specs,
-                            const WriteRows& write) {
+                            const WriteRows& write, std::int64_t first) {
   run_on_root(context_.communicator, [&] { check_shapes(path_, *file_, specs, group); });
   std::vector<float> values;
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -363,7 +310,7 @@ void CheckpointReader::read(const std::string& group, const std::vector<device::
       run_on_root(context_.communicator,
                   [&] { file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values); });
       context_.communicator.broadcast(std::span<float>(values), 0);
-      write(static_cast<int>(i), rows, values);
+      write(static_cast<int>(first) + static_cast<int>(i), rows, values);
       context_.communicator.activity().note_progress();
     }
   }
@@ -386,9 +333,14 @@ void CheckpointReader::restore(Trainer& trainer) {
   // Before the first update, the initial weights are not rounded to bf16.
   const bool round_weights = state_.updates_done > 0;
   const std::vector<device::TensorSpec> specs = trainer.model().tensors();
+  const Range prior = context_.engine.training().prior_tensors;
   for (const auto& [part, group] : tensor_groups) {
-    context_.engine.write_state(part, round_weights,
-                                [&, name = group](const WriteRows& write) { read(name, specs, write); });
+    const Range tensors = tensors_of(part, state_, prior, specs.size());
+    if (tensors.size() == 0) continue;
+    const std::vector<device::TensorSpec> stored(specs.begin() + tensors.begin, specs.begin() + tensors.end);
+    context_.engine.write_state(part, round_weights, [&, name = group](const WriteRows& write) {
+      read(name, stored, write, tensors.begin);
+    });
   }
   trainer.restore_progress(
       state_.updates_done, state_.users_seen,

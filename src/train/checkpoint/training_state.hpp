@@ -90,6 +90,8 @@ class Snapshot {
  private:
   TrainingState state_;
   std::vector<device::TensorSpec> specs_;
+  Range prior_tensors_;  // indices; empty without a prior
+  std::vector<std::int64_t> updates_by_group_;
   std::unique_ptr<StateCopy> values_;
   const TrainingConfig* options_ = nullptr;
 };
@@ -108,14 +110,16 @@ class CheckpointReader {
   /// Reads the weights. Throws InputError if tensors are missing or have other shapes than those of the
   /// model.
   void load_weights(model::Model& model);
-  /// Restores weights, moments, counts and loss scale of the trainer. The batches and losses of the current
-  /// epoch are not restored (Trainer::start_epoch, set_losses). Throws InputError if the tensors or the
-  /// counts do not match the trainer.
+  /// Restores weights, moments, the prior, counts and loss scale of the trainer. The batches and losses of
+  /// the current epoch are not restored (Trainer::start_epoch, set_losses). Throws InputError if the tensors
+  /// or the counts do not match the trainer.
   void restore(Trainer& trainer);
 
  private:
-  /// Passes the tensors of `group` to `write` on all ranks, in blocks of rows.
-  void read(const std::string& group, const std::vector<device::TensorSpec>& specs, const WriteRows& write);
+  /// Passes the tensors of `group` to `write` on all ranks, in blocks of rows. The index of the first one is
+  /// `first`.
+  void read(const std::string& group, const std::vector<device::TensorSpec>& specs, const WriteRows& write,
+            std::int64_t first = 0);
 
   std::string path_;
   RunContext context_;

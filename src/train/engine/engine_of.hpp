@@ -37,18 +37,18 @@ class AllReduceTraining {
         graphs_(device, setup.communicator),
         step_(data, optimizer_, graphs_) {}
 
-  void start_epoch() {
-    data.start_epoch();
+  void start_pass() {
+    data.start_pass();
     graphs_.invalidate();
   }
 
-  void step(device::StepParams params, std::int64_t batch_users) {
-    params.rule = optimizer_.rule(params.step, batch_users);
+  void step(device::StepParams params, std::int64_t batch_users, UpdatedGroup group) {
+    params.rule = optimizer_.rule(group.updates, batch_users);
     // The first virtual shard of a batch and the batch's size determine the number of users of every rank.
     const std::int64_t begin = communicator_.size() == 1
                                    ? 0
                                    : params.batch * options_.train.batch_size % options_.data.virtual_shards;
-    step_.run(params, data.items.users(params.batch), {begin, batch_users});
+    step_.run(params, data.items.users(params.batch), group.index, {group.index, begin, batch_users});
   }
 
   model::TrainableModel<Device>& model() {
@@ -69,9 +69,9 @@ class AllReduceTraining {
 
   TrainingFacts facts() const {
     const comm::Reducer<Device>& reducer = optimizer_.reducer();
-    const double sent = reducer.bytes_per_rank();
+    const double sent = mean_of_groups([&](int group) { return reducer.bytes_per_rank(group); });
     return {.overlaps = reducer.mode().overlap,
-            .update_bytes = update_bytes(),
+            .update_bytes = mean_of_groups([&](int group) { return update_bytes(group); }),
             .comm_volume = {.total = communicator_.size() * sent, .worker_out = sent, .worker_in = sent}};
   }
   std::optional<Staleness> take_staleness() { return std::nullopt; }
@@ -79,10 +79,19 @@ class AllReduceTraining {
   TrainingData<Device> data;
 
  private:
-  /// Returns TrainingFacts::update_bytes.
-  double update_bytes() const {
+  /// Returns the mean of value(group) over the steps of an epoch.
+  template <class Value>
+  double mean_of_groups(const Value& value) const {
+    const std::vector<int> passes = model::passes_of_epoch(options_.model);
+    double sum = 0.0;
+    for (const int group : passes) sum += value(group);
+    return sum / static_cast<double>(passes.size());
+  }
+  /// Returns TrainingFacts::update_bytes of a step on update group `group`.
+  double update_bytes(int group) const {
     const device::ParameterLayout& layout = data.model->layout();
-    const auto parameters = static_cast<double>(layout.parameter_count());
+    const Range tensors = layout.tensors_in(data.model->update_groups()[static_cast<std::size_t>(group)]);
+    const auto parameters = static_cast<double>(layout.parameter_count(tensors));
     const double updated =
         optimizer_.reducer().mode().sharded ? parameters / communicator_.size() : parameters;
     const device::Precision precision = data.device.precision();
@@ -90,7 +99,8 @@ class AllReduceTraining {
     double gradients = parameters;  // elements
     for (const device::Layer& layer : data.model->fused_layers()) {
       const device::TensorSpec& weight = layout.tensors[layer.weight].spec;
-      if (optimizer_.fuses_updates() && !data.device.stores_fused_gradient(weight.kind))
+      const bool in_group = layer.weight >= tensors.begin && layer.weight < tensors.end;
+      if (in_group && optimizer_.fuses_updates() && !data.device.stores_fused_gradient(weight.kind))
         gradients -= static_cast<double>(weight.rows * weight.columns);
     }
     constexpr double read_and_written = 2.0 * sizeof(float);
@@ -110,11 +120,11 @@ class StateCopyOf final : public StateCopy {
  public:
   using Buffer = typename Device::Buffer;
 
-  /// All references must outlive this object.
+  /// Copies `states`. All references must outlive this object.
   StateCopyOf(Device& device, typename Device::Exporter& exporter, const device::ParameterLayout& layout,
-              bool on_device)
+              std::span<const StateTensor> states, bool on_device)
       : device_(device), exporter_(exporter), layout_(layout) {
-    for (const StateTensor state : all_state_tensors) {
+    for (const StateTensor state : states) {
       if (on_device) {
         buffers_.push_back(device.make_buffer(layout.size));
         continue;
@@ -123,9 +133,6 @@ class StateCopyOf final : public StateCopy {
         hosted_[state].emplace_back(static_cast<std::size_t>(tensor.spec.rows * tensor.spec.columns));
       }
     }
-  }
-  static std::int64_t bytes(const device::ParameterLayout& layout) {
-    return std::int64_t{all_state_tensors.size() * sizeof(float)} * layout.size;
   }
 
   void take(StateTensor state, const Buffer& flat) {
@@ -202,6 +209,7 @@ class EngineOf : public Engine {
           training.data.items.bytes() + (training.data.features ? training.data.features->bytes() : 0);
       facts.data_description = training.data.items.held().description();
       facts.flat_elements = training.data.model->layout().size;
+      facts.prior_tensors = training.data.model->layout().tensors_in(training.data.model->prior_elements());
       return facts;
     });
   }
@@ -211,15 +219,19 @@ class EngineOf : public Engine {
   double sum_of_squares() override {
     return with([](auto& training) { return training.model().sum_of_squares(); });
   }
-  void upload_epoch(const data::EpochRows& batches) override {
-    with([&](auto& training) { training.data.upload_epoch(batches); });
+  void upload_pass(const data::EpochRows& batches) override {
+    with([&](auto& training) { training.data.upload_pass(batches); });
+  }
+  void start_pass() override {
+    with([](auto& training) { training.start_pass(); });
   }
   void start_epoch() override {
-    with([](auto& training) { training.start_epoch(); });
+    with([](auto& training) { training.data.start_epoch(); });
   }
-  std::optional<device::LossSums> step(device::StepParams params, std::int64_t batch_users) override {
+  std::optional<device::LossSums> step(device::StepParams params, std::int64_t batch_users,
+                                       UpdatedGroup group) override {
     return with([&](auto& training) {
-      training.step(params, batch_users);
+      training.step(params, batch_users, group);
       return device_->poll_losses(*training.data.state);
     });
   }
@@ -237,15 +249,18 @@ class EngineOf : public Engine {
   std::unique_ptr<StateCopy> make_state_copy(bool spare_only) override {
     return with([&](auto& training) -> std::unique_ptr<StateCopy> {
       const device::ParameterLayout& layout = training.data.model->layout();
-      const bool fits = StateCopyOf<Device>::bytes(layout) <= device_->spare_bytes();
+      const auto bytes =
+          static_cast<std::int64_t>(state_tensors(training).size() * sizeof(float)) * layout.size;
+      const bool fits = bytes <= device_->spare_bytes();
       if (spare_only && !fits) return nullptr;
       if (!exporter_) exporter_ = device_->make_exporter();
-      return std::make_unique<StateCopyOf<Device>>(*device_, *exporter_, layout, fits);
+      return std::make_unique<StateCopyOf<Device>>(*device_, *exporter_, layout, state_tensors(training),
+                                                   fits);
     });
   }
   void copy_state(StateCopy* copy) override {
     with([&](auto& training) {
-      for (const StateTensor state : all_state_tensors) {
+      for (const StateTensor state : state_tensors(training)) {
         const auto& flat = training.gather_state(state);
         if (copy != nullptr) static_cast<StateCopyOf<Device>&>(*copy).take(state, flat);
       }
@@ -277,6 +292,13 @@ class EngineOf : public Engine {
   }
 
  private:
+  /// Returns the state of a training: all_state_tensors, without the prior if the model has none.
+  template <class Training>
+  static std::span<const StateTensor> state_tensors(Training& training) {
+    const std::span all(all_state_tensors);
+    return training.data.model->prior() == nullptr ? all.first(all.size() - 1) : all;
+  }
+
   /// Returns call(training) for the active training of either strategy.
   template <class Call>
   decltype(auto) with(Call&& call) const {

@@ -12,15 +12,16 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace vaecf::train {
 
-/// Plans buckets of distributed.bucket_mib for the flat buffers of `layout`; each bucket has one part for
-/// each of `owners` ranks.
-inline comm::BucketPlan bucket_plan(const TrainingConfig& options, const device::ParameterLayout& layout,
+/// Plans buckets of distributed.bucket_mib for the elements `groups` of flat buffers; each bucket has one
+/// part for each of `owners` ranks.
+inline comm::BucketPlan bucket_plan(const TrainingConfig& options, const std::vector<Range>& groups,
                                     int owners) {
   const double elements = options.distributed.bucket_mib * 1048576.0 / sizeof(float);
-  return {layout.size, std::max<std::int64_t>(1, static_cast<std::int64_t>(elements)), owners};
+  return {groups, std::max<std::int64_t>(1, static_cast<std::int64_t>(elements)), owners};
 }
 
 /// The sparse rows of this rank's training users, items or features, and the batch gathered from them.
@@ -39,10 +40,10 @@ class ShardRows {
     if (device.device() != "cpu") rows_ = {};  // GPUs have their own copy
   }
 
-  void upload_epoch(const data::EpochRows& batches) {
+  void upload_pass(const data::EpochRows& batches) {
     device_.upload_batch_schedule(*held_, batches.rows, batches.begin, *schedule_);
   }
-  void start_epoch() { device_.start_batch_schedule(*held_, *schedule_); }
+  void start_pass() { device_.start_batch_schedule(*held_, *schedule_); }
   std::int64_t users(std::int64_t batch) const { return schedule_->users(batch); }
   void prepare(std::int64_t batch) { device_.prepare_batch(*held_, *schedule_, batch); }
   /// Gathers the batch selected by `step`, which has `users` users of this rank.
@@ -71,14 +72,17 @@ struct TrainingData {
   TrainingData(Device& on, const TrainingSetup& setup, std::int64_t size_multiple)
       : TrainingData(on, setup, size_multiple, model_input_dims(setup.options, setup.dataset)) {}
 
-  void upload_epoch(const data::EpochRows& batches) {
-    items.upload_epoch(batches);
-    if (features) features->upload_epoch(batches);
+  void upload_pass(const data::EpochRows& batches) {
+    items.upload_pass(batches);
+    if (features) features->upload_pass(batches);
+  }
+  void start_pass() {
+    items.start_pass();
+    if (features) features->start_pass();
   }
   void start_epoch() {
-    items.start_epoch();
-    if (features) features->start_epoch();
     device.clear_losses(*state);
+    model->start_epoch();
   }
   /// Must precede the start of the step on batch `batch`.
   void prepare(std::int64_t batch) {

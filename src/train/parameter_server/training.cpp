@@ -14,7 +14,7 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
       communicator_(setup.communicator),
       timer_(device, false),
       channel_(communicator_, device,
-               bucket_plan(setup.options, data.model->layout(), setup.options.distributed.servers),
+               bucket_plan(setup.options, data.model->update_groups(), setup.options.distributed.servers),
                comm::Roles(setup.options.distributed, setup.communicator.size()),
                setup.options.distributed.comm_dtype == comm::CommDtype::bf16),
       optimizer_(setup.options.optimizer, setup.options.train.weight_decay, device,
@@ -30,9 +30,9 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
   pack(data.model->parameters().master(), server_->masters());
 }
 
-void ParameterServerTraining::step(device::StepParams params, std::int64_t batch_users) {
+void ParameterServerTraining::step(device::StepParams params, std::int64_t batch_users, UpdatedGroup group) {
   timer_.start();
-  params.rule = optimizer_.rule(params.step, batch_users);
+  params.rule = optimizer_.rule(group.updates, batch_users);
   data.prepare(params.batch);
   device_.begin_step(params, *data.state);
   synced_ = false;

@@ -26,10 +26,10 @@ class ParameterServerTraining {
   /// Reads this rank's users, and initializes the weights on all ranks. Collective.
   ParameterServerTraining(cpu::Device& device, const TrainingSetup& setup);
 
-  void start_epoch() { data.start_epoch(); }
+  void start_pass() { data.start_pass(); }
   /// Runs one step with the parameters `params`, except for its rule, which this function sets.
   /// `batch_users` is the size of the batch over all ranks.
-  void step(device::StepParams params, std::int64_t batch_users);
+  void step(device::StepParams params, std::int64_t batch_users, UpdatedGroup group);
   /// Gathers the weights of all updates so far, and returns the model. Collective after a step.
   model::TrainableModel<cpu::Device>& model();
   /// Gathers fp32 master weights or a moment in the flat layout on every rank. Overwrites the gradient.

@@ -124,7 +124,7 @@ class TrainingRun {
   const std::shared_ptr<Timeline>& timeline() const { return context_.communicator.activity().timeline(); }
 
   void enter_epoch() {
-    trainer_->start_epoch(state_.epoch);
+    trainer_->start_epoch(state_.epoch, state_.step_in_epoch);
     const comm::Communicator& ranks = context_.communicator;
     if (state_.step_in_epoch > 0) trainer_->set_losses(state_.sums_of(ranks.rank(), ranks.size()));
   }
@@ -159,8 +159,7 @@ class TrainingRun {
     }
     const std::int64_t updates = options_.train.epochs * trainer_->steps_per_epoch();
     const std::int64_t users = options_.train.epochs * trainer_->users_per_epoch();
-    const std::int64_t last_batch =
-        trainer_->users_per_epoch() - (trainer_->steps_per_epoch() - 1) * options_.train.batch_size;
+    const std::int64_t last_batch = trainer_->users_of_last_step();
     const Annealing& annealing = trainer_->annealing();
     if (options_.model.type == "mult_vae" && !annealing.reaches_cap(updates, users - last_batch)) {
       context_.log.warn(
@@ -178,9 +177,7 @@ class TrainingRun {
     epoch_begin_ = Clock::now();
     enter_epoch();
     const std::int64_t steps = trainer_->steps_per_epoch();
-    // All batches of an epoch except the last have the same size.
-    const std::int64_t users_before =
-        trainer_->users_seen() - state_.step_in_epoch * options_.train.batch_size;
+    const std::int64_t users_before = trainer_->users_seen() - trainer_->users_before(state_.step_in_epoch);
     users_here_ = trainer_->users_seen();
     context_.progress.begin(format("epoch {}/{}", state_.epoch + 1, options_.train.epochs),
                             trainer_->users_per_epoch(), "users", users_here_ - users_before);
@@ -267,6 +264,8 @@ class TrainingRun {
                              ? options_.train.weight_decay * context_.engine.sum_of_squares()
                              : 0.0;
     const double loss = nll + sums[2] / users + decay;
+    // With a KL weight per user, the event has the mean weight of a unit of KL.
+    const double beta = options_.model.type == "recvae" && sums[1] > 0.0 ? sums[2] / sums[1] : last_beta_;
     const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
     io::Event event("epoch");
     event.set("epoch", state_.epoch)
@@ -274,11 +273,11 @@ class TrainingRun {
         .set("loss", loss)
         .set("nll", nll)
         .set("kl", kl)
-        .set("beta", last_beta_)
+        .set("beta", beta)
         .set("seconds", seconds)
         .set("users_per_second", rate);
     std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}  kl {:.3f}  beta {:.4f}  {:.0f} users/s",
-                              state_.epoch, loss, nll, kl, last_beta_, rate);
+                              state_.epoch, loss, nll, kl, beta, rate);
     if (context_.engine.facts().precision == device::Precision::fp16) {
       const auto scale = static_cast<double>(trainer_->loss_scale().scale);
       event.set("skipped_steps", totals.skipped).set("loss_scale", scale);

@@ -3,6 +3,7 @@
 #include <vaecf/comm/communicator.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,9 +19,9 @@ namespace vaecf::train {
 template <class Device>
 class StepGraphs {
  public:
-  /// The first virtual shard of a batch (0 for a single rank), and the number of users of the batch over all
-  /// ranks. Together they determine the number of users of every rank.
-  using Shape = std::pair<std::int64_t, std::int64_t>;
+  /// The update group of the step, the first virtual shard of its batch (0 for a single rank), and the number
+  /// of users of the batch over all ranks. The last two determine the number of users of every rank.
+  using Shape = std::array<std::int64_t, 3>;
 
   /// Both arguments must outlive this object.
   StepGraphs(Device& device, comm::Communicator& communicator)

@@ -31,11 +31,11 @@ class OptimizerState {
       : device_(device),
         model_(model),
         clips_(options.train.clip_gradient_norm > 0.0),
-        // A single rank has one bucket, so that gradient statistics are computed in one pass.
+        // A single rank has one bucket per group, so that gradient statistics are computed in one pass.
         plan_(communicator.size() == 1
-                  ? comm::BucketPlan(model.layout().size,
+                  ? comm::BucketPlan(model.update_groups(),
                                      model.layout().size + comm::BucketPlan::alignment_elements, 1)
-                  : bucket_plan(options, model.layout(), communicator.size())),
+                  : bucket_plan(options, model.update_groups(), communicator.size())),
         gradients_(device_.make_buffer(plan_.padded_size())),
         reducer_(communicator, device_, plan_,
                  {.sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded,
@@ -72,19 +72,23 @@ class OptimizerState {
     return optimizer_.rule(updates_done, users);
   }
 
-  /// Applies the update rule in `state` to the elements `own` of the weights. If the optimizer is sharded,
-  /// they belong to bucket `bucket`; otherwise `bucket` is 0. Layers with fused updates are skipped, since
-  /// the backward pass has updated them.
-  void update(std::int64_t bucket, comm::UpdateRange own, const typename Device::StepState& state) {
-    reducer_.restore_master_shard(bucket, model_.parameters());
+  /// Applies the update rule in `state` to the elements `own` of the weights. Layers with fused updates are
+  /// skipped, since the backward pass has updated them.
+  void update(const comm::UpdateRange& own, const typename Device::StepState& state) {
+    reducer_.restore_master_shard(own.bucket, model_.parameters());
     const std::span<const device::Layer> done =
         fuses_updates() ? std::span<const device::Layer>(fused_layers_) : std::span<const device::Layer>{};
     optimizer_.update(state, own.elements, own.moments_offset, *gradients_, model_.parameters(), done);
   }
 
-  /// Gathers fp32 master weights or a moment on every rank, and returns them in the flat layout. May
-  /// overwrite the gradient. Collective. The result is valid until the next step or gather.
+  /// Gathers fp32 master weights, a moment or the prior on every rank, and returns them in the flat layout.
+  /// May overwrite the gradient. Collective. The result is valid until the next step or gather.
   const Buffer& gather_state(StateTensor state) {
+    if (state == StateTensor::prior) {
+      const Range elements = model_.prior_elements();
+      device_.copy(model_.prior()->master(), {0, elements.size()}, *gradients_, elements.begin);
+      return *gradients_;
+    }
     const Buffer* packed = state == StateTensor::weights ? reducer_.master_shard() : &moment(state);
     if (packed == nullptr) return model_.parameters().master();
     if (!reducer_.mode().sharded) return *packed;
@@ -92,17 +96,21 @@ class OptimizerState {
     return *gradients_;
   }
 
-  /// Overwrites weights or a moment with the values that `fill` writes in the flat layout, which must be
-  /// equal on all ranks. May overwrite the gradient. Collective.
+  /// Overwrites weights, a moment or the prior with the values that `fill` writes in the flat layout, which
+  /// must be equal on all ranks. May overwrite the gradient. Collective.
   void load_state(StateTensor state, const std::function<void(Buffer&)>& fill) {
     if (state == StateTensor::weights) {
       fill(model_.parameters().master());
       device_.refresh_weight_copies(model_.parameters());
       return reducer_.save_master_shard(model_.parameters());
     }
-    if (!reducer_.mode().sharded) return fill(moment(state));
+    if (state != StateTensor::prior && !reducer_.mode().sharded) return fill(moment(state));
     device_.fill(*gradients_, 0.0F);
     fill(*gradients_);
+    if (state == StateTensor::prior) {
+      device_.copy(*gradients_, model_.prior_elements(), model_.prior()->master(), 0);
+      return device_.refresh_weight_copies(*model_.prior());
+    }
     reducer_.pack_shard(*gradients_, moment(state));
   }
 

@@ -26,23 +26,24 @@ class Step {
         state_(*data.state),
         graphs_(graphs) {}
 
-  /// Updates the weights once, with the parameters `params`, on a batch with `users` users of this rank. In
-  /// fp16, skips the update if a gradient overflows. `shape` describes the batch of all ranks; steps of equal
-  /// shape share a captured graph. Collective. On a GPU, may return before the device has finished. Throws
-  /// RunError if a collective fails.
-  void run(const device::StepParams& params, std::int64_t users, typename StepGraphs<Device>::Shape shape) {
+  /// Updates the weights of update group `group` once, with the parameters `params`, on a batch with `users`
+  /// users of this rank. In fp16, skips the update if a gradient overflows. `shape` describes the batch of
+  /// all ranks; steps of equal shape share a captured graph. Collective. On a GPU, may return before the
+  /// device has finished. Throws RunError if a collective fails.
+  void run(const device::StepParams& params, std::int64_t users, int group,
+           typename StepGraphs<Device>::Shape shape) {
     timer.start();
     data_.prepare(params.batch);
     // Kernels read the parameters from device memory, so that a replayed graph uses those of this step.
     device_.begin_step(params, state_);
-    graphs_.run(shape, [&] { work(users); });
+    graphs_.run(shape, [&] { work(users, group); });
   }
 
   model::StepTimer<Device> timer;  ///< measures the phases of a step; off by default
 
  private:
   /// Runs all device operations and collectives of one step. On a GPU, only enqueues them.
-  void work(std::int64_t users) {
+  void work(std::int64_t users, int group) {
     // Gather this rank's users of the batch, with the transposes for the backward pass.
     const auto batch = data_.gather(users);
 
@@ -50,15 +51,16 @@ class Step {
     // rank may update the two largest layers (input and output) meanwhile: a CPU tile by tile, while their
     // gradients are in cache. With overlap, the backward pass reports each complete range of the gradient to
     // the reducer, which starts the reduction of a bucket as soon as all its elements are complete.
-    reducer_.begin_step();
+    reducer_.begin_step(group);
     model_.forward_backward(batch, state_, optimizer_.gradients(), optimizer_.ready(), timer,
-                            optimizer_.fused());
+                            optimizer_.fused(), group);
 
     // fp16 and clipping need the complete gradient before any weight changes. Each rank computes the squared
     // norm and the number of non-finite elements of its part of each reduced bucket. Both are then summed
     // over ranks, so that all ranks clip by the same factor, or all skip the update.
     if (optimizer_.needs_gradient_stats()) {
-      for (std::int64_t bucket = 0; bucket < reducer_.plan().buckets(); ++bucket) {
+      const Range buckets = reducer_.step_buckets();
+      for (std::int64_t bucket = buckets.begin; bucket < buckets.end; ++bucket) {
         reducer_.wait_bucket(bucket);
         device_.accumulate_gradient_stats(optimizer_.gradients(), reducer_.gradient_stats_range(bucket),
                                           state_);
@@ -66,13 +68,14 @@ class Step {
       reducer_.all_reduce_values(device_.gradient_stats(state_));
     }
 
-    // Update all weights at once, or this rank's part of each bucket if the optimizer is sharded.
+    // Update all weights of the group at once, or this rank's part of each bucket if the optimizer is
+    // sharded.
     for (std::int64_t update = 0; update < reducer_.update_count(); ++update) {
       const comm::UpdateRange owned = reducer_.wait_update_range(update);
       timer.end_phase(model::StepPhase::reduce);
-      optimizer_.update(update, owned, state_);
+      optimizer_.update(owned, state_);
       timer.end_phase(model::StepPhase::update);
-      reducer_.all_gather_weights(update, model_.parameters());
+      reducer_.all_gather_weights(owned.bucket, model_.parameters());
     }
     reducer_.finish_step(model_.parameters());
     timer.end_phase(model::StepPhase::reduce);

@@ -35,6 +35,7 @@ Trainer::Trainer(const TrainingConfig& options, const RunContext& context, const
       sampler_(shards_, owned_, options.train.batch_size, options.train.last_batch == LastBatch::keep,
                options.train.seed),
       sampling_threads_(sampling_threads(context)),
+      groups_(model::passes_of_epoch(options.model)),
       annealing_(options.train.annealing, sampler_.steps_per_epoch()) {
   context_.engine.start_training({options, context.communicator, dataset, shards_.rows_of(owned_),
                                   std::max(min_model_rows, sampler_.max_local_rows())});
@@ -45,18 +46,53 @@ Trainer::~Trainer() {
   context_.engine.end_training();
 }
 
-void Trainer::upload(std::int64_t epoch) {
-  context_.engine.upload_epoch(sampler_.sample(epoch, sampling_threads_));
+void Trainer::upload(std::int64_t pass) {
+  context_.engine.upload_pass(sampler_.sample(pass, sampling_threads_));
 }
 
-void Trainer::start_epoch(std::int64_t epoch) {
-  if (epoch == epoch_) return set_losses({});
+void Trainer::start_pass(std::int64_t pass) {
+  if (pass == pass_) return;
   if (upload_.valid()) upload_.get();
-  if (epoch != next_epoch_) upload(epoch);
-  context_.engine.start_epoch();
+  if (pass != next_pass_) upload(pass);
+  context_.engine.start_pass();
+  pass_ = pass;
+  next_pass_ = pass + 1;
+  upload_ = std::async(std::launch::async, [this] { upload(next_pass_); });
+}
+
+void Trainer::start_epoch(std::int64_t epoch, std::int64_t t) {
+  start_pass(epoch * passes() + t / sampler_.steps_per_epoch());
   epoch_ = epoch;
-  next_epoch_ = epoch + 1;
-  upload_ = std::async(std::launch::async, [this] { upload(next_epoch_); });
+  if (t > 0) return set_losses({});
+  context_.engine.start_epoch();
+}
+
+std::int64_t Trainer::users_before(std::int64_t t) const {
+  const std::int64_t steps = sampler_.steps_per_epoch();
+  return t / steps * sampler_.users_per_epoch() + t % steps * options_.train.batch_size;
+}
+
+std::vector<std::int64_t> Trainer::updates_by_group() const {
+  const std::int64_t steps = sampler_.steps_per_epoch();
+  const std::int64_t epochs = updates_done_ / steps_per_epoch();
+  const std::int64_t done = updates_done_ % steps_per_epoch();
+  std::vector<std::int64_t> updates(static_cast<std::size_t>(*std::ranges::max_element(groups_)) + 1);
+  for (std::int64_t pass = 0; pass < passes(); ++pass) {
+    updates[static_cast<std::size_t>(groups_[static_cast<std::size_t>(pass)])] +=
+        epochs * steps + std::clamp<std::int64_t>(done - pass * steps, 0, steps);
+  }
+  return updates;
+}
+
+UpdatedGroup Trainer::next_group() const {
+  const std::int64_t pass = updates_done_ / sampler_.steps_per_epoch() % passes();
+  const int group = groups_[static_cast<std::size_t>(pass)];
+  return {group, updates_by_group()[static_cast<std::size_t>(group)]};
+}
+
+double Trainer::beta() const {
+  if (options_.model.type == "recvae") return options_.model.recvae.beta;
+  return annealing_.beta(updates_done_, users_seen_);
 }
 
 void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale) {
@@ -67,10 +103,13 @@ void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_see
 
 void Trainer::step(std::int64_t t) {
   context_.communicator.activity().begin_step(updates_done_);
-  const std::int64_t batch_users = sampler_.batch_users(t);
+  const std::int64_t steps = sampler_.steps_per_epoch();
+  start_pass(epoch_ * passes() + t / steps);
+  const std::int64_t batch = t % steps;
+  const std::int64_t batch_users = sampler_.batch_users(batch);
   const device::StepParams params{
-      options_.train.seed, static_cast<std::uint32_t>(updates_done_), t, static_cast<float>(beta()), {}};
-  if (const auto sums = context_.engine.step(params, batch_users)) require_finite_loss(*sums);
+      options_.train.seed, static_cast<std::uint32_t>(updates_done_), batch, static_cast<float>(beta()), {}};
+  if (const auto sums = context_.engine.step(params, batch_users, next_group())) require_finite_loss(*sums);
   ++updates_done_;
   users_seen_ += batch_users;
 }

@@ -222,7 +222,7 @@ TEST_F(CheckpointRetention, CopyInHostMemoryEqualsThatOfTheDevice) {
   for (const int tensor : {0, 1}) {
     std::vector<std::vector<float>> values;
     for (const bool on_device : {true, false}) {
-      StateCopyOf<cpu::Device> copy(*device, *exporter, layout, on_device);
+      StateCopyOf<cpu::Device> copy(*device, *exporter, layout, all_state_tensors, on_device);
       copy.take(StateTensor::first_moment, *flat);
       const Range rows{tensor == 0 ? 2 : 0, layout.tensors[static_cast<std::size_t>(tensor)].spec.rows};
       values.emplace_back(static_cast<std::size_t>(rows.size() * 300));

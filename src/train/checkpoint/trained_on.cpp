@@ -1,0 +1,83 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <variant>
+
+#include "train/checkpoint/training_state.hpp"
+
+namespace vaecf::train {
+namespace {
+
+/// Returns the description of the feature hashing of the dataset; empty if it has no features or no
+/// description.
+std::string feature_hashing_of(const io::DatasetFile& dataset) {
+  const auto found = dataset.attributes().find("feature_hashing");
+  if (dataset.features() == 0 || found == dataset.attributes().end()) return "";
+  const auto* text = std::get_if<std::string>(&found->second);
+  return text == nullptr ? "" : *text;
+}
+
+/// Throws InputError unless the model of the checkpoint has the same user features as that of `options`.
+void require_same_features(const std::string& path, const TrainingState& checkpoint,
+                           const TrainingConfig& options, const io::DatasetFile& dataset) {
+  const std::int64_t expected = model_input_dims(options, dataset).features;
+  if (checkpoint.features == 0 && expected == 0) return;
+  if (checkpoint.features == 0) {
+    throw InputError(format(
+        "{}: the checkpoint's model has no user features, but {} has {}; set model.features to off, or train again",
+        path, dataset.path(), expected));
+  }
+  if (expected == 0) {
+    const bool off = dataset.features() > 0;
+    throw InputError(format("{}: the checkpoint's model has {} user features, but {}; {}", path,
+                            checkpoint.features,
+                            off ? "model.features is off" : format("{} has none", dataset.path()),
+                            off ? "set it to auto" : "use the dataset of its run"));
+  }
+  const std::string hashing = feature_hashing_of(dataset);
+  if (checkpoint.features == expected && checkpoint.feature_hashing == hashing) return;
+  throw InputError(format(
+      "{}: the checkpoint's model has {} user features, hashed by\n{}\nbut {} has {}, hashed by\n{}\nuse the dataset of its run",
+      path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), expected, hashing));
+}
+
+}  // namespace
+
+void TrainingState::describe(const TrainingConfig& options, const io::DatasetFile& dataset,
+                             const std::string& metric) {
+  select = metric;
+  configuration = options.configuration_text;
+  items = dataset.items();
+  dataset_checksum = dataset.fingerprint();
+  features = model_input_dims(options, dataset).features;
+  feature_hashing = feature_hashing_of(dataset);
+  if (dataset.has_ids("items/id"))
+    item_ids = std::make_shared<const io::IdList>(dataset.read_ids("items/id"));
+}
+
+model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset) {
+  const bool off = options.model.features == model::FeaturesInput::off || options.model.type == "elsa";
+  return {dataset.items(), off ? 0 : dataset.features()};
+}
+
+void require_same_dataset(const std::string& path, const TrainingState& checkpoint,
+                          const io::DatasetFile& dataset) {
+  if (checkpoint.items != dataset.items()) {
+    throw InputError(
+        format("{}: the checkpoint's model has {} items, but {} has {}; use the dataset of its run", path,
+               checkpoint.items, dataset.path(), dataset.items()));
+  }
+  if (checkpoint.dataset_checksum != dataset.fingerprint()) {
+    throw InputError(
+        format("{}: the checkpoint's dataset has checksum {}, but {} has {}; use the dataset of its run",
+               path, checkpoint.dataset_checksum, dataset.path(), dataset.fingerprint()));
+  }
+}
+
+void CheckpointReader::require_trained_on(const TrainingConfig& options,
+                                          const io::DatasetFile& dataset) const {
+  require_same_features(path_, state_, options, dataset);
+  require_same_dataset(path_, state_, dataset);
+}
+
+}  // namespace vaecf::train
