@@ -115,6 +115,8 @@ struct DatasetFile::Content {
     file.as_input_error([&] {
       if (file.has("item") && file.has("score"))
         file.refuse(format("contains recommendations, not a dataset; {}", how_to_get_a_dataset));
+      if (file.has("target_popularity"))
+        file.refuse(format("contains metrics of test users, not a dataset; {}", how_to_get_a_dataset));
       attributes = file.attributes();
       if (width_at("format_version", 0).value_or(format_version) != format_version) {
         file.refuse(format("its format_version is not {}, the only version that is supported; {}",

@@ -28,6 +28,7 @@ TEST_F(Program, WritesTheMetricsOfEachTestUser) {
       workspace.bash("$MPIRUN -np 2 $PROGRAM small.yaml --test --per-user users/two.h5 && ls users");
   EXPECT_EQ(two.code, 0) << two.err;
   expect_in(two.out, {"one.h5\ntwo.h5\n"});
+  expect_refused(workspace.program("inspect users/two.h5"), "contains metrics of test users, not a dataset");
   EXPECT_EQ(workspace.program("small.yaml --test --per-user /proc/users.h5").code, 1);
 }
 
