@@ -194,5 +194,34 @@ TEST_P(Fused, UpdateWithClippingThrows) {
   }
 }
 
+TEST_P(Fused, UpdatesWeightsWithoutHiddenGradient) {
+  if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";
+  constexpr std::int64_t width = 33;
+  constexpr std::int64_t items = 700;
+  const TestLayer apart = random_layer(TensorKind::output_table, width, items);
+  const TestLayer fused = random_layer(TensorKind::output_table, width, items);
+  const TestMoments moments = make_moments(apart);
+  const TestMoments of_fused = make_moments(fused);
+  const auto d_hidden = device().make_activations(1500, width);
+  TestBatch batch;
+  for (const std::int64_t users : {33, 1500, 0}) {
+    SCOPED_TRACE(format("users {}", users));
+    gather(random_rows(users, items, 1), items, true, batch);
+    const auto hidden = activations(random_matrix(users, width, 2, 0.5F));
+    const auto run = [&](const TestLayer& layer, const TestMoments& of, device::SoftmaxGradients which) {
+      const FusedUpdate update{*layer.parameters, *of.first, *of.second};
+      begin(StepKey{}, 0.0F, update_rules[0]);
+      device().softmax_layer_step(*hidden, *batch.device, *layer.parameters, layer.layer, step(), *d_hidden,
+                                  *layer.gradients, {}, &update, which);
+      device().end_step(step());
+    };
+    run(apart, moments, device::SoftmaxGradients::both);
+    run(fused, of_fused, device::SoftmaxGradients::weights);
+    expect_same(fused, of_fused, apart, moments);
+    run(fused, of_fused, device::SoftmaxGradients::hidden);  // updates nothing
+    expect_same(fused, of_fused, apart, moments);
+  }
+}
+
 }  // namespace
 }  // namespace vaecf::testing
