@@ -39,14 +39,19 @@ Interactions reorder(const Interactions& train, std::span<const std::int32_t> or
 }  // namespace
 
 Gram::Gram(const Interactions& train, double max_table_bytes, int threads)
-    : order_(order_by_popularity(train.items.view())), x_(reorder(train, order_, threads)) {
+    : order_(order_by_popularity(train.items.view())) {
+  Interactions x = reorder(train, order_, threads);
+  columns_ = std::move(x.items);
+  row_offsets_ = std::move(x.users.offsets);
+  row_positions_.resize(static_cast<std::int64_t>(x.users.columns.size()));
+  std::ranges::copy(x.users.columns, row_positions_.data());
   const auto max_stored = static_cast<std::int64_t>(std::sqrt(max_table_bytes / 2.0));
   while (stored_ < std::min(items(), max_stored) && users_of(stored_) >= min_stored_users) ++stored_;
   table_.resize(stored_ * (stored_ - 1) / 2);
   parallel_for(threads, {0, stored_}, [&](std::int64_t i) {
     float* row = table_.data() + i * (i - 1) / 2;
-    for (const std::int32_t user : x_.items.view().row(i)) {
-      for (const std::int32_t other : x_.users.view().row(user)) {
+    for (const std::int32_t user : columns_.view().row(i)) {
+      for (const std::int32_t other : rows().row(user)) {
         if (other >= i) break;
         ++row[other];
       }
@@ -57,8 +62,8 @@ Gram::Gram(const Interactions& train, double max_table_bytes, int threads)
 void Gram::read_row(std::int64_t i, Workspace& work) const {
   for (const std::int32_t other : work.nonzero) work.counts[static_cast<std::size_t>(other)] = 0;
   work.nonzero.clear();
-  for (const std::int32_t user : x_.items.view().row(i))
-    for (const std::int32_t other : x_.users.view().row(user))
+  for (const std::int32_t user : columns_.view().row(i))
+    for (const std::int32_t other : rows().row(user))
       if (work.counts[static_cast<std::size_t>(other)]++ == 0) work.nonzero.push_back(other);
 }
 
@@ -81,15 +86,19 @@ void Gram::add_block(std::span<const std::int32_t> positions, cpu::SpdRegression
   ++work.blocks;
   work.users.clear();
   for (const std::int32_t position : positions.subspan(static_cast<std::size_t>(stored)))
-    for (const std::int32_t user : x_.items.view().row(position))
+    for (const std::int32_t user : columns_.view().row(position))
       if (std::exchange(work.last_block[static_cast<std::size_t>(user)], work.blocks) != work.blocks)
         work.users.push_back(user);
-  const CsrView rows = x_.users.view();
-  constexpr std::size_t ahead = 8;  // rows to load early, since each is at a random place
-  for (std::size_t u = 0; u < work.users.size(); ++u) {
-    if (u + ahead < work.users.size()) __builtin_prefetch(rows.row(work.users[u + ahead]).data());
+  // Each row is at a random place, so its offset and then its beginning are loaded early.
+  const CsrView all = rows();
+  constexpr std::size_t ahead = 8;
+  const std::size_t count = work.users.size();
+  for (std::size_t u = 0; u < count; ++u) {
+    if (u + 2 * ahead < count)
+      __builtin_prefetch(&all.offsets[static_cast<std::size_t>(work.users[u + 2 * ahead])]);
+    if (u + ahead < count) __builtin_prefetch(all.row(work.users[u + ahead]).data());
     work.hits.clear();
-    for (const std::int32_t item : rows.row(work.users[u]))
+    for (const std::int32_t item : all.row(work.users[u]))
       if ((work.members[static_cast<std::size_t>(item / 64)] & bit(item)) != 0)
         work.hits.push_back(work.slots[static_cast<std::size_t>(item)]);
     for (std::size_t y = work.hits.size() - 1; y > 0 && work.hits[y] >= stored; --y)

@@ -20,11 +20,11 @@ class Gram {
   Gram(const Interactions& train, double max_table_bytes, int threads);
 
   std::int64_t items() const { return static_cast<std::int64_t>(order_.size()); }
-  std::int64_t users() const { return x_.users.rows(); }
+  std::int64_t users() const { return static_cast<std::int64_t>(row_offsets_.size()) - 1; }
   /// Returns the item at each position.
   std::span<const std::int32_t> order() const { return order_; }
   /// Returns G_ii, the number of users of the item at position i.
-  std::int64_t users_of(std::int64_t i) const { return x_.items.view().row_size(i); }
+  std::int64_t users_of(std::int64_t i) const { return columns_.view().row_size(i); }
 
   /// Buffers of one thread.
   struct Workspace {
@@ -40,7 +40,7 @@ class Gram {
     std::vector<std::int32_t> slots;       ///< (items) index of a position in the block
     std::vector<std::int32_t> last_block;  ///< (users) number of the last block that visited the user
     std::int32_t blocks = 0;
-    std::vector<std::int32_t> users;  ///< of the items whose rows are not stored
+    std::vector<std::int32_t> users;  ///< users of the items whose rows are not stored
     std::vector<std::int32_t> hits;   ///< indices in the block of one user's items
   };
   /// Writes row i of G to `work.counts`, and the positions of its nonzero elements to `work.nonzero`, in no
@@ -51,10 +51,16 @@ class Gram {
   void add_block(std::span<const std::int32_t> positions, cpu::SpdRegression& block, Workspace& work) const;
 
  private:
+  CsrView rows() const {
+    return {row_offsets_, {row_positions_.data(), static_cast<std::size_t>(row_positions_.size())}};
+  }
   const float* table_row(std::int64_t i) const { return table_.data() + i * (i - 1) / 2; }
 
   std::vector<std::int32_t> order_;
-  Interactions x_;           // columns are positions, ascending in each row
+  // X by users: positions, ascending in each row. Rows are read in random order, so they are in huge pages.
+  std::vector<std::int64_t> row_offsets_;
+  cpu::AlignedArray<std::int32_t> row_positions_;
+  Csr columns_;              // X by positions: users
   std::int64_t stored_ = 0;  // G of the first positions is stored
   cpu::FloatBuffer table_;   // G_ib at i (i - 1) / 2 + b for b < i < stored_
 };
