@@ -8,8 +8,8 @@
 namespace vaecf::model {
 namespace {
 
-const Csr users = {{0, 3, 5}, {0, 1, 4, 0, 2}};
-const ModelOptions options = {"autoencoder", {2}, 1};
+const Csr two_users = {{0, 3, 5}, {0, 1, 4, 0, 2}};
+const ModelOptions small_autoencoder = {"autoencoder", {2}, 1};
 
 /// A network with the weights of a model that was computed by hand, in fp64.
 class Autoencoder : public ::testing::Test {
@@ -33,11 +33,11 @@ class Autoencoder : public ::testing::Test {
   }
 
   std::unique_ptr<cpu::Device> device_ = fp32_device();
-  CpuNetwork model_{options, 5, *device_, 2};
+  CpuNetwork model_{small_autoencoder, 5, *device_, 2};
 };
 
 TEST_F(Autoencoder, LossAndGradientsAreThoseOfTheReference) {
-  const WholeBatch whole(*device_, users, 0, 5);
+  const WholeBatch whole(*device_, two_users, 0, 5);
   const auto gradients = device_->make_buffer(model_.layout().size);
   StepTimer<cpu::Device> timer(*device_, false);
   const device::LossSums sums = losses_of(*device_, {}, [&](cpu::StepState& step) {
@@ -57,7 +57,7 @@ TEST_F(Autoencoder, LossAndGradientsAreThoseOfTheReference) {
 
 TEST_F(Autoencoder, ScoresAreOutputs) {
   const Csr none = {{0, 0, 0}, {}};
-  const auto loaded = model_.load_users({users.view(), {}, none.view(), 0});
+  const auto loaded = model_.load_users({two_users.view(), {}, none.view(), 0});
   std::array<std::int32_t, 5> items{};
   std::array<float, 5> scores{};
   model_.top_k(*loaded, {0, 1}, History::items, true, 5, items, scores);
@@ -73,7 +73,7 @@ TEST_F(Autoencoder, ScoresAreOutputs) {
 }
 
 TEST(AutoencoderShape, DropoutDoesNotApply) {
-  ModelOptions dropping = options;
+  ModelOptions dropping = small_autoencoder;
   dropping.dropout = 0.5;
   dropping.history_dropout = 0.5;
   const NetworkShape shape = network_shape(dropping, 5);

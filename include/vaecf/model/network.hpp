@@ -48,7 +48,7 @@ class Network final : public TrainableModel<Device> {
     return hidden();
   }
   device::Layer output_layer() const override { return decoder_.back().layer; }
-  /// As Model::top_k(). The model's outputs are the scores, and their order is that of the logits.
+  /// Model::top_k() with the model's outputs as scores; their order is that of the logits.
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override {
     Base::top_k(users, rows, history, keep_seen, k, items, scores);

@@ -46,9 +46,8 @@ struct NetworkShape {
   std::int64_t features = 0;
   device::Activation activation = device::Activation::tanh;  ///< not of [mu | logvar] and the output layer
   device::Loss loss = device::Loss::multinomial;             ///< squared: outputs are sigmoid(logits)
-  device::InputDropout input = 1.0F;                         ///< of training; `normalized` of scoring, too
-  float initial_deviation =
-      0.0F;  ///< weights and biases start as N(0, initial_deviation^2); 0: see initialize()
+  device::InputDropout input = 1.0F;  ///< input in training; `normalized` applies to scoring, too
+  float initial_deviation = 0.0F;     ///< standard deviation of initial weights and biases; 0: initialize()
 };
 
 /// Returns the layers of a network. Throws InputError if `options.type` is not a network, or if the options
