@@ -213,13 +213,17 @@ TEST_F(CudaEmulatedTraining, FusedUpdatesHaveNoEffect) {
   options_.data.file = make("features.h5", {.features = true});
   options_.train.weight_decay = 0.01;
   const cuda::Tune before = cuda::tune();
-  for (const auto& [precision, clip_norm] :
-       {std::pair{Precision::fp32, 0.0}, {Precision::fp32, 0.1}, {Precision::bf16, 0.0}}) {
+  for (const auto& [type, precision, clip_norm] : {std::tuple{"mult_vae", Precision::fp32, 0.0},
+                                                   {"mult_vae", Precision::fp32, 0.1},
+                                                   {"mult_vae", Precision::bf16, 0.0},
+                                                   {"autoencoder", Precision::fp32, 0.0},
+                                                   {"recvae", Precision::fp32, 0.0}}) {
+    options_.model.type = type;
     options_.train.clip_gradient_norm = clip_norm;
     const OneRun plain = on_emulator(precision);
     for (const auto& [fuse, side] : {std::pair{1, 0}, {0, 1}, {1, 1}}) {
-      SCOPED_TRACE(::testing::Message() << vaecf::to_string(precision) << " clip " << clip_norm << " fuse "
-                                        << fuse << " side " << side);
+      SCOPED_TRACE(::testing::Message() << type << " " << vaecf::to_string(precision) << " clip " << clip_norm
+                                        << " fuse " << fuse << " side " << side);
       cuda::tune().fuse = fuse;
       cuda::tune().side = side;
       expect_same_bits(plain, on_emulator(precision));
