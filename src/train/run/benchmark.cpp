@@ -317,9 +317,11 @@ std::string to_table(const BenchmarkResult& result) {
   }
   const bool tera = result.gemm_gflops >= 1e4;
   const auto flops = [&](double gflops) { return tera ? 1e-3 * gflops : gflops; };
-  table += line("dense products", flops(result.gflops), tera ? 1 : 0,
-                format("{}FLOP/s, {:.0f} % of the measured peak ({:.{}f})", tera ? 'T' : 'G',
-                       100.0 * result.gemm_share(), flops(result.gemm_gflops), tera ? 1 : 0));
+  // The products of ELSA are not counted: most of them do not depend on the number of users.
+  if (result.gflops > 0.0)
+    table += line("dense products", flops(result.gflops), tera ? 1 : 0,
+                  format("{}FLOP/s, {:.0f} % of the measured peak ({:.{}f})", tera ? 'T' : 'G',
+                         100.0 * result.gemm_share(), flops(result.gemm_gflops), tera ? 1 : 0));
   table += line("weights and moments", result.memory_gbytes, 1,
                 format("GB/s, {:.0f} % of the measured peak ({:.1f})", 100.0 * result.memory_share(),
                        result.memory_rate_gbytes));
