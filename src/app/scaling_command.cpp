@@ -108,6 +108,11 @@ void predict(const CommandLine& line) {
       throw InputError(format("--ranks: must be between 1 and {}, got {}", max_ranks, ranks));
     }
   }
+  if (config.session.model.type != "mult_vae" && config.session.model.type != "mult_dae") {
+    throw InputError(
+        format("model.type: {} cannot be predicted, only mult_vae and mult_dae; measure it (launch/scaling)",
+               config.session.model.type));
+  }
   const auto& distributed = config.session.distributed;
   if (distributed.strategy != comm::Strategy::allreduce) {
     throw InputError(format(

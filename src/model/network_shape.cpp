@@ -121,6 +121,18 @@ std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors) {
   return weights;
 }
 
+double dense_operations(const ModelOptions& options, const std::vector<device::TensorSpec>& tensors) {
+  const auto weights = static_cast<double>(dense_weights(tensors));
+  if (options.type != "recvae") return 6.0 * weights;
+  const auto decoder = static_cast<double>(dense_weights({tensors.front()}));
+  const double encoder = weights - decoder;
+  const auto encoder_passes = static_cast<double>(options.recvae.encoder_passes);
+  const auto decoder_passes = static_cast<double>(options.recvae.decoder_passes);
+  return (encoder_passes * (8.0 * encoder + 4.0 * decoder) +
+          decoder_passes * (2.0 * encoder + 4.0 * decoder)) /
+         (encoder_passes + decoder_passes);
+}
+
 std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors) {
   std::int64_t count = 0;
   for (const device::TensorSpec& tensor : tensors) count += tensor.rows * tensor.columns;

@@ -150,6 +150,22 @@ TEST(Config, WrongTypeErrorNamesTheExpectedType) {
             "use a YAML file such as configs/ml1m.yaml");
 }
 
+TEST(Config, KlWeightOfRecVaeIsANumberOrNull) {
+  EXPECT_EQ(read("").session.model.recvae.beta, 0.0);
+  EXPECT_EQ(read("model: {recvae: {beta: 0.3}}").session.model.recvae.beta, 0.3);
+  const Config off = read("model: {recvae: {beta: 0.3}}", {"model.recvae.beta=null"});
+  EXPECT_EQ(off.session.model.recvae.beta, 0.0);
+  EXPECT_NE(off.session.configuration_text.find("beta: null"), std::string::npos);
+  EXPECT_EQ(refusal("model: {recvae: {beta: 0}}"),
+            "c.yaml:1: model.recvae.beta must be greater than 0, got \"0\"");
+  for (const char* weights : {"[0.5, 0.5]", "[0.5, 0.4, 0.2]", "[1.0, 0.0, 0.0]"}) {
+    EXPECT_NE(refusal(std::string("model: {recvae: {prior_weights: ") + weights + "}}")
+                  .find("3 numbers greater than 0 with sum 1"),
+              std::string::npos)
+        << weights;
+  }
+}
+
 TEST(Config, OutOfRangeErrorNamesTheLimit) {
   EXPECT_EQ(refusal("train:\n  batch_size: 0"), "c.yaml:2: train.batch_size must be at least 1, got \"0\"");
   EXPECT_EQ(refusal("model: {dropout: 1.0}"),

@@ -136,6 +136,18 @@ TEST(RecVae, GroupsPartitionTheParametersAtMultiples) {
   EXPECT_EQ(model.layout().tensors_in(groups[recvae_encoder]), (Range{2, 24}));
 }
 
+TEST(RecVae, HasTheTensorsAndOperationsOfThePaper) {
+  const ModelOptions paper = {"recvae", {600}, 200, 0.5};
+  const auto tensors = tensor_specs(paper, 20108);
+  EXPECT_EQ(parameter_count(tensors), 13754200 + 4041708);
+  const double encoder = 4 * 600.0 * 600.0 + 600.0 * 400.0;
+  const double decoder = 200.0 * 20108.0;
+  EXPECT_EQ(dense_operations(paper, tensors),
+            (3 * (8 * encoder + 4 * decoder) + 2 * encoder + 4 * decoder) / 4);
+  EXPECT_EQ(passes_of_epoch(paper),
+            (std::vector<int>{recvae_encoder, recvae_encoder, recvae_encoder, recvae_decoder}));
+}
+
 TEST(RecVae, NeedsOneHiddenWidth) {
   EXPECT_THROW(network_shape({"recvae", {}, 3, 0.5}, 30), InputError);
   EXPECT_THROW(network_shape({"recvae", {5, 6}, 3, 0.5}, 30), InputError);

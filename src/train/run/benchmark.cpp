@@ -244,10 +244,8 @@ class BenchmarkRun {
     result_.users_per_second = users / seconds;
     result_.seconds_per_epoch = static_cast<double>(trainer_.users_per_epoch()) / result_.users_per_second;
     result_.milliseconds_per_step = 1e3 * slowest(median(step_times));
-    // Each weight of a dense layer needs 2 operations per user forward and 4 backward. The input embedding is
-    // not counted, since it needs sparse gathers instead of GEMMs.
-    result_.gflops = 6e-9 * static_cast<double>(model::dense_weights(trainer_.model().tensors())) *
-                     result_.users_per_second;
+    result_.gflops =
+        1e-9 * model::dense_operations(options_.model, trainer_.model().tensors()) * result_.users_per_second;
     result_.memory_gbytes = 1e-9 * context_.communicator.all_reduce(trainer_.facts().update_bytes) *
                             static_cast<double>(steps) / seconds;
   }

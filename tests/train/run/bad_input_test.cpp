@@ -93,6 +93,12 @@ TEST_F(BadInput, UntrainableModelThrows) {
   on_ranks(2, [&](const RunContext& context) { validate_run(options_, context, false); });
 }
 
+TEST_F(BadInput, ParameterServerOfAnotherModelThrows) {
+  const auto server = [](O& o) { o.distributed.strategy = comm::Strategy::parameter_server; };
+  options_.model = {"recvae", {8}, 4, 0.5};
+  EXPECT_NE(refusal(server).find("mult_vae and mult_dae only, but model.type is recvae"), std::string::npos);
+}
+
 TEST_F(BadInput, UnwritableRunFolderThrowsRunError) {
   std::ofstream(file("occupied")) << "a file, not a folder";
   options_.run.directory = file("occupied");
