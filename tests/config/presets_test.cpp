@@ -83,6 +83,11 @@ TEST(Presets, HavePublishedHyperparameters) {
       {"msd", "data.prepare.seed", "98765"},
       {"msd", "train.annealing.steps", "200000.0"},
       {"msd", "train.batch_size", "500"},
+      {"models/autoencoder-ml1m", "train.optimizer.type", "rmsprop"},
+      {"models/autoencoder-ml1m", "train.batch_size", "5034"},
+      {"models/autoencoder-ml1m", "train.optimizer.learning_rate", "0.03"},
+      {"models/autoencoder-ml1m", "model.hidden", "[10]"},
+      {"models/autoencoder-ml1m", "model.latent", "5"},
       {"gowalla", "data.prepare.split", "given"},
       {"gowalla", "validation.metrics", "[recall_n@20, ndcg@20]"},
   };

@@ -17,6 +17,12 @@ TEST_F(Resume, IsBitwiseEqualForElsa) {
   expect_same_from_everywhere(2);
 }
 
+TEST_F(Resume, IsBitwiseEqualForAutoencoder) {
+  options_.model = {"autoencoder", {10}, 5};
+  options_.optimizer.type = device::OptimizerKind::rmsprop;
+  expect_same_from_everywhere(2);
+}
+
 TEST_F(Resume, IsBitwiseEqualInBf16) {
   backend_.precision = device::Precision::bf16;
   expect_same_from_everywhere(2);
