@@ -131,7 +131,9 @@ EaseK::EaseK(const Interactions& train, std::int64_t neighbors, double l2, doubl
   context.progress.begin(
       format("EASE, {} items, {} neighbors, l2 {:g}, dropout {:g}", gram.items(), neighbors, l2, dropout),
       own.lists, "items");
-  constexpr std::int64_t items_per_report = 4096;
+  // About 1e12 operations between two reports of progress, which the watchdog expects.
+  const double batch = std::min(4096.0, 1e12 / std::pow(static_cast<double>(neighbors), 3.0));
+  const auto items_per_report = std::max(std::int64_t{16} * threads, static_cast<std::int64_t>(batch));
   for (std::int64_t begin = 0; begin < own.lists; begin += items_per_report) {
     const Range some{begin, std::min(own.lists, begin + items_per_report)};
     parallel_for_with_thread(threads, some, [&](int thread, std::int64_t list) {

@@ -14,7 +14,7 @@ constexpr std::int64_t block_size = panel_width * panel_width;
 
 template <int lanes>
 struct VectorOf {
-  typedef float Type __attribute__((vector_size(lanes * sizeof(float))));
+  typedef float Type __attribute__((vector_size(lanes * sizeof(float)), may_alias));
 };
 
 /// Computes c -= a'b for `rows` columns of the panel a and all columns of the panel b, over n rows.
