@@ -6,17 +6,26 @@
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace vaecf::model {
 
-/// The values of model.type. make_model.hpp has one factory for each, in this order.
+/// The values of model.type that are trained in steps. make_model.hpp has one factory for each, in this
+/// order.
 inline constexpr std::array model_types{"mult_vae", "mult_dae", "elsa", "autoencoder", "recvae"};
+/// The values of model.type that are solved at once: weights between items, see train/item_models.
+inline constexpr std::array solved_types{"ease", "item_knn"};
+/// Returns whether `type` is one of solved_types.
+inline bool is_solved(std::string_view type) {
+  return std::ranges::find(solved_types, type) != solved_types.end();
+}
 
 /// Users in host memory. Row u of each matrix belongs to user first_user + u of their set.
 struct UserData {
@@ -37,25 +46,15 @@ class LoadedUsers {
 /// excluded from rankings and recommendations in both cases.
 enum class History { items, none };
 
-/// A trained model, neural or not, as used by test and recommend: it scores items for users. LoadedUsers that
-/// are passed to a model must have been made by the same model.
-class Model {
+/// A model as used by validation, test and recommend, neural or not: it scores items for users. LoadedUsers
+/// that are passed to a scorer must have been made by a scorer of the same class.
+class Scorer {
  public:
-  virtual ~Model() = default;
+  virtual ~Scorer() = default;
   /// Returns the number of items.
   virtual std::int64_t items() const = 0;
   /// Number of feature columns that the model takes as input; 0: none.
   virtual std::int64_t features() const = 0;
-
-  /// Returns the shapes of the model's tensors, in the order in which tensor indices count. A checkpoint
-  /// stores them below /weights.
-  virtual std::vector<device::TensorSpec> tensors() const = 0;
-  /// Copies `rows` of tensor `tensor` into `values`, row-major.
-  virtual void read_rows(int tensor, Range rows, std::span<float> values) const = 0;
-  /// Overwrites `rows` of tensor `tensor` with `values`, row-major.
-  virtual void write_rows(int tensor, Range rows, std::span<const float> values) = 0;
-  /// Must be called after the last write_rows() and before the model is used.
-  virtual void finish_writing() = 0;
 
   /// Stores `users` on the model's device. The memory that `users` refers to must outlive the result.
   virtual std::unique_ptr<LoadedUsers> load_users(const UserData& users) = 0;
@@ -75,6 +74,20 @@ class Model {
   /// Gives every item i with allowed_items[i] = 0 the score -infinity from now on; `allowed_items` has one
   /// entry per item.
   virtual void exclude_items(std::span<const std::uint8_t> allowed_items) = 0;
+};
+
+/// A scorer with tensors of known shapes, which are read and written by rows.
+class Model : public Scorer {
+ public:
+  /// Returns the shapes of the model's tensors, in the order in which tensor indices count. A checkpoint
+  /// stores them below /weights.
+  virtual std::vector<device::TensorSpec> tensors() const = 0;
+  /// Copies `rows` of tensor `tensor` into `values`, row-major.
+  virtual void read_rows(int tensor, Range rows, std::span<float> values) const = 0;
+  /// Overwrites `rows` of tensor `tensor` with `values`, row-major.
+  virtual void write_rows(int tensor, Range rows, std::span<const float> values) = 0;
+  /// Must be called after the last write_rows() and before the model is used.
+  virtual void finish_writing() = 0;
 };
 
 }  // namespace vaecf::model

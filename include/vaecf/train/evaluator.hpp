@@ -41,13 +41,13 @@ class Evaluator {
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
 
-  /// Copies this rank's users to the device of `model`, so that a lack of memory is detected before the first
-  /// evaluation. evaluate() calls it for a model at another address than the previous one. Throws RunError if
-  /// the memory is not available.
-  void prepare(model::Model& model);
+  /// Copies this rank's users to the device of `model`, which must outlive this object: a lack of memory is
+  /// then detected before the first evaluation, and evaluations of this model use the copy. Throws RunError
+  /// if the memory is not available.
+  void prepare(model::Scorer& model);
   /// Evaluates `model`: targets are ranked among all items except those of the fold-in. `history` selects
   /// whether the fold-in is also the model's input; it is excluded from the ranking in any case. Collective.
-  EvaluationResult evaluate(model::Model& model, model::History history = model::History::items);
+  EvaluationResult evaluate(model::Scorer& model, model::History history = model::History::items);
   /// Evaluates another ranking of this rank's users; `top` is used for metrics of lists only. Collective.
   EvaluationResult evaluate(const RankTargetsFn& ranks, const TopItemsFn& top);
 
@@ -62,6 +62,7 @@ class Evaluator {
   struct Values;
   enum class Group { all, with_history, without_history };
 
+  std::unique_ptr<model::LoadedUsers> load_users(model::Scorer& model) const;
   /// Counts the train users of items, if any metric or user needs it. Collective on the first call.
   void prepare_popularity();
   void set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, Values& values) const;
@@ -85,9 +86,9 @@ class Evaluator {
   data::HeldOutUsers held_out_;
   bool popularity_prepared_ = false;
   std::unique_ptr<Popularity> popularity_;
-  // This rank's users on the device of the model of the last call.
-  const model::Model* loaded_model_ = nullptr;
-  std::unique_ptr<model::LoadedUsers> loaded_users_;
+  // This rank's users on the device of the prepared model.
+  const model::Scorer* prepared_model_ = nullptr;
+  std::unique_ptr<model::LoadedUsers> prepared_users_;
 };
 
 }  // namespace vaecf::train

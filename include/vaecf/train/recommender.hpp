@@ -61,7 +61,7 @@ class Recommender {
   std::int64_t allowed_count_ = 0;
   std::uint64_t checksum_ = 0;
   std::vector<std::int32_t> excluded_;  // ascending
-  std::unique_ptr<model::Model> model_;
+  std::unique_ptr<model::Scorer> model_;
   std::unique_ptr<Popularity> popularity_;  // created on first use, since it reads all of /train
 };
 

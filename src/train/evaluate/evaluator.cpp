@@ -40,11 +40,14 @@ Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
 
 Evaluator::~Evaluator() = default;
 
-void Evaluator::prepare(model::Model& model) {
-  if (loaded_model_ == &model) return;
-  loaded_users_ = model.load_users(
+std::unique_ptr<model::LoadedUsers> Evaluator::load_users(model::Scorer& model) const {
+  return model.load_users(
       {held_out_.fold_in.view(), held_out_.features.view(), held_out_.targets.view(), held_out_.rows.begin});
-  loaded_model_ = &model;
+}
+
+void Evaluator::prepare(model::Scorer& model) {
+  prepared_users_ = load_users(model);
+  prepared_model_ = &model;
 }
 
 void Evaluator::prepare_popularity() {
@@ -96,13 +99,15 @@ void Evaluator::serve_by_popularity(CsrView features, Values& values) const {
   }
 }
 
-EvaluationResult Evaluator::evaluate(model::Model& model, model::History history) {
-  prepare(model);
+EvaluationResult Evaluator::evaluate(model::Scorer& model, model::History history) {
+  const bool prepared = prepared_model_ == &model;
+  const std::unique_ptr<model::LoadedUsers> loaded = prepared ? nullptr : load_users(model);
+  model::LoadedUsers& users = prepared ? *prepared_users_ : *loaded;
   prepare_popularity();
   Activity& activity = context_.communicator.activity();
   const CsrView targets = held_out_.targets.view();
   const CsrView features = model.features() > 0 ? held_out_.features.view() : CsrView{};
-  Values values{model.evaluate(*loaded_users_, history, rank_metrics_, [&] { activity.note_progress(); }),
+  Values values{model.evaluate(users, history, rank_metrics_, [&] { activity.note_progress(); }),
                 {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
   values.of_users.resize(names_.size() * static_cast<std::size_t>(targets.rows()));
 
@@ -113,7 +118,7 @@ EvaluationResult Evaluator::evaluate(model::Model& model, model::History history
   for (std::int64_t begin = 0; length > 0 && begin < targets.rows(); begin += step) {
     const Range rows{begin, std::min(targets.rows(), begin + step)};
     const std::size_t size = static_cast<std::size_t>(rows.size()) * length;
-    model.top_k(*loaded_users_, rows, history, false, list_length_, std::span(lists).first(size),
+    model.top_k(users, rows, history, false, list_length_, std::span(lists).first(size),
                 std::span(scores).first(size));
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       if (targets.row_size(row) == 0 || is_served_by_popularity(held_out_.fold_in.view(), features, row))

@@ -40,8 +40,9 @@ Recommender::Recommender(const TrainingConfig& options, const RunContext& contex
   allowed_count_ = items_ - static_cast<std::int64_t>(excluded_.size());
   if (allowed_count_ == 0)
     throw InputError("no item is left to recommend; include more or exclude fewer items");
-  model_ = single_rank_.engine.make_model(options.model, model_input_dims(options, dataset_), batch_users);
-  reader.load_weights(*model_);
+  auto model = single_rank_.engine.make_model(options.model, model_input_dims(options, dataset_), batch_users);
+  reader.load_weights(*model);
+  model_ = std::move(model);
   if (!choice_.allowed_items.empty()) model_->exclude_items(choice_.allowed_items);
 }
 

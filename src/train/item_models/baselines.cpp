@@ -1,13 +1,10 @@
 #include "train/item_models/baselines.hpp"
 
 #include <vaecf/base/format.hpp>
-#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,72 +13,10 @@
 #include "train/item_models/ease.hpp"
 #include "train/item_models/ease_k.hpp"
 #include "train/item_models/item_knn.hpp"
-#include "train/item_models/parallel_for.hpp"
+#include "train/item_models/item_scorer.hpp"
 #include "train/run/host_info.hpp"
 
 namespace vaecf::train {
-
-EvaluationResult evaluate(Evaluator& evaluator, const ItemModel& model, std::int64_t items, int threads) {
-  const CsrView seen = evaluator.held_out().fold_in.view();
-  const CsrView targets = evaluator.held_out().targets.view();
-  const auto score = [&](std::int64_t row) {
-    std::vector<float> scores(static_cast<std::size_t>(items));
-    model.score(seen.row(row), scores);
-    for (const std::int32_t item : seen.row(row))
-      scores[static_cast<std::size_t>(item)] = -std::numeric_limits<float>::infinity();
-    return scores;
-  };
-  std::vector<std::int32_t> ranks(static_cast<std::size_t>(targets.entries()));
-  const auto ranks_of = [&](std::int64_t row) {
-    return std::span(ranks).subspan(static_cast<std::size_t>(targets.offsets[row] - targets.offsets[0]),
-                                    static_cast<std::size_t>(targets.row_size(row)));
-  };
-  parallel_for(threads, {0, targets.rows()}, [&](std::int64_t row) {
-    if (targets.row_size(row) == 0) return;
-    const std::vector<float> scores = score(row);
-    const std::span<std::int32_t> result = ranks_of(row);
-    const auto is_ahead = [&](std::int64_t a, std::int64_t b) {
-      return math::ranks_ahead(scores[static_cast<std::size_t>(a)], a, scores[static_cast<std::size_t>(b)],
-                               b);
-    };
-    // The positions of the targets, best first; each item is ahead of all targets from some position on.
-    std::vector<std::size_t> order(result.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto target = [&](std::size_t position) { return targets.row(row)[position]; };
-    std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return is_ahead(target(a), target(b)); });
-    std::vector<std::int32_t> first_behind(result.size() + 1, 0);
-    for (std::int64_t j = 0; j < items; ++j) {
-      const auto found = std::ranges::partition_point(
-          order, [&](std::size_t position) { return !is_ahead(j, target(position)); });
-      ++first_behind[static_cast<std::size_t>(found - order.begin())];
-    }
-    std::int32_t ahead = 0;
-    for (std::size_t k = 0; k < order.size(); ++k) {
-      ahead += first_behind[k];
-      // A target in the fold-in is masked.
-      const bool masked = std::isinf(scores[static_cast<std::size_t>(target(order[k]))]);
-      result[order[k]] = masked ? static_cast<std::int32_t>(items) : ahead;
-    }
-  });
-  return evaluator.evaluate(
-      [&](std::int64_t row, std::span<std::int32_t> result) {
-        std::ranges::copy(ranks_of(row), result.begin());
-      },
-      [&](std::int64_t row, std::span<std::int32_t> list) {
-        const std::vector<float> scores = score(row);
-        std::vector<std::int32_t> order;
-        for (std::int64_t j = 0; j < items; ++j)
-          if (!std::isinf(scores[static_cast<std::size_t>(j)])) order.push_back(static_cast<std::int32_t>(j));
-        const std::size_t count = std::min(list.size(), order.size());
-        std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
-                                  [&](std::int32_t a, std::int32_t b) {
-                                    return math::ranks_ahead(scores[static_cast<std::size_t>(a)], a,
-                                                             scores[static_cast<std::size_t>(b)], b);
-                                  });
-        std::copy_n(order.begin(), count, list.begin());
-        return count;
-      });
-}
 
 namespace {
 
@@ -114,10 +49,7 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
   const auto selected = [&](const char* name) {
     return std::ranges::find(options.validation.baselines, name) != options.validation.baselines.end();
   };
-  int threads = context.engine.facts().threads;
-  if (threads < 1)
-    threads =
-        static_cast<int>(std::max<std::int64_t>(1, process_cores() / context.communicator.local_size()));
+  const int threads = item_model_threads(context);
   const bool automatic = selected("auto");
   const std::int64_t items = dataset.items();
   // Every rank holds all interactions, by users and by items.
@@ -147,8 +79,9 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
   if (!knn && !ease) return baselines;
   const Interactions train = read_interactions(dataset, context);
   if (knn) {
-    const ItemKnn model(train, options.model.item_knn, context, threads);
-    baselines.push_back({"item_knn", "item-kNN", evaluate(evaluator, model, items, threads)});
+    ItemScorer knn_scorer(std::make_shared<ItemKnn>(train, options.model.item_knn, context, threads), items,
+                          threads);
+    baselines.push_back({"item_knn", "item-kNN", evaluator.evaluate(knn_scorer)});
   }
   if (!ease) return baselines;
 
@@ -164,19 +97,20 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
   }
   const bool chooses = search.l2.size() * search.dropout.size() > 1;
   std::optional<std::pair<double, double>> best;
-  std::unique_ptr<ItemModel> best_model;
+  std::unique_ptr<ItemScorer> best_model;
   double best_value = 0.0;
   for (const double l2 : search.l2) {
     for (const double dropout : search.dropout) {
-      std::unique_ptr<ItemModel> model;
+      std::shared_ptr<const ItemModel> weights;
       if (search.neighbors > 0)
-        model = std::make_unique<EaseK>(train, search.neighbors, l2, dropout, context, threads);
+        weights = std::make_shared<EaseK>(train, search.neighbors, l2, dropout, context, threads);
       else
-        model = std::make_unique<Ease>(train, l2, dropout, context, threads);
+        weights = std::make_shared<Ease>(train, l2, dropout, context, threads);
+      auto model = std::make_unique<ItemScorer>(std::move(weights), items, threads);
       double value = 0.0;
       if (chooses) {
         Evaluator validation(dataset, "validation", {select}, context);
-        value = evaluate(validation, *model, items, threads).metrics.at(select).mean;
+        value = validation.evaluate(*model).metrics.at(select).mean;
       }
       if (best && value <= best_value) continue;
       best = {l2, dropout};
@@ -187,7 +121,7 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
   std::string title = search.neighbors > 0 ? format("EASE K {} l2 {:g}", search.neighbors, best->first)
                                            : format("EASE l2 {:g}", best->first);
   if (best->second > 0.0) title += format(" p {:g}", best->second);
-  baselines.push_back({"ease", title, evaluate(evaluator, *best_model, items, threads)});
+  baselines.push_back({"ease", title, evaluator.evaluate(*best_model)});
   return baselines;
 }
 

@@ -69,13 +69,14 @@ std::span<const float> Ease::row(std::int64_t i) const {
 }
 
 void Ease::score(std::span<const std::int32_t> history, std::span<float> scores) const {
-  // score_j = -(x P)_j / P_jj, which is x B for every j that is not in the history.
+  // x B = x - x P / diag(P), since B_jj = 0 = 1 - P_jj / P_jj.
   std::ranges::fill(scores, 0.0F);
   for (const std::int32_t item : history) {
     const std::span<const float> weights = row(item);
     for (std::size_t j = 0; j < scores.size(); ++j) scores[j] -= weights[j];
   }
   for (std::size_t j = 0; j < scores.size(); ++j) scores[j] /= diagonal_[j];
+  for (const std::int32_t item : history) scores[static_cast<std::size_t>(item)] += 1.0F;
 }
 
 }  // namespace vaecf::train

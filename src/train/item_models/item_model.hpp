@@ -9,8 +9,7 @@ namespace vaecf::train {
 class ItemModel {
  public:
   virtual ~ItemModel() = default;
-  /// Writes the scores of all items for a user with the items `history`; those of the history itself are
-  /// unspecified. Thread-safe.
+  /// Writes the scores of all items for a user with the items `history`. Thread-safe.
   virtual void score(std::span<const std::int32_t> history, std::span<float> scores) const = 0;
 };
 

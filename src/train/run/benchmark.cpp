@@ -267,6 +267,7 @@ class BenchmarkRun {
     if (dataset_.entries(split + "/held_out") == 0) return;
     Evaluator evaluator(dataset_, split, evaluated_metrics(options_.validation), context_);
     model::Model& model = trainer_.model();
+    evaluator.prepare(model);
     double seconds = 0.0;
     for (int round = 0; round < 2 && seconds < max_evaluation_seconds; ++round) {
       context_.communicator.barrier();
