@@ -100,6 +100,16 @@ void check_deterministic(const config::Config& config) {
       "train.deterministic: true cannot be combined with distributed.updates: asynchronous; remove one of them");
 }
 
+/// Throws InputError if --benchmark is requested for a model without steps.
+void check_benchmark(const CommandLine& line, const config::Config& config) {
+  const std::string& type = config.session.model.type;
+  if (!line.benchmark || !model::is_solved(type)) return;
+  throw InputError(
+      format("--benchmark: measures training steps, but a model of type {} is solved at once; "
+             "omit it, the duration of the solution is logged by --train",
+             type));
+}
+
 /// Throws InputError if the output `path` of `option` would overwrite a file that the run reads or writes,
 /// existing or not.
 void check_output(const std::string& path, const std::string& option, const CommandLine& line,
@@ -177,6 +187,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   together([&] {
     train::validate_run(config.session, context, line.train || line.benchmark);
     check_deterministic(config);
+    check_benchmark(line, config);
     if (line.test) train::require_test_users(io::DatasetFile(config.session.data.file));
   });
   if (!line.train) return code;

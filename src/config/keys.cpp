@@ -35,6 +35,12 @@ Key or_null(Key key) {
   return key;
 }
 
+std::vector<std::string> model_types() {
+  std::vector<std::string> types(model::model_types.begin(), model::model_types.end());
+  types.insert(types.end(), model::solved_types.begin(), model::solved_types.end());
+  return types;
+}
+
 }  // namespace
 
 std::vector<Key> all_keys() {
@@ -113,10 +119,11 @@ std::vector<Key> all_keys() {
           "compression of the dataset: 0: none; 1 (fast) to 9 (small): shuffle and deflate"),
       KEY("data.prepare.memory_gib", prepare.memory_gib, at_least(0.0),
           "memory for events in GiB; more events go to a temporary file next to data.file; 0: half of the free memory"),
-      KEY("model.type", session.model.type, one_of({model::model_types.begin(), model::model_types.end()}),
+      KEY("model.type", session.model.type, one_of(model_types()),
           "mult_vae: variational; mult_dae: denoising, no sampling, no KL; "
           "recvae: variational, composite prior, encoder and decoder updated in turn; "
-          "elsa: linear, with the cosine loss; autoencoder: plain, for comparison"),
+          "elsa: linear, with the cosine loss; autoencoder: plain, for comparison; "
+          "ease and item_knn: weights between items, solved at once"),
       KEY("model.hidden", session.model.hidden, widths(),
           "widths of the hidden layers of the encoder, mirrored in the decoder"),
       KEY("model.latent", session.model.latent, between<std::int64_t>(1, model::max_layer_width),

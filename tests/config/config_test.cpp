@@ -214,8 +214,9 @@ TEST(Config, InvalidChoiceErrorListsTheChoices) {
   EXPECT_EQ(refusal("train: {precision: int8}"),
             "c.yaml:1: train.precision must be one of auto, fp32, bf16, fp16, tf32, bf16x3, got \"int8\"");
   EXPECT_EQ(refusal("model: {type: vae}"),
-            format("c.yaml:1: model.type must be one of {}, got \"vae\"",
-                   join({model::model_types.begin(), model::model_types.end()})));
+            format("c.yaml:1: model.type must be one of {}, {}, got \"vae\"",
+                   join({model::model_types.begin(), model::model_types.end()}),
+                   join({model::solved_types.begin(), model::solved_types.end()})));
   EXPECT_EQ(refusal("backend: {cuda_graph: true}"),
             "c.yaml:1: backend.cuda_graph must be one of auto, on, off, got \"true\"");
 }

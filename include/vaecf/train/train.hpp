@@ -96,7 +96,8 @@ struct TestResult {
   /// empty if the model has no features.
   std::optional<EvaluationResult> cold_start;
   std::vector<Baseline> baselines;  ///< popularity, which recommends the most popular train items, and others
-  std::int64_t epoch = 0;           ///< epoch of the checkpoint
+  std::int64_t epoch = 0;           ///< epoch of the checkpoint; of a solved model the number of the solution
+  std::string title = {};           ///< "epoch 12", or the values of a solved model: "EASE l2 500"
 };
 
 /// Validates the run before any expensive work: configuration equal on all ranks, dataset, sizes, number of

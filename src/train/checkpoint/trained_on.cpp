@@ -56,7 +56,8 @@ void TrainingState::describe(const TrainingConfig& options, const io::DatasetFil
 }
 
 model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset) {
-  const bool off = options.model.features == model::FeaturesInput::off || options.model.type == "elsa";
+  const bool off = options.model.features == model::FeaturesInput::off || options.model.type == "elsa" ||
+                   model::is_solved(options.model.type);
   return {dataset.items(), off ? 0 : dataset.features()};
 }
 

@@ -3,8 +3,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
-#include "train/run/collective_checks.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -100,29 +98,6 @@ Range tensors_of(StateTensor group, const TrainingState& state, Range prior_tens
   return state.step_in_epoch > 0 ? prior_tensors : Range{};
 }
 
-/// Returns all attributes of a checkpoint with `state`.
-io::Attributes to_attributes(const TrainingConfig& options, const TrainingState& state) {
-  io::Attributes attributes = {
-      {"format_version", checkpoint_format},
-      {"ranks", static_cast<std::int64_t>(state.epoch_sums[0].size())},
-      {"virtual_shards", std::int64_t{options.data.virtual_shards}},
-      {"batch_size", options.train.batch_size},
-      // Attributes are signed; the conversion preserves the bits.
-      {"seed", static_cast<std::int64_t>(options.train.seed)},
-      {"model_type", options.model.type},
-      {"model_hidden", hidden_text(options.model)},
-      {"model_latent", options.model.latent},
-      {"model_dropout", options.model.dropout},
-      {"epoch_loss", total(state, position::nll) + total(state, position::weighted_kl)},
-  };
-  for (std::size_t s = 0; s < sum_names.size(); ++s) {
-    attributes[format("epoch_{}", sum_names[s])] = total(state, s);
-  }
-  each_attribute(state, state.features > 0,
-                 [&](const std::string& name, const auto& field) { attributes[name] = field; });
-  return attributes;
-}
-
 bool is_vector(const device::TensorSpec& spec) {
   using device::TensorKind;
   return spec.kind == TensorKind::bias || spec.kind == TensorKind::output_bias ||
@@ -144,12 +119,13 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
                   const std::vector<device::TensorSpec>& specs, const std::string& group) {
   const auto& infos = file.tensors();
   const auto type = file.attribute<std::string>("model_type");
-  const std::string layers = type == "elsa" ? ""
-                                            : format(" with hidden layers [{}] and latent {}",
-                                                     file.attribute<std::string>("model_hidden"),
-                                                     file.attribute<std::int64_t>("model_latent"));
+  const std::string layers =
+      type == "elsa" || model::is_solved(type)
+          ? ""
+          : format(" with hidden layers [{}] and latent {}", file.attribute<std::string>("model_hidden"),
+                   file.attribute<std::int64_t>("model_latent"));
   const std::string hint =
-      format("the checkpoint contains a {}{}; use the configuration of its run", type, layers);
+      format("the checkpoint contains a model of type {}{}; use the configuration of its run", type, layers);
   for (const device::TensorSpec& spec : specs) {
     const std::string name = format("{}/{}", group, spec.name);
     const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& i) { return i.name == name; });
@@ -170,6 +146,28 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
 }
 
 }  // namespace
+
+io::Attributes checkpoint_attributes(const TrainingConfig& options, const TrainingState& state) {
+  io::Attributes attributes = {
+      {"format_version", checkpoint_format},
+      {"ranks", static_cast<std::int64_t>(state.epoch_sums[0].size())},
+      {"virtual_shards", std::int64_t{options.data.virtual_shards}},
+      {"batch_size", options.train.batch_size},
+      // Attributes are signed; the conversion preserves the bits.
+      {"seed", static_cast<std::int64_t>(options.train.seed)},
+      {"model_type", options.model.type},
+      {"model_hidden", hidden_text(options.model)},
+      {"model_latent", options.model.latent},
+      {"model_dropout", options.model.dropout},
+      {"epoch_loss", total(state, position::nll) + total(state, position::weighted_kl)},
+  };
+  for (std::size_t s = 0; s < sum_names.size(); ++s) {
+    attributes[format("epoch_{}", sum_names[s])] = total(state, s);
+  }
+  each_attribute(state, state.features > 0,
+                 [&](const std::string& name, const auto& field) { attributes[name] = field; });
+  return attributes;
+}
 
 bool TrainingState::update_best(double metric) {
   if (best_epoch != 0 && !(metric > best_metric)) {
@@ -275,7 +273,7 @@ void Snapshot::write(const std::string& path) const {
            }});
     }
   }
-  io::Attributes attributes = to_attributes(*options_, state_);
+  io::Attributes attributes = checkpoint_attributes(*options_, state_);
   if (updates_by_group_.size() > 1) {
     attributes["decoder_step"] = updates_by_group_[model::recvae_decoder];
     attributes["encoder_step"] = updates_by_group_[model::recvae_encoder];

@@ -9,11 +9,14 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "train/run/collective_checks.hpp"
 
 namespace vaecf::train {
 
@@ -63,6 +66,9 @@ struct TrainingState {
   device::LossSums sums_of(int rank, int size) const;
 };
 
+/// Returns the attributes of a checkpoint with `state`.
+io::Attributes checkpoint_attributes(const TrainingConfig& options, const TrainingState& state);
+
 /// The content of a checkpoint on rank 0: a copy of the training state, weights and moments (three times the
 /// size of the weights) that allows writing it while training continues.
 class Snapshot {
@@ -104,6 +110,10 @@ class CheckpointReader {
   CheckpointReader(const std::string& path, const RunContext& context);
 
   const TrainingState& state() const { return state_; }
+  /// Calls `read` with the file on rank 0 only. Errors of `read` are thrown on all ranks. Collective.
+  void read_file(const std::function<void(const io::CheckpointFile&)>& read) {
+    run_on_root(context_.communicator, [&] { read(*file_); });
+  }
   /// Throws InputError if the checkpoint was trained on another dataset, or with other user features than the
   /// model of `options` has.
   void require_trained_on(const TrainingConfig& options, const io::DatasetFile& dataset) const;

@@ -8,6 +8,7 @@
 
 #include "train/checkpoint/training_state.hpp"
 #include "train/evaluate/popularity.hpp"
+#include "train/item_models/item_checkpoint.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -40,9 +41,7 @@ Recommender::Recommender(const TrainingConfig& options, const RunContext& contex
   allowed_count_ = items_ - static_cast<std::int64_t>(excluded_.size());
   if (allowed_count_ == 0)
     throw InputError("no item is left to recommend; include more or exclude fewer items");
-  auto model = single_rank_.engine.make_model(options.model, model_input_dims(options, dataset_), batch_users);
-  reader.load_weights(*model);
-  model_ = std::move(model);
+  model_ = load_scorer(reader, options, dataset_, single_rank_, batch_users);
   if (!choice_.allowed_items.empty()) model_->exclude_items(choice_.allowed_items);
 }
 

@@ -11,6 +11,7 @@
 #include "train/checkpoint/training_state.hpp"
 #include "train/evaluate/per_user.hpp"
 #include "train/item_models/baselines.hpp"
+#include "train/item_models/item_checkpoint.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
 
@@ -59,10 +60,11 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
   Evaluator evaluator(dataset, "test", evaluated_metrics(options.validation), context);
   TestResult result;
   result.epoch = reader.state().epoch;
+  result.title = format("epoch {}", result.epoch);
   {
-    const auto model = context.engine.make_model(options.model, model_input_dims(options, dataset),
-                                                 context.engine.facts().evaluation_batch);
-    reader.load_weights(*model);
+    const auto model =
+        load_scorer(reader, options, dataset, context, context.engine.facts().evaluation_batch);
+    if (model::is_solved(options.model.type)) result.title = solution_title(reader, context);
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold_start = evaluator.evaluate(*model, model::History::none);
   }
@@ -102,7 +104,7 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
 std::string to_table(const TestResult& result) {
   std::size_t width = 6;
   for (const auto& [name, value] : result.model.metrics) width = std::max(width, name.size());
-  std::string table = format("test of epoch {}: {} users", result.epoch, result.model.users);
+  std::string table = format("test of {}: {} users", result.title, result.model.users);
   if (result.model.users_without_target > 0) {
     table += format(", {} without a target left out", result.model.users_without_target);
   }

@@ -1,19 +1,18 @@
 #include "train/item_models/baselines.hpp"
 
 #include <vaecf/base/format.hpp>
+#include <vaecf/device/cpu/spd_inverse.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "train/evaluate/popularity.hpp"
-#include "train/item_models/ease.hpp"
-#include "train/item_models/ease_k.hpp"
 #include "train/item_models/item_knn.hpp"
 #include "train/item_models/item_scorer.hpp"
+#include "train/item_models/solve.hpp"
 #include "train/run/host_info.hpp"
 
 namespace vaecf::train {
@@ -50,7 +49,10 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
     return std::ranges::find(options.validation.baselines, name) != options.validation.baselines.end();
   };
   const int threads = item_model_threads(context);
+  // The model itself is no baseline, unless it is listed.
   const bool automatic = selected("auto");
+  const bool automatic_knn = automatic && options.model.type != "item_knn";
+  const bool automatic_ease = automatic && options.model.type != "ease";
   const std::int64_t items = dataset.items();
   // Every rank holds all interactions, by users and by items.
   const double bytes =
@@ -60,9 +62,9 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
     context.log.info(
         "validation.baselines: auto: no item_knn and ease, since the train users would take {:.1f} GiB",
         bytes / 1073741824.0);
-  const bool knn = (automatic && fits) || selected("item_knn");
+  const bool knn = (automatic_knn && fits) || selected("item_knn");
   const bool ease =
-      selected("ease") || (automatic && fits &&
+      selected("ease") || (automatic_ease && fits &&
                            ease_is_cheap(items, options.model.ease.neighbors, context.communicator, threads));
   std::vector<Baseline> baselines;
   if (automatic || selected("popularity")) {
@@ -95,33 +97,23 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
   } else if (search.l2 == model::EaseOptions{}.l2 && search.dropout == model::EaseOptions{}.dropout) {
     search.l2 = {100.0, 200.0, 500.0, 1000.0};
   }
-  const bool chooses = search.l2.size() * search.dropout.size() > 1;
-  std::optional<std::pair<double, double>> best;
+  const std::vector<EaseValues> candidates = combinations(search);
+  EaseValues best;
   std::unique_ptr<ItemScorer> best_model;
-  double best_value = 0.0;
-  for (const double l2 : search.l2) {
-    for (const double dropout : search.dropout) {
-      std::shared_ptr<const ItemModel> weights;
-      if (search.neighbors > 0)
-        weights = std::make_shared<EaseK>(train, search.neighbors, l2, dropout, context, threads);
-      else
-        weights = std::make_shared<Ease>(train, l2, dropout, context, threads);
-      auto model = std::make_unique<ItemScorer>(std::move(weights), items, threads);
-      double value = 0.0;
-      if (chooses) {
-        Evaluator validation(dataset, "validation", {select}, context);
-        value = validation.evaluate(*model).metrics.at(select).mean;
-      }
-      if (best && value <= best_value) continue;
-      best = {l2, dropout};
-      best_value = value;
-      best_model = std::move(model);
+  double best_metric = 0.0;
+  for (const EaseValues& values : candidates) {
+    auto model = std::make_unique<ItemScorer>(solve_ease(train, values, context, threads), items, threads);
+    double metric = 0.0;
+    if (candidates.size() > 1) {
+      Evaluator validation(dataset, "validation", {select}, context);
+      metric = validation.evaluate(*model).metrics.at(select).mean;
     }
+    if (best_model && metric <= best_metric) continue;
+    best = values;
+    best_metric = metric;
+    best_model = std::move(model);
   }
-  std::string title = search.neighbors > 0 ? format("EASE K {} l2 {:g}", search.neighbors, best->first)
-                                           : format("EASE l2 {:g}", best->first);
-  if (best->second > 0.0) title += format(" p {:g}", best->second);
-  baselines.push_back({"ease", title, evaluator.evaluate(*best_model)});
+  baselines.push_back({"ease", ease_title(best), evaluator.evaluate(*best_model)});
   return baselines;
 }
 

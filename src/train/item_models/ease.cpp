@@ -4,6 +4,7 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include "train/item_models/parallel_for.hpp"
 
@@ -39,14 +40,32 @@ Ease::Ease(const Interactions& train, double l2, double dropout, const RunContex
                         context.progress.update(done);
                       });
   context.progress.end();
-  if (!definite) {
-    throw InputError(
+  if (definite && ranks.size() > 1) gather_inverse(ranks);
+  for (std::int64_t j = 0; definite && j < items_; ++j)
+    diagonal_.push_back(row(j)[static_cast<std::size_t>(j)]);
+  if (!definite || !std::ranges::all_of(diagonal_, [](float value) { return value > 0.0F; })) {
+    InputError error(
         format("model.ease.l2: with {:g} the matrix of EASE is not positive definite in fp32; "
                "use a larger value",
                l2));
+    error.mark_on_all_ranks();
+    throw error;
   }
-  if (ranks.size() > 1) gather_inverse(ranks);
-  for (std::int64_t j = 0; j < items_; ++j) diagonal_.push_back(row(j)[static_cast<std::size_t>(j)]);
+  stored_diagonal_.assign(diagonal_.begin(), diagonal_.end());
+}
+
+Ease::Ease(cpu::FloatBuffer inverse, std::vector<double> diagonal)
+    : items_(static_cast<std::int64_t>(diagonal.size())),
+      inverse_(std::move(inverse)),
+      diagonal_(diagonal.begin(), diagonal.end()),
+      stored_diagonal_(std::move(diagonal)) {}
+
+StoredWeights Ease::stored() const {
+  const auto read_rows = [this](std::int64_t begin, std::int64_t end, std::span<float> out) {
+    for (std::int64_t i = begin; i < end; ++i) std::ranges::copy(row(i), out.begin() + (i - begin) * items_);
+  };
+  return {{{"weights/items/inverse", items_, items_, false, read_rows}},
+          {{"weights/items/diagonal", stored_diagonal_}}};
 }
 
 void Ease::gather_inverse(comm::Communicator& ranks) {

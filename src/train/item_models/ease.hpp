@@ -21,17 +21,22 @@ class Ease final : public ItemModel {
   /// afterwards every rank has all of P, 4 I^2 bytes. The result does not depend on the number of ranks.
   /// Collective. Throws InputError on all ranks if the matrix is not positive definite.
   Ease(const Interactions& train, double l2, double dropout, const RunContext& context, int threads);
+  /// Makes a model with a known P (items, items) and its diagonal.
+  Ease(cpu::FloatBuffer inverse, std::vector<double> diagonal);
   void score(std::span<const std::int32_t> history, std::span<float> scores) const override;
+  StoredWeights stored() const override;
 
  private:
   /// Moves the rows of all ranks to inverse_. Collective.
   void gather_inverse(comm::Communicator& ranks);
+  /// Returns row i of P.
   std::span<const float> row(std::int64_t i) const;
 
   std::int64_t items_;
   std::unique_ptr<cpu::SpdInverse> solved_;  // this rank's rows, all of them if there is one rank
   cpu::FloatBuffer inverse_;                 // (items, items); empty if there is one rank
   std::vector<float> diagonal_;              // P_jj, contiguous because every user's scores read all of it
+  std::vector<double> stored_diagonal_;      // the same, as in a checkpoint
 };
 
 }  // namespace vaecf::train

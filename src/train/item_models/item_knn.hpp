@@ -23,6 +23,7 @@ class ItemKnn final : public ItemModel {
   void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
     weights_.score(history, scores);
   }
+  StoredWeights stored() const override { return weights_.stored(); }
   const SparseWeights& weights() const { return weights_; }
 
  private:

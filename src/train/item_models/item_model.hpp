@@ -1,9 +1,18 @@
 #pragma once
 
+#include <vaecf/io/checkpoint.hpp>
+
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace vaecf::train {
+
+/// The weights of an item model in a checkpoint. They refer to the model's memory.
+struct StoredWeights {
+  std::vector<io::TensorSource> tensors;
+  std::vector<io::ArraySource> arrays;
+};
 
 /// A model that scores item j for a user by the sum of weights B_ij over the user's items i.
 class ItemModel {
@@ -11,6 +20,8 @@ class ItemModel {
   virtual ~ItemModel() = default;
   /// Writes the scores of all items for a user with the items `history`. Thread-safe.
   virtual void score(std::span<const std::int32_t> history, std::span<float> scores) const = 0;
+  /// Returns what a checkpoint of this model contains.
+  virtual StoredWeights stored() const = 0;
 };
 
 }  // namespace vaecf::train

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "train/item_models/item_model.hpp"
+
 namespace vaecf::train {
 
 /// The weights B (items, items) of an item model in compressed sparse row form. The row is the source item,
@@ -17,6 +19,11 @@ struct SparseWeights {
 
   /// Writes for each item the sum of its weights from the items `history`.
   void score(std::span<const std::int32_t> history, std::span<float> scores) const;
+  StoredWeights stored() const {
+    return {
+        {},
+        {{"weights/items/indptr", indptr}, {"weights/items/indices", indices}, {"weights/items/data", data}}};
+  }
 };
 
 /// Lists of neighbors with weights, for the items that one rank computes. List s of rank r is of the item

@@ -12,6 +12,7 @@
 
 #include "train/checkpoint/checkpoint_manager.hpp"
 #include "train/checkpoint/resume_point.hpp"
+#include "train/item_models/solve.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
@@ -356,6 +357,7 @@ class TrainingRun {
 }  // namespace
 
 TrainResult train(const TrainingConfig& options, const RunContext& context) {
+  if (model::is_solved(options.model.type)) return solve(options, context);
   return TrainingRun(options, context).run();
 }
 

@@ -6,6 +6,7 @@
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/train/train.hpp>
 
+#include "train/item_models/solve.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
 
@@ -50,7 +51,7 @@ void validate_distributed(const TrainingConfig& options, const RunContext& conte
   const comm::DistributedOptions& distributed = options.distributed;
   validate_servers(options, context);
   const int ranks = comm::Roles(distributed, context.communicator.size()).workers;
-  if (ranks > options.data.virtual_shards) {
+  if (ranks > options.data.virtual_shards && !model::is_solved(options.model.type)) {
     throw InputError(format(
         "the number of workers must be at most data.virtual_shards ({}), got {}; start fewer ranks, or raise data.virtual_shards",
         options.data.virtual_shards, ranks));
@@ -75,7 +76,8 @@ io::DatasetFile open_dataset(const TrainingConfig& options) {
         format("model.ease.neighbors: must be below the number of items ({}), got {}; use 0 for all items",
                dataset.items(), options.model.ease.neighbors));
   }
-  if (options.train.last_batch == LastBatch::drop && options.train.batch_size > rows) {
+  const bool has_batches = !model::is_solved(options.model.type);
+  if (has_batches && options.train.last_batch == LastBatch::drop && options.train.batch_size > rows) {
     throw InputError(format(
         "train.last_batch: drop leaves no batch, since train.batch_size {} exceeds the {} train users; "
         "keep the last batch or use smaller batches",
@@ -111,10 +113,12 @@ void plan_memory(const TrainingConfig& options, const RunContext& context, const
 void validate_run(const TrainingConfig& options, const RunContext& context, bool trains) {
   // The only collective comes first, since the other checks may throw on some ranks only.
   require_equal_on_all_ranks(context.communicator, options.configuration_text, "the configuration");
-  validate_patience(options);
+  const bool solved = model::is_solved(options.model.type);
+  if (!solved) validate_patience(options);
   validate_distributed(options, context);
   const io::DatasetFile dataset = open_dataset(options);
-  if (trains) plan_memory(options, context, dataset);
+  if (trains && solved) validate_solve(options, context, dataset);
+  if (trains && !solved) plan_memory(options, context, dataset);
   if (context.communicator.rank() == 0) prepare_run_folder(options);
 }
 

@@ -18,6 +18,7 @@ class FixedScores : public ItemModel {
     for (std::size_t j = 0; j < scores.size(); ++j)
       scores[j] = weights_[j] - static_cast<float>(history.size());
   }
+  StoredWeights stored() const override { return {}; }
 
  private:
   std::vector<float> weights_;

@@ -1,0 +1,145 @@
+#include "train/item_models/item_checkpoint.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/device/cpu/storage.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "train/item_models/ease.hpp"
+#include "train/item_models/item_scorer.hpp"
+#include "train/item_models/solve.hpp"
+#include "train/item_models/sparse_weights.hpp"
+
+namespace vaecf::train {
+namespace {
+
+constexpr const char* inverse_name = "weights/items/inverse";
+constexpr std::int64_t broadcast_elements = std::int64_t{4} << 20;
+
+/// Weights of a checkpoint.
+class StoredSparseModel final : public ItemModel {
+ public:
+  explicit StoredSparseModel(SparseWeights weights) : weights_(std::move(weights)) {}
+  void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
+    weights_.score(history, scores);
+  }
+  StoredWeights stored() const override { return weights_.stored(); }
+
+ private:
+  SparseWeights weights_;
+};
+
+void require(bool holds, const char* name) {
+  if (!holds)
+    throw InputError(format(
+        "/weights/items/{} of the checkpoint is not valid for this dataset; solve the model again", name));
+}
+
+template <class T>
+void broadcast_vector(std::vector<T>& values, comm::Communicator& ranks) {
+  auto size = static_cast<std::int64_t>(values.size());
+  ranks.broadcast(std::span(&size, 1), 0);
+  values.resize(static_cast<std::size_t>(size));
+  ranks.broadcast(std::span(values), 0);
+}
+
+std::shared_ptr<const ItemModel> read_dense(CheckpointReader& reader, std::int64_t items,
+                                            const RunContext& context) {
+  comm::Communicator& ranks = context.communicator;
+  const double bytes = 4.0 * static_cast<double>(items) * static_cast<double>(items);
+  const double missing = ranks.all_reduce(missing_memory(bytes * ranks.local_size()), comm::Reduction::max);
+  if (missing > 0.0) {
+    InputError error =
+        memory_error("the matrix of EASE", bytes * ranks.local_size(), missing, "model.ease.neighbors: 300");
+    error.mark_on_all_ranks();
+    throw error;
+  }
+  std::vector<double> diagonal;
+  reader.read_file([&](const io::CheckpointFile& file) {
+    const auto info = std::ranges::find(file.tensors(), inverse_name, &io::CheckpointFile::TensorInfo::name);
+    require(info->rows == items && info->columns == items, "inverse");
+    diagonal = file.read_array<double>("weights/items/diagonal");
+    const auto valid = [](double value) { return value > 0.0 && std::isfinite(value); };
+    require(static_cast<std::int64_t>(diagonal.size()) == items && std::ranges::all_of(diagonal, valid),
+            "diagonal");
+  });
+  broadcast_vector(diagonal, ranks);
+  cpu::FloatBuffer inverse(items * items);
+  const std::int64_t step = std::max<std::int64_t>(1, broadcast_elements / items);
+  for (std::int64_t begin = 0; begin < items; begin += step) {
+    const Range rows{begin, std::min(items, begin + step)};
+    const auto values = view(inverse, {rows.begin * items, rows.end * items});
+    reader.read_file(
+        [&](const io::CheckpointFile& file) { file.read_rows(inverse_name, rows.begin, rows.end, values); });
+    ranks.broadcast(values, 0);
+    ranks.activity().note_progress();
+  }
+  return std::make_shared<Ease>(std::move(inverse), std::move(diagonal));
+}
+
+std::shared_ptr<const ItemModel> read_sparse(CheckpointReader& reader, std::int64_t items,
+                                             comm::Communicator& ranks) {
+  SparseWeights weights;
+  reader.read_file([&](const io::CheckpointFile& file) {
+    weights.indptr = file.read_array<std::int64_t>("weights/items/indptr");
+    weights.indices = file.read_array<std::int32_t>("weights/items/indices");
+    weights.data = file.read_array<float>("weights/items/data");
+    const auto entries = static_cast<std::int64_t>(weights.indices.size());
+    require(static_cast<std::int64_t>(weights.indptr.size()) == items + 1 && weights.indptr.front() == 0 &&
+                weights.indptr.back() == entries && std::ranges::is_sorted(weights.indptr),
+            "indptr");
+    require(std::ranges::all_of(weights.indices, [&](std::int32_t i) { return i >= 0 && i < items; }),
+            "indices");
+    require(weights.data.size() == weights.indices.size(), "data");
+  });
+  broadcast_vector(weights.indptr, ranks);
+  broadcast_vector(weights.indices, ranks);
+  broadcast_vector(weights.data, ranks);
+  return std::make_shared<StoredSparseModel>(std::move(weights));
+}
+
+}  // namespace
+
+std::shared_ptr<const ItemModel> read_item_model(CheckpointReader& reader, const std::string& type,
+                                                 std::int64_t items, const RunContext& context) {
+  std::int64_t dense = 0;
+  reader.read_file([&](const io::CheckpointFile& file) {
+    const auto& stored = file.attribute<std::string>("model_type");
+    if (stored != type)
+      throw InputError(format(
+          "model.type is {}, but the checkpoint contains a model of type {}; use the configuration of its run",
+          type, stored));
+    dense = std::ranges::count(file.tensors(), inverse_name, &io::CheckpointFile::TensorInfo::name);
+  });
+  context.communicator.broadcast(std::span(&dense, 1), 0);
+  return dense > 0 ? read_dense(reader, items, context) : read_sparse(reader, items, context.communicator);
+}
+
+std::string solution_title(CheckpointReader& reader, const RunContext& context) {
+  std::string title;
+  reader.read_file([&](const io::CheckpointFile& file) {
+    title = file.attribute<std::string>("model_type");
+    if (title == "ease")
+      title = ease_title({file.attribute<double>("l2"), file.attribute<double>("dropout")});
+  });
+  return context.communicator.broadcast_string(title, 0);
+}
+
+std::unique_ptr<model::Scorer> load_scorer(CheckpointReader& reader, const TrainingConfig& options,
+                                           const io::DatasetFile& dataset, const RunContext& context,
+                                           std::int64_t max_users) {
+  if (model::is_solved(options.model.type)) {
+    return std::make_unique<ItemScorer>(read_item_model(reader, options.model.type, dataset.items(), context),
+                                        dataset.items(), item_model_threads(context));
+  }
+  auto model = context.engine.make_model(options.model, model_input_dims(options, dataset), max_users);
+  reader.load_weights(*model);
+  return model;
+}
+
+}  // namespace vaecf::train

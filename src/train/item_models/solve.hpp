@@ -1,0 +1,49 @@
+#pragma once
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/train/train.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/item_models/interactions.hpp"
+#include "train/item_models/item_model.hpp"
+
+namespace vaecf::train {
+
+/// One combination of the values of model.ease.
+struct EaseValues {
+  double l2 = 0.0;
+  double dropout = 0.0;
+  std::int64_t neighbors = 0;
+};
+
+/// Returns all combinations.
+std::vector<EaseValues> combinations(const model::EaseOptions& options);
+/// Returns a name for tables, such as "EASE K 100 l2 500 p 0.3".
+std::string ease_title(EaseValues values);
+/// Solves EASE, by neighborhoods if `values.neighbors` > 0. Collective. Throws InputError on all ranks if the
+/// matrix is not positive definite.
+std::shared_ptr<const ItemModel> solve_ease(const Interactions& train, EaseValues values,
+                                            const RunContext& context, int threads);
+
+/// Returns by how many bytes `bytes` exceed the free memory of this host; 0 if they fit.
+double missing_memory(double bytes);
+/// Returns the error that `what` takes `bytes` on a host, of which `missing` are not free; `advice` is a
+/// setting to use instead.
+InputError memory_error(const std::string& what, double bytes, double missing, const std::string& advice);
+
+/// Checks that the model of `options`, which is_solved(), can be solved. Throws InputError on the affected
+/// ranks if it does not fit into memory, or if several values of model.ease cannot be compared.
+void validate_solve(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset);
+
+/// Solves the model of `options`, which is_solved(): all combinations of the values of model.ease, of which
+/// the best by validation.select is written to best.h5. Writes metrics.jsonl and config.yaml as train() does.
+/// A run that continues does not solve again what its log and best.h5 contain. Collective. Throws InputError
+/// for invalid input, RunError if the checkpoint could not be written.
+TrainResult solve(const TrainingConfig& options, const RunContext& context);
+
+}  // namespace vaecf::train

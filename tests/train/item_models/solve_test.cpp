@@ -1,0 +1,239 @@
+#include "train/item_models/solve.hpp"
+
+#include <vaecf/io/json.hpp>
+#include <vaecf/train/recommender.hpp>
+
+#include "support/messages.hpp"
+#include "train/train_fixture.hpp"
+
+#include <array>
+#include <numeric>
+
+namespace vaecf::train {
+namespace {
+
+class Solve : public TrainTest {
+ protected:
+  void SetUp() override {
+    TrainTest::SetUp();
+    options_.model.type = "ease";
+    options_.model.ease = {{20.0, 50.0}, {0.0, 0.4}};
+    options_.validation.baselines = {};
+  }
+
+  TrainResult solve_on(int ranks) {
+    return train_on(ranks, [&](const RunContext& context) { return train(options_, context); });
+  }
+  std::vector<io::Json> events(const std::string& name) const {
+    std::vector<io::Json> found;
+    for (const io::Json& event : io::read_json_lines(options_.run_folder() + "/metrics.jsonl"))
+      if (io::get_string(event, "event") == name) found.push_back(event);
+    return found;
+  }
+  io::CheckpointFile best() const { return io::CheckpointFile(options_.best_checkpoint()); }
+};
+
+/// Returns the matrix B (items, items) of a checkpoint in fp64.
+std::vector<double> weights_between_items(const io::CheckpointFile& file, std::size_t items) {
+  std::vector<double> weights(items * items, 0.0);
+  if (file.tensors()[1].name == "weights/items/inverse") {
+    std::vector<float> inverse(items * items);
+    file.read_rows("weights/items/inverse", 0, static_cast<std::int64_t>(items), inverse);
+    const auto diagonal = file.read_array<double>("weights/items/diagonal");
+    for (std::size_t i = 0; i < items; ++i)
+      for (std::size_t j = 0; j < items; ++j)
+        if (i != j) weights[i * items + j] = -inverse[i * items + j] / diagonal[j];
+    return weights;
+  }
+  const auto indptr = file.read_array<std::int64_t>("weights/items/indptr");
+  const auto indices = file.read_array<std::int32_t>("weights/items/indices");
+  const auto data = file.read_array<float>("weights/items/data");
+  for (std::size_t i = 0; i < items; ++i)
+    for (auto k = static_cast<std::size_t>(indptr[i]); k < static_cast<std::size_t>(indptr[i + 1]); ++k)
+      weights[i * items + static_cast<std::size_t>(indices[k])] = data[k];
+  return weights;
+}
+
+TEST_F(Solve, BestCombinationOnValidationIsKeptOnAnyNumberOfRanks) {
+  std::string expected;
+  for (const int ranks : {1, 2, 3}) {
+    const TrainResult result = solve_on(ranks);
+    const std::vector<io::Json> solutions = events("solve");
+    ASSERT_EQ(solutions.size(), 4U);
+    std::size_t best_of_log = 0;
+    for (std::size_t s = 0; s < 4; ++s) {
+      EXPECT_EQ(solutions[s].at("l2"), s < 2 ? 20.0 : 50.0);
+      EXPECT_EQ(solutions[s].at("dropout"), s % 2 == 0 ? 0.0 : 0.4);
+      if (solutions[s].at("ndcg@10") > solutions[best_of_log].at("ndcg@10")) best_of_log = s;
+    }
+    EXPECT_EQ(result.best_epoch, static_cast<std::int64_t>(best_of_log) + 1);
+    EXPECT_EQ(result.best_metric, solutions[best_of_log].at("ndcg@10"));
+    EXPECT_EQ(best().attribute<double>("l2"), solutions[best_of_log].at("l2"));
+    EXPECT_EQ(best().attribute<double>("dropout"), solutions[best_of_log].at("dropout"));
+    EXPECT_EQ(names_in(options_.checkpoint_folder()), std::vector<std::string>{"best.h5"});
+    EXPECT_EQ(events("start").size(), 1U);
+    EXPECT_EQ(events("end").at(0).at("reason"), "solved");
+
+    const std::vector<double> weights = weights_between_items(best(), 60);
+    const std::string bytes(reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof(double));
+    if (ranks == 1) expected = bytes;
+    EXPECT_EQ(bytes, expected) << ranks;
+  }
+}
+
+TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
+  for (const std::string type : {"ease", "item_knn", "ease by neighborhoods"}) {
+    options_.model.type = type == "item_knn" ? type : "ease";
+    options_.model.ease.neighbors = type == "ease by neighborhoods" ? 9 : 0;
+    options_.model.item_knn.neighbors = 7;
+    solve_on(2);
+    const std::vector<double> weights = weights_between_items(best(), 60);
+    const io::DatasetFile dataset(options_.data.file);
+    const Csr seen = dataset.read_rows("test/fold_in", {0, 20});
+    const Csr targets = dataset.read_rows("test/held_out", {0, 20});
+    double recall = 0.0;
+    on_ranks(1, [&](const RunContext& context) {
+      Recommender recommender(options_, context, options_.best_checkpoint(), dataset, {5, false, {}});
+      std::vector<std::int32_t> items(100);
+      std::vector<float> scores(100);
+      recommender.recommend(seen.view(), {}, items, scores);
+      for (std::size_t user = 0; user < 20; ++user) {
+        const auto history = seen.view().row(static_cast<std::int64_t>(user));
+        std::vector<double> expected(60, 0.0);
+        for (const std::int32_t i : history)
+          for (std::size_t j = 0; j < 60; ++j) expected[j] += weights[static_cast<std::size_t>(i) * 60 + j];
+        for (const std::int32_t i : history) expected[static_cast<std::size_t>(i)] = -1e9;
+        std::vector<std::int32_t> order(60);
+        std::iota(order.begin(), order.end(), 0);
+        std::ranges::stable_sort(order, std::greater(), [&](std::int32_t j) {
+          return static_cast<float>(expected[static_cast<std::size_t>(j)]);
+        });
+        std::int64_t hits = 0;
+        for (std::size_t k = 0; k < 5; ++k) {
+          const std::int32_t item = items[user * 5 + k];
+          // Rounding may swap items with almost equal scores.
+          EXPECT_NEAR(expected[static_cast<std::size_t>(item)], expected[static_cast<std::size_t>(order[k])],
+                      1e-6);
+          EXPECT_NEAR(scores[user * 5 + k], expected[static_cast<std::size_t>(item)], 1e-6) << type << user;
+          hits += std::ranges::count(targets.view().row(static_cast<std::int64_t>(user)), item);
+        }
+        recall += static_cast<double>(hits) / 2.0 / 20.0;  // each user has two targets
+      }
+    });
+    for (const int ranks : {1, 3}) {
+      on_ranks(ranks, [&](const RunContext& context) {
+        const TestResult result = test(options_, context, options_.best_checkpoint());
+        EXPECT_NEAR(result.model.metrics.at("recall@5").mean, recall, 1e-12) << type;
+        EXPECT_TRUE(result.title == "item_knn" || result.title.starts_with("EASE ")) << result.title;
+      });
+    }
+  }
+}
+
+TEST_F(Solve, CompleteRunIsNotSolvedAgainAndAnInterruptedOneContinues) {
+  solve_on(1);
+  const std::string log = options_.run_folder() + "/metrics.jsonl";
+  const std::string complete = text_of(log);
+  const std::string weights = text_of(options_.best_checkpoint());
+  options_.resume_from = options_.best_checkpoint();
+  EXPECT_EQ(solve_on(2).best_epoch, 4);
+  EXPECT_EQ(text_of(log), complete);
+
+  // As after a crash during the third solution.
+  options_.resume_from.clear();
+  options_.model.ease = {{20.0}, {0.0, 0.4}};
+  solve_on(1);
+  io::filter_event_log(log, [](const io::Json& event) { return io::get_string(event, "event") != "end"; });
+  options_.model.ease = {{20.0, 50.0}, {0.0, 0.4}};
+  options_.resume_from = options_.best_checkpoint();
+  EXPECT_EQ(solve_on(1).best_epoch, 4);
+  EXPECT_EQ(events("solve").size(), 4U);
+  EXPECT_EQ(text_of(options_.best_checkpoint()), weights);
+
+  std::filesystem::copy_file(options_.best_checkpoint(), file("other.h5"));
+  options_.resume_from = file("other.h5");
+  on_ranks(2, [&](const RunContext& context) {
+    EXPECT_NE(message_of<InputError>([&] {
+                train(options_, context);
+              }).find("only a run in its own folder can continue"),
+              std::string::npos);
+  });
+}
+
+TEST_F(Solve, StopRequestTakesEffectAfterASolution) {
+  StopFlag stop;
+  stop.request();
+  on_ranks(1, [&](RunContext context) {
+    context.stop = &stop;
+    EXPECT_TRUE(train(options_, context).stopped);
+  });
+  EXPECT_EQ(events("end").at(0).at("reason"), "stopped");
+  EXPECT_TRUE(events("solve").empty());
+}
+
+TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
+  const auto refused = [&](int ranks, const std::string& because) {
+    on_ranks(ranks, [&](const RunContext& context) {
+      const std::string message = message_of<InputError>([&] { validate_run(options_, context); });
+      EXPECT_NE(message.find(because), std::string::npos) << message;
+    });
+  };
+  options_.validation.select = "last";
+  refused(1,
+          "model.ease: 2 values of l2 and 2 of dropout cannot be compared, since validation.select is last");
+  options_.model.ease = {{20.0}, {0.0}};
+  on_ranks(1, [&](const RunContext& context) { EXPECT_NO_THROW(validate_run(options_, context)); });
+  options_.data.file = make("no_validation.h5", {.validation = 0});
+  on_ranks(1, [&](const RunContext& context) { EXPECT_EQ(train(options_, context).best_epoch, 1); });
+
+  io::DatasetWriter writer(file("wide.h5"));
+  writer.append_row("train", std::array<std::int32_t, 2>{0, 20'000'000});
+  writer.set_attribute("items", std::int64_t{20'000'001});
+  writer.commit();
+  options_.data.file = file("wide.h5");
+  refused(2, "model.type ease of 20000001 items on 2 ranks takes 4470348.8 GiB per host");
+  refused(1, "set model.ease.neighbors: 300");
+  options_.model.type = "item_knn";
+  options_.model.item_knn.neighbors = 2;
+  on_ranks(1, [&](const RunContext& context) { EXPECT_NO_THROW(validate_run(options_, context)); });
+}
+
+TEST_F(Solve, InvalidCheckpointsAreRefused) {
+  solve_on(1);
+  const io::CheckpointFile whole = best();
+  const std::vector<double> ones(60, 1.0);
+  const auto refused = [&](std::vector<io::TensorSource> tensors, std::vector<io::ArraySource> arrays,
+                           const std::string& because) {
+    io::write_checkpoint(file("bad.h5"), whole.attributes(), tensors, arrays);
+    on_ranks(2, [&](const RunContext& context) {
+      const std::string message = message_of<InputError>([&] { test(options_, context, file("bad.h5")); });
+      EXPECT_NE(message.find(because), std::string::npos) << message;
+    });
+  };
+  const auto rows = [](std::int64_t, std::int64_t, std::span<float> out) { std::ranges::fill(out, 1.0F); };
+  std::vector<double> negative = ones;
+  negative[3] = -1.0;
+  refused({{"weights/items/inverse", 60, 60, false, rows}}, {{"weights/items/diagonal", negative}},
+          "diagonal");
+  refused({{"weights/items/inverse", 60, 59, false, rows}}, {{"weights/items/diagonal", ones}}, "inverse");
+  std::vector<std::int64_t> indptr(61, 0);
+  indptr[60] = 1;
+  const std::vector<std::int32_t> outside = {60}, inside = {59};
+  const std::vector<float> one = {1.0F}, two = {1.0F, 2.0F};
+  const auto sparse = [&](std::span<const std::int32_t> indices, std::span<const float> data) {
+    return std::vector<io::ArraySource>{
+        {"weights/items/indptr", indptr}, {"weights/items/indices", indices}, {"weights/items/data", data}};
+  };
+  refused({}, sparse(outside, one), "indices");
+  refused({}, sparse(inside, two), "data");
+  indptr[5] = 2;
+  refused({}, sparse(inside, one), "indptr");
+  options_.model.type = "item_knn";
+  refused({}, {}, "model.type is item_knn, but the checkpoint contains a model of type ease");
+  options_.model.type = "mult_vae";
+  refused({}, {},
+          "is missing, which the configured model needs; the checkpoint contains a model of type ease;");
+}
+
+}  // namespace
+}  // namespace vaecf::train
