@@ -9,7 +9,7 @@
 #include <vaecf/io/model_export.hpp>
 #include <vaecf/math/cosine_loss.hpp>
 #include <vaecf/math/swish_norm.hpp>
-#include <vaecf/model/network_shape.hpp>
+#include <vaecf/model/model.hpp>
 
 #include "app/commands.hpp"
 #include "app/recommend/target_users.hpp"
@@ -111,10 +111,9 @@ struct Source {
       : checkpoint(line.path),
         config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.path)),
         dataset(open_dataset(line, config.session.data.file)),
-        ids(ids_or_numbers(dataset, "items/id", dataset.items())),
-        shape(is_elsa()
-                  ? model::NetworkShape{}
-                  : model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)})) {
+        ids(ids_or_numbers(dataset, "items/id", dataset.items())) {
+    if (!is_elsa() && !model::is_solved(config.session.model.type))
+      shape = model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)});
     const auto& trained_on = checkpoint.attribute<std::string>("dataset_checksum");
     if (dataset.fingerprint() == trained_on) return;
     throw InputError(format(
@@ -143,12 +142,36 @@ struct Source {
   config::Config config;
   io::DatasetFile dataset;
   io::IdList ids;
-  model::NetworkShape shape;  // without layers for ELSA
+  model::NetworkShape shape;  // without layers if the model is no network
 };
+
+/// Adds the array /weights/items/PART of the checkpoint, if it contains it.
+template <class T>
+void add_array(const io::CheckpointFile& checkpoint, const std::string& part, io::TensorType type,
+               std::vector<io::ExportTensor>& to) {
+  const std::string path = "weights/items/" + part;
+  const auto& all = checkpoint.tensors();
+  if (std::ranges::find(all, path, &io::CheckpointFile::TensorInfo::name) == all.end()) return;
+  const std::vector<T> values = checkpoint.read_array<T>(path);
+  to.push_back(constant("items." + part, type, {static_cast<std::int64_t>(values.size())}, values));
+}
+
+/// Returns the weights between items of a solved model; tensors of 8-byte elements come first.
+std::vector<io::ExportTensor> item_weights(const io::CheckpointFile& checkpoint) {
+  std::vector<io::ExportTensor> tensors;
+  add_array<double>(checkpoint, "diagonal", io::TensorType::float64, tensors);
+  add_array<std::int64_t>(checkpoint, "indptr", io::TensorType::int64, tensors);
+  if (tensors.size() == 1 && tensors[0].name == "items.diagonal")
+    tensors.push_back(weights(checkpoint, "items", "inverse"));
+  add_array<std::int32_t>(checkpoint, "indices", io::TensorType::int32, tensors);
+  add_array<float>(checkpoint, "data", io::TensorType::float32, tensors);
+  return tensors;
+}
 
 /// Writes weights and item ids as safetensors.
 void export_safetensors(const Source& source, const std::string& path) {
   std::vector<io::ExportTensor> tensors;
+  if (model::is_solved(source.config.session.model.type)) tensors = item_weights(source.checkpoint);
   for (const auto* layers : {&source.shape.encoder, &source.shape.decoder}) {
     for (const auto& layer : *layers) {
       tensors.push_back(weights(source.checkpoint, layer.name, "weight"));
@@ -322,6 +345,13 @@ void run_export(const CommandLine& line) {
         line.output));
   }
   const Source source(line);
+  const std::string& type = source.config.session.model.type;
+  if (extension == ".onnx" && model::is_solved(type)) {
+    throw InputError(
+        format("--output {}: a model of type {} consists of weights between items, not of layers; "
+               "export a .safetensors file",
+               line.output, type));
+  }
   io::validate_output_path(line.output, "--output", {source.dataset.path(), line.path});
   if (extension == ".onnx")
     io::write_onnx(line.output, Graph(source).build());

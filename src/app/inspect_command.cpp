@@ -4,6 +4,7 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
+#include <vaecf/model/model.hpp>
 
 #include <algorithm>
 #include <array>
@@ -145,16 +146,24 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
     return found == file.attributes().end() ? std::string("unknown") : text_of(found->second);
   };
   std::string out = format("checkpoint {}: complete, checksum correct\n", path);
-  const std::string layers =
-      text("model_type") == "elsa"
-          ? ""
-          : format("hidden layers [{}], latent {}, ", text("model_hidden"), text("model_latent"));
-  out += format("  model: {}, {}{} items\n", text("model_type"), layers, text("items"));
-  out += format("  trained: {} epochs, {} steps, and {} steps of the next epoch; {} users seen\n",
-                text("epoch"), text("step"), text("step_in_epoch"), text("users_seen"));
-  out += text("select") == "last" ? std::string("  best: always the last epoch\n")
-                                  : format("  best so far: {} {} in epoch {}\n", text("select"),
-                                           text("best_metric"), text("best_epoch"));
+  if (model::is_solved(text("model_type"))) {
+    out += format("  model: {}, {} items\n", text("model_type"), text("items"));
+    for (const char* name : {"l2", "dropout", "neighbors"})
+      if (file.attributes().contains(name)) out += format("  {}: {}\n", name, text(name));
+    if (text("select") != "last")
+      out += format("  {} of validation users: {}\n", text("select"), text("best_metric"));
+  } else {
+    const std::string layers =
+        text("model_type") == "elsa"
+            ? ""
+            : format("hidden layers [{}], latent {}, ", text("model_hidden"), text("model_latent"));
+    out += format("  model: {}, {}{} items\n", text("model_type"), layers, text("items"));
+    out += format("  trained: {} epochs, {} steps, and {} steps of the next epoch; {} users seen\n",
+                  text("epoch"), text("step"), text("step_in_epoch"), text("users_seen"));
+    out += text("select") == "last" ? std::string("  best: always the last epoch\n")
+                                    : format("  best so far: {} {} in epoch {}\n", text("select"),
+                                             text("best_metric"), text("best_epoch"));
+  }
   out += format("  dataset checksum: {}\ntensors\n", text("dataset_checksum"));
   std::int64_t weights = 0;
   std::int64_t others = 0;
@@ -243,6 +252,21 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
                                    best->value, best->epoch));
 }
 
+/// Lists the solutions of a run that solves a model at once, with `metric`; empty if there are none.
+std::string solutions_text(const std::vector<io::Json>& events, const std::string& metric) {
+  std::string out;
+  for (const io::Json& line : events) {
+    if (io::get_string(line, "event") != "solve") continue;
+    out += "  solved:";
+    for (const char* name : {"l2", "dropout"})
+      if (line.contains(name)) out += format(" {} {:g},", name, io::get_number(line, name));
+    out += format(" {:.1f} s", io::get_number(line, "seconds"));
+    if (line.contains(metric)) out += format(", {} {:.5g}", metric, io::get_number(line, metric));
+    out += "\n";
+  }
+  return out;
+}
+
 /// Describes a run by its metrics.jsonl: the curves of `metric` (default: validation.select) and of the loss
 /// over epochs. Throws InputError if there are no events.
 std::string describe_run(const std::string& path, const std::string& metric) {
@@ -264,6 +288,8 @@ std::string describe_run(const std::string& path, const std::string& metric) {
                     io::get_number(line, "epoch"), io::get_number(line, "step"));
     }
   }
+  const std::string solutions = solutions_text(events, metric.empty() ? selected : metric);
+  if (!solutions.empty()) return out + solutions;
   out += metric_text(events, metric, selected, file);
   const auto losses = curve(events, "epoch", "loss");
   if (losses.empty()) return out + "no epoch yet\n";

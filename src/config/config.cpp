@@ -1,3 +1,5 @@
+#include <vaecf/model/model.hpp>
+
 #include "config/keys.hpp"
 
 #include <algorithm>
@@ -50,10 +52,13 @@ std::string write_keys(const Config& config, bool explained) {
   return out;
 }
 
-/// Returns whether the value of this key may change when a run is resumed.
-bool may_change(const std::string& path) {
-  return !must_match_on_resume(path) || path == "train.epochs" || path == "train.patience" ||
-         path == "train.precision" || path == "train.deterministic";
+/// Returns whether the value of this key may change when a run with a model of type `type` is resumed.
+bool may_change(const std::string& path, const std::string& type) {
+  // Other models use these for baselines only.
+  for (const std::string solved : model::solved_types)
+    if (path.starts_with("model." + solved + ".")) return type != solved;
+  return !must_match_on_resume(path) || !is_used(path, type) || path == "train.epochs" ||
+         path == "train.patience" || path == "train.precision" || path == "train.deterministic";
 }
 
 }  // namespace
@@ -98,7 +103,7 @@ void require_resumable(const Config& config, const std::string& checkpoint, cons
   }
   for (const std::string& note : before.notes) log.debug("{}", note);
   for (const Difference& difference : differences(config, before)) {
-    if (may_change(difference.key)) continue;
+    if (may_change(difference.key, config.session.model.type)) continue;
     throw InputError(format(
         "{}: trained with {} {}, but the configuration has {}; set the old value, or start from scratch with --resume never. "
         "On resume, model.*, train.* and data.virtual_shards must be the same, "

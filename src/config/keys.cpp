@@ -292,6 +292,7 @@ std::vector<Key> all_keys() {
 }
 
 bool is_used(const std::string& path, const std::string& type) {
+  if (model::is_solved(type) && (path.starts_with("train.") || path == "data.virtual_shards")) return false;
   // Keys, or sections of keys, that only some types use.
   static const std::map<std::string, std::vector<std::string>> types_of = {
       {"model.dropout", {"mult_vae", "mult_dae", "recvae"}},

@@ -98,6 +98,39 @@ TEST_F(Export, OnnxScoresEqualThoseOfRecommend) {
   }
 }
 
+TEST_F(Export, WeightsBetweenItemsReproduceTheScores) {
+  for (const char* model : {"ease", "item_knn"}) {
+    const std::string settings = std::string("small.yaml --quiet --set name=items --set model.type=") + model;
+    workspace.succeed(settings + " --train");
+    const std::string command = "export runs/items/checkpoints/best.h5 --output ";
+    workspace.succeed(command + "m.safetensors --quiet");
+    expect_refused(workspace.program(command + "m.onnx"), "export a .safetensors file");
+    const SafeTensors file(workspace.read("m.safetensors"));
+    const auto ids = file.read<std::int64_t>("items.id");
+    std::map<std::int64_t, double> recommended;
+    workspace.write("new.csv", "ann," + std::to_string(ids[3]) + "\nann," + std::to_string(ids[50]) + "\n");
+    for (const Recommended& line :
+         lines_of(workspace.succeed("recommend " + settings + " --input new.csv --keep-seen --top 60").out))
+      recommended[std::stoll(line.item)] = line.score;
+    std::vector<double> scores(60, 0.0);
+    for (const std::size_t i : {3U, 50U}) {
+      if (file.header().contains("items.inverse")) {
+        EXPECT_EQ(file.header().at("items.diagonal").at("dtype").get<std::string>(), "F64");
+        const auto inverse = file.read<float>("items.inverse");
+        const auto diagonal = file.read<double>("items.diagonal");
+        for (std::size_t j = 0; j < 60; ++j) scores[j] += j == i ? 0.0 : -inverse[i * 60 + j] / diagonal[j];
+      } else {
+        const auto indptr = file.read<std::int64_t>("items.indptr");
+        const auto indices = file.read<std::int32_t>("items.indices");
+        for (auto k = static_cast<std::size_t>(indptr[i]); k < static_cast<std::size_t>(indptr[i + 1]); ++k)
+          scores[static_cast<std::size_t>(indices[k])] += file.read<float>("items.data")[k];
+      }
+    }
+    ASSERT_EQ(recommended.size(), 60U);
+    for (std::size_t j = 0; j < 60; ++j) EXPECT_NEAR(recommended.at(ids[j]), scores[j], 1e-5) << model << j;
+  }
+}
+
 TEST_F(Export, InvalidArgumentsAreErrors) {
   const std::string command = "export runs/small/checkpoints/best.h5 --output ";
   EXPECT_EQ(workspace.program(command + "m.pt").code, 2);

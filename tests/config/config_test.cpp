@@ -221,6 +221,24 @@ TEST(Config, InvalidChoiceErrorListsTheChoices) {
             "c.yaml:1: backend.cuda_graph must be one of auto, on, off, got \"true\"");
 }
 
+TEST(Config, KeysThatASolvedModelDoesNotUseAreListedAndMayChange) {
+  const std::string text =
+      "model: {type: ease, hidden: [300], ease: {l2: 200}, item_knn: {neighbors: 9}}\n"
+      "data: {file: d.h5, virtual_shards: 8}\ntrain: {epochs: 3}\nbackend: {threads: 2}\n";
+  const Config ease = read(text, {"train.seed=7"});
+  EXPECT_EQ(ease.unused,
+            (std::vector<std::string>{"data.virtual_shards", "model.hidden", "train.epochs", "train.seed"}));
+  EXPECT_TRUE(read(text, {"model.type=mult_vae"}).unused.empty());
+  Log log;
+  const auto resumes_from = [&](const std::vector<std::string>& overrides) {
+    require_resumable(ease, "c.h5", read(text, overrides).session.configuration_text, log);
+  };
+  EXPECT_NO_THROW(resumes_from(
+      {"model.hidden=[20]", "train.seed=8", "data.virtual_shards=9", "model.item_knn.neighbors=3"}));
+  for (const char* change : {"model.ease.l2=[200,300]", "model.ease.dropout=0.3", "model.type=item_knn"})
+    EXPECT_THROW(resumes_from({change}), InputError) << change;
+}
+
 TEST(Config, DuplicateKeysAreErrors) {
   EXPECT_EQ(refusal("train:\n  epochs: 2\n  epochs: 3\n"), "c.yaml:3: train.epochs is set twice; remove one");
   EXPECT_EQ(refusal("train: {epochs: 2}\nname: x\ntrain: {patience: 3}\n"),

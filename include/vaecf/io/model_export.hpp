@@ -12,7 +12,7 @@
 namespace vaecf::io {
 
 /// The element types of exported tensors.
-enum class TensorType { float32, int64, uint8 };
+enum class TensorType { float32, int64, uint8, float64, int32 };
 
 /// Tensor to be exported. `write` must write exactly bytes() bytes to the file, little-endian and row-major.
 struct ExportTensor {

@@ -32,7 +32,7 @@ std::string bytes(std::uint64_t field, std::string_view content) {
 }
 
 int type_number(TensorType type) {
-  constexpr int numbers[] = {1, 7, 2};  // TensorProto.FLOAT, INT64, UINT8
+  constexpr int numbers[] = {1, 7, 2, 11, 6};  // TensorProto.FLOAT, INT64, UINT8, DOUBLE, INT32
   return numbers[static_cast<int>(type)];
 }
 

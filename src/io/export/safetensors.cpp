@@ -10,7 +10,7 @@ namespace vaecf::io {
 static_assert(std::endian::native == std::endian::little, "tensors are written in host byte order");
 
 std::int64_t ExportTensor::bytes() const {
-  constexpr std::int64_t sizes[] = {4, 8, 1};
+  constexpr std::int64_t sizes[] = {4, 8, 1, 8, 4};
   std::int64_t bytes = sizes[static_cast<int>(type)];
   for (const std::int64_t size : shape) bytes *= size;
   return bytes;
@@ -22,7 +22,7 @@ void write_safetensors(const std::string& path, const std::map<std::string, std:
   for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
   std::int64_t offset = 0;
   for (const ExportTensor& tensor : tensors) {
-    constexpr const char* types[] = {"F32", "I64", "U8"};
+    constexpr const char* types[] = {"F32", "I64", "U8", "F64", "I32"};
     header[tensor.name] = {{"dtype", types[static_cast<int>(tensor.type)]},
                            {"shape", tensor.shape},
                            {"data_offsets", {offset, offset + tensor.bytes()}}};

@@ -1,0 +1,63 @@
+#include "app/process_fixture.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vaecf::app {
+namespace {
+
+using Solved = SmallRun;
+
+const std::string solved = "small.yaml --set model.type=ease --set model.ease.l2=[50,20] ";
+
+TEST_F(Solved, ModelIsSolvedTestedAndInspectedOnAnyNumberOfRanks) {
+  std::string table;
+  for (const int ranks : {0, 3}) {
+    const Result result = workspace.succeed(solved, ranks);
+    expect_in(result.err, {"a model of type ease does not use data.virtual_shards, model.hidden, ",
+                           "2 to solve", "EASE l2 50 solved in ", "EASE l2 20 solved in ", "  best\n"});
+    expect_in(result.out, {"test of EASE l2 ", "popularity", "item-kNN"});
+    EXPECT_EQ(count(result.out, "EASE"), 1) << "the model itself is no baseline: " << result.out;
+    if (table.empty()) table = result.out;
+    EXPECT_EQ(result.out, table) << ranks;
+  }
+  expect_in(workspace.succeed("inspect runs/small").out,
+            {"end: solved after 2 epochs", "  solved: l2 50, dropout 0, ", "  solved: l2 20, dropout 0, "});
+  expect_in(workspace.succeed("inspect runs/small/checkpoints/best.h5").out,
+            {"model: ease, 60 items", "  l2: ", "ndcg@10 of validation users: 0.", "weights/items/inverse"});
+  EXPECT_TRUE(workspace.exists("runs/small/config.yaml"));
+}
+
+TEST_F(Solved, CompleteRunIsResumedWithoutSolvingAgain) {
+  workspace.succeed(solved + "--train --quiet");
+  const std::string best = workspace.read("runs/small/checkpoints/best.h5");
+  const Result again = workspace.succeed(solved + "--resume auto", 2);
+  expect_in(again.err, {"best.h5 contains the solution; --resume never solves it again"});
+  EXPECT_EQ(count(again.err, "solved in"), 0) << again.err;
+  EXPECT_EQ(workspace.read("runs/small/checkpoints/best.h5"), best);
+  EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"test\""), 1);
+  expect_refused(workspace.program(solved + "--resume auto --set model.ease.dropout=0.2"),
+                 "trained with model.ease.dropout [0.0], but the configuration has [0.2]");
+  workspace.succeed("small.yaml --train --quiet --set name=network");
+  expect_refused(workspace.program(solved + "--resume auto --set name=network"),
+                 "trained with model.type mult_vae");
+}
+
+TEST_F(Solved, WhatCannotBeDoneIsRefusedBeforeAnyWork) {
+  expect_refused(workspace.ranks(2, solved + "--benchmark"), "a model of type ease is solved at once");
+  expect_refused(workspace.program(solved + "--set distributed.strategy=parameter_server"),
+                 "but model.type is ease");
+  expect_refused(workspace.program(solved + "--set validation.select=last"),
+                 "2 values of l2 and 1 of dropout cannot be compared");
+  EXPECT_EQ(workspace.files(), (std::vector<std::string>{"data.h5", "small.yaml"}));
+}
+
+TEST_F(Solved, IndefiniteMatrixIsAnErrorOnAllRanks) {
+  workspace.succeed("synthesize few.h5 --users 40 --items 60 --interactions-per-user 12 --quiet");
+  const Result result =
+      workspace.ranks(2, "small.yaml --set model.type=ease --set model.ease.l2=1e-30 --set data.file=few.h5");
+  EXPECT_EQ(result.code, 2);
+  expect_in(result.err, {"model.ease.l2: with 1e-30 the matrix of EASE is not positive definite"});
+}
+
+}  // namespace
+}  // namespace vaecf::app
