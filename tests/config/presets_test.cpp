@@ -26,7 +26,7 @@ TEST(Presets, EveryFileParsesAndHasItsStemAsName) {
        {"quickstart", "ml1m",       "ml20m",       "ml20m-nvidia", "ml20m-thesis", "mult-dae",
         "ml100k",     "ml-small",   "ml10m",       "ml25m",        "ml32m",        "netflix",
         "msd",        "lastfm360k", "pinterest",   "citeulike-a",  "gowalla",      "pro-sg",
-        "elsa-ml1m",  "elsa-ml20m", "recvae-ml1m", "recvae-ml20m"}) {
+        "elsa-ml1m",  "elsa-ml20m", "recvae-ml1m", "recvae-ml20m", "ease-ml1m",    "ease-ml20m"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
