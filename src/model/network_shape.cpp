@@ -9,7 +9,7 @@ NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
   const bool recvae = options.type == "recvae";
   if (options.type != "mult_vae" && options.type != "mult_dae" && !plain && !recvae) {
     throw InputError(format(
-        "model.type must be mult_vae, mult_dae, autoencoder or recvae (only networks can be trained), got {}",
+        "model.type: only networks of layers have this shape: mult_vae, mult_dae, recvae or autoencoder; got {}",
         options.type));
   }
   if (recvae && options.hidden.size() != 1) {

@@ -89,7 +89,7 @@ TEST_F(BadInput, DifferentDatasetsOfRanksThrow) {
 
 TEST_F(BadInput, UntrainableModelThrows) {
   options_.model.type = "popularity";
-  EXPECT_NE(refusal([](O&) {}).find("only networks can be trained"), std::string::npos);
+  EXPECT_NE(refusal([](O&) {}).find("only networks of layers"), std::string::npos);
   on_ranks(2, [&](const RunContext& context) { validate_run(options_, context, false); });
 }
 
