@@ -125,7 +125,8 @@ std::string solution_title(CheckpointReader& reader, const RunContext& context) 
   reader.read_file([&](const io::CheckpointFile& file) {
     title = file.attribute<std::string>("model_type");
     if (title == "ease")
-      title = ease_title({file.attribute<double>("l2"), file.attribute<double>("dropout")});
+      title = ease_title({file.attribute<double>("l2"), file.attribute<double>("dropout"),
+                          file.attribute<std::int64_t>("neighbors")});
   });
   return context.communicator.broadcast_string(title, 0);
 }
