@@ -54,7 +54,8 @@ std::vector<ContractDevice> squared_in_other_ways() {
   const cuda::Tune slices{.ones = 0, .chunk = 128, .slice = 1};
   return {tuned_cuda_device("fp32_slices", Precision::fp32, slices),
           tuned_cuda_device("bf16_slices", Precision::bf16, slices),
-          tuned_cuda_device("bf16_exp", Precision::bf16, {.exp = 1})};
+          tuned_cuda_device("bf16_exp", Precision::bf16, {.exp = 1}),
+          tuned_cuda_device("fp32_side", Precision::fp32, {.side = 1})};
 }
 INSTANTIATE_TEST_SUITE_P(OtherWays, Squared, ::testing::ValuesIn(squared_in_other_ways()), contract_name);
 #endif
@@ -124,7 +125,15 @@ TEST_P(Squared, FusedUpdateEqualsSeparateOperations) {
     const FusedUpdate update{*fused.parameters, *of_fused.first, *of_fused.second};
     squared_step(*hidden, batch, fused, *d_hidden, {}, &update);
     EXPECT_EQ(read(*d_hidden), expected);
-    expect_same(fused, of_fused, apart, moments);
+    losses();
+    // Compilers may contract products and sums differently in the kernels of both ways.
+    const auto near = [&](const Device::Buffer& a, const Device::Buffer& b, const char* what) {
+      const std::vector<float> values = flat(b);
+      expect_near(flat(a), Matrix(1, std::ssize(values), values), {1e-6, 1e-6, 1e-7}, what);
+    };
+    near(fused.parameters->master(), apart.parameters->master(), "weights");
+    near(*of_fused.first, *moments.first, "first moment");
+    near(*of_fused.second, *moments.second, "second moment");
   }
 }
 

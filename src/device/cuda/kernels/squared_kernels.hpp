@@ -14,12 +14,12 @@ struct SquaredErrorOfUser {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
   LogitRows<T> rows;
+  double item_weight;  // 1 / items
 
   template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
-    const RowPart<T> row = rows.part(user, 0, rows.items);
-    const auto items = static_cast<float>(rows.items);
-    const float scale = rows.state->scale.scale / items;
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    const RowPart<T> row = rows.part(block, 0, rows.items);
+    const float scale = rows.state->scale.scale * static_cast<float>(item_weight);
     // (o - 1)^2 at the user's own items is o^2 + (1 - 2 o); the logits are saved before they are overwritten.
     const double own = group.sum(row.count, [&](std::int64_t k) {
       const float logit = to_float(row.row[rows.columns[row.begin + k]]);
@@ -37,7 +37,7 @@ struct SquaredErrorOfUser {
       store_vec8(row.row + 8 * e, x);
       return static_cast<double>(sum);
     });
-    group.each(1, [&](std::int64_t) { rows.nll[row.user] = (all + own) / static_cast<double>(items); });
+    group.each(1, [&](std::int64_t) { rows.nll[row.user] = item_weight * (all + own); });
     rows.write_padding(group, row);
     rows.write_positives(group, row, [&](float logit) {
       const float output = math::sigmoid(logit);

@@ -22,7 +22,6 @@ struct Dropout {
   bool on = false;
   std::uint64_t history_threshold = 0;
   bool of_histories = false;
-  bool normalized = true;
 
   VAECF_HD bool keeps(std::uint32_t user_number, std::uint32_t item) const {
     return !on ||
@@ -36,7 +35,7 @@ struct Dropout {
 
 /// The weights of users' rows in the sums.
 struct UserScales {
-  const std::int64_t* offsets;
+  const std::int64_t* offsets;  // null: rows are not normalized
   const std::uint32_t* user_numbers;
   Dropout dropout;
   float keep_prob;
@@ -45,7 +44,7 @@ struct UserScales {
   VAECF_HD float operator()(std::int64_t user) const {
     if (computed != nullptr) return computed[user];
     if (!dropout.keeps_history(user_numbers[user])) return 0.0F;
-    return math::input_scale(offsets[user + 1] - offsets[user], dropout.normalized) / keep_prob;
+    return (offsets == nullptr ? 1.0F : math::input_scale(offsets[user + 1] - offsets[user])) / keep_prob;
   }
 };
 

@@ -21,12 +21,9 @@ namespace {
 using device::Activation;
 
 Dropout dropout_of(device::InputDropout input_dropout, const StepState& step) {
-  return {step.device_state.data(),
-          math::dropout_threshold(input_dropout.item_keep_prob),
-          input_dropout.item_keep_prob < 1.0F,
-          math::dropout_threshold(input_dropout.history_keep_prob),
-          input_dropout.history_keep_prob < 1.0F,
-          input_dropout.normalized};
+  return {step.device_state.data(), math::dropout_threshold(input_dropout.item_keep_prob),
+          input_dropout.item_keep_prob < 1.0F, math::dropout_threshold(input_dropout.history_keep_prob),
+          input_dropout.history_keep_prob < 1.0F};
 }
 
 /// One user per block: output = act(bias + sum of s_ui W_i); with `adds`, the previous output is added before
@@ -40,6 +37,7 @@ struct EncodeUser {
   const std::uint32_t* user_numbers;
   Dropout dropout;
   float keep_prob;
+  bool normalized;
   const T* table;     // (items, stride)
   const float* bias;  // null: not added here
   Activation act;
@@ -55,7 +53,7 @@ struct EncodeUser {
     const std::int64_t begin = offsets[user];
     const std::int64_t held = offsets[user + 1] - begin;
     const std::int64_t n = dropout.keeps_history(user_numbers[user]) ? held : 0;
-    const float weight = math::input_scale(n, dropout.normalized) / keep_prob;
+    const float weight = math::input_scale(n, normalized) / keep_prob;
     float* row = values + user * stride;
     sum_rows(
         group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds, max_groups,
@@ -128,6 +126,7 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
                       .user_numbers = of.user_numbers.data(),
                       .dropout = dropout_of(kept, step),
                       .keep_prob = kept.item_keep_prob,
+                      .normalized = kept.normalized,
                       .table = static_cast<const T*>(parameters.operand(table)),
                       .bias = nullptr,
                       .act = Activation::identity,
@@ -198,7 +197,8 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
         "sparse_linear_backward: gradient, batch and table must have the same users and items");
   }
   const Dropout dropout = step != nullptr ? dropout_of(input_dropout, *step) : Dropout{};
-  UserScales scale{b.offsets.data(), b.user_numbers.data(), dropout, input_dropout.item_keep_prob};
+  UserScales scale{input_dropout.normalized ? b.offsets.data() : nullptr, b.user_numbers.data(), dropout,
+                   input_dropout.item_keep_prob};
   if (tune().diet == 0) {
     auto* computed = scratch_.get<float>(Scratch::per_user, users, "the scales of users' rows");
     launch(stream_, blocks_for(users, ScaleUsers::threads), ScaleUsers{scale, users, computed});

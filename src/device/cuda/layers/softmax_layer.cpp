@@ -153,7 +153,9 @@ class OutputLayer {
                               .state = state_,
                               .nll = nll_,
                               .positive_logits = positive_logits};
-      if (loss_ == device::Loss::squared) return launch(stream_, chunk.size(), SquaredErrorOfUser<T>{rows});
+      if (loss_ == device::Loss::squared) {
+        return launch(stream_, chunk.size(), SquaredErrorOfUser<T>{rows, 1.0 / static_cast<double>(items_)});
+      }
       softmax(rows, chunk.size());
     });
   }
