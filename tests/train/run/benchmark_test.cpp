@@ -134,7 +134,7 @@ TEST(BenchmarkTable, ShowsFractionsOfMachineRatesInSuitableUnits) {
 
 TEST(Tables, TestTableShowsModelAndPopularity) {
   TestResult result;
-  result.epoch = 12;
+  result.title = "epoch 12";
   result.model = {10000, 3, {{"ndcg@100", {0.4259, 0.0021}}, {"recall@20", {0.395, 0.0027}}}};
   result.baselines.push_back({"popularity",
                               "popularity",

@@ -273,6 +273,7 @@ TEST_F(CudaEmulatedTraining, LaterEpochsAndValidationsDoNotAllocate) {
     const io::DatasetFile dataset(options_.data.file);
     Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
     Evaluator evaluator(dataset, "validation", {"ndcg@10", "recall@5", "coverage@10"}, context);
+    evaluator.prepare(trainer.model());
     std::vector<std::int64_t> allocations;
     train_epochs(trainer, 4, [&] {
       trainer.losses();
