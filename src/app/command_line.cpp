@@ -209,6 +209,28 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       ->check(CLI::IsMember({"tsv", "csv", "hdf5"}));
 }
 
+void add_similar(CLI::App& app, CommandLine& line) {
+  auto& command =
+      add_command(app, line, Command::similar, "similar",
+                  "list the items most similar to given items by the model's weights, with the source's ids",
+                  "  vaecf_dist similar configs/ml20m.yaml --item 318\n"
+                  "  vaecf_dist similar configs/ml20m.yaml --item 318 --item 858 --top 5 --titles");
+  auto& arguments = line.similar;
+  add_config(command, line, true);
+  command.add_option("--item", arguments.items, "id of an item, as in the source files; repeatable")
+      ->type_name("ID")
+      ->allow_extra_args(false)
+      ->required();
+  command.add_option("--top", arguments.top, "number of similar items per item")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command.add_flag("--titles", arguments.titles,
+                   "add a column with the titles of the similar items, which the dataset must contain");
+  command.add_option("--checkpoint", arguments.checkpoint,
+                     "checkpoint to use; default: best.h5 of the run folder");
+  command.add_option("--output", arguments.output, "a TSV file; default: -, standard output");
+}
+
 void add_inspect(CLI::App& app, CommandLine& line) {
   auto& command = add_command(app, line, Command::inspect, "inspect",
                               "show the contents of a dataset or a checkpoint, or the curves of a run",
@@ -304,8 +326,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--help-config", help_config, "print all configuration keys with defaults and descriptions");
   add_run(app, line);
   add_verbosity(app, line);
-  for (const auto add :
-       {add_prepare, add_synthesize, add_recommend, add_inspect, add_export, add_doctor, add_scaling})
+  for (const auto add : {add_prepare, add_synthesize, add_recommend, add_similar, add_inspect, add_export,
+                         add_doctor, add_scaling})
     add(app, line);
   app.require_subcommand(0, 1);
 
@@ -321,7 +343,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     throw InputError(format("{}; see vaecf_dist --help", error.what()));
   }
   refuse_empty_values(app);
-  if (line.recommend.output == "-") line.recommend.output.clear();
+  for (std::string* output : {&line.recommend.output, &line.similar.output}) {
+    if (*output == "-") output->clear();
+  }
   if (help_config) {
     line.command = Command::print;
     line.text = config::reference_yaml();

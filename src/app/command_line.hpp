@@ -10,7 +10,18 @@
 namespace vaecf::app {
 
 /// The command to run; `print` writes CommandLine::text.
-enum class Command { run, prepare, synthesize, recommend, inspect, export_model, doctor, scaling, print };
+enum class Command {
+  run,
+  prepare,
+  synthesize,
+  recommend,
+  similar,
+  inspect,
+  export_model,
+  doctor,
+  scaling,
+  print
+};
 
 /// Arguments of `recommend`.
 struct RecommendArguments {
@@ -26,6 +37,15 @@ struct RecommendArguments {
   bool titles = false;     ///< add a column of titles
   std::string output;      ///< empty: standard output
   std::string format;      ///< tsv, csv, hdf5; empty: by the output's extension
+};
+
+/// Arguments of `similar`.
+struct SimilarArguments {
+  std::string checkpoint;          ///< empty: best.h5 of the configuration's run folder
+  std::vector<std::string> items;  ///< ids in the source
+  int top = 10;
+  bool titles = false;  ///< add a column of titles
+  std::string output;   ///< empty: standard output
 };
 
 /// Arguments of `scaling`.
@@ -61,6 +81,7 @@ struct CommandLine {
   data::PrepareFlags prepare;
   data::SynthesizeOptions synthesize;
   RecommendArguments recommend;
+  SimilarArguments similar;
   ScalingArguments scaling;
 };
 

@@ -22,6 +22,7 @@ ExitCode run_recommend(const CommandLine& line);
 // The following commands run in a single process and throw on failure.
 void run_prepare(const CommandLine& line);
 void run_synthesize(const CommandLine& line);
+void run_similar(const CommandLine& line);
 void run_export(const CommandLine& line);
 void run_inspect(const CommandLine& line);
 void run_scaling(const CommandLine& line);

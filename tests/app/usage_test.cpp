@@ -8,8 +8,8 @@ namespace {
 using Usage = ProgramTest;
 
 TEST_F(Usage, HelpAndVersionArePrintedToStandardOutput) {
-  expect_in(workspace.succeed("--help").out,
-            {"--train", "--set", "prepare", "synthesize", "recommend", "inspect", "--help-config"});
+  expect_in(workspace.succeed("--help").out, {"--train", "--set", "prepare", "synthesize", "recommend",
+                                              "similar", "inspect", "--help-config"});
   EXPECT_EQ(workspace.program("--version").out.rfind("vaecf_dist ", 0), 0U);
   expect_in(workspace.succeed("--help-config").out,
             {"learning_rate: 0.001", "(one of auto, fp32, bf16, fp16, tf32, bf16x3)"});
@@ -22,7 +22,7 @@ TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
         "recommend c.yaml --split some", "recommend c.yaml --top 0",
         "recommend c.yaml --input a --split test", "c.yaml -v --quiet", "c.yaml --set",
         "c.yaml --test --resume a.h5", "c.yaml --train --per-user a.h5", "c.yaml --test --per-user ''",
-        "recommend c.yaml --input ''", "c.yaml --timeline ''",
+        "recommend c.yaml --input ''", "similar c.yaml", "c.yaml --timeline ''",
         "scaling c.yaml --predict m.yaml --ranks 2 --batch 5", "scaling f --batch -1"}) {
     const Result result = workspace.program(arguments);
     SCOPED_TRACE(arguments);

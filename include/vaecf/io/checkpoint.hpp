@@ -77,10 +77,11 @@ class CheckpointFile {
   /// Fills `out` with rows [begin, end) of tensor `name`. A one-dimensional tensor has one row. Throws
   /// InputError if the tensor does not exist, contains no floating-point values, or the sizes do not match.
   void read_rows(const std::string& name, std::int64_t begin, std::int64_t end, std::span<float> out) const;
-  /// Returns the array `name` of int32, int64, float or double. Throws InputError if it does not exist, has
-  /// two dimensions, or contains floating-point values instead of integers or conversely.
+  /// Returns the elements [begin, end) of the array `name` of int32, int64, float or double; `end` negative:
+  /// up to its last. Throws InputError if it does not exist, has two dimensions or fewer elements, or
+  /// contains floating-point values instead of integers or conversely.
   template <class T>
-  std::vector<T> read_array(const std::string& name) const;
+  std::vector<T> read_array(const std::string& name, std::int64_t begin = 0, std::int64_t end = -1) const;
   /// Returns the ids of the items; nullopt if the checkpoint does not contain them.
   std::optional<IdList> item_ids() const;
 

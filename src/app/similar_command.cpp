@@ -1,0 +1,215 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/config/config.hpp>
+#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include "app/commands.hpp"
+#include "app/recommend/target_users.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <span>
+
+namespace vaecf::app {
+namespace {
+
+using Items = std::vector<std::int32_t>;
+
+/// An item and its similarity to another item.
+struct Similar {
+  std::int32_t item = 0;
+  float score = 0.0F;
+};
+
+/// Returns the tensor of this name; null if the checkpoint contains none.
+const io::CheckpointFile::TensorInfo* find_tensor(const io::CheckpointFile& checkpoint,
+                                                  const std::string& name) {
+  const auto found = std::ranges::find(checkpoint.tensors(), name, &io::CheckpointFile::TensorInfo::name);
+  return found == checkpoint.tensors().end() ? nullptr : &*found;
+}
+
+/// Calls `visit(i, row)` for every row i of a tensor, which is read in blocks.
+void for_each_row(const io::CheckpointFile& checkpoint, const io::CheckpointFile::TensorInfo& tensor,
+                  const auto& visit) {
+  const auto width = static_cast<std::size_t>(tensor.columns);
+  const std::int64_t step = std::max<std::int64_t>(1, (1 << 20) / tensor.columns);
+  std::vector<float> block;
+  for (std::int64_t begin = 0; begin < tensor.rows; begin += step) {
+    const std::int64_t end = std::min(tensor.rows, begin + step);
+    block.resize(static_cast<std::size_t>(end - begin) * width);
+    checkpoint.read_rows(tensor.name, begin, end, block);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(end - begin); ++i)
+      visit(static_cast<std::size_t>(begin) + i, std::span<const float>(block).subspan(i * width, width));
+  }
+}
+
+/// The inner products of the vectors of all I items with themselves and with those of some items.
+struct Products {
+  Products(std::size_t all_items, std::size_t items) : squares(all_items), with(items, squares) {}
+  std::vector<double> squares;            // (I)
+  std::vector<std::vector<double>> with;  // (I) for each of the items
+};
+
+/// Returns the products of the rows of a tensor.
+Products products_of_rows(const io::CheckpointFile& checkpoint, const io::CheckpointFile::TensorInfo& tensor,
+                          const Items& items) {
+  std::vector<std::vector<float>> rows(items.size(),
+                                       std::vector<float>(static_cast<std::size_t>(tensor.columns)));
+  for (std::size_t n = 0; n < items.size(); ++n)
+    checkpoint.read_rows(tensor.name, items[n], items[n] + 1, rows[n]);
+  Products products(static_cast<std::size_t>(tensor.rows), items.size());
+  for_each_row(checkpoint, tensor, [&](std::size_t i, std::span<const float> row) {
+    products.squares[i] = std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
+    for (std::size_t n = 0; n < items.size(); ++n)
+      products.with[n][i] = std::inner_product(row.begin(), row.end(), rows[n].begin(), 0.0);
+  });
+  return products;
+}
+
+/// Returns the products of the columns of a tensor.
+Products products_of_columns(const io::CheckpointFile& checkpoint,
+                             const io::CheckpointFile::TensorInfo& tensor, const Items& items) {
+  Products products(static_cast<std::size_t>(tensor.columns), items.size());
+  for_each_row(checkpoint, tensor, [&](std::size_t, std::span<const float> row) {
+    for (std::size_t i = 0; i < row.size(); ++i) products.squares[i] += static_cast<double>(row[i] * row[i]);
+    for (std::size_t n = 0; n < items.size(); ++n) {
+      const float own = row[static_cast<std::size_t>(items[n])];
+      for (std::size_t i = 0; i < row.size(); ++i) products.with[n][i] += static_cast<double>(own * row[i]);
+    }
+  });
+  return products;
+}
+
+/// Returns the cosines of the items' vectors with those of all items; 0 for a vector of zeros.
+std::vector<std::vector<Similar>> cosines(const Products& products, const Items& items) {
+  std::vector<std::vector<Similar>> lists(items.size());
+  for (std::size_t n = 0; n < items.size(); ++n) {
+    const double square = products.squares[static_cast<std::size_t>(items[n])];
+    for (std::size_t i = 0; i < products.squares.size(); ++i) {
+      const double norms = std::sqrt(square * products.squares[i]);
+      const double cosine = norms > 0.0 ? products.with[n][i] / norms : 0.0;
+      lists[n].push_back({static_cast<std::int32_t>(i), static_cast<float>(cosine)});
+    }
+  }
+  return lists;
+}
+
+/// Returns row i of the weights B between items of a solved model: the scores of a user with item i only.
+std::vector<Similar> weights_row(const io::CheckpointFile& checkpoint, std::int64_t i) {
+  std::vector<Similar> list;
+  const std::string folder = "weights/items/";
+  if (find_tensor(checkpoint, folder + "inverse") != nullptr) {
+    const auto diagonal = checkpoint.read_array<double>(folder + "diagonal");
+    std::vector<float> row(diagonal.size());
+    checkpoint.read_rows(folder + "inverse", i, i + 1, row);
+    for (std::size_t j = 0; j < row.size(); ++j)
+      list.push_back(
+          {static_cast<std::int32_t>(j), static_cast<float>(-static_cast<double>(row[j]) / diagonal[j])});
+    return list;
+  }
+  const auto bounds = checkpoint.read_array<std::int64_t>(folder + "indptr", i, i + 2);
+  const auto indices = checkpoint.read_array<std::int32_t>(folder + "indices", bounds[0], bounds[1]);
+  const auto data = checkpoint.read_array<float>(folder + "data", bounds[0], bounds[1]);
+  for (std::size_t k = 0; k < indices.size(); ++k) list.push_back({indices[k], data[k]});
+  return list;
+}
+
+/// Returns the similarities of each of `items` to all items, or to those with a stored weight.
+std::vector<std::vector<Similar>> similarities(const io::CheckpointFile& checkpoint, const Items& items) {
+  if (const auto* table = find_tensor(checkpoint, "weights/items/weight"))
+    return cosines(products_of_rows(checkpoint, *table, items), items);  // ELSA
+  const io::CheckpointFile::TensorInfo* output = nullptr;
+  for (int l = 1; const auto* layer = find_tensor(checkpoint, format("weights/decoder_{}/weight", l)); ++l)
+    output = layer;
+  if (output != nullptr) return cosines(products_of_columns(checkpoint, *output, items), items);
+  std::vector<std::vector<Similar>> lists;
+  for (const std::int32_t item : items) lists.push_back(weights_row(checkpoint, item));
+  return lists;
+}
+
+/// Returns the columns of the items with these ids. Throws InputError if there is no such item.
+Items find_items(const std::vector<std::string>& wanted, const io::IdList& ids,
+                 const std::string& checkpoint) {
+  const ItemNames names(ids);
+  Items items;
+  for (const std::string& id : wanted) {
+    items.push_back(names.find(id));
+    if (items.back() >= 0) continue;
+    std::vector<std::string> examples;
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) examples.push_back(ids.text(i));
+    throw InputError(format("--item {}: not among the {} items of {}; their ids are {} ...", id, ids.size(),
+                            checkpoint, join(examples)));
+  }
+  return items;
+}
+
+/// Opens the dataset. Throws InputError if the checkpoint was trained on another one.
+io::DatasetFile open_trained_on(const std::string& path, const std::string& checkpoint,
+                                const std::string& trained_on) {
+  if (path.empty()) throw InputError("data.file is not set; it is needed for item ids and titles");
+  io::DatasetFile dataset(path);
+  if (dataset.fingerprint() == trained_on) return dataset;
+  throw InputError(
+      format("{}: the checkpoint's dataset has checksum {}, but {} has {}; use the dataset of its run",
+             checkpoint, trained_on, path, dataset.fingerprint()));
+}
+
+/// Returns a field of TSV, which has no quotes: separators are replaced by spaces.
+std::string field(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
+  return text;
+}
+
+}  // namespace
+
+void run_similar(const CommandLine& line) {
+  const SimilarArguments& arguments = line.similar;
+  const config::Config config = config::load(line.config, line.overrides);
+  const auto& session = config.session;
+  Log log(line.verbosity, true);
+  for (const std::string& note : config.notes) log.warn("{}", note);
+  const std::string path = arguments.checkpoint.empty() ? session.best_checkpoint() : arguments.checkpoint;
+  if (!std::filesystem::exists(path))
+    throw InputError(format("checkpoint {} does not exist; train first, or set --checkpoint", path));
+  const io::CheckpointFile checkpoint(path);
+  std::optional<io::IdList> ids = checkpoint.item_ids();
+  io::IdList titles;
+  if (!ids || arguments.titles) {
+    const io::DatasetFile dataset =
+        open_trained_on(session.data.file, path, checkpoint.attribute<std::string>("dataset_checksum"));
+    ids = ids_or_numbers(dataset, "items/id", dataset.items());
+    if (arguments.titles && !dataset.has_ids("items/title"))
+      throw InputError(format("--titles: {} contains no /items/title", dataset.path()));
+    if (arguments.titles) titles = dataset.read_ids("items/title");
+  }
+  const Items items = find_items(arguments.items, *ids, path);
+  io::validate_output_path(arguments.output, "--output", {session.data.file, line.config, path});
+
+  std::string text = arguments.titles ? "item\tsimilar\tscore\ttitle\n" : "item\tsimilar\tscore\n";
+  std::vector<std::vector<Similar>> lists = similarities(checkpoint, items);
+  for (std::size_t n = 0; n < items.size(); ++n) {
+    std::vector<Similar>& list = lists[n];
+    std::erase_if(list, [&](const Similar& other) { return other.item == items[n]; });
+    const auto top = list.begin() + std::min<std::ptrdiff_t>(arguments.top, std::ssize(list));
+    std::ranges::partial_sort(list, top, [](const Similar& a, const Similar& b) {
+      return a.score > b.score || (a.score == b.score && a.item < b.item);
+    });
+    for (auto other = list.begin(); other != top; ++other) {
+      text += format("{}\t{}\t{:g}", field(ids->text(items[n])), field(ids->text(other->item)), other->score);
+      text += arguments.titles ? "\t" + field(titles.text(other->item)) + "\n" : "\n";
+    }
+  }
+  if (arguments.output.empty()) return print(text);
+  io::AtomicOutputFile file(arguments.output);
+  file.write(text);
+  file.commit();
+  log.info("wrote {}: the items most similar to {} items", arguments.output, items.size());
+}
+
+}  // namespace vaecf::app
