@@ -81,8 +81,8 @@ std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors);
 /// Returns the number of weights in dense layers. Input tables are excluded, because their layer is a gather.
 std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors);
 /// Returns the number of floating-point operations in dense layers per user and step, on average over the
-/// steps of an epoch: for each weight 2 in the forward and 4 in the backward pass. RecVAE also has the forward
-/// pass of the old encoder, and computes only the gradients that an update group needs.
+/// steps of an epoch: for each weight 2 in the forward and 4 in the backward pass. RecVAE also has the
+/// forward pass of the old encoder, and computes only the gradients that an update group needs.
 double dense_operations(const ModelOptions& options, const std::vector<device::TensorSpec>& tensors);
 
 }  // namespace vaecf::model
