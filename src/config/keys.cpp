@@ -73,7 +73,7 @@ std::vector<Key> all_keys() {
           only("rating_column") + "column of ratings, index or name; empty: every line is an interaction"),
       KEY("data.source.time_column", source.time_column,
           only("time_column") +
-              "column of times, index or name, for holdout: last; empty: lines are in order of time"),
+              "column of times, index or name, for holdout: last and split: time; empty: lines are in order of time"),
       KEY("data.source.list_starts_with", source.list_starts_with,
           only("list_starts_with") +
               "first field of a line: the user, or the number of items (the user is then the line index from 0)"),
@@ -96,18 +96,25 @@ std::vector<Key> all_keys() {
       KEY("data.prepare.min_item_users", prepare.min_item_users, at_least(0),
           "minimum number of users of an item, applied before min_user_items"),
       KEY("data.prepare.validation_users", prepare.validation_users, between(0, max_users),
-          "users held out for validation; weak splits: 0 disables validation, any other value means all users"),
+          "users held out for validation; split time: at most so many, 0: all; "
+          "weak splits: 0 disables validation, any other value means all users"),
       KEY("data.prepare.test_users", prepare.test_users, between(0, max_users),
-          "users held out for the test; weak splits: 0 disables the test, any other value means all users"),
+          "users held out for the test; split time: at most so many, 0: all; "
+          "weak splits: 0 disables the test, any other value means all users"),
       KEY("data.prepare.held_out_fraction", prepare.held_out_fraction,
           Constraint{"greater than 0 and below 1",
                      [](double fraction) { return fraction > 0 && fraction < 1; }},
           "fraction of a held-out user's items that are targets"),
       KEY("data.prepare.split", prepare.split,
           "strong: liang2018 (bit-exact to the published split), random; "
-          "weak: leave_one_out, ratio, given (read from files)"),
+          "weak: leave_one_out, ratio, given (read from files); time: events after two cuts in time"),
       KEY("data.prepare.holdout", prepare.holdout,
           "splits leave_one_out and ratio only: which items of a user become targets"),
+      exclusive(KEY("data.prepare.time_quantiles", prepare.time_quantiles, two_quantiles(),
+                    "split time: fractions of the events before the cuts for validation and test; "
+                    "set this or dates")),
+      exclusive(KEY("data.prepare.dates", prepare.dates, two_dates(),
+                    "split time: dates of the cuts, in UTC; times that are numbers are seconds since 1970")),
       KEY("data.prepare.seed", prepare.seed, "random seed of the split"),
       KEY("data.prepare.features", prepare.features,
           "columns of the user table that become input features, by name or index, e.g. [gender, age]"),

@@ -274,6 +274,21 @@ inline auto baseline_list() {
                     }};
 }
 
+inline auto two_quantiles() {
+  return Constraint{"a list of two increasing numbers above 0 and below 1", [](const auto& values) {
+                      return values.size() == 2 && values[0] > 0 && values[0] < values[1] && values[1] < 1;
+                    }};
+}
+
+inline auto two_dates() {
+  return Constraint{"a list of two increasing dates with the year first", [](const auto& dates) {
+                      double first = 0.0;
+                      double second = 0.0;
+                      return dates.size() == 2 && data::parse_date(dates[0], first) &&
+                             data::parse_date(dates[1], second) && first < second;
+                    }};
+}
+
 inline auto widths() {
   return Constraint{format("a list of widths between 1 and {}, or []", model::max_layer_width),
                     [](const std::vector<std::int64_t>& values) {

@@ -79,8 +79,8 @@ class Memory : public test::PrepareTest {
 
 TEST_F(Memory, EverySplitMethodIsIndependentOfTheLimit) {
   use_csv();
-  for (const SplitMethod split :
-       {SplitMethod::liang2018, SplitMethod::random, SplitMethod::leave_one_out, SplitMethod::ratio}) {
+  for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random, SplitMethod::leave_one_out,
+                                  SplitMethod::ratio, SplitMethod::time}) {
     for (const Holdout holdout : {Holdout::random, Holdout::last}) {
       if (holdout == Holdout::last && split != SplitMethod::leave_one_out && split != SplitMethod::ratio)
         continue;

@@ -19,7 +19,7 @@ namespace vaecf::data {
 enum class ListStart { user, count };
 /// Split method. `liang2018` reproduces the split of the paper's notebook bit for bit; `given` keeps the
 /// split of the source files. docs/DATA.md describes the others.
-enum class SplitMethod { liang2018, random, leave_one_out, ratio, given };
+enum class SplitMethod { liang2018, random, leave_one_out, ratio, given, time };
 /// Selection of the targets of a user in the splits `leave_one_out` and `ratio`: a random sample, or the last
 /// items by time.
 enum class Holdout { random, last };
@@ -64,18 +64,26 @@ std::string describe_source_formats();
 /// in one string, for example "delimited".
 std::string formats_that_use(std::string_view option);
 
+/// Parses a date with the year first into seconds since 1970, in ISO 8601 and similar forms: 2005-09-06,
+/// 2005/09/06 13:59:01, 2005-09-06T13:59:01.25Z, 20050906T135901, 2005-09-06 13:59+02:00. Without a time zone
+/// it is UTC. Returns false if the text is not a valid date.
+bool parse_date(std::string_view text, double& seconds);
+
 /// Filter, split and feature options of `prepare`.
 struct PrepareOptions {
   double min_rating = 4.0;          ///< inclusive; the paper's "> 3.5" on half-star data
   std::int64_t min_user_items = 5;  ///< users with fewer items are dropped
   std::int64_t min_item_users = 0;  ///< items with fewer users are dropped
-  /// Number of validation users. Weak splits (all but liang2018 and random) only distinguish 0 (no such part)
-  /// from other values.
+  /// Number of validation users. `time`: at most so many, 0: all. Weak splits (leave_one_out, ratio, given)
+  /// only distinguish 0 (no such part) from other values.
   std::int64_t validation_users = 10000;
   std::int64_t test_users = 10000;
   double held_out_fraction = 0.2;  ///< fraction of a held-out user's items that become targets
   SplitMethod split = SplitMethod::liang2018;
   Holdout holdout = Holdout::random;
+  /// Cuts of the split `time` for validation and test: fractions of the events, increasing, in (0, 1).
+  std::vector<double> time_quantiles{0.8, 0.9};
+  std::vector<std::string> dates{};  ///< the two cuts as dates instead, if not empty
   std::uint32_t seed = 98765;
   /// Columns of the user table, by name or index from 0, that become features; empty: no features.
   std::vector<std::string> features{};
@@ -171,12 +179,13 @@ template <>
 inline constexpr vaecf::EnumNames<vaecf::data::ListStart, 2> vaecf::enum_names<vaecf::data::ListStart>{
     {{vaecf::data::ListStart::user, "user"}, {vaecf::data::ListStart::count, "count"}}};
 template <>
-inline constexpr vaecf::EnumNames<vaecf::data::SplitMethod, 5> vaecf::enum_names<vaecf::data::SplitMethod>{
+inline constexpr vaecf::EnumNames<vaecf::data::SplitMethod, 6> vaecf::enum_names<vaecf::data::SplitMethod>{
     {{vaecf::data::SplitMethod::liang2018, "liang2018"},
      {vaecf::data::SplitMethod::random, "random"},
      {vaecf::data::SplitMethod::leave_one_out, "leave_one_out"},
      {vaecf::data::SplitMethod::ratio, "ratio"},
-     {vaecf::data::SplitMethod::given, "given"}}};
+     {vaecf::data::SplitMethod::given, "given"},
+     {vaecf::data::SplitMethod::time, "time"}}};
 template <>
 inline constexpr vaecf::EnumNames<vaecf::data::Holdout, 2> vaecf::enum_names<vaecf::data::Holdout>{
     {{vaecf::data::Holdout::random, "random"}, {vaecf::data::Holdout::last, "last"}}};

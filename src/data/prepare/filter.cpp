@@ -153,9 +153,9 @@ std::span<Event> Filter::keep(std::span<Event> events, Repeats& repeats) const {
   });
 }
 
-void Filter::take_users(const EventStore::Use& use) {
+void Filter::each_user(const EventStore::Pass& pass, const EventStore::Use& use) {
   Repeats repeats(items_);
-  ratings_->events.each_user({.label = "splitting", .last = true}, *progress_, [&](std::span<Event> events) {
+  ratings_->events.each_user(pass, *progress_, [&](std::span<Event> events) {
     if (events_of_[static_cast<std::size_t>(events.front().user)] == 0) return;
     events = keep(events, repeats);
     if (!item_order_.empty()) {

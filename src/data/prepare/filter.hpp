@@ -60,9 +60,10 @@ class Filter {
   const std::vector<std::int32_t>& events_of() const { return events_of_; }
   /// Returns the range from the first to the last user with events of `part`, for an already split source.
   Range users_of(SplitPart part) const { return users_of_part_[static_cast<std::size_t>(part)]; }
-  /// Calls use(events) for each kept user, with the user's kept events in their defined order. Empties the
-  /// event store.
-  void take_users(const EventStore::Use& use);
+  /// Calls use(events) for each kept user, with the user's kept events in their defined order.
+  void each_user(const EventStore::Pass& pass, const EventStore::Use& use);
+  /// Calls each_user() and empties the event store.
+  void take_users(const EventStore::Use& use) { each_user({.label = "splitting", .last = true}, use); }
 
  private:
   class Repeats;

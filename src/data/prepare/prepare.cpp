@@ -8,6 +8,7 @@
 #include <future>
 #include <span>
 #include <stop_token>
+#include <unordered_set>
 
 #include "data/features/user_table.hpp"
 #include "data/prepare/provenance.hpp"
@@ -99,6 +100,11 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
         "data.source.{}_path is {}, but data.prepare.split: {} does not use it; set data.prepare.split: given, or remove the path",
         part, path, to_string(options.split)));
   }
+  if (options.split == SplitMethod::time && !has_times(source)) {
+    throw InputError(format(
+        "data.prepare.split: time requires times, but data.source.format: {} has none{}; use another split",
+        source.format, source.format == "delimited" ? " without data.source.time_column" : ""));
+  }
   const io::Attributes made_by = provenance_attributes(source, options);
   ReadOptions wanted = make_read_options(options, flags.strict);
   std::vector<std::string> paths = source_files(source).paths;
@@ -139,13 +145,14 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   RawRatings ratings = read_ratings(source, wanted, log, progress);
   SplitWriter rows(writer);
   Filter filter(ratings, options, report, progress);
-  const Split split = make_split(ratings, filter, options, rows, progress);
+  const Split split = make_split(ratings, filter, options, rows, report, progress);
   report.issues = ratings.issues.list();
   rows.report(report, options.split == SplitMethod::given, log);
 
   for (const auto& [key, value] : made_by) writer.set_attribute(key, value);
   writer.set_attribute("name", name);
-  writer.set_attribute("users", static_cast<std::int64_t>(split.users.size()));
+  const std::unordered_set<std::int32_t> users_of_parts(split.users.begin(), split.users.end());
+  writer.set_attribute("users", static_cast<std::int64_t>(users_of_parts.size()));
   writer.set_attribute("items", static_cast<std::int64_t>(split.items.size()));
   writer.set_attribute("interactions", rows.interactions());
   writer.set_attribute("lines_read", report.lines_read);

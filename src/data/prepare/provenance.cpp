@@ -25,7 +25,7 @@ constexpr std::int64_t recipe_version = 2;
 // Returns whether only some recipes have the attribute `key`; its absence then matters as much as its value.
 bool is_optional(std::string_view key) {
   return key.starts_with("source_") || key.starts_with("users_") || key == "features_of" ||
-         key == "given_parts";
+         key == "given_parts" || key == "time_quantiles" || key == "dates";
 }
 
 // Returns the member of an archive that `path` denotes if `path` is missing but its folder exists as an
@@ -98,6 +98,10 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
     attributes["given_parts"] = format("train{}{}", options.validation_users > 0 ? " validation" : "",
                                        options.test_users > 0 ? " test" : "");
   }
+  if (options.split == SplitMethod::time && options.dates.empty())
+    attributes["time_quantiles"] = options.time_quantiles;
+  if (options.split == SplitMethod::time && !options.dates.empty())
+    attributes["dates"] = join(options.dates, " to ");
   if (!options.features.empty()) {
     attributes["features_of"] = join(options.features, "\n");
     attributes["feature_hashes"] = options.feature_hashes;

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
+
+#include "data/prepare/time_split.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -85,11 +88,12 @@ class FirstAppearances {
 class Splitter {
  public:
   Splitter(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
-           Progress& progress)
+           PrepareReport& report, Progress& progress)
       : ratings_(&ratings),
         filter_(&filter),
         options_(&options),
         to_(&to),
+        report_(&report),
         progress_(&progress),
         drawn_(options.split == SplitMethod::liang2018 || options.split == SplitMethod::random),
         given_(options.split == SplitMethod::given) {}
@@ -107,6 +111,12 @@ class Splitter {
   void order_users() {
     if (given_) require_given_parts(*filter_, *options_);
     if (ratings_->numbered_by_source) return keep_numbers();
+    if (options_->split == SplitMethod::time) {
+      time_.emplace(*ratings_, *filter_, *options_, *report_);
+      split_.users = time_->users();
+      parts_ = {time_->parts()[0], time_->parts()[1], time_->parts()[2]};
+      return;
+    }
     const auto sorted = sorted_users(filter_->events_of(), ratings_->user_ids);
     const auto users = static_cast<std::int64_t>(sorted.size());
     if (drawn_) {
@@ -151,6 +161,13 @@ class Splitter {
     FirstAppearances first(items);
     WeakSplitSampler weak_draw(*options_);
     filter_->take_users([&](std::span<Event> events) {
+      if (time_) {
+        for (const Event& event : events) {
+          first.add(event, time_->is_train(event));
+          time_->add(event, rows);
+        }
+        return;
+      }
       const std::int32_t row = row_of[static_cast<std::size_t>(events.front().user)];
       if (split_.weak && !given_) weak_draw.draw(row, events);
       for (Event& event : events) {
@@ -216,7 +233,8 @@ class Splitter {
     for (const Event& event : events) {
       HeldOutRow& held_out = (split_.weak ? event.part == SplitPart::test : in_test) ? test_ : validation_;
       if (column(event) == nowhere) {
-        held_out.unknown.push_back(event.item);
+        (event.part == SplitPart::test_fold_in ? held_out.unknown_fold_in : held_out.unknown)
+            .push_back(event.item);
       } else if (is_target(event, train)) {
         held_out.targets.push_back(column(event));
       } else {
@@ -239,12 +257,14 @@ class Splitter {
   Filter* filter_;
   const PrepareOptions* options_;
   SplitWriter* to_;
+  PrepareReport* report_;
   Progress* progress_;
   bool drawn_;  // held-out users and their targets are sampled
   bool given_;
   bool validates_ = false;  // there are validation events
   bool tests_ = false;      // there are test events
   StrongOrder order_;
+  std::optional<TimeSplit> time_;
   StrongParts parts_;  // row ranges; weak: all rows are train
   Split split_;
   std::vector<std::int32_t> column_of_;
@@ -258,15 +278,16 @@ class Splitter {
 }  // namespace
 
 Split make_split(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
-                 Progress& progress) {
-  return Splitter(ratings, filter, options, to, progress).run();
+                 PrepareReport& report, Progress& progress) {
+  return Splitter(ratings, filter, options, to, report, progress).run();
 }
 
 void SplitWriter::start(bool weak, std::int64_t items) {
   weak_ = weak;
   train_ = SplitCounter(items);
-  validation_ = {"validation", 0, SplitCounter(items), SplitCounter(items), SplitCounter(items), 0, 0};
-  test_ = {"test", 0, SplitCounter(items), SplitCounter(items), SplitCounter(items), 0, 0};
+  const SplitCounter none(items);
+  validation_ = {"validation", 0, none, none, none, none, 0, 0};
+  test_ = {"test", 0, none, none, none, none, 0, 0};
 }
 
 void SplitWriter::train(std::span<std::int32_t> columns) {
@@ -287,6 +308,7 @@ void SplitWriter::held_out(SplitPart which, std::span<std::int32_t> fold_in, Hel
   part.without_target += targets.empty() ? 1 : 0;
   part.targets.add_row(targets);
   part.unknown.add_row(row.unknown);
+  part.unknown_fold_in.add_row(row.unknown_fold_in);
   writer_->append_row(part.name + "/held_out", targets);
   if (weak_) return;
   part.fold_in.add_row(fold_in);
@@ -309,6 +331,9 @@ void SplitWriter::report(PrepareReport& report, bool given, Log& log) const {
 
 void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareReport& report, Log& log) const {
   report.stages.push_back(part.unknown.stage(part.name + ": dropped, no train user has the item"));
+  if (part.unknown_fold_in.events() > 0)
+    report.stages.push_back(
+        part.unknown_fold_in.stage(part.name + ": fold-in dropped, no train user has the item"));
   if (!weak_) report.stages.push_back(part.fold_in.stage(part.name + ": fold-in"));
   report.stages.push_back(part.targets.stage(part.name + ": targets"));
   report.stages.push_back({part.name + ": users without a target", 0, part.without_target, 0});

@@ -16,11 +16,13 @@ namespace vaecf::data {
 
 /// Held-out items of one user.
 struct HeldOutRow {
-  std::vector<std::int32_t> targets;  ///< columns of the items to predict
-  std::vector<std::int32_t> unknown;  ///< items of dropped events: no train user has them
+  std::vector<std::int32_t> targets;          ///< columns of the items to predict
+  std::vector<std::int32_t> unknown;          ///< items of dropped events: no train user has them
+  std::vector<std::int32_t> unknown_fold_in;  ///< such items of fold-in events of the split `time`
   void clear() {
     targets.clear();
     unknown.clear();
+    unknown_fold_in.clear();
   }
 };
 
@@ -49,6 +51,7 @@ class SplitWriter {
     SplitCounter fold_in;
     SplitCounter targets;
     SplitCounter unknown;
+    SplitCounter unknown_fold_in;
     std::int64_t without_target = 0;
     std::int64_t seen_targets = 0;  // targets that are also in the fold-in items
   };
@@ -105,10 +108,11 @@ class WeakSplitSampler {
 };
 
 /// Result of a split. Strong generalization: every user is in exactly one of train, validation and test, by
-/// row. Weak: all users are in train, and in the same order in the validation and test parts, if any.
+/// row. Weak: all users are in train, and in the same order in the validation and test parts, if any. The
+/// split `time` is stored like a strong one, but a user may be in several parts.
 struct Split {
   bool weak = false;  ///< fold-in is /train and is not stored again
-  /// User of each row. Strong: train, then validation, then test.
+  /// User of each row. Not weak: train, then validation, then test.
   std::vector<std::int32_t> users;
   std::vector<std::int32_t> items;  ///< item of each column
   std::int64_t train_rows = 0;
@@ -117,14 +121,15 @@ struct Split {
 };
 
 /// Splits the events by the method of `options` and writes the rows to the dataset. Memory is proportional to
-/// users and items, plus one bit per held-out event of a strong split. `liang2018` follows Liang et al., WWW
-/// 2018, bit for bit like the notebook. `random`, `leave_one_out` and `ratio` are sampled with Philox. For
-/// these methods the columns are the items of train in order of first appearance, and held-out events on
-/// other items are dropped. `given` keeps the split of the source: strong for pro_sg, whose rows and columns
-/// keep their order, otherwise weak with all items. Throws InputError if no user is left to train on. For
-/// `given`, also throws it if the source has no train part or no held-out events, or for pro_sg if a user is
-/// in several parts.
+/// users and items, plus one bit per held-out event of `liang2018` and `random`. `liang2018` follows Liang et
+/// al., WWW 2018, bit for bit like the notebook. `random`, `leave_one_out` and `ratio` are sampled with
+/// Philox, and `time` is TimeSplit. For these methods the columns are the items of train in order of first
+/// appearance, and held-out events on other items are dropped. `given` keeps the split of the source: strong
+/// for pro_sg, whose rows and columns keep their order, otherwise weak with all items. Throws InputError if
+/// no user is left to train on. For `given`, also throws it if the source has no train part or no held-out
+/// events, or for pro_sg if a user is in several parts; for `time`, if a part has no users. `report` receives
+/// the counts around the cuts of `time`.
 Split make_split(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
-                 Progress& progress);
+                 PrepareReport& report, Progress& progress);
 
 }  // namespace vaecf::data

@@ -33,8 +33,9 @@ ReadOptions make_read_options(const PrepareOptions& options, bool strict) {
   wanted.part = options.split == SplitMethod::given;
   wanted.validation = options.validation_users > 0;
   wanted.test = options.test_users > 0;
-  wanted.time = (options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
-                options.holdout == Holdout::last;
+  wanted.time = options.split == SplitMethod::time ||
+                ((options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
+                 options.holdout == Holdout::last);
   wanted.strict = strict;
   return wanted;
 }

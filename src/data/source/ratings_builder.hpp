@@ -134,11 +134,6 @@ struct ReadOptions {
 /// Returns the reader options that `options` imply.
 ReadOptions make_read_options(const PrepareOptions& options, bool strict);
 
-/// Parses a date with the year first into seconds since 1970, in ISO 8601 and similar forms: 2005-09-06,
-/// 2005/09/06 13:59:01, 2005-09-06T13:59:01.25Z, 20050906T135901, 2005-09-06 13:59+02:00. Without a time zone
-/// it is UTC. Returns false if the text is not a valid date.
-bool parse_date(std::string_view text, double& seconds);
-
 /// Collects the events of a source and reports malformed lines.
 class RatingsBuilder {
  public:

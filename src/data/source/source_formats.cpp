@@ -113,6 +113,10 @@ SourceLayout source_layout(const SourceOptions& source) {
   return format.given_layout == nullptr ? format.layout : format.given_layout(source);
 }
 
+bool has_times(const SourceOptions& source) {
+  return format_of(source).read == read_netflix || !source_layout(source).time.empty();
+}
+
 std::vector<std::string> source_formats() {
   std::vector<std::string> names;
   for (const SourceFormat& each : formats()) names.push_back(each.name);

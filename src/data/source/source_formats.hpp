@@ -90,6 +90,9 @@ const std::vector<SourceFormat>& formats();
 /// Returns the format of `source`. Throws InputError if its name is unknown.
 const SourceFormat& format_of(const SourceOptions& source);
 
+/// Returns whether the events of `source` have times. Throws InputError as format_of() does.
+bool has_times(const SourceOptions& source);
+
 /// Reads all lines of a source, in file order. Ids are integers, or all strings if one of them is not an
 /// integer. Malformed lines are dropped and reported in `issues`; in strict mode they throw InputError
 /// (`file:line: 'text': problem; advice`). Also throws InputError if the source has no events, or if more

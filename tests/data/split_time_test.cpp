@@ -1,0 +1,181 @@
+#include <vaecf/base/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "data/split_support.hpp"
+#include "support/messages.hpp"
+
+namespace vaecf::data {
+namespace {
+
+using Ids = std::vector<std::int64_t>;
+using ByUser = std::map<std::int64_t, Ids>;
+
+class TimeSplits : public test::DataTest {
+ protected:
+  TimeSplits() {
+    source_.format = "delimited";
+    source_.header = false;
+    source_.time_column = "2";
+    options_.split = SplitMethod::time;
+    options_.time_quantiles = {0.5, 0.8};
+    options_.min_user_items = 1;
+    options_.validation_users = 0;
+    options_.test_users = 0;
+  }
+  void split(const std::string& text) {
+    source_.path = folder_.write("events.csv", text);
+    run_ = test::run_split(source_, options_);
+  }
+  std::string refusal(const std::string& text) {
+    return message_of<InputError>([&] { split(text); });
+  }
+  // Returns the source ids of the items of each user, sorted; the users of `rows` begin at `first`.
+  ByUser items(const Csr& rows, std::int64_t first = 0) const {
+    ByUser by_user;
+    for (std::int64_t r = 0; r < rows.rows(); ++r) {
+      Ids& ids = by_user[run_.users.numbers[static_cast<std::size_t>(first + r)]];
+      for (const std::int32_t column : rows.view().row(r))
+        ids.push_back(run_.items.numbers[static_cast<std::size_t>(column)]);
+      std::sort(ids.begin(), ids.end());
+    }
+    return by_user;
+  }
+  ByUser of_validation(const Csr& rows) const { return items(rows, run_.train.rows()); }
+  ByUser of_test(const Csr& rows) const {
+    return items(rows, run_.train.rows() + run_.validation.targets.rows());
+  }
+  StageCounts stage(const std::string& name) const {
+    for (const StageCounts& counts : run_.report.stages)
+      if (counts.stage == name) return counts;
+    ADD_FAILURE() << "no stage " << name;
+    return {};
+  }
+
+  SourceOptions source_;
+  PrepareOptions options_;
+  test::SplitRun run_;
+};
+
+// The times are 1 to 10, not in this order: the cuts are at 6 and 9.
+const std::string ten = "1,12,6\n2,10,2\n1,10,1\n4,13,8\n1,11,3\n3,12,4\n2,11,5\n1,13,10\n2,13,7\n4,10,9\n";
+
+TEST_F(TimeSplits, CutsAtQuantilesOfTheEvents) {
+  split(ten);
+  EXPECT_EQ(run_.items.numbers, (Ids{10, 11, 12}));  // train items in file order
+  EXPECT_EQ(items(run_.train), (ByUser{{1, {10, 11}}, {2, {10, 11}}, {3, {12}}}));
+  EXPECT_EQ(of_validation(run_.validation.fold_in), (ByUser{{1, {10, 11}}, {2, {10, 11}}}));
+  EXPECT_EQ(of_validation(run_.validation.targets), (ByUser{{1, {12}}, {2, {}}}));
+  EXPECT_EQ(of_test(run_.test.fold_in), (ByUser{{1, {10, 11, 12}}, {4, {}}}));
+  EXPECT_EQ(of_test(run_.test.targets), (ByUser{{1, {}}, {4, {10}}}));
+  EXPECT_EQ(run_.validation.unknown, 1);
+  EXPECT_EQ(run_.validation.without_target, 1);
+  EXPECT_EQ(run_.test.unknown, 1);
+  EXPECT_EQ(run_.test.without_target, 1);
+  EXPECT_EQ(stage("test: fold-in dropped, no train user has the item").events, 1);
+  EXPECT_EQ(stage("time before 6").events, 5);
+  EXPECT_EQ(stage("time from 6 to before 9").users, 3);
+  EXPECT_EQ(stage("time from 9").items, 2);
+}
+
+TEST_F(TimeSplits, EventsAtTheTimeOfACutAreAfterIt) {
+  std::string text = ten;
+  text.replace(text.find("2,11,5"), 6, "2,11,6");
+  text.replace(text.find("4,13,8"), 6, "4,13,9");
+  split(text);
+  EXPECT_EQ(items(run_.train), (ByUser{{1, {10, 11}}, {2, {10}}, {3, {12}}}));
+  EXPECT_EQ(of_validation(run_.validation.targets), (ByUser{{1, {12}}, {2, {11}}}));
+  EXPECT_EQ(of_test(run_.test.targets), (ByUser{{1, {}}}));  // user 4 has no event before the second cut
+}
+
+TEST_F(TimeSplits, CutsAtDates) {
+  options_.dates = {"2015-01-01", "2016-01-01T12:00"};
+  split(
+      "1,10,2014-12-31 23:59:59\n1,11,2015-01-01\n2,11,2013-01-01\n2,10,2016-01-01 11:59\n1,12,2016-01-01 12:00\n2,12,2014-01-01\n");
+  EXPECT_EQ(items(run_.train), (ByUser{{1, {10}}, {2, {11, 12}}}));
+  EXPECT_EQ(of_validation(run_.validation.targets), (ByUser{{1, {11}}, {2, {10}}}));
+  EXPECT_EQ(of_test(run_.test.fold_in), (ByUser{{1, {10, 11}}}));
+  EXPECT_EQ(of_test(run_.test.targets), (ByUser{{1, {12}}}));
+  EXPECT_EQ(stage("time from 2015-01-01 to before 2016-01-01T12:00").events, 2);
+}
+
+TEST_F(TimeSplits, QuantilesCountOnlyEventsThatTheFiltersKeep) {
+  source_.rating_column = "3";
+  std::string text;
+  for (std::size_t end, begin = 0; (end = ten.find('\n', begin)) != std::string::npos; begin = end + 1)
+    text += ten.substr(begin, end - begin) + ",5\n";
+  split(text + "1,10,100,5\n5,11,-1,1\n6,10,-2,1\n");  // a repeated pair, two low ratings
+  EXPECT_EQ(items(run_.train), (ByUser{{1, {10, 11}}, {2, {10, 11}}, {3, {12}}}));
+  options_.min_user_items = 2;  // user 3 is dropped: of 9 events, 4 are before the cut at 6
+  split(text);
+  EXPECT_EQ(items(run_.train), (ByUser{{1, {10, 11}}, {2, {10, 11}}}));
+  EXPECT_EQ(stage("time before 6").events, 4);
+}
+
+TEST_F(TimeSplits, QuantilesAreElementsOfTheSortedTimes) {
+  std::mt19937 draw(3);
+  for (const double scale : {1e-3, 1.0, 1e9}) {
+    std::vector<double> times;
+    std::string text;
+    for (int e = 0; e < 300; ++e) {
+      times.push_back((static_cast<double>(draw() % 200) - 100.0) * scale);
+      text += format("{},{},{}\n", e % 10, e, times.back());
+    }
+    std::sort(times.begin(), times.end());
+    options_.time_quantiles = {0.25, 0.77};
+    split(text);
+    const auto before = [&](double time) {
+      return std::lower_bound(times.begin(), times.end(), time) - times.begin();
+    };
+    EXPECT_EQ(stage(format("time before {}", times[75])).events, before(times[75]));
+    EXPECT_EQ(stage(format("time from {}", times[231])).events, 300 - before(times[231]));
+  }
+}
+
+TEST_F(TimeSplits, DrawsAtMostTheNumberOfUsersBySeed) {
+  std::string text;
+  for (int user = 0; user < 30; ++user)
+    for (int time = 0; time < 10; ++time) text += format("{},{},{}\n", user, (user + time) % 12, time);
+  split(text);
+  EXPECT_EQ(run_.validation.targets.rows(), 30);
+  EXPECT_EQ(run_.test.targets.rows(), 30);
+  options_.validation_users = 4;
+  options_.test_users = 100;
+  split(text);
+  EXPECT_EQ(run_.train.rows(), 30);
+  EXPECT_EQ(run_.test.targets.rows(), 30);
+  const ByUser drawn = of_validation(run_.validation.targets);
+  EXPECT_EQ(drawn.size(), 4U);
+  split(text);
+  EXPECT_EQ(of_validation(run_.validation.targets), drawn);
+  options_.seed = 1;
+  split(text);
+  EXPECT_NE(of_validation(run_.validation.targets), drawn);
+}
+
+TEST_F(TimeSplits, RejectsSourcesWithoutDifferentTimes) {
+  expect_in(refusal("1,10,5\n2,11,5\n3,12,5\n"), {"all 3 events have the time 5", "data.source.time_column"});
+  source_.time_column = "";
+  expect_in(refusal(ten), {"format: delimited has none without data.source.time_column"});
+  source_.format = "msd";
+  expect_in(refusal("1\t10\t5\n"), {"data.source.format: msd has none; use another split"});
+}
+
+TEST_F(TimeSplits, RejectsCutsThatLeaveAPartWithoutUsers) {
+  expect_in(refusal("1,10,1\n1,11,1\n1,12,1\n1,13,2\n"),
+            {"data.prepare.time_quantiles: no event is before the first cut; the cuts are 1 and 2"});
+  expect_in(refusal("1,10,1\n1,11,1\n2,12,2\n3,13,3\n"),
+            {"no user has events both before the first cut and between the cuts"});
+  expect_in(refusal("1,10,1\n1,11,2\n1,12,3\n1,13,4\n2,14,5\n"), {"on both sides of the second cut"});
+  options_.dates = {"2015-01-01", "2016-01-01"};  // later than all events
+  expect_in(refusal(ten), {"data.prepare.dates: no user has events both", "times of the events 1 to 10"});
+  options_.dates = {"2015-01-01", "soon"};
+  expect_in(refusal(ten), {"'soon' is not a date"});
+}
+
+}  // namespace
+}  // namespace vaecf::data
