@@ -93,6 +93,16 @@ TEST_F(PrepareFeatures, WeakSplitsLinkTheTrainFeatures) {
   expect_rows_of("test");
 }
 
+TEST_F(PrepareFeatures, UsersInSeveralPartsOfASplitByTimeAreCountedOnce) {
+  options_.split = SplitMethod::time;
+  const PrepareReport report = run();
+  EXPECT_EQ(io::DatasetFile(output_).rows("test/features"), 6);
+  for (const char* const part : {"train", "validation", "test"}) expect_rows_of(part);
+  EXPECT_EQ(report.features.users, known_users);
+  EXPECT_EQ(report.features.matched_users, known_users - 1);
+  EXPECT_EQ(report.features.columns[1].users, known_users - 1);
+}
+
 TEST_F(PrepareFeatures, GivenSplitsHaveFeatures) {
   std::string train;
   std::string test;

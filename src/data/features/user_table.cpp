@@ -212,17 +212,18 @@ void UserFeatures::append_rows(io::DatasetWriter& writer, const std::string& par
     const std::string id = users.text(u);
     const std::int32_t found = table_.ids.find(id);
     row.clear();
-    ++report_.users;
-    if (found < 0) {
+    const bool is_new = counted_.insert(id).second;
+    if (is_new) ++report_.users;
+    if (found < 0 && is_new) {
       issues_.kept("user table: the user is missing and gets no features",
                    [&] { return format("{}: user {}", table_.file, excerpt(id)); });
-    } else {
+    } else if (found >= 0) {
       const auto index = static_cast<std::size_t>(found);
-      ++report_.matched_users;
+      if (is_new) ++report_.matched_users;
       used_[index] = true;
       append_features(table_, hashing_, index, row);
       for (std::size_t c = 0; c < table_.columns.size(); ++c)
-        report_.columns[c].users += table_.columns[c].of_user[index] >= 0 ? 1 : 0;
+        report_.columns[c].users += is_new && table_.columns[c].of_user[index] >= 0 ? 1 : 0;
     }
     writer.append_row(part + "/features", row);
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "data/source/data_issues.hpp"
@@ -63,7 +64,7 @@ class UserFeatures {
   bool any() const { return hashing_.features() > 0; }
 
   /// Appends one row for each of `users` to the feature matrix of `part` ("train"). Users missing from the
-  /// table are counted and get an empty row.
+  /// table get an empty row. The report counts a user of several parts once.
   void append_rows(io::DatasetWriter& writer, const std::string& part, const io::IdList& users);
 
   /// Sets the feature attributes of the dataset and fills the report. Throws InputError if no user is in the
@@ -74,7 +75,8 @@ class UserFeatures {
   UserTable table_;
   FeatureHashing hashing_;
   DataIssues issues_;
-  std::vector<bool> used_;  ///< true if a row of the table belongs to a user of the dataset
+  std::unordered_set<std::string> counted_;  ///< users in the report
+  std::vector<bool> used_;                   ///< true if a row of the table belongs to a user of the dataset
   FeatureReport report_;
 };
 
