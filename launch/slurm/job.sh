@@ -95,15 +95,16 @@ run_job() {
   local resume=(--resume auto) argument status=0 from_file=
   if [ $# -eq 0 ]; then refuse 'usage: sbatch [OPTIONS] FILE.sbatch CONFIG.yaml [ARGUMENTS...]'; fi
   for argument; do
-    case $argument in --resume | --resume=*) resume=() ;; esac
+    case $argument in --resume | --resume=* | --start-from | --start-from=*) resume=() ;; esac
   done
-  case " $* " in *' --resume auto '* | *' --resume=auto '*) ;; *' --resume'[\ =]*) from_file=yes ;; esac
+  case " $* " in *' --resume auto '* | *' --resume=auto '*) ;; *' --resume'[\ =]*) from_file=--resume ;; esac
+  case " $* " in *' --start-from'[\ =]*) from_file=--start-from ;; esac
   find_program
   launcher ''
   run "${launch[@]}" "$program" "$@" "${resume[@]}" || status=$?
   if [ -n "$canceled" ] || [ "${VAECF_REQUEUE:-1}" = 0 ]; then exit "$status"; fi
   if [ -n "$from_file" ] && [ "$status" -eq 75 ]; then
-    printf '%s\n' "$me: stopped with a checkpoint; not requeued, because it would start at the file of --resume again;" \
+    printf '%s\n' "$me: stopped with a checkpoint; not requeued, because it would start at the file of $from_file again;" \
       "$me: submit it with --resume auto instead of the file" >&2
     exit "$status"
   fi

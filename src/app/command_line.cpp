@@ -94,11 +94,17 @@ void add_run(CLI::App& app, CommandLine& line) {
                  "with --test: also write the metrics of each test user to an HDF5 file")
       ->type_name("FILE.h5");
   app.add_flag("--benchmark", line.benchmark, "measure the speed of training steps");
+  auto* resume =
+      app.add_option(
+             "--resume", line.resume,
+             "auto: resume from the newest valid checkpoint of the run folder, if any; never: start from scratch; FILE: resume from this checkpoint")
+          ->type_name("auto|never|FILE")
+          ->capture_default_str();
   app.add_option(
-         "--resume", line.resume,
-         "auto: resume from the newest valid checkpoint of the run folder, if any; never: start from scratch; FILE: resume from this checkpoint")
-      ->type_name("auto|never|FILE")
-      ->capture_default_str();
+         "--start-from", line.start_from,
+         "new run with the weights of this checkpoint, matched by item id; new items get random weights, and optimizer, step and epoch start anew")
+      ->type_name("CHECKPOINT")
+      ->excludes(resume);
   app.add_option("--timeline", line.timeline,
                  "write a trace of all ranks in Chrome trace format (Perfetto, chrome://tracing)")
       ->type_name("FILE");
@@ -358,6 +364,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     throw InputError(format(
         "--resume {}: requires --train; --test always uses best.h5 of the run folder (see vaecf_dist --help)",
         line.resume));
+  }
+  if (!line.train && !line.start_from.empty()) {
+    throw InputError(format("--start-from {}: requires --train (see vaecf_dist --help)", line.start_from));
   }
   if (!line.per_user.empty() && !line.test) {
     throw InputError(

@@ -68,6 +68,7 @@ struct CommandLine {
   bool test = false;
   bool benchmark = false;
   std::string resume = "never";  ///< never, auto, or a checkpoint's path
+  std::string start_from;        ///< checkpoint with the initial weights; empty: random weights
   std::string timeline;          ///< file for the trace of all ranks; empty: none
   std::string per_user;          ///< file for the test metrics of each user; empty: none
   Verbosity verbosity = Verbosity::normal;

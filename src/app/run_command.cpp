@@ -3,6 +3,7 @@
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/file_lock.hpp>
 #include <vaecf/train/run_timeline.hpp>
@@ -24,9 +25,10 @@ namespace {
 
 /// Returns what must be the same on all ranks: the flags of the run and the version.
 std::string flags_text(const CommandLine& line) {
-  return format("{}{}{}{}{}--resume {} of {}", line.timeline.empty() ? "" : "--timeline ",
+  return format("{}{}{}{}{}{}--resume {} of {}", line.timeline.empty() ? "" : "--timeline ",
                 line.per_user.empty() ? "" : "--per-user ", line.train ? "--train " : "",
-                line.test ? "--test " : "", line.benchmark ? "--benchmark " : "", line.resume,
+                line.test ? "--test " : "", line.benchmark ? "--benchmark " : "",
+                line.start_from.empty() ? "" : format("--start-from {} ", line.start_from), line.resume,
                 version_text());
 }
 
@@ -116,7 +118,7 @@ void check_output(const std::string& path, const std::string& option, const Comm
                   const config::Config& config) {
   namespace fs = std::filesystem;
   const auto& session = config.session;
-  io::validate_output_path(path, option, {session.data.file, line.config, line.resume});
+  io::validate_output_path(path, option, {session.data.file, line.config, line.resume, line.start_from});
   const auto place = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
   const fs::path wanted = place(path);
   bool kept = wanted.parent_path() == place(session.checkpoint_folder());
@@ -149,6 +151,17 @@ void choose_checkpoint(const CommandLine& line, const train::RunContext& context
   }
   config::require_resumable(config, point->path, point->configuration, context.log);
   config.session.resume_from = point->path;
+}
+
+/// Sets session.start_from, and on rank 0 session.start_dataset. Throws InputError if the checkpoint or its
+/// configuration is not valid.
+void choose_start(const CommandLine& line, const comm::Communicator& ranks, config::Config& config) {
+  config.session.start_from = line.start_from;
+  if (ranks.rank() != 0 || model::is_solved(config.session.model.type)) return;
+  const io::CheckpointFile checkpoint(line.start_from);
+  if (checkpoint.item_ids()) return;
+  const auto text = checkpoint.attribute<std::string>("configuration");
+  config.session.start_dataset = config::parse_stored(text, line.start_from).session.data.file;
 }
 
 /// Runs the phases of the setup, with the outcome exchanged after each. Collective. Returns the exit code of
@@ -195,6 +208,10 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
     if (ranks.rank() == 0) lock_run_folder(parts, config);
   });
   if (line.resume != "never") together([&] { choose_checkpoint(line, context, config); });
+  if (!line.start_from.empty()) {
+    together([&] { choose_start(line, ranks, config); });
+    together([&] { train::validate_start(config.session, context); });
+  }
   return code;
 }
 

@@ -17,13 +17,28 @@ TEST_F(Usage, HelpAndVersionArePrintedToStandardOutput) {
 }
 
 TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
-  for (const char* arguments :
-       {"", "--trian c.yaml", "c.yaml d.yaml", "prepare", "synthesize", "synthesize o.h5 --users many",
-        "recommend c.yaml --split some", "recommend c.yaml --top 0",
-        "recommend c.yaml --input a --split test", "c.yaml -v --quiet", "c.yaml --set",
-        "c.yaml --test --resume a.h5", "c.yaml --train --per-user a.h5", "c.yaml --test --per-user ''",
-        "recommend c.yaml --input ''", "similar c.yaml", "c.yaml --timeline ''",
-        "scaling c.yaml --predict m.yaml --ranks 2 --batch 5", "scaling f --batch -1"}) {
+  for (const char* arguments : {"",
+                                "--trian c.yaml",
+                                "c.yaml d.yaml",
+                                "prepare",
+                                "synthesize",
+                                "synthesize o.h5 --users many",
+                                "recommend c.yaml --split some",
+                                "recommend c.yaml --top 0",
+                                "recommend c.yaml --input a --split test",
+                                "c.yaml -v --quiet",
+                                "c.yaml --set",
+                                "c.yaml --test --resume a.h5",
+                                "c.yaml --test --start-from a.h5",
+                                "c.yaml --start-from ''",
+                                "c.yaml --start-from a.h5 --resume auto",
+                                "c.yaml --train --per-user a.h5",
+                                "c.yaml --test --per-user ''",
+                                "recommend c.yaml --input ''",
+                                "similar c.yaml",
+                                "c.yaml --timeline ''",
+                                "scaling c.yaml --predict m.yaml --ranks 2 --batch 5",
+                                "scaling f --batch -1"}) {
     const Result result = workspace.program(arguments);
     SCOPED_TRACE(arguments);
     expect_refused(result, "vaecf_dist --help");

@@ -34,6 +34,10 @@ struct TrainingConfig {
   std::string version;             ///< version of the program
   std::string commit;              ///< commit of the program; empty if unknown
   std::string resume_from;         ///< path of the checkpoint to resume from; empty: train from scratch
+  std::string start_from;  ///< path of the checkpoint with the initial weights of a new run; empty: random
+  /// On rank 0: the dataset that `start_from` was trained on, which is read if the checkpoint has no item
+  /// ids.
+  std::string start_dataset;
 
   std::string run_folder() const { return run.directory + "/" + name; }
   std::string checkpoint_folder() const { return run_folder() + "/checkpoints"; }
@@ -120,6 +124,10 @@ struct ResumePoint {
 /// version or was trained on another dataset.
 std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, const RunContext& context,
                                              const std::string& requested);
+
+/// Checks the checkpoint options.start_from. Collective. Throws InputError on all ranks if it is not valid,
+/// or its weights do not fit the model of `options`.
+void validate_start(const TrainingConfig& options, const RunContext& context);
 
 /// Trains, validates, and writes checkpoints, metrics.jsonl and config.yaml. A new run first archives the
 /// files of an older run of its name (checkpoints.old, metrics.jsonl.old). A resumed run removes log lines

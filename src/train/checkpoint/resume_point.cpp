@@ -64,16 +64,6 @@ std::optional<ResumeCandidate> newest_valid_checkpoint(const std::string& folder
   return found;
 }
 
-ResumeCandidate read_checkpoint(const TrainingConfig& options, const std::string& path) {
-  const std::string folder = options.checkpoint_folder();
-  if (depth_in(folder + ".old", path) > 0 || depth_in(folder, path) > 1) {
-    throw InputError(format(
-        "{}: a new run deletes or archives checkpoints in this folder; move it to another folder first",
-        path));
-  }
-  return {path, read_training_state(path, io::CheckpointFile(path))};
-}
-
 /// Returns the epoch of a checkpoint that was written at the end of an epoch; 0 if it was not, or is not
 /// valid.
 std::int64_t epoch_of(const std::string& path) {
@@ -102,6 +92,13 @@ bool best_exists(const TrainingConfig& options, const TrainingState& state) {
 
 }  // namespace
 
+void require_kept(const TrainingConfig& options, const std::string& path) {
+  const std::string folder = options.checkpoint_folder();
+  if (depth_in(folder + ".old", path) == 0 && depth_in(folder, path) <= 1) return;
+  throw InputError(format(
+      "{}: a new run deletes or archives checkpoints in this folder; move it to another folder first", path));
+}
+
 std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, const RunContext& context,
                                              const std::string& requested) {
   comm::Communicator& communicator = context.communicator;
@@ -110,7 +107,8 @@ std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, cons
     if (requested == "auto") {
       point = newest_valid_checkpoint(options.checkpoint_folder(), context.log);
     } else {
-      point = read_checkpoint(options, requested);
+      require_kept(options, requested);
+      point = {requested, read_training_state(requested, io::CheckpointFile(requested))};
     }
   });
   if (communicator.all_reduce(std::int64_t{point ? 1 : 0}, comm::Reduction::max) == 0) return std::nullopt;

@@ -8,6 +8,9 @@
 
 namespace vaecf::train {
 
+/// Throws InputError if a new run would delete the checkpoint at `path`. For rank 0 only.
+void require_kept(const TrainingConfig& options, const std::string& path);
+
 /// Returns whether options.resume_from is in the checkpoint folder of this run. If so, the run continues its
 /// log and checkpoints; otherwise it starts new ones. Collective; only rank 0 accesses the file.
 bool resumes_in_place(const TrainingConfig& options, comm::Communicator& communicator);

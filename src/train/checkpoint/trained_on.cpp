@@ -17,7 +17,8 @@ std::string feature_hashing_of(const io::DatasetFile& dataset) {
   return text == nullptr ? "" : *text;
 }
 
-/// Throws InputError unless the model of the checkpoint has the same user features as that of `options`.
+}  // namespace
+
 void require_same_features(const std::string& path, const TrainingState& checkpoint,
                            const TrainingConfig& options, const io::DatasetFile& dataset) {
   const std::int64_t expected = model_input_dims(options, dataset).features;
@@ -40,8 +41,6 @@ void require_same_features(const std::string& path, const TrainingState& checkpo
       "{}: the checkpoint's model has {} user features, hashed by\n{}\nbut {} has {}, hashed by\n{}\nuse the dataset of its run",
       path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), expected, hashing));
 }
-
-}  // namespace
 
 void TrainingState::describe(const TrainingConfig& options, const io::DatasetFile& dataset,
                              const std::string& metric) {

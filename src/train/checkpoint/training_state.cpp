@@ -113,7 +113,7 @@ bool all_finite(std::span<const float> values) {
   return largest < infinity;
 }
 
-constexpr std::int64_t block_elements = 1 << 20;
+}  // namespace
 
 void check_shapes(const std::string& path, const io::CheckpointFile& file,
                   const std::vector<device::TensorSpec>& specs, const std::string& group) {
@@ -144,8 +144,6 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
                             group, specs.size(), tensors));
   }
 }
-
-}  // namespace
 
 io::Attributes checkpoint_attributes(const TrainingConfig& options, const TrainingState& state) {
   io::Attributes attributes = {

@@ -24,6 +24,9 @@ namespace vaecf::train {
 inline constexpr std::array<const char*, 5> sum_names = {"nll", "kl", "weighted_kl", "users",
                                                          "skipped_steps"};
 
+/// Tensors are sent to the other ranks in blocks of at most this many elements, or of one row.
+inline constexpr std::int64_t block_elements = 1 << 20;
+
 /// The training state in a checkpoint except tensors: everything that a run needs to continue, and the
 /// identity of its dataset. A Snapshot writes it, a CheckpointReader reads it; training_state.cpp lists the
 /// fields once for both.
@@ -143,6 +146,14 @@ TrainingState read_training_state(const std::string& path, const io::CheckpointF
 
 /// Broadcasts the state of rank 0 to all ranks. Collective.
 void broadcast(TrainingState& state, comm::Communicator& communicator);
+
+/// Throws InputError unless the tensors of `group` in the checkpoint at `path` are `specs`.
+void check_shapes(const std::string& path, const io::CheckpointFile& file,
+                  const std::vector<device::TensorSpec>& specs, const std::string& group);
+
+/// Throws InputError unless the model of the checkpoint has the same user features as that of `options`.
+void require_same_features(const std::string& path, const TrainingState& checkpoint,
+                           const TrainingConfig& options, const io::DatasetFile& dataset);
 
 /// Throws InputError if the checkpoint at `path` was trained on another dataset.
 void require_same_dataset(const std::string& path, const TrainingState& checkpoint,

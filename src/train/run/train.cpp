@@ -12,6 +12,7 @@
 
 #include "train/checkpoint/checkpoint_manager.hpp"
 #include "train/checkpoint/resume_point.hpp"
+#include "train/checkpoint/start_point.hpp"
 #include "train/item_models/solve.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/host_info.hpp"
@@ -89,7 +90,8 @@ class TrainingRun {
   }
 
  private:
-  /// Restores the checkpoint to resume from, if any, and opens the log, rewound to the checkpoint or new.
+  /// Restores the checkpoint to resume from, or the weights to start from, if any, and opens the log, rewound
+  /// to the checkpoint or new.
   void open_run_folder() {
     const bool resumes = !options_.resume_from.empty();
     const bool in_place = resumes && resumes_in_place(options_, context_.communicator);
@@ -97,6 +99,8 @@ class TrainingRun {
       CheckpointReader checkpoint(options_.resume_from, context_);
       checkpoint.restore(*trainer_);
       state_ = checkpoint.state();
+    } else if (!options_.start_from.empty()) {
+      StartPoint(options_, context_, dataset_).load_weights(*trainer_);
     }
     run_on_root(context_.communicator, [&] {
       if (in_place) rewind_run_folder(options_, state_.epoch, state_.updates_done, context_.log);

@@ -1,0 +1,165 @@
+#include "train/checkpoint/start_point.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+#include "train/checkpoint/resume_point.hpp"
+
+namespace vaecf::train {
+namespace {
+
+/// Returns whether the tensor has one row per item.
+bool has_item_rows(const device::TensorSpec& spec) {
+  return spec.kind == device::TensorKind::input_table && !spec.name.ends_with("/feature_weight");
+}
+
+/// Returns whether the tensor has one column per item.
+bool has_item_columns(const device::TensorSpec& spec) {
+  using device::TensorKind;
+  return spec.kind == TensorKind::output_table || spec.kind == TensorKind::item_table ||
+         spec.kind == TensorKind::output_bias;
+}
+
+/// Returns the shapes that a model with `items` items has instead of `specs`.
+std::vector<device::TensorSpec> with_items(std::vector<device::TensorSpec> specs, std::int64_t items) {
+  for (device::TensorSpec& spec : specs) {
+    if (has_item_rows(spec)) spec.rows = items;
+    if (has_item_columns(spec)) spec.columns = items;
+  }
+  return specs;
+}
+
+/// Returns the ids of the checkpoint's items: its own, or those of the dataset that it was trained on.
+io::IdList item_ids(const TrainingConfig& options, const TrainingState& state,
+                    const io::CheckpointFile& file) {
+  std::optional<io::IdList> ids = file.item_ids();
+  if (!ids) {
+    std::error_code unknown;
+    if (!std::filesystem::exists(options.start_dataset, unknown)) {
+      throw InputError(format(
+          "{}: the checkpoint contains no item ids, and the dataset of its run, \"{}\", does not exist; move that dataset back, or use a checkpoint with ids",
+          options.start_from, options.start_dataset));
+    }
+    const io::DatasetFile dataset(options.start_dataset);
+    require_same_dataset(options.start_from, state, dataset);
+    ids = dataset.read_ids("items/id");
+  }
+  if (ids->size() == state.items) return std::move(*ids);
+  throw InputError(format("{}: the model has {} items, but {} ids; use another checkpoint",
+                          options.start_from, state.items, ids->size()));
+}
+
+/// Returns the index of each item of `dataset` in the checkpoint; -1 for an item that it does not contain.
+std::vector<std::int64_t> match_items(const TrainingConfig& options, const TrainingState& state,
+                                      const io::CheckpointFile& file, const io::DatasetFile& dataset) {
+  std::vector<std::int64_t> sources(static_cast<std::size_t>(dataset.items()), -1);
+  if (state.items == dataset.items() && state.dataset_checksum == dataset.fingerprint()) {
+    std::iota(sources.begin(), sources.end(), 0);
+    return sources;
+  }
+  const io::IdList before = item_ids(options, state, file);
+  const io::IdList now = dataset.read_ids("items/id");
+  std::unordered_map<std::string, std::int64_t> index;
+  for (std::int64_t i = 0; i < before.size(); ++i) index.emplace(before.text(i), i);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto found = index.find(now.text(static_cast<std::int64_t>(i)));
+    if (found != index.end()) sources[i] = found->second;
+  }
+  if (std::ranges::any_of(sources, [](std::int64_t source) { return source >= 0; })) return sources;
+  throw InputError(
+      format("{}: none of its {} items is in {}, for example {}; use a checkpoint with the same item ids",
+             options.start_from, before.size(), dataset.path(), before.text(0)));
+}
+
+}  // namespace
+
+StartPoint::StartPoint(const TrainingConfig& options, const RunContext& context,
+                       const io::DatasetFile& dataset)
+    : options_(options), context_(context), checkpoint_(options.start_from, context) {
+  checkpoint_.read_file([&](const io::CheckpointFile& file) {
+    const std::string& path = options.start_from;
+    const TrainingState& state = checkpoint_.state();
+    require_kept(options, path);
+    if (const auto type = file.attribute<std::string>("model_type"); type != options.model.type) {
+      throw InputError(format(
+          "{}: the checkpoint contains a model of type {}, but model.type is {}; set model.type to {}, or train from scratch",
+          path, type, options.model.type, type));
+    }
+    require_same_features(path, state, options, dataset);
+    const auto specs = model::tensor_specs(options.model, model_input_dims(options, dataset));
+    check_shapes(path, file, with_items(specs, state.items), "weights");
+    sources_ = match_items(options, state, file, dataset);
+  });
+}
+
+void StartPoint::load_weights(Trainer& trainer) {
+  model::Model& model = trainer.model();
+  const std::vector<device::TensorSpec> specs = model.tensors();
+  const std::vector<device::TensorSpec> stored = with_items(specs, checkpoint_.state().items);
+  comm::Communicator& communicator = context_.communicator;
+  std::vector<float> before;
+  // Overwrites those values of rows `rows` of tensor `t` that the checkpoint contains. For rank 0 only.
+  const auto replace = [&](std::size_t t, Range rows, std::span<float> values) {
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const std::int64_t source = has_item_rows(specs[t]) ? sources_[static_cast<std::size_t>(row)] : row;
+      if (source < 0) continue;
+      const float* from = before.data() + source * stored[t].columns;
+      float* to = values.data() + (row - rows.begin) * specs[t].columns;
+      for (std::int64_t column = 0; column < specs[t].columns; ++column) {
+        const std::int64_t c =
+            has_item_columns(specs[t]) ? sources_[static_cast<std::size_t>(column)] : column;
+        if (c >= 0) to[column] = from[c];
+      }
+    }
+  };
+  // Weights are not rounded to bf16, as those of a new run before its first update.
+  context_.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
+    std::vector<float> values;
+    for (std::size_t t = 0; t < specs.size(); ++t) {
+      const auto tensor = static_cast<int>(t);
+      checkpoint_.read_file([&](const io::CheckpointFile& file) {
+        before.resize(static_cast<std::size_t>(stored[t].rows * stored[t].columns));
+        file.read_rows(format("weights/{}", stored[t].name), 0, stored[t].rows, before);
+      });
+      const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / specs[t].columns);
+      for (std::int64_t begin = 0; begin < specs[t].rows; begin += block_rows) {
+        const Range rows{begin, std::min(specs[t].rows, begin + block_rows)};
+        values.resize(static_cast<std::size_t>(rows.size() * specs[t].columns));
+        if (communicator.rank() == 0) {
+          model.read_rows(tensor, rows, values);
+          replace(t, rows, values);
+        }
+        communicator.broadcast(std::span<float>(values), 0);
+        write(tensor, rows, values);
+        communicator.activity().note_progress();
+      }
+    }
+  });
+  const std::int64_t added = std::ranges::count(sources_, -1);
+  const std::int64_t mapped = std::ssize(sources_) - added;
+  context_.log.info("starting from {}: weights of {} items; {} items are new, {} are gone",
+                    options_.start_from, mapped, added, checkpoint_.state().items - mapped);
+}
+
+void validate_start(const TrainingConfig& options, const RunContext& context) {
+  if (model::is_solved(options.model.type)) {
+    InputError error(format(
+        "--start-from: a model of type {} is solved at once, so that nothing is to be started from; omit it",
+        options.model.type));
+    error.mark_on_all_ranks();
+    throw error;
+  }
+  StartPoint(options, context, io::DatasetFile(options.data.file));
+}
+
+}  // namespace vaecf::train

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/train/train.hpp>
+#include <vaecf/train/trainer.hpp>
+
+#include <cstdint>
+#include <vector>
+
+#include "train/checkpoint/training_state.hpp"
+
+namespace vaecf::train {
+
+/// The checkpoint options.start_from, whose weights a new run starts with. Items are matched by id. All ranks
+/// must call the functions in the same order.
+class StartPoint {
+ public:
+  /// Reads the checkpoint, except tensors. `options` must outlive this object. Throws InputError on all ranks
+  /// if the file is not a valid checkpoint, has no item ids, or does not fit the model of `options`.
+  StartPoint(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset);
+
+  /// Overwrites the initial weights of the trainer. Items that the checkpoint does not contain keep their
+  /// initial weights. Rank 0 reads one tensor at a time into host memory. Collective.
+  void load_weights(Trainer& trainer);
+
+ private:
+  const TrainingConfig& options_;
+  RunContext context_;
+  CheckpointReader checkpoint_;
+  std::vector<std::int64_t> sources_;  // on rank 0: index of each item in the checkpoint; -1: new item
+};
+
+}  // namespace vaecf::train

@@ -1,0 +1,216 @@
+#include "train/checkpoint/start_point.hpp"
+
+#include "train/checkpoint/resume_fixture.hpp"
+
+namespace vaecf::train {
+namespace {
+
+/// The items of the second dataset, by id, with their indices in the first one; -1: new.
+const io::IdList old_ids = {{100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112}, {}};
+const io::IdList new_ids = {{}, {"112", "x", "103", "100", "0103", "111", "108", "7", "105"}};
+const std::vector<std::int64_t> sources = {12, -1, 3, 0, -1, 11, 8, -1, 5};
+
+class StartFrom : public Resume {
+ protected:
+  void SetUp() override {
+    Resume::SetUp();
+    options_.model = {"mult_vae", {20}, 6};
+    options_.validation.every = 0;
+    options_.train.epochs = 2;
+    options_.run.checkpoint_every = {};
+  }
+
+  std::string write_items(const std::string& name, const io::IdList& ids, std::int64_t items) const {
+    io::DatasetWriter writer(file(name), 0);
+    const auto last = static_cast<std::int32_t>(items - 1);
+    for (std::int32_t u = 0; u < 80; ++u) {
+      writer.append_row("train", std::vector<std::int32_t>{u % last, last});
+    }
+    writer.set_attribute("format_version", std::int64_t{1});
+    writer.set_attribute("name", std::string("made up"));
+    writer.set_attribute("source", std::string("made up"));
+    writer.set_attribute("users", std::int64_t{80});
+    writer.set_attribute("items", items);
+    if (ids.size() > 0) writer.write_ids("items/id", ids);
+    writer.commit();
+    return file(name);
+  }
+
+  /// Trains on the first dataset, and selects its checkpoint and the second dataset. Returns its weights.
+  Tensors train_first() {
+    options_.data.file = write_items("old.h5", old_ids, 13);
+    options_.start_from.clear();
+    run(1, "old");
+    options_.start_from = checkpoints("old") + "/best.h5";
+    options_.data.file = write_items("new.h5", new_ids, 9);
+    return tensors_of(options_.start_from);
+  }
+
+  /// The state of a new run on some ranks.
+  struct Started {
+    Tensors initial, weights, first_moment, second_moment, prior;
+  };
+  Started start(int ranks) const {
+    const std::vector<Started> all = of_ranks(ranks, [&](const RunContext& context) {
+      const io::DatasetFile dataset(options_.data.file);
+      Trainer trainer(options_, context, dataset, 0);
+      Started started;
+      started.initial = read_all(context.engine, StateTensor::weights);
+      StartPoint(options_, context, dataset).load_weights(trainer);
+      started.weights = read_all(context.engine, StateTensor::weights);
+      started.first_moment = read_all(context.engine, StateTensor::first_moment);
+      started.second_moment = read_all(context.engine, StateTensor::second_moment);
+      if (options_.model.type == "recvae") {
+        trainer.start_epoch(0);
+        started.prior = read_all(context.engine, StateTensor::prior);
+      }
+      EXPECT_EQ(trainer.updates_done(), 0);
+      return started;
+    });
+    for (const Started& one : all) EXPECT_EQ(one.weights, all[0].weights);
+    return all[0];
+  }
+
+  std::string refusal(int ranks = 1) const {
+    const auto messages = of_ranks(ranks, [&](const RunContext& context) {
+      return message_of<InputError>([&] { validate_start(options_, context); });
+    });
+    for (const std::string& message : messages) EXPECT_EQ(message, messages[0]);
+    return messages[0];
+  }
+
+  std::vector<model::ModelOptions> models() const {
+    std::vector<model::ModelOptions> all = {{"mult_vae", {20, 7}, 6},
+                                            {"mult_dae", {20}, 6},
+                                            {"autoencoder", {20}, 6},
+                                            {"recvae", {20}, 6},
+                                            {"elsa", {}, 6}};
+    all.back().elsa.factors = 11;
+    return all;
+  }
+};
+
+TEST_F(StartFrom, SameItemsHaveTheWeightsOfTheCheckpointAndNoMoments) {
+  for (const model::ModelOptions& model : models()) {
+    SCOPED_TRACE(model.type);
+    options_.model = model;
+    const Tensors before = train_first();
+    options_.data.file = file("old.h5");
+    const Started now = start(3);
+    for (const auto& [name, values] : now.weights) {
+      EXPECT_EQ(values, before.at("weights/" + name)) << name;
+      EXPECT_NE(values, now.initial.at(name)) << name;
+      for (const Tensors* moments : {&now.first_moment, &now.second_moment})
+        EXPECT_EQ(std::ranges::count(moments->at(name), 0.0F), std::ssize(values)) << name;
+      if (model.type == "recvae" && name.starts_with("encoder")) {
+        EXPECT_EQ(now.prior.at(name), values) << name;
+      }
+    }
+    std::filesystem::remove_all(folder("old"));
+  }
+}
+
+TEST_F(StartFrom, OtherItemsAreMatchedByIdOnAnyNumberOfRanks) {
+  for (const model::ModelOptions& model : models()) {
+    SCOPED_TRACE(model.type);
+    options_.model = model;
+    const Tensors before = train_first();
+    const Started now = start(1);
+    const io::CheckpointFile checkpoint(options_.start_from);
+    int by_item = 0;
+    for (const auto& info : checkpoint.tensors()) {
+      if (!info.name.starts_with("weights/")) continue;
+      const std::string name = info.name.substr(8);
+      const auto rows = info.rows == 13 ? std::int64_t{9} : info.rows;
+      const auto columns = info.columns == 13 ? std::int64_t{9} : info.columns;
+      by_item += static_cast<int>(rows == 9) + static_cast<int>(columns == 9);
+      std::vector<float> expected = now.initial.at(name);
+      ASSERT_EQ(std::ssize(expected), rows * columns);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < columns; ++c) {
+          const std::int64_t row = rows == 9 ? sources[static_cast<std::size_t>(r)] : r;
+          const std::int64_t column = columns == 9 ? sources[static_cast<std::size_t>(c)] : c;
+          if (row < 0 || column < 0) continue;
+          expected[static_cast<std::size_t>(r * columns + c)] =
+              before.at(info.name)[static_cast<std::size_t>(row * info.columns + column)];
+        }
+      }
+      EXPECT_EQ(now.weights.at(name), expected) << name;
+    }
+    EXPECT_EQ(by_item, model.type == "elsa" ? 1 : 3);
+    EXPECT_EQ(start(3).weights, now.weights);
+    options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
+    EXPECT_EQ(start(2).weights, now.weights);
+    options_.distributed.optimizer = comm::OptimizerPlacement::replicated;
+    std::filesystem::remove_all(folder("old"));
+  }
+}
+
+TEST_F(StartFrom, RunCountsEpochsFromTheBeginningAndResumes) {
+  const Tensors before = train_first();
+  EXPECT_EQ(run(2, "new", "", 1).steps, 1);
+  const TrainResult result = run(2, "new", "auto");
+  EXPECT_EQ(result.epochs, 2);
+  EXPECT_EQ(result.steps, 6);
+  run(2, "whole");
+  EXPECT_EQ(curve("new"), curve("whole"));
+  EXPECT_EQ(tensors_of(checkpoints("new") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+  const io::CheckpointFile last(checkpoints("new") + "/best.h5");
+  EXPECT_EQ(last.attribute<std::int64_t>("best_epoch"), 2);
+  EXPECT_EQ(last.item_ids()->strings, new_ids.strings);
+}
+
+TEST_F(StartFrom, ChecksTheModelOnAllRanksBeforeAnyWork) {
+  train_first();
+  const auto contains = [&](const std::string& part, int ranks = 1) {
+    const std::string message = refusal(ranks);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  const model::ModelOptions model = options_.model;
+  options_.model.type = "mult_dae";
+  contains("contains a model of type mult_vae, but model.type is mult_dae", 3);
+  options_.model.type = "ease";
+  contains("a model of type ease is solved at once, so that nothing is to be started from");
+  options_.model = model;
+  options_.model.latent = 5;
+  contains("must have shape (5, 20), got (6, 20); the checkpoint contains a model of type mult_vae", 3);
+  options_.model.latent = 6;
+  options_.model.hidden = {20, 8};
+  contains("with hidden layers [20] and latent 6");
+  options_.model = model;
+  options_.data.file = make("features.h5", {.features = true});
+  contains("no user features");
+  options_.data.file = write_items("others.h5", {{1, 2, 3}, {}}, 3);
+  contains("none of its 13 items is in");
+  options_.data.file = file("new.h5");
+  std::filesystem::rename(checkpoints("old"), folder("old") + "/checkpoints.old");
+  options_.start_from = folder("old") + "/checkpoints.old/best.h5";
+  options_.name = "old";
+  contains("a new run deletes or archives checkpoints in this folder");
+}
+
+TEST_F(StartFrom, CheckpointWithoutIdsHasThoseOfItsDataset) {
+  const Tensors before = train_first();
+  const Started expected = start(1);
+  const io::CheckpointFile checkpoint(options_.start_from);
+  std::vector<io::TensorSource> tensors;
+  for (const auto& info : checkpoint.tensors()) {
+    tensors.push_back({info.name, info.rows, info.columns, false,
+                       [&](std::int64_t begin, std::int64_t end, std::span<float> out) {
+                         checkpoint.read_rows(info.name, begin, end, out);
+                       }});
+  }
+  options_.start_from = file("without-ids.h5");
+  io::write_checkpoint(options_.start_from, checkpoint.attributes(), tensors);
+  EXPECT_NE(refusal(2).find("the checkpoint contains no item ids"), std::string::npos);
+  options_.start_dataset = file("new.h5");
+  EXPECT_NE(refusal().find("has 13 items, but "), std::string::npos);
+  options_.start_dataset = file("old.h5");
+  EXPECT_EQ(start(2).weights, expected.weights);
+  options_.data.file = file("old.h5");
+  options_.start_dataset.clear();
+  EXPECT_EQ(start(1).weights.size(), before.size() / 3) << "the same dataset needs no ids";
+}
+
+}  // namespace
+}  // namespace vaecf::train
