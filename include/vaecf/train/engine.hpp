@@ -4,6 +4,7 @@
 #include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/distributed_sampler.hpp>
+#include <vaecf/device/cpu/spd_inverse.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/device/step.hpp>
 #include <vaecf/io/dataset_file.hpp>
@@ -138,6 +139,11 @@ class Engine {
   /// engine must outlive it. Throws InputError if the type does not exist.
   virtual std::unique_ptr<model::Model> make_model(const model::ModelOptions& options,
                                                    model::InputDims inputs, std::int64_t max_users) = 0;
+
+  /// Inverts `matrix` on GPUs; see cpu::SpdInverse::invert() for `progress` and the result. Returns nullopt
+  /// on all ranks, with the matrix unchanged, unless every rank has a GPU with enough memory. Collective.
+  virtual std::optional<bool> invert_on_gpu(cpu::SpdInverse& matrix, comm::Communicator& ranks,
+                                            const cpu::SpdInverse::Progress& progress) = 0;
 
   /// Reads this rank's users and makes a network with initial weights. Throws std::logic_error if a training
   /// is active. Collective.

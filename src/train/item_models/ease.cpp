@@ -4,6 +4,7 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "train/item_models/parallel_for.hpp"
@@ -33,12 +34,20 @@ Ease::Ease(const Interactions& train, double l2, double dropout, const RunContex
   });
   ranks.activity().note_progress();
   context.progress.begin(format("EASE, {} items, l2 {:g}, dropout {:g}", items_, l2, dropout), 0, "blocks");
+  const auto report = [&](std::int64_t done, std::int64_t) {
+    ranks.activity().note_progress();
+    context.progress.update(done);
+  };
+  const std::optional<bool> on_gpu = context.engine.invert_on_gpu(*solved_, ranks, report);
+  if (!on_gpu && context.engine.facts().device == "cuda") {
+    context.log.info(
+        "EASE of {} items is solved on the CPU: its matrix does not fit into the memory of the {}", items_,
+        ranks.size() == 1 ? "GPU" : "GPUs of all ranks");
+  }
   const bool definite =
-      solved_->invert([&](std::span<float> values, int root) { ranks.broadcast(values, root); },
-                      [&](std::int64_t done, std::int64_t) {
-                        ranks.activity().note_progress();
-                        context.progress.update(done);
-                      });
+      on_gpu ? *on_gpu
+             : solved_->invert([&](std::span<float> values, int root) { ranks.broadcast(values, root); },
+                               report);
   context.progress.end();
   if (definite && ranks.size() > 1) gather_inverse(ranks);
   for (std::int64_t j = 0; definite && j < items_; ++j)

@@ -13,13 +13,15 @@
 
 namespace vaecf::train {
 
-/// EASE (Steck, WWW 2019) and its denoising form EDLAE (Steck, NeurIPS 2020) in closed form, on the CPU.
-/// P = (X'X + l2 I + diag(X'X) p / (1 - p))^-1 with p = `dropout`; B_ij = -P_ij / P_jj, and B_jj = 0.
+/// EASE (Steck, WWW 2019) and its denoising form EDLAE (Steck, NeurIPS 2020) in closed form. GPUs invert the
+/// matrix if they have enough memory; counts and scores are computed on the CPU. P = (X'X + l2 I + diag(X'X)
+/// p / (1 - p))^-1 with p = `dropout`; B_ij = -P_ij / P_jj, and B_jj = 0.
 class Ease final : public ItemModel {
  public:
   /// Solves with `threads` threads per rank. The rows of the matrix are distributed over the ranks;
-  /// afterwards every rank has all of P, 4 I^2 bytes. The result does not depend on the number of ranks.
-  /// Collective. Throws InputError on all ranks if the matrix is not positive definite.
+  /// afterwards every rank has all of P, 4 I^2 bytes. The result does not depend on the number of ranks,
+  /// unless it determines whether the matrix fits into the memory of the GPUs. Collective. Throws InputError
+  /// on all ranks if the matrix is not positive definite.
   Ease(const Interactions& train, double l2, double dropout, const RunContext& context, int threads);
   /// Makes a model with a known P (items, items) and its diagonal.
   Ease(cpu::FloatBuffer inverse, std::vector<double> diagonal);

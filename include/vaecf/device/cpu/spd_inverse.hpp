@@ -30,17 +30,35 @@ class SpdInverse {
     return {rows_.data() + (i - own_.begin * block) * stride_, static_cast<std::size_t>(n_)};
   }
 
+  /// Returns the blocks of rows that rank `rank` owns.
+  Range blocks_of(int rank) const {
+    const std::int64_t blocks = stride_ / block;
+    return {blocks * rank / ranks_, blocks * (rank + 1) / ranks_};
+  }
+  /// Returns the rank that owns block `k`.
+  int owner_of(std::int64_t k) const {
+    int rank = 0;
+    while (k >= blocks_of(rank).end) ++rank;
+    return rank;
+  }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  int threads() const { return threads_; }
+  /// Returns all elements of this rank's blocks, (blocks * block, stride) with an identity matrix as padding.
+  std::span<float> elements() { return {rows_.data(), static_cast<std::size_t>(rows_.size())}; }
+
   /// Sends `values` of rank `root` to all ranks.
   using Broadcast = std::function<void(std::span<float> values, int root)>;
-  /// Inverts the matrix in place. Collective. `broadcast` is called for each block; it may be empty for one
-  /// rank. `progress(done, total)` is called after each block. Returns false on all ranks if the matrix is
+  /// Receives the number of processed blocks and that of all blocks.
+  using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
+  /// Inverts the matrix in place on the CPU. Collective. `broadcast` is called for each block; it may be
+  /// empty for one rank. `progress` is called after each block. Returns false on all ranks if the matrix is
   /// not positive definite; the rows are then undefined.
-  bool invert(const Broadcast& broadcast, const std::function<void(std::int64_t, std::int64_t)>& progress);
+  bool invert(const Broadcast& broadcast, const Progress& progress);
 
  private:
-  Range blocks_of(int rank) const;
-
   std::int64_t n_;
+  int rank_;
   int ranks_;
   int threads_;
   std::int64_t stride_;  // n rounded up to complete blocks

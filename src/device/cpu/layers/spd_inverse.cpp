@@ -1,12 +1,12 @@
 #include <vaecf/device/cpu/spd_inverse.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "device/cpu/kernels/gemm.hpp"
+#include "device/cpu/kernels/spd_pivot.hpp"
 #include "device/cpu/parallel.hpp"
 
 namespace vaecf::cpu {
@@ -16,59 +16,11 @@ constexpr std::int64_t block = SpdInverse::block;
 /// Columns per product: the packed operand and a block of results then fit in the second-level cache.
 constexpr std::int64_t stripe = 1024;
 
-using Block = std::vector<double>;  // (block, block)
-
-/// Replaces the lower triangle of `a` by its Cholesky factor L. Returns false if `a` is not positive
-/// definite.
-bool factorize(Block& a) {
-  for (std::int64_t j = 0; j < block; ++j) {
-    double* row = &a[j * block];
-    for (std::int64_t k = 0; k < j; ++k) {
-      const double* other = &a[k * block];
-      double sum = row[k];
-      for (std::int64_t i = 0; i < k; ++i) sum -= row[i] * other[i];
-      row[k] = sum / other[k];
-    }
-    double pivot = row[j];
-    for (std::int64_t i = 0; i < j; ++i) pivot -= row[i] * row[i];
-    if (!(pivot > 0.0) || !std::isfinite(pivot)) return false;
-    row[j] = std::sqrt(pivot);
-  }
-  return true;
-}
-
-/// Writes columns `columns` of (L L^T)^-1 to `inverse`, and of L^-1 to `work`.
-void invert_columns(const Block& factor, Range columns, Block& work, Block& inverse) {
-  for (std::int64_t i = 0; i < block; ++i) {
-    double* row = &work[i * block];
-    for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] = i == c ? 1.0 : 0.0;
-    for (std::int64_t k = columns.begin; k < i; ++k) {
-      const double l = factor[i * block + k];
-      const double* other = &work[k * block];
-      for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] -= l * other[c];
-    }
-    const double scale = 1.0 / factor[i * block + i];
-    for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] *= scale;
-  }
-  // inverse = L^-T (L^-1): backward substitution.
-  for (std::int64_t i = block - 1; i >= 0; --i) {
-    double* row = &inverse[i * block];
-    const double* right = &work[i * block];
-    for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] = right[c];
-    for (std::int64_t k = i + 1; k < block; ++k) {
-      const double l = factor[k * block + i];
-      const double* other = &inverse[k * block];
-      for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] -= l * other[c];
-    }
-    const double scale = 1.0 / factor[i * block + i];
-    for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] *= scale;
-  }
-}
-
 }  // namespace
 
 SpdInverse::SpdInverse(std::int64_t n, int rank, int ranks, int threads)
     : n_(n),
+      rank_(rank),
       ranks_(ranks),
       threads_(threads),
       stride_((n + block - 1) / block * block),
@@ -79,18 +31,12 @@ SpdInverse::SpdInverse(std::int64_t n, int rank, int ranks, int threads)
     rows_[(i - own_.begin * block) * stride_ + i] = 1.0F;
 }
 
-Range SpdInverse::blocks_of(int rank) const {
-  const std::int64_t blocks = stride_ / block;
-  return {blocks * rank / ranks_, blocks * (rank + 1) / ranks_};
-}
-
 Range SpdInverse::rows_of(int rank) const {
   const Range blocks = blocks_of(rank);
   return {std::min(n_, blocks.begin * block), std::min(n_, blocks.end * block)};
 }
 
-bool SpdInverse::invert(const Broadcast& broadcast,
-                        const std::function<void(std::int64_t, std::int64_t)>& progress) {
+bool SpdInverse::invert(const Broadcast& broadcast, const Progress& progress) {
   const std::int64_t blocks = stride_ / block;
   const std::int64_t stripes = (stride_ + stripe - 1) / stripe;
   std::vector<std::unique_ptr<GemmEngine>> engines;
@@ -104,16 +50,14 @@ bool SpdInverse::invert(const Broadcast& broadcast,
     return GemmSpec{.m = block, .n = columns, .k = block, .lda = lda, .ldb = ldb, .ldc = ldc};
   };
 
-  int owner = 0;
   for (std::int64_t k = 0; k < blocks; ++k) {
-    while (k >= blocks_of(owner).end) ++owner;
     const std::int64_t first = k * block;  // of the rows and columns of block K
     const bool own = k >= own_.begin && k < own_.end;
     if (own) {
       std::memcpy(pivot_rows.data(), &rows_[(k - own_.begin) * block * stride_],
                   static_cast<std::size_t>(block * stride_) * sizeof(float));
     }
-    if (ranks_ > 1) broadcast({pivot_rows.data(), static_cast<std::size_t>(block * stride_)}, owner);
+    if (ranks_ > 1) broadcast({pivot_rows.data(), static_cast<std::size_t>(block * stride_)}, owner_of(k));
 
     // D = A_KK^-1, in fp64 on every rank.
     for (std::int64_t i = 0; i < block; ++i)

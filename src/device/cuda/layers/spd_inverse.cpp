@@ -1,0 +1,132 @@
+#include <vaecf/device/cpu/spd_inverse.hpp>
+#include <vaecf/device/cuda/device.hpp>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "device/cpu/kernels/spd_pivot.hpp"
+#include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+constexpr std::int64_t block_rows = cpu::SpdInverse::block;
+
+/// Writes the negative of `from` (rows, columns) to `to`, which has `stride` elements between rows. Both may
+/// be the same memory.
+struct Negate {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  const float* from;
+  std::int64_t rows, columns;
+  float* to;
+  std::int64_t stride;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, rows * columns,
+                              [&](std::int64_t i) { to[i / columns * stride + i % columns] = -from[i]; });
+  }
+};
+
+void negate(Stream& stream, const float* from, std::int64_t rows, std::int64_t columns, float* to,
+            std::int64_t stride) {
+  launch(stream, blocks_for(rows * columns, Negate::threads), Negate{from, rows, columns, to, stride});
+}
+
+/// Writes the inverse of `a`, which is overwritten. Returns false if `a` is not positive definite.
+bool invert_pivot(int threads, cpu::Block& a, cpu::Block& work, cpu::Block& inverse) {
+  if (!cpu::factorize(a)) return false;
+  const std::int64_t parts = std::clamp<std::int64_t>(threads, 1, block_rows / 16);
+  std::vector<std::jthread> others;
+  const auto run = [&](std::int64_t part) {
+    cpu::invert_columns(a, {block_rows * part / parts, block_rows * (part + 1) / parts}, work, inverse);
+  };
+  for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(run, part);
+  run(0);
+  return true;
+}
+
+}  // namespace
+
+bool Device::has_memory_to_invert(const cpu::SpdInverse& matrix) const {
+  const std::int64_t rows = matrix.blocks_of(matrix.rank()).size() * block_rows;
+  const std::int64_t elements = (rows + block_rows) * (matrix.stride() + block_rows);
+  // The products' kernels and workspace need memory too.
+  return elements * static_cast<std::int64_t>(sizeof(float)) <= gpu_.free_bytes() - gpu_.total_bytes() / 32;
+}
+
+bool Device::invert(cpu::SpdInverse& matrix, const cpu::SpdInverse::Broadcast& broadcast,
+                    const cpu::SpdInverse::Progress& progress) {
+  constexpr const char* what = "the matrix of EASE";
+  constexpr std::int64_t block = block_rows;
+  const std::int64_t stride = matrix.stride();
+  const std::int64_t blocks = stride / block;
+  const Range own = matrix.blocks_of(matrix.rank());
+  const std::int64_t own_rows = own.size() * block;
+  // Every product has a shape and an algorithm that do not depend on the number of ranks.
+  Matmuls products(gpu_, true, Fp32Products::exact);
+  FloatBuffer rows(gpu_, own_rows * stride, what);
+  FloatBuffer pivot_rows(gpu_, block * stride, what);  // A_K
+  FloatBuffer left(gpu_, own_rows * block, what);      // -A_JK D of the own blocks J; D of block K
+  FloatBuffer pivot(gpu_, block * block, what);        // -D
+  PinnedArray<float> host_rows(block * stride);
+  PinnedArray<float> host_pivot(block * block);
+  cpu::Block factor(block * block), work(block * block), inverse(block * block);
+  const std::span<float> elements = matrix.elements();
+  stream_.copy_h2d(rows.data(), elements.data(), rows.bytes());
+
+  // The algorithm of cpu::SpdInverse::invert().
+  for (std::int64_t k = 0; k < blocks; ++k) {
+    const std::int64_t first = k * block;  // of the rows and columns of block K
+    const bool owns = k >= own.begin && k < own.end;
+    if (owns) {
+      stream_.copy(pivot_rows.data(), rows.data() + (k - own.begin) * block * stride, pivot_rows.bytes());
+      stream_.copy_d2h(host_rows.data(), pivot_rows.data(), pivot_rows.bytes());
+    }
+    stream_.synchronize();  // until the copies from and to host memory are done
+    if (matrix.ranks() > 1)
+      broadcast({host_rows.data(), static_cast<std::size_t>(host_rows.size())}, matrix.owner_of(k));
+    if (!owns) stream_.copy_h2d(pivot_rows.data(), host_rows.data(), pivot_rows.bytes());
+
+    for (std::int64_t i = 0; i < block; ++i)
+      for (std::int64_t j = 0; j < block; ++j)
+        factor[i * block + j] = host_rows.data()[i * stride + first + j];
+    if (!invert_pivot(matrix.threads(), factor, work, inverse)) return false;
+    for (std::int64_t i = 0; i < block * block; ++i) host_pivot.data()[i] = static_cast<float>(-inverse[i]);
+    stream_.copy_h2d(pivot.data(), host_pivot.data(), pivot.bytes());
+
+    // R = D A_K in rows K, A_J + B A_K with B = -A_JK D in the others.
+    for (std::int64_t j = own.begin; j < own.end; ++j) {
+      float* row = rows.data() + (j - own.begin) * block * stride;
+      float* factors = left.data() + (j - own.begin) * block * block;
+      if (j == k) {
+        negate(stream_, pivot.data(), block, block, factors, block);
+      } else {
+        products.run(stream_, {.m = block, .n = block, .k = block, .lda = stride, .ldb = block, .ldc = block},
+                     row + first, pivot.data(), factors);
+      }
+      products.run(stream_,
+                   {.m = block,
+                    .n = stride,
+                    .k = block,
+                    .lda = block,
+                    .ldb = stride,
+                    .ldc = stride,
+                    .accumulate = j != k},
+                   factors, pivot_rows.data(), row);
+    }
+    // Columns K become A_JK D, and -D in rows K.
+    if (own_rows > 0) negate(stream_, left.data(), own_rows, block, rows.data() + first, stride);
+    progress(k + 1, blocks);
+  }
+  // All blocks are swept: the rows contain minus the inverse.
+  negate(stream_, rows.data(), own_rows, stride, rows.data(), stride);
+  stream_.copy_d2h(elements.data(), rows.data(), rows.bytes());
+  stream_.synchronize();
+  return true;
+}
+
+}  // namespace vaecf::cuda
