@@ -52,7 +52,7 @@ if(VAECF_HAS_CUDA)
   vaecf_test(contract_cuda_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda.cpp
              LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_ops vaecf_device vaecf_cudart)
   vaecf_test(cuda_platform_gpu_test NEEDS_GPU
-             SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_gpu.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_kernels.cu
+             SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda/cuda_inverse_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_gpu.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_kernels.cu
              LIBRARIES vaecf_platform_contract vaecf_device vaecf_cuda_flags vaecf_cudart)
   vaecf_test(cuda_errors_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda/cuda_errors_test.cpp
              LIBRARIES vaecf_device vaecf_cudart vaecf_cublaslt)
