@@ -1,0 +1,50 @@
+#pragma once
+
+#include <vaecf/base/half_precision.hpp>
+#include <vaecf/base/item_slice.hpp>
+#include <vaecf/base/views.hpp>
+#include <vaecf/device/step.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+namespace vaecf::device {
+
+/// A group of S ranks that share a batch: each holds a slice of the items of the large tables, and each
+/// carries a part of the batch's users through the layers between them. Operations on tables exchange
+/// activations through this interface. All ranks of the group must call its functions in the same order, with
+/// the same sizes. The input must be complete when `after` is signaled; no buffer may be written or freed
+/// until the returned event is signaled. On the CPU, functions block and events are null.
+class ItemSlices {
+ public:
+  virtual ~ItemSlices() = default;
+  /// Returns the number of slices S.
+  virtual int count() const = 0;
+  /// Returns the index of this rank's slice, 0 to S - 1.
+  virtual int index() const = 0;
+  /// Sums `all` (S parts of part.size() elements) over the group; slice s receives part s of the sum in
+  /// `part`, which does not overlap with `all`. Collective.
+  virtual EventHandle reduce_scatter(std::span<const float> all, std::span<float> part,
+                                     EventHandle after) = 0;
+  /// Gathers every slice's `part` in `all` (S * part.size() elements), in the order of slices. `part` does
+  /// not overlap with `all`. Collective.
+  virtual EventHandle all_gather(std::span<const float> part, std::span<float> all, EventHandle after) = 0;
+  virtual EventHandle all_gather(std::span<const Bf16> part, std::span<Bf16> all, EventHandle after) = 0;
+
+  /// Returns this rank's slice of `items` items.
+  ItemSlice slice(std::int64_t items) const { return {items, index(), count()}; }
+  /// Returns the number of rows of each part when `users` users are divided over the group; the last parts
+  /// may have fewer users than rows.
+  std::int64_t part_rows(std::int64_t users) const { return (users + count() - 1) / count(); }
+  /// Returns the users of a batch of `users` that this rank carries through the layers between the tables.
+  Range own_users(std::int64_t users) const {
+    const std::int64_t rows = part_rows(users);
+    return {std::min(users, index() * rows), std::min(users, (index() + 1) * rows)};
+  }
+};
+
+/// Returns the group of a rank that holds all items: one slice, without exchange.
+ItemSlices& one_slice();
+
+}  // namespace vaecf::device
