@@ -68,19 +68,21 @@ std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape) {
         specs.push_back({layer->name + "/gain", 1, layer->outputs, TensorKind::gain, false});
         specs.push_back({layer->name + "/offset", 1, layer->outputs, TensorKind::offset, false});
       }
-      specs.push_back(
-          {layer->name + "/weight", layer->inputs, layer->outputs, layer->weight_kind, shape.decays});
-      specs.push_back({layer->name + "/bias", 1, layer->outputs,
-                       last ? TensorKind::output_bias : TensorKind::bias, false});
+      const device::TensorSpec weight{layer->name + "/weight", layer->inputs, layer->outputs,
+                                      layer->weight_kind, shape.decays};
+      const device::TensorSpec bias{layer->name + "/bias", 1, layer->outputs,
+                                    last ? TensorKind::output_bias : TensorKind::bias, false};
+      const bool first = layer->weight_kind == TensorKind::input_table;
+      specs.push_back(first ? bias : weight);
+      if (first && shape.features > 0) {
+        specs.push_back({layer->name + "/feature_weight", shape.features, layer->outputs,
+                         TensorKind::input_table, shape.decays});
+      }
+      specs.push_back(first ? weight : bias);
     }
   };
   append(shape.decoder);
   append(shape.encoder);
-  if (shape.features > 0) {
-    const LayerShape& first = shape.encoder.front();
-    specs.push_back({first.name + "/feature_weight", shape.features, first.outputs, TensorKind::input_table,
-                     shape.decays});
-  }
   return specs;
 }
 

@@ -44,6 +44,21 @@ struct CsrView {
   }
 };
 
+/// Rows of X (users, items) restricted to the columns of an ItemSlice, as local indices; does not own its
+/// memory. Rows of all items are their own slice.
+struct SlicedRows {
+  SlicedRows(CsrView local_rows, std::span<const std::int32_t> all_sizes = {})
+      : rows(local_rows), sizes(all_sizes) {}
+  CsrView rows;
+  /// (rows) number of items of each row in all slices; empty: those of `rows`.
+  std::span<const std::int32_t> sizes;
+
+  /// Returns the number of items of row `r` in all slices.
+  std::int64_t row_size(std::int64_t r) const {
+    return sizes.empty() ? rows.row_size(r) : sizes[static_cast<std::size_t>(r)];
+  }
+};
+
 /// Rows of a sparse 0/1 matrix in compressed sparse row form; owns its memory.
 struct Csr {
   std::vector<std::int64_t> offsets{0};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/base/views.hpp>
+#include <vaecf/device/item_slices.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/device/parameters.hpp>
 #include <vaecf/device/step.hpp>
@@ -23,8 +24,9 @@ namespace vaecf::device {
 /// The gradients that softmax_layer_step() computes: of the hidden units, of the layer's weights, or both.
 enum class SoftmaxGradients { both, hidden, weights };
 
-/// Called as soon as a flat range of the gradient is complete, in the order of ParameterLayout. The output
-/// layer's weight arrives in several row ranges, so that its reduction overlaps with the backward pass.
+/// Called as soon as a flat range of the gradient is complete, about in the order of ParameterLayout. The
+/// output layer's weight arrives in several row ranges, so that its reduction overlaps with the backward
+/// pass.
 using GradientReady = std::function<void(Range flat, EventHandle)>;
 
 /// Keep probabilities of input dropout; 1: no dropout. Each item of a user is kept with probability
@@ -68,7 +70,11 @@ struct SideFeatures {
 
 /// The operations of training and scoring, on whole batches of B users. Not a tensor library: each device
 /// fuses steps within an operation as its hardware requires. Every operation accepts 0 rows. Gradients are
-/// sums over users; they are written to (not accumulated in) a flat buffer of layout.size elements. On a GPU,
+/// sums over users; they are written to (not accumulated in) a flat buffer of layout.size elements. If a
+/// group of ranks shares the items, each has the rows of the group's B users in its slice, and the
+/// activations of its own users: row r of all activations belongs to user batch.own().begin + r. Operations
+/// on tensors of items exchange activations within the group and are then collective; counts of a user's
+/// items are those of all slices, and a user's losses are summed over the ranks of the group. On a GPU,
 /// operations are queued on one stream, and the host blocks only where stated. On a CPU, they have finished
 /// when they return.
 ///
@@ -79,7 +85,8 @@ struct SideFeatures {
 ///   Activations        rows() by columns() values of the current batch, in the device's storage format
 ///   UserRows           sparse rows of training or held-out users: rows(), and description() for the log
 ///   BatchSchedule      row indices of every batch of an epoch: batches(), users(batch)
-///   Batch              X (B, I) and its transpose: users()
+///   Batch              X (B, I) and its transpose: users() B, slices() the group of ranks that share it,
+///                      own() the users whose activations this rank has
 ///   StepState          a step's parameters, its losses and the loss scale, in device memory
 ///   MetricValues       ranking metrics of users
 ///   Graph              captured operations, which replay() runs on the current contents of the step state
@@ -103,7 +110,7 @@ concept Device = requires(
     typename D::Activations& sum, SoftmaxGradients which, math::CompositePrior prior, EventHandle done,
     std::span<const TensorSpec> tensors, CsrView csr, std::span<const std::int64_t> numbers,
     std::span<const float> logical, std::span<float> result, std::span<std::int32_t> items,
-    std::span<const math::Metric> metrics) {
+    std::span<const math::Metric> metrics, ItemSlices& slices) {
   // Properties. description() is one line for the log: device, threads, precision and kernels. device() is
   // "cpu" or "cuda". device_id() identifies this device ("GPU-..."); it is empty if ranks may share the
   // device. precision() is the resolved precision, never `automatic`. peak_device_bytes() is the peak use of
@@ -121,15 +128,20 @@ concept Device = requires(
 
   // Memory. plan_parameters() takes the tensors in the order in which the backward pass completes them. The
   // master buffer has at least `count` elements; those after the layout's are zero. make_user_rows() stores
-  // rows of `count` columns (last argument); the first row is user `count` (second argument) of its set. On
-  // the CPU, the memory behind the view must outlive the result.
+  // rows of the slice that `slices` has of `count` columns (third argument); the first row is user `count`
+  // (second argument) of its set. On the CPU, the memory behind the view must outlive the result. `slices` is
+  // optional and must outlive the result.
   { idle.plan_parameters(tensors) } -> std::same_as<ParameterLayout>;
   { device.make_parameters(layout, count) } -> std::same_as<std::unique_ptr<typename D::Parameters>>;
   { device.make_buffer(count) } -> std::same_as<std::unique_ptr<typename D::Buffer>>;
   { device.make_bf16_buffer(count) } -> std::same_as<std::unique_ptr<typename D::Bf16Buffer>>;
   { device.make_activations(count, count) } -> std::same_as<std::unique_ptr<typename D::Activations>>;
   { device.make_batch() } -> std::same_as<std::unique_ptr<typename D::Batch>>;
-  { device.make_user_rows(csr, count, count) } -> std::same_as<std::unique_ptr<typename D::UserRows>>;
+  {
+    device.make_user_rows(SlicedRows(csr), count, count, slices)
+    } -> std::same_as<std::unique_ptr<typename D::UserRows>>;
+  { batch.slices() } -> std::same_as<ItemSlices&>;
+  { batch.own() } -> std::same_as<Range>;
   { device.make_batch_schedule() } -> std::same_as<std::unique_ptr<typename D::BatchSchedule>>;
   { device.make_step_state() } -> std::same_as<std::unique_ptr<typename D::StepState>>;
   { device.make_metric_values(metrics.size(), 1) } -> std::same_as<std::unique_ptr<typename D::MetricValues>>;
@@ -238,8 +250,10 @@ concept Device = requires(
   // computes d_statistics (B, 2L) from d_z (B, L), adds the gradient of beta
   // * KL, and adds to the step's kl. sparse_linear_backward() computes the weight gradient of sparse_linear()
   // as a segment reduction over the batch's transpose, without atomics; rows of items without users in the
-  // batch become zero. side_features_backward() computes the gradient of the feature table, never fused, from
-  // the gradient before the activation that sparse_linear_backward() wrote.
+  // batch become zero. With `fused`, it updates the weight alone: the bias belongs to the own users, whose
+  // gradient is summed over ranks. Its range is reported before those of the weight. side_features_backward()
+  // computes the gradient of the feature table, never fused, from the gradient before the activation that
+  // sparse_linear_backward() wrote.
   //
   // RecVAE: composite_latent_backward() is latent_backward() with the composite prior. Arguments are the
   // statistics, those of the old encoder (B, 2L), the prior, and gamma. The KL term log q(z) - log p(z) is

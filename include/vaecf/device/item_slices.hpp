@@ -44,7 +44,29 @@ class ItemSlices {
   }
 };
 
+/// The group of a rank that holds all items. Copies on the host, and waits for nothing.
+class OneSlice final : public ItemSlices {
+ public:
+  int count() const override { return 1; }
+  int index() const override { return 0; }
+  EventHandle reduce_scatter(std::span<const float> all, std::span<float> part, EventHandle after) override {
+    std::ranges::copy(all, part.begin());
+    return after;
+  }
+  EventHandle all_gather(std::span<const float> part, std::span<float> all, EventHandle after) override {
+    std::ranges::copy(part, all.begin());
+    return after;
+  }
+  EventHandle all_gather(std::span<const Bf16> part, std::span<Bf16> all, EventHandle after) override {
+    std::ranges::copy(part, all.begin());
+    return after;
+  }
+};
+
 /// Returns the group of a rank that holds all items: one slice, without exchange.
-ItemSlices& one_slice();
+inline ItemSlices& one_slice() {
+  static OneSlice slices;
+  return slices;
+}
 
 }  // namespace vaecf::device

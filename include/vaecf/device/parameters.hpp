@@ -1,9 +1,11 @@
 #pragma once
 
+#include <vaecf/base/item_slice.hpp>
 #include <vaecf/base/views.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -23,13 +25,27 @@ enum class TensorKind {
   offset,        ///< (1, outputs): terms that a layer normalization adds
 };
 
-/// Logical shape of a tensor in the model and in checkpoints: row-major, input dimension first.
+/// Shape of a tensor on this rank: row-major, input dimension first. In a checkpoint it has the logical
+/// shape, which is the same unless the tensor is a slice of the items.
 struct TensorSpec {
   std::string name;  ///< e.g. "encoder_1/weight"
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   TensorKind kind = TensorKind::matrix;
   bool decays = false;  ///< subject to weight decay: true for weights, false for vectors
+  /// The items that this rank stores, if a group of ranks shares the tensor.
+  std::optional<ItemSlice> slice = std::nullopt;
+
+  /// Returns whether the items are rows: of an input table. They are columns of the other tensors of items.
+  bool has_item_rows() const { return kind == TensorKind::input_table; }
+  std::int64_t logical_rows() const { return slice && has_item_rows() ? slice->all : rows; }
+  std::int64_t logical_columns() const { return slice && !has_item_rows() ? slice->all : columns; }
+  /// Returns the row-major index in the logical tensor of stored element (row, column).
+  std::int64_t logical_index(std::int64_t row, std::int64_t column) const {
+    if (slice && has_item_rows()) row = slice->global(row);
+    if (slice && !has_item_rows()) column = slice->global(column);
+    return row * logical_columns() + column;
+  }
 };
 
 /// Location of one tensor in the flat buffers of a device. Offsets and sizes are in elements.

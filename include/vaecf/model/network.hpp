@@ -57,9 +57,9 @@ class Network final : public TrainableModel<Device> {
       if (items[i] >= 0) scores[i] = math::sigmoid(scores[i]);
     }
   }
-  /// Returns the two largest layers: output and input layer.
-  std::vector<device::Layer> fused_layers() const override {
-    return {decoder_.back().layer, encoder_.front().layer};
+  std::vector<int> fused_tensors() const override {
+    const device::Layer output = decoder_.back().layer;
+    return {output.weight, output.bias, encoder_.front().layer.weight};
   }
 
   const NetworkShape& shape() const { return shape_; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/device/device.hpp>
+#include <vaecf/device/item_slices.hpp>
 #include <vaecf/device/parameters.hpp>
 #include <vaecf/model/model_options.hpp>
 
@@ -14,12 +15,15 @@ namespace vaecf::model {
 /// errors.
 inline constexpr std::int64_t max_layer_width = 1 << 20;
 
-/// Sizes of the input: number of items, and number of features per user (0: none).
+/// Sizes of the input: number of items of all slices, number of features per user (0: none), and the group of
+/// ranks that share the items, which must outlive the model.
 struct InputDims {
-  InputDims(std::int64_t item_count, std::int64_t feature_count = 0)
-      : items(item_count), features(feature_count) {}
+  InputDims(std::int64_t item_count, std::int64_t feature_count = 0,
+            device::ItemSlices& group = device::one_slice())
+      : items(item_count), features(feature_count), slices(&group) {}
   std::int64_t items;
   std::int64_t features;
+  device::ItemSlices* slices;
 };
 
 /// One layer of the network, in data-flow order.
@@ -55,8 +59,9 @@ struct NetworkShape {
 NetworkShape network_shape(const ModelOptions& options, InputDims inputs);
 
 /// Returns the tensors "NAME/weight" and "NAME/bias" in the order in which the backward pass completes their
-/// gradients: last decoder layer first, encoder_1 last, followed by its feature_weight if there are features.
-/// Gain and offset of a normalized layer precede its weight.
+/// gradients: last decoder layer first; at the end encoder_1: its bias, its feature_weight if there are
+/// features, and its weight. The tensors of items are therefore the first two and the last one. Gain and
+/// offset of a normalized layer precede its weight.
 std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape);
 
 /// Returns the tensors of a model of type `options.type`, in the same order. Throws InputError if the type

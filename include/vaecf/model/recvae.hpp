@@ -77,8 +77,9 @@ class RecVae final : public TrainableModel<Device> {
     return *z_;
   }
   device::Layer output_layer() const override { return decoder_; }
-  /// Returns the two largest layers: output and input layer.
-  std::vector<device::Layer> fused_layers() const override { return {decoder_, layers_.front().layer}; }
+  std::vector<int> fused_tensors() const override {
+    return {decoder_.weight, decoder_.bias, layers_.front().layer.weight};
+  }
 
   const NetworkShape& shape() const { return shape_; }
   using Base::parameters;

@@ -35,7 +35,7 @@ struct NetworkUsers : LoadedUsers {
         features(feature_count > 0 ? device.make_user_rows(users.features, users.first_user, feature_count)
                                    : nullptr),
         targets(device.make_user_rows(users.targets, users.first_user, item_count)),
-        empty_rows(device.make_user_rows({no_items, {}}, 0, item_count)),
+        empty_rows(device.make_user_rows(CsrView{no_items, {}}, 0, item_count)),
         items_batch(device.make_batch()),
         features_batch(device.make_batch()),
         empty_batch(device.make_batch()) {}
@@ -103,7 +103,7 @@ class TrainableModel : public Model {
   /// Adds the loss terms of the batch's users to `step`, and writes the gradient of the loss by the
   /// parameters of update group `group` into `gradients`, as sums over users. The KL weight beta and the
   /// random seed come from `step`. Calls `ready` for each range of the gradient as soon as it is complete. If
-  /// `fused` is set (only allowed if the device fuses updates), the weights of fused_layers() are updated
+  /// `fused` is set (only allowed if the device fuses updates), the tensors fused_tensors() are updated
   /// immediately and their ranges of `gradients` are undefined.
   virtual void forward_backward(const Input& batch, StepState& step, Buffer& gradients,
                                 const device::GradientReady& ready, Timer& timer,
@@ -119,9 +119,9 @@ class TrainableModel : public Model {
   /// its weights belong to no checkpoint.
   virtual typename Device::Parameters& output_parameters() { return *parameters_; }
 
-  /// Returns the layers that forward_backward() updates immediately if `fused` is set; none: it ignores
-  /// `fused`.
-  virtual std::vector<device::Layer> fused_layers() const { return {}; }
+  /// Returns the indices of the tensors that forward_backward() updates immediately if `fused` is set: the
+  /// tensors of items. None: it ignores `fused`.
+  virtual std::vector<int> fused_tensors() const { return {}; }
 
   std::int64_t items() const override { return items_; }
   std::int64_t features() const override { return features_; }

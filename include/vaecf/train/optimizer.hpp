@@ -51,20 +51,18 @@ class Optimizer {
     return rules_.rule(updates_done, users);
   }
 
-  /// Applies the rule in `step` to the flat elements of `range`, except the layers `done`, which are updated
+  /// Applies the rule in `step` to the flat elements of `range`, except the tensors `done`, which are updated
   /// already. The moments of element i have index i + moments_offset.
   void update(const typename Device::StepState& step, Range range, std::int64_t moments_offset,
               const Buffer& gradients, typename Device::Parameters& parameters,
-              std::span<const device::Layer> done = {}) {
+              std::span<const int> done = {}) {
     const auto& tensors = parameters.layout().tensors;
     std::vector<device::UpdateRange> ranges;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const auto tensor = static_cast<int>(i);
       const Range part{std::max(range.begin, tensors[i].range.begin),
                        std::min(range.end, tensors[i].range.end)};
-      const bool already_updated = std::any_of(done.begin(), done.end(), [&](const device::Layer& layer) {
-        return tensor == layer.weight || tensor == layer.bias;
-      });
+      const bool already_updated = std::ranges::find(done, tensor) != done.end();
       if (already_updated || part.size() <= 0) continue;
       ranges.push_back({part, tensors[i].spec.decays});
     }

@@ -89,12 +89,16 @@ void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule&
 
 void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                           Batch& batch) {
+  batch.slices_of_items = source.slices;
+  batch.items = source.items;
   batch.user_numbers.clear();
+  batch.sizes.clear();
   batch.offsets.assign(1, 0);
   batch.columns.clear();
   for (const std::int64_t row : rows) {
     const auto items = source.csr.row(row);
     batch.user_numbers.push_back(static_cast<std::uint32_t>(source.first_user + row));
+    batch.sizes.push_back(static_cast<std::int32_t>(source.sliced.row_size(row)));
     batch.columns.insert(batch.columns.end(), items.begin(), items.end());
     batch.offsets.push_back(static_cast<std::int64_t>(batch.columns.size()));
   }
@@ -102,17 +106,18 @@ void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> 
   if (!with_transpose) return;
 
   // Counting sort by item; the users of an item stay in ascending order.
-  batch.item_begin.assign(static_cast<std::size_t>(source.items) + 1, 0);
+  const std::int64_t item_count = source.items.count();
+  batch.item_begin.assign(static_cast<std::size_t>(item_count) + 1, 0);
   batch.item_users.resize(batch.columns.size());
   for (const std::int32_t item : batch.columns) ++batch.item_begin[item + 1];
-  for (std::int64_t i = 0; i < source.items; ++i) batch.item_begin[i + 1] += batch.item_begin[i];
+  for (std::int64_t i = 0; i < item_count; ++i) batch.item_begin[i + 1] += batch.item_begin[i];
   for (std::size_t u = 0; u < rows.size(); ++u) {
     for (const std::int32_t item : batch.rows().row(static_cast<std::int64_t>(u))) {
       batch.item_users[batch.item_begin[item]++] = static_cast<std::int32_t>(u);
     }
   }
   // The loop above advanced every begin to the next item's; shift back.
-  for (std::int64_t i = source.items; i > 0; --i) batch.item_begin[i] = batch.item_begin[i - 1];
+  for (std::int64_t i = item_count; i > 0; --i) batch.item_begin[i] = batch.item_begin[i - 1];
   batch.item_begin[0] = 0;
 }
 

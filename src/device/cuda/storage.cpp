@@ -69,20 +69,23 @@ void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_
   }
 }
 
-UserRows::UserRows(Gpu& gpu, Stream& stream, CsrView view, std::int64_t first_user, std::int64_t items,
-                   bool on_device, std::string description)
-    : host_offsets(view.offsets.begin(), view.offsets.end()),
+UserRows::UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first_user, std::int64_t items,
+                   device::ItemSlices& slices, bool on_device, std::string description)
+    : host_offsets(sliced.rows.offsets.begin(), sliced.rows.offsets.end()),
       first_user_(first_user),
-      items_(items),
+      items_(slices.slice(items).count()),
+      all_items_(items),
+      slices_(slices),
       description_(std::move(description)) {
+  const CsrView view = sliced.rows;
   if (host_offsets.empty()) host_offsets.push_back(0);
   for (std::int64_t& offset : host_offsets) offset -= view.offsets.empty() ? 0 : view.offsets.front();
   offsets_ = {gpu, static_cast<std::int64_t>(host_offsets.size()), "users' rows"};
   stream.copy_h2d(offsets_.data(), host_offsets.data(), offsets_.bytes());
 
   const auto ids = view.columns.first(static_cast<std::size_t>(view.entries()));
-  check_ids(ids, items);
-  const std::int64_t size = id_bytes(items);
+  check_ids(ids, items_);
+  const std::int64_t size = id_bytes(items_);
   if (!on_device) {
     host_ids_ = PinnedArray<std::byte>(view.entries() * size);
     write_ids(ids, size, host_ids_.data());
@@ -105,7 +108,9 @@ std::int64_t UserRows::entries_of(std::span<const std::int64_t> rows) const {
   return entries;
 }
 
-std::unique_ptr<UserRows> Device::make_user_rows(CsrView rows, std::int64_t first_user, std::int64_t items) {
+std::unique_ptr<UserRows> Device::make_user_rows(SlicedRows sliced, std::int64_t first_user,
+                                                 std::int64_t items, device::ItemSlices& slices) {
+  const CsrView rows = sliced.rows;
   const std::int64_t needed = (rows.rows() + 1) * 8 + rows.entries() * id_bytes(items);
   const std::int64_t free = gpu_.free_bytes();
   const Toggle resident = options_.resident;
@@ -121,7 +126,7 @@ std::unique_ptr<UserRows> Device::make_user_rows(CsrView rows, std::int64_t firs
                            " interactions in " + std::to_string(8 * id_bytes(items)) + "-bit ids, " +
                            (on_device ? "resident on the GPU: " : "read from the host: ") +
                            (resident == Toggle::off ? "backend.resident is off" : sizes);
-  return std::make_unique<UserRows>(gpu_, stream_, rows, first_user, items, on_device, text);
+  return std::make_unique<UserRows>(gpu_, stream_, sliced, first_user, items, slices, on_device, text);
 }
 
 }  // namespace vaecf::cuda

@@ -97,10 +97,12 @@ class AllReduceTraining {
     const device::Precision precision = data.device.precision();
     const bool copies = precision == device::Precision::bf16 || precision == device::Precision::fp16;
     double gradients = parameters;  // elements
-    for (const device::Layer& layer : data.model->fused_layers()) {
-      const device::TensorSpec& weight = layout.tensors[layer.weight].spec;
-      const bool in_group = layer.weight >= tensors.begin && layer.weight < tensors.end;
-      if (in_group && optimizer_.fuses_updates() && !data.device.stores_fused_gradient(weight.kind))
+    for (const int tensor : data.model->fused_tensors()) {
+      const device::TensorSpec& weight = layout.tensors[static_cast<std::size_t>(tensor)].spec;
+      const bool in_group = tensor >= tensors.begin && tensor < tensors.end;
+      const bool vector = weight.kind == device::TensorKind::output_bias;
+      if (in_group && !vector && optimizer_.fuses_updates() &&
+          !data.device.stores_fused_gradient(weight.kind))
         gradients -= static_cast<double>(weight.rows * weight.columns);
     }
     constexpr double read_and_written = 2.0 * sizeof(float);

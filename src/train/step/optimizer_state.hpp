@@ -46,7 +46,7 @@ class OptimizerState {
                  *gradients_),
         optimizer_(options.optimizer, options.train.weight_decay, device_, reducer_.moment_elements(),
                    options.train.clip_gradient_norm),
-        fused_layers_(model.fused_layers()),
+        fused_tensors_(model.fused_tensors()),
         fused_{model.parameters(), optimizer_.first_moment(), optimizer_.second_moment()} {
     reducer_.save_master_shard(model.parameters());
     if (reducer_.mode().overlap)
@@ -62,7 +62,7 @@ class OptimizerState {
   const FusedUpdate* fused() const { return fuses_updates() ? &fused_ : nullptr; }
   /// Returns whether the device updates the largest layers during the backward pass.
   bool fuses_updates() const {
-    return reducer_.single_rank() && device_.fuses_updates() && !clips_ && !fused_layers_.empty();
+    return reducer_.single_rank() && device_.fuses_updates() && !clips_ && !fused_tensors_.empty();
   }
   /// Returns whether the norm or the overflow of the complete gradient must be computed before any update.
   bool needs_gradient_stats() const { return clips_ || device_.precision() == device::Precision::fp16; }
@@ -72,12 +72,12 @@ class OptimizerState {
     return optimizer_.rule(updates_done, users);
   }
 
-  /// Applies the update rule in `state` to the elements `own` of the weights. Layers with fused updates are
+  /// Applies the update rule in `state` to the elements `own` of the weights. Tensors with fused updates are
   /// skipped, since the backward pass has updated them.
   void update(const comm::UpdateRange& own, const typename Device::StepState& state) {
     reducer_.restore_master_shard(own.bucket, model_.parameters());
-    const std::span<const device::Layer> done =
-        fuses_updates() ? std::span<const device::Layer>(fused_layers_) : std::span<const device::Layer>{};
+    const std::span<const int> done =
+        fuses_updates() ? std::span<const int>(fused_tensors_) : std::span<const int>{};
     optimizer_.update(state, own.elements, own.moments_offset, *gradients_, model_.parameters(), done);
   }
 
@@ -133,7 +133,7 @@ class OptimizerState {
   std::unique_ptr<Buffer> gradients_;
   comm::Reducer<Device> reducer_;
   train::Optimizer<Device> optimizer_;
-  std::vector<device::Layer> fused_layers_;
+  std::vector<int> fused_tensors_;
   FusedUpdate fused_;
   device::GradientReady ready_;
 };

@@ -84,6 +84,7 @@ std::vector<float> train_layers(OptimizerKind optimizer, int users) {
                                &fused);
     device->sparse_linear_backward(*batch, layout, {2, 3}, Activation::tanh, 0.5F, *step, *hidden, *d_hidden,
                                    *gradients, {}, &fused);
+    device->update(*step, false, layout.tensors[3].range, *gradients, {*first, *second}, *parameters);
   }
   return all_of({parameters->master(), *first, *second});
 }

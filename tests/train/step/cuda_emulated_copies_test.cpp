@@ -52,7 +52,7 @@ std::vector<double> step_on_poison(const model::ModelOptions& options, device::P
     }
     offsets.push_back(static_cast<std::int64_t>(columns.size()));
   }
-  const auto rows = device.make_user_rows({offsets, columns}, 0, items);
+  const auto rows = device.make_user_rows(CsrView{offsets, columns}, 0, items);
   const auto batch = device.make_batch();
   std::vector<std::int64_t> numbers(users);
   std::iota(numbers.begin(), numbers.end(), std::int64_t{0});

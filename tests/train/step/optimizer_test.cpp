@@ -122,7 +122,7 @@ TEST(Optimizer, SgdWithMomentumFollowsTheFp64Reference) {
   EXPECT_LT(difference, 1e-5);
 }
 
-TEST(Optimizer, SkipsUpdatedLayers) {
+TEST(Optimizer, SkipsUpdatedTensors) {
   const auto device =
       cpu::make_device({device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, 1});
   std::vector<device::TensorSpec> two_layers = specs;
@@ -134,7 +134,7 @@ TEST(Optimizer, SkipsUpdatedLayers) {
   Optimizer optimizer({}, 0.0, *device, layout.size);
   const auto state = device->make_step_state();
   device->begin_step({.rule = optimizer.rule(0, 1)}, *state);
-  const device::Layer done[] = {{0, 1}};
+  const int done[] = {0, 1};
   optimizer.update(*state, {0, parameters->layout().size}, 0, *gradients, *parameters, done);
   const auto moved = [&](int tensor) {
     const device::TensorSpec& spec = two_layers[static_cast<std::size_t>(tensor)];

@@ -75,8 +75,9 @@ class Device {
     return std::make_unique<Activations>(max_rows, columns);
   }
   std::unique_ptr<Batch> make_batch() { return std::make_unique<Batch>(); }
-  std::unique_ptr<UserRows> make_user_rows(CsrView rows, std::int64_t first_user, std::int64_t items) {
-    return std::make_unique<UserRows>(rows, first_user, items);
+  std::unique_ptr<UserRows> make_user_rows(SlicedRows rows, std::int64_t first_user, std::int64_t items,
+                                           device::ItemSlices& slices = device::one_slice()) {
+    return std::make_unique<UserRows>(rows, first_user, items, slices);
   }
   std::unique_ptr<BatchSchedule> make_batch_schedule() { return std::make_unique<BatchSchedule>(); }
   std::unique_ptr<StepState> make_step_state() { return std::make_unique<StepState>(); }

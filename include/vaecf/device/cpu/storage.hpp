@@ -107,14 +107,20 @@ class Activations {
 /// View of rows of users in host memory.
 class UserRows {
  public:
-  UserRows(CsrView view, std::int64_t first, std::int64_t item_count)
-      : csr(view), first_user(first), items(item_count) {}
+  UserRows(SlicedRows view, std::int64_t first, std::int64_t item_count, device::ItemSlices& of_group)
+      : sliced(view),
+        csr(view.rows),
+        first_user(first),
+        items(of_group.slice(item_count)),
+        slices(&of_group) {}
   std::int64_t rows() const { return csr.rows(); }
   std::string description() const { return ""; }
 
+  SlicedRows sliced;
   CsrView csr;
   std::int64_t first_user;
-  std::int64_t items;
+  ItemSlice items;
+  device::ItemSlices* slices;
 };
 
 /// Row indices of every batch of an epoch.
@@ -171,13 +177,18 @@ class Batch {
  public:
   std::int64_t users() const { return static_cast<std::int64_t>(user_numbers.size()); }
   CsrView rows() const { return {offsets, columns}; }
+  device::ItemSlices& slices() const { return *slices_of_items; }
+  Range own() const { return slices().own_users(users()); }
 
+  device::ItemSlices* slices_of_items = &device::one_slice();
+  ItemSlice items;                          // the columns are its local indices
   std::vector<std::uint32_t> user_numbers;  // (B)
+  std::vector<std::int32_t> sizes;          // (B) number of each user's items in all slices
   std::vector<std::int64_t> offsets{0};     // (B + 1)
   std::vector<std::int32_t> columns;
   // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
   bool has_transpose = false;
-  std::vector<std::int32_t> item_begin;  // (I + 1)
+  std::vector<std::int32_t> item_begin;  // (items.count() + 1)
   std::vector<std::int32_t> item_users;
 };
 

@@ -67,7 +67,8 @@ class Device {
   std::unique_ptr<Bf16Buffer> make_bf16_buffer(std::int64_t size);
   std::unique_ptr<Activations> make_activations(std::int64_t max_rows, std::int64_t columns);
   std::unique_ptr<Batch> make_batch();
-  std::unique_ptr<UserRows> make_user_rows(CsrView rows, std::int64_t first_user, std::int64_t items);
+  std::unique_ptr<UserRows> make_user_rows(SlicedRows rows, std::int64_t first_user, std::int64_t items,
+                                           device::ItemSlices& slices = device::one_slice());
   void fill(FloatBuffer& buffer, float value);
   void synchronize();
   device::EventHandle record_event();

@@ -140,16 +140,20 @@ class ItemIds {
 /// bus; offsets are always on the device.
 class UserRows {
  public:
-  /// Throws InputError if an item is not below `items`.
-  UserRows(Gpu& gpu, Stream& stream, CsrView view, std::int64_t first_user, std::int64_t items,
-           bool on_device, std::string description);
+  /// Rows of the slice of `slices` of `items` items. Throws InputError if a column is not in the slice.
+  UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first_user, std::int64_t items,
+           device::ItemSlices& slices, bool on_device, std::string description);
   std::int64_t rows() const { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
   std::string description() const { return description_; }
 
   ItemIds ids() const { return {device_ids_.size() > 0 ? device_ids_.data() : host_ids_.data(), items_}; }
   const std::int64_t* offsets() const { return offsets_.data(); }
   std::int64_t first_user() const { return first_user_; }
+  /// Returns the number of items of the slice.
   std::int64_t items() const { return items_; }
+  /// Returns the number of items of all slices.
+  std::int64_t all_items() const { return all_items_; }
+  device::ItemSlices& slices() const { return slices_; }
   bool resident() const { return device_ids_.size() > 0; }  ///< false also if there are no entries
   std::int64_t entries_of(std::span<const std::int64_t> rows) const;
 
@@ -158,6 +162,8 @@ class UserRows {
  private:
   std::int64_t first_user_;
   std::int64_t items_;
+  std::int64_t all_items_;
+  device::ItemSlices& slices_;
   std::string description_;
   DeviceArray<std::int64_t> offsets_;
   // Exactly one of these is used:
@@ -185,11 +191,14 @@ class Batch {
  public:
   Batch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}
   std::int64_t users() const { return users_; }
+  device::ItemSlices& slices() const { return *slices_; }
+  Range own() const { return slices().own_users(users()); }
   /// Ensures the given capacities. If an array must grow, its contents are lost and graphs become invalid.
   void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
 
   std::int64_t users_ = 0;
-  std::int64_t items = 0;
+  device::ItemSlices* slices_ = &device::one_slice();
+  std::int64_t items = 0;  // of the slice
   std::int64_t max_entries = 0;
   bool has_transpose = false;
   DeviceArray<std::uint32_t> user_numbers;  // (users)

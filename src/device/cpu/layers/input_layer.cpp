@@ -146,16 +146,12 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   }
   const std::vector<float> scale = input_scales(batch, input_dropout, step.params);
   const TableGradient gradient{batch, step.params, input_dropout.item_keep_prob, d_output, scale, width};
-  if (bias != nullptr) column_sums(d_output, gradients.data() + bias->range.begin);
-  if (fused != nullptr) {
-    update_rows(gradient, table, step.rule(table.spec.decays), threads_, *fused);
-    if (bias == nullptr) return;
-    return update(step, bias->spec.decays, bias->range, gradients,
-                  {fused->first_moment, fused->second_moment}, fused->parameters);
+  if (bias != nullptr) {
+    column_sums(d_output, gradients.data() + bias->range.begin);
+    if (ready) ready(bias->range, {});
   }
-
+  if (fused != nullptr) return update_rows(gradient, table, step.rule(table.spec.decays), threads_, *fused);
   write_gradient(gradient, table, 64, threads_, gradients, ready);
-  if (ready && bias != nullptr) ready(bias->range, {});
 }
 
 void Device::side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,

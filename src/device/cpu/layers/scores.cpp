@@ -181,7 +181,7 @@ void Device::compute_metrics(const Activations& hidden, const Batch& batch, cons
     if (mine.empty()) continue;
     double* value = values.values.data() + rows.begin + row;
     for (const math::Metric& metric : metrics) {
-      *value = math::metric_of_user(metric, mine, targets.items);
+      *value = math::metric_of_user(metric, mine, targets.items.all);
       value += values.users;
     }
   }

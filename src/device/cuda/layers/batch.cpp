@@ -141,6 +141,7 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
             const RowSelection& selection, std::int64_t users, std::int64_t capacity, bool exact,
             bool transpose, Batch& batch) {
   batch.users_ = users;
+  batch.slices_ = &from.slices();
   batch.items = from.items();
   batch.max_entries = capacity;
   batch.has_transpose = transpose;

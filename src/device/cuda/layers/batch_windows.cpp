@@ -216,6 +216,7 @@ void Device::copy_from_window(const UserRows& source, const BatchSchedule& sched
   if (windows.current < 0 || t < windows.begin[windows.current] || t >= windows.begin[windows.current + 1])
     throw std::logic_error("gather_scheduled_batch: the step's batch was not prepared");
   batch.users_ = users;
+  batch.slices_ = &source.slices();
   batch.items = source.items();
   batch.max_entries = schedule.max_entries;
   batch.has_transpose = true;

@@ -154,7 +154,7 @@ void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView
   if (entries == 0) return;
   auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
   Scorer scorer(stream_, matmuls_, scratch_, dtype(), hidden, parameters, layer);
-  const UserRows lists(gpu_, stream_, targets, 0, scorer.items(), true, "");
+  const UserRows lists(gpu_, stream_, targets, 0, scorer.items(), device::one_slice(), true, "");
   count_ranks(scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
   PinnedArray<std::int32_t> back(entries);
   stream_.copy_d2h(back.data(), found, entries * 4);

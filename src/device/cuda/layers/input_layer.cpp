@@ -166,16 +166,13 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   } else {
     activation_backward(stream_, scratch_, dtype(), act, output, d_output, d_bias);
   }
-  if (fused == nullptr) {
-    table_gradient(batch, table, input_dropout, &step, d_output, gradients, ready);
-    if (ready) ready(bias.range, record_event());
-    return;
-  }
+  if (ready) ready(bias.range, record_event());
+  if (fused == nullptr) return table_gradient(batch, table, input_dropout, &step, d_output, gradients, ready);
   const bool at_once = tune().fuse != 0;
   table_gradient(batch, table, input_dropout, &step, d_output, gradients, {}, at_once ? fused : nullptr);
-  const device::UpdateRange ranges[] = {{table.range, table.spec.decays}, {bias.range, bias.spec.decays}};
-  update_all(step, std::span(ranges).subspan(at_once ? 1 : 0), gradients,
-             {fused->first_moment, fused->second_moment}, fused->parameters);
+  if (at_once) return;
+  update(step, table.spec.decays, table.range, gradients, {fused->first_moment, fused->second_moment},
+         fused->parameters);
 }
 
 void Device::side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,
