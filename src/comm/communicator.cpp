@@ -12,6 +12,8 @@ namespace {
 /// The communicator of a single rank: every result equals this rank's input.
 class SelfCommunicator final : public Communicator {
  public:
+  SelfCommunicator() = default;
+  explicit SelfCommunicator(Activity& shared) : Communicator(shared) {}
   int rank() const override { return 0; }
   int size() const override { return 1; }
   int local_size() const override { return 1; }
@@ -19,6 +21,9 @@ class SelfCommunicator final : public Communicator {
   std::string host() const override { return host_name(); }
   std::string description() const override { return "one process, without MPI"; }
 
+  std::unique_ptr<Communicator> split(int, int) override {
+    return std::make_unique<SelfCommunicator>(activity());
+  }
   void barrier() override {}
   void broadcast_bytes(std::span<std::byte>, int) override {}
   void all_reduce_raw(void*, std::int64_t, ElementType, Reduction) override {}

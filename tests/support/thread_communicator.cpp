@@ -4,12 +4,14 @@
 #include <vaecf/comm/parameter_server/messages.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -105,10 +107,20 @@ class World {
     return last;
   }
 
+  /// Returns the world of `ranks` ranks that split number `number` makes for `color`. Fails with this one.
+  std::shared_ptr<World> part(std::int64_t number, int color, int ranks) {
+    const std::lock_guard lock(mutex_);
+    check_alive();
+    std::shared_ptr<World>& world = parts_[{number, color}];
+    if (!world) world = std::make_shared<World>(ranks);
+    return world;
+  }
+
   /// Stops all ranks after the current exception; the other ranks throw `others`.
   void fail(const RanksAborted& others) {
     const std::lock_guard lock(mutex_);
     if (aborted_) return;
+    for (const auto& [key, world] : parts_) world->fail(others);
     aborted_ = others;
     error_ = std::current_exception();
     changed_.notify_all();
@@ -135,9 +147,10 @@ class World {
   const int size_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::int64_t, Collective> collectives_;         // by number
-  std::map<std::pair<int, int>, std::deque<Bytes>> mail_;  // by receiver and sender
-  std::map<int, int> last_sender_;                         // by receiver
+  std::map<std::int64_t, Collective> collectives_;                        // by number
+  std::map<std::pair<int, int>, std::deque<Bytes>> mail_;                 // by receiver and sender
+  std::map<int, int> last_sender_;                                        // by receiver
+  std::map<std::pair<std::int64_t, int>, std::shared_ptr<World>> parts_;  // by split and color
   std::optional<RanksAborted> aborted_;
   std::exception_ptr error_;
 };
@@ -201,6 +214,12 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
  public:
   ThreadCommunicator(World& world, int rank, const ThreadDevice& device)
       : world_(world), rank_(rank), device_(device) {}
+  ThreadCommunicator(ThreadCommunicator& parent, std::shared_ptr<World> world, int rank)
+      : Communicator(parent.activity()),
+        own_world_(std::move(world)),
+        world_(*own_world_),
+        rank_(rank),
+        device_(parent.device_) {}
 
   int rank() const override { return rank_; }
   int size() const override { return world_.size(); }
@@ -211,6 +230,21 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
     return vaecf::format("threads, {} ranks in one process", world_.size());
   }
   bool supports_graph_capture() const override { return device_.supports_graph_capture; }
+
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    const std::array<std::int64_t, 2> mine = {color, key};
+    std::vector<std::int64_t> all(2 * static_cast<std::size_t>(size()));
+    all_gather(std::span<const std::int64_t>(mine), std::span(all));
+    int ranks = 0;
+    int before = 0;
+    for (int r = 0; r < size(); ++r) {
+      const std::int64_t* other = &all[2 * static_cast<std::size_t>(r)];
+      if (other[0] != color) continue;
+      ++ranks;
+      if (std::pair(other[1], r) < std::pair(mine[1], rank_)) ++before;
+    }
+    return std::make_unique<ThreadCommunicator>(*this, world_.part(next_request_, color, ranks), before);
+  }
 
   void barrier() override { wait(start("barrier", {}, {}, concatenate)); }
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
@@ -282,6 +316,7 @@ class ThreadCommunicator final : public Communicator, public Messages, public Me
     return {next_request_++};
   }
 
+  std::shared_ptr<World> own_world_;  // of a part
   World& world_;
   int rank_;
   const ThreadDevice& device_;

@@ -79,7 +79,10 @@ struct AsyncCollective {
 /// Collectives throw RunError naming the failed call.
 class Communicator {
  public:
+  Communicator() = default;
   virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// Returns the number of ranks on this host.
@@ -91,7 +94,13 @@ class Communicator {
   virtual std::string description() const = 0;
   /// Returns the current activity of this rank. The thread that calls collectives updates it; the watchdog
   /// reads it.
-  virtual Activity& activity() { return activity_; }
+  virtual Activity& activity() { return *activity_; }
+
+  /// Makes a communicator of the ranks that pass the same `color`, in the order of `key` and then of rank, as
+  /// MPI_Comm_split. It shares activity(). On a GPU, its collectives run in the same stream as those of this
+  /// communicator, so that several communicators never work at once. This communicator must outlive the
+  /// result. Collective.
+  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
   /// Copies `values` of rank `root` to all ranks; the size must be equal on all ranks. Collective.
   template <class T>
@@ -173,6 +182,10 @@ class Communicator {
   virtual void all_reduce_raw(void* values, std::int64_t count, ElementType type, Reduction reduction) = 0;
   virtual void all_gather_bytes(std::span<const std::byte> part, std::span<std::byte> all) = 0;
 
+ protected:
+  /// Makes a communicator that updates the activity of another one.
+  explicit Communicator(Activity& shared) : activity_(&shared) {}
+
  private:
   template <class In, class Out>
   Request start_collective(CollectiveKind kind, In in, Out out, device::EventHandle after) {
@@ -189,7 +202,8 @@ class Communicator {
           vaecf::format("Communicator: {} elements do not consist of {} parts of {}", all, size(), part));
   }
 
-  Activity activity_;
+  Activity own_activity_;
+  Activity* activity_ = &own_activity_;
 };
 
 /// Gathers every rank's string `mine`, in rank order, on all ranks. Lengths may differ. Collective.

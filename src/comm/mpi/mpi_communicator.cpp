@@ -44,7 +44,8 @@ class MpiCommunicator final : public Communicator {
   explicit MpiCommunicator(const DistributedOptions& options)
       : join_timer_(std::in_place, options.startup_timeout, join_timeout_message(options.startup_timeout)),
         overlaps_(options.overlap == Toggle::on),
-        comm_(session_) {
+        session_(std::make_shared<MpiSession>()),
+        comm_(*session_) {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
     check_ranks_joined();
@@ -56,6 +57,21 @@ class MpiCommunicator final : public Communicator {
     join_timer_.reset();
   }
 
+  /// Makes the part of `parent` of the ranks that pass the same color. Collective.
+  MpiCommunicator(MpiCommunicator& parent, int color, int key)
+      : Communicator(parent.activity()),
+        overlaps_(parent.overlaps_),
+        session_(parent.session_),
+        algorithm_(parent.algorithm_),
+        comm_(*session_) {
+    collective("split", [&] {
+      check_mpi(MPI_Comm_split(parent.comm_.comm, color, key, &comm_.comm), "MPI_Comm_split");
+      check_mpi(MPI_Comm_rank(comm_.comm, &rank_), "MPI_Comm_rank");
+      check_mpi(MPI_Comm_size(comm_.comm, &size_), "MPI_Comm_size");
+      query_local_ranks();
+    });
+  }
+
   ~MpiCommunicator() override { quiesce(); }
 
   int rank() const override { return rank_; }
@@ -64,10 +80,14 @@ class MpiCommunicator final : public Communicator {
   int local_rank() const override { return local_rank_; }
   std::string host() const override { return host_name(); }
   std::string description() const override {
-    const char* threads = session_.threads_may_call_mpi() ? "multiple" : "below multiple";
+    const char* threads = session_->threads_may_call_mpi() ? "multiple" : "below multiple";
     return vaecf::format("{}, {} {} on {} {} (thread level {}), {}", MpiSession::library(), size_,
                          size_ == 1 ? "rank" : "ranks", hosts_, hosts_ == 1 ? "host" : "hosts", threads,
                          algorithm_);
+  }
+
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return std::make_unique<MpiCommunicator>(*this, color, key);
   }
 
   void barrier() override {
@@ -173,7 +193,7 @@ class MpiCommunicator final : public Communicator {
     try {
       f();
     } catch (const RunError&) {
-      session_.mark_failed();
+      session_->mark_failed();
       throw;
     }
   }
@@ -299,8 +319,8 @@ class MpiCommunicator final : public Communicator {
   }
 
   void query_local_ranks() {
-    ScopedComm node(session_);
-    check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node.comm),
+    ScopedComm node(*session_);
+    check_mpi(MPI_Comm_split_type(comm_.comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node.comm),
               "MPI_Comm_split_type");
     check_mpi(MPI_Comm_rank(node.comm, &local_rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(node.comm, &local_size_), "MPI_Comm_size");
@@ -314,7 +334,7 @@ class MpiCommunicator final : public Communicator {
   std::optional<ScopedExitTimer> join_timer_;
   bool overlaps_;
   // Destroyed in reverse order: the communicator before MPI.
-  MpiSession session_;
+  std::shared_ptr<MpiSession> session_;  // of all communicators that were split from the first one
   std::string algorithm_;
   ScopedComm comm_;
   std::deque<PendingCollective> pending_;

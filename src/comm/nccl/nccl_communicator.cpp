@@ -5,9 +5,11 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "comm/nccl/nccl_comm.hpp"
 #include "comm/nccl/nccl_settings.hpp"
@@ -34,7 +36,7 @@ Event make_event() {
 struct StreamDeleter {
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
 };
-using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, StreamDeleter>;
+using Stream = std::shared_ptr<std::remove_pointer_t<cudaStream_t>>;
 
 /// Creates a stream of the highest priority: other ranks wait for communication, but not for this rank's
 /// compute.
@@ -44,7 +46,7 @@ Stream make_stream() {
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "querying the stream priorities");
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "creating a stream");
-  return Stream(stream);
+  return {stream, StreamDeleter()};
 }
 
 class NcclCommunicator final : public Communicator {
@@ -52,11 +54,31 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator(Communicator& control, const std::string& device_id, const NcclOptions& options)
       : control_(control),
         settings_(negotiate_nccl_settings(control, options, device_id, nccl_version())),
-        nccl_comm_(control, options.timeout) {
-    activity().set_device_check([this] { nccl_comm_.check(); });
+        timeout_(options.timeout),
+        nccl_comm_(control, timeout_) {
+    activity().set_device_check([this] { check_all(); });
+  }
+  /// Makes the part of `parent` of the ranks of `control`, which was split from the parent's. Collective.
+  NcclCommunicator(NcclCommunicator& parent, std::unique_ptr<Communicator> control)
+      : own_control_(std::move(control)),
+        control_(*own_control_),
+        settings_(parent.settings_),
+        timeout_(parent.timeout_),
+        stream_(parent.stream_),
+        parent_(&parent),
+        nccl_comm_(control_, timeout_) {
+    const std::lock_guard lock(parent.parts_mutex_);
+    parent.parts_.push_back(this);
   }
 
-  ~NcclCommunicator() override { activity().set_device_check({}); }
+  ~NcclCommunicator() override {
+    if (parent_ == nullptr) {
+      activity().set_device_check({});
+    } else {
+      const std::lock_guard lock(parent_->parts_mutex_);
+      std::erase(parent_->parts_, this);
+    }
+  }
 
   int rank() const override { return control_.rank(); }
   int size() const override { return control_.size(); }
@@ -69,6 +91,9 @@ class NcclCommunicator final : public Communicator {
   }
 
   Activity& activity() override { return control_.activity(); }
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return std::make_unique<NcclCommunicator>(*this, control_.split(color, key));
+  }
 
   void barrier() override { control_.barrier(); }
   void broadcast_bytes(std::span<std::byte> bytes, int root) override {
@@ -81,8 +106,9 @@ class NcclCommunicator final : public Communicator {
     control_.all_gather_bytes(part, all);
   }
   [[noreturn]] void abort(int code) override {
+    if (parent_ != nullptr) parent_->abort(code);
     activity().set_device_check({});
-    nccl_comm_.abort();
+    abort_all();
     control_.abort(code);
     std::_Exit(code);
   }
@@ -120,6 +146,17 @@ class NcclCommunicator final : public Communicator {
   bool supports_graph_capture() const override { return true; }
 
  private:
+  /// Throws RunError if NCCL reports an error of this communicator or of a part of it.
+  void check_all() {
+    nccl_comm_.check();
+    const std::lock_guard lock(parts_mutex_);
+    for (NcclCommunicator* part : parts_) part->check_all();
+  }
+  void abort_all() noexcept {
+    const std::lock_guard lock(parts_mutex_);
+    for (NcclCommunicator* part : parts_) part->abort_all();
+    nccl_comm_.abort();
+  }
   ncclResult_t enqueue(const AsyncCollective& call, ncclComm_t comm) const {
     const auto count = static_cast<std::size_t>(call.count);
     const ncclDataType_t type = call.type == ElementType::bf16 ? ncclBfloat16 : ncclFloat32;
@@ -143,11 +180,16 @@ class NcclCommunicator final : public Communicator {
     return event;
   }
 
+  std::unique_ptr<Communicator> own_control_;  // of a part
   Communicator& control_;
   NcclSettings settings_;
-  Stream stream_ = make_stream();
-  std::deque<Event> used_;              // events that wait() has returned, the oldest first
-  std::map<std::int64_t, Event> open_;  // events of collectives that are not waited for yet
+  double timeout_;
+  Stream stream_ = make_stream();  // of this communicator and its parts
+  NcclCommunicator* parent_ = nullptr;
+  std::mutex parts_mutex_;
+  std::vector<NcclCommunicator*> parts_;  // communicators that were split from this one
+  std::deque<Event> used_;                // events that wait() has returned, the oldest first
+  std::map<std::int64_t, Event> open_;    // events of collectives that are not waited for yet
   std::int64_t next_ = 0;
   NcclComm nccl_comm_;  // destroyed before its stream
 };

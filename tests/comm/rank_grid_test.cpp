@@ -1,0 +1,102 @@
+// Tests communicators that are parts of others, and the grid of groups and slices, on every kind of
+// communicator.
+#include "comm/communicators.hpp"
+
+#include <vaecf/base/item_slice.hpp>
+#include <vaecf/comm/rank_grid.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+namespace vaecf::comm {
+namespace {
+
+TEST(Split, MakesTheRanksOfAColorInTheOrderOfTheirKeys) {
+  for_each_communicator([](Communicator& world) {
+    const int color = world.rank() % 2;
+    const auto part = world.split(color, -world.rank());
+    const int members = (world.size() + 1 - color) / 2;
+    ASSERT_EQ(part->size(), members);
+    EXPECT_EQ(part->rank(), members - 1 - world.rank() / 2);
+    EXPECT_EQ(&part->activity(), &world.activity());
+    const std::int64_t rank = world.rank();
+    std::vector<std::int64_t> all(static_cast<std::size_t>(members));
+    part->all_gather(std::span(&rank, 1), std::span(all));
+    for (int r = 0; r < members; ++r)
+      EXPECT_EQ(all[static_cast<std::size_t>(r)], color + 2 * (members - 1 - r));
+    EXPECT_EQ(part->local_size(), members);
+  });
+}
+
+TEST(Split, PartsOfPartsAndTheirParentWorkInTurn) {
+  for_each_communicator([](Communicator& world) {
+    const auto part = world.split(world.rank() / 2, world.rank());
+    const auto alone = part->split(part->rank(), 0);
+    ASSERT_EQ(alone->size(), 1);
+    for (int round = 0; round < 3; ++round) {
+      std::vector<float> of_world(5, 1.0F);
+      std::vector<float> of_part(7, 2.0F);
+      const Request first = world.all_reduce_async(of_world, {});
+      const Request second = part->all_reduce_async(of_part, {});
+      part->wait(second);
+      world.wait(first);
+      EXPECT_EQ(of_world, std::vector<float>(5, static_cast<float>(world.size())));
+      EXPECT_EQ(of_part, std::vector<float>(7, 2.0F * static_cast<float>(part->size())));
+      EXPECT_EQ(alone->all_reduce(std::int64_t{4}), 4);
+    }
+  });
+}
+
+TEST(RankGrid, EveryRankHasAGroupAndASlice) {
+  for_each_communicator([](Communicator& world) {
+    for (int slices = 1; slices <= world.size(); ++slices) {
+      if (world.size() % slices != 0) {
+        EXPECT_THROW(RankGrid(world, slices), std::logic_error);
+        continue;
+      }
+      const RankGrid grid(world, slices);
+      EXPECT_EQ(grid.group() * slices + grid.slice(), world.rank());
+      EXPECT_EQ(grid.groups() * grid.slices(), world.size());
+      EXPECT_EQ(grid.group_ranks().size(), slices);
+      EXPECT_EQ(grid.group_ranks().rank(), grid.slice());
+      EXPECT_EQ(grid.data_ranks().size(), grid.groups());
+      EXPECT_EQ(grid.data_ranks().rank(), grid.group());
+      EXPECT_EQ(grid.group_ranks().all_reduce(std::int64_t{grid.group()}), slices * grid.group());
+      EXPECT_EQ(grid.data_ranks().all_reduce(std::int64_t{grid.slice()}), grid.groups() * grid.slice());
+    }
+  });
+}
+
+TEST(RankGrid, SlicesExchangeWithinAGroup) {
+  for_each_communicator([](Communicator& world) {
+    for (int slices = 1; slices <= world.size(); ++slices) {
+      if (world.size() % slices != 0) continue;
+      const RankGrid grid(world, slices);
+      device::ItemSlices& items = grid.item_slices();
+      ASSERT_EQ(items.count(), slices);
+      ASSERT_EQ(items.index(), grid.slice());
+      const auto count = static_cast<std::size_t>(slices);
+      std::vector<float> all(3 * count);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        all[i] = static_cast<float>(i) + 100.0F * static_cast<float>(world.rank());
+      std::vector<float> part(3);
+      items.reduce_scatter(all, part, {});
+      float ranks = 0.0F;
+      for (int s = 0; s < slices; ++s) ranks += static_cast<float>(grid.group() * slices + s);
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        EXPECT_EQ(part[i],
+                  static_cast<float>(slices) * static_cast<float>(3 * grid.slice() + static_cast<int>(i)) +
+                      100.0F * ranks);
+      }
+      std::vector<float> gathered(3 * count);
+      items.all_gather(std::vector<float>(3, static_cast<float>(grid.slice())), gathered, {});
+      for (std::size_t i = 0; i < gathered.size(); ++i) EXPECT_EQ(gathered[i], static_cast<float>(i / 3));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace vaecf::comm
