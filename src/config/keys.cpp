@@ -8,16 +8,16 @@
 namespace vaecf::config {
 namespace {
 
-/// Adds `auto` to the values of run.checkpoint_every.epochs.
-Key or_auto(Key key) {
-  constexpr std::int64_t automatic = train::CheckpointEvery::automatic;
-  key.type_name = "auto or " + key.type_name;
-  key.read = [read = std::move(key.read)](Config& config, const YAML::Node& node) {
-    if (!node.IsScalar() || node.Scalar() != "auto") return read(config, node);
-    config.session.run.checkpoint_every.epochs = automatic;
+/// Adds `word` to the values of the number `member(config)`, which then is `value`.
+template <class Member>
+Key or_word(Key key, const char* word, std::int64_t value, Member member) {
+  key.type_name = format("{} or {}", word, key.type_name);
+  key.read = [=, read = std::move(key.read)](Config& config, const YAML::Node& node) {
+    if (!node.IsScalar() || node.Scalar() != word) return read(config, node);
+    member(config) = value;
   };
-  key.write = [write = std::move(key.write)](const Config& config) {
-    return config.session.run.checkpoint_every.epochs == automatic ? "auto" : write(config);
+  key.write = [=, write = std::move(key.write)](const Config& config) {
+    return member(config) == value ? word : write(config);
   };
   return key;
 }
@@ -45,6 +45,9 @@ std::vector<std::string> model_types() {
 
 std::vector<Key> all_keys() {
   constexpr auto max_users = std::numeric_limits<std::int32_t>::max();
+  const auto slices_of = [](auto& config) -> auto& {
+    return config.session.distributed.item_slices;
+  };
   const auto only = [](std::string_view option) { return data::formats_that_use(option) + ": "; };
   return {
       KEY("name", session.name, folder_name(), "name of the run; its folder is run.directory/name"),
@@ -218,10 +221,13 @@ std::vector<Key> all_keys() {
           "ease with default model.ease chooses l2 of 100, 200, 500 and 1000 on validation"),
       KEY("run.directory", session.run.directory, not_empty(), "parent folder of the run folders"),
       exclusive(
-          or_auto(KEY("run.checkpoint_every.epochs", session.run.checkpoint_every.epochs, at_least(0),
-                      "epochs between checkpoints for --resume; short form: run.checkpoint_every: 1; "
-                      "auto: after an epoch if writing takes less than a tenth of the time, and at the end; "
-                      "0: none but the best")),
+          or_word(
+              KEY("run.checkpoint_every.epochs", session.run.checkpoint_every.epochs, at_least(0),
+                  "epochs between checkpoints for --resume; short form: run.checkpoint_every: 1; "
+                  "auto: after an epoch if writing takes less than a tenth of the time, and at the end; "
+                  "0: none but the best"),
+              "auto", train::CheckpointEvery::automatic,
+              [](auto& config) -> auto& { return config.session.run.checkpoint_every.epochs; }),
           true),
       exclusive(KEY("run.checkpoint_every.steps", session.run.checkpoint_every.steps, at_least(1),
                     "updates between checkpoints")),
@@ -254,6 +260,13 @@ std::vector<Key> all_keys() {
       KEY("distributed.bucket_mib", session.distributed.bucket_mib,
           between(comm::min_bucket_mib, comm::max_bucket_mib),
           "size of the buckets in which gradients are reduced, in MiB"),
+      or_word(
+          or_word(
+              KEY("distributed.item_slices", session.distributed.item_slices, at_least(1),
+                  "ranks that share the items between them, each with a slice of the large tables; "
+                  "ranks / item_slices groups share the users; all: as many as ranks; auto: by the bytes that a step sends"),
+              "all", comm::all_item_slices, slices_of),
+          "auto", comm::automatic_item_slices, slices_of),
       KEY("distributed.overlap", session.distributed.overlap,
           "overlap the reduction with the backward pass; auto: on for GPUs; "
           "on over MPI: messages are posted early, and algorithm is ignored"),

@@ -21,6 +21,10 @@ enum class ServerUpdates { synchronous, asynchronous };
 inline constexpr double min_bucket_mib = 0.001;
 inline constexpr double max_bucket_mib = 1024.0;
 
+/// Values of DistributedOptions::item_slices beside a number.
+inline constexpr std::int64_t all_item_slices = 0;         ///< as many slices as ranks
+inline constexpr std::int64_t automatic_item_slices = -1;  ///< comm::choose_slices()
+
 /// The configuration of distributed training (keys of section `distributed`).
 struct DistributedOptions {
   Strategy strategy = Strategy::allreduce;
@@ -28,6 +32,7 @@ struct DistributedOptions {
   OptimizerPlacement optimizer = OptimizerPlacement::replicated;
   CommDtype comm_dtype = CommDtype::fp32;
   double bucket_mib = 4.0;             ///< size of a gradient bucket in MiB
+  std::int64_t item_slices = 1;        ///< ranks that share the items, or one of the values above
   Toggle overlap = Toggle::automatic;  ///< reduce gradients during the backward pass; automatic: on GPUs only
   int servers = 1;                     ///< number of servers, which are the last ranks (parameter_server)
   ServerUpdates updates = ServerUpdates::synchronous;  ///< update mode of the servers (parameter_server)
