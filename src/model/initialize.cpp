@@ -13,16 +13,20 @@ namespace {
 constexpr std::int64_t block_elements = 1 << 20;  // 4 MiB
 constexpr float bias_deviation = 0.001F;
 
-/// Sets the elements of tensor `tensor` to value(index), where `index` is row-major.
+/// Sets the elements of tensor `tensor` to value(index), where `index` is row-major in the logical tensor.
 template <class Value>
 void write_tensor(Model& model, int tensor, const device::TensorSpec& spec, const Value& value) {
   std::vector<float> values;
-  const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / spec.columns);
+  const std::int64_t block_rows =
+      std::max<std::int64_t>(1, block_elements / std::max<std::int64_t>(1, spec.columns));
   for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
     const Range rows{begin, std::min(spec.rows, begin + block_rows)};
     values.resize(static_cast<std::size_t>(rows.size() * spec.columns));
-    auto index = static_cast<std::uint64_t>(rows.begin * spec.columns);
-    for (float& element : values) element = value(index++);
+    float* element = values.data();
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      for (std::int64_t column = 0; column < spec.columns; ++column)
+        *element++ = value(static_cast<std::uint64_t>(spec.logical_index(row, column)));
+    }
     model.write_rows(tensor, rows, values);
   }
 }
@@ -30,7 +34,7 @@ void write_tensor(Model& model, int tensor, const device::TensorSpec& spec, cons
 /// Returns the number of inputs of a weight's layer. Items and features act as rows of one matrix, and both
 /// inputs have L2 norm 1.
 std::int64_t fan_in(const Model& model, const device::TensorSpec& spec) {
-  return spec.rows + (spec.name.ends_with("/feature_weight") ? model.items() : 0);
+  return spec.logical_rows() + (spec.name.ends_with("/feature_weight") ? model.items() : 0);
 }
 
 }  // namespace
@@ -46,7 +50,7 @@ void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
       if (shape.initial_deviation > 0.0F)
         return shape.initial_deviation * math::normal_element(seed, number, index);
       return bias ? math::truncated_normal(seed, number, index, bias_deviation)
-                  : math::initial_weight(seed, number, index, inputs, spec.columns);
+                  : math::initial_weight(seed, number, index, inputs, spec.logical_columns());
     });
   }
   network.finish_writing();
@@ -55,7 +59,7 @@ void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed) {
 void initialize_elsa(Model& model, std::uint64_t seed) {
   const device::TensorSpec weight = model.tensors().front();
   write_tensor(model, 0, weight, [&](std::uint64_t index) {
-    return math::initial_weight(seed, 0, index, weight.rows, weight.columns);
+    return math::initial_weight(seed, 0, index, weight.logical_rows(), weight.columns);
   });
   model.finish_writing();
 }

@@ -28,6 +28,7 @@ NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
                    static_cast<float>(1.0 - options.history_dropout)};
   }
   shape.features = inputs.features;
+  shape.slice = inputs.slice();
   shape.variational = options.type == "mult_vae" || recvae;
   shape.decays = !recvae;
   const auto chain = [](const char* name, const std::vector<std::int64_t>& widths) {
@@ -83,12 +84,19 @@ std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape) {
   };
   append(shape.decoder);
   append(shape.encoder);
+  if (!shape.slice) return specs;
+  for (std::size_t i : {std::size_t{0}, std::size_t{1}, specs.size() - 1}) {
+    specs[i].slice = shape.slice;
+    (specs[i].has_item_rows() ? specs[i].rows : specs[i].columns) = shape.slice->count();
+  }
   return specs;
 }
 
 std::vector<device::TensorSpec> tensor_specs(const ModelOptions& options, InputDims inputs) {
   if (options.type == "elsa") {
-    return {{"items/weight", inputs.items, options.elsa.factors, device::TensorKind::input_table, true}};
+    const std::int64_t items = inputs.slice() ? inputs.slice()->count() : inputs.items;
+    return {
+        {"items/weight", items, options.elsa.factors, device::TensorKind::input_table, true, inputs.slice()}};
   }
   return tensor_specs(network_shape(options, inputs));
 }
@@ -118,7 +126,7 @@ std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors) {
   for (const device::TensorSpec& tensor : tensors) {
     const bool dense =
         tensor.kind == device::TensorKind::matrix || tensor.kind == device::TensorKind::output_table;
-    if (dense) weights += tensor.rows * tensor.columns;
+    if (dense) weights += tensor.logical_rows() * tensor.logical_columns();
   }
   return weights;
 }
@@ -137,8 +145,17 @@ double dense_operations(const ModelOptions& options, const std::vector<device::T
 
 std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors) {
   std::int64_t count = 0;
-  for (const device::TensorSpec& tensor : tensors) count += tensor.rows * tensor.columns;
+  for (const device::TensorSpec& tensor : tensors) count += tensor.logical_rows() * tensor.logical_columns();
   return count;
+}
+
+device::ParameterLayout align_slices(device::ParameterLayout layout, std::int64_t multiple) {
+  for (std::size_t i = 1; i < layout.tensors.size(); ++i) {
+    const bool begins_run =
+        layout.tensors[i].spec.slice.has_value() != layout.tensors[i - 1].spec.slice.has_value();
+    if (begins_run) layout = device::align_tensor(std::move(layout), i, multiple);
+  }
+  return layout;
 }
 
 }  // namespace vaecf::model

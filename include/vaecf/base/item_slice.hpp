@@ -1,6 +1,10 @@
 #pragma once
 
+#include <vaecf/base/views.hpp>
+
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace vaecf {
 
@@ -21,6 +25,34 @@ struct ItemSlice {
   /// Returns the number of items of the slice that are less than `item`.
   std::int64_t before(std::int64_t item) const { return (item - first + step - 1) / step; }
   bool operator==(const ItemSlice&) const = default;
+};
+
+/// Rows of a matrix (users, items) restricted to a slice of the items. Owns its memory.
+struct RowsOfSlice {
+  Csr rows;  ///< columns are local indices
+  std::vector<std::int32_t>
+      sizes;  ///< number of items of each row in all slices; empty if there is one slice
+
+  RowsOfSlice() = default;
+  /// Keeps all rows as they are if `slice` is all items.
+  RowsOfSlice(Csr all, const ItemSlice& slice) {
+    if (slice.step == 1) {
+      rows = std::move(all);
+      return;
+    }
+    append(all.view(), slice);
+  }
+  SlicedRows view() const { return {rows.view(), sizes}; }
+  /// Appends the part of rows `all`, whose columns are items, that is in `slice`.
+  void append(CsrView all, const ItemSlice& slice) {
+    for (std::int64_t r = 0; r < all.rows(); ++r) {
+      for (const std::int32_t item : all.row(r)) {
+        if (slice.holds(item)) rows.columns.push_back(static_cast<std::int32_t>(slice.local(item)));
+      }
+      rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+      sizes.push_back(static_cast<std::int32_t>(all.row_size(r)));
+    }
+  }
 };
 
 }  // namespace vaecf

@@ -21,13 +21,16 @@ class BucketPlan {
   static constexpr std::int64_t alignment_elements = 64;
 
   /// Plans buckets of `bucket_elements` elements, rounded down to a multiple of ranks * alignment_elements,
-  /// but at least that multiple. The first of `groups` must begin at 0, each other one at the end of the one
-  /// before, rounded up to such a multiple. Throws std::invalid_argument if that is not the case, if a group
-  /// has a negative size, or if bucket_elements < 1 or ranks < 1.
-  BucketPlan(const std::vector<Range>& groups, std::int64_t bucket_elements, int ranks) : ranks_(ranks) {
+  /// but at least that multiple. The first of `groups` must begin at `begin`, a multiple of it, each other
+  /// one at the end of the one before, rounded up to such a multiple. Throws std::invalid_argument if that is
+  /// not the case, if a group has a negative size, or if bucket_elements < 1 or ranks < 1.
+  BucketPlan(const std::vector<Range>& groups, std::int64_t bucket_elements, int ranks,
+             std::int64_t begin = 0)
+      : ranks_(ranks), begin_(begin) {
     const std::int64_t step = alignment_elements * ranks;
     for (const Range& group : groups) {
-      if (group.begin != padded_size() || group.size() < 0 || bucket_elements < 1 || ranks < 1) {
+      if (ranks < 1 || bucket_elements < 1 || begin % step != 0 || group.begin != padded_size() ||
+          group.size() < 0) {
         throw std::invalid_argument(
             vaecf::format("BucketPlan: cannot partition elements {} to {} into buckets of {} for {} ranks",
                           group.begin, group.end, bucket_elements, ranks));
@@ -35,9 +38,9 @@ class BucketPlan {
       const std::int64_t size = std::max<std::int64_t>(1, bucket_elements / step) * step;
       const std::int64_t padded_end = group.begin + (group.size() + step - 1) / step * step;
       const auto first = static_cast<std::int64_t>(buckets_.size());
-      for (std::int64_t begin = group.begin; begin < padded_end; begin += size) {
-        buckets_.push_back({begin, std::min(begin + size, padded_end)});
-        unpadded_.push_back({begin, std::min(begin + size, group.end)});
+      for (std::int64_t first_element = group.begin; first_element < padded_end; first_element += size) {
+        buckets_.push_back({first_element, std::min(first_element + size, padded_end)});
+        unpadded_.push_back({first_element, std::min(first_element + size, group.end)});
       }
       groups_.push_back({first, static_cast<std::int64_t>(buckets_.size())});
     }
@@ -48,8 +51,8 @@ class BucketPlan {
 
   int ranks() const { return ranks_; }
   /// Returns the end of the last group.
-  std::int64_t flat_size() const { return unpadded_.empty() ? 0 : unpadded_.back().end; }
-  std::int64_t padded_size() const { return buckets_.empty() ? 0 : buckets_.back().end; }
+  std::int64_t flat_size() const { return unpadded_.empty() ? begin_ : unpadded_.back().end; }
+  std::int64_t padded_size() const { return buckets_.empty() ? begin_ : buckets_.back().end; }
   std::int64_t buckets() const { return static_cast<std::int64_t>(buckets_.size()); }
   std::int64_t shard_size() const { return padded_size() / ranks_; }
   /// Returns the buckets of group `g`.
@@ -75,6 +78,7 @@ class BucketPlan {
 
  private:
   int ranks_;
+  std::int64_t begin_;
   std::vector<Range> buckets_;
   std::vector<Range> unpadded_;
   std::vector<Range> groups_;  // of buckets

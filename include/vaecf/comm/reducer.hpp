@@ -165,13 +165,6 @@ class Reducer {
     return single_rank() ? plan_.unpadded(bucket) : without_padding(bucket, owned_range(bucket));
   }
 
-  /// Sums `values`, a small device buffer, over ranks, in place. Collective.
-  void all_reduce_values(Buffer& values) {
-    if (single_rank()) return;
-    const std::span<float> all(values.data(), static_cast<std::size_t>(values.size()));
-    device_.wait_event(communicator_.wait(communicator_.all_reduce_async(all, device_.record_event())));
-  }
-
   /// Starts the all-gather of the weights of `bucket`; must be called after this rank has updated its part.
   /// Without overlap, also waits for it. Does nothing unless the optimizer is sharded. Collective. Throws
   /// std::invalid_argument if `weights` has less than plan.padded_size() elements.

@@ -22,7 +22,7 @@ struct SliceProblem {
   double middle_parameters = 0.0;   ///< weights of all other tensors
   double exchanged_per_user = 0.0;  ///< elements of activations that a step exchanges per user, all exchanges
   double memory_rate_ratio_within = 5.0;    ///< bytes of memory traffic in the time of one byte within a host
-  double memory_rate_ratio_between = 60.0;  ///< the same between hosts
+  double memory_rate_ratio_between = 60.0;  ///< bytes of memory traffic in that of one between hosts
   double memory_bytes = 0.0;  ///< available to a rank for parameters, gradient and moments; 0: unknown
 };
 

@@ -93,6 +93,19 @@ struct ParameterLayout {
   }
 };
 
+/// Returns the layout with tensor `first` and those after it moved up, so that it begins at a multiple of
+/// `multiple` elements.
+inline ParameterLayout align_tensor(ParameterLayout layout, std::size_t first, std::int64_t multiple) {
+  const std::int64_t begin = layout.tensors[first].range.begin;
+  const std::int64_t shift = (begin + multiple - 1) / multiple * multiple - begin;
+  for (std::size_t i = first; i < layout.tensors.size(); ++i) {
+    layout.tensors[i].range.begin += shift;
+    layout.tensors[i].range.end += shift;
+  }
+  layout.size += shift;
+  return layout;
+}
+
 /// A dense layer: indices of its weight and bias in ParameterLayout::tensors. An input layer may have no bias
 /// (-1); then it has no activation.
 struct Layer {

@@ -34,12 +34,13 @@ class Elsa final : public TrainableModel<Device> {
        std::int64_t size_multiple = 1)
       : Base(device, inputs, device.plan_parameters(tensor_specs(options, inputs)), max_rows, size_multiple) {
     const std::int64_t factors = options.elsa.factors;
+    const std::int64_t items = inputs.slices->slice(inputs.items).count();
     const auto tables = std::to_array<device::TensorSpec>(
-        {{"items/table", factors, inputs.items, device::TensorKind::item_table, false},
-         {"items/bias", 1, inputs.items, device::TensorKind::output_bias, false}});
+        {{"items/table", factors, items, device::TensorKind::item_table, false, inputs.slice()},
+         {"items/bias", 1, items, device::TensorKind::output_bias, false, inputs.slice()}});
     normalized_ = device.make_parameters(device.plan_parameters(tables));
-    hidden_ = device.make_activations(max_rows_, factors);
-    d_hidden_ = device.make_activations(max_rows_, factors);
+    hidden_ = device.make_activations(this->own_rows(), factors);
+    d_hidden_ = device.make_activations(this->own_rows(), factors);
     gram_ = device.make_activations(factors, factors);
     d_gram_ = device.make_activations(factors, factors);
   }

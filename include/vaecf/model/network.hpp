@@ -109,8 +109,8 @@ Network<Device>::Network(const ModelOptions& options, InputDims inputs, Device& 
       stage.layer = {layout_.find(layer.name + "/weight"), layout_.find(layer.name + "/bias")};
       if (layer.weight_kind != device::TensorKind::output_table) {
         stage.act = shape_.activation;
-        stage.output = device.make_activations(max_rows_, layer.outputs);
-        stage.d_output = device.make_activations(max_rows_, layer.outputs);
+        stage.output = device.make_activations(this->own_rows(), layer.outputs);
+        stage.d_output = device.make_activations(this->own_rows(), layer.outputs);
       }
       states.push_back(std::move(stage));
     }
@@ -120,8 +120,8 @@ Network<Device>::Network(const ModelOptions& options, InputDims inputs, Device& 
   if (shape_.features > 0) feature_table_ = layout_.find(shape_.encoder.front().name + "/feature_weight");
   if (shape_.variational) {
     encoder_.back().act = device::Activation::identity;
-    z_ = device.make_activations(max_rows_, options.latent);
-    d_z_ = device.make_activations(max_rows_, options.latent);
+    z_ = device.make_activations(this->own_rows(), options.latent);
+    d_z_ = device.make_activations(this->own_rows(), options.latent);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vaecf/model/model_options.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ struct InputDims {
   std::int64_t items;
   std::int64_t features;
   device::ItemSlices* slices;
+
+  /// Returns this rank's slice of the items, or nullopt if it holds all of them.
+  std::optional<ItemSlice> slice() const {
+    return slices->count() > 1 ? std::optional(slices->slice(items)) : std::nullopt;
+  }
 };
 
 /// One layer of the network, in data-flow order.
@@ -48,6 +54,7 @@ struct NetworkShape {
   bool variational = true;
   bool decays = true;  ///< weight decay applies to the weights
   std::int64_t features = 0;
+  std::optional<ItemSlice> slice = std::nullopt;  ///< items of this rank, if a group of ranks shares them
   device::Activation activation = device::Activation::tanh;  ///< not of [mu | logvar] and the output layer
   device::Loss loss = device::Loss::multinomial;             ///< squared: outputs are sigmoid(logits)
   device::InputDropout input = 1.0F;  ///< input in training; `normalized` applies to scoring, too
@@ -81,9 +88,15 @@ enum RecVaeGroup { recvae_decoder = 0, recvae_encoder = 1 };
 /// which updates the encoder in the first passes and the decoder in the others.
 std::vector<int> passes_of_epoch(const ModelOptions& options);
 
-/// Returns the number of weights and biases.
+/// Returns the layout with the begin of each run of tensors that are slices, and of tensors that are not,
+/// rounded up to a multiple of `multiple` elements, so that each run can be reduced over other ranks. Layouts
+/// without slices do not change.
+device::ParameterLayout align_slices(device::ParameterLayout layout, std::int64_t multiple);
+
+/// Returns the number of weights and biases of the whole model.
 std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors);
-/// Returns the number of weights in dense layers. Input tables are excluded, because their layer is a gather.
+/// Returns the number of weights in dense layers of the whole model. Input tables are excluded, because their
+/// layer is a gather.
 std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors);
 /// Returns the number of floating-point operations in dense layers per user and step, on average over the
 /// steps of an epoch: for each weight 2 in the forward and 4 in the backward pass. RecVAE also has the

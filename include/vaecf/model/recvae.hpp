@@ -19,20 +19,6 @@ namespace vaecf::model {
 /// ranks.
 void initialize_recvae(Model& model, const NetworkShape& shape, std::uint64_t seed);
 
-/// Moves the tensors of `layout` from index `first` on, so that they begin at a multiple of `multiple`
-/// elements.
-inline device::ParameterLayout align_tensors(device::ParameterLayout layout, std::size_t first,
-                                             std::int64_t multiple) {
-  const std::int64_t begin = layout.tensors[first].range.begin;
-  const std::int64_t shift = (begin + multiple - 1) / multiple * multiple - begin;
-  for (std::size_t i = first; i < layout.tensors.size(); ++i) {
-    layout.tensors[i].range.begin += shift;
-    layout.tensors[i].range.end += shift;
-  }
-  layout.size += shift;
-  return layout;
-}
-
 /// RecVAE (Shenbin et al., "RecVAE: A New Variational Autoencoder for Top-N Recommendations with Implicit
 /// Feedback", WSDM 2020; definitions as in the code of its authors), implemented with a device's operations.
 /// The encoder has five hidden layers of equal width, with R_k = h_1 + ... + h_{k-1}:
@@ -131,8 +117,8 @@ template <class Device>
 RecVae<Device>::RecVae(const ModelOptions& options, InputDims inputs, Device& device, std::int64_t max_rows,
                        std::int64_t size_multiple)
     : Base(device, inputs,
-           align_tensors(device.plan_parameters(tensor_specs(options, inputs)), encoder_tensors,
-                         size_multiple),
+           device::align_tensor(device.plan_parameters(tensor_specs(options, inputs)), encoder_tensors,
+                                size_multiple),
            max_rows, size_multiple),
       keep_(static_cast<float>(1.0 - options.dropout), static_cast<float>(1.0 - options.history_dropout)),
       gamma_(options.recvae.beta > 0.0 ? 0.0F : static_cast<float>(options.recvae.gamma)),
@@ -142,12 +128,14 @@ RecVae<Device>::RecVae(const ModelOptions& options, InputDims inputs, Device& de
       shape_(network_shape(options, inputs)) {
   std::vector<device::TensorSpec> encoder = this->tensors();
   encoder.erase(encoder.begin(), encoder.begin() + encoder_tensors);
-  device::ParameterLayout layout = device.plan_parameters(encoder);
+  const device::ParameterLayout layout = align_slices(device.plan_parameters(encoder), size_multiple);
   const std::int64_t size = layout.size;
   if (size != prior_elements().size()) throw std::logic_error("RecVae: the encoder is not contiguous");
   old_encoder_ = device.make_parameters(layout, size);
 
-  const auto activations = [&](std::int64_t width) { return device.make_activations(max_rows_, width); };
+  const auto activations = [&](std::int64_t width) {
+    return device.make_activations(this->own_rows(), width);
+  };
   const auto layer_of = [&](const LayerShape& layer) {
     return device::Layer{layout_.find(layer.name + "/weight"), layout_.find(layer.name + "/bias")};
   };

@@ -17,8 +17,8 @@
 
 namespace vaecf::model {
 
-/// Input of a network: a batch of users' items and, if the model has features, a batch of the same users'
-/// features.
+/// Input of a network: a batch of users' items and, if the model has features, a batch of the features of its
+/// own users.
 template <class Batch>
 struct NetworkInput {
   const Batch& items;
@@ -29,18 +29,27 @@ struct NetworkInput {
 template <class Device>
 struct NetworkUsers : LoadedUsers {
   NetworkUsers(Device& device, const UserData& users, std::int64_t item_count, std::int64_t feature_count,
-               std::int64_t max_users)
+               std::int64_t max_users, device::ItemSlices& slices)
       : no_items(static_cast<std::size_t>(max_users) + 1, 0),
-        items(device.make_user_rows(users.items, users.first_user, item_count)),
+        cut(cut_rows(users.items, item_count, slices)),
+        items(device.make_user_rows(slices.count() > 1 ? cut.view() : users.items, users.first_user,
+                                    item_count, slices)),
         features(feature_count > 0 ? device.make_user_rows(users.features, users.first_user, feature_count)
                                    : nullptr),
         targets(device.make_user_rows(users.targets, users.first_user, item_count)),
-        empty_rows(device.make_user_rows(CsrView{no_items, {}}, 0, item_count)),
+        empty_rows(device.make_user_rows(CsrView{no_items, {}}, 0, item_count, slices)),
         items_batch(device.make_batch()),
         features_batch(device.make_batch()),
         empty_batch(device.make_batch()) {}
 
+  static RowsOfSlice cut_rows(CsrView rows, std::int64_t item_count, device::ItemSlices& slices) {
+    RowsOfSlice cut;
+    if (slices.count() > 1) cut.append(rows, slices.slice(item_count));
+    return cut;
+  }
+
   std::vector<std::int64_t> no_items;  // offsets of empty rows
+  RowsOfSlice cut;  // the part of the users' items in this rank's slice; empty if it is all
   std::unique_ptr<typename Device::UserRows> items;
   std::unique_ptr<typename Device::UserRows> features;  // null if the network has none
   std::unique_ptr<typename Device::UserRows> targets;
@@ -66,16 +75,17 @@ class TrainableModel : public Model {
   using Timer = StepTimer<Device>;
   using FusedUpdate = device::FusedUpdate<typename Device::Parameters, Buffer>;
 
-  /// Makes a model with zero weights for batches of up to `max_rows` users. The size of the weights' buffer
-  /// is rounded up to a multiple of `size_multiple`; the additional elements are zero. `device` must outlive
-  /// the model.
+  /// Makes a model with zero weights for batches of up to `max_rows` users of the group. The size of the
+  /// weights' buffer is rounded up to a multiple of `size_multiple`, as is the begin of a run of slices in
+  /// `layout`; the additional elements are zero. `device` must outlive the model.
   TrainableModel(Device& device, InputDims inputs, device::ParameterLayout layout, std::int64_t max_rows,
                  std::int64_t size_multiple)
       : device_(device),
+        slices_(*inputs.slices),
         items_(inputs.items),
         features_(inputs.features),
         max_rows_(std::max<std::int64_t>(1, max_rows)),
-        layout_(std::move(layout)),
+        layout_(align_slices(std::move(layout), size_multiple)),
         parameters_(device.make_parameters(
             layout_, (layout_.size + size_multiple - 1) / size_multiple * size_multiple)),
         scoring_step_(device.make_step_state()) {}
@@ -138,20 +148,23 @@ class TrainableModel : public Model {
   }
   void finish_writing() override { device_.refresh_weight_copies(*parameters_); }
   std::unique_ptr<LoadedUsers> load_users(const UserData& users) override {
-    return std::make_unique<NetworkUsers<Device>>(device_, users, items_, features_, max_rows_);
+    return std::make_unique<NetworkUsers<Device>>(device_, users, items_, features_, max_rows_, slices_);
   }
   std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,
                                const std::function<void()>& progressed) override;
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   std::int64_t max_users() const override { return max_rows_; }
+  Range own_users(std::int64_t users) const override { return slices_.own_users(users); }
   void exclude_items(std::span<const std::uint8_t> allowed_items) override;
 
-  /// Returns sum ||W||^2 over the tensors with weight decay.
-  double sum_of_squares() {
+  /// Returns sum ||W||^2 over the tensors with weight decay: of tensors that are slices, or of the others.
+  double sum_of_squares(bool slices = false) {
     double sum = 0.0;
     for (std::size_t i = 0; i < layout_.tensors.size(); ++i) {
-      if (layout_.tensors[i].spec.decays) sum += device_.sum_of_squares(*parameters_, static_cast<int>(i));
+      const device::TensorSpec& spec = layout_.tensors[i].spec;
+      if (spec.decays && spec.slice.has_value() == slices)
+        sum += device_.sum_of_squares(*parameters_, static_cast<int>(i));
     }
     return sum;
   }
@@ -160,10 +173,13 @@ class TrainableModel : public Model {
   typename Device::Parameters& parameters() { return *parameters_; }
 
  protected:
+  /// Returns the maximum number of users of a batch that this rank carries through the layers.
+  std::int64_t own_rows() const { return slices_.part_rows(max_rows_); }
   /// Gathers users `rows` and returns their input. Always gathers the batch of their items.
   Input gather(NetworkUsers<Device>& users, Range rows, History history, bool needs_empty);
 
   Device& device_;
+  device::ItemSlices& slices_;
   std::int64_t items_;
   std::int64_t features_;
   std::int64_t max_rows_;
@@ -182,7 +198,14 @@ auto TrainableModel<Device>::gather(NetworkUsers<Device>& users, Range rows, His
   }
   std::iota(users.numbers.begin(), users.numbers.end(), rows.begin);
   device_.gather_batch(*users.items, users.numbers, false, *users.items_batch);
-  if (users.features) device_.gather_batch(*users.features, users.numbers, false, *users.features_batch);
+  if (users.features) {
+    const Range own = slices_.own_users(rows.size());
+    const std::span numbers(users.numbers);
+    device_.gather_batch(
+        *users.features,
+        numbers.subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size())), false,
+        *users.features_batch);
+  }
   return {history == History::none ? *users.empty_batch : *users.items_batch,
           users.features ? users.features_batch.get() : nullptr};
 }
@@ -212,6 +235,9 @@ void TrainableModel<Device>::top_k(LoadedUsers& users, Range rows, History histo
                                    std::span<std::int32_t> items, std::span<float> scores) {
   auto& loaded = static_cast<NetworkUsers<Device>&>(users);
   const Input input = gather(loaded, rows, history, keep_seen);
+  const Range own = slices_.own_users(rows.size());
+  items = items.subspan(static_cast<std::size_t>(own.begin * k), static_cast<std::size_t>(own.size() * k));
+  scores = scores.subspan(static_cast<std::size_t>(own.begin * k), static_cast<std::size_t>(own.size() * k));
   device_.top_k(forward_for_scoring(input), keep_seen ? *loaded.empty_batch : *loaded.items_batch,
                 output_parameters(), output_layer(), k, items, scores);
 }
@@ -221,10 +247,12 @@ void TrainableModel<Device>::exclude_items(std::span<const std::uint8_t> allowed
   // Through the biases, so that no operation needs a mask.
   const int tensor = output_layer().bias;
   typename Device::Parameters& output = output_parameters();
-  std::vector<float> bias(allowed_items.size());
+  const ItemSlice slice = slices_.slice(items_);
+  std::vector<float> bias(static_cast<std::size_t>(slice.count()));
   device_.export_rows(output.layout(), tensor, {0, 1}, output.master(), bias);
-  for (std::size_t i = 0; i < allowed_items.size(); ++i) {
-    if (allowed_items[i] == 0) bias[i] = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < bias.size(); ++i) {
+    const auto item = static_cast<std::size_t>(slice.global(static_cast<std::int64_t>(i)));
+    if (allowed_items[item] == 0) bias[i] = -std::numeric_limits<float>::infinity();
   }
   device_.import_rows(output.layout(), tensor, {0, 1}, bias, output.master());
   device_.refresh_weight_copies(output);

@@ -3,6 +3,7 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/rank_grid.hpp>
 #include <vaecf/data/distributed_sampler.hpp>
 #include <vaecf/device/cpu/spd_inverse.hpp>
 #include <vaecf/device/options.hpp>
@@ -32,6 +33,7 @@ struct CommVolume {
   double worker_in = 0.0;   ///< bytes received by one worker
   double server_out = 0.0;  ///< bytes sent by one server
   double server_in = 0.0;   ///< bytes received by one server
+  double exchanged = 0.0;   ///< part of worker_out: activations exchanged in a group of item slices
 };
 
 /// The staleness of gradients with asynchronous updates of a parameter server.
@@ -63,10 +65,10 @@ enum class Rate {
 /// The arguments of Engine::start_training(). The referenced objects must outlive the training.
 struct TrainingSetup {
   const TrainingConfig& options;
-  comm::Communicator& communicator;
+  const comm::RankGrid& grid;
   const io::DatasetFile& dataset;
-  Range rows;                  ///< this rank's users in /train; empty on a parameter server
-  std::int64_t max_users = 0;  ///< maximum number of this rank's users in a batch
+  Range rows;                  ///< users of this rank's group in /train; empty on a parameter server
+  std::int64_t max_users = 0;  ///< maximum number of the group's users in a batch
 };
 
 /// Properties of one rank's part of a training, fixed when it starts: memory and bytes moved per step.
@@ -154,8 +156,7 @@ class Engine {
   virtual TrainingFacts training() const = 0;
   /// Returns the network with the weights of all updates so far. The first call after a step is collective.
   virtual model::Model& model() = 0;
-  /// Waits for all steps, and returns sum ||W||^2 over the tensors with weight decay. The first call after a
-  /// step is collective.
+  /// Waits for all steps, and returns sum ||W||^2 over the tensors with weight decay. Collective.
   virtual double sum_of_squares() = 0;
   /// Checks the batches of the next pass over the users and copies them to the device. Every call but the
   /// first of a training may be made by another thread, concurrently with all functions except start_pass()

@@ -28,9 +28,10 @@ using RankTargetsFn = std::function<void(std::int64_t row, std::span<std::int32_
 /// Writes the top items of user `row`, at most items.size(), and returns their count.
 using TopItemsFn = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
 
-/// Computes metrics of the held-out users of one split. Every rank evaluates its part of the users; sums in
-/// fp64 and user counts are reduced over ranks and divided once. Results are equal on all ranks. Users for
-/// which a model has no input count with the list of the most popular items, which `recommend` gives them.
+/// Computes metrics of the held-out users of one split. Every rank, or group of ranks that share the items,
+/// evaluates its part of the users; sums in fp64 and user counts are reduced over ranks and divided once.
+/// Results are equal on all ranks. Users for which a model has no input count with the list of the most
+/// popular items, which `recommend` gives them.
 class Evaluator {
  public:
   /// Reads this rank's users of `split` ("validation" or "test"). Throws InputError if a metric name is
@@ -71,7 +72,9 @@ class Evaluator {
   void serve_by_popularity(CsrView features, Values& values) const;
   /// Returns the means over the users of a group that have a target, over all ranks. Collective.
   Metrics means(const Values& values, Group group, std::int64_t users) const;
-  /// Reduces this rank's values over all ranks. Collective.
+  /// Adds the values that the other ranks of a group have computed. Collective.
+  void sum_over_group(Values& values) const;
+  /// Reduces the values of this rank's group over the groups. Collective.
   EvaluationResult reduce(Values& values) const;
 
   std::vector<math::Metric> rank_metrics_;     // means over users, from the ranks of targets

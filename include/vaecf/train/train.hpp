@@ -4,6 +4,7 @@
 #include <vaecf/base/run_control.hpp>
 #include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/rank_grid.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/model/model_options.hpp>
@@ -13,6 +14,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,9 +46,10 @@ struct TrainingConfig {
   std::string best_checkpoint() const { return checkpoint_folder() + "/best.h5"; }
 };
 
-/// Returns the input dimensions of the model: the items of the dataset, and its user features unless
-/// model.features is off.
-model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset);
+/// Returns the input dimensions of the model: the items of the dataset, its user features unless
+/// model.features is off, and the group of ranks that share the items.
+model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset,
+                                  device::ItemSlices& slices = device::one_slice());
 
 /// The objects that a command provides to train(), test() and benchmark(). They must outlive the call.
 struct RunContext {
@@ -55,6 +58,15 @@ struct RunContext {
   Log& log;
   Progress& progress;
   const StopFlag* stop = nullptr;  ///< requests an early end with a checkpoint; may be null
+  /// The division of the ranks into groups that share the items; null: every rank holds all items.
+  std::shared_ptr<const comm::RankGrid> grid = nullptr;
+
+  int slices() const { return grid ? grid->slices() : 1; }
+  int group() const { return grid ? grid->group() : communicator.rank(); }
+  int groups() const { return grid ? grid->groups() : communicator.size(); }
+  device::ItemSlices& item_slices() const { return grid ? grid->item_slices() : device::one_slice(); }
+  /// Returns the ranks with the same slice of the items, one of each group.
+  comm::Communicator& data_ranks() const { return grid ? grid->data_ranks() : communicator; }
 };
 
 /// A metric's mean over users and the standard error of the mean.

@@ -82,7 +82,7 @@ class Trainer {
   const TrainingConfig& options_;
   RunContext context_;
   data::VirtualShards shards_;
-  Range owned_;  // this rank's virtual shards
+  Range owned_;  // virtual shards of this rank's group
   data::DistributedBatchSampler sampler_;
   int sampling_threads_;
   std::vector<int> groups_;      // update group of each pass of an epoch

@@ -54,10 +54,11 @@ void TrainingState::describe(const TrainingConfig& options, const io::DatasetFil
     item_ids = std::make_shared<const io::IdList>(dataset.read_ids("items/id"));
 }
 
-model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset) {
+model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset,
+                                  device::ItemSlices& slices) {
   const bool off = options.model.features == model::FeaturesInput::off || options.model.type == "elsa" ||
                    model::is_solved(options.model.type);
-  return {dataset.items(), off ? 0 : dataset.features()};
+  return {dataset.items(), off ? 0 : dataset.features(), slices};
 }
 
 void require_same_dataset(const std::string& path, const TrainingState& checkpoint,

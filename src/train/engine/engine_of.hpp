@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "train/engine/slice_problem.hpp"
 #include "train/engine/training_data.hpp"
 #include "train/parameter_server/training.hpp"
 #include "train/step/step.hpp"
@@ -30,11 +31,11 @@ template <class Device>
 class AllReduceTraining {
  public:
   AllReduceTraining(Device& device, const TrainingSetup& setup)
-      : data(device, setup, comm::BucketPlan::alignment_elements * setup.communicator.size()),
+      : data(device, setup, comm::BucketPlan::alignment_elements * setup.grid.world().size()),
         options_(setup.options),
-        communicator_(setup.communicator),
-        optimizer_(setup.options, setup.communicator, device, *data.model),
-        graphs_(device, setup.communicator),
+        grid_(setup.grid),
+        optimizer_(setup.options, setup.grid, device, *data.model),
+        graphs_(device, setup.grid.world()),
         step_(data, optimizer_, graphs_) {}
 
   void start_pass() {
@@ -44,10 +45,9 @@ class AllReduceTraining {
 
   void step(device::StepParams params, std::int64_t batch_users, UpdatedGroup group) {
     params.rule = optimizer_.rule(group.updates, batch_users);
-    // The first virtual shard of a batch and the batch's size determine the number of users of every rank.
-    const std::int64_t begin = communicator_.size() == 1
-                                   ? 0
-                                   : params.batch * options_.train.batch_size % options_.data.virtual_shards;
+    // The first virtual shard of a batch and the batch's size determine the number of users of every group.
+    const std::int64_t begin =
+        grid_.groups() == 1 ? 0 : params.batch * options_.train.batch_size % options_.data.virtual_shards;
     step_.run(params, data.items.users(params.batch), group.index, {group.index, begin, batch_users});
   }
 
@@ -64,15 +64,26 @@ class AllReduceTraining {
   }
   void round_weights() { optimizer_.round_weights(); }
 
+  double sum_of_squares() {
+    const double slices = model().sum_of_squares(true);
+    return grid_.group_ranks().all_reduce(slices) + model().sum_of_squares(false);
+  }
+
   model::StepTimer<Device>& timer() { return step_.timer; }
   void enable_graphs(bool on) { graphs_.set_enabled(on); }
 
   TrainingFacts facts() const {
-    const comm::Reducer<Device>& reducer = optimizer_.reducer();
-    const double sent = mean_of_groups([&](int group) { return reducer.bytes_per_rank(group); });
-    return {.overlaps = reducer.mode().overlap,
+    const comm::SliceProblem problem =
+        slice_problem(options_, data.model->tensors(), data.model->items(), grid_.world());
+    const double exchanged = comm::slice_traffic(problem, grid_.slices()).activations;
+    const double sent =
+        exchanged + mean_of_groups([&](int group) { return optimizer_.bytes_per_rank(group); });
+    return {.overlaps = optimizer_.overlaps(),
             .update_bytes = mean_of_groups([&](int group) { return update_bytes(group); }),
-            .comm_volume = {.total = communicator_.size() * sent, .worker_out = sent, .worker_in = sent}};
+            .comm_volume = {.total = grid_.world().size() * sent,
+                            .worker_out = sent,
+                            .worker_in = sent,
+                            .exchanged = exchanged}};
   }
   std::optional<Staleness> take_staleness() { return std::nullopt; }
 
@@ -93,7 +104,7 @@ class AllReduceTraining {
     const Range tensors = layout.tensors_in(data.model->update_groups()[static_cast<std::size_t>(group)]);
     const auto parameters = static_cast<double>(layout.parameter_count(tensors));
     const double updated =
-        optimizer_.reducer().mode().sharded ? parameters / communicator_.size() : parameters;
+        optimizer_.reducer().mode().sharded ? parameters / grid_.world().size() : parameters;
     const device::Precision precision = data.device.precision();
     const bool copies = precision == device::Precision::bf16 || precision == device::Precision::fp16;
     double gradients = parameters;  // elements
@@ -110,7 +121,7 @@ class AllReduceTraining {
   }
 
   const TrainingConfig& options_;
-  comm::Communicator& communicator_;
+  const comm::RankGrid& grid_;
   OptimizerState<Device> optimizer_;
   StepGraphs<Device> graphs_;
   Step<Device> step_;
@@ -232,7 +243,7 @@ class EngineOf : public Engine {
     return with([](auto& training) -> model::Model& { return training.model(); });
   }
   double sum_of_squares() override {
-    return with([](auto& training) { return training.model().sum_of_squares(); });
+    return with([](auto& training) { return training.sum_of_squares(); });
   }
   void upload_pass(const data::EpochRows& batches) override {
     with([&](auto& training) { training.data.upload_pass(batches); });

@@ -25,8 +25,7 @@ Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
       dataset_(dataset),
       items_(dataset.items()),
       all_users_(dataset.rows(split + "/fold_in")),
-      held_out_(
-          data::read_held_out(dataset, split, context.communicator.rank(), context.communicator.size())) {
+      held_out_(data::read_held_out(dataset, split, context.group(), context.groups())) {
   for (const std::string& name : metrics) {
     const math::Metric metric = math::parse_metric(name);
     const bool of_catalog = metric.kind == math::Metric::coverage || metric.kind == math::Metric::gini;
@@ -120,7 +119,8 @@ EvaluationResult Evaluator::evaluate(model::Scorer& model, model::History histor
     const std::size_t size = static_cast<std::size_t>(rows.size()) * length;
     model.top_k(users, rows, history, false, list_length_, std::span(lists).first(size),
                 std::span(scores).first(size));
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    const Range own = model.own_users(rows.size());
+    for (std::int64_t row = begin + own.begin; row < begin + own.end; ++row) {
       if (targets.row_size(row) == 0 || is_served_by_popularity(held_out_.fold_in.view(), features, row))
         continue;
       const auto list = std::span(lists).subspan(static_cast<std::size_t>(row - rows.begin) * length, length);
@@ -129,8 +129,16 @@ EvaluationResult Evaluator::evaluate(model::Scorer& model, model::History histor
     }
     activity.note_progress();
   }
+  sum_over_group(values);
   serve_by_popularity(features, values);
   return reduce(values);
+}
+
+void Evaluator::sum_over_group(Values& values) const {
+  if (context_.slices() == 1) return;
+  comm::Communicator& group = context_.grid->group_ranks();
+  group.all_reduce(std::span<double>(values.of_users));
+  for (std::vector<std::int64_t>& lists : values.lists) group.all_reduce(std::span<std::int64_t>(lists));
 }
 
 EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopItemsFn& top_of) {
@@ -142,12 +150,14 @@ EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopIte
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
     if (targets.row_size(row) == 0 || held_out_.fold_in.view().row_size(row) == 0) continue;
+    if (row % context_.slices() != context_.item_slices().index()) continue;
     ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
     ranks_of(row, ranks);
     set_ranks(row, ranks, values);
     if (!list.empty()) set_list(row, std::span(list).first(top_of(row, list)), values);
     context_.communicator.activity().note_progress();
   }
+  sum_over_group(values);
   serve_by_popularity({}, values);
   return reduce(values);
 }
@@ -167,7 +177,7 @@ Metrics Evaluator::means(const Values& values, Group group, std::int64_t users) 
       if (is_member(row)) sums.add(*value);
     moments.insert(moments.end(), {sums.sum, sums.sum_of_squares});
   }
-  context_.communicator.all_reduce(std::span<double>(moments));
+  context_.data_ranks().all_reduce(std::span<double>(moments));
   Metrics means;
   for (std::size_t m = 0; m < names_.size(); ++m) {
     const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users};
@@ -184,7 +194,7 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     ++users[counts ? 0 : 1];
     if (counts && held_out_.fold_in.view().row_size(row) == 0) ++users[2];
   }
-  context_.communicator.all_reduce(std::span<std::int64_t>(users));
+  context_.data_ranks().all_reduce(std::span<std::int64_t>(users));
 
   EvaluationResult result;
   result.users = users[0];
@@ -201,7 +211,7 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     value += targets.rows();
   }
   for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
-    context_.communicator.all_reduce(std::span<std::int64_t>(values.lists[m]));
+    context_.data_ranks().all_reduce(std::span<std::int64_t>(values.lists[m]));
     const bool is_gini = catalog_metrics_[m].kind == math::Metric::gini;
     const double total = is_gini ? math::gini(values.lists[m]) : math::coverage(values.lists[m]);
     result.metrics[math::to_string(catalog_metrics_[m])] = {total, std::nullopt};

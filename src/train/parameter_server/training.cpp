@@ -11,11 +11,11 @@ namespace vaecf::train {
 ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const TrainingSetup& setup)
     : data(device, setup, comm::BucketPlan::alignment_elements * setup.options.distributed.servers),
       device_(device),
-      communicator_(setup.communicator),
+      communicator_(setup.grid.world()),
       timer_(device, false),
       channel_(communicator_, device,
                bucket_plan(setup.options, data.model->update_groups(), setup.options.distributed.servers),
-               comm::Roles(setup.options.distributed, setup.communicator.size()),
+               comm::Roles(setup.options.distributed, setup.grid.world().size()),
                setup.options.distributed.comm_dtype == comm::CommDtype::bf16),
       optimizer_(setup.options.optimizer, setup.options.train.weight_decay, device,
                  channel_.roles().is_worker(communicator_.rank()) ? 0 : channel_.plan().shard_size(),

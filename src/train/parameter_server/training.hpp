@@ -40,6 +40,8 @@ class ParameterServerTraining {
   /// Rounds the weights as communication in bf16 does, if it is used.
   void round_weights();
 
+  double sum_of_squares() { return model().sum_of_squares(false); }
+
   model::StepTimer<cpu::Device>& timer() { return timer_; }
   void enable_graphs(bool) {}
   TrainingFacts facts() const;

@@ -22,7 +22,6 @@ class Step {
         data_(data),
         model_(*data.model),
         optimizer_(optimizer),
-        reducer_(optimizer.reducer()),
         state_(*data.state),
         graphs_(graphs) {}
 
@@ -44,14 +43,15 @@ class Step {
  private:
   /// Runs all device operations and collectives of one step. On a GPU, only enqueues them.
   void work(std::int64_t users, int group) {
-    // Gather this rank's users of the batch, with the transposes for the backward pass.
+    // Gather the users of this rank's group in the batch, with the transposes for the backward pass.
     const auto batch = data_.gather(users);
 
-    // The backward pass writes the gradient in the order of the flat layout, the output layer first. A single
-    // rank may update the two largest layers (input and output) meanwhile: a CPU tile by tile, while their
-    // gradients are in cache. With overlap, the backward pass reports each complete range of the gradient to
-    // the reducer, which starts the reduction of a bucket as soon as all its elements are complete.
-    reducer_.begin_step(group);
+    // The backward pass writes the gradient in the order of the flat layout, the output layer first. A rank
+    // whose tensors of items no other rank has may update the two largest layers (input and output)
+    // meanwhile: a CPU tile by tile, while their gradients are in cache. With overlap, the backward pass
+    // reports each complete range of the gradient to the reducer, which starts the reduction of a bucket as
+    // soon as all its elements are complete.
+    const auto reducers = optimizer_.begin_step(group);
     model_.forward_backward(batch, state_, optimizer_.gradients(), optimizer_.ready(), timer,
                             optimizer_.fused(), group);
 
@@ -59,25 +59,29 @@ class Step {
     // norm and the number of non-finite elements of its part of each reduced bucket. Both are then summed
     // over ranks, so that all ranks clip by the same factor, or all skip the update.
     if (optimizer_.needs_gradient_stats()) {
-      const Range buckets = reducer_.step_buckets();
-      for (std::int64_t bucket = buckets.begin; bucket < buckets.end; ++bucket) {
-        reducer_.wait_bucket(bucket);
-        device_.accumulate_gradient_stats(optimizer_.gradients(), reducer_.gradient_stats_range(bucket),
-                                          state_);
+      for (comm::Reducer<Device>* reducer : reducers) {
+        const Range buckets = reducer->step_buckets();
+        for (std::int64_t bucket = buckets.begin; bucket < buckets.end; ++bucket) {
+          reducer->wait_bucket(bucket);
+          device_.accumulate_gradient_stats(optimizer_.gradients(), reducer->gradient_stats_range(bucket),
+                                            state_);
+        }
       }
-      reducer_.all_reduce_values(device_.gradient_stats(state_));
+      optimizer_.all_reduce_values(device_.gradient_stats(state_));
     }
 
     // Update all weights of the group at once, or this rank's part of each bucket if the optimizer is
     // sharded.
-    for (std::int64_t update = 0; update < reducer_.update_count(); ++update) {
-      const comm::UpdateRange owned = reducer_.wait_update_range(update);
-      timer.end_phase(model::StepPhase::reduce);
-      optimizer_.update(owned, state_);
-      timer.end_phase(model::StepPhase::update);
-      reducer_.all_gather_weights(owned.bucket, model_.parameters());
+    for (comm::Reducer<Device>* reducer : reducers) {
+      for (std::int64_t update = 0; update < reducer->update_count(); ++update) {
+        const comm::UpdateRange owned = reducer->wait_update_range(update);
+        timer.end_phase(model::StepPhase::reduce);
+        optimizer_.update(owned, state_);
+        timer.end_phase(model::StepPhase::update);
+        reducer->all_gather_weights(owned.bucket, model_.parameters());
+      }
+      reducer->finish_step(model_.parameters());
     }
-    reducer_.finish_step(model_.parameters());
     timer.end_phase(model::StepPhase::reduce);
     device_.end_step(state_);  // adds the losses to the sums of the epoch and updates the fp16 loss scale
     timer.end_phase(model::StepPhase::update);
@@ -87,7 +91,6 @@ class Step {
   TrainingData<Device>& data_;
   model::TrainableModel<Device>& model_;
   OptimizerState<Device>& optimizer_;
-  comm::Reducer<Device>& reducer_;
   typename Device::StepState& state_;
   StepGraphs<Device>& graphs_;
 };

@@ -16,9 +16,12 @@ int sampling_threads(const RunContext& context) {
   return std::clamp(cores, 1, 4);
 }
 
-/// Returns the range of this rank's virtual shards; empty if the rank is a server of the parameter server.
-Range owned_shards(const TrainingConfig& options, const comm::Communicator& communicator,
+/// Returns the range of the virtual shards of this rank's group; empty if the rank is a server of the
+/// parameter server.
+Range owned_shards(const TrainingConfig& options, const RunContext& context,
                    const data::VirtualShards& shards) {
+  if (context.slices() > 1) return shards.owned_shards(context.group(), context.groups());
+  const comm::Communicator& communicator = context.communicator;
   const comm::Roles roles(options.distributed, communicator.size());
   if (!roles.is_worker(communicator.rank())) return {};
   return shards.owned_shards(communicator.rank(), roles.workers);
@@ -31,13 +34,14 @@ Trainer::Trainer(const TrainingConfig& options, const RunContext& context, const
     : options_(options),
       context_(context),
       shards_(dataset.rows("train"), options.data.virtual_shards),
-      owned_(owned_shards(options, context.communicator, shards_)),
+      owned_(owned_shards(options, context, shards_)),
       sampler_(shards_, owned_, options.train.batch_size, options.train.last_batch == LastBatch::keep,
                options.train.seed),
       sampling_threads_(sampling_threads(context)),
       groups_(model::passes_of_epoch(options.model)),
       annealing_(options.train.annealing, sampler_.steps_per_epoch()) {
-  context_.engine.start_training({options, context.communicator, dataset, shards_.rows_of(owned_),
+  if (!context_.grid) context_.grid = std::make_shared<comm::RankGrid>(context.communicator);
+  context_.engine.start_training({options, *context_.grid, dataset, shards_.rows_of(owned_),
                                   std::max(min_model_rows, sampler_.max_local_rows())});
 }
 
