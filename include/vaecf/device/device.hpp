@@ -275,9 +275,10 @@ concept Device = requires(
 
   // The item table of ELSA: normalize_rows() writes A, the rows of an input table W divided by their L2
   // norms, to a table of kind item_table (third and fourth argument) and its copies; sparse_linear() and the
-  // scoring operations accept it. table_gram() writes the Gram matrix A'A (r, r). cosine_step() takes h (B,
-  // r) and the Gram matrix; it adds the loss (math/cosine_loss.hpp) to the step's nll, and writes the
-  // gradients by h and twice that by the Gram matrix, S (r, r), which is symmetric. normalize_rows_backward()
+  // scoring operations accept it. table_gram() writes the Gram matrix A'A (r, r) of this rank's rows.
+  // cosine_step() takes h (B, r) and that matrix, which it adds over the group, in the order of slices. It
+  // adds the loss (math/cosine_loss.hpp) to the step's nll, and writes the gradients by h and twice that by
+  // the Gram matrix, S (r, r), which is symmetric and the sum over all users. normalize_rows_backward()
   // expects the gradient by A through h at W's place in the flat buffer, adds A S, and replaces the sum by
   // the gradient by W; row ranges are reported to `ready` as soon as they are complete.
   device.normalize_rows(fixed, 0, weights, 0);
@@ -299,7 +300,10 @@ concept Device = requires(
   // users without targets keep. read_metrics() returns all values, row-major; blocks. evaluation_batch is a
   // number of users per batch with which these operations run at full speed. top_k() writes the k best items
   // of each user and their scores, (B, k) each, best first; the lower item wins ties. If fewer than k are
-  // left, the remaining entries are item -1 and score -infinity.
+  // left, the remaining entries are item -1 and score -infinity. In a group of ranks, targets are those of
+  // all users of the batch, the same on all ranks; their columns and all resulting items are items of the
+  // model, not of the slice. Results are those of the own users: ranks of their targets, their columns of
+  // `of_users`, and their lists.
   device.rank_targets(in, batch, csr, fixed, layer, items);
   { D::evaluation_batch } -> std::convertible_to<std::int64_t>;
   device.compute_metrics(in, batch, rows, range, fixed, layer, metrics, of_users);

@@ -61,8 +61,12 @@ Parameters::Parameters(const ParameterLayout& layout, std::int64_t min_size, boo
 }
 
 void Activations::set_rows(std::int64_t rows) {
-  if (rows > max_rows_) throw std::logic_error("Activations::set_rows: more rows than max_rows");
+  check_rows(rows);
   rows_ = rows;
+}
+
+void Activations::check_rows(std::int64_t n) const {
+  if (n > max_rows_) throw std::logic_error("Activations: more rows than max_rows");
 }
 
 void BatchSchedule::set_next(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {

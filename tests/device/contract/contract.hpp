@@ -58,6 +58,7 @@ struct ContractDevice {
   bool fast = true;  ///< uses library products, so the real size is affordable
   /// Reason why the device is not available: its tests are skipped, or fail if VAECF_REQUIRE_GPU=1.
   std::string skip = {};
+  bool host_memory = true;  ///< the host can access the device's memory, so that slices can exchange there
 };
 
 /// Otherwise GoogleTest would print the bytes.

@@ -26,7 +26,7 @@ ContractDevice on_gpu(const std::string& name, const device::BackendOptions& opt
     cuda::tune() = tune;
     return cuda::make_device(options);
   };
-  return {"cuda_" + name, make, read, true, cuda::availability().reason};
+  return {"cuda_" + name, make, read, true, cuda::availability().reason, false};
 }
 
 }  // namespace

@@ -96,8 +96,19 @@ class Activations {
   void set_rows(std::int64_t rows);
   float* row(std::int64_t r) { return values_.data() + r * columns_; }
   const float* row(std::int64_t r) const { return values_.data() + r * columns_; }
+  /// Returns the memory of `n` rows, in use or not. Throws std::logic_error if `n` exceeds the maximum.
+  std::span<float> first_rows(std::int64_t n) {
+    check_rows(n);
+    return {values_.data(), static_cast<std::size_t>(n * columns_)};
+  }
+  std::span<const float> first_rows(std::int64_t n) const {
+    check_rows(n);
+    return {values_.data(), static_cast<std::size_t>(n * columns_)};
+  }
 
  private:
+  void check_rows(std::int64_t n) const;
+
   AlignedArray<float> values_;
   std::int64_t max_rows_;
   std::int64_t columns_;

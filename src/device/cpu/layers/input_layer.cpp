@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "device/cpu/kernels/vector_kernels.hpp"
+#include "device/cpu/layers/exchange.hpp"
 #include "device/cpu/parallel.hpp"
+#include "device/cpu/workspace.hpp"
 
 namespace vaecf::cpu {
 
@@ -23,7 +25,7 @@ std::vector<float> input_scales(const Batch& b, device::InputDropout input_dropo
   for (std::int64_t u = 0; u < b.users(); ++u) {
     const bool kept = input_dropout.history_keep_prob >= 1.0F ||
                       math::dropout_keeps_history(key.seed, key.step, b.user_numbers[u], threshold);
-    const float scale = math::input_scale(b.rows().row_size(u), input_dropout.normalized);
+    const float scale = math::input_scale(b.sizes[u], input_dropout.normalized);
     scales.push_back(kept ? scale / input_dropout.item_keep_prob : 0.0F);
   }
   return scales;
@@ -94,34 +96,51 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
                            Activation act, device::InputDropout input_dropout, const StepState& step,
                            Activations& output, const SideFeatures* side) {
   const device::StepParams& key = step.params;
-  output.set_rows(batch.users());
   const float* table = parameters.weights(layer.weight);
   const float* bias = layer.bias >= 0 ? parameters.weights(layer.bias) : nullptr;
   const std::int64_t width = output.columns();
   const std::uint64_t threshold = math::dropout_threshold(input_dropout.item_keep_prob);
   const std::vector<float> scale = input_scales(batch, input_dropout, key);
-  const Batch* beside = side != nullptr ? &side->batch : nullptr;
-  const float* side_table = side != nullptr ? parameters.weights(side->table) : nullptr;
-  if (beside != nullptr && beside->users() != batch.users()) {
+  const std::int64_t own_users = batch.own().size();
+  if (side != nullptr && side->batch.users() != own_users) {
     throw std::logic_error("sparse_linear: the side input must have the same users as the batch");
   }
-  parallel_for(threads_, batch.users(), [&](int, std::int64_t u) {
-    float* row = output.row(u);
-    std::fill_n(row, width, 0.0F);
-    if (beside != nullptr) {
-      const auto columns = beside->rows().row(u);
-      const float part = math::input_scale(std::ssize(columns));
-      for (const std::int32_t column : columns) add_scaled(row, side_table + column * width, part, width);
-    }
+  const auto add_features = [&](std::int64_t u, float* row) {
+    if (side == nullptr) return;
+    const float* side_table = parameters.weights(side->table);
+    const auto columns = side->batch.rows().row(u);
+    const float part = math::input_scale(std::ssize(columns));
+    for (const std::int32_t column : columns) add_scaled(row, side_table + column * width, part, width);
+  };
+  const auto add_items = [&](std::int64_t u, float* row) {
     const auto items = scale[u] != 0.0F ? batch.rows().row(u) : std::span<const std::int32_t>{};
     for (const std::int32_t item : items) {
       if (input_dropout.item_keep_prob >= 1.0F ||
           math::dropout_keeps_item(key.seed, key.step, batch.user_numbers[u],
-                                   static_cast<std::uint32_t>(item), threshold)) {
+                                   static_cast<std::uint32_t>(batch.items.global(item)), threshold)) {
         add_scaled(row, table + item * width, scale[u], width);
       }
     }
-    if (bias != nullptr) add_bias(row, bias, act, width);
+  };
+  float* sums = rows_of_all_users(batch, output, workspace_->sums);
+  if (batch.slices().count() == 1) {
+    parallel_for(threads_, own_users, [&](int, std::int64_t u) {
+      float* row = sums + u * width;
+      std::fill_n(row, width, 0.0F);
+      add_features(u, row);
+      add_items(u, row);
+      if (bias != nullptr) add_bias(row, bias, act, width);
+    });
+    return;
+  }
+  parallel_for(threads_, batch.users(), [&](int, std::int64_t u) {
+    std::fill_n(sums + u * width, width, 0.0F);
+    add_items(u, sums + u * width);
+  });
+  sum_to_owners(batch, sums, output);
+  parallel_for(threads_, own_users, [&](int, std::int64_t u) {
+    add_features(u, output.row(u));
+    if (bias != nullptr) add_bias(output.row(u), bias, act, width);
   });
 }
 

@@ -1,0 +1,65 @@
+#include "device/cpu/layers/exchange.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "device/cpu/kernels/vector_kernels.hpp"
+
+namespace vaecf::cpu {
+
+float* rows_of_all_users(const Batch& batch, Activations& own, AlignedArray<float>& memory) {
+  const device::ItemSlices& slices = batch.slices();
+  own.set_rows(batch.own().size());
+  if (slices.count() == 1) return own.row(0);
+  memory.reserve(slices.count() * slices.part_rows(batch.users()) * own.columns());
+  return memory.data();
+}
+
+void sum_to_owners(const Batch& batch, const float* all, Activations& own) {
+  device::ItemSlices& slices = batch.slices();
+  if (slices.count() == 1) return;
+  const std::span<float> part = own.first_rows(slices.part_rows(batch.users()));
+  slices.reduce_scatter({all, part.size() * static_cast<std::size_t>(slices.count())}, part, {});
+}
+
+const float* gather_from_owners(const Batch& batch, const Activations& own, AlignedArray<float>& memory) {
+  device::ItemSlices& slices = batch.slices();
+  if (slices.count() == 1) return own.row(0);
+  const std::span<const float> part = own.first_rows(slices.part_rows(batch.users()));
+  const std::int64_t size = slices.count() * std::ssize(part);
+  memory.reserve(size);
+  slices.all_gather(part, {memory.data(), static_cast<std::size_t>(size)}, {});
+  return memory.data();
+}
+
+void sum_over_slices(device::ItemSlices& slices, std::span<float> values, AlignedArray<float>& memory) {
+  if (slices.count() == 1) return;
+  const std::int64_t size = std::ssize(values);
+  memory.reserve(slices.count() * size);
+  slices.all_gather(values, {memory.data(), static_cast<std::size_t>(slices.count() * size)}, {});
+  std::copy_n(memory.data(), size, values.data());
+  for (int s = 1; s < slices.count(); ++s) add(values.data(), memory.data() + s * size, size);
+}
+
+void merge_over_slices(device::ItemSlices& slices, std::span<math::SoftmaxPart<double>> users) {
+  if (slices.count() == 1) return;
+  const std::size_t n = users.size();
+  const auto count = static_cast<std::size_t>(slices.count());
+  std::vector<float> part;
+  for (const auto& user : users) part.insert(part.end(), {user.maximum, static_cast<float>(user.sum)});
+  std::vector<float> all(count * part.size());
+  slices.all_gather(part, all, {});
+  for (std::size_t u = 0; u < n; ++u) {
+    const auto pair = [&](std::size_t s) {
+      const float* values = all.data() + 2 * (s * n + u);
+      return math::SoftmaxPart<double>{values[0], values[1]};
+    };
+    math::SoftmaxPart<double> merged;
+    for (std::size_t s = 0; s < count; ++s) merged.maximum = std::fmax(merged.maximum, pair(s).maximum);
+    for (std::size_t s = 0; s < count; ++s) merged.sum += pair(s).sum_below(merged.maximum);
+    users[u] = merged;
+  }
+}
+
+}  // namespace vaecf::cpu
