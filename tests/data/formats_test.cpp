@@ -52,6 +52,7 @@ TEST_F(Formats, NetflixFolderInNumericOrder) {
 }
 
 TEST_F(Formats, NetflixTarInATarInAnyOrder) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   const std::string inner = packed({{"training_set/", ""},
                                     {"training_set/mv_0000010.txt", "10:\n7,5,2005-01-01\n"},
                                     {"training_set/mv_0000001.txt", "1:\n7,4,2005-09-06\n9,3,2005-05-13\n"},
@@ -70,6 +71,7 @@ TEST_F(Formats, NetflixTarInATarInAnyOrder) {
 }
 
 TEST_F(Formats, NetflixCombinedFilesOfKaggle) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   const std::string first = "1:\n7,4,2005-09-06\n9,3,2005-05-13\n2:\n9,4,2004-12-31\n";
   const std::string second = "10:\n7,5,2005-01-01\n";
   folder_.write("combined_data_1.txt", first);
@@ -139,6 +141,7 @@ TEST_F(Formats, LastFmUsesArtistNamesForMissingIdsAndKeepsQuotes) {
 }
 
 TEST_F(Formats, MsdTriplets) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   wanted_.min_rating = 0;
   const std::string text =
       "b80344d0\tSOAKIMP12A8C130995\t1\nb80344d0\tSOAPDEY12A81C210A9\t12\na1\tSOAKIMP12A8C130995\t2\n";
@@ -151,6 +154,8 @@ TEST_F(Formats, MsdTriplets) {
 }
 
 TEST_F(Formats, PinterestBoards) {
+  if (VAECF_HAS_LIBBSON == 0) GTEST_SKIP() << "built without libbson";
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   using namespace vaecf::testing;
   const std::string bson = bson_board("b1", {"p1", "p2"}) +
                            bson_document(bson_element('\x04', "pins", bson_strings({"p9"}))) +
@@ -178,6 +183,7 @@ TEST_F(Formats, AdjacencyLists) {
 }
 
 TEST_F(Formats, AdjacencyInSeveralFiles) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   folder_.write("part1.txt", "1 10 11\n");
   folder_.write("part2.txt", "2 10\n");
   EXPECT_EQ(pairs(read("adjacency", folder_.path("part*.txt"))), (Pairs{"1/10", "1/11", "2/10"}));
@@ -192,6 +198,7 @@ TEST_F(Formats, AdjacencyInSeveralFiles) {
 }
 
 TEST_F(Formats, AdjacencyOfAGivenSplit) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   wanted_.part = true;
   folder_.write("train.txt", "0 5 7\n1 5\n");
   folder_.write("test.txt", "0 9\n1 7\n");
@@ -238,6 +245,7 @@ TEST_F(Formats, ProSgKeepsItsIndices) {
 }
 
 TEST_F(Formats, MovieLensFromItsArchives) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   const std::string csv = "userId,movieId,rating,timestamp\r\n7,31,4.0,1\r\n7,29,3.5,2\r\n";
   const auto zip =
       packed({{"ml-20m/", ""}, {"ml-20m/movies.csv", "movieId,title\n"}, {"ml-20m/ratings.csv", csv}}, "zip",
@@ -259,6 +267,7 @@ TEST_F(Formats, MovieLensFromItsArchives) {
 }
 
 TEST_F(Formats, DelimitedFromArchivesAndFolders) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   source_.header = false;
   const auto one = packed({{"a.csv", "1,2\n"}}, "zip", "none");
   EXPECT_EQ(pairs(read("delimited", folder_.write("one.zip", one))), (Pairs{"1/2"}));

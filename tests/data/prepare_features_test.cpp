@@ -147,6 +147,7 @@ TEST_F(PrepareFeatures, ReportCountsUsersMissingFromTheTable) {
 }
 
 TEST_F(PrepareFeatures, TableIsReadFromTheArchiveOfTheRatings) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   using vaecf::testing::packed;
   const vaecf::testing::Members members{{"ml-1m/ratings.dat", ratings_dat()},
                                         {"ml-1m/users.dat", users_dat()}};

@@ -137,6 +137,7 @@ TEST_F(Prepare, AnotherNameLeavesTheDatasetUpToDate) {
 }
 
 TEST_F(Prepare, TitlesAreReadNextToTheRatings) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   run();
   EXPECT_FALSE(io::DatasetFile(output_).has_ids("items/title"));
   const std::string movies =
@@ -231,6 +232,7 @@ TEST_F(Prepare, RejectsAForeignFileBeforeReadingTheSource) {
 }
 
 TEST_F(Prepare, AnotherFileOfTheSameArchiveIsAnotherSource) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   const std::string text = ratings_csv();
   source_.format = "delimited";
   source_.user_column = "userId";

@@ -189,6 +189,7 @@ TEST_F(Given, RejectsSourcesWithoutHeldOutOrTrainEvents) {
 }
 
 TEST_F(Given, RejectsTheTrainFileAsHeldOutFile) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   source_.format = "delimited";
   source_.header = false;
   folder_.write("ratings.csv", "1,10\n2,10\n");

@@ -126,6 +126,7 @@ TEST_F(UserTables, RejectsMissingColumnsFilesAndUsers) {
 }
 
 TEST_F(UserTables, TablesAreFoundInFoldersAndArchives) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   const std::string table = "1::F::1::10::48067\n";
   const auto genders = [&] { return values_of(read({"gender"}).columns[0]); };
   std::filesystem::create_directories(folder_.path("ml"));

@@ -2,7 +2,6 @@
 
 #include "io/io_fixture.hpp"
 
-#include <dlfcn.h>
 #include <hdf5.h>
 
 #include <algorithm>
@@ -12,9 +11,9 @@
 #include <span>
 #include <thread>
 
-// HDF5 without thread safety must never be entered by two threads at once. The functions below replace those
-// of HDF5 in this program. Each records whether another thread is inside, waits briefly, and calls the
-// library.
+// HDF5 without thread safety must never be entered by two threads at once. The linker (--wrap) replaces calls
+// of some functions by those below. Each records whether another thread is inside, waits briefly, and calls
+// the library.
 namespace {
 
 std::atomic<std::thread::id> inside{};
@@ -42,32 +41,40 @@ class Entry {
   bool first_ = false;
 };
 
-template <class Function, class... Arguments>
-auto enter(const char* name, Arguments... arguments) {
-  const Entry entry;
-  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name))(arguments...);
-}
-
 }  // namespace
 
 extern "C" {
-hid_t H5Fopen(const char* name, unsigned flags, hid_t access) {
-  return enter<decltype(&H5Fopen)>("H5Fopen", name, flags, access);
+decltype(H5Fopen) __real_H5Fopen;
+decltype(H5Gopen2) __real_H5Gopen2;
+decltype(H5Dread) __real_H5Dread;
+decltype(H5Dwrite) __real_H5Dwrite;
+decltype(H5Idec_ref) __real_H5Idec_ref;
+decltype(H5Eset_auto2) __real_H5Eset_auto2;
+
+hid_t __wrap_H5Fopen(const char* name, unsigned flags, hid_t access) {
+  const Entry entry;
+  return __real_H5Fopen(name, flags, access);
 }
-hid_t H5Gopen2(hid_t place, const char* name, hid_t access) {
-  return enter<decltype(&H5Gopen2)>("H5Gopen2", place, name, access);
+hid_t __wrap_H5Gopen2(hid_t place, const char* name, hid_t access) {
+  const Entry entry;
+  return __real_H5Gopen2(place, name, access);
 }
-herr_t H5Dread(hid_t dataset, hid_t type, hid_t memory, hid_t file, hid_t transfer, void* out) {
-  return enter<decltype(&H5Dread)>("H5Dread", dataset, type, memory, file, transfer, out);
+herr_t __wrap_H5Dread(hid_t dataset, hid_t type, hid_t memory, hid_t file, hid_t transfer, void* out) {
+  const Entry entry;
+  return __real_H5Dread(dataset, type, memory, file, transfer, out);
 }
-herr_t H5Dwrite(hid_t dataset, hid_t type, hid_t memory, hid_t file, hid_t transfer, const void* data) {
-  return enter<decltype(&H5Dwrite)>("H5Dwrite", dataset, type, memory, file, transfer, data);
+herr_t __wrap_H5Dwrite(hid_t dataset, hid_t type, hid_t memory, hid_t file, hid_t transfer,
+                       const void* data) {
+  const Entry entry;
+  return __real_H5Dwrite(dataset, type, memory, file, transfer, data);
 }
-int H5Idec_ref(hid_t id) {
-  return enter<decltype(&H5Idec_ref)>("H5Idec_ref", id);
+int __wrap_H5Idec_ref(hid_t id) {
+  const Entry entry;
+  return __real_H5Idec_ref(id);
 }
-herr_t H5Eset_auto2(hid_t stack, H5E_auto2_t function, void* data) {
-  return enter<decltype(&H5Eset_auto2)>("H5Eset_auto2", stack, function, data);
+herr_t __wrap_H5Eset_auto2(hid_t stack, H5E_auto2_t function, void* data) {
+  const Entry entry;
+  return __real_H5Eset_auto2(stack, function, data);
 }
 }
 

@@ -52,6 +52,7 @@ class SourceReaderTest : public ::testing::Test {
 
 // libarchive alone would skip to the next intact header.
 TEST_F(SourceReaderTest, DamagedHeaderIsAnError) {
+  if (!testing::has_libarchive) GTEST_SKIP() << testing::without_libarchive;
   std::string tar = packed({{"a.txt", "1"}, {"b.txt", "2"}, {"c.txt", "3"}}, "tar", "none");
   tar.at(tar.find("b.txt") + 20) ^= 1;
   expect_in(refusal(write("x.tar", tar)), {"is damaged"});
@@ -65,6 +66,7 @@ TEST_F(SourceReaderTest, ReadsPlainFilesInOrder) {
 }
 
 TEST_F(SourceReaderTest, CompressedFilesLoseTheirExtension) {
+  if (!testing::has_libarchive) GTEST_SKIP() << testing::without_libarchive;
   for (const auto& [filter, ending] :
        Files{{"gzip", ".gz"}, {"bzip2", ".bz2"}, {"xz", ".xz"}, {"zstd", ".zst"}}) {
     const auto path = write("ratings.csv" + ending, packed({{"x", text_}}, "raw", filter));
@@ -77,11 +79,13 @@ TEST_F(SourceReaderTest, CompressedFilesLoseTheirExtension) {
 }
 
 TEST_F(SourceReaderTest, ConcatenatedGzipMembersAreOneFile) {
+  if (!testing::has_libarchive) GTEST_SKIP() << testing::without_libarchive;
   const auto half = packed({{"x", "1,2\n"}}, "raw", "gzip");
   EXPECT_EQ(read_all({write("two.gz", half + half)}), (Files{{"two", "1,2\n1,2\n"}}));
 }
 
 TEST_F(SourceReaderTest, ReadsSelectedMembersOfArchives) {
+  if (!testing::has_libarchive) GTEST_SKIP() << testing::without_libarchive;
   const testing::Members members = {
       {"ml/", ""}, {"ml/README.txt", "read me"}, {"ml/ratings.csv", text_}, {"ml/movies.csv", "1,Heat\n"}};
   for (const auto& [format, filter] :
@@ -97,6 +101,7 @@ TEST_F(SourceReaderTest, ReadsSelectedMembersOfArchives) {
 }
 
 TEST_F(SourceReaderTest, ReadsNestedArchives) {
+  if (!testing::has_libarchive) GTEST_SKIP() << testing::without_libarchive;
   const auto inner = packed({{"t/mv_2.txt", "2:\n"}, {"t/mv_1.txt", text_}}, "tar", "none");
   const auto outer = packed({{"d/probe.txt", "no"}, {"d/training_set.tar", inner}}, "tar", "gzip");
   EXPECT_EQ(read_all({write("nf.tar.gz", outer)}, "mv_1.txt"), (Files{{"mv_1.txt", text_}}));
@@ -106,6 +111,7 @@ TEST_F(SourceReaderTest, ReadsNestedArchives) {
 }
 
 TEST_F(SourceReaderTest, RejectsDamagedAndTruncatedFiles) {
+  if (!testing::has_libarchive) GTEST_SKIP() << testing::without_libarchive;
   for (const auto& [filter, ending] :
        Files{{"gzip", "gz"}, {"bzip2", "bz2"}, {"xz", "xz"}, {"zstd", "zst"}}) {
     const std::string whole = packed({{"x", text_}}, "raw", filter);

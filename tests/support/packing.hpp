@@ -1,7 +1,9 @@
 #pragma once
 
+#if VAECF_HAS_LIBARCHIVE
 #include <archive.h>
 #include <archive_entry.h>
+#endif
 
 #include <memory>
 #include <stdexcept>
@@ -12,9 +14,15 @@
 
 namespace vaecf::testing {
 
+/// Whether the program can read archives. Tests that need it begin with
+/// `if (!has_libarchive) GTEST_SKIP() << without_libarchive;`.
+inline constexpr bool has_libarchive = VAECF_HAS_LIBARCHIVE != 0;
+inline constexpr const char* without_libarchive = "built without libarchive";
+
 /// Names and contents of the members of an archive.
 using Members = std::vector<std::pair<std::string, std::string>>;
 
+#if VAECF_HAS_LIBARCHIVE
 /// Returns an archive of `members`. `format`: tar, zip or raw (a single member, whose name is lost);
 /// `filter`: none, gzip, bzip2, xz or zstd.
 inline std::string packed(const Members& members, const std::string& format, const std::string& filter) {
@@ -41,5 +49,10 @@ inline std::string packed(const Members& members, const std::string& format, con
   bytes.resize(used);
   return bytes;
 }
+#else
+inline std::string packed(const Members&, const std::string&, const std::string&) {
+  throw std::logic_error(without_libarchive);
+}
+#endif
 
 }  // namespace vaecf::testing

@@ -29,7 +29,7 @@ Device::Device(int threads, device::Precision precision, bool portable,
       panels_(precision == device::Precision::fp32 && !portable ? panels : nullptr),
       workspace_(std::make_unique<Workspace>()) {
   for (int t = 0; t < threads_; ++t) {
-    engines_.push_back(portable ? make_portable_engine() : make_onednn_engine(panels_));
+    engines_.push_back(portable ? make_portable_engine() : make_engine(panels_));
   }
   workspace_->threads.resize(static_cast<std::size_t>(threads_));
 }
@@ -42,7 +42,8 @@ std::string Device::description() const {
     const Bf16GemmPath how = bf16_gemm_path();
     products = "bf16 with fp32 sums and master weights";
     if (!portable_ && how == Bf16GemmPath::fp32_on_rounded) {
-      products = "fp32 on operands rounded to bf16 (this CPU has no bf16 products)";
+      products = has_onednn() ? "fp32 on operands rounded to bf16 (this CPU has no bf16 products)"
+                              : "fp32 on operands rounded to bf16";
     } else if (!portable_) {
       products += how == Bf16GemmPath::amx ? " (AMX)" : " (AVX-512)";
     }

@@ -57,6 +57,7 @@ TEST_F(ListFiles, TsvHasNoQuotes) {
 }
 
 TEST_F(ListFiles, CompressedFilesAndSingleFileArchivesAreRead) {
+  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
   using testing::packed;
   const std::string text = "user,item\r\nann,10\r\nann,20\r\n";
   for (const std::string& bytes :

@@ -19,7 +19,7 @@ class PanelProduct : public ::testing::Test {
  protected:
   void SetUp() override {
     if (cpu::make_avx2_panels() == nullptr) GTEST_SKIP() << "this CPU has no AVX2";
-    engine_ = cpu::make_onednn_engine(cpu::make_avx2_panels());
+    engine_ = cpu::make_engine(cpu::make_avx2_panels());
   }
 
   std::vector<float> product(const cpu::GemmSpec& spec, const std::vector<float>& a,

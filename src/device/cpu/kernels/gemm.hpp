@@ -46,10 +46,16 @@ enum class Bf16GemmPath {
 };
 
 Bf16GemmPath bf16_gemm_path();
+/// Returns whether this program was built with oneDNN.
+bool has_onednn();
+/// Returns the name and version of oneDNN, or what replaces it.
 std::string onednn_version();
 
-/// Makes an engine that uses oneDNN, or `panels` (unless null) for products with a packed operand.
-std::unique_ptr<GemmEngine> make_onednn_engine(PanelKernel panels = nullptr);
+/// Makes an engine that uses oneDNN, or plain loops in a program built without it.
+std::unique_ptr<GemmEngine> make_onednn_engine();
+/// Makes an engine that uses `panels` (unless null) for products with a packed operand, and oneDNN, as
+/// make_onednn_engine(), for all others.
+std::unique_ptr<GemmEngine> make_engine(PanelKernel panels);
 /// Makes an engine of plain loops, for CPUs without library kernels and for comparisons.
 std::unique_ptr<GemmEngine> make_portable_engine();
 

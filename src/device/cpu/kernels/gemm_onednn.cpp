@@ -58,26 +58,9 @@ class OneThread {
   int before_;
 };
 
-void pack_panels(const GemmSpec& s, const float* b, PackedOperand& panels) {
-  panels.reserve((s.n + panel_columns - 1) / panel_columns * panel_columns * s.k);
-  const std::int64_t row = s.b_transposed ? 1 : s.ldb;
-  const std::int64_t column = s.b_transposed ? s.ldb : 1;
-  for (std::int64_t first = 0; first < s.n; first += panel_columns) {
-    const std::int64_t width = panel_width(s.n, first);
-    const std::int64_t columns = std::min(width, s.n - first);
-    const float* from = b + first * column;
-    float* to = panels.data() + first * s.k;
-    for (std::int64_t k = 0; k < s.k; ++k, from += row, to += width) {
-      for (std::int64_t i = 0; i < columns; ++i) to[i] = from[i * column];
-      std::fill(to + columns, to + width, 0.0F);
-    }
-  }
-}
-
 class OnednnEngine : public GemmEngine {
  public:
-  explicit OnednnEngine(PanelKernel panels)
-      : panels_(panels), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+  OnednnEngine() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 
   void run(const GemmSpec& spec, const void* a, const void* b, float* c) override {
     if (spec.m == 0 || spec.n == 0) return;
@@ -89,7 +72,6 @@ class OnednnEngine : public GemmEngine {
   }
 
   void pack(const GemmSpec& spec, const float* b, PackedOperand& packed) override {
-    if (panels_ != nullptr) return pack_panels(spec, b, packed);
     if (spec.m == 0 || spec.n == 0) return;
     const memory::desc& layout = packed_plan(spec).b_layout;
     packed.reserve(static_cast<std::int64_t>(layout.get_size() / sizeof(float)));
@@ -102,17 +84,6 @@ class OnednnEngine : public GemmEngine {
   }
 
   void run_packed(const GemmSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
-    if (panels_ != nullptr) {
-      return panels_({.a = a,
-                      .panels = packed.data(),
-                      .c = c,
-                      .rows = spec.m,
-                      .columns = spec.n,
-                      .reduced = spec.k,
-                      .a_stride = spec.lda,
-                      .c_stride = spec.ldc,
-                      .accumulate = spec.accumulate});
-    }
     if (spec.m == 0 || spec.n == 0) return;
     execute(packed_plan(spec), a, packed.data(), c);
   }
@@ -181,7 +152,6 @@ class OnednnEngine : public GemmEngine {
     return columns;
   }
 
-  PanelKernel panels_;
   dnnl::engine engine_;
   dnnl::stream stream_;
   bool rounds_ = bf16_gemm_path() == Bf16GemmPath::fp32_on_rounded;
@@ -204,13 +174,17 @@ Bf16GemmPath bf16_gemm_path() {
   return has(dnnl::cpu_isa::avx512_core_amx) && cpu_has_amx_bf16() ? Bf16GemmPath::amx : Bf16GemmPath::avx512;
 }
 
+bool has_onednn() {
+  return true;
+}
+
 std::string onednn_version() {
   const auto* v = dnnl::version();
   return format("oneDNN {}.{}.{}", v->major, v->minor, v->patch);
 }
 
-std::unique_ptr<GemmEngine> make_onednn_engine(PanelKernel panels) {
-  return std::make_unique<OnednnEngine>(panels);
+std::unique_ptr<GemmEngine> make_onednn_engine() {
+  return std::make_unique<OnednnEngine>();
 }
 
 }  // namespace vaecf::cpu

@@ -32,7 +32,8 @@ using PanelKernel = void (*)(const PanelProduct&);
 PanelKernel avx2_panel_kernel();
 /// Returns the AVX2 kernel, or null if this CPU has no AVX2.
 PanelKernel make_avx2_panels();
-/// Returns the kernel if it is faster than oneDNN on this CPU (AVX2 without AVX-512), otherwise null.
+/// Returns the AVX2 kernel if it is faster than oneDNN on this CPU (no AVX-512), or if the program was built
+/// without oneDNN; otherwise null.
 PanelKernel choose_panels();
 
 }  // namespace vaecf::cpu

@@ -5,6 +5,7 @@
 
 #include <cpuid.h>
 
+#include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/panels.hpp"
 
 namespace vaecf::cpu {
@@ -44,7 +45,7 @@ PanelKernel make_avx2_panels() {
 }
 
 PanelKernel choose_panels() {
-  return __builtin_cpu_supports("avx512f") ? nullptr : make_avx2_panels();
+  return has_onednn() && __builtin_cpu_supports("avx512f") ? nullptr : make_avx2_panels();
 }
 
 }  // namespace vaecf::cpu

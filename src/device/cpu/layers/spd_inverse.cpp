@@ -40,7 +40,7 @@ bool SpdInverse::invert(const Broadcast& broadcast, const Progress& progress) {
   const std::int64_t blocks = stride_ / block;
   const std::int64_t stripes = (stride_ + stripe - 1) / stripe;
   std::vector<std::unique_ptr<GemmEngine>> engines;
-  for (int t = 0; t < threads_; ++t) engines.push_back(make_onednn_engine(choose_panels()));
+  for (int t = 0; t < threads_; ++t) engines.push_back(make_engine(choose_panels()));
   std::vector<PackedOperand> packed(static_cast<std::size_t>(stripes));
   FloatBuffer pivot_rows(block * stride_);                                   // rows K of the matrix
   FloatBuffer left(std::max<std::int64_t>(own_.size(), 1) * block * block);  // -A_JK D of the own blocks J

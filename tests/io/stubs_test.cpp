@@ -1,0 +1,82 @@
+// The files that replace optional libraries, in a program of their own, since vaecf_io has only one of each
+// pair.
+#include <vaecf/base/error.hpp>
+#include <vaecf/io/bson_reader.hpp>
+#include <vaecf/io/digest.hpp>
+#include <vaecf/io/source_reader.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <fstream>
+
+#include "support/messages.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace vaecf::io {
+namespace {
+
+class WithoutLibarchive : public ::testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_.path() / name, std::ios::binary) << bytes;
+    return (folder_.path() / name).string();
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(WithoutLibarchive, CompressedFilesAndArchivesAreErrorsWithAWayOut) {
+  std::string tar(512, '\0');
+  tar.replace(257, 5, "ustar");
+  for (const auto& [name, bytes] : {std::pair<std::string, std::string>{"ratings.csv.gz", "\x1f\x8b\x08"},
+                                    {"ml-20m.zip", "PK\x03\x04"},
+                                    {"download.tar", tar},
+                                    {"no_extension", tar}}) {
+    const std::string path = write(name, bytes);
+    for (const std::string& message :
+         {message_of<InputError>([&] { is_archive(path); }), message_of<InputError>([&] {
+            SourceReader reader({path}, [](const std::string&) { return true; });
+            reader.next();
+          })}) {
+      expect_in(message, {path + ": is compressed or an archive", "built without libarchive", "unpack it",
+                          "docs/CLUSTERS.md"});
+    }
+  }
+}
+
+TEST_F(WithoutLibarchive, PlainFilesAreRead) {
+  const std::string path = write("plain.gz", "1,2\n");
+  EXPECT_FALSE(is_archive(path));
+  SourceReader reader({path}, [](const std::string&) { return true; });
+  ASSERT_TRUE(reader.next());
+  std::array<char, 10> bytes{};
+  EXPECT_EQ(reader.read(bytes), 4U);
+  EXPECT_FALSE(reader.next());
+}
+
+TEST(WithoutLibbson, BsonIsAnErrorWithAWayOut) {
+  expect_in(message_of<InputError>([] { BsonReader("boards.bson", [](std::span<char>) { return 0U; }); }),
+            {"boards.bson: is BSON", "built without libbson", "docs/CLUSTERS.md"});
+}
+
+std::string digest_of(const std::string& text, std::size_t piece) {
+  Sha256 hash;
+  for (std::size_t at = 0; at < text.size(); at += piece) {
+    const std::string part = text.substr(at, piece);
+    hash.update(part);
+  }
+  return hash.finish();
+}
+
+// Expected digests: FIPS 180-4, and Python's hashlib for all lengths around the ends of one and two blocks.
+TEST(WithoutOpenssl, Sha256IsThatOfTheStandard) {
+  EXPECT_EQ(digest_of("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(digest_of(std::string(1000000, 'a'), 65),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  std::string digests;
+  for (std::size_t length = 0; length <= 130; ++length) digests += digest_of(std::string(length, 'b'), 7);
+  EXPECT_EQ(digest_of(digests, 1000), "f03fa14c3c386399e9b0a30a03cb4170d435db472cb4e6706bcc94f2ea9c2cbd");
+}
+
+}  // namespace
+}  // namespace vaecf::io
