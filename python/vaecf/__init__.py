@@ -1,0 +1,1 @@
+"""Reads what vaecf_dist writes, starts it, and reports on its runs."""

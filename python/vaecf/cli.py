@@ -1,0 +1,40 @@
+"""The command line `vaecf`: one subcommand per module, which is imported only if it is called."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from . import errors
+
+# Each module defines add_arguments(parser) and run(options) -> exit code.
+COMMANDS = {
+    "report": ("vaecf.report", "write a report on runs as one HTML page"),
+    "tensorboard": ("vaecf.tensorboard", "write the curves of runs as event files of TensorBoard"),
+    "compare": ("vaecf.compare", "compare two models user by user, from files of --per-user"),
+    "sweep": ("vaecf.sweep", "search hyper-parameters with Optuna"),
+    "scaling": ("vaecf.scaling.command", "report on a scaling experiment, or predict the speed on another machine"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(prog="vaecf", description="Works with the runs of vaecf_dist.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    chosen = next((argument for argument in arguments if argument in COMMANDS), None)
+    module = importlib.import_module(COMMANDS[chosen][0]) if chosen else None
+    for name, (_, purpose) in COMMANDS.items():
+        command = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
+        if name == chosen and module:
+            module.add_arguments(command)
+    options = parser.parse_args(arguments)
+    try:
+        return int(module.run(options)) if module else errors.INVALID
+    except errors.InputError as error:
+        print(f"vaecf: {error}", file=sys.stderr)
+        return errors.INVALID
+    except BrokenPipeError:
+        return errors.FAILED
