@@ -71,6 +71,7 @@ struct Parts {
   Console console;
   std::optional<StopSignals> signals;
   io::DirectoryLock run_folder;  // locked by rank 0 in training
+  int item_slices = 1;
 
   /// Returns the communicator for training.
   comm::Communicator& ranks() { return between_gpus ? *between_gpus : *communicator; }
@@ -198,7 +199,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   if (code != ExitCode::done) return code;
   const train::RunContext context{ranks, *parts.engine, parts.console.log, *parts.console.progress};
   together([&] {
-    train::validate_run(config.session, context, line.train || line.benchmark);
+    parts.item_slices = train::validate_run(config.session, context, line.train || line.benchmark);
     check_deterministic(config);
     check_benchmark(line, config);
     if (line.test) train::require_test_users(io::DatasetFile(config.session.data.file));
@@ -229,8 +230,9 @@ void connect_gpus(Parts& parts, const config::Config& config) {
 /// messages. If training is stopped on request, returns ExitCode::stopped; the resumed run does the remaining
 /// tasks.
 ExitCode work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
-  const train::RunContext context{parts.ranks(), *parts.engine, parts.console.log, *parts.console.progress,
-                                  &parts.stop};
+  const train::RunContext context{parts.ranks(),     *parts.engine,
+                                  parts.console.log, *parts.console.progress,
+                                  &parts.stop,       train::divide_ranks(parts.ranks(), parts.item_slices)};
   const auto& session = config.session;
   const bool prints = parts.communicator->rank() == 0;
   const auto& timeline = context.communicator.activity().timeline();

@@ -112,7 +112,7 @@ class StateCopy {
   virtual void read_rows(StateTensor state, int tensor, Range rows, std::span<float> to) = 0;
 };
 
-/// Writes rows `rows` of tensor index `tensor` from `values` (row-major).
+/// Writes stored rows `rows` of tensor index `tensor` from `values` (row-major).
 using WriteRows = std::function<void(int tensor, Range rows, std::span<const float> values)>;
 
 /// This rank's sums of losses since the epoch began, and the loss scale, which is used in fp16 only.
@@ -182,9 +182,12 @@ class Engine {
   /// Gathers fp32 master weights, moments and prior, and copies them to `copy`; null on ranks that need no
   /// copy. No thread may read `copy` meanwhile. Collective.
   virtual void copy_state(StateCopy* copy) = 0;
+  /// Copies stored rows `rows` of tensor `tensor` of weights, moments or prior to `to`, row-major. The
+  /// optimizer must not be sharded. Blocks.
+  virtual void read_state_rows(StateTensor state, int tensor, Range rows, std::span<float> to) = 0;
   /// Overwrites weights, a moment or the prior with the rows that `fill` writes, which must be equal on all
-  /// ranks. With `round_weights`, weights are rounded to bf16 if updates communicate them in bf16, as after
-  /// an update. Collective.
+  /// ranks that store them. With `round_weights`, weights are rounded to bf16 if updates communicate them in
+  /// bf16, as after an update. Collective.
   virtual void write_state(StateTensor state, bool round_weights,
                            const std::function<void(const WriteRows&)>& fill) = 0;
   /// Switches timing of step phases on or off. Timed steps do not use captured graphs.

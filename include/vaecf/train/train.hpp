@@ -117,9 +117,18 @@ struct TestResult {
 };
 
 /// Validates the run before any expensive work: configuration equal on all ranks, dataset, sizes, number of
-/// ranks, run folder writable, and if `trains`, the model. Collective. Throws InputError or RunError; most
-/// errors are thrown on the affected ranks only, so the caller must exchange the outcome.
-void validate_run(const TrainingConfig& options, const RunContext& context, bool trains = true);
+/// ranks, run folder writable, and if `trains`, the model. Returns choose_item_slices(). Collective. Throws
+/// InputError or RunError; most errors are thrown on the affected ranks only, so the caller must exchange the
+/// outcome.
+int validate_run(const TrainingConfig& options, const RunContext& context, bool trains = true);
+
+/// Returns the number of slices of the items that distributed.item_slices selects; with `auto`, logs why.
+/// Throws InputError if the ranks, the items or the model cannot be divided.
+int choose_item_slices(const TrainingConfig& options, const io::DatasetFile& dataset,
+                       const RunContext& context);
+/// Divides the ranks into groups that share the items. If `slices` differs between ranks, the largest counts.
+/// Collective.
+std::shared_ptr<const comm::RankGrid> divide_ranks(comm::Communicator& ranks, int slices);
 
 /// Throws InputError if the dataset has no test user with a held-out item.
 void require_test_users(const io::DatasetFile& dataset);

@@ -166,12 +166,23 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
   return allowed_items;
 }
 
+/// Returns the number of slices of the items. Throws InputError if they cannot be divided over `ranks`.
+int item_slices(const config::Config& config, comm::Communicator& ranks, const CommandLine& line) {
+  if (config.session.distributed.item_slices == 1) return 1;
+  Console console = make_console(line.verbosity, ranks.rank() == 0);
+  const auto engine = train::make_engine(backend_options_for_rank(config, ranks));
+  const train::RunContext context{ranks, *engine, console.log, *console.progress};
+  return train::choose_item_slices(config.session, io::DatasetFile(config.session.data.file), context);
+}
+
 /// The work of one rank.
 class RecommendJob {
  public:
   /// Reads the inputs and loads the model. Throws InputError if an input is not valid.
-  RecommendJob(const CommandLine& line, const config::Config& config, comm::Communicator& ranks)
-      : arguments_(line.recommend),
+  RecommendJob(const CommandLine& line, const config::Config& config, comm::Communicator& ranks,
+               std::shared_ptr<const comm::RankGrid> grid)
+      : grid_(std::move(grid)),
+        arguments_(line.recommend),
         config_(line.config),
         ranks_(ranks),
         console_(make_console(line.verbosity, ranks.rank() == 0)),
@@ -201,14 +212,15 @@ class RecommendJob {
     train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
                                    read_allowed_items(arguments_, names, console_.log)};
     add_to_digest(choice.allowed_items);
-    recommender_.emplace(config.session, train::RunContext{ranks, *engine_, console_.log, *console_.progress},
+    recommender_.emplace(config.session,
+                         train::RunContext{ranks, *engine_, console_.log, *console_.progress, nullptr, grid_},
                          checkpoint_, dataset_, std::move(choice));
     if (!arguments_.users.empty() && recommender_->features() == 0) {
       throw InputError(format(
           "--users {}: {} was trained without user features; omit --users, or train with model.features: auto",
           arguments_.users, checkpoint_));
     }
-    block_ = users_of_round(users_.size(), ranks.size(), width());
+    block_ = users_of_round(users_.size(), grid_->groups(), width());
     // The ids of the users and, if read from separate files, their items and features.
     for (std::int64_t user = users_.begin; user < users_.end; ++user)
       add_to_digest(target_users_.users.text(user));
@@ -242,18 +254,18 @@ class RecommendJob {
     output_.emplace(format_, arguments_.output, std::move(head));
   }
 
-  /// Processes all users in rounds. Collective. In a round, each rank processes one block of consecutive
-  /// users, so that rank 0 can write them in order.
+  /// Processes all users in rounds. Collective. In a round, each rank, or each group of ranks that share the
+  /// items, processes one block of consecutive users, so that rank 0 can write them in order.
   void work() {
     console_.progress->begin("recommending", users_.size(), "users");
-    const std::int64_t round = block_ * ranks_.size();
+    const std::int64_t round = block_ * grid_->groups();
     for (std::int64_t begin = users_.begin; begin < users_.end; begin += round) {
       work_on(begin);
       ranks_.activity().note_progress();
       console_.progress->update(std::min(begin + round, users_.end) - users_.begin);
     }
     console_.progress->end();
-    const std::int64_t by_features = ranks_.all_reduce(by_features_);
+    const std::int64_t by_features = grid_->data_ranks().all_reduce(by_features_);
     if (!output_) return;
     output_->commit();
     if (by_features > 0) {
@@ -289,16 +301,16 @@ class RecommendJob {
     add_to_digest(rows.columns);
   }
 
-  /// Returns the users of rank `rank` in the round that starts at user `begin`.
-  Range block_of(int rank, std::int64_t begin) const {
-    const std::int64_t first = std::min(begin + rank * block_, users_.end);
+  /// Returns the users of group `group` in the round that starts at user `begin`.
+  Range block_of(int group, std::int64_t begin) const {
+    const std::int64_t first = std::min(begin + group * block_, users_.end);
     return {first, std::min(first + block_, users_.end)};
   }
 
   /// Processes the round that starts at user `begin`. Collective.
   void work_on(std::int64_t begin) {
     const auto size = static_cast<std::size_t>(block_ * width());
-    const Range mine = block_of(ranks_.rank(), begin);
+    const Range mine = block_of(grid_->group(), begin);
     std::vector<std::int32_t> items(size);
     std::vector<float> scores(size);
     if (mine.size() > 0) {
@@ -311,14 +323,14 @@ class RecommendJob {
         by_features_ += seen.view().row_size(row) == 0 && features.view().row_size(row) > 0;
       }
     }
-    std::vector<std::int32_t> all_items(size * static_cast<std::size_t>(ranks_.size()));
+    std::vector<std::int32_t> all_items(size * static_cast<std::size_t>(grid_->groups()));
     std::vector<float> all_scores(all_items.size());
-    ranks_.all_gather(std::span<const std::int32_t>(items), std::span(all_items));
-    ranks_.all_gather(std::span<const float>(scores), std::span(all_scores));
+    grid_->data_ranks().all_gather(std::span<const std::int32_t>(items), std::span(all_items));
+    grid_->data_ranks().all_gather(std::span<const float>(scores), std::span(all_scores));
     if (!output_) return;
-    for (int rank = 0; rank < ranks_.size(); ++rank) {
-      const Range users = block_of(rank, begin);
-      const std::size_t first = size * static_cast<std::size_t>(rank);
+    for (int group = 0; group < grid_->groups(); ++group) {
+      const Range users = block_of(group, begin);
+      const std::size_t first = size * static_cast<std::size_t>(group);
       const auto used = static_cast<std::size_t>(users.size() * width());
       output_->append(std::span(all_items).subspan(first, used), std::span(all_scores).subspan(first, used));
       for (std::int64_t user = users.begin; user < users.end; ++user) {
@@ -328,6 +340,7 @@ class RecommendJob {
     }
   }
 
+  std::shared_ptr<const comm::RankGrid> grid_;
   const RecommendArguments& arguments_;
   const std::string& config_;  // path of the configuration
   comm::Communicator& ranks_;
@@ -342,10 +355,10 @@ class RecommendJob {
   std::unique_ptr<train::Engine> engine_;
   std::optional<train::Recommender> recommender_;
   std::uint64_t digest_ = 0;      // digest of users, their items and features, and allowed items
-  std::int64_t block_ = 1;        // users per rank and round
+  std::int64_t block_ = 1;        // users per group and round
   std::optional<Output> output_;  // on rank 0 only
   UnknownNames without_items_;
-  std::int64_t by_features_ = 0;  // users of this rank with features but without items
+  std::int64_t by_features_ = 0;  // users of this group with features but without items
 };
 
 }  // namespace
@@ -361,7 +374,11 @@ ExitCode run_recommend(const CommandLine& line) {
     if (code == ExitCode::done) code = agree_on_result(*ranks, run_and_capture(work));
   };
   together([&] { watchdog = std::make_unique<comm::Watchdog>(*ranks, config.session.distributed); });
-  together([&] { recommending.emplace(line, config, *ranks); });
+  int slices = 1;
+  std::shared_ptr<const comm::RankGrid> grid;
+  together([&] { slices = item_slices(config, *ranks, line); });
+  together([&] { grid = train::divide_ranks(*ranks, slices); });
+  together([&] { recommending.emplace(line, config, *ranks, grid); });
   together([&] { recommending->start(); });
   if (code != ExitCode::done) return code;
 

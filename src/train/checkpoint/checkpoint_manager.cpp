@@ -4,6 +4,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
+#include "train/checkpoint/tensor_rows.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/host_info.hpp"
 
@@ -90,6 +91,11 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Tr
   const Phase before = activity.report().phase;
   activity.enter(Phase::checkpoint);
   const Timeline::Span span(activity.timeline(), Track::run, "checkpoint", "step", state.updates_done);
+  if (context_.slices() > 1) {
+    save_slices(state, role, trainer);
+    activity.enter(before);
+    return;
+  }
   const bool waits = role.resumable || !automatic();
   Write write{Snapshot(), role};
   run_on_root(context_.communicator, [&] {
@@ -121,37 +127,58 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Tr
   start(std::move(writes));
 }
 
+void CheckpointManager::save_slices(const TrainingState& state, CheckpointRole role, Trainer& trainer) {
+  run_on_root(context_.communicator, [&] { require_finite(); });
+  auto gathered = std::make_unique<GatheredState>(context_, trainer.model().tensors());
+  GatheredState& state_of_group = *gathered;
+  Write write{Snapshot(std::move(gathered)), role};
+  write.snapshot.take(options_, context_, state, trainer);
+  if (role.resumable) last_step_ = state.updates_done;
+  if (context_.group() > 0) return;
+  if (context_.communicator.rank() > 0) return state_of_group.serve();
+  std::vector<Write> writes;
+  writes.push_back(std::move(write));
+  for (Write& done : write_all(std::move(writes), context_.communicator.activity().timeline())) {
+    state_of_group.finish();
+    on_write_finished(std::move(done));
+  }
+}
+
+std::vector<CheckpointManager::Write> CheckpointManager::write_all(
+    std::vector<Write> writes, const std::shared_ptr<Timeline>& timeline) {
+  std::string error;
+  for (Write& write : writes) {
+    const auto begin = Clock::now();
+    const Timeline::Span span(timeline, Track::writer, "writing a checkpoint", "step", write.snapshot.step());
+    write.file = write.role.resumable ? options_.checkpoint_folder() + "/" + write.snapshot.name()
+                                      : options_.best_checkpoint();
+    // A checkpoint to resume from must not name a best epoch that is not on disk.
+    write.error = error;
+    write.skipped = superseded_ && !write.role.best;
+    if (write.skipped || !error.empty()) continue;
+    try {
+      write.snapshot.write(write.file);
+    } catch (const Snapshot::Diverged& problem) {
+      write.diverged = true;
+      write.error = problem.what();
+    } catch (const std::exception& problem) {
+      write.error = problem.what();
+    }
+    if (write.error.empty() && write.role.resumable && write.role.best) {
+      write.best_error =
+          message_of_failure([&] { io::link_or_copy(write.file, options_.best_checkpoint()); });
+    }
+    error = write.error;
+    write.seconds = seconds_since(begin);
+  }
+  return writes;
+}
+
 void CheckpointManager::start(std::vector<Write> writes) {
   superseded_ = false;
   writing_ = std::async(std::launch::async, [this, timeline = context_.communicator.activity().timeline(),
                                              todo = std::move(writes)]() mutable {
-    std::string error;
-    for (Write& write : todo) {
-      const auto begin = Clock::now();
-      const Timeline::Span span(timeline, Track::writer, "writing a checkpoint", "step",
-                                write.snapshot.step());
-      write.file = write.role.resumable ? options_.checkpoint_folder() + "/" + write.snapshot.name()
-                                        : options_.best_checkpoint();
-      // A checkpoint to resume from must not name a best epoch that is not on disk.
-      write.error = error;
-      write.skipped = superseded_ && !write.role.best;
-      if (write.skipped || !error.empty()) continue;
-      try {
-        write.snapshot.write(write.file);
-      } catch (const Snapshot::Diverged& problem) {
-        write.diverged = true;
-        write.error = problem.what();
-      } catch (const std::exception& problem) {
-        write.error = problem.what();
-      }
-      if (write.error.empty() && write.role.resumable && write.role.best) {
-        write.best_error =
-            message_of_failure([&] { io::link_or_copy(write.file, options_.best_checkpoint()); });
-      }
-      error = write.error;
-      write.seconds = seconds_since(begin);
-    }
-    return std::move(todo);
+    return write_all(std::move(todo), timeline);
   });
 }
 
@@ -178,7 +205,8 @@ void CheckpointManager::require_finite() const {
 
 void CheckpointManager::on_write_finished(Write done) {
   const std::string& error = done.error.empty() ? done.best_error : done.error;
-  const bool retry = automatic() && !done.role.resumable && !error.empty() && !best_;
+  const bool retry =
+      context_.slices() == 1 && automatic() && !done.role.resumable && !error.empty() && !best_;
   spent_seconds_ += done.seconds;
   if (done.diverged) diverged_ = done.error;
   if (!done.skipped && !done.diverged) {
@@ -210,7 +238,7 @@ void CheckpointManager::on_write_finished(Write done) {
   }
   if (retry) {
     best_ = Write{std::move(done.snapshot), done.role, done.copy_seconds};
-  } else {
+  } else if (context_.slices() == 1) {
     free_.push_back(std::move(done.snapshot));
   }
 }

@@ -4,7 +4,9 @@
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -14,6 +16,7 @@
 #include <utility>
 
 #include "train/checkpoint/resume_point.hpp"
+#include "train/checkpoint/tensor_rows.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -33,8 +36,9 @@ bool has_item_columns(const device::TensorSpec& spec) {
 /// Returns the shapes that a model with `items` items has instead of `specs`.
 std::vector<device::TensorSpec> with_items(std::vector<device::TensorSpec> specs, std::int64_t items) {
   for (device::TensorSpec& spec : specs) {
-    if (has_item_rows(spec)) spec.rows = items;
-    if (has_item_columns(spec)) spec.columns = items;
+    spec.rows = has_item_rows(spec) ? items : spec.logical_rows();
+    spec.columns = has_item_columns(spec) ? items : spec.logical_columns();
+    spec.slice.reset();
   }
   return specs;
 }
@@ -108,14 +112,18 @@ void StartPoint::load_weights(Trainer& trainer) {
   const std::vector<device::TensorSpec> stored = with_items(specs, checkpoint_.state().items);
   comm::Communicator& communicator = context_.communicator;
   std::vector<float> before;
-  // Overwrites those values of rows `rows` of tensor `t` that the checkpoint contains. For rank 0 only.
-  const auto replace = [&](std::size_t t, Range rows, std::span<float> values) {
+  // A value that the checkpoint does not contain; the weights of checkpoints are finite.
+  constexpr float none = std::numeric_limits<float>::quiet_NaN();
+  // Sets the values of logical rows `rows` of tensor `t` to those of the checkpoint, or none. For rank 0
+  // only.
+  const auto look_up = [&](std::size_t t, Range rows, std::span<float> values) {
+    std::ranges::fill(values, none);
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       const std::int64_t source = has_item_rows(specs[t]) ? sources_[static_cast<std::size_t>(row)] : row;
       if (source < 0) continue;
       const float* from = before.data() + source * stored[t].columns;
-      float* to = values.data() + (row - rows.begin) * specs[t].columns;
-      for (std::int64_t column = 0; column < specs[t].columns; ++column) {
+      float* to = values.data() + (row - rows.begin) * specs[t].logical_columns();
+      for (std::int64_t column = 0; column < specs[t].logical_columns(); ++column) {
         const std::int64_t c =
             has_item_columns(specs[t]) ? sources_[static_cast<std::size_t>(column)] : column;
         if (c >= 0) to[column] = from[c];
@@ -125,22 +133,24 @@ void StartPoint::load_weights(Trainer& trainer) {
   // Weights are not rounded to bf16, as those of a new run before its first update.
   context_.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
     std::vector<float> values;
+    std::vector<float> mine;
     for (std::size_t t = 0; t < specs.size(); ++t) {
       const auto tensor = static_cast<int>(t);
       checkpoint_.read_file([&](const io::CheckpointFile& file) {
         before.resize(static_cast<std::size_t>(stored[t].rows * stored[t].columns));
         file.read_rows(format("weights/{}", stored[t].name), 0, stored[t].rows, before);
       });
-      const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / specs[t].columns);
-      for (std::int64_t begin = 0; begin < specs[t].rows; begin += block_rows) {
-        const Range rows{begin, std::min(specs[t].rows, begin + block_rows)};
-        values.resize(static_cast<std::size_t>(rows.size() * specs[t].columns));
-        if (communicator.rank() == 0) {
-          model.read_rows(tensor, rows, values);
-          replace(t, rows, values);
-        }
+      for (std::int64_t begin = 0; begin < specs[t].logical_rows(); begin += block_rows(specs[t])) {
+        const Range rows{begin, std::min(specs[t].logical_rows(), begin + block_rows(specs[t]))};
+        values.resize(static_cast<std::size_t>(rows.size() * specs[t].logical_columns()));
+        if (communicator.rank() == 0) look_up(t, rows, values);
         communicator.broadcast(std::span<float>(values), 0);
-        write(tensor, rows, values);
+        const StoredRows found = stored_rows(specs[t], rows, values);
+        mine.resize(found.values.size());
+        model.read_rows(tensor, found.rows, mine);
+        for (std::size_t i = 0; i < mine.size(); ++i)
+          if (!std::isnan(found.values[i])) mine[i] = found.values[i];
+        write(tensor, found.rows, mine);
         communicator.activity().note_progress();
       }
     }

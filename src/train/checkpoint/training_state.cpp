@@ -1,5 +1,7 @@
 #include "train/checkpoint/training_state.hpp"
 
+#include "train/checkpoint/tensor_rows.hpp"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
@@ -132,9 +134,9 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
     if (info == infos.end()) {
       throw InputError(format("{}: /{} is missing, which the configured model needs; {}", path, name, hint));
     }
-    if (info->rows != spec.rows || info->columns != spec.columns) {
-      throw InputError(format("{}: /{} must have shape ({}, {}), got ({}, {}); {}", path, name, spec.rows,
-                              spec.columns, info->rows, info->columns, hint));
+    if (info->rows != spec.logical_rows() || info->columns != spec.logical_columns()) {
+      throw InputError(format("{}: /{} must have shape ({}, {}), got ({}, {}); {}", path, name,
+                              spec.logical_rows(), spec.logical_columns(), info->rows, info->columns, hint));
     }
   }
   const auto tensors = std::count_if(infos.begin(), infos.end(),
@@ -249,7 +251,8 @@ void Snapshot::take(const TrainingConfig& options, const RunContext& context, co
     state_ = state;
     options_ = &options;
   });
-  context.engine.copy_state(values_.get());
+  item_slices_ = context.slices();
+  if (item_slices_ == 1) context.engine.copy_state(values_.get());
 }
 
 void Snapshot::write(const std::string& path) const {
@@ -260,7 +263,7 @@ void Snapshot::write(const std::string& path) const {
       const device::TensorSpec& spec = specs_[static_cast<std::size_t>(i)];
       const std::string name = format("{}/{}", group, spec.name);
       sources.push_back(
-          {name, spec.rows, spec.columns, is_vector(spec),
+          {name, spec.logical_rows(), spec.logical_columns(), is_vector(spec),
            [=, this, state = which](std::int64_t begin, std::int64_t end, std::span<float> out) {
              values_->read_rows(state, static_cast<int>(i), {begin, end}, out);
              if (all_finite(out)) return;
@@ -272,6 +275,7 @@ void Snapshot::write(const std::string& path) const {
     }
   }
   io::Attributes attributes = checkpoint_attributes(*options_, state_);
+  attributes["item_slices"] = item_slices_;
   if (updates_by_group_.size() > 1) {
     attributes["decoder_step"] = updates_by_group_[model::recvae_decoder];
     attributes["encoder_step"] = updates_by_group_[model::recvae_encoder];
@@ -299,14 +303,14 @@ void CheckpointReader::read(const std::string& group, const std::vector<device::
   std::vector<float> values;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const device::TensorSpec& spec = specs[i];
-    const std::int64_t block_rows = std::max<std::int64_t>(1, block_elements / spec.columns);
-    for (std::int64_t begin = 0; begin < spec.rows; begin += block_rows) {
-      const Range rows{begin, std::min(spec.rows, begin + block_rows)};
-      values.resize(static_cast<std::size_t>(rows.size() * spec.columns));
+    for (std::int64_t begin = 0; begin < spec.logical_rows(); begin += block_rows(spec)) {
+      const Range rows{begin, std::min(spec.logical_rows(), begin + block_rows(spec))};
+      values.resize(static_cast<std::size_t>(rows.size() * spec.logical_columns()));
       run_on_root(context_.communicator,
                   [&] { file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values); });
       context_.communicator.broadcast(std::span<float>(values), 0);
-      write(static_cast<int>(first) + static_cast<int>(i), rows, values);
+      const StoredRows mine = stored_rows(spec, rows, values);
+      write(static_cast<int>(first) + static_cast<int>(i), mine.rows, mine.values);
       context_.communicator.activity().note_progress();
     }
   }

@@ -7,6 +7,7 @@
 #include <vaecf/train/train.hpp>
 #include <vaecf/train/trainer.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -24,8 +25,12 @@ namespace vaecf::train {
 inline constexpr std::array<const char*, 5> sum_names = {"nll", "kl", "weighted_kl", "users",
                                                          "skipped_steps"};
 
-/// Tensors are sent to the other ranks in blocks of at most this many elements, or of one row.
-inline constexpr std::int64_t block_elements = 1 << 20;
+/// Returns the number of rows per block in which tensors are sent to the other ranks: about 4 MiB, but at
+/// least 16 rows, because an output table is stored by items and is slow to read row by row.
+inline std::int64_t block_rows(const device::TensorSpec& spec) {
+  constexpr std::int64_t block_elements = 1 << 20;
+  return std::max<std::int64_t>(16, block_elements / std::max<std::int64_t>(1, spec.logical_columns()));
+}
 
 /// The training state in a checkpoint except tensors: everything that a run needs to continue, and the
 /// identity of its dataset. A Snapshot writes it, a CheckpointReader reads it; training_state.cpp lists the
@@ -79,7 +84,8 @@ class Snapshot {
   /// Without `values`, as on ranks other than 0, it only takes part in take().
   explicit Snapshot(std::unique_ptr<StateCopy> values = nullptr) : values_(std::move(values)) {}
 
-  /// Copies state and tensors to rank 0. Collective. `options` must outlive this object.
+  /// Copies state and tensors to rank 0; if ranks share the items, tensors are not copied, and write() reads
+  /// them as they are then. Collective. `options` must outlive this object.
   void take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
             Trainer& trainer);
   /// Writes the checkpoint. May be called on rank 0 from any thread, but not during take(). Throws RunError
@@ -103,6 +109,7 @@ class Snapshot {
   std::vector<std::int64_t> updates_by_group_;
   std::unique_ptr<StateCopy> values_;
   const TrainingConfig* options_ = nullptr;
+  std::int64_t item_slices_ = 1;
 };
 
 /// Reads a checkpoint on rank 0 and broadcasts it to all ranks; any number of ranks may have written it. All

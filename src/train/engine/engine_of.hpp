@@ -293,6 +293,12 @@ class EngineOf : public Engine {
       if (copy != nullptr) exporter_->wait_event(device_->record_event());
     });
   }
+  void read_state_rows(StateTensor state, int tensor, Range rows, std::span<float> to) override {
+    with([&](auto& training) {
+      const auto& flat = training.gather_state(state);
+      device_->export_rows(training.data.model->layout(), tensor, rows, flat, to);
+    });
+  }
   void write_state(StateTensor state, bool round_weights,
                    const std::function<void(const WriteRows&)>& fill) override {
     with([&](auto& training) {

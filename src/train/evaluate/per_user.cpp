@@ -27,7 +27,7 @@ std::vector<T> gather(comm::Communicator& ranks, const std::vector<T>& mine) {
 
 io::UserColumns metrics_per_user(const TestResult& result, Evaluator& evaluator,
                                  const io::DatasetFile& dataset, const RunContext& context) {
-  comm::Communicator& ranks = context.communicator;
+  comm::Communicator& ranks = context.data_ranks();
   const CsrView fold_in = evaluator.held_out().fold_in.view();
   const CsrView targets = evaluator.held_out().targets.view();
   const std::span<const std::int64_t> counts = evaluator.popularity().counts();

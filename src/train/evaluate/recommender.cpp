@@ -27,7 +27,7 @@ Recommender::Recommender(const TrainingConfig& options, const RunContext& contex
     : dataset_(dataset),
       choice_(std::move(choice)),
       self_(comm::make_self_communicator()),
-      single_rank_{*self_, context.engine, context.log, context.progress} {
+      single_rank_{*self_, context.engine, context.log, context.progress, nullptr, context.grid} {
   if (choice_.k < 1) {
     throw InputError(format("the number of recommendations must be 1 or more, got {}", choice_.k));
   }
@@ -47,6 +47,31 @@ Recommender::Recommender(const TrainingConfig& options, const RunContext& contex
 
 Recommender::~Recommender() = default;
 
+void Recommender::complete_lists(std::int64_t users, std::span<std::int32_t> items,
+                                 std::span<float> scores) const {
+  if (single_rank_.slices() == 1) return;
+  // Every list is computed by one rank; the sum with zeros is exact.
+  const auto width = static_cast<std::int64_t>(list_length());
+  for (std::int64_t begin = 0; begin < users; begin += batch_users) {
+    const std::int64_t count = std::min(batch_users, users - begin);
+    const Range own = model_->own_users(count);
+    const auto clear = [&](Range rows) {
+      const auto first = static_cast<std::size_t>((begin + rows.begin) * width);
+      const auto size = static_cast<std::size_t>(rows.size() * width);
+      std::ranges::fill(items.subspan(first, size), 0);
+      std::ranges::fill(scores.subspan(first, size), 0.0F);
+    };
+    clear({0, own.begin});
+    clear({own.end, count});
+  }
+  comm::Communicator& group = single_rank_.grid->group_ranks();
+  std::vector<std::int64_t> all(items.begin(), items.end());
+  group.all_reduce(std::span<std::int64_t>(all));
+  std::ranges::transform(all, items.begin(),
+                         [](std::int64_t item) { return static_cast<std::int32_t>(item); });
+  group.all_reduce(scores);
+}
+
 void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32_t> items,
                             std::span<float> scores) {
   require_known(seen, items_, "items");
@@ -62,6 +87,7 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
     model_->top_k(*users, rows, model::History::items, choice_.keep_seen, static_cast<int>(width),
                   items.subspan(first, size), scores.subspan(first, size));
   }
+  complete_lists(seen.rows(), items, scores);
   for (std::int64_t row = 0; row < seen.rows(); ++row) {
     const std::size_t first = static_cast<std::size_t>(row) * width;
     const auto best = items.subspan(first, width);

@@ -138,7 +138,8 @@ std::unique_ptr<model::Scorer> load_scorer(CheckpointReader& reader, const Train
     return std::make_unique<ItemScorer>(read_item_model(reader, options.model.type, dataset.items(), context),
                                         dataset.items(), item_model_threads(context));
   }
-  auto model = context.engine.make_model(options.model, model_input_dims(options, dataset), max_users);
+  auto model = context.engine.make_model(
+      options.model, model_input_dims(options, dataset, context.item_slices()), max_users);
   reader.load_weights(*model);
   return model;
 }

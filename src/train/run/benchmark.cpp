@@ -95,7 +95,10 @@ class BenchmarkRun {
         .set("wire", to_string(options_.distributed.comm_dtype))
         .set("overlap", training.overlaps ? "on" : "off")
         .set("bucket_mib", options_.distributed.bucket_mib)
-        .set("virtual_shards", options_.data.virtual_shards);
+        .set("virtual_shards", options_.data.virtual_shards)
+        .set("item_slices", std::int64_t{context_.slices()})
+        .set("groups", std::int64_t{context_.groups()})
+        .set("exchanged_bytes", training.comm_volume.exchanged);
     if (uses_parameter_server()) {
       event.set("servers", std::int64_t{options_.distributed.servers})
           .set("server_updates", to_string(options_.distributed.updates));

@@ -170,6 +170,7 @@ io::Event start_event(const TrainingConfig& options, const RunContext& context, 
   event.set("name", options.name)
       .set("config", options.configuration_text)
       .set("ranks", std::int64_t{context.communicator.size()})
+      .set("item_slices", std::int64_t{context.slices()})
       .set("device", device.device)
       .set("precision", vaecf::to_string(device.precision))
       .set("threads", std::int64_t{device.threads})

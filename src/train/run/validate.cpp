@@ -6,8 +6,10 @@
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/train/train.hpp>
 
+#include "train/engine/slice_problem.hpp"
 #include "train/item_models/solve.hpp"
 #include "train/run/collective_checks.hpp"
+#include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
 
 namespace vaecf::train {
@@ -47,15 +49,25 @@ void validate_servers(const TrainingConfig& options, const RunContext& context) 
   }
 }
 
-void validate_distributed(const TrainingConfig& options, const RunContext& context) {
+/// Returns the number of item slices.
+int validate_distributed(const TrainingConfig& options, const RunContext& context,
+                         const io::DatasetFile& dataset) {
   const comm::DistributedOptions& distributed = options.distributed;
   validate_servers(options, context);
-  const int ranks = comm::Roles(distributed, context.communicator.size()).workers;
+  const int slices = choose_item_slices(options, dataset, context);
+  const int ranks = slices > 1 ? context.communicator.size() / slices
+                               : comm::Roles(distributed, context.communicator.size()).workers;
+  if (slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {
+    throw InputError(format(
+        "distributed.optimizer: sharded is not possible with {} item slices, which divide weights, gradients and moments already; set it to replicated, or item_slices to 1",
+        slices));
+  }
   if (ranks > options.data.virtual_shards && !model::is_solved(options.model.type)) {
     throw InputError(format(
-        "the number of workers must be at most data.virtual_shards ({}), got {}; start fewer ranks, or raise data.virtual_shards",
-        options.data.virtual_shards, ranks));
+        "the number of {} must be at most data.virtual_shards ({}), got {}; start fewer ranks, or raise data.virtual_shards",
+        slices > 1 ? "groups of item slices" : "workers", options.data.virtual_shards, ranks));
   }
+  return slices;
 }
 
 io::DatasetFile open_dataset(const TrainingConfig& options) {
@@ -86,10 +98,13 @@ io::DatasetFile open_dataset(const TrainingConfig& options) {
   return dataset;
 }
 
-/// Logs the memory of a rank. Throws InputError if the model configuration is invalid.
-void plan_memory(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset) {
-  const std::int64_t parameters =
-      model::parameter_count(model::tensor_specs(options.model, model_input_dims(options, dataset)));
+/// Logs the memory of a rank. Throws InputError if the model configuration is invalid, or if the ranks of
+/// this host do not have enough memory.
+void plan_memory(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset,
+                 int slices) {
+  const auto tensors = model::tensor_specs(options.model, model_input_dims(options, dataset));
+  const comm::SliceProblem problem = slice_problem(options, tensors, dataset.items(), context.communicator);
+  const double parameters = problem.table_parameters / slices + problem.middle_parameters;
   const std::int64_t rows = dataset.rows("train");
   constexpr double mib = 1048576.0;
   // Bytes per parameter: fp32 weights and gradient, and two moments. A sharded optimizer has shards of
@@ -101,25 +116,46 @@ void plan_memory(const TrainingConfig& options, const RunContext& context, const
   double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + comm_buffer;
   // A server has weights and gradient, and shards of master weights, moments and summed gradient.
   if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + comm_buffer;
-  context.log.debug(
-      "estimated memory: {} parameters, {:.0f} MiB per rank for weights, gradient and two moments; "
-      "{} train users, {} interactions, {:.0f} MiB of data over {} ranks",
-      parameters, bytes * static_cast<double>(parameters) / mib, rows, dataset.entries("train"),
-      (4.0 * static_cast<double>(dataset.entries("train")) + 8.0 * static_cast<double>(rows)) / mib, ranks);
+  const double groups = static_cast<double>(ranks) / slices;
+  const double data = 4.0 * static_cast<double>(dataset.entries("train")) / ranks +
+                      (slices > 1 ? 12.0 : 8.0) * static_cast<double>(rows) / groups;
+  const double needed = bytes * parameters + data;
+  const std::string text = format(
+      "memory per rank: {:.0f} MiB for {:.0f} parameters with gradient and two moments, {:.0f} MiB for the train users; activations and logits add to this",
+      bytes * parameters / mib, parameters, data / mib);
+  if (slices > 1) {
+    context.log.info("{} groups of {} item slices with {} items each; {}", ranks / slices, slices,
+                     (dataset.items() + slices - 1) / slices, text);
+  } else {
+    context.log.debug("{}", text);
+  }
+  if (context.engine.facts().device != "cpu") return;  // a GPU reports what it lacks
+  const double free = free_memory_bytes() / context.communicator.local_size();
+  if (needed <= free) return;
+  std::string fits =
+      "use a smaller model, fewer ranks on this host, or more hosts with distributed.item_slices";
+  for (const int s : comm::divisors(ranks)) {
+    if (s <= slices || comm::slice_memory(problem, s) + data > free) continue;
+    fits = format("set distributed.item_slices to {} or more", s);
+    break;
+  }
+  throw InputError(format("{} needs {:.0f} MiB per rank, but {:.0f} MiB are free; {}", options.model.type,
+                          needed / mib, free / mib, fits));
 }
 
 }  // namespace
 
-void validate_run(const TrainingConfig& options, const RunContext& context, bool trains) {
+int validate_run(const TrainingConfig& options, const RunContext& context, bool trains) {
   // The only collective comes first, since the other checks may throw on some ranks only.
   require_equal_on_all_ranks(context.communicator, options.configuration_text, "the configuration");
   const bool solved = model::is_solved(options.model.type);
   if (!solved) validate_patience(options);
-  validate_distributed(options, context);
   const io::DatasetFile dataset = open_dataset(options);
+  const int slices = validate_distributed(options, context, dataset);
   if (trains && solved) validate_solve(options, context, dataset);
-  if (trains && !solved) plan_memory(options, context, dataset);
+  if (trains && !solved) plan_memory(options, context, dataset, slices);
   if (context.communicator.rank() == 0) prepare_run_folder(options);
+  return slices;
 }
 
 }  // namespace vaecf::train
