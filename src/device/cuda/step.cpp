@@ -44,6 +44,7 @@ struct EndStep {
   DeviceStepState* state;
   const double* nll;  // (nll_users)
   std::int64_t nll_users;
+  std::int64_t counted_users;
   const double* kl;  // (kl_users)
   std::int64_t kl_users;
   const double* weighted_kl;  // (weighted_users)
@@ -61,7 +62,7 @@ struct EndStep {
       state->nll += nll_sum;
       state->kl += kl_sum;
       state->weighted_kl += weighted_sum;
-      state->users += nll_users;
+      state->users += counted_users;
       device::LossSums& sums = state->sums;
       const bool skipped = *overflow > 0.0F;
       if (skipped) {
@@ -145,9 +146,10 @@ void Device::end_step(StepState& step) {
   const NvtxRange nvtx("step ends");
   join_side_stream();
   launch(stream_, 1,
-         EndStep{step.device_state.data(), step.nll.memory.data(), step.nll.users, step.kl.memory.data(),
-                 step.kl.users, step.weighted_kl.memory.data(), step.weighted_kl.users,
-                 step.gradient_stats.data(), precision_ == device::Precision::fp16});
+         EndStep{step.device_state.data(), step.nll.memory.data(), step.nll.users,
+                 step.nll.users > 0 ? step.nll.counted : 0, step.kl.memory.data(), step.kl.users,
+                 step.weighted_kl.memory.data(), step.weighted_kl.users, step.gradient_stats.data(),
+                 precision_ == device::Precision::fp16});
   step.nll.users = step.kl.users = step.weighted_kl.users = 0;
 }
 
@@ -155,13 +157,15 @@ double* Device::user_losses(std::int64_t users, UserLosses& losses, StepState& s
   if (losses.users > 0) add_losses(step);
   grow(gpu_, allocation_epoch_, users, "losses of the batch's users", losses.memory);
   losses.users = users;
+  losses.counted = users;
   return losses.memory.data();
 }
 
 void Device::add_losses(StepState& step) {
   DeviceStepState* state = step.device_state.data();
   if (step.nll.users > 0) {
-    cuda::add_losses(stream_, step.nll.memory.data(), step.nll.users, &state->nll, &state->users);
+    cuda::add_losses(stream_, step.nll.memory.data(), step.nll.users, &state->nll, &state->users,
+                     step.nll.counted);
   }
   if (step.kl.users > 0) cuda::add_losses(stream_, step.kl.memory.data(), step.kl.users, &state->kl);
   if (step.weighted_kl.users > 0) {

@@ -60,6 +60,7 @@ void Activations::set_rows(std::int64_t rows) {
 void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_count, bool with_transpose) {
   constexpr const char* what = "the batch";
   grow(gpu_, allocation_epoch_, users, what, user_numbers);
+  grow(gpu_, allocation_epoch_, users, what, sizes);
   grow(gpu_, allocation_epoch_, users + 1, what, offsets);
   grow(gpu_, allocation_epoch_, entries, what, columns);
   if (!with_transpose) return;
@@ -82,6 +83,11 @@ UserRows::UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t fir
   for (std::int64_t& offset : host_offsets) offset -= view.offsets.empty() ? 0 : view.offsets.front();
   offsets_ = {gpu, static_cast<std::int64_t>(host_offsets.size()), "users' rows"};
   stream.copy_h2d(offsets_.data(), host_offsets.data(), offsets_.bytes());
+
+  if (!sliced.sizes.empty()) {
+    sizes_ = {gpu, view.rows(), "users' rows"};
+    stream.copy_h2d(sizes_.data(), sliced.sizes.data(), sizes_.bytes());
+  }
 
   const auto ids = view.columns.first(static_cast<std::size_t>(view.entries()));
   check_ids(ids, items_);
@@ -111,7 +117,8 @@ std::int64_t UserRows::entries_of(std::span<const std::int64_t> rows) const {
 std::unique_ptr<UserRows> Device::make_user_rows(SlicedRows sliced, std::int64_t first_user,
                                                  std::int64_t items, device::ItemSlices& slices) {
   const CsrView rows = sliced.rows;
-  const std::int64_t needed = (rows.rows() + 1) * 8 + rows.entries() * id_bytes(items);
+  const std::int64_t needed = (rows.rows() + 1) * 8 + std::ssize(sliced.sizes) * 4 +
+                              rows.entries() * id_bytes(slices.slice(items).count());
   const std::int64_t free = gpu_.free_bytes();
   const Toggle resident = options_.resident;
   // Unless set to `on`, a quarter of the memory is kept free for weights, moments, activations and logits.
@@ -123,7 +130,7 @@ std::unique_ptr<UserRows> Device::make_user_rows(SlicedRows sliced, std::int64_t
   }
   const bool on_device = fits && resident != Toggle::off;
   const std::string text = std::to_string(rows.rows()) + " users, " + std::to_string(rows.entries()) +
-                           " interactions in " + std::to_string(8 * id_bytes(items)) + "-bit ids, " +
+                           " interactions in " + std::to_string(8 * id_bytes(slices.slice(items).count())) + "-bit ids, " +
                            (on_device ? "resident on the GPU: " : "read from the host: ") +
                            (resident == Toggle::off ? "backend.resident is off" : sizes);
   return std::make_unique<UserRows>(gpu_, stream_, sliced, first_user, items, slices, on_device, text);

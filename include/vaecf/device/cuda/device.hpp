@@ -206,7 +206,7 @@ class Device {
   /// Computes the gradient of table `table`, whose rows the users of `b` have summed, from the gradient `d`
   /// of those sums. Applies the dropout of `step`; null: no dropout. With `fused`, updates the table instead.
   void table_gradient(const Batch& b, const device::TensorLayout& table, device::InputDropout input_dropout,
-                      const StepState* step, const Activations& d, FloatBuffer& gradients,
+                      const StepState* step, const GradientRows& d, FloatBuffer& gradients,
                       const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
   /// Throws std::logic_error, naming `operation`, if the update of `step` cannot be fused.
   void require_fusible(const char* operation, const StepState& step) const;

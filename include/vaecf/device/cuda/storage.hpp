@@ -97,7 +97,7 @@ class Activations {
   std::int64_t columns() const { return columns_; }
   std::int64_t stride() const { return stride_; }
   std::int64_t max_rows() const { return max_rows_; }
-  /// Throws std::logic_error if `rows` exceeds max_rows().
+  /// Throws std::logic_error if `rows` exceeds max_rows(). Rows behind them are undefined.
   void set_rows(std::int64_t rows);
   float* values() { return values_.data(); }
   const float* values() const { return values_.data(); }
@@ -113,6 +113,14 @@ class Activations {
   std::int64_t rows_ = 0;
   DeviceArray<float> values_;
   DeviceArray<std::uint16_t> copy_;
+};
+
+/// Rows of a gradient, one per user of a group: fp32 values or their 16-bit copies.
+struct GradientRows {
+  const void* rows;  // (users, stride)
+  DType dtype;
+  std::int64_t users;
+  std::int64_t stride;
 };
 
 /// Returns the bytes per item id: two if the ids of all items fit.
@@ -136,6 +144,15 @@ class ItemIds {
   const std::uint32_t* wide_ = nullptr;
 };
 
+/// Numbers of items of users' rows in all slices.
+struct RowSizes {
+  const std::int64_t* offsets;  // of the slice's rows
+  const std::int32_t* sizes;    // null: the rows have all items
+  VAECF_HD std::int64_t operator()(std::int64_t row) const {
+    return sizes != nullptr ? sizes[row] : offsets[row + 1] - offsets[row];
+  }
+};
+
 /// Sparse rows of users. Item ids are in device memory, or in pinned host memory that kernels read over the
 /// bus; offsets are always on the device.
 class UserRows {
@@ -148,6 +165,8 @@ class UserRows {
 
   ItemIds ids() const { return {device_ids_.size() > 0 ? device_ids_.data() : host_ids_.data(), items_}; }
   const std::int64_t* offsets() const { return offsets_.data(); }
+  /// Returns the number of items of each row in all slices; null: that of the rows here.
+  const std::int32_t* sizes() const { return sizes_.data(); }
   std::int64_t first_user() const { return first_user_; }
   /// Returns the number of items of the slice.
   std::int64_t items() const { return items_; }
@@ -166,6 +185,7 @@ class UserRows {
   device::ItemSlices& slices_;
   std::string description_;
   DeviceArray<std::int64_t> offsets_;
+  DeviceArray<std::int32_t> sizes_;
   // Exactly one of these is used:
   DeviceArray<std::byte> device_ids_;
   PinnedArray<std::byte> host_ids_;
@@ -193,15 +213,28 @@ class Batch {
   std::int64_t users() const { return users_; }
   device::ItemSlices& slices() const { return *slices_; }
   Range own() const { return slices().own_users(users()); }
+  /// Returns the rows of each part in exchanges of activations.
+  std::int64_t part_rows() const { return slices().part_rows(users()); }
+  /// Returns the rows of all parts: the users', and unused ones.
+  std::int64_t group_rows() const { return slices().count() * part_rows(); }
+  /// Returns the items that this rank holds.
+  ItemSlice slice() const { return slices().slice(all_items); }
+  /// Returns the numbers of items of the users' rows in all slices, from user `first` on.
+  RowSizes row_sizes(std::int64_t first = 0) const {
+    return {offsets.data() + first, has_sizes ? sizes.data() + first : nullptr};
+  }
   /// Ensures the given capacities. If an array must grow, its contents are lost and graphs become invalid.
   void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
 
   std::int64_t users_ = 0;
   device::ItemSlices* slices_ = &device::one_slice();
   std::int64_t items = 0;  // of the slice
+  std::int64_t all_items = 0;
   std::int64_t max_entries = 0;
   bool has_transpose = false;
+  bool has_sizes = false;
   DeviceArray<std::uint32_t> user_numbers;  // (users)
+  DeviceArray<std::int32_t> sizes;          // (users), of all slices; only with has_sizes
   DeviceArray<std::int64_t> offsets;        // (users + 1)
   DeviceArray<std::int32_t> columns;        // (entries)
   // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
@@ -275,7 +308,8 @@ struct DeviceStepState {
 /// A loss term of each user of a batch, to be added to the step's losses.
 struct UserLosses {
   DeviceArray<double> memory;
-  std::int64_t users = 0;  ///< 0: none, or added already
+  std::int64_t users = 0;    ///< 0: none, or added already
+  std::int64_t counted = 0;  ///< users that the step's number of users includes: the own ones
 };
 
 /// The state of a step in device memory, and its read-back.
@@ -357,6 +391,9 @@ class Scratch {
     sums,
     halves,
     operand_halves,
+    gathered,
+    group_sums,
+    exchanged,
     slots
   };
   Scratch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}

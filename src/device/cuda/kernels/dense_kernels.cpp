@@ -151,13 +151,14 @@ struct AddLosses {
   std::int64_t users;
   double* total;
   std::int64_t* count;
+  std::int64_t counted;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
     const double sum = group.sum(users, [&](std::int64_t user) { return per_user[user]; });
     group.each(1, [&](std::int64_t) {
       *total += sum;
-      if (count != nullptr) *count += users;
+      if (count != nullptr) *count += counted;
     });
   }
 };
@@ -219,8 +220,8 @@ void reduce_partials(Stream& stream, const float* partial, std::int64_t partials
 }
 
 void add_losses(Stream& stream, const double* per_user, std::int64_t users, double* total,
-                std::int64_t* count) {
-  launch(stream, 1, AddLosses{per_user, users, total, count});
+                std::int64_t* count, std::int64_t counted) {
+  launch(stream, 1, AddLosses{per_user, users, total, count, counted});
 }
 
 }  // namespace vaecf::cuda

@@ -54,9 +54,9 @@ void partial_column_sums(Stream& stream, DType dtype, const void* values, std::i
 void reduce_partials(Stream& stream, const float* partial, std::int64_t partials, std::int64_t columns,
                      float* sums);
 
-/// Computes total += sum of per_user (users) and, unless null, count += users. One block computes all, so
+/// Computes total += sum of per_user (users) and, unless null, count += counted. One block computes all, so
 /// that the order of additions is fixed.
 void add_losses(Stream& stream, const double* per_user, std::int64_t users, double* total,
-                std::int64_t* count = nullptr);
+                std::int64_t* count = nullptr, std::int64_t counted = 0);
 
 }  // namespace vaecf::cuda

@@ -23,6 +23,7 @@ struct RowPart {
   std::int64_t user;   // in the batch
   std::int64_t begin;  // first of the user's interactions in the batch
   std::int32_t count;  // number of these
+  std::int64_t size;   // number of the user's items in all slices
 
   VAECF_HD std::int64_t vecs() const { return (last - first + 7) / 8; }
   VAECF_HD bool contains(std::int64_t column) const { return first <= column && column < last; }
@@ -39,6 +40,7 @@ struct LogitRows {
   std::int64_t items;
   std::int64_t first_user;       // first user of the chunk in the batch
   const std::int64_t* offsets;   // offsets of the batch
+  RowSizes sizes;                // of the batch
   const std::int32_t* columns;   // columns of the batch
   const DeviceStepState* state;  // contains the loss scale
   double* nll;                   // (users of the batch)
@@ -52,7 +54,8 @@ struct LogitRows {
             last < items ? last : items,
             user,
             begin,
-            static_cast<std::int32_t>(offsets[user + 1] - begin)};
+            static_cast<std::int32_t>(offsets[user + 1] - begin),
+            sizes(user)};
   }
 
   /// Sets elements of the padding to -infinity, so that they add nothing to a softmax.
@@ -102,11 +105,11 @@ struct LogitRows {
   }
 
   /// Writes the gradient of a part of the row from the logits at `row`.
-  template <class Group>
+  template <class Group, class Sum>
   VAECF_HD void write_gradient(Group& group, const RowPart<T>& part, const T* row,
-                               const SoftmaxPart& softmax) const {
+                               const math::SoftmaxPart<Sum>& softmax) const {
     const float scale = state->scale.scale;
-    const float factor = scale * math::softmax_scale(part.count, softmax);
+    const float factor = scale * math::softmax_scale(part.size, softmax);
     group.each(part.vecs(), [&](std::int64_t e) {
       const std::int64_t at = part.first + 8 * e;
       Vec8 x = load_vec8(row + at);
@@ -262,6 +265,59 @@ struct GradientOfSegments {
     const SegmentSums sums = segments.row_sums(group, block / segments.per_row);
     if (part.first == 0) rows.write_nll(group, part, sums.softmax, sums.own);
     rows.write_gradient(group, part, part.row, sums.softmax);
+  }
+};
+
+/// Writes maximum and sum of each user's row, which other slices of the items need, and keeps the sum of the
+/// user's own logits in `nll`.
+template <class T>
+struct PairsOfUsers {
+  static constexpr int threads = 32;
+  static constexpr int scratch_bytes = 0;
+  LogitRows<T> rows;
+  Segments<T> segments;
+  float* pairs;  // (users of the chunk, 2)
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t row, std::byte*) const {
+    const SegmentSums sums = segments.row_sums(group, row);
+    group.each(1, [&](std::int64_t) {
+      pairs[2 * row] = sums.softmax.maximum;
+      pairs[2 * row + 1] = sums.softmax.sum;
+      rows.nll[rows.first_user + row] = sums.own;
+    });
+  }
+};
+
+/// Merges the softmax of all slices, in their order, and replaces the logits by their gradients. The loss is
+/// that of the user's items in this slice.
+template <class T>
+struct GradientOfSlice {
+  using Merged = math::SoftmaxPart<double>;
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = sizeof(Merged);
+  LogitRows<T> rows;
+  Segments<T> segments;
+  const float* pairs;  // of the chunk's first user in slice 0
+  int slices;
+  std::int64_t slice_stride;  // elements between the pairs of consecutive slices
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
+    const RowPart<T> part = segments.part(rows, block);
+    const float* of_user = pairs + 2 * (block / segments.per_row);
+    auto* shared = reinterpret_cast<Merged*>(scratch);
+    group.each(1, [&](std::int64_t) {
+      Merged all;
+      for (int s = 0; s < slices; ++s) all.maximum = std::fmax(all.maximum, of_user[s * slice_stride]);
+      for (int s = 0; s < slices; ++s) {
+        const float* pair = of_user + s * slice_stride;
+        all.sum += Merged{pair[0], pair[1]}.sum_below(all.maximum);
+      }
+      *shared = all;
+      if (part.first == 0) rows.nll[part.user] = math::nll(part.count, all, rows.nll[part.user]);
+    });
+    rows.write_gradient(group, part, part.row, *shared);
   }
 };
 

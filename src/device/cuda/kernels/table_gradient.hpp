@@ -15,17 +15,20 @@
 /// The gradient of a table whose rows users have summed, and its update.
 namespace vaecf::cuda {
 
-/// The dropout of one step. It is not stored: forward and backward pass compute the same Philox values.
+/// The dropout of one step. It is not stored: forward and backward pass compute the same Philox values. Items
+/// are counted in all slices, so that a mask does not depend on their number.
 struct Dropout {
   const DeviceStepState* state = nullptr;
   std::uint64_t threshold = 0;
   bool on = false;
   std::uint64_t history_threshold = 0;
   bool of_histories = false;
+  std::uint32_t first_item = 0;  // of the slice
+  std::uint32_t item_step = 1;
 
-  VAECF_HD bool keeps(std::uint32_t user_number, std::uint32_t item) const {
-    return !on ||
-           math::dropout_keeps_item(state->params.seed, state->params.step, user_number, item, threshold);
+  VAECF_HD bool keeps(std::uint32_t user_number, std::uint32_t local_item) const {
+    return !on || math::dropout_keeps_item(state->params.seed, state->params.step, user_number,
+                                           first_item + item_step * local_item, threshold);
   }
   VAECF_HD bool keeps_history(std::uint32_t user_number) const {
     return !of_histories || math::dropout_keeps_history(state->params.seed, state->params.step, user_number,
@@ -35,7 +38,8 @@ struct Dropout {
 
 /// The weights of users' rows in the sums.
 struct UserScales {
-  const std::int64_t* offsets;  // null: rows are not normalized
+  RowSizes sizes;
+  bool normalized;
   const std::uint32_t* user_numbers;
   Dropout dropout;
   float keep_prob;
@@ -44,7 +48,7 @@ struct UserScales {
   VAECF_HD float operator()(std::int64_t user) const {
     if (computed != nullptr) return computed[user];
     if (!dropout.keeps_history(user_numbers[user])) return 0.0F;
-    return (offsets == nullptr ? 1.0F : math::input_scale(offsets[user + 1] - offsets[user])) / keep_prob;
+    return (normalized ? math::input_scale(sizes(user)) : 1.0F) / keep_prob;
   }
 };
 

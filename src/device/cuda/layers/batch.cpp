@@ -32,10 +32,12 @@ struct CountRowLengths {
   static constexpr int scratch_bytes = 0;
   RowSelection selection;
   const std::int64_t* source_offsets;
+  const std::int32_t* source_sizes;  // null: not copied
   std::int64_t first_user;
   std::int64_t users;
   std::int32_t* counts;         // (users)
   std::uint32_t* user_numbers;  // (users)
+  std::int32_t* sizes;          // (users)
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
@@ -43,6 +45,7 @@ struct CountRowLengths {
       const std::int64_t row = selection.row(u);
       counts[u] = static_cast<std::int32_t>(source_offsets[row + 1] - source_offsets[row]);
       user_numbers[u] = static_cast<std::uint32_t>(first_user + row);
+      if (source_sizes != nullptr) sizes[u] = source_sizes[row];
     });
   }
 };
@@ -143,11 +146,13 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
   batch.users_ = users;
   batch.slices_ = &from.slices();
   batch.items = from.items();
+  batch.all_items = from.all_items();
+  batch.has_sizes = from.sizes() != nullptr;
   batch.max_entries = capacity;
   batch.has_transpose = transpose;
   launch(stream, blocks_for(users, CountRowLengths::threads),
-         CountRowLengths{selection, from.offsets(), from.first_user(), users, counts,
-                         batch.user_numbers.data()});
+         CountRowLengths{selection, from.offsets(), from.sizes(), from.first_user(), users, counts,
+                         batch.user_numbers.data(), batch.sizes.data()});
   primitives.exclusive_scan(stream, counts, users, batch.offsets.data());
   std::uint32_t* keys = transpose ? batch.keys.data() : nullptr;
   std::uint32_t* entry_users = batch.entry_users.data();
@@ -163,8 +168,9 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
     launch(stream, blocks_for(capacity, PadKeys::threads),
            PadKeys{entries, capacity, batch.items, keys, entry_users});
   }
-  primitives.sort_pairs(stream, keys, batch.sorted_keys.data(), entry_users, batch.item_users.data(),
-                        capacity, std::bit_width(static_cast<std::uint64_t>(batch.items)));
+  primitives.sort_pairs(
+      stream, keys, batch.sorted_keys.data(), entry_users, batch.item_users.data(), capacity,
+      std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(batch.items)))));
   launch(stream, blocks_for(batch.items + 1, FindItemOffsets::threads),
          FindItemOffsets{batch.sorted_keys.data(), entries, batch.items, batch.item_begin.data()});
 }

@@ -18,16 +18,19 @@ struct CountWindowRows {
   static constexpr int scratch_bytes = 0;
   const std::int64_t* rows;  // rows of the window's users
   const std::int64_t* source_offsets;
+  const std::int32_t* source_sizes;  // null: not copied
   std::int64_t first_user;
   std::int64_t users;
   std::int32_t* counts;
   std::uint32_t* user_numbers;
+  std::int32_t* sizes;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     for_each_in_grid<threads>(group, block, users, [&](std::int64_t u) {
       counts[u] = static_cast<std::int32_t>(source_offsets[rows[u] + 1] - source_offsets[rows[u]]);
       user_numbers[u] = static_cast<std::uint32_t>(first_user + rows[u]);
+      if (source_sizes != nullptr) sizes[u] = source_sizes[rows[u]];
     });
   }
 };
@@ -85,6 +88,7 @@ struct WriteItemOffsets {
 /// The arrays of a batch, or of all batches of a window.
 struct BatchArrays {
   std::uint32_t* user_numbers;
+  std::int32_t* sizes;  // null: not copied
   std::int64_t* offsets;
   std::int32_t* columns;
   std::int64_t* item_begin;
@@ -92,6 +96,7 @@ struct BatchArrays {
 
   explicit BatchArrays(Batch& batch)
       : user_numbers(batch.user_numbers.data()),
+        sizes(batch.has_sizes ? batch.sizes.data() : nullptr),
         offsets(batch.offsets.data()),
         columns(batch.columns.data()),
         item_begin(batch.item_begin.data()),
@@ -121,7 +126,9 @@ struct CopyBatch {
       }
       if (i <= items) batch.item_begin[i] = window.item_begin[from.item_base + i] - from.entry_base;
       if (i <= users) batch.offsets[i] = window.offsets[from.user_base + i] - from.entry_base;
-      if (i < users) batch.user_numbers[i] = window.user_numbers[from.user_base + i];
+      if (i >= users) return;
+      batch.user_numbers[i] = window.user_numbers[from.user_base + i];
+      if (batch.sizes != nullptr) batch.sizes[i] = window.sizes[from.user_base + i];
     });
   }
 };
@@ -193,9 +200,10 @@ void Device::gather_window(const UserRows& source, BatchSchedule& schedule, std:
   Batch& batch = *windows.batch;
   const std::int64_t* rows = schedule.device_rows.data() + schedule.begin[first];
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, windows_name);
-  launch(
-      stream_, blocks_for(users, CountWindowRows::threads),
-      CountWindowRows{rows, source.offsets(), source.first_user(), users, counts, batch.user_numbers.data()});
+  batch.has_sizes = source.sizes() != nullptr;
+  launch(stream_, blocks_for(users, CountWindowRows::threads),
+         CountWindowRows{rows, source.offsets(), source.sizes(), source.first_user(), users, counts,
+                         batch.user_numbers.data(), batch.sizes.data()});
   primitives_.exclusive_scan(stream_, counts, users, batch.offsets.data());
   launch(stream_, (end - first) * schedule.max_users,
          GatherWindowRows{rows, windows.positions.data() + first, schedule.max_users, source.offsets(),
@@ -204,7 +212,7 @@ void Device::gather_window(const UserRows& source, BatchSchedule& schedule, std:
   // By batch, then by item; stable, so users of an item stay in ascending order.
   primitives_.sort_pairs(stream_, batch.keys.data(), batch.sorted_keys.data(), batch.entry_users.data(),
                          batch.item_users.data(), entries,
-                         std::bit_width(static_cast<std::uint64_t>(places)));
+                         std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(places)))));
   launch(stream_, blocks_for(entries + 1, WriteItemOffsets::threads),
          WriteItemOffsets{batch.sorted_keys.data(), entries, places, batch.item_begin.data()});
 }
@@ -218,6 +226,8 @@ void Device::copy_from_window(const UserRows& source, const BatchSchedule& sched
   batch.users_ = users;
   batch.slices_ = &source.slices();
   batch.items = source.items();
+  batch.all_items = source.all_items();
+  batch.has_sizes = source.sizes() != nullptr;
   batch.max_entries = schedule.max_entries;
   batch.has_transpose = true;
   const std::int64_t size = std::max({schedule.max_entries, users + 1, source.items() + 1});

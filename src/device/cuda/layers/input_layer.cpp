@@ -9,6 +9,7 @@
 
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/table_gradient.hpp"
+#include "device/cuda/layers/exchange.hpp"
 #include "device/cuda/platform/launch.hpp"
 #include "device/cuda/tune.hpp"
 
@@ -20,10 +21,15 @@ namespace {
 
 using device::Activation;
 
-Dropout dropout_of(device::InputDropout input_dropout, const StepState& step) {
-  return {step.device_state.data(), math::dropout_threshold(input_dropout.item_keep_prob),
-          input_dropout.item_keep_prob < 1.0F, math::dropout_threshold(input_dropout.history_keep_prob),
-          input_dropout.history_keep_prob < 1.0F};
+Dropout dropout_of(device::InputDropout input_dropout, const StepState& step, const Batch& batch) {
+  const ItemSlice items = batch.slice();
+  return {step.device_state.data(),
+          math::dropout_threshold(input_dropout.item_keep_prob),
+          input_dropout.item_keep_prob < 1.0F,
+          math::dropout_threshold(input_dropout.history_keep_prob),
+          input_dropout.history_keep_prob < 1.0F,
+          static_cast<std::uint32_t>(items.first),
+          static_cast<std::uint32_t>(items.step)};
 }
 
 /// One user per block: output = act(bias + sum of s_ui W_i); with `adds`, the previous output is added before
@@ -34,6 +40,7 @@ struct EncodeUser {
   static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   const std::int64_t* offsets;
   const std::int32_t* columns;
+  RowSizes sizes;
   const std::uint32_t* user_numbers;
   Dropout dropout;
   float keep_prob;
@@ -44,7 +51,7 @@ struct EncodeUser {
   std::int64_t width;  // columns without padding
   std::int64_t stride;
   float* values;  // (users, stride)
-  T* copy;
+  T* copy;        // null: not written
   bool adds;
   int max_groups;
 
@@ -53,7 +60,7 @@ struct EncodeUser {
     const std::int64_t begin = offsets[user];
     const std::int64_t held = offsets[user + 1] - begin;
     const std::int64_t n = dropout.keeps_history(user_numbers[user]) ? held : 0;
-    const float weight = math::input_scale(n, normalized) / keep_prob;
+    const float weight = math::input_scale(n > 0 ? sizes(user) : 0, normalized) / keep_prob;
     float* row = values + user * stride;
     sum_rows(
         group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds, max_groups,
@@ -68,7 +75,9 @@ struct EncodeUser {
           for (int c = 0; c < 8; ++c) sum.at[c] += b.at[c];
           activate(act, column, width, sum);
           store_vec8(row + column, sum);
-          if constexpr (!std::is_same_v<T, float>) store_vec8(copy + user * stride + column, sum);
+          if constexpr (!std::is_same_v<T, float>) {
+            if (copy != nullptr) store_vec8(copy + user * stride + column, sum);
+          }
         });
   }
 };
@@ -107,24 +116,30 @@ void dispatch_row_threads(F&& f) {
 // precisions their copy is read if they are larger than this.
 constexpr std::int64_t cached_bytes = std::int64_t{16} << 20;
 
+DType gradient_reads(DType dtype, std::int64_t users, const Activations& d) {
+  return users * d.stride() * 4 > cached_bytes ? dtype : DType::fp32;
+}
+
 }  // namespace
 
 void Device::sparse_linear(const Batch& batch, const Parameters& parameters, device::Layer layer,
                            Activation act, device::InputDropout input_dropout, const StepState& step,
                            Activations& output, const SideFeatures* side) {
   const NvtxRange nvtx("input: gather");
-  output.set_rows(batch.users());
-  if (side != nullptr && side->batch.users() != batch.users()) {
-    throw std::logic_error("sparse_linear: the side input must have the same users as the batch");
+  if (side != nullptr && side->batch.users() != batch.own().size()) {
+    throw std::logic_error("sparse_linear: the side input must have the own users of the batch");
   }
+  Exchange exchange(*this, stream_, scratch_, batch);
+  float* const sums = exchange.sums_memory(output);
   dispatch_dtype(dtype(), [&]<class T>(T) {
     dispatch_row_threads([&](auto threads) {
       using Encode = EncodeUser<T, threads()>;
       const auto encode = [&](const Batch& of, int table, device::InputDropout kept) {
         return Encode{.offsets = of.offsets.data(),
                       .columns = of.columns.data(),
+                      .sizes = of.row_sizes(),
                       .user_numbers = of.user_numbers.data(),
-                      .dropout = dropout_of(kept, step),
+                      .dropout = dropout_of(kept, step, of),
                       .keep_prob = kept.item_keep_prob,
                       .normalized = kept.normalized,
                       .table = static_cast<const T*>(parameters.operand(table)),
@@ -137,14 +152,27 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
                       .adds = false,
                       .max_groups = static_cast<int>(tune().groups)};
       };
-      if (side != nullptr) launch(stream_, output.rows(), encode(side->batch, side->table, 1.0F));
-      Encode whole = encode(batch, layer.weight, input_dropout);
-      if (layer.bias >= 0) whole.bias = parameters.weights(layer.bias);
-      whole.act = act;
-      whole.adds = side != nullptr;
-      launch(stream_, output.rows(), whole);
+      const auto complete = [&](Encode last, bool adds) {
+        if (layer.bias >= 0) last.bias = parameters.weights(layer.bias);
+        last.act = act;
+        last.adds = adds;
+        launch(stream_, output.rows(), last);
+      };
+      Encode items = encode(batch, layer.weight, input_dropout);
+      if (exchange.alone()) {
+        if (side != nullptr) launch(stream_, output.rows(), encode(side->batch, side->table, 1.0F));
+        return complete(items, side != nullptr);
+      }
+      items.values = sums;
+      items.copy = nullptr;
+      launch(stream_, batch.users(), items);
+      exchange.sum(sums, output);
+      if (side != nullptr) complete(encode(side->batch, side->table, 1.0F), true);
     });
   });
+  if (exchange.alone() || side != nullptr) return;
+  if (layer.bias >= 0) return add_bias(stream_, dtype(), parameters.weights(layer.bias), act, output);
+  update_half_copy(stream_, dtype(), output);
 }
 
 void Device::sparse_linear_backward(const Batch& batch, const device::ParameterLayout& layout,
@@ -155,22 +183,31 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   const NvtxRange nvtx("backward: input table");
   if (fused != nullptr) require_fusible("sparse_linear_backward", step);
   const device::TensorLayout& table = layout.tensors[layer.weight];
+  if (d_output.rows() != batch.own().size())
+    throw std::logic_error("sparse_linear_backward: the gradient must be that of the batch's own users");
+  const bool at_once = fused != nullptr && tune().fuse != 0;
+  Exchange exchange(*this, stream_, scratch_, batch);
+  const DType reads = gradient_reads(dtype(), batch.users(), d_output);
+  exchange.reserve_gather(d_output, reads);
+  Range bias;
   if (layer.bias < 0) {
     update_half_copy(stream_, dtype(), d_output);
-    return table_gradient(batch, table, input_dropout, &step, d_output, gradients, ready);
-  }
-  const device::TensorLayout& bias = layout.tensors[layer.bias];
-  float* d_bias = gradients.data() + bias.range.begin;
-  if (d_output.rows() == 0) {
-    stream_.memset_zero(d_bias, d_output.stride() * 4);
   } else {
-    activation_backward(stream_, scratch_, dtype(), act, output, d_output, d_bias);
+    bias = layout.tensors[layer.bias].range;
+    float* d_bias = gradients.data() + bias.begin;
+    if (d_output.rows() == 0) {
+      stream_.memset_zero(d_bias, d_output.stride() * 4);
+    } else {
+      activation_backward(stream_, scratch_, dtype(), act, output, d_output, d_bias);
+    }
   }
-  if (ready) ready(bias.range, record_event());
-  if (fused == nullptr) return table_gradient(batch, table, input_dropout, &step, d_output, gradients, ready);
-  const bool at_once = tune().fuse != 0;
-  table_gradient(batch, table, input_dropout, &step, d_output, gradients, {}, at_once ? fused : nullptr);
-  if (at_once) return;
+  // Before the report: the reduction of the bias must not delay the gradient of all users.
+  const void* all = exchange.gather(d_output, reads);
+  if (layer.bias >= 0 && ready) ready(bias, record_event());
+  const GradientRows d{all, reads, batch.users(), d_output.stride()};
+  table_gradient(batch, table, input_dropout, &step, d, gradients,
+                 fused == nullptr ? ready : device::GradientReady(), at_once ? fused : nullptr);
+  if (fused == nullptr || at_once) return;
   update(step, table.spec.decays, table.range, gradients, {fused->first_moment, fused->second_moment},
          fused->parameters);
 }
@@ -179,22 +216,25 @@ void Device::side_features_backward(const SideFeatures& side, const device::Para
                                     const Activations& d_before, FloatBuffer& gradients,
                                     const device::GradientReady& ready) {
   const NvtxRange nvtx("backward: side table");
-  table_gradient(side.batch, layout.tensors[side.table], 1.0F, nullptr, d_before, gradients, ready);
+  const DType reads = gradient_reads(dtype(), d_before.rows(), d_before);
+  const GradientRows d{reads == DType::fp32 ? d_before.values() : d_before.operand(), reads, d_before.rows(),
+                       d_before.stride()};
+  table_gradient(side.batch, layout.tensors[side.table], 1.0F, nullptr, d, gradients, ready);
 }
 
 void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
-                            device::InputDropout input_dropout, const StepState* step, const Activations& d,
+                            device::InputDropout input_dropout, const StepState* step, const GradientRows& d,
                             FloatBuffer& gradients, const device::GradientReady& ready,
                             const FusedUpdate* fused) {
   const std::int64_t items = table.spec.rows;
   const std::int64_t users = b.users();
   if (!b.has_transpose) throw std::logic_error("sparse_linear_backward: the batch must have its transpose");
-  if (d.rows() != users || items != b.items) {
+  if (d.users != users || items != b.items) {
     throw std::logic_error(
         "sparse_linear_backward: gradient, batch and table must have the same users and items");
   }
-  const Dropout dropout = step != nullptr ? dropout_of(input_dropout, *step) : Dropout{};
-  UserScales scale{input_dropout.normalized ? b.offsets.data() : nullptr, b.user_numbers.data(), dropout,
+  const Dropout dropout = step != nullptr ? dropout_of(input_dropout, *step, b) : Dropout{};
+  UserScales scale{b.row_sizes(), input_dropout.normalized, b.user_numbers.data(), dropout,
                    input_dropout.item_keep_prob};
   if (tune().diet == 0) {
     auto* computed = scratch_.get<float>(Scratch::per_user, users, "the scales of users' rows");
@@ -210,21 +250,20 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
   if (parts > 0) {
     auto* counts = scratch_.get<std::int32_t>(Scratch::flags, items, "parts of items");
     auto* begin = scratch_.get<std::int64_t>(Scratch::per_entry, items + 1, "parts of items");
-    partial = scratch_.get<float>(Scratch::products, parts * d.stride(), "sums of gradients");
+    partial = scratch_.get<float>(Scratch::products, parts * d.stride, "sums of gradients");
     launch(stream_, blocks_for(items, CountParts::threads),
            CountParts{b.item_begin.data(), items, users_of_part, counts});
     primitives_.exclusive_scan(stream_, counts, items, begin);
     part_begin = begin;
   }
 
-  const DType reads = users * d.stride() * 4 > cached_bytes ? dtype() : DType::fp32;
-  dispatch_dtype(reads, [&]<class T>(T) {
+  dispatch_dtype(d.dtype, [&]<class T>(T) {
     const SumUsers<T> sum{.item_users = b.item_users.data(),
                           .user_numbers = b.user_numbers.data(),
                           .dropout = dropout,
                           .scale = scale,
-                          .d = static_cast<const T*>(reads == DType::fp32 ? d.values() : d.operand()),
-                          .stride = d.stride(),
+                          .d = static_cast<const T*>(d.rows),
+                          .stride = d.stride,
                           .max_groups = static_cast<int>(tune().groups)};
     dispatch_row_threads([&](auto threads) {
       launch(stream_, parts,

@@ -11,6 +11,11 @@
 namespace vaecf::cuda {
 namespace {
 
+/// Returns the numbers of the users whose activations this rank has.
+const std::uint32_t* own_numbers(const Batch& batch) {
+  return batch.user_numbers.data() + batch.own().begin;
+}
+
 /// Writes activations element by element, with their 16-bit copies. No copies are written if T is float, or
 /// without `copies`.
 template <class T>
@@ -177,7 +182,7 @@ LatentBackward<T> latent_backward_body(const Batch& batch, const Activations& st
                                        const StepState& step, const Activations& d_z, double* kl,
                                        Activations& d_statistics) {
   return {.state = step.device_state.data(),
-          .user_numbers = batch.user_numbers.data(),
+          .user_numbers = own_numbers(batch),
           .latents = d_z.columns(),
           .statistics = statistics.values(),
           .statistics_stride = statistics.stride(),
@@ -229,7 +234,7 @@ struct CompositeLatentBackward {
   static constexpr int threads = 64;
   static constexpr int scratch_bytes = 0;
   LatentBackward<T> of;
-  const std::int64_t* offsets;  // of the batch
+  RowSizes sizes;
   const float* old_statistics;
   math::CompositePrior prior;
   float gamma;
@@ -239,7 +244,7 @@ struct CompositeLatentBackward {
   VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
     const float* row = of.statistics + user * of.statistics_stride;
     const float* old = old_statistics + user * of.statistics_stride;
-    const float of_items = gamma * static_cast<float>(offsets[user + 1] - offsets[user]);
+    const float of_items = gamma * static_cast<float>(sizes(user));
     const float weight = (of.state->params.beta + of_items) * of.state->scale.scale;
     const double sum = group.sum((of.latents + 3) / 4, [&](std::int64_t four) {
       float noise[4];
@@ -285,7 +290,7 @@ void Device::linear_and_sample(const Activations& input, const Parameters& param
   z.set_rows(statistics.rows());
   dispatch_dtype(dtype(), [&]<class T>(T) {
     const AddBiasAndSample<T> body{.state = step.device_state.data(),
-                                   .user_numbers = batch.user_numbers.data(),
+                                   .user_numbers = own_numbers(batch),
                                    .users = statistics.rows(),
                                    .latents = z.columns(),
                                    .bias = parameters.weights(layer.bias),
@@ -301,7 +306,7 @@ void Device::sample_latent(const Batch& batch, const Activations& statistics, co
   z.set_rows(statistics.rows());
   dispatch_dtype(dtype(), [&]<class T>(T) {
     const SampleLatent<T> body{.state = step.device_state.data(),
-                               .user_numbers = batch.user_numbers.data(),
+                               .user_numbers = own_numbers(batch),
                                .users = statistics.rows(),
                                .latents = z.columns(),
                                .statistics = statistics.values(),
@@ -356,7 +361,7 @@ void Device::composite_latent_backward(const Batch& batch, const Activations& st
     launch(stream_, users,
            CompositeLatentBackward<T>{
                .of = latent_backward_body<T>(batch, statistics, step, d_z, kl, d_statistics),
-               .offsets = batch.offsets.data(),
+               .sizes = batch.row_sizes(batch.own().begin),
                .old_statistics = old_statistics.values(),
                .prior = prior,
                .gamma = gamma,

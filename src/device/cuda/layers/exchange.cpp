@@ -1,0 +1,100 @@
+#include "device/cuda/layers/exchange.hpp"
+
+#include <stdexcept>
+
+#include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+struct AddSlices {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  const float* parts;  // (slices, n)
+  int slices;
+  std::int64_t n;
+  float* sums;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, n, [&](std::int64_t i) {
+      float sum = parts[i];
+      for (int s = 1; s < slices; ++s) sum += parts[s * n + i];
+      sums[i] = sum;
+    });
+  }
+};
+
+std::size_t count_of(std::int64_t n) {
+  return static_cast<std::size_t>(n);
+}
+
+}  // namespace
+
+std::int64_t Exchange::part_size(const Activations& own) const {
+  if (own.max_rows() < batch_.part_rows())
+    throw std::logic_error("activations must have as many rows as a part of the group's users");
+  return batch_.part_rows() * own.stride();
+}
+
+void* Exchange::gather_memory(const Activations& own, DType dtype) {
+  if (alone()) return nullptr;
+  return scratch_.bytes(Scratch::gathered, slices_.count() * part_size(own) * size_of(dtype),
+                        "activations of the group's users");
+}
+
+const void* Exchange::gather(const Activations& own, DType dtype) {
+  const void* mine = dtype == DType::fp32 ? static_cast<const void*>(own.values()) : own.operand();
+  if (alone()) return mine;
+  void* all = gather_memory(own, dtype);
+  const std::int64_t part = part_size(own);
+  const std::size_t size = count_of(part);
+  if (part == 0) return all;
+  const auto start = [&]<class T>(T) {
+    return slices_.all_gather(std::span(static_cast<const T*>(mine), size),
+                              std::span(static_cast<T*>(all), size * count_of(slices_.count())),
+                              device_.record_event());
+  };
+  // The bits of 16-bit values, whatever their type.
+  stream_.wait_event((dtype == DType::fp32 ? start(float{}) : start(Bf16{})).event);
+  return all;
+}
+
+float* Exchange::sums_memory(Activations& own) {
+  own.set_rows(batch_.own().size());
+  if (alone()) return own.values();
+  return scratch_.get<float>(Scratch::group_sums, slices_.count() * part_size(own),
+                             "sums for the group's users");
+}
+
+device::EventHandle Exchange::start_sum(const float* all, Activations& own) {
+  if (alone() || batch_.users() == 0) return {};
+  const std::size_t size = count_of(part_size(own));
+  return slices_.reduce_scatter({all, size * count_of(slices_.count())}, {own.values(), size},
+                                device_.record_event());
+}
+
+float* Exchange::values_memory(std::int64_t n) {
+  return scratch_.get<float>(Scratch::exchanged, (1 + slices_.count()) * n, "values of the group's slices");
+}
+
+const float* Exchange::gather_values(std::int64_t n) {
+  float* mine = values_memory(n);
+  float* all = mine + n;
+  if (n == 0) return all;
+  const device::EventHandle done =
+      slices_.all_gather(std::span<const float>(mine, count_of(n)),
+                         std::span(all, count_of(slices_.count() * n)), device_.record_event());
+  stream_.wait_event(done.event);
+  return all;
+}
+
+void Exchange::add_over_slices(float* values, std::int64_t n) {
+  if (alone()) return;
+  stream_.copy(values_memory(n), values, n * 4);
+  const float* all = gather_values(n);
+  launch(stream_, blocks_for(n, AddSlices::threads), AddSlices{all, slices_.count(), n, values});
+}
+
+}  // namespace vaecf::cuda
