@@ -35,6 +35,12 @@ target_link_libraries(vaecf_hdf5 INTERFACE hdf5::hdf5)
 if(HDF5_IS_PARALLEL)
   target_link_libraries(vaecf_hdf5 INTERFACE vaecf_mpi)
 endif()
+# CMake 3.25's target of a static HDF5 lacks the libraries that it requires.
+if(HDF5_C_LIBRARIES MATCHES "libhdf5[^;]*\\.a")
+  set(libraries ${HDF5_C_LIBRARIES})
+  list(FILTER libraries EXCLUDE REGEX "libhdf5[^;]*\\.a$")
+  target_link_libraries(vaecf_hdf5 INTERFACE ${libraries})
+endif()
 
 # yaml-cpp 0.7 exports `yaml-cpp`, 0.8 `yaml-cpp::yaml-cpp`.
 add_library(vaecf_yaml INTERFACE)
