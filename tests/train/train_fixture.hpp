@@ -144,9 +144,15 @@ class TrainTest : public ::testing::Test {
     return file(name);
   }
 
-  /// Runs `body` on thread ranks, each with its own engine.
+  /// Runs `body` on thread ranks, each with its own engine. If options_ selects item slices, groups of that
+  /// many ranks share the items.
   void on_ranks(int ranks, const std::function<void(const RunContext&)>& body) const {
-    run_on_ranks(ranks, backend_, body);
+    run_on_ranks(ranks, backend_, [&](const RunContext& context) {
+      RunContext divided = context;
+      const auto slices = static_cast<int>(options_.distributed.item_slices);
+      if (slices > 1) divided.grid = divide_ranks(context.communicator, slices);
+      body(divided);
+    });
   }
 
   /// Returns the results of `body` on all ranks.

@@ -21,6 +21,7 @@ class MultiRankTest : public TrainTest {
   RankResults run(int ranks, std::int64_t steps) {
     const std::vector<Tensors> none(static_cast<std::size_t>(ranks));
     RankResults results{none, none, none, none};
+    std::vector<std::vector<device::TensorSpec>> specs(none.size());
     on_ranks(ranks, [&](const RunContext& context) {
       const auto rank = static_cast<std::size_t>(context.communicator.rank());
       const io::DatasetFile dataset(options_.data.file);
@@ -34,8 +35,44 @@ class MultiRankTest : public TrainTest {
       results.weights[rank] = weights_of(trainer.model());
       results.masters[rank] = read_all(context.engine, StateTensor::weights);
       results.moments[rank] = read_all(context.engine, StateTensor::second_moment);
+      specs[rank] = trainer.model().tensors();
     });
+    const auto slices = static_cast<std::size_t>(options_.distributed.item_slices);
+    if (slices > 1) {
+      for (auto* tensors : {&results.gradient, &results.weights, &results.masters, &results.moments})
+        put_together(*tensors, specs, slices);
+    }
     return results;
+  }
+
+  /// Replaces the slices of each group by the tensors of all items. Tensors that are not divided must be
+  /// equal on all ranks of the group.
+  static void put_together(std::vector<Tensors>& of_ranks,
+                           const std::vector<std::vector<device::TensorSpec>>& specs, std::size_t slices) {
+    for (std::size_t first = 0; first < of_ranks.size(); first += slices) {
+      Tensors whole;
+      for (std::size_t rank = first; rank < first + slices; ++rank) {
+        for (const device::TensorSpec& spec : specs[rank]) {
+          const std::vector<float>& stored = of_ranks[rank].at(spec.name);
+          std::vector<float>& all = whole[spec.name];
+          if (!spec.slice) {
+            if (rank > first) {
+              EXPECT_EQ(stored, all) << spec.name << " of rank " << rank;
+            }
+            all = stored;
+            continue;
+          }
+          all.resize(static_cast<std::size_t>(spec.logical_rows() * spec.logical_columns()));
+          for (std::int64_t row = 0; row < spec.rows; ++row) {
+            for (std::int64_t column = 0; column < spec.columns; ++column) {
+              all[static_cast<std::size_t>(spec.logical_index(row, column))] =
+                  stored[static_cast<std::size_t>(row * spec.columns + column)];
+            }
+          }
+        }
+      }
+      for (std::size_t rank = first; rank < first + slices; ++rank) of_ranks[rank] = whole;
+    }
   }
 
   static void expect_same_on_all_ranks(const RankResults& results) {
