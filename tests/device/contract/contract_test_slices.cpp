@@ -107,5 +107,276 @@ TEST_P(Sliced, SparseLinear) {
   }
 }
 
+/// Returns outputs of tanh.
+Matrix tanh_outputs(std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
+  Matrix y = random_matrix(rows, columns, seed);
+  for (double& x : y.values) x = static_cast<float>(std::tanh(x));
+  return y;
+}
+
+TEST_P(Sliced, SparseLinearBackward) {
+  const StepKey key{0x987654321ULL, 9};
+  for (const int slices : slice_counts) {
+    for (const SlicedShape& shape : sliced_shapes) {
+      SCOPED_TRACE(sliced_name(shape, slices));
+      const SlicedCase all = sliced_case(TensorKind::input_table, shape, slices);
+      const Matrix y = tanh_outputs(shape.users, shape.width, 8);
+      const Matrix d_y = random_matrix(shape.users, shape.width, 9);
+      const InputDropout keep(0.5F, 0.7F);
+      const auto expected = reference::sparse_linear_backward(all.batch, keep, key, Activation::tanh, y, d_y);
+      run(slices, [&](SliceDevice& d) {
+        const Range own = d.own(shape.users);
+        const TestLayer layer = d.make_slice(TensorKind::input_table, all.weight, all.bias);
+        const auto batch = d.gather(all.batch);
+        const auto output = d.part_of(y);
+        const auto d_output = d.part_of(d_y);
+        SliceDevice::Reports reports(d, layer);
+        d.device().sparse_linear_backward(*batch, layer.layout, layer.layer, Activation::tanh, keep,
+                                          d.begin(key, 0.0F, update_rules[1]), *output, *d_output,
+                                          *layer.gradients, reports.callback());
+        const auto own_expected =
+            reference::linear_backward(Matrix(own.size(), 1), Matrix(1, shape.width), Activation::tanh,
+                                       rows_of(y, own), rows_of(d_y, own));
+        d.expect_near(d.read(*d_output), own_expected.d_before, "d_output");
+        d.expect_near(d.bias_gradient(layer), own_expected.d_bias, "d_bias of the own users");
+        d.expect_near(d.weight_gradient(layer), rows_of(expected.d_weight, d.slice(shape.items)), "d_weight");
+        d.expect_zero_padding(layer.layout, *layer.gradients);
+        reports.check();
+        if (!d.device().fuses_updates()) return;
+        // The fused update is that of the weight alone.
+        const TestLayer fused = d.make_slice(TensorKind::input_table, all.weight, all.bias);
+        const TestMoments moments = d.make_moments(fused);
+        const FusedUpdate fusing{*fused.parameters, *moments.first, *moments.second};
+        d.write(*d_output, rows_of(d_y, own));
+        d.device().sparse_linear_backward(*batch, fused.layout, fused.layer, Activation::tanh, keep, d.step(),
+                                          *output, *d_output, *fused.gradients, {}, &fusing);
+        d.device().synchronize();
+        EXPECT_EQ(d.bias_gradient(fused), d.bias_gradient(layer));
+        EXPECT_EQ(d.export_tensor(fused.layout, 1, fused.parameters->master()), all.bias.floats());
+        d.update(layer, d.make_moments(layer));
+        d.expect_near(d.export_tensor(fused.layout, 0, fused.parameters->master()),
+                      {layer.weight.rows, layer.weight.columns,
+                       d.export_tensor(layer.layout, 0, layer.parameters->master())},
+                      Tolerance{1e-6, 1e-6, 1e-7}, "updated weight");
+      });
+    }
+  }
+}
+
+TEST_P(Sliced, LatentLayerOfOwnUsers) {
+  const StepKey key{98765, 123};
+  constexpr std::int64_t latents = 7;
+  constexpr double weights[3] = {0.15, 0.75, 0.1};
+  for (const int slices : slice_counts) {
+    for (const SlicedShape& shape : sliced_shapes) {
+      SCOPED_TRACE(sliced_name(shape, slices));
+      const HostBatch all = sliced_batch(shape.users, shape.items, slices);
+      const Matrix statistics = random_matrix(shape.users, 2 * latents, 5, 0.7F);
+      const Matrix old_statistics = random_matrix(shape.users, 2 * latents, 6, 0.7F);
+      const Matrix d_z = random_matrix(shape.users, latents, 7);
+      const Matrix z = reference::sample_latent(all, statistics, key);
+      const auto expected = reference::latent_backward(all, statistics, key, 0.2, d_z);
+      const auto composite = reference::composite_latent_backward(all, statistics, old_statistics, weights,
+                                                                  key, 0.2, 0.005, d_z);
+      LossOfSlices losses(2);
+      run(slices, [&](SliceDevice& d) {
+        const Range own = d.own(shape.users);
+        const auto batch = d.gather(all);
+        const auto input = d.part_of(statistics);
+        const auto old = d.part_of(old_statistics);
+        const auto gradient = d.part_of(d_z);
+        const auto sample = d.make_part(shape.users, latents);
+        const auto d_statistics = d.make_part(shape.users, 2 * latents);
+        d.device().sample_latent(*batch, *input, d.begin(key, 0.2F), *sample);
+        d.expect_near(d.read(*sample), rows_of(z, own), "z");
+        d.device().latent_backward(*batch, *input, d.step(), *gradient, *d_statistics);
+        d.expect_near(d.read(*d_statistics), rows_of(expected.d_statistics, own), "d_statistics");
+        losses.add(0, d.losses());
+        d.device().composite_latent_backward(*batch, *input, *old, math::CompositePrior(), 0.005F,
+                                             d.begin(key, 0.2F), *gradient, *d_statistics);
+        d.expect_near(d.read(*d_statistics), rows_of(composite.d_statistics, own), "RecVAE's d_statistics");
+        losses.add(1, d.losses());
+      });
+      const double relative = GetParam().name.starts_with("cuda") ? 1e-2 : 1e-5;
+      EXPECT_NEAR(losses.sums[0].kl, expected.kl, relative * (1.0 + expected.kl));
+      EXPECT_NEAR(losses.sums[1].kl, composite.kl, relative * (1.0 + std::abs(composite.kl)));
+      EXPECT_NEAR(losses.sums[1].weighted_kl, composite.weighted_kl,
+                  relative * (1.0 + std::abs(composite.weighted_kl)));
+    }
+  }
+}
+
+/// Output layers: softmax_layer_step() or squared_layer_step().
+enum class Output { softmax, squared };
+
+void output_step(SliceDevice& d, Output output, const Device::Activations& hidden, const Device::Batch& batch,
+                 const TestLayer& layer, Device::Activations& d_hidden, const device::GradientReady& ready,
+                 const FusedUpdate* fused = nullptr) {
+  if (output == Output::softmax) {
+    d.device().softmax_layer_step(hidden, batch, *layer.parameters, layer.layer, d.step(), d_hidden,
+                                  *layer.gradients, ready, fused);
+  } else {
+    d.device().squared_layer_step(hidden, batch, *layer.parameters, layer.layer, d.step(), d_hidden,
+                                  *layer.gradients, ready, fused);
+  }
+}
+
+class SlicedOutput : public Sliced {
+ protected:
+  /// Compares loss and gradients of all slices with fp64. Tolerances are relative to the gradient of all
+  /// items, since that of a slice may be nothing but rounding errors.
+  void expect_step(int slices, const SlicedCase& all, const Matrix& hidden, Output output) {
+    const auto expected = output == Output::softmax
+                              ? reference::softmax_layer(hidden, all.batch, all.weight, all.bias)
+                              : reference::squared_layer(hidden, all.batch, all.weight, all.bias);
+    const std::int64_t users = hidden.rows;
+    const std::int64_t items = all.weight.columns;
+    LossOfSlices losses(1);
+    bool low_precision = false;
+    run(slices, [&](SliceDevice& d) {
+      const ItemSlice mine = d.slice(items);
+      const TestLayer layer = d.make_slice(TensorKind::output_table, all.weight, all.bias);
+      const auto batch = d.gather(all.batch);
+      const auto input = d.part_of(hidden);
+      const auto d_hidden = d.make_part(users, hidden.columns);
+      SliceDevice::Reports reports(d, layer);
+      d.begin({}, 0.0F, update_rules[1]);
+      output_step(d, output, *input, *batch, layer, *d_hidden, reports.callback());
+      losses.add(0, d.losses());
+      if (d.index() == 0) low_precision = d.low_precision();
+      ASSERT_EQ(d_hidden->rows(), d.own(users).size());
+      const auto of_slice = [&](const Matrix& whole) {
+        Tolerance allowed = d.tolerance();
+        double largest = 0.0;
+        for (const double x : whole.values) largest = std::max(largest, std::abs(x));
+        allowed.floor =
+            (output == Output::softmax ? allowed.floor : allowed.floor / static_cast<double>(items)) +
+            allowed.norm * largest;
+        return allowed;
+      };
+      d.expect_near(d.read(*d_hidden), rows_of(expected.d_input, d.own(users)), of_slice(expected.d_input),
+                    "d_hidden");
+      d.expect_near(d.weight_gradient(layer), columns_of(expected.d_weight, mine),
+                    of_slice(expected.d_weight), "d_weight");
+      d.expect_near(d.bias_gradient(layer), columns_of(expected.d_bias, mine), of_slice(expected.d_bias),
+                    "d_bias");
+      d.expect_zero_padding(layer.layout, *layer.gradients);
+      reports.check();
+      if (!d.device().fuses_updates()) return;
+      const std::vector<float> d_own = d.read(*d_hidden);
+      const TestMoments apart = d.make_moments(layer);
+      d.update(layer, apart);
+      const TestLayer fused = d.make_slice(TensorKind::output_table, all.weight, all.bias);
+      const TestMoments moments = d.make_moments(fused);
+      const FusedUpdate fusing{*fused.parameters, *moments.first, *moments.second};
+      output_step(d, output, *input, *batch, fused, *d_hidden, {}, &fusing);
+      d.device().synchronize();
+      EXPECT_EQ(d.read(*d_hidden), d_own);
+      const std::vector<float> updated = d.flat(layer.parameters->master());
+      d.expect_near(d.flat(fused.parameters->master()), Matrix(1, std::ssize(updated), updated),
+                    Tolerance{1e-5, 1e-5, 1e-6}, "fused update");
+    });
+    EXPECT_NEAR(losses.sums[0].nll, expected.nll, (low_precision ? 5e-3 : 2e-6) * (1.0 + expected.nll));
+    EXPECT_EQ(losses.sums[0].kl, 0.0);
+    EXPECT_EQ(losses.sums[0].users, users);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, SlicedOutput, ::testing::ValuesIn(contract_devices()), contract_name);
+
+TEST_P(SlicedOutput, SoftmaxAgainstFp64) {
+  for (const int slices : slice_counts) {
+    for (const SlicedShape& shape : sliced_shapes) {
+      SCOPED_TRACE(sliced_name(shape, slices));
+      expect_step(slices, sliced_case(TensorKind::output_table, shape, slices),
+                  random_matrix(shape.users, shape.width, 2, 0.5F), Output::softmax);
+    }
+  }
+}
+
+TEST_P(SlicedOutput, SquaredErrorAgainstFp64) {
+  for (const int slices : slice_counts) {
+    for (const SlicedShape& shape : sliced_shapes) {
+      SCOPED_TRACE(sliced_name(shape, slices));
+      expect_step(slices, sliced_case(TensorKind::output_table, shape, slices),
+                  random_matrix(shape.users, shape.width, 2, 0.5F), Output::squared);
+    }
+  }
+}
+
+// All logits of a slice are far below those of the next one, so its exponentials underflow if they are
+// relative to those of all items. The last slice has ordinary logits, which fp32 represents well.
+TEST_P(SlicedOutput, LogitsOfSlicesAreFarApart) {
+  for (const int slices : slice_counts) {
+    for (const double distance : {64.0, 200.0, 2000.0}) {
+      SCOPED_TRACE(format("{} slices, {} apart", slices, distance));
+      SlicedCase all = sliced_case(TensorKind::output_table, {33, 257, 7}, slices);
+      for (std::int64_t i = 0; i < 257; ++i)
+        all.bias.at(0, i) =
+            all.bias.at(0, i) / 16.0 + distance * static_cast<double>(i % slices + 1 - slices);
+      expect_step(slices, all, random_matrix(33, 7, 2, 0.5F), Output::softmax);
+    }
+  }
+}
+
+// The logits of that slice are far below the others.
+TEST_P(SlicedOutput, ItemsOfAllUsersAreInOneSlice) {
+  for (const int slices : slice_counts) {
+    for (const int where : {0, slices - 1}) {
+      SCOPED_TRACE(format("{} slices, items in slice {}", slices, where));
+      SlicedCase all = sliced_case(TensorKind::output_table, {33, 257, 7}, slices);
+      Csr rows;
+      for (std::int64_t u = 0; u < 33; ++u) {
+        for (const std::int32_t item : all.batch.rows.view().row(u)) {
+          if (item % slices == where) rows.columns.push_back(item);
+        }
+        rows.offsets.push_back(std::ssize(rows.columns));
+      }
+      all.batch.rows = rows;
+      for (std::int64_t i = 0; i < 257; ++i) all.bias.at(0, i) += i % slices == where ? 0.0 : 200.0;
+      expect_step(slices, all, random_matrix(33, 7, 2, 0.5F), Output::softmax);
+    }
+  }
+}
+
+TEST_P(SlicedOutput, NonFiniteLogitsOfOneSliceReachTheLoss) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const int slices : slice_counts) {
+    for (const float broken : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
+      SCOPED_TRACE(format("{} slices, logit {}", slices, broken));
+      SlicedCase all = sliced_case(TensorKind::output_table, {33, 100, 7}, slices);
+      LossOfSlices losses(1);
+      std::int64_t skipped = 0;
+      bool skips = false;
+      run(slices, [&](SliceDevice& d) {
+        const TestLayer layer = d.make_slice(TensorKind::output_table, all.weight, all.bias);
+        const ItemSlice mine = d.slice(100);
+        if (mine.holds(77)) {
+          Matrix bias = columns_of(all.bias, mine);
+          bias.at(0, mine.local(77)) = broken;
+          d.import_tensor(layer.layout, layer.layer.bias, bias, layer.parameters->master());
+          d.device().refresh_weight_copies(*layer.parameters);
+        }
+        const auto batch = d.gather(all.batch);
+        const auto input = d.part_of(random_matrix(33, 7, 2));
+        const auto d_hidden = d.make_part(33, 7);
+        d.begin({1, 7});
+        output_step(d, Output::softmax, *input, *batch, layer, *d_hidden, {});
+        d.device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, d.step());
+        const LossSums sums = d.losses();
+        losses.add(0, sums);
+        if (d.index() != 0) return;
+        skips = d.fp16();
+        skipped = sums.skipped;
+      });
+      if (skips && slices == 1) {
+        EXPECT_EQ(skipped, 1);
+      } else if (!skips) {
+        // User 3 has all items. A logit of minus infinity is no error for users without the item.
+        EXPECT_FALSE(std::isfinite(losses.sums[0].nll));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace vaecf::testing

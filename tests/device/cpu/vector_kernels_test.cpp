@@ -67,12 +67,14 @@ TEST(VectorKernels, CountBeatingResolvesTies) {
     std::vector<float> scores(static_cast<std::size_t>(n));
     for (float& s : scores) s = static_cast<float>(random() % 5);  // many ties
     if (n > 20) scores[3] = std::nanf("");
-    for (std::int64_t target = 0; target < n; target += 3) {
-      std::int64_t expected = 0;
-      for (std::int64_t i = 0; i < n; ++i) {
-        expected += i != target && math::ranks_ahead(scores[i], i, scores[target], target) ? 1 : 0;
+    for (const float score : {0.0F, 2.0F, 4.0F, std::nanf("")}) {
+      for (std::int64_t before = 0; before <= n; before += 3) {
+        std::int64_t expected = 0;
+        for (std::int64_t i = 0; i < n; ++i) {
+          expected += math::ranks_ahead(scores[i], i, score, before) ? 1 : 0;
+        }
+        ASSERT_EQ(count_ranked_ahead(scores.data(), n, score, before), expected) << n << " " << before;
       }
-      ASSERT_EQ(count_ranked_ahead(scores.data(), n, scores[target], target), expected) << n << " " << target;
     }
   }
 }

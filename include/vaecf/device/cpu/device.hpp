@@ -3,6 +3,7 @@
 #include <vaecf/device/cpu/storage.hpp>
 #include <vaecf/device/device.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -205,16 +206,20 @@ class Device {
   bool bf16() const { return precision_ == device::Precision::bf16; }
   /// Returns the fastest available implementation of the output layer for the users of `slice`.
   std::unique_ptr<class LossSlice> softmax_slice(const class OutputSlice& slice);
-  /// Runs the output layer with the loss of the slices that `make_slice` makes for some of the users.
-  void output_layer_step(const std::function<std::unique_ptr<LossSlice>(Range users)>& make_slice,
-                         const Activations& hidden, const Parameters& parameters, device::Layer layer,
-                         StepState& step, Activations& d_hidden, Buffer& gradients,
-                         const device::GradientReady& ready, const FusedUpdate* fused,
-                         device::SoftmaxGradients which);
-  /// Calls use(user, scores of all items) for each user of the batch, from any thread. The user's own items
-  /// have the score minus infinity.
+  /// Runs the output layer with the loss of the slices that `make_slice` makes for some of the users, given
+  /// the hidden units of all users.
+  void output_layer_step(
+      const std::function<std::unique_ptr<LossSlice>(const float* hidden, Range users)>& make_slice,
+      const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
+      StepState& step, Activations& d_hidden, Buffer& gradients, const device::GradientReady& ready,
+      const FusedUpdate* fused, device::SoftmaxGradients which);
+  /// Calls use(user, scores) for each user of the batch, from any thread, with the scores of the items of
+  /// this rank's slice. The user's own items have the score minus infinity. Scores of several users are in
+  /// memory at the same time; they are valid until after(users) returns, which is called once for these
+  /// users. Collective.
   void for_scores(const Activations& hidden, const Batch& batch, const Parameters& parameters,
-                  device::Layer layer, const std::function<void(std::int64_t, std::span<const float>)>& use);
+                  device::Layer layer, const std::function<void(std::int64_t, std::span<const float>)>& use,
+                  const std::function<void(Range users)>& after = {});
   /// Returns `values` as a product operand: `values` itself or, in bf16, a copy written to `copy`.
   const void* operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy);
   /// Returns output or item table `tensor` as a product operand, item-major.
@@ -244,8 +249,22 @@ std::unique_ptr<Device> make_device(const device::BackendOptions& options,
 /// The number of items is padded to whole tiles in storage, so that every product of the output layer has the
 /// same shape.
 constexpr std::int64_t tile_items = 128;
-/// Maximum number of users processed together: larger batches are split, so that the data of a tile fit into
-/// the L2 cache.
-constexpr std::int64_t slice_users = 512;
+/// Returns the number of users that are processed together, a multiple of 32 and at most `most`: fewer if a
+/// value of 4 bytes for each user and item of a slice would take more than `max_bytes`. All ranks of a group
+/// have the same number.
+constexpr std::int64_t bounded_users(const ItemSlice& items, std::int64_t most, std::int64_t max_bytes) {
+  const std::int64_t of_slice = (items.all + items.step - 1) / items.step;
+  return std::clamp<std::int64_t>(max_bytes / (4 * std::max<std::int64_t>(of_slice, 1)) / 32 * 32, 32, most);
+}
+/// Returns the maximum number of users in a slice of the output layer: larger batches are split, so that the
+/// data of a tile fit into the L2 cache, and the exponentials into 256 MiB.
+constexpr std::int64_t slice_users(const ItemSlice& items) {
+  return bounded_users(items, 512, std::int64_t{256} << 20);
+}
+/// Returns the maximum number of users whose scores are stored at the same time: 256 rows of ML-20M's items
+/// take 20 MB.
+constexpr std::int64_t scored_users(const ItemSlice& items) {
+  return bounded_users(items, 256, std::int64_t{128} << 20);
+}
 
 }  // namespace vaecf::cpu

@@ -195,16 +195,15 @@ VAECF_CLONES float sum_of_row(const float* x, std::int64_t n) {
 }
 
 VAECF_CLONES std::int64_t count_ranked_ahead(const float* scores, std::int64_t n, float score,
-                                             std::int64_t target) {
+                                             std::int64_t before) {
   // As in math::ranks_ahead: an equal score ranks ahead if its item is before the target; after it, only a
   // greater score does.
-  const std::int64_t before = target < 0 ? 0 : target < n ? target : n;
-  const std::int64_t after = target < 0 ? 0 : target < n ? target + 1 : n;
+  before = before < n ? before : n;
   std::int32_t count = 0;
 #pragma omp simd reduction(+ : count)
   for (std::int64_t i = 0; i < before; ++i) count += scores[i] < score ? 0 : 1;
 #pragma omp simd reduction(+ : count)
-  for (std::int64_t i = after; i < n; ++i) count += scores[i] <= score ? 0 : 1;
+  for (std::int64_t i = before; i < n; ++i) count += scores[i] <= score ? 0 : 1;
   return count;
 }
 

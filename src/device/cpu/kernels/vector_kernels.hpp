@@ -49,9 +49,9 @@ void squared_error_of_row(float* y, const float* error, float scale, float* sum,
 /// Returns the sum of the elements.
 float sum_of_row(const float* x, std::int64_t n);
 
-/// Returns the number of scores that rank ahead of `score`: greater, or equal and at an index below `target`.
-/// The score at `target` itself is not counted; `target` may be outside [0, n). NaN scores are counted.
-std::int64_t count_ranked_ahead(const float* scores, std::int64_t n, float score, std::int64_t target);
+/// Returns the number of scores that rank ahead of `score`: greater, or equal and at an index below `before`.
+/// NaN scores are counted; if `score` is NaN, all are, even its own.
+std::int64_t count_ranked_ahead(const float* scores, std::int64_t n, float score, std::int64_t before);
 
 /// Returns an index less than 64 before, or at, the first element of x[begin, n) that is greater than
 /// `threshold`; n if there is none. NaN is never greater.

@@ -126,9 +126,10 @@ void Device::sample_latent(const Batch& batch, const Activations& statistics, co
   const device::StepParams& key = step.params;
   z.set_rows(statistics.rows());
   const std::int64_t latents = z.columns();
+  const std::int64_t first = batch.own().begin;
   parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
     const float* row = statistics.row(u);
-    for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
+    for_noise(key, batch.user_numbers[first + u], latents, [&](std::int64_t j, float noise) {
       z.row(u)[j] = math::reparameterize(row[j], row[latents + j], noise);
     });
   });
@@ -144,12 +145,13 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
   const device::StepParams& key = step.params;
   d_statistics.set_rows(statistics.rows());
   const std::int64_t latents = d_z.columns();
+  const std::int64_t first = batch.own().begin;
   std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
   parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
     const float* row = statistics.row(u);
     kl[u] = math::SingleThread().sum(
         latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
-    for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
+    for_noise(key, batch.user_numbers[first + u], latents, [&](std::int64_t j, float noise) {
       const float gradient = d_z.row(u)[j];
       d_statistics.row(u)[j] = math::latent_gradient_mu(gradient, key.beta, row[j]);
       d_statistics.row(u)[latents + j] =
@@ -166,12 +168,13 @@ void Device::composite_latent_backward(const Batch& batch, const Activations& st
   const device::StepParams& key = step.params;
   d_statistics.set_rows(statistics.rows());
   const std::int64_t latents = d_z.columns();
+  const std::int64_t first = batch.own().begin;
   std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
   parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
     const float* row = statistics.row(u);
     const float* old = old_statistics.row(u);
-    const float weight = key.beta + gamma * static_cast<float>(batch.rows().row_size(u));
-    for_noise(key, batch.user_numbers[u], latents, [&](std::int64_t j, float noise) {
+    const float weight = key.beta + gamma * static_cast<float>(batch.sizes[first + u]);
+    for_noise(key, batch.user_numbers[first + u], latents, [&](std::int64_t j, float noise) {
       const auto term =
           math::composite_term(prior, row[j], row[latents + j], noise, old[j], old[latents + j]);
       kl[u] += static_cast<double>(term.kl);
@@ -183,7 +186,7 @@ void Device::composite_latent_backward(const Batch& batch, const Activations& st
   });
   for (std::int64_t u = 0; u < statistics.rows(); ++u) {
     step.kl += kl[u];
-    step.weighted_kl += static_cast<double>(gamma) * static_cast<double>(batch.rows().row_size(u)) * kl[u];
+    step.weighted_kl += static_cast<double>(gamma) * static_cast<double>(batch.sizes[first + u]) * kl[u];
   }
 }
 

@@ -37,7 +37,7 @@ struct TableGradient {
   const Batch& b;  // must have its transpose
   const device::StepParams& key;
   float keep_prob;
-  const Activations& d;             // gradient before the activation
+  const float* d;                   // (users, width): gradient before the activation
   const std::vector<float>& scale;  // input scale of each user
   std::int64_t width;
   std::uint64_t threshold = math::dropout_threshold(keep_prob);
@@ -46,10 +46,10 @@ struct TableGradient {
     std::fill_n(to, width, 0.0F);
     for (std::int32_t k = b.item_begin[item]; k < b.item_begin[item + 1]; ++k) {
       const std::int32_t u = b.item_users[k];
-      const bool kept =
-          keep_prob >= 1.0F || math::dropout_keeps_item(key.seed, key.step, b.user_numbers[u],
-                                                        static_cast<std::uint32_t>(item), threshold);
-      if (kept && scale[u] != 0.0F) add_scaled(to, d.row(u), scale[u], width);
+      const bool kept = keep_prob >= 1.0F ||
+                        math::dropout_keeps_item(key.seed, key.step, b.user_numbers[u],
+                                                 static_cast<std::uint32_t>(b.items.global(item)), threshold);
+      if (kept && scale[u] != 0.0F) add_scaled(to, d + u * width, scale[u], width);
     }
   }
 };
@@ -73,7 +73,6 @@ void write_gradient(const TableGradient& gradient, const device::TensorLayout& t
       ready({begin, last ? table.range.end : begin + count * width}, {});
     }
   }
-  if (table.spec.rows == 0 && ready) ready(table.range, {});
 }
 
 /// Updates each row of `table` while its gradient is in cache.
@@ -159,12 +158,13 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   }
 
   if (act != Activation::identity) {
-    parallel_for(threads_, batch.users(), [&](int, std::int64_t u) {
+    parallel_for(threads_, d_output.rows(), [&](int, std::int64_t u) {
       activation_backward(act, d_output.row(u), output.row(u), width);
     });
   }
   const std::vector<float> scale = input_scales(batch, input_dropout, step.params);
-  const TableGradient gradient{batch, step.params, input_dropout.item_keep_prob, d_output, scale, width};
+  const float* d = gather_from_owners(batch, d_output, workspace_->gathered);
+  const TableGradient gradient{batch, step.params, input_dropout.item_keep_prob, d, scale, width};
   if (bias != nullptr) {
     column_sums(d_output, gradients.data() + bias->range.begin);
     if (ready) ready(bias->range, {});
@@ -184,8 +184,8 @@ void Device::side_features_backward(const SideFeatures& side, const device::Para
   const device::StepParams no_dropout;
   const std::vector<float> scale = input_scales(b, 1.0F, no_dropout);
   // grain 1: there are few columns, each with many users.
-  write_gradient({b, no_dropout, 1.0F, d_before, scale, table.spec.columns}, table, 1, threads_, gradients,
-                 ready);
+  write_gradient({b, no_dropout, 1.0F, d_before.row(0), scale, table.spec.columns}, table, 1, threads_,
+                 gradients, ready);
 }
 
 }  // namespace vaecf::cpu

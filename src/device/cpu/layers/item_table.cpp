@@ -9,6 +9,7 @@
 
 #include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
+#include "device/cpu/layers/exchange.hpp"
 #include "device/cpu/parallel.hpp"
 #include "device/cpu/workspace.hpp"
 
@@ -42,7 +43,7 @@ void Device::normalize_rows(const Parameters& parameters, int tensor, Parameters
 void Device::table_gram(const Parameters& normalized, int table, Activations& gram) {
   const std::int64_t width = gram.columns();
   const std::int64_t items = normalized.layout().tensors[table].spec.columns;
-  const std::int64_t part_items = (items + gram_parts - 1) / gram_parts;
+  const std::int64_t part_items = std::max<std::int64_t>((items + gram_parts - 1) / gram_parts, 1);
   const std::int64_t parts = (items + part_items - 1) / part_items;
   const std::int64_t size = width * width;
   const void* a = table_operand(normalized, table);
@@ -62,6 +63,10 @@ void Device::table_gram(const Parameters& normalized, int table, Activations& gr
     engines_[thread]->run(spec, rows, rows, sums + part.begin * size);
   });
   gram.set_rows(width);
+  if (parts == 0) {
+    std::fill_n(gram.row(0), size, 0.0F);
+    return;
+  }
   parallel_for_static(threads_, size, 1024, [&](int, Range some) {
     std::copy_n(sums + some.begin, some.size(), gram.row(0) + some.begin);
     for (std::int64_t part = 1; part < parts; ++part) {
@@ -72,21 +77,27 @@ void Device::table_gram(const Parameters& normalized, int table, Activations& gr
 
 void Device::cosine_step(const Activations& hidden, const Batch& batch, const Activations& gram,
                          StepState& step, Activations& d_hidden, Activations& d_gram) {
+  device::ItemSlices& slices = batch.slices();
   const std::int64_t users = hidden.rows();
+  const std::int64_t first_user = batch.own().begin;
   const std::int64_t width = hidden.columns();
+  const std::int64_t size = width * width;
   d_hidden.set_rows(users);
   d_gram.set_rows(width);
   step.users = users;
-  if (users == 0) {
-    std::fill_n(d_gram.row(0), width * width, 0.0F);
-    return;
-  }
   workspace_->products.reserve(users * width);
+  const float* of_all_items = gram.row(0);
+  if (slices.count() > 1) {
+    workspace_->sums.reserve(size);
+    std::copy_n(gram.row(0), size, workspace_->sums.data());
+    sum_over_slices(slices, {workspace_->sums.data(), static_cast<std::size_t>(size)}, workspace_->gathered);
+    of_all_items = workspace_->sums.data();
+  }
   float* weighted = workspace_->products.data();
   std::vector<double> losses(static_cast<std::size_t>(users));
   parallel_for_dynamic(threads_, users, product_rows, [&](int thread, Range some) {
     const GemmSpec spec{.m = some.size(), .n = width, .k = width, .lda = width, .ldb = width, .ldc = width};
-    engines_[thread]->run(spec, hidden.row(some.begin), gram.row(0), d_hidden.row(some.begin));
+    engines_[thread]->run(spec, hidden.row(some.begin), of_all_items, d_hidden.row(some.begin));
     for (std::int64_t u = some.begin; u < some.end; ++u) {
       const float* h = hidden.row(u);
       float* d = d_hidden.row(u);
@@ -94,7 +105,7 @@ void Device::cosine_step(const Activations& hidden, const Batch& batch, const Ac
       const double norm = group.sum(width, [&](std::int64_t k) { return static_cast<double>(h[k]) * h[k]; });
       const double product =
           group.sum(width, [&](std::int64_t k) { return static_cast<double>(h[k]) * d[k]; });
-      const math::CosineLoss of = math::cosine_loss(batch.rows().row_size(u), norm, product);
+      const math::CosineLoss of = math::cosine_loss(batch.sizes[first_user + u], norm, product);
       losses[u] = of.loss;
       for (std::int64_t k = 0; k < width; ++k) {
         d[k] = math::cosine_gradient(of, h[k], d[k]);
@@ -103,16 +114,21 @@ void Device::cosine_step(const Activations& hidden, const Batch& batch, const Ac
     }
   });
   for (const double loss : losses) step.nll += loss;
-  parallel_for_dynamic(threads_, width, product_rows, [&](int thread, Range some) {
-    const GemmSpec spec{.m = some.size(),
-                        .n = width,
-                        .k = users,
-                        .lda = width,
-                        .ldb = width,
-                        .ldc = width,
-                        .a_transposed = true};
-    engines_[thread]->run(spec, weighted + some.begin, hidden.row(0), d_gram.row(some.begin));
-  });
+  if (users == 0) {
+    std::fill_n(d_gram.row(0), size, 0.0F);
+  } else {
+    parallel_for_dynamic(threads_, width, product_rows, [&](int thread, Range some) {
+      const GemmSpec spec{.m = some.size(),
+                          .n = width,
+                          .k = users,
+                          .lda = width,
+                          .ldb = width,
+                          .ldc = width,
+                          .a_transposed = true};
+      engines_[thread]->run(spec, weighted + some.begin, hidden.row(0), d_gram.row(some.begin));
+    });
+  }
+  sum_over_slices(slices, d_gram.first_rows(width), workspace_->gathered);
 }
 
 void Device::normalize_rows_backward(const Parameters& parameters, int tensor, const Parameters& normalized,

@@ -18,23 +18,25 @@ namespace vaecf::cpu {
 /// first user.
 class OutputSlice {
  public:
-  OutputSlice(int threads, const Activations& hidden, const Batch& batch, const Parameters& parameters,
+  /// `hidden` has the hidden units (batch users, K) of all users of the batch.
+  OutputSlice(int threads, const float* hidden, const Batch& batch, const Parameters& parameters,
               device::Layer layer, Range users)
       : threads_(threads),
         hidden_(hidden),
         batch_(batch),
         users_(users),
-        k_(hidden.columns()),
+        k_(parameters.layout().tensors[layer.weight].spec.rows),
         items_(parameters.layout().tensors[layer.weight].spec.columns),
         bias_(parameters.weights(layer.bias)),
         weights_(parameters.weights(layer.weight)),
         weights16_(parameters.bf16_copy().data()) {}
 
  protected:
-  const float* hidden(std::int64_t user) const { return hidden_.row(users_.begin + user); }
-  std::span<const std::int32_t> positive_items(std::int64_t user) const {
-    return batch_.rows().row(users_.begin + user);
-  }
+  const float* hidden(std::int64_t user) const { return hidden_ + (users_.begin + user) * k_; }
+  /// Returns the number of a user's items in this slice of the items.
+  std::int64_t positive_items(std::int64_t user) const { return batch_.rows().row_size(users_.begin + user); }
+  /// Returns the number of a user's items in all slices of the items.
+  std::int64_t all_positive_items(std::int64_t user) const { return batch_.sizes[users_.begin + user]; }
   /// Calls use(user) for the slice's users of an item. The batch must have its transpose.
   template <class Use>
   void for_users_of(std::int64_t item, Use&& use) const {
@@ -45,7 +47,7 @@ class OutputSlice {
   }
 
   int threads_;
-  const Activations& hidden_;
+  const float* hidden_;
   const Batch& batch_;
   Range users_;
   std::int64_t k_;

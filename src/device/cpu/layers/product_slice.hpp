@@ -32,9 +32,9 @@ class ProductSlice : protected OutputSlice, public LossSlice {
                  [&](int thread, std::int64_t t) { backward_tile(thread, tiles.begin + t, sink); });
   }
 
-  void finish_hidden_gradient(Activations& d_hidden) const override {
+  void finish_hidden_gradient(float* d_hidden) const override {
     parallel_for(threads_, users_.size(), [&](int, std::int64_t u) {
-      float* row = d_hidden.row(users_.begin + u);
+      float* row = d_hidden + (users_.begin + u) * k_;
       std::copy_n(w_.threads[0].d_hidden.data() + u * k_, k_, row);
       for (std::size_t t = 1; t < w_.threads.size(); ++t)
         add(row, w_.threads[t].d_hidden.data() + u * k_, k_);

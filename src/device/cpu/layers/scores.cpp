@@ -3,9 +3,11 @@
 #include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
+#include "device/cpu/layers/exchange.hpp"
 #include "device/cpu/layers/output_slice.hpp"
 
 namespace vaecf::cpu {
@@ -56,19 +58,34 @@ class TileScores : private TileSlice {
   }
 };
 
-/// Returns the rank of item `target`: the number of scores that rank ahead of its own. The user's own items,
-/// `masked`, have the score minus infinity. They do not count, but they rank ahead of a target whose score is
-/// minus infinity or NaN, so they are subtracted.
-std::int32_t rank_of(std::int32_t target, std::span<const float> scores,
-                     std::span<const std::int32_t> masked) {
-  const float score = scores[static_cast<std::size_t>(target)];
-  if (std::ranges::binary_search(masked, target)) return static_cast<std::int32_t>(scores.size());
-  std::int64_t beating = count_ranked_ahead(scores.data(), std::ssize(scores), score, target);
+/// Returns the number of items of this rank's slice that rank ahead of `target` with score `score`, given the
+/// scores of the slice. The user's own items, `masked`, have the score minus infinity. They do not count, but
+/// they rank ahead of a target whose score is minus infinity or NaN, so they are subtracted. A target that
+/// the user has and the slice holds results in -1.
+std::int32_t count_ahead(std::int32_t target, float score, std::span<const float> scores,
+                         std::span<const std::int32_t> masked, const ItemSlice& slice) {
+  const std::int64_t before = slice.before(target);  // the local index of the target if the slice holds it
+  const bool holds = slice.holds(target);
+  if (holds && std::ranges::binary_search(masked, static_cast<std::int32_t>(before))) return -1;
+  std::int64_t ahead = count_ranked_ahead(scores.data(), std::ssize(scores), score, before);
+  if (holds && std::isnan(score)) --ahead;  // a NaN counts against every target, even itself
   if (!(score > -infinity)) {
-    beating -= std::ranges::count_if(
-        masked, [&](std::int32_t item) { return math::ranks_ahead(-infinity, item, score, target); });
+    ahead -= std::ranges::count_if(
+        masked, [&](std::int32_t item) { return math::ranks_ahead(-infinity, item, score, before); });
   }
-  return static_cast<std::int32_t>(beating);
+  return static_cast<std::int32_t>(ahead);
+}
+
+/// Gathers `part` of all slices: the values of slice s begin at s * part.size().
+template <class T>
+std::vector<T> gather_values(device::ItemSlices& slices, const std::vector<T>& part) {
+  static_assert(sizeof(T) == sizeof(float));
+  std::vector<T> all(part.size() * static_cast<std::size_t>(slices.count()));
+  if (part.empty()) return all;
+  // Bits are copied: exchanges do not compute.
+  slices.all_gather({reinterpret_cast<const float*>(part.data()), part.size()},
+                    {reinterpret_cast<float*>(all.data()), all.size()}, {});
+  return all;
 }
 
 struct Scored {
@@ -77,6 +94,11 @@ struct Scored {
 };
 bool better(const Scored& a, const Scored& b) {
   return math::ranks_ahead(a.score, a.item, b.score, b.item);
+}
+/// Orders items with any score: NaN is treated as minus infinity, because sorting requires an order.
+bool better_or_nan_last(const Scored& a, const Scored& b) {
+  const auto ordered = [](float score) { return std::isnan(score) ? -infinity : score; };
+  return math::ranks_ahead(ordered(a.score), a.item, ordered(b.score), b.item);
 }
 
 /// Returns the k best items with scores above minus infinity, best first; fewer if there are not k. Only
@@ -105,7 +127,7 @@ std::vector<Scored> best_of(std::span<const float> scores, std::size_t k) {
 }
 
 /// Appends items that are neither masked nor in `best` until there are k. Their scores are minus infinity or
-/// NaN; NaN is treated as minus infinity, because sorting requires an order.
+/// NaN.
 void append_others(std::span<const float> scores, std::span<const std::int32_t> masked, std::size_t k,
                    std::vector<Scored>& best) {
   if (best.size() >= k) return;
@@ -121,22 +143,23 @@ void append_others(std::span<const float> scores, std::span<const std::int32_t> 
 
 void Device::for_scores(const Activations& hidden, const Batch& batch, const Parameters& parameters,
                         device::Layer layer,
-                        const std::function<void(std::int64_t, std::span<const float>)>& use) {
-  // Maximum number of users whose scores are stored at the same time: 256 rows of ML-20M's items take 20 MB.
-  constexpr std::int64_t max_users = 256;
-  const std::int64_t k = hidden.columns();
-  const auto items = static_cast<std::size_t>(parameters.layout().tensors[layer.weight].spec.columns);
+                        const std::function<void(std::int64_t, std::span<const float>)>& use,
+                        const std::function<void(Range users)>& after) {
+  const std::int64_t max_users = scored_users(batch.items);
+  const std::int64_t items = parameters.layout().tensors[layer.weight].spec.columns;
   const std::int64_t stride = parameters.layout().tensors[layer.bias].range.size();
+  const std::int64_t k = hidden.columns();
   const float* bias = parameters.weights(layer.bias);
   workspace_->scores.reserve(max_users * stride);
   float* rows = workspace_->scores.data();
-  for (std::int64_t first = 0; first < hidden.rows(); first += max_users) {
-    const std::int64_t users = std::min(max_users, hidden.rows() - first);
+  const float* all = gather_from_owners(batch, hidden, workspace_->gathered);
+  for (std::int64_t first = 0; first < batch.users(); first += max_users) {
+    const std::int64_t users = std::min(max_users, batch.users() - first);
     if (tiles_) {
-      TileScores(*tiles_, *workspace_, {threads_, hidden, batch, parameters, layer, {first, first + users}})
+      TileScores(*tiles_, *workspace_, {threads_, all, batch, parameters, layer, {first, first + users}})
           .write(rows, stride);
     } else {
-      const void* a = operand(hidden.row(first), users * k, workspace_->hidden16);
+      const void* a = operand(all + first * k, users * k, workspace_->hidden16);
       const void* b = table_operand(parameters, layer.weight);
       const GemmSpec spec{.m = users,
                           .n = tile_items,
@@ -152,34 +175,87 @@ void Device::for_scores(const Activations& hidden, const Batch& batch, const Par
       });
     }
     parallel_for(threads_, users, [&](int, std::int64_t u) {
-      const std::span<float> row(rows + u * stride, items);
-      add_bias(row.data(), bias, device::Activation::identity, std::ssize(row));
+      float* row = rows + u * stride;
+      add_bias(row, bias, device::Activation::identity, items);
       for (const std::int32_t own : batch.rows().row(first + u)) row[own] = -infinity;
-      use(first + u, row);
+      use(first + u, {row, static_cast<std::size_t>(items)});
     });
+    if (after) after({first, first + users});
   }
 }
 
 void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
                           const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks) {
-  for_scores(hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> scores) {
-    std::int32_t* to = ranks.data() + (targets.offsets[u] - targets.offsets[0]);
-    for (const std::int32_t item : targets.row(u)) *to++ = rank_of(item, scores, batch.rows().row(u));
-  });
+  if (batch.users() == 0) return;
+  device::ItemSlices& slices = batch.slices();
+  const ItemSlice& mine = batch.items;
+  const auto masked = static_cast<std::int32_t>(mine.all);
+  const auto first_of = [&](std::int64_t u) { return targets.offsets[u] - targets.offsets[0]; };
+  if (slices.count() == 1) {
+    for_scores(hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> scores) {
+      std::int32_t* to = ranks.data() + first_of(u);
+      for (const std::int32_t item : targets.row(u)) {
+        const std::int32_t ahead = count_ahead(item, scores[item], scores, batch.rows().row(u), mine);
+        *to++ = ahead < 0 ? masked : ahead;
+      }
+    });
+    return;
+  }
+  // The slice that holds a target computes its score, each counts the items ahead of it, and counts are
+  // added.
+  std::vector<std::span<const float>> scores(static_cast<std::size_t>(batch.users()));
+  const auto entries_of = [&](Range users) { return Range{first_of(users.begin), first_of(users.end)}; };
+  const auto count_of_users = [&](Range users) {
+    const Range entries = entries_of(users);
+    const std::int64_t n = entries.size();
+    std::vector<float> own_scores(static_cast<std::size_t>(n));
+    std::vector<std::int32_t> counts(own_scores.size());
+    const auto for_targets = [&](std::int64_t u, auto&& f) {
+      for (std::int64_t e = first_of(u); e < first_of(u + 1); ++e) f(targets.columns[e], e - entries.begin);
+    };
+    for (std::int64_t u = users.begin; u < users.end; ++u) {
+      for_targets(u, [&](std::int32_t item, std::int64_t e) {
+        if (mine.holds(item)) own_scores[e] = scores[u][mine.local(item)];
+      });
+    }
+    const std::vector<float> all_scores = gather_values(slices, own_scores);
+    parallel_for(threads_, users.size(), [&](int, std::int64_t i) {
+      const std::int64_t u = users.begin + i;
+      for_targets(u, [&](std::int32_t item, std::int64_t e) {
+        const float score = all_scores[item % mine.step * n + e];
+        counts[e] = count_ahead(item, score, scores[u], batch.rows().row(u), mine);
+      });
+    });
+    const std::vector<std::int32_t> all_counts = gather_values(slices, counts);
+    const Range own = batch.own();
+    for (std::int64_t u = std::max(users.begin, own.begin); u < std::min(users.end, own.end); ++u) {
+      for_targets(u, [&](std::int32_t item, std::int64_t e) {
+        std::int32_t rank = 0;
+        for (int s = 0; s < slices.count(); ++s) rank += all_counts[s * n + e];
+        if (all_counts[item % mine.step * n + e] < 0) rank = masked;
+        ranks[entries.begin + e - first_of(own.begin)] = rank;
+      });
+    }
+  };
+  for_scores(
+      hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> row) { scores[u] = row; },
+      count_of_users);
 }
 
 void Device::compute_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets,
                              Range rows, const Parameters& parameters, device::Layer layer,
                              std::span<const math::Metric> metrics, MetricValues& values) {
+  const Range own = batch.own();
   const CsrView wanted = targets.csr.slice(rows);
-  std::vector<std::int32_t> ranks(static_cast<std::size_t>(wanted.entries()));
+  const CsrView own_wanted = wanted.slice(own);
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(own_wanted.entries()));
   rank_targets(hidden, batch, wanted, parameters, layer, ranks);
   auto next = ranks.begin();
-  for (std::int64_t row = 0; row < wanted.rows(); ++row) {
-    const std::span<const std::int32_t> mine(next, static_cast<std::size_t>(wanted.row_size(row)));
-    next += wanted.row_size(row);
+  for (std::int64_t row = 0; row < own_wanted.rows(); ++row) {
+    const std::span<const std::int32_t> mine(next, static_cast<std::size_t>(own_wanted.row_size(row)));
+    next += own_wanted.row_size(row);
     if (mine.empty()) continue;
-    double* value = values.values.data() + rows.begin + row;
+    double* value = values.values.data() + rows.begin + own.begin + row;
     for (const math::Metric& metric : metrics) {
       *value = math::metric_of_user(metric, mine, targets.items.all);
       value += values.users;
@@ -190,16 +266,44 @@ void Device::compute_metrics(const Activations& hidden, const Batch& batch, cons
 void Device::top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters,
                    device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
   const auto places = static_cast<std::size_t>(k);
+  device::ItemSlices& slices = batch.slices();
   std::ranges::fill(items, -1);
   std::ranges::fill(scores, -infinity);
+  const auto write = [&](std::span<const Scored> best, std::int32_t* to_items, float* to_scores) {
+    for (const Scored& s : best) {
+      *to_items++ = s.item;
+      *to_scores++ = s.score;
+    }
+  };
+  // The lists of all users for the items of this slice.
+  const std::size_t size = slices.count() == 1 ? 0 : static_cast<std::size_t>(batch.users()) * places;
+  std::vector<std::int32_t> slice_items(size, -1);
+  std::vector<float> slice_scores(size, -infinity);
+  std::int32_t* list_items = size == 0 ? items.data() : slice_items.data();
+  float* list_scores = size == 0 ? scores.data() : slice_scores.data();
   for_scores(hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> all) {
     std::vector<Scored> best = best_of(all, places);
     append_others(all, batch.rows().row(u), places, best);
-    std::size_t to = static_cast<std::size_t>(u) * places;
-    for (const Scored& s : best) {
-      items[to] = s.item;
-      scores[to++] = s.score;
+    for (Scored& s : best) s.item = static_cast<std::int32_t>(batch.items.global(s.item));
+    write(best, list_items + u * k, list_scores + u * k);
+  });
+  if (slices.count() == 1) return;
+  const std::vector<std::int32_t> all_items = gather_values(slices, slice_items);
+  const std::vector<float> all_scores = gather_values(slices, slice_scores);
+  const Range own = batch.own();
+  parallel_for(threads_, own.size(), [&](int, std::int64_t u) {
+    std::vector<Scored> best;
+    for (int s = 0; s < slices.count(); ++s) {
+      const std::size_t first = s * size + static_cast<std::size_t>(own.begin + u) * places;
+      for (std::size_t i = first; i < first + places && all_items[i] >= 0; ++i) {
+        best.push_back({all_scores[i], all_items[i]});
+      }
     }
+    const std::size_t found = std::min(places, best.size());
+    std::partial_sort(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(found), best.end(),
+                      better_or_nan_last);
+    best.resize(found);
+    write(best, items.data() + u * k, scores.data() + u * k);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <stdexcept>
 
+#include "device/cpu/layers/exchange.hpp"
 #include "device/cpu/layers/product_slice.hpp"
 #include "device/cpu/layers/squared_slice.hpp"
 
@@ -68,26 +69,35 @@ class SoftmaxLayer : public ProductSlice {
 
   // factor_tu = softmax_scale_u exp(m_tu - m_u).
   double finish_softmax() {
-    std::vector<double> loss(static_cast<std::size_t>(users_.size()));
+    const math::SoftmaxPart<double> nothing;
+    std::vector<math::SoftmaxPart<double>> all(static_cast<std::size_t>(users_.size()));
     parallel_for_static(threads_, width_, 16, [&](int, Range part) {
       std::vector<float> factor(static_cast<std::size_t>(tiles_));
       for (std::int64_t u = part.begin; u < part.end; ++u) {
-        float maximum = -INFINITY;
+        float maximum = nothing.maximum;
         for (std::int64_t t = 0; t < tiles_; ++t) maximum = std::max(maximum, w_.maximum[t * width_ + u]);
         for (std::int64_t t = 0; t < tiles_; ++t) factor[t] = w_.maximum[t * width_ + u] - maximum;
         vaecf::cpu::exponentials(factor.data(), tiles_);
         double sum = 0.0;
         for (std::int64_t t = 0; t < tiles_; ++t) {
           sum += static_cast<double>(w_.sum[t * width_ + u]) * static_cast<double>(factor[t]);
+          w_.factor[t * width_ + u] = u < users_.size() ? factor[t] : 0.0F;
         }
-        const auto count = u < users_.size() ? std::ssize(positive_items(u)) : 0;
-        const math::SoftmaxPart<double> all{maximum, sum};
-        const float scale = math::softmax_scale(count, all);
-        for (std::int64_t t = 0; t < tiles_; ++t) w_.factor[t * width_ + u] = factor[t] * scale;
-        if (count == 0) continue;
+        if (u < users_.size()) all[u] = {maximum, sum};
+      }
+    });
+    const std::vector<math::SoftmaxPart<double>> local = all;
+    merge_over_slices(batch_.slices(), all);
+    std::vector<double> loss(all.size());
+    parallel_for_static(threads_, users_.size(), 16, [&](int, Range part) {
+      for (std::int64_t u = part.begin; u < part.end; ++u) {
+        const std::int64_t count = all_positive_items(u);
+        const float below = std::exp(local[u].maximum - all[u].maximum);
+        const float scale = count == 0 ? 0.0F : math::softmax_scale(count, all[u]) * below;
+        for (std::int64_t t = 0; t < tiles_; ++t) w_.factor[t * width_ + u] *= scale;
         double own = 0.0;
         for (const auto& thread : w_.threads) own += thread.positive_logits[u];
-        loss[u] = math::nll(count, all, own);
+        loss[u] = math::nll(positive_items(u), all[u], own);
       }
     });
     double total = 0.0;
@@ -110,10 +120,10 @@ void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, c
                                 FloatBuffer& gradients, const device::GradientReady& ready,
                                 const FusedUpdate* fused, device::SoftmaxGradients which) {
   output_layer_step(
-      [&](Range users) {
-        return softmax_slice({threads_, hidden, batch, parameters, layer, users});
+      [&](const float* all, Range users) {
+        return softmax_slice({threads_, all, batch, parameters, layer, users});
       },
-      hidden, parameters, layer, step, d_hidden, gradients, ready, fused, which);
+      hidden, batch, parameters, layer, step, d_hidden, gradients, ready, fused, which);
 }
 
 void Device::squared_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
@@ -121,58 +131,63 @@ void Device::squared_layer_step(const Activations& hidden, const Batch& batch, c
                                 FloatBuffer& gradients, const device::GradientReady& ready,
                                 const FusedUpdate* fused) {
   output_layer_step(
-      [&](Range users) {
-        return make_squared_slice(engines_, *workspace_, {threads_, hidden, batch, parameters, layer, users});
+      [&](const float* all, Range users) {
+        return make_squared_slice(engines_, *workspace_, {threads_, all, batch, parameters, layer, users});
       },
-      hidden, parameters, layer, step, d_hidden, gradients, ready, fused, device::SoftmaxGradients::both);
+      hidden, batch, parameters, layer, step, d_hidden, gradients, ready, fused,
+      device::SoftmaxGradients::both);
 }
 
-void Device::output_layer_step(const std::function<std::unique_ptr<LossSlice>(Range users)>& make_slice,
-                               const Activations& hidden, const Parameters& parameters, device::Layer layer,
-                               StepState& step, Activations& d_hidden, FloatBuffer& gradients,
-                               const device::GradientReady& ready, const FusedUpdate* fused,
-                               device::SoftmaxGradients which) {
+void Device::output_layer_step(
+    const std::function<std::unique_ptr<LossSlice>(const float* hidden, Range users)>& make_slice,
+    const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
+    StepState& step, Activations& d_hidden, FloatBuffer& gradients, const device::GradientReady& ready,
+    const FusedUpdate* fused, device::SoftmaxGradients which) {
   if (fused != nullptr && step.params.rule.clip_norm > 0.0F) {
     throw std::logic_error("output layer: an update with clipping cannot be fused");
   }
-  step.users = hidden.rows();
+  step.users = batch.own().size();
   const auto& weight = parameters.layout().tensors[layer.weight];
   const auto& bias = parameters.layout().tensors[layer.bias];
   GradientSink sink{weight, bias, step, gradients.data(), fused, which};
-  if (sink.of_hidden()) d_hidden.set_rows(hidden.rows());
-  if (hidden.rows() == 0) {
+  float* d_of_all = sink.of_hidden() ? rows_of_all_users(batch, d_hidden, workspace_->sums) : nullptr;
+  if (batch.users() == 0) {
     if (!sink.of_weights()) return;
     for (const auto* tensor : {&weight, &bias}) {
       float* gradient = gradients.data() + tensor->range.begin;
       std::fill_n(gradient, tensor->range.size(), 0.0F);
       if (fused != nullptr)
         sink.update(*tensor, tensor->range.begin, gradient, tensor->range.size());
-      else if (ready)
+      else if (ready && tensor->range.size() > 0)
         ready(tensor->range, {});
     }
     return;
   }
+  const float* all = gather_from_owners(batch, hidden, workspace_->gathered);
   const std::int64_t items = weight.spec.columns;
   // Ranges of whole tiles, several per thread, are reported together: about the size of a bucket.
   const std::int64_t stretch = std::max<std::int64_t>(16, 4 * threads_) * tile_items;
-  for_each_slice(hidden.rows(), slice_users, [&](Range users, bool first, bool last) {
-    const auto slice = make_slice(users);
+  for_each_slice(batch.users(), slice_users(batch.items), [&](Range users, bool first, bool last) {
+    const auto slice = make_slice(all, users);
     slice->forward();
     sink.first_slice = first;
     sink.last_slice = last;
-    const bool reports = last && ready && fused == nullptr && sink.of_weights();
+    const bool reports = last && ready && fused == nullptr && sink.of_weights() && items > 0;
     const std::int64_t at_a_time = reports ? stretch : items;
-    for (std::int64_t i = 0; i < items; i += at_a_time) {
+    std::int64_t i = 0;
+    do {
       const Range some{i, std::min(i + at_a_time, items)};
       slice->backward(some, sink);
+      i = some.end;
       if (!reports) continue;
-      const std::int64_t end = some.end == items ? weight.range.size() : some.end * hidden.columns();
-      ready({weight.range.begin + some.begin * hidden.columns(), weight.range.begin + end}, {});
-    }
+      const std::int64_t end = some.end == items ? weight.range.size() : some.end * weight.stride;
+      ready({weight.range.begin + some.begin * weight.stride, weight.range.begin + end}, {});
+    } while (i < items);
     if (reports) ready(bias.range, {});
     step.nll += slice->loss();
-    if (sink.of_hidden()) slice->finish_hidden_gradient(d_hidden);
+    if (sink.of_hidden()) slice->finish_hidden_gradient(d_of_all);
   });
+  if (sink.of_hidden()) sum_to_owners(batch, d_of_all, d_hidden);
 }
 
 }  // namespace vaecf::cpu

@@ -71,15 +71,17 @@ struct GradientSink {
 class LossSlice {
  public:
   virtual ~LossSlice() = default;
-  /// Runs pass 1.
+  /// Runs pass 1. Collective, since softmax needs the sums of all slices of the items.
   virtual void forward() = 0;
   /// Runs pass 2 for `items`: whole tiles of tile_items, except for the last one. The range that starts at 0
   /// must come first.
   virtual void backward(Range items, const GradientSink& sink) = 0;
-  /// Returns the sum of the users' losses. Must be called after pass 2 of all items.
+  /// Returns the sum of the users' losses from the items of this rank. Must be called after pass 2 of all
+  /// items.
   virtual double loss() const = 0;
-  /// Adds the threads' parts of d_hidden. Must be called after pass 2 of all items.
-  virtual void finish_hidden_gradient(Activations& d_hidden) const = 0;
+  /// Adds the threads' parts of the users' rows of d_hidden (batch users, K). Must be called after pass 2 of
+  /// all items.
+  virtual void finish_hidden_gradient(float* d_hidden) const = 0;
 };
 
 std::unique_ptr<LossSlice> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,

@@ -23,7 +23,7 @@ class SquaredSlice : public ProductSlice {
     for (std::int64_t u = 0; u < users_.size(); ++u) {
       for (std::int64_t t = 0; t < tiles_; ++t) total += static_cast<double>(w_.sum[t * width_ + u]);
     }
-    return total / static_cast<double>(items_);
+    return total / static_cast<double>(batch_.items.all);
   }
 
  private:
@@ -37,7 +37,7 @@ class SquaredSlice : public ProductSlice {
     float* error = w_.threads[thread].error.data();
     sigmoid_of_row(row, bias_[item], error, users_.size());
     for_users_of(item, [&](std::int64_t u) { error[u] -= 1.0F; });
-    squared_error_of_row(row, error, 1.0F / static_cast<float>(items_), w_.sum.data() + t * width_,
+    squared_error_of_row(row, error, 1.0F / static_cast<float>(batch_.items.all), w_.sum.data() + t * width_,
                          users_.size());
     std::fill(row + users_.size(), row + width_, 0.0F);
   }

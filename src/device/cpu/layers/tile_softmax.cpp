@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <stdexcept>
 #include <vector>
 
+#include "device/cpu/layers/exchange.hpp"
 #include "device/cpu/layers/softmax_slice.hpp"
 
 namespace vaecf::cpu {
@@ -16,6 +18,9 @@ namespace {
 /// Maximum of logit - reference: e^40 times the number of items, and the inverse times a hidden value, are
 /// normal numbers in bf16.
 constexpr float max_excess = 40.0F;
+/// Minimum of s_u, which would underflow where all logits of another slice of the items are far greater. Then
+/// s_u E is nothing, and s_u x / s_u is x.
+constexpr float min_factor = 1e-30F;
 /// A logit or reference whose exponential is 0.
 constexpr float far = 3e38F;
 /// Number of blocks of items whose E and weights stay in the L1 and L2 caches while d_hidden is streamed.
@@ -116,9 +121,9 @@ class TileSoftmax : private TileSlice, public LossSlice {
     });
   }
 
-  void finish_hidden_gradient(Activations& d_hidden) const override {
+  void finish_hidden_gradient(float* d_hidden) const override {
     parallel_for(threads_, users_.size(), [&](int, std::int64_t u) {
-      float* row = d_hidden.row(users_.begin + u);
+      float* row = d_hidden + (users_.begin + u) * k_;
       const std::int64_t place = u / tile_side * tile_numbers + u % tile_side * tile_side;
       for (std::int64_t k = 0; k < k_; ++k) {
         const std::int64_t i = place + k / tile_side * user_tiles_ * tile_numbers + k % tile_side;
@@ -150,6 +155,10 @@ class TileSoftmax : private TileSlice, public LossSlice {
   // Sets each reference to the user's largest logit among the first items; absent users get one that makes
   // all their exponentials 0.
   void init_reference_logits() {
+    if (items_ == 0) {
+      std::ranges::fill(w_.reference, math::SoftmaxPart<double>{}.maximum);
+      return;
+    }
     parallel_for_static(threads_, user_tiles_, 1, [&](int thread, Range part) {
       const TileScope scope(kernels_);
       PerThread& mine = w_.threads[thread];
@@ -242,17 +251,20 @@ class TileSoftmax : private TileSlice, public LossSlice {
   }
 
   double finish_softmax() {
+    std::vector<math::SoftmaxPart<double>> all(static_cast<std::size_t>(users_.size()));
+    for (std::int64_t u = 0; u < users_.size(); ++u) {
+      all[u].maximum = w_.reference[u];
+      for (const PerThread& t : w_.threads) all[u].sum += t.sum[u];
+    }
+    merge_over_slices(batch_.slices(), all);
     double total = 0.0;
     for (std::int64_t u = 0; u < users_.size(); ++u) {
-      const std::int64_t count = std::ssize(positive_items(u));
-      math::SoftmaxPart<double> all{.maximum = w_.reference[u]};
+      const std::int64_t count = all_positive_items(u);
+      const float scale = math::softmax_scale(count, all[u]) * std::exp(w_.reference[u] - all[u].maximum);
+      w_.factor[u] = count == 0 ? 0.0F : std::max(scale, min_factor);
       double own = 0.0;
-      for (const PerThread& t : w_.threads) {
-        all.sum += t.sum[u];
-        own += t.positive_logits[u];
-      }
-      w_.factor[u] = math::softmax_scale(count, all);
-      total += math::nll(count, all, own);
+      for (const PerThread& t : w_.threads) own += t.positive_logits[u];
+      total += math::nll(positive_items(u), all[u], own);
     }
     return total;
   }
