@@ -155,6 +155,7 @@ class TrainableModel : public Model {
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   std::int64_t max_users() const override { return max_rows_; }
+  bool divides_items() const override { return slices_.count() > 1; }
   Range own_users(std::int64_t users) const override { return slices_.own_users(users); }
   void exclude_items(std::span<const std::uint8_t> allowed_items) override;
 

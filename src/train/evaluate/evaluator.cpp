@@ -129,13 +129,12 @@ EvaluationResult Evaluator::evaluate(model::Scorer& model, model::History histor
     }
     activity.note_progress();
   }
-  sum_over_group(values);
+  if (model.divides_items()) sum_over_group(values);
   serve_by_popularity(features, values);
   return reduce(values);
 }
 
 void Evaluator::sum_over_group(Values& values) const {
-  if (context_.slices() == 1) return;
   comm::Communicator& group = context_.grid->group_ranks();
   group.all_reduce(std::span<double>(values.of_users));
   for (std::vector<std::int64_t>& lists : values.lists) group.all_reduce(std::span<std::int64_t>(lists));
@@ -157,7 +156,7 @@ EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopIte
     if (!list.empty()) set_list(row, std::span(list).first(top_of(row, list)), values);
     context_.communicator.activity().note_progress();
   }
-  sum_over_group(values);
+  if (context_.slices() > 1) sum_over_group(values);
   serve_by_popularity({}, values);
   return reduce(values);
 }

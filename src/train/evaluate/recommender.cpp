@@ -49,7 +49,7 @@ Recommender::~Recommender() = default;
 
 void Recommender::complete_lists(std::int64_t users, std::span<std::int32_t> items,
                                  std::span<float> scores) const {
-  if (single_rank_.slices() == 1) return;
+  if (!model_->divides_items()) return;
   // Every list is computed by one rank; the sum with zeros is exact.
   const auto width = static_cast<std::int64_t>(list_length());
   for (std::int64_t begin = 0; begin < users; begin += batch_users) {

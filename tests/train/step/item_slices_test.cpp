@@ -165,6 +165,26 @@ TEST_F(Items, EvaluationIsThatOfOneRank) {
   }
 }
 
+// Item models are not divided: all ranks of a group compute their values.
+TEST_F(Items, BaselinesAreThoseOfOneRank) {
+  options_.validation.baselines = {"popularity", "item_knn", "ease"};
+  const auto baselines = [&](Division division) {
+    options_.name = "baselines";
+    options_.distributed.item_slices = division.slices;
+    return of_ranks(division.ranks, [&](const RunContext& context) {
+      train(options_, context);
+      return test(options_, context, options_.best_checkpoint()).baselines;
+    })[0];
+  };
+  const auto one = baselines({1, 1});
+  const auto divided = baselines({4, 2});
+  ASSERT_EQ(divided.size(), one.size());
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    for (const auto& [name, value] : one[i].result.metrics)
+      EXPECT_NEAR(divided[i].result.metrics.at(name).mean, value.mean, 1e-6) << one[i].name << " " << name;
+  }
+}
+
 /// Trains runs of several divisions, and compares and exchanges their checkpoints.
 class ItemsCheckpoint : public TrainTest {
  protected:
