@@ -19,6 +19,7 @@ namespace {
 std::atomic<std::thread::id> inside{};
 std::atomic<int> calls = 0;
 std::atomic<int> overlaps = 0;
+std::atomic<bool> without_deflate = false;
 
 /// Marks the calling thread as inside the library.
 class Entry {
@@ -50,6 +51,7 @@ decltype(H5Dread) __real_H5Dread;
 decltype(H5Dwrite) __real_H5Dwrite;
 decltype(H5Idec_ref) __real_H5Idec_ref;
 decltype(H5Eset_auto2) __real_H5Eset_auto2;
+decltype(H5Zfilter_avail) __real_H5Zfilter_avail;
 
 hid_t __wrap_H5Fopen(const char* name, unsigned flags, hid_t access) {
   const Entry entry;
@@ -75,6 +77,9 @@ int __wrap_H5Idec_ref(hid_t id) {
 herr_t __wrap_H5Eset_auto2(hid_t stack, H5E_auto2_t function, void* data) {
   const Entry entry;
   return __real_H5Eset_auto2(stack, function, data);
+}
+htri_t __wrap_H5Zfilter_avail(H5Z_filter_t filter) {
+  return without_deflate ? 0 : __real_H5Zfilter_avail(filter);
 }
 }
 
@@ -123,6 +128,24 @@ TEST_F(IoTest, Hdf5IsEnteredByOneThreadAtATime) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(overlaps, 0);
   EXPECT_GT(calls, 1000) << "the library is called without this test's functions";
+}
+
+TEST_F(IoTest, Hdf5WithoutDeflateIsNamed) {
+  {
+    DatasetWriter writer(file("packed.h5"), 1);
+    writer.append_row("train", std::vector<std::int32_t>{1, 2});
+    writer.set_attribute("items", std::int64_t{3});
+    writer.commit();
+  }
+  write_small_dataset(file("plain.h5"));
+  without_deflate = true;
+  expect_refused<InputError>({"packed.h5: train/indptr is compressed", "HDF5 was built without zlib"},
+                             [&] { DatasetFile packed(file("packed.h5")); });
+  expect_refused<InputError>({"new.h5: this program's HDF5 was built without zlib", "compression to 0"},
+                             [&] { DatasetWriter writer(file("new.h5"), 1); });
+  EXPECT_EQ(DatasetFile(file("plain.h5")).compression(), 0);
+  without_deflate = false;
+  EXPECT_EQ(DatasetFile(file("packed.h5")).compression(), 1);
 }
 
 }  // namespace

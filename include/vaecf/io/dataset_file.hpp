@@ -18,7 +18,8 @@ namespace vaecf::io {
 /// disk is full or not writable.
 class DatasetWriter {
  public:
-  /// `compression` of the matrices: 0 none, 1 to 9 shuffle and deflate with this level.
+  /// `compression` of the matrices: 0 none, 1 to 9 shuffle and deflate with this level. Throws InputError if
+  /// HDF5 was built without deflate.
   explicit DatasetWriter(const std::string& path, std::int64_t compression = 0);
   ~DatasetWriter();
 

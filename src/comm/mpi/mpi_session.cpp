@@ -6,6 +6,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <exception>
@@ -98,8 +99,10 @@ std::string MpiSession::library() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
   int length = 0;
   check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  const std::string all = text.data();
-  return all.substr(0, all.find_first_of(",\n"));
+  std::string all = text.data();
+  all.resize(std::min(all.size(), all.find_first_of(",\n")));
+  std::ranges::replace(all, '\t', ' ');  // MPICH's text is a table
+  return all;
 }
 
 std::string MpiSession::choose_all_reduce(AllReduceAlgorithm algorithm) {

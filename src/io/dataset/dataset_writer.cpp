@@ -78,6 +78,11 @@ struct DatasetWriter::File {
 DatasetWriter::DatasetWriter(const std::string& path, std::int64_t compression)
     : file_(std::make_unique<File>(path)) {
   const int deflate = static_cast<int>(compression);
+  if (deflate > 0 && !h5::can_deflate()) {  // the library would store the values without compression
+    throw InputError(format(
+        "{}: this program's HDF5 was built without zlib, so it cannot compress; set the compression to 0, or build the program with another HDF5",
+        path));
+  }
   const std::int64_t first = 0;
   for (const auto matrix : matrix_names) {
     const std::string name(matrix);

@@ -51,6 +51,11 @@ void Handle::reset() noexcept {
   H5Idec_ref(std::exchange(id_, H5I_INVALID_HID));
 }
 
+bool can_deflate() {
+  const auto lock = lock_library();
+  return H5Zfilter_avail(H5Z_FILTER_DEFLATE) > 0;
+}
+
 void read_rows(hid_t dataset, hid_t type, std::int64_t begin, std::int64_t count, void* out) {
   if (count == 0) return;
   const Selection rows = select(dataset, begin, count);

@@ -60,6 +60,9 @@ class Handle {
   hid_t id_ = H5I_INVALID_HID;
 };
 
+/// Returns whether HDF5 was built with zlib, which deflate requires.
+bool can_deflate();
+
 /// Maximum length of an id in bytes, in files written and read.
 inline constexpr std::int64_t max_id_bytes = 4096;
 

@@ -132,6 +132,11 @@ void Hdf5Reader::check_storage(Hdf5Dataset& dataset) const {
     const auto filter =
         H5Pget_filter2(creation.id(), static_cast<unsigned>(i), &flags, &values, &level, 0, nullptr, nullptr);
     if (filter == H5Z_FILTER_DEFLATE) {
+      if (!h5::can_deflate()) {
+        refuse(format(
+            "{} is compressed, and this program's HDF5 was built without zlib; create the file without compression, or build the program with another HDF5",
+            dataset.name));
+      }
       dataset.deflate = static_cast<int>(level);
     } else if (filter != H5Z_FILTER_SHUFFLE) {
       refuse(
