@@ -2,10 +2,14 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/data/shards.hpp>
+#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/train/train.hpp>
 
+#include <algorithm>
+
+#include "train/checkpoint/training_state.hpp"
 #include "train/engine/slice_problem.hpp"
 #include "train/item_models/solve.hpp"
 #include "train/run/collective_checks.hpp"
@@ -119,13 +123,33 @@ void plan_memory(const TrainingConfig& options, const RunContext& context, const
   const double groups = static_cast<double>(ranks) / slices;
   const double data = 4.0 * static_cast<double>(dataset.entries("train")) / ranks +
                       (slices > 1 ? 12.0 : 8.0) * static_cast<double>(rows) / groups;
-  const double needed = bytes * parameters + data;
+  // Rank 0 copies weights and moments for a checkpoint, unless ranks share the items.
+  const double copy = slices > 1 ? 0.0 : 12.0 * parameters;
+  // On the CPU, exponentials of a part of the batch and scores of held-out users are stored for all items.
+  double outputs = 0.0;
+  if (context.engine.facts().device == "cpu") {
+    const ItemSlice slice{dataset.items(), 0, slices};
+    const std::int64_t users = std::min(cpu::slice_users(slice), options.train.batch_size);
+    const auto values = static_cast<double>(slice.count() * (users + cpu::scored_users(slice)));
+    outputs = options.model.type == "elsa" ? 0.0 : 4.0 * values;
+  }
+  // With slices, checkpoints are gathered in blocks: each rank has its own part and the parts of all ranks,
+  // and rank 0 also the rows that it writes.
+  const double block = 4.0 * static_cast<double>(min_block_rows * dataset.items());
+  const double blocks = slices > 1 ? (2.0 + 1.0 / slices) * block : 0.0;
+  constexpr double program = 64.0 * mib;
+  const double needed = bytes * parameters + data + outputs + blocks + program;
   const std::string text = format(
-      "memory per rank: {:.0f} MiB for {:.0f} parameters with gradient and two moments, {:.0f} MiB for the train users; activations and logits add to this",
-      bytes * parameters / mib, parameters, data / mib);
+      "memory: about {:.0f} MiB per rank ({:.0f} for {:.0f} parameters with gradient and two moments, {:.0f} for outputs, {:.0f} for the train users, {:.0f} for other data){}",
+      needed / mib, bytes * parameters / mib, parameters, outputs / mib, data / mib, (blocks + program) / mib,
+      copy > 0.0 ? format(", and {:.0f} MiB on rank 0 for the copy of a checkpoint", copy / mib) : "");
+  constexpr double gib = 1073741824.0;
   if (slices > 1) {
-    context.log.info("{} groups of {} item slices with {} items each; {}", ranks / slices, slices,
-                     (dataset.items() + slices - 1) / slices, text);
+    context.log.info("{} groups of {} item slices with {} items each", ranks / slices, slices,
+                     (dataset.items() + slices - 1) / slices);
+  }
+  if (slices > 1 || needed > gib) {
+    context.log.info("{}", text);
   } else {
     context.log.debug("{}", text);
   }
@@ -135,7 +159,7 @@ void plan_memory(const TrainingConfig& options, const RunContext& context, const
   std::string fits =
       "use a smaller model, fewer ranks on this host, or more hosts with distributed.item_slices";
   for (const int s : comm::divisors(ranks)) {
-    if (s <= slices || comm::slice_memory(problem, s) + data > free) continue;
+    if (s <= slices || comm::slice_memory(problem, s) + data + outputs + blocks + program > free) continue;
     fits = format("set distributed.item_slices to {} or more", s);
     break;
   }
