@@ -1,14 +1,87 @@
 """Fixtures that the tests share."""
 
 import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+CONFIG = """
+name: base
+data: {file: data.h5}
+model: {type: mult_vae, hidden: [24], latent: 8, dropout: 0.5}
+train: {epochs: 3, batch_size: 50, precision: fp32, annealing: {cap: 0.2, steps: 20}}
+validation: {metrics: [ndcg@100, recall@20, coverage@10], baselines: [popularity, item_knn]}
+"""
 
-@pytest.fixture(name="program")
+# One run per type of model, and the keys in which it differs from CONFIG.
+MODELS = {
+    "mult_vae": ["model.hidden=[24,16]"],
+    "mult_dae": ["model.type=mult_dae"],
+    "recvae": ["model.type=recvae"],
+    "elsa": ["model.type=elsa", "model.elsa.factors=16"],
+    "ease": ["model.type=ease", "model.ease.l2=[50,200]", "model.ease.dropout=0.2"],
+    "ease_k": ["model.type=ease", "model.ease.l2=50", "model.ease.neighbors=20"],
+    "item_knn": ["model.type=item_knn", "model.item_knn.neighbors=20", "model.item_knn.shrink=5"],
+    "autoencoder": ["model.type=autoencoder"],
+    "autoencoder_multinomial": [
+        "model.type=autoencoder",
+        "model.autoencoder.activation=tanh",
+        "model.autoencoder.loss=multinomial",
+        "model.autoencoder.initial_deviation=0.1",
+    ],
+    "mult_vae_features": ["data.file=features.h5"],
+    "recvae_features": ["data.file=features.h5", "model.type=recvae"],
+}
+
+
+@pytest.fixture(name="program", scope="session")
 def _program() -> str:
     """Returns the path of vaecf_dist, which the variable VAECF_PROGRAM sets."""
     program = os.environ.get("VAECF_PROGRAM", "")
     if not program:
         pytest.skip("VAECF_PROGRAM is not set to vaecf_dist")
     return program
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder with datasets and with a run of each type of model, in which vaecf_dist is called."""
+
+    program: str
+    folder: Path
+
+    def call(self, *arguments: str) -> str:
+        """Runs vaecf_dist and returns its output; fails if the exit code is not 0."""
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        result = subprocess.run(
+            [self.program, *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+    def train(self, name: str, settings: list[str], *options: str) -> Path:
+        """Trains and tests a model, and returns its run folder."""
+        pairs = [argument for setting in (f"name={name}", *settings) for argument in ("--set", setting)]
+        self.call("config.yaml", *pairs, "-q", *options)
+        return self.folder / "runs" / name
+
+
+@pytest.fixture(name="workspace", scope="session")
+def _workspace(program: str, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """Returns datasets and runs, each with the metrics of each test user in NAME.per-user.h5."""
+    space = Workspace(program, tmp_path_factory.mktemp("workspace"))
+    size = ["--users", "400", "--items", "120", "--validation-users", "40", "--test-users", "60"]
+    space.call("synthesize", "data.h5", *size)
+    space.call("synthesize", "features.h5", *size, "--user-columns", "2")
+    (space.folder / "config.yaml").write_text(CONFIG)
+    for name, settings in MODELS.items():
+        space.train(name, settings, "--per-user", f"{name}.per-user.h5")
+    return space

@@ -1,0 +1,154 @@
+"""vaecf.Run, vaecf.Dataset and vaecf.Model against the program that wrote the files."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from conftest import MODELS, Workspace
+
+import vaecf
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_and_lists_are_those_of_the_program(workspace: Workspace, name: str) -> None:
+    run = vaecf.Run(workspace.folder / "runs" / name)
+    data, model = run.dataset(), run.model()
+    # All items, so that every score is compared.
+    file = workspace.folder / f"{name}.h5"
+    workspace.call("recommend", f"runs/{name}/config.yaml", "--top", "120", "--output", str(file), "-q")
+    with h5py.File(file) as written:
+        items, scores = written["item"][:], written["score"][:]
+    test = data.test
+    features = test.features if model.features else None
+    assert (features is not None) == name.endswith("_features")
+    mine = model.recommend(test.fold_in, k=120, features=features, users=test.user_id)
+    left = 120 - np.diff(test.fold_in.indptr)
+    assert mine["user"].tolist() == np.repeat(test.user_id, left).tolist()
+    present = np.arange(120) < left[:, None]
+    np.testing.assert_allclose(mine["score"], scores[present], rtol=1e-5, atol=1e-5)
+    # Positions with another item are ties within rounding.
+    row = np.repeat(np.arange(len(left)), left)
+    np.testing.assert_allclose(
+        model.score(test.fold_in, features)[row, items[present]], scores[present], rtol=1e-5, atol=1e-5
+    )
+    assert (mine["item"].to_numpy() == model.item_id[items[present]]).mean() > 0.98
+    # The order matters: the scores are not those of a constant model.
+    assert np.ptp(scores[present]) > 1e-3
+
+
+def test_metric_recomputed_from_scores_is_the_reported_one(workspace: Workspace) -> None:
+    run = vaecf.Run(workspace.folder / "runs" / "recvae")
+    test = run.dataset().test
+    top = run.model().recommend(test.fold_in, k=20)
+    values = []
+    for user, items in top.groupby("user")["item"]:
+        targets = set(run.dataset().item_id[test.held_out[user].indices].tolist())
+        if targets:
+            values.append(len(targets & set(items.tolist())) / min(20, len(targets)))
+    assert np.mean(values) == pytest.approx(run.test["recall@20"].iloc[-1], abs=1e-9)
+
+
+def test_run_contains_the_curves_and_the_configuration(workspace: Workspace) -> None:
+    run = vaecf.Run(workspace.folder / "runs" / "mult_vae")
+    assert run.name == "mult_vae"
+    assert run.config["model.hidden"] == [24, 16]
+    assert run.epochs.index.tolist() == run.validation.index.tolist() == [1, 2, 3]
+    assert {"loss", "nll", "kl", "beta", "users_per_second"} <= set(run.epochs.columns)
+    assert run.validation.loc[run.last("end")["best_epoch"], "ndcg@100"] == run.last("end")["best_metric"]
+    assert run.test["popularity_ndcg@100"].notna().all()
+    assert run.checkpoints[0].name == "best.h5"
+    assert vaecf.Run(workspace.folder / "runs" / "ease").solutions["l2"].tolist() == [50, 200]
+
+
+def test_incomplete_last_line_of_a_run_at_work_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"event":"epoch","epoch":1,"loss":2.5}\n{"event":"epoch","epo')
+    assert vaecf.Run(tmp_path).epochs["loss"].tolist() == [2.5]
+    assert vaecf.Run(tmp_path).validation.empty
+
+
+def test_dataset_is_read_as_stored(workspace: Workspace) -> None:
+    data = vaecf.Dataset(workspace.folder / "features.h5")
+    assert data.train.shape == (300, 120) and data.items == 120
+    assert data.validation.fold_in.shape == data.validation.held_out.shape == (40, 120)
+    assert data.test.fold_in.multiply(data.test.held_out).nnz == 0
+    assert data.test.features is not None and data.test.features.shape[0] == 60
+    assert data.popularity.sum() == data.train.nnz
+    assert len(data.item_id) == 120 and data.item_title is None
+    with pytest.raises(vaecf.InputError, match="no titles"):
+        data.titles(data.item_id[:2])
+
+
+def test_titles_and_text_ids_are_read_as_text(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "d.h5", "w") as file:
+        file.attrs["items"] = 3
+        file["train/indptr"], file["train/indices"] = np.array([0, 2]), np.array([0, 2], np.int32)
+        file["train/data"] = np.array([1, 3], np.float32)
+        file["items/id"], file["items/title"] = ["a", "b", "c"], ["Alien", "Brazil", "Čapek"]
+    data = vaecf.Dataset(tmp_path / "d.h5")
+    assert data.train.toarray().tolist() == [[1, 0, 3]]
+    assert data.titles(np.array(["c", "a"])) == ["Čapek", "Alien"]
+    with pytest.raises(vaecf.InputError, match="no test users"):
+        _ = data.test
+
+
+def test_users_without_items_get_popular_items_and_no_scores(workspace: Workspace) -> None:
+    data = vaecf.Dataset(workspace.folder / "data.h5")
+    model = vaecf.Run(workspace.folder / "runs" / "ease").model()
+    nobody = sp.csr_matrix((1, 120))
+    assert np.isnan(model.score(nobody)).all()
+    assert model.recommend(nobody).empty
+    popular = model.recommend(nobody, k=3, popularity=data.popularity)
+    order = np.argsort(-data.popularity, kind="stable")[:3]
+    assert popular["item"].tolist() == data.item_id[order].tolist()
+    assert popular["score"].isna().all()
+
+
+def test_histories_of_ids_and_dense_rows_are_equal_inputs(workspace: Workspace) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "mult_dae").model()
+    ids = model.item_id[[7, 3, 5]]
+    rows = model.histories([ids, [str(ids[1])]])
+    assert [row.indices.tolist() for row in rows] == [[3, 5, 7], [3]]
+    dense = np.zeros((2, 120))
+    dense[0, [3, 5, 7]], dense[1, 3] = 4.0, 1.0
+    pd.testing.assert_frame_equal(model.recommend(rows), model.recommend(dense))
+    seen = model.recommend(rows, k=120, keep_seen=True)
+    assert len(seen) == 240 and set(ids) <= set(seen["item"])
+    with pytest.raises(vaecf.InputError, match="item nothing is unknown"):
+        model.histories([["nothing"]])
+
+
+def test_batches_do_not_change_scores(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = vaecf.Run(workspace.folder / "runs" / "recvae_features")
+    test = run.dataset().test
+    expected = run.model().score(test.fold_in, test.features)
+    monkeypatch.setattr("vaecf.model.BATCH_BYTES", 4 * 120 * 7)
+    np.testing.assert_allclose(run.model().score(test.fold_in, test.features), expected, atol=1e-5)
+
+
+def test_ties_are_listed_by_column_and_lists_may_be_short() -> None:
+    top = vaecf.model._top  # pylint: disable=protected-access
+    inf = np.inf
+    assert top(np.array([1.0, 3.0, 3.0, -inf, 3.0, 2.0]), 2).tolist() == [1, 2]
+    assert top(np.array([1.0, -inf, -inf]), 2).tolist() == [0]
+    assert top(np.array([-inf]), 2).tolist() == []
+
+
+def test_errors_say_what_to_do(workspace: Workspace, tmp_path: Path) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "elsa").model()
+    with pytest.raises(vaecf.InputError, match="120 columns, got 7"):
+        model.score(np.ones((1, 7)))
+    with pytest.raises(vaecf.InputError, match="without features"):
+        model.score(np.ones((1, 120)), np.ones((1, 4)))
+    with pytest.raises(vaecf.InputError, match="at least 1"):
+        model.recommend(np.ones((1, 120)), k=0)
+    with pytest.raises(vaecf.InputError, match="is not a checkpoint"):
+        vaecf.Model(workspace.folder / "data.h5")
+    with pytest.raises(vaecf.InputError, match="is not a dataset"):
+        vaecf.Dataset(workspace.folder / "runs/elsa/checkpoints/best.h5")
+    with pytest.raises(vaecf.InputError, match="cannot be read as HDF5"):
+        vaecf.Dataset(tmp_path / "missing.h5")
+    with pytest.raises(vaecf.InputError, match="no metrics.jsonl"):
+        vaecf.Run(tmp_path)

@@ -1,0 +1,140 @@
+"""Reads the datasets that vaecf_dist prepares or synthesizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from .errors import InputError
+
+
+def open_hdf5(path: str | Path) -> h5py.File:
+    """Opens an HDF5 file for reading. Throws InputError if that is not possible."""
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read as HDF5: {error}") from None
+
+
+def read_attributes(file: h5py.File) -> dict[str, Any]:
+    """Returns the attributes of a file, with texts as str and numbers as those of Python."""
+    values: dict[str, Any] = {}
+    for name, value in file.attrs.items():
+        if isinstance(value, bytes):
+            values[name] = value.decode()
+        else:
+            values[name] = value.item() if isinstance(value, np.generic) else value
+    return values
+
+
+def read_values(group: h5py.Group, name: str) -> np.ndarray[Any, Any]:
+    """Returns a whole array of a file; texts as an array of str. Throws InputError if it is missing."""
+    if name not in group:
+        raise InputError(f"{group.file.filename}: {group.name.rstrip('/')}/{name} is missing")
+    data = group[name]
+    text = h5py.check_string_dtype(data.dtype) is not None
+    return np.asarray(data.asstr()[:] if text else data[:])
+
+
+def read_matrix(group: h5py.Group, columns: int) -> sp.csr_matrix:
+    """Returns a sparse matrix (rows, columns) of `indptr`, `indices` and `data`; without `data`, all entries are 1."""
+    indptr, indices = read_values(group, "indptr"), read_values(group, "indices")
+    data = read_values(group, "data") if "data" in group else np.ones(len(indices), np.float32)
+    return sp.csr_matrix((data, indices, indptr), (len(indptr) - 1, columns))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The held-out users of one split: a row of each matrix is a user."""
+
+    fold_in: sp.csr_matrix
+    """The items that are the model's input, (users, items)."""
+    held_out: sp.csr_matrix
+    """The targets, (users, items)."""
+    user_id: np.ndarray[Any, Any]
+    """The ids of the users in the source; row numbers if the dataset has none."""
+    features: sp.csr_matrix | None
+    """The features of the users, (users, features); None if the dataset has none."""
+
+
+class Dataset:
+    """A dataset of vaecf_dist. Matrices are read at first use and kept."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Opens a dataset. Throws InputError if the file is not one."""
+        self.path = Path(path)
+        with open_hdf5(path) as file:
+            self.attributes = read_attributes(file)
+            if "train" not in file or "items" not in self.attributes:
+                raise InputError(f"{path}: is not a dataset; vaecf_dist prepare and synthesize write one")
+        self.items = int(self.attributes["items"])
+        self.name = str(self.attributes.get("name", self.path.stem))
+
+    def __repr__(self) -> str:
+        return f"Dataset({str(self.path)!r}): {self.attributes.get('users')} users, {self.items} items"
+
+    @cached_property
+    def train(self) -> sp.csr_matrix:
+        """The items of the train users, (users, items)."""
+        with open_hdf5(self.path) as file:
+            return read_matrix(file["train"], self.items)
+
+    @cached_property
+    def train_user_id(self) -> np.ndarray[Any, Any]:
+        """The ids of the train users in the source; row numbers if the dataset has none."""
+        with open_hdf5(self.path) as file:
+            group = file["train"]
+            return read_values(group, "user_id") if "user_id" in group else np.arange(len(group["indptr"]) - 1)
+
+    @cached_property
+    def validation(self) -> HeldOut:
+        """The validation users."""
+        return self._held_out("validation")
+
+    @cached_property
+    def test(self) -> HeldOut:
+        """The test users."""
+        return self._held_out("test")
+
+    @cached_property
+    def item_id(self) -> np.ndarray[Any, Any]:
+        """The ids of the items in the source, in the order of the columns."""
+        with open_hdf5(self.path) as file:
+            return read_values(file, "items/id")
+
+    @cached_property
+    def item_title(self) -> np.ndarray[Any, Any] | None:
+        """The titles of the items; None if the dataset has none."""
+        with open_hdf5(self.path) as file:
+            return read_values(file, "items/title") if "items/title" in file else None
+
+    @cached_property
+    def popularity(self) -> np.ndarray[Any, Any]:
+        """The number of train users of each item."""
+        return np.bincount(self.train.indices, minlength=self.items)
+
+    def titles(self, ids: pd.Series[Any] | np.ndarray[Any, Any]) -> list[str]:
+        """Returns the titles of items by their ids. Throws InputError if the dataset has no titles."""
+        if self.item_title is None:
+            raise InputError(f"{self.path}: the dataset has no titles")
+        table = dict(zip(self.item_id.tolist(), self.item_title.tolist(), strict=True))
+        return [str(table[item]) for item in np.asarray(ids).tolist()]
+
+    def _held_out(self, split: str) -> HeldOut:
+        with open_hdf5(self.path) as file:
+            if split not in file:
+                raise InputError(f"{self.path}: the dataset has no {split} users")
+            group = file[split]
+            fold_in = read_matrix(group["fold_in"], self.items)
+            features = None
+            if "features" in group and int(self.attributes.get("features", 0)) > 0:
+                features = read_matrix(group["features"], int(self.attributes["features"]))
+            users = read_values(group, "user_id") if "user_id" in group else np.arange(fold_in.shape[0])
+            return HeldOut(fold_in, read_matrix(group["held_out"], self.items), users, features)

@@ -1,0 +1,54 @@
+"""Reads the events of a run, one JSON object per line of metrics.jsonl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError
+
+Event = dict[str, Any]
+
+
+def parse_events(lines: Iterable[str]) -> list[Event]:
+    """Returns the events of lines of JSON. Lines that are incomplete, as the last one of a run at work may be, are left
+    out."""
+    events = []
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(event, dict) and "event" in event:
+            events.append(event)
+    return events
+
+
+def read_events(file: str | Path) -> list[Event]:
+    """Returns the events of a metrics.jsonl. Throws InputError if it cannot be read."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as lines:
+            return parse_events(lines)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}; pass the folder of a run") from None
+
+
+def metric_names(event: Event) -> list[str]:
+    """Returns the names of the model's own metrics in an event `validation`, `solve` or `test`: those of the form NAME@K
+    without the prefix of a baseline."""
+    names = [name for name in event if "@" in name and not name.endswith("_se") and "_history" not in name]
+    # The prefix of a baseline is followed by the name of a metric of the model, as in popularity_ndcg@100.
+    return [name for name in names if not any(name != other and name.endswith(f"_{other}") for other in names)]
+
+
+def baseline_names(event: Event) -> list[str]:
+    """Returns the prefixes of the baselines of an event `test`, such as popularity, item_knn, ease and cold."""
+    metrics = metric_names(event)
+    found: dict[str, None] = {}
+    for name in event:
+        for metric in metrics:
+            if name.endswith(f"_{metric}"):
+                found[name.removesuffix(f"_{metric}")] = None
+    return list(found)

@@ -1,0 +1,276 @@
+"""Reads checkpoints, and computes scores and recommendations with NumPy and SciPy as vaecf_dist does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from scipy.special import expit
+
+from .dataset import open_hdf5, read_attributes, read_matrix, read_values
+from .errors import InputError
+from .yaml_files import flatten, parse_yaml
+
+Array = np.ndarray[Any, Any]
+Layer = dict[str, Array]
+
+# The scores of so many users are in memory at once.
+BATCH_BYTES = 256 * 2**20
+
+
+def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """Returns the 0/1 matrix of the entries of `matrix`, its rows divided by their L2 norms; empty rows stay empty."""
+    counts = np.diff(matrix.indptr)
+    data = np.repeat(1.0 / np.sqrt(np.maximum(counts, 1)), counts).astype(np.float32)
+    return sp.csr_matrix((data, matrix.indices, matrix.indptr), matrix.shape)
+
+
+def _ones(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    return sp.csr_matrix((np.ones(matrix.nnz, np.float32), matrix.indices, matrix.indptr), matrix.shape)
+
+
+def _swish_norm(s: Array, layer: Layer) -> Array:
+    """Returns the swish of s, normalized over each row (epsilon 0.1)."""
+    y = s * expit(s)
+    centered = y - y.mean(axis=1, keepdims=True)
+    deviation = np.sqrt((centered**2).mean(axis=1, keepdims=True) + 0.1)
+    return np.asarray(centered / deviation * layer["gain"] + layer["offset"])
+
+
+def _affine(x: Any, layer: Layer) -> Array:
+    return np.asarray(x @ layer["weight"] + layer["bias"])
+
+
+class _Network:
+    """mult_vae, mult_dae and autoencoder: chains of layers with one activation."""
+
+    def __init__(self, weights: h5py.Group, kind: str, config: dict[str, Any]) -> None:
+        self.encoder, self.decoder = _layers(weights, "encoder"), _layers(weights, "decoder")
+        self.variational = kind == "mult_vae"
+        self.plain = kind == "autoencoder"
+        names = {"sigmoid": expit, "tanh": np.tanh, "identity": lambda x: x}
+        self.activation = names[str(config.get("model.autoencoder.activation", "sigmoid")) if self.plain else "tanh"]
+        self.squared = self.plain and config.get("model.autoencoder.loss", "squared") == "squared"
+
+    def score(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
+        x: Any = _ones(rows) if self.plain else _unit_rows(rows)
+        for k, layer in enumerate(self.encoder):
+            s = _affine(x, layer)
+            if k == 0 and features is not None:
+                s += _unit_rows(features) @ layer["feature_weight"]
+            last = k + 1 == len(self.encoder)
+            x = s[:, : s.shape[1] // 2] if last and self.variational else self.activation(s)
+        for layer in self.decoder[:-1]:
+            x = self.activation(_affine(x, layer))
+        scores = _affine(x, self.decoder[-1])
+        return np.asarray(expit(scores)) if self.squared else scores
+
+
+class _RecVae:
+    """recvae: an encoder with dense skips and layer normalization, and a linear decoder."""
+
+    def __init__(self, weights: h5py.Group) -> None:
+        self.encoder, self.decoder = _layers(weights, "encoder"), _layers(weights, "decoder")
+
+    def score(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
+        s = _affine(_unit_rows(rows), self.encoder[0])
+        if features is not None:
+            s += _unit_rows(features) @ self.encoder[0]["feature_weight"]
+        h = _swish_norm(s, self.encoder[0])
+        skips = h.copy()
+        for layer in self.encoder[1:-1]:
+            h = _swish_norm(_affine(h, layer) + skips, layer)
+            skips += h
+        latent = _affine(h, self.encoder[-1])
+        return _affine(latent[:, : latent.shape[1] // 2], self.decoder[0])
+
+
+class _Elsa:
+    """elsa: x A A', with A the normalized rows of the item table."""
+
+    def __init__(self, weights: h5py.Group) -> None:
+        table = read_values(weights, "items/weight")
+        self.table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+
+    def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
+        return np.asarray((_unit_rows(rows) @ self.table) @ self.table.T)
+
+
+class _Ease:
+    """ease: -(x P)_j / P_jj with P the inverse."""
+
+    def __init__(self, weights: h5py.Group) -> None:
+        self.inverse = read_values(weights, "items/inverse")
+        self.factor = (-1.0 / read_values(weights, "items/diagonal")).astype(np.float32)
+
+    def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
+        return np.asarray((_ones(rows) @ self.inverse) * self.factor)
+
+
+class _Neighbors:
+    """item_knn, and ease with neighbors: x B with a sparse matrix B whose rows are source items."""
+
+    def __init__(self, weights: h5py.Group, items: int) -> None:
+        self.matrix = read_matrix(weights["items"], items)
+
+    def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
+        return np.asarray((_ones(rows) @ self.matrix).toarray())
+
+
+def _layers(weights: h5py.Group, name: str) -> list[Layer]:
+    """Returns the tensors of name_1, name_2, ..."""
+    layers: list[Layer] = []
+    while f"{name}_{len(layers) + 1}" in weights:
+        group = weights[f"{name}_{len(layers) + 1}"]
+        layers.append({tensor: read_values(group, tensor) for tensor in group})
+    return layers
+
+
+class Model:
+    """A checkpoint of vaecf_dist of any `model.type`, ready to score users."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Reads a checkpoint. Throws InputError if the file is not one of this package's version."""
+        self.path = Path(path)
+        with open_hdf5(path) as file:
+            self.attributes = read_attributes(file)
+            if "weights" not in file or "model_type" not in self.attributes:
+                raise InputError(f"{path}: is not a checkpoint; those of a run are in its folder checkpoints")
+            self.type = str(self.attributes["model_type"])
+            self.items = int(self.attributes["items"])
+            self.features = int(self.attributes.get("features", 0))
+            self.epoch = int(self.attributes["epoch"])
+            self.config: dict[str, Any] = flatten(parse_yaml(str(self.attributes.get("configuration", ""))) or {})
+            # Older checkpoints have no ids; then an item is its column.
+            has_ids = "items/id" in file
+            self.item_id = read_values(file, "items/id") if has_ids else np.arange(self.items)
+            self._scorer = self._read_scorer(file["weights"])
+
+    def __repr__(self) -> str:
+        return f"Model({str(self.path)!r}): {self.type}, {self.items} items, epoch {self.epoch}"
+
+    def _read_scorer(self, weights: h5py.Group) -> _Network | _RecVae | _Elsa | _Ease | _Neighbors:
+        if self.type in ("mult_vae", "mult_dae", "autoencoder"):
+            return _Network(weights, self.type, self.config)
+        if self.type == "recvae":
+            return _RecVae(weights)
+        if self.type == "elsa":
+            return _Elsa(weights)
+        if self.type in ("ease", "item_knn"):
+            return _Ease(weights) if "items/inverse" in weights else _Neighbors(weights, self.items)
+        raise InputError(f"{self.path}: {self.type} is not a type of model of this version of the package; update it")
+
+    def histories(self, users: Iterable[Iterable[Any]]) -> sp.csr_matrix:
+        """Returns the matrix (users, items) of lists of item ids.
+
+        Ids are those of the source, as numbers or texts. Throws InputError for an unknown id.
+        """
+        columns = {str(item): column for column, item in enumerate(self.item_id.tolist())}
+        indptr, indices = [0], []
+        for items in users:
+            try:
+                indices += sorted({columns[str(item)] for item in items})
+            except KeyError as error:
+                raise InputError(
+                    f"{self.path}: item {error.args[0]} is unknown; item_id lists the model's items"
+                ) from None
+            indptr.append(len(indices))
+        data = np.ones(len(indices), np.float32)
+        return sp.csr_matrix((data, np.array(indices, np.int32), np.array(indptr)), (len(indptr) - 1, self.items))
+
+    def score(self, histories: Any, features: Any = None) -> Array:
+        """Returns the scores (users, items), float32, in the order of the columns.
+
+        `histories`: matrix (users, items), sparse or dense; an entry other than 0 is an item of the user. `features`:
+        matrix (users, features) for a model that was trained with features; without it, users have none. A user with
+        neither items nor features has the score nan for all items. Throws InputError for another number of columns.
+        """
+        parts = [scores for _, scores in self._batches(*self._inputs(histories, features))]
+        return np.concatenate(parts) if parts else np.empty((0, self.items), np.float32)
+
+    def recommend(
+        self,
+        histories: Any,
+        k: int = 10,
+        features: Any = None,
+        users: Sequence[Any] | Array | None = None,
+        popularity: Array | None = None,
+        keep_seen: bool = False,
+    ) -> pd.DataFrame:
+        """Returns the top k items of each user: columns user, item and score, best first, ties by column.
+
+        `histories` and `features` are as for score(). `users`: the ids for the column user; default: row numbers. Items
+        of the history are left out unless `keep_seen`. A user with neither items nor features gets the items with the
+        highest `popularity`, such as Dataset.popularity, with score nan, and no items without it.
+        """
+        if k < 1:
+            raise InputError(f"k must be at least 1, got {k}")
+        rows, wide = self._inputs(histories, features)
+        names = np.arange(rows.shape[0]) if users is None else np.asarray(users)
+        if len(names) != rows.shape[0]:
+            raise InputError(f"users must have one id per row of histories, {rows.shape[0]}, got {len(names)}")
+        found: list[tuple[Array, Array]] = []
+        for first, scores in self._batches(rows, wide):
+            for u, shown in enumerate(scores):
+                unknown = bool(np.isnan(shown).all())
+                if unknown and popularity is None:
+                    found.append((np.empty(0, np.int64), np.empty(0, np.float32)))
+                    continue
+                ranked = np.asarray(popularity, np.float64) if unknown else shown.copy()
+                if not keep_seen:
+                    ranked[rows.indices[rows.indptr[first + u] : rows.indptr[first + u + 1]]] = -np.inf
+                items = _top(ranked, k)
+                found.append((items, shown[items]))
+        counts = [len(items) for items, _ in found]
+        columns = np.concatenate([np.empty(0, np.int64), *[items for items, _ in found]])
+        values = np.concatenate([np.empty(0, np.float32), *[scores for _, scores in found]])
+        return pd.DataFrame({"user": np.repeat(names, counts), "item": self.item_id[columns], "score": values})
+
+    def _inputs(self, histories: Any, features: Any) -> tuple[sp.csr_matrix, sp.csr_matrix | None]:
+        """Returns the inputs as CSR matrices without stored zeros."""
+        rows = _as_rows(histories, self.items, "histories")
+        if features is None:
+            return rows, None
+        if self.features == 0:
+            raise InputError(f"{self.path}: the model was trained without features; omit them")
+        wide = _as_rows(features, self.features, "features")
+        if wide.shape[0] != rows.shape[0]:
+            raise InputError(f"features must have one row per row of histories, {rows.shape[0]}, got {wide.shape[0]}")
+        return rows, wide
+
+    def _batches(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Iterator[tuple[int, Array]]:
+        """Yields the first row and the scores of one batch of users after the other."""
+        size = max(1, BATCH_BYTES // (4 * self.items))
+        for first in range(0, rows.shape[0], size):
+            part = rows[first : first + size]
+            known = np.diff(part.indptr) > 0
+            wide = None if features is None else features[first : first + size]
+            if wide is not None:
+                known |= np.diff(wide.indptr) > 0
+            scores = self._scorer.score(part, wide).astype(np.float32, copy=False)
+            scores[~known] = np.nan
+            yield first, scores
+
+
+def _as_rows(matrix: Any, columns: int, name: str) -> sp.csr_matrix:
+    rows = sp.csr_matrix(matrix, copy=True)
+    if rows.shape[1] != columns:
+        raise InputError(f"{name} must have the model's {columns} columns, got {rows.shape[1]}")
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
+
+
+def _top(scores: Array, k: int) -> Array:
+    """Returns the positions of the k highest scores, best first, ties by position; -inf is left out."""
+    k = min(k, int(np.count_nonzero(scores != -np.inf)))
+    if k == 0:
+        return np.empty(0, np.int64)
+    limit = np.partition(scores, len(scores) - k)[len(scores) - k]
+    candidates = np.flatnonzero(scores >= limit)
+    return np.asarray(candidates[np.argsort(-scores[candidates], kind="stable")][:k])

@@ -1,0 +1,106 @@
+"""Reads the folder of a run: its configuration, its events and its checkpoints."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .dataset import Dataset
+from .errors import InputError
+from .events import Event, read_events
+from .model import Model
+from .yaml_files import flatten, load_yaml
+
+
+class Run:
+    """A run folder of vaecf_dist, also of a run at work. Everything is read at first use and kept."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Opens a run folder. Throws InputError if it has no metrics.jsonl."""
+        self.path = Path(path)
+        self.log = self.path / "metrics.jsonl"
+        if not self.log.is_file():
+            raise InputError(f"{path}: no metrics.jsonl in this folder; pass the folder of a run, such as runs/ml20m")
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    @property
+    def name(self) -> str:
+        """The name of the run: the key `name`."""
+        return str(self.start.get("name") or self.path.resolve().name)
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """Every key of the configuration with its value, by dotted key."""
+        return flatten(load_yaml(self.path / "config.yaml"))
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """All events, in the order in which they were written."""
+        return read_events(self.log)
+
+    @property
+    def start(self) -> Event:
+        """The last event `start`, that of the last resumption; empty if there is none."""
+        return self.last("start")
+
+    def last(self, event: str) -> Event:
+        """Returns the last event of this name, or an empty one."""
+        return next((e for e in reversed(self.events) if e["event"] == event), {})
+
+    def table(self, event: str) -> pd.DataFrame:
+        """Returns the events of this name, one per row."""
+        rows = [{k: v for k, v in e.items() if k != "event"} for e in self.events if e["event"] == event]
+        return pd.DataFrame(rows)
+
+    @cached_property
+    def epochs(self) -> pd.DataFrame:
+        """Loss, nll, kl, beta, seconds and users_per_second of each epoch; the index is the epoch."""
+        return _by_epoch(self.table("epoch"))
+
+    @cached_property
+    def validation(self) -> pd.DataFrame:
+        """Each metric on the validation users and its standard error; the index is the epoch."""
+        return _by_epoch(self.table("validation"))
+
+    @cached_property
+    def test(self) -> pd.DataFrame:
+        """The tests, with the metrics of the model and of the baselines; the index is the tested epoch."""
+        return _by_epoch(self.table("test"))
+
+    @cached_property
+    def solutions(self) -> pd.DataFrame:
+        """The solutions of EASE or item-kNN with their parameters and metrics on the validation users."""
+        return self.table("solve")
+
+    @property
+    def checkpoints(self) -> list[Path]:
+        """The files of the folder checkpoints, by name: best.h5, then those of epochs and steps."""
+        return sorted((self.path / "checkpoints").glob("*.h5"))
+
+    def model(self, checkpoint: str = "best.h5") -> Model:
+        """Reads a checkpoint of this run. Throws InputError if it does not exist."""
+        return Model(self.path / "checkpoints" / checkpoint)
+
+    def dataset(self) -> Dataset:
+        """Opens the dataset of this run.
+
+        A relative path is that of the folder in which the run was started, so this must be the current folder or one
+        above the run. Throws InputError if the dataset does not exist.
+        """
+        file = Path(str(self.config["data.file"]))
+        for folder in [Path(), *self.path.resolve().parents]:
+            if (folder / file).is_file():
+                return Dataset(folder / file)
+        raise InputError(f"{file}: the dataset of {self.path} does not exist here; open it with vaecf.Dataset")
+
+
+def _by_epoch(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns a table with the epoch as index; of several rows of one epoch, the last one."""
+    if table.empty or "epoch" not in table:
+        return table
+    return table.drop_duplicates("epoch", keep="last").set_index("epoch").sort_index()
