@@ -324,12 +324,15 @@ std::string version_text() {
 CommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;
   bool help_config = false;
+  bool print_config = false;
   CLI::App app(
       "Distributed trainer for variational autoencoders for collaborative filtering (Mult-VAE, Mult-DAE).",
       "vaecf_dist");
   app.footer(footer);
   app.set_version_flag("--version", "vaecf_dist " + version_text());
   app.add_flag("--help-config", help_config, "print all configuration keys with defaults and descriptions");
+  app.add_flag("--print-config", print_config,
+               "print the configuration with every key as resolved, and do nothing else");
   add_run(app, line);
   add_verbosity(app, line);
   for (const auto add : {add_prepare, add_synthesize, add_recommend, add_similar, add_inspect, add_export,
@@ -357,6 +360,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.text = config::reference_yaml();
   } else if (line.command == Command::run && line.config.empty()) {
     throw InputError("a configuration or a command is missing; see vaecf_dist --help");
+  } else if (line.command == Command::run && print_config) {
+    line.command = Command::print;
+    line.text = config::dump(config::load(line.config, line.overrides));
   }
   const bool any = line.train || line.test || line.benchmark;
   if (!any) line.train = line.test = true;
