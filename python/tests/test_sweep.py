@@ -1,0 +1,288 @@
+"""`vaecf sweep` with a program that stands in for vaecf_dist, and once with vaecf_dist itself."""
+
+import csv
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from vaecf.cli import main
+from vaecf.errors import InputError
+from vaecf.search_space import Parameter, read_search
+from vaecf.sweep import parse_duration, validations
+from vaecf.yaml_files import flatten, load_yaml, parse_yaml
+
+ROOT = Path(__file__).parents[2]
+
+# Writes a run of 20 epochs whose metric is best at rate = 0.01 and in epoch 10. Its settings make it fail or wait.
+STAND_IN = """
+import json, os, pathlib, signal, sys, time
+import yaml
+arguments = sys.argv[1:]
+settings = dict(a.split("=", 1) for f, a in zip(arguments, arguments[1:]) if f == "--set")
+config = {"name": "x", "rate": 0.001, "widths": "[600]", "mode": "ok", "validation.select": "ndcg@100",
+          **yaml.safe_load(open(arguments[0])), **settings}
+unknown = set(config) - {"name", "rate", "widths", "mode", "validation.select", "run.directory", "run.checkpoint_every"}
+if unknown or float(config["rate"]) > 1:
+    print(f"vaecf_dist: {sorted(unknown) or 'rate must be at most 1'}", file=sys.stderr)
+    sys.exit(2)
+if "--print-config" in arguments:
+    print("\\n".join(f"{key}: {value}" for key, value in config.items()))
+    sys.exit(0)
+assert "--train" in arguments and arguments[arguments.index("--resume") + 1] == "auto"
+folder = pathlib.Path(config["run.directory"]) / config["name"]
+folder.mkdir(parents=True, exist_ok=True)
+if config["mode"] == "crash" and float(config["rate"]) < 0.01:
+    print("epoch 1\\nvaecf_dist: the loss is not finite", file=sys.stderr)
+    sys.exit(1)
+signal.signal(signal.SIGUSR1, lambda *_: sys.exit(75))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+waits = config["mode"] == "wait" and not (folder / "began").exists()
+(folder / "began").touch()
+with open(folder / "metrics.jsonl", "a") as log:
+    for epoch in range(1, 21):
+        value = 0.5 - abs(float(config["rate"]) - 0.01) - 0.001 * abs(epoch - 10)
+        log.write(json.dumps({"event": "validation", "epoch": epoch, "ndcg@100": value}) + "\\n")
+        log.flush()
+        if waits:
+            time.sleep(60)
+        if config["mode"] == "slow" and float(config["rate"]) > 0.1:
+            time.sleep(0.2)
+"""
+
+
+@pytest.fixture(name="sweep")
+def _sweep(tmp_path, monkeypatch):
+    """Returns a function that runs `vaecf sweep` with the stand-in and returns the exit code."""
+    pytest.importorskip("optuna")
+    monkeypatch.chdir(tmp_path)
+    stand_in = tmp_path / "vaecf_dist"
+    stand_in.write_text(f"#!{sys.executable}\n{STAND_IN}")
+    stand_in.chmod(0o755)
+    (tmp_path / "c.yaml").write_text("name: base\n")
+    (tmp_path / "s.yaml").write_text("rate: {range: [1e-4, 1e-1], log: true}\nwidths: {choices: [[600], [600, 200]]}\n")
+    return lambda *more: main(["sweep", "c.yaml", "--search", "s.yaml", "--program", str(stand_in), *more])
+
+
+def rows_of(folder):
+    with open(folder / "trials.csv", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_search_finds_the_best_rate_and_writes_table_and_configuration(sweep, tmp_path, capsys):
+    assert sweep("--trials", "12") == 0
+    folder = tmp_path / "runs" / "sweep-base"
+    rows = rows_of(folder)
+    assert [row["state"] for row in rows] == ["complete"] * 12
+    values = [float(row["ndcg@100"]) for row in rows]
+    assert values == sorted(values, reverse=True)
+    for row in rows:  # The value of a trial is that of its best epoch.
+        assert float(row["ndcg@100"]) == pytest.approx(0.5 - abs(float(row["rate"]) - 0.01))
+        assert (row["best_epoch"], row["epochs"]) == ("10", "20")
+    first = next(row for row in rows if row["trial"] == "0")
+    assert (float(first["rate"]), first["widths"]) == (0.001, "[600]")  # the configuration's own values
+    best = load_yaml(folder / "best.yaml")
+    assert best["rate"] == pytest.approx(float(rows[0]["rate"]))
+    assert best["name"] == rows[0]["folder"] and best["run"]["directory"] == "runs/sweep-base"
+    said = capsys.readouterr().out
+    assert "12 complete, 0 pruned, 0 failed" in said and "best.yaml --test" in said
+
+
+def test_same_command_resumes_and_does_not_repeat_values(sweep, tmp_path):
+    assert sweep("--trials", "3") == 0
+    assert sweep("--trials", "3") == 0
+    assert sweep("--trials", "6") == 0
+    rows = rows_of(tmp_path / "runs" / "sweep-base")
+    assert len({row["rate"] for row in rows}) == 6
+    assert sorted(int(row["trial"]) for row in rows) == list(range(6))
+
+
+def test_other_search_in_the_same_folder_is_an_error(sweep, tmp_path, capsys):
+    assert sweep("--trials", "1") == 0
+    (tmp_path / "s.yaml").write_text("rate: {range: [1e-4, 1e-2], log: true}\n")
+    assert sweep("--trials", "2") == 2
+    assert "contains a sweep with another search" in capsys.readouterr().err
+    assert sweep("--trials", "1", "--output", "other") == 0
+    (tmp_path / "c.yaml").write_text("name: base\nmode: slow\n")
+    assert sweep("--trials", "2", "--output", "other") == 2
+    assert "another configuration" in capsys.readouterr().err
+
+
+def test_failed_trials_are_recorded_and_do_not_end_the_sweep(sweep, tmp_path, capsys):
+    assert sweep("--trials", "8", "--set", "mode=crash") == 0
+    rows = rows_of(tmp_path / "runs" / "sweep-base")
+    failed = [row for row in rows if row["state"] == "failed"]
+    assert 1 <= len(failed) < 8 and len(rows) == 8
+    assert {row["error"] for row in failed} == {"exit code 1: the loss is not finite"}
+    assert all((row["state"] == "failed") == (float(row["rate"]) < 0.01) for row in rows)
+    assert f"{len(failed)} failed" in capsys.readouterr().out
+
+
+def test_sweep_without_a_complete_trial_fails(sweep, tmp_path):
+    (tmp_path / "s.yaml").write_text("rate: {range: [1e-4, 1e-3]}\n")
+    assert sweep("--trials", "2", "--set", "mode=crash") == 1
+    assert not (tmp_path / "runs" / "sweep-base" / "best.yaml").exists()
+
+
+def test_prunes_only_if_asked(sweep, tmp_path):
+    (tmp_path / "s.yaml").write_text("rate: {range: [1e-4, 1.0]}\n")
+    assert sweep("--trials", "1", "--set", "mode=slow") == 0
+    storage = f"sqlite:///{tmp_path}/runs/sweep-base/sweep.db"
+    study = pytest.importorskip("optuna").load_study(study_name="sweep-base", storage=storage)
+    for rate in (0.01, 0.011, 0.012, 0.013, 0.9):
+        study.enqueue_trial({"rate": rate})
+    assert sweep("--trials", "6", "--set", "mode=slow") == 0
+    study.enqueue_trial({"rate": 0.95})
+    assert sweep("--trials", "7", "--set", "mode=slow", "--prune", "--prune-after", "3") == 0
+    rows = {int(row["trial"]): row for row in rows_of(tmp_path / "runs" / "sweep-base")}
+    assert [rows[trial]["state"] for trial in range(7)] == ["complete"] * 6 + ["pruned"]
+    assert rows[5]["epochs"] == "20" and 3 <= int(rows[6]["epochs"]) < 20
+
+
+def test_no_trial_starts_after_the_timeout(sweep, tmp_path):
+    begin = time.monotonic()
+    assert sweep("--trials", "100", "--timeout", "1s", "--set", "mode=slow") == 0
+    assert time.monotonic() - begin < 60
+    assert len(rows_of(tmp_path / "runs" / "sweep-base")) == 1
+
+
+def test_stopped_sweep_continues_its_trial(sweep, tmp_path):
+    command = [sys.executable, "-m", "vaecf", "sweep", "c.yaml", "--search", "s.yaml", "--program", "./vaecf_dist"]
+    command += ["--trials", "2", "--set", "mode=wait"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    began = tmp_path / "runs" / "sweep-base" / "trial-0000" / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (began.exists() and began.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 75 and "the same command resumes" in said
+    # The second call continues in the folder of the interrupted trial, which does not count.
+    assert sweep("--trials", "1", "--set", "mode=wait") == 0
+    rows = rows_of(tmp_path / "runs" / "sweep-base")
+    assert [row["folder"] for row in rows] == ["trial-0000"]
+    assert float(rows[0]["rate"]) == 0.001
+
+
+def test_two_sweeps_in_one_folder_are_an_error(sweep, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    with open(tmp_path / "out" / "lock", "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert sweep("--trials", "1", "--output", "out") == 2
+    assert "another sweep is at work" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--trials", "0"], "--trials: must be at least 1"),
+        (["--timeout", "soon"], "--timeout: must be"),
+        (["--set", "rate"], "must be KEY=VALUE"),
+        (["--set", "rate=0.1"], "this key is searched"),
+        (["--set", "name=y"], "name: is set by the sweep"),
+        (["--set", "unknown=1"], "'unknown'"),
+        (["--set", "validation.select=last"], "must be a metric"),
+        (["--search", "missing.yaml"], "cannot be read"),
+        (["--ranks", "2", "--mpirun", "no-such-launcher"], "not in PATH"),
+        (["--program", "no-such-program"], "does not exist"),
+    ],
+)
+def test_wrong_usage_is_an_error_with_exit_code_2(sweep, capsys, arguments, message):
+    assert sweep(*arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_value_that_the_program_does_not_accept_is_an_error_before_the_first_trial(sweep, tmp_path, capsys):
+    (tmp_path / "s.yaml").write_text("rate: {range: [0.1, 2]}\n")
+    assert sweep("--trials", "1") == 2
+    assert "s.yaml: rate must be at most 1" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("entry", "parameter"),
+    [
+        ("{range: [64, 400], log: true}", Parameter("k", low=64, high=400, integer=True, log=True)),
+        ("{range: [3e-4, 5e-3], log: true}", Parameter("k", low=3e-4, high=5e-3, log=True)),
+        ("{range: [0, 1.0], step: 0.25}", Parameter("k", low=0, high=1.0, step=0.25)),
+        ("{choices: [on, off, [600, 200], 0.5, null]}", Parameter("k", choices=("on", "off", "[600, 200]", 0.5, "null"))),
+    ],
+)
+def test_search_file_is_read(tmp_path, entry, parameter):
+    (tmp_path / "s.yaml").write_text(f"k: {entry}\n")
+    assert read_search(tmp_path / "s.yaml") == [parameter]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1, 2]",
+        "k: 5",
+        "k: {range: [1, 2], choices: [1]}",
+        "k: {range: [2, 1]}",
+        "k: {range: [1]}",
+        "k: {range: [a, b]}",
+        "k: {range: [0, 1], log: true}",
+        "k: {range: [1, 2], log: maybe}",
+        "k: {range: [1, 5], step: 0.5}",
+        "k: {range: [1.0, 5], step: -1}",
+        "k: {choices: []}",
+        "k: {choices: [1], log: true}",
+        "k: {range: [1, 2], lgo: true}",
+        "k: [",
+    ],
+)
+def test_search_file_that_is_not_valid_throws(tmp_path, text):
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(InputError, match="s.yaml"):
+        read_search(tmp_path / "s.yaml")
+
+
+def test_values_of_a_configuration_are_compared_with_the_search():
+    rate = Parameter("k", low=0.1, high=0.5, step=0.1)
+    assert rate.accepted(0.3) == 0.3
+    assert rate.accepted(0.35) is None and rate.accepted(0.6) is None and rate.accepted("auto") is None
+    widths = Parameter("k", choices=("[600]", "[600, 200]"))
+    assert widths.accepted([600, 200]) == "[600, 200]" and widths.accepted([200]) is None
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("2m", 120), ("1.5h", 5400)])
+def test_durations(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+def test_validations_of_models_with_and_without_epochs():
+    events = [{"event": "start"}, {"event": "validation", "epoch": 3, "m": 0.5}, {"event": "validation", "epoch": 4}]
+    assert validations(events, "m") == [(3, 0.5)]
+    assert validations([{"event": "solve", "m": 0.1}, {"event": "solve", "m": 0.2}], "m") == [(0, 0.1), (1, 0.2)]
+
+
+def test_yaml_is_read_as_by_vaecf_dist():
+    read = parse_yaml("{a: 3e-4, b: off, c: true, d: 010, e: 1_000, f: -2, g: [1., .5], h: 1:30, i: null}")
+    assert read == {"a": 3e-4, "b": "off", "c": True, "d": 8, "e": "1_000", "f": -2, "g": [1.0, 0.5], "h": "1:30", "i": None}
+    assert flatten({"a": {"b": 1, "c": {"d": [2]}}}) == {"a.b": 1, "a.c.d": [2]}
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_sweep_of_the_program(tmp_path, monkeypatch, program, ranks):
+    pytest.importorskip("optuna")
+    monkeypatch.chdir(tmp_path)
+    sizes = ["--users", "300", "--items", "60", "--interactions-per-user", "10", "--quiet"]
+    subprocess.run([program, "synthesize", "d.h5", *sizes], check=True)
+    Path("c.yaml").write_text("{name: c, data: {file: d.h5}, model: {hidden: [16], latent: 8}, train: {epochs: 2, batch_size: 40}}\n")
+    Path("s.yaml").write_text("model.hidden: {choices: [[16], [16, 8]]}\ntrain.optimizer.learning_rate: {range: [1e-3, 1e-1], log: true}\n")
+    command = ["sweep", "c.yaml", "--search", "s.yaml", "--program", program, "--trials", "2", "--ranks", str(ranks)]
+    assert main(command) == 0
+    rows = rows_of(tmp_path / "runs" / "sweep-c")
+    assert [row["state"] for row in rows] == ["complete", "complete"]
+    tested = subprocess.run([program, "runs/sweep-c/best.yaml", "--test"], capture_output=True, text=True, check=True)
+    assert "ndcg@100" in tested.stdout
+    Path("s.yaml").write_text("model.latnet: {range: [4, 8]}\n")
+    assert main([*command, "--output", "other"]) == 2

@@ -1,0 +1,376 @@
+"""Searches hyper-parameters with Optuna; every trial is a run of vaecf_dist."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from . import errors
+from .errors import InputError
+from .program import DEFAULT_MPIRUN, find_program, launcher, rank_environment, resolved_config, settings_arguments
+from .search_space import read_search, text_of
+from .yaml_files import load_yaml, parse_yaml
+
+SECONDS_TO_STOP = 60.0
+
+
+def parse_duration(text: str) -> float:
+    """Returns the seconds of a duration: 90, 90s, 30m or 1.5h. Throws InputError if it is not one."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)([smh]?)", text.strip())
+    if not match or float(match[1]) <= 0:
+        raise InputError(f"--timeout: must be seconds or a number with s, m or h, e.g. 90m or 1.5h, got {text}")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def read_events(file: Path) -> list[dict[str, Any]]:
+    """Returns the events of a metrics.jsonl. An incomplete last line of a run at work is left out."""
+    events = []
+    if file.exists():
+        for line in file.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                events.append(json.loads(line))
+    return events
+
+
+def validations(events: Sequence[dict[str, Any]], metric: str) -> list[tuple[int, float]]:
+    """Returns the epochs and values of `metric` on the validation users. Models without epochs count solutions."""
+    found = [e for e in events if e.get("event") in ("validation", "solve") and e.get(metric) is not None]
+    return [(int(event.get("epoch", index)), float(event[metric])) for index, event in enumerate(found)]
+
+
+class Stopped(Exception):
+    """The sweep was asked to stop, by Ctrl-C or SIGTERM."""
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[None]:
+    def stop(*_: Any) -> None:
+        raise Stopped
+
+    before = {code: signal.signal(code, stop) for code in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for code, handler in before.items():
+            signal.signal(code, handler)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder}: another sweep is at work in this folder; use another --output") from None
+        yield
+
+
+def end(process: subprocess.Popen[bytes], code: signal.Signals) -> None:
+    """Asks a run to stop after its step, and kills it if it has not ended a minute later."""
+    process.send_signal(code)
+    try:
+        process.wait(SECONDS_TO_STOP)
+    except (subprocess.TimeoutExpired, Stopped):  # A second request ends it at once.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+class Sweep:
+    """A search in one folder: its trials are run folders, and its results are in an SQLite database."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        import optuna  # an extra of the package  # pylint: disable=import-outside-toplevel
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.optuna = optuna
+        self.states = optuna.trial.TrialState
+        self.options = options
+        self.program = find_program(options.program)
+        self.command = launcher(options.ranks, options.mpirun)
+        self.parameters = read_search(options.search)
+        self.settings = self._settings()
+        self.base = resolved_config(self.program, options.config, settings_arguments(self.settings))
+        self._check_values()
+        self.metric = str(self.base["validation.select"])
+        if self.metric == "last":
+            raise InputError("validation.select: must be a metric in a sweep; use e.g. --set validation.select=ndcg@100")
+        self.folder = Path(options.output or f"runs/sweep-{self.base['name']}")
+
+    def _settings(self) -> dict[str, str]:
+        """Returns the settings that all trials share."""
+        # Of a trial only the best weights are of interest.
+        settings = {"run.checkpoint_every": "0"}
+        for text in self.options.set:
+            key, separator, value = text.partition("=")
+            if not separator:
+                raise InputError(f"--set {text}: must be KEY=VALUE")
+            settings[key] = value
+        searched = {parameter.key for parameter in self.parameters}
+        for key in [*settings, *searched]:
+            if key in ("name", "run.directory"):
+                raise InputError(f"{key}: is set by the sweep; use --output")
+        for text in self.options.set:
+            if text.partition("=")[0] in searched:
+                raise InputError(f"--set {text}: this key is searched by {self.options.search}")
+        return {key: value for key, value in settings.items() if key not in searched}
+
+    def _check_values(self) -> None:
+        """Throws InputError if vaecf_dist does not accept an end of a range or a choice."""
+        for parameter in self.parameters:
+            for value in parameter.extremes():
+                changed = {**self.settings, parameter.key: text_of(value)}
+                try:
+                    resolved_config(self.program, self.options.config, settings_arguments(changed))
+                except InputError as error:
+                    raise InputError(f"{self.options.search}: {error}") from None
+
+    # The study
+
+    def open_study(self) -> Any:
+        """Opens or creates the study. Throws InputError if it is that of another search."""
+        storage = self.options.storage or str(self.folder / "sweep.db")
+        url = storage if "://" in storage else f"sqlite:///{Path(storage).resolve()}"
+        study = self.optuna.create_study(
+            storage=url, study_name=self.folder.resolve().name, direction="maximize", load_if_exists=True
+        )
+        existing = len(study.trials)
+        # Shifted by the number of trials, because a resumed sampler would repeat its first random values.
+        study.sampler = self.optuna.samplers.TPESampler(seed=self.options.seed + existing)
+        study.pruner = self.optuna.pruners.NopPruner()
+        if self.options.prune:
+            study.pruner = self.optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=self.options.prune_after)
+        shared = {key: value for key, value in self.base.items() if key not in ("name", "run.directory")}
+        described = {"configuration": shared, "metric": self.metric, "search": [str(p) for p in self.parameters]}
+        for name, value in json.loads(json.dumps(described, default=str)).items():
+            if study.user_attrs.setdefault(name, value) != value:
+                raise InputError(f"{storage}: contains a sweep with another {name}; use another --output or --storage")
+            if not existing:
+                study.set_user_attr(name, value)
+        start = {p.key: p.accepted(self.base.get(p.key)) for p in self.parameters}
+        if not existing and None not in start.values():  # The first trial has the values of the configuration.
+            study.enqueue_trial(start)
+        self._retry_interrupted(study)
+        return study
+
+    def _retry_interrupted(self, study: Any) -> None:
+        """Queues trials again that were at work when the sweep ended; their runs continue from their checkpoints."""
+        for trial in study.get_trials(deepcopy=False, states=[self.states.RUNNING]):
+            study.tell(trial.number, state=self.states.FAIL)
+            study.set_user_attr(f"interrupted-{trial.number}", True)
+            if trial.params:
+                study.enqueue_trial(trial.params, user_attrs={"folder": self._folder_name(trial)})
+
+    @staticmethod
+    def _folder_name(trial: Any) -> str:
+        return str(trial.user_attrs.get("folder", f"trial-{trial.number:04d}"))
+
+    def finished(self, study: Any) -> list[Any]:
+        """Returns the trials that have ended, without interrupted ones."""
+        trials = study.get_trials(deepcopy=False)
+        return [t for t in trials if t.state.is_finished() and f"interrupted-{t.number}" not in study.user_attrs]
+
+    # A trial
+
+    def run(self) -> int:
+        """Runs trials until there are enough or time is up. Returns the exit code."""
+        seconds = parse_duration(self.options.timeout) if self.options.timeout else float("inf")
+        with _locked(self.folder), _stop_signals():
+            study = self.open_study()
+            deadline = time.monotonic() + seconds
+            stopped = False
+            while len(self.finished(study)) < self.options.trials and time.monotonic() < deadline:
+                try:
+                    self.run_trial(study, study.ask())
+                except Stopped:
+                    # The trial stays RUNNING in the database, so that the next call queues it again.
+                    stopped = True
+                    break
+            return self.conclude(study, stopped)
+
+    def run_trial(self, study: Any, trial: Any) -> None:
+        """Runs one trial and records its result, also that of a failure."""
+        values = {parameter.key: text_of(parameter.suggest(trial)) for parameter in self.parameters}
+        folder = self.folder / self._folder_name(trial)
+        trial.set_user_attr("folder", folder.name)
+        started = time.monotonic()
+        code, pruned = self.execute(trial, folder, values)
+        results = validations(read_events(folder / "metrics.jsonl"), self.metric)
+        trial.set_user_attr("seconds", round(time.monotonic() - started, 3))
+        best_epoch, value = max(results, key=lambda result: result[1], default=(0, 0.0))
+        if results:
+            trial.set_user_attr("best_epoch", best_epoch)
+            trial.set_user_attr("epochs", results[-1][0])
+        outcome = f"{self.metric} {value:.4f}, epoch {best_epoch} of {results[-1][0]}" if results else ""
+        if pruned:
+            study.tell(trial, state=self.states.PRUNED)
+            outcome = f"pruned; {outcome}"
+        elif code == 0 and results:
+            study.tell(trial, value)
+            outcome += "  best" if study.best_trial.number == trial.number else ""
+        else:
+            reason = self.failure(folder, code)
+            trial.set_user_attr("error", reason)
+            study.tell(trial, state=self.states.FAIL)
+            outcome = f"failed: {reason}"
+        print(f"trial {trial.number}: {' '.join(f'{key}={value}' for key, value in values.items())}\n  {outcome}", flush=True)
+
+    def execute(self, trial: Any, folder: Path, values: dict[str, str]) -> tuple[int, bool]:
+        """Runs vaecf_dist. Returns its exit code, and true if the trial was pruned."""
+        settings = {**self.settings, **values, "run.directory": str(self.folder), "name": folder.name}
+        command = [*self.command, self.program, self.options.config, "--train", "--resume", "auto"]
+        command += settings_arguments(settings)
+        environment = rank_environment(self.options.ranks, self.options.mpirun)
+        reported: set[int] = set()
+        with open(f"{folder}.log", "ab") as log, subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
+        ) as process:
+            try:
+                while self.options.prune:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(1.0)
+                        break
+                    self.report(trial, folder, reported)
+                    if trial.should_prune() and process.poll() is None:
+                        end(process, signal.SIGUSR1)
+                        return process.returncode, True
+                code = process.wait()
+                self.report(trial, folder, reported)
+                return code, False
+            except Stopped:
+                end(process, signal.SIGTERM)
+                raise
+
+    def report(self, trial: Any, folder: Path, reported: set[int]) -> None:
+        """Passes the validations that are not in `reported` on to Optuna, for pruning and its plots."""
+        for epoch, value in validations(read_events(folder / "metrics.jsonl"), self.metric):
+            if epoch not in reported:
+                reported.add(epoch)
+                trial.report(value, epoch)
+
+    def failure(self, folder: Path, code: int) -> str:
+        """Returns the reason of a failed trial, from its log."""
+        if code == 0:
+            return f"no validation result of {self.metric}; the dataset requires validation users"
+        log = Path(f"{folder}.log").read_text(encoding="utf-8", errors="replace")
+        lines = [line.strip() for line in log.splitlines() if line.strip()]
+        said = [line for line in lines if line.startswith("vaecf_dist: ")] or lines
+        ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"{ended}: {said[-1].removeprefix('vaecf_dist: ')}" if said else ended
+
+    # The result
+
+    def rows(self, study: Any) -> list[dict[str, Any]]:
+        """Returns one row per trial, the best first, pruned and failed ones last."""
+        complete = self.states.COMPLETE
+        trials = sorted(self.finished(study), key=lambda t: (t.state != complete, -(t.value or 0.0), t.number))
+        return [
+            {
+                "trial": t.number,
+                "state": {"COMPLETE": "complete", "PRUNED": "pruned"}.get(t.state.name, "failed"),
+                self.metric: t.value,
+                "best_epoch": t.user_attrs.get("best_epoch"),
+                "epochs": t.user_attrs.get("epochs"),
+                "seconds": t.user_attrs.get("seconds"),
+                **{parameter.key: t.params.get(parameter.key) for parameter in self.parameters},
+                "error": t.user_attrs.get("error", ""),
+                "folder": t.user_attrs.get("folder", ""),
+            }
+            for t in trials
+        ]
+
+    def conclude(self, study: Any, stopped: bool) -> int:
+        """Writes the table and the best configuration. Returns the exit code."""
+        rows = self.rows(study)
+        counts = {state: sum(row["state"] == state for row in rows) for state in ("complete", "pruned", "failed")}
+        if rows:
+            with open(self.folder / "trials.csv", "w", encoding="utf-8", newline="") as file:
+                writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+                writer.writeheader()
+                writer.writerows(rows)
+            print(format_table([{k: v for k, v in row.items() if k not in ("error", "folder")} for row in rows]))
+        print(f"{len(rows)} trials: {', '.join(f'{count} {state}' for state, count in counts.items())}; see {self.folder}/trials.csv")
+        if counts["complete"]:
+            best = self.folder / "best.yaml"
+            best.write_text(self.best_configuration(rows[0]), encoding="utf-8")
+            print(f"best: trial {rows[0]['trial']}, {self.metric} {rows[0][self.metric]:.4f}; test it with")
+            print(f"  {self.program} {best} --test")
+        if stopped:
+            print("stopped on request; the same command resumes", file=sys.stderr)
+            return errors.STOPPED
+        return errors.DONE if counts["complete"] or not rows else errors.FAILED
+
+    def best_configuration(self, row: dict[str, Any]) -> str:
+        """Returns the configuration of a trial as YAML, such that --test evaluates its checkpoint."""
+        config = load_yaml(self.options.config) or {}
+        changed = {**self.settings, **{p.key: text_of(row[p.key]) for p in self.parameters}}
+        changed |= {"run.directory": str(self.folder), "name": row["folder"]}
+        for key, value in changed.items():
+            *path, last = key.split(".")
+            section = config
+            for part in path:
+                if not isinstance(section.get(part), dict):
+                    section[part] = {}
+                section = section[part]
+            section[last] = parse_yaml(value)
+        title = f"# Trial {row['trial']} of `vaecf sweep`: {self.metric} {row[self.metric]:.6f} on the validation users.\n"
+        return title + yaml.safe_dump(config, sort_keys=False, default_flow_style=None)
+
+
+def format_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats rows with equal keys as a text table."""
+
+    def cell(value: Any) -> str:
+        if value is None:
+            return "-"
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    lines = [list(rows[0])] + [[cell(value) for value in row.values()] for row in rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join("  ".join(text.rjust(width) for text, width in zip(line, widths)) for line in lines)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `vaecf sweep`."""
+    add = parser.add_argument
+    add("config", help="configuration of vaecf_dist; each trial changes keys of it")
+    add("--search", required=True, metavar="FILE", help="YAML file of the keys to search and their values")
+    add("--trials", type=int, default=40, help="number of trials in total, with those of earlier calls (default: 40)")
+    add("--ranks", type=int, default=1, help="ranks of a trial; several are started by mpirun (default: 1)")
+    add("--timeout", metavar="TIME", help="no trial starts after this time: seconds, or e.g. 90m, 1.5h")
+    add("--output", metavar="FOLDER", help="folder of the sweep (default: runs/sweep-NAME)")
+    add("--storage", metavar="FILE", help="SQLite database, or URL for Optuna (default: sweep.db in the folder)")
+    add("--seed", type=int, default=0, help="random seed of the search (default: 0)")
+    add("--prune", action="store_true", help="end trials early that are worse than the median of earlier ones")
+    add("--prune-after", type=int, default=10, metavar="EPOCHS", help="no pruning before this epoch (default: 10)")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="passed to every trial; repeatable")
+    add("--program", metavar="FILE", help="path of vaecf_dist (default: build/release/bin, build/cuda/bin, PATH)")
+    add("--mpirun", default=DEFAULT_MPIRUN, metavar="COMMAND", help="launcher of several ranks; -np N is added")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `vaecf sweep`. Returns the exit code."""
+    for name in ("trials", "ranks"):
+        if getattr(options, name) < 1:
+            raise InputError(f"--{name}: must be at least 1, got {getattr(options, name)}")
+    try:
+        sweep = Sweep(options)
+    except ModuleNotFoundError as error:
+        if error.name != "optuna":
+            raise
+        raise InputError("vaecf sweep requires Optuna; install it with: pip install './python[sweep]'") from None
+    return sweep.run()
