@@ -1,0 +1,1 @@
+"""Reports on scaling experiments of launch/scaling, and predictions for other machines."""
