@@ -1,0 +1,339 @@
+"""Reports on scaling against those of the former C++ implementation, and on constructed runs."""
+
+import html.parser
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vaecf.cli import main
+from vaecf.errors import InputError
+from vaecf.scaling.model import Workload
+from vaecf.scaling.report import make_report
+from vaecf.scaling.runs import RunRecord, read_runs, record_of
+from vaecf.scaling.text import to_csv, to_json, to_table
+
+DATA = Path(__file__).parent / "data"
+EVENTS = json.loads((DATA / "scaling_events.json").read_text())
+REPORTS = json.loads((DATA / "scaling_reports.json").read_text())
+
+
+def write_events(folder, events):
+    """Writes a metrics.jsonl."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+
+
+def rounded(value):
+    """Returns a JSON value with numbers of nine digits."""
+    if isinstance(value, dict):
+        return {key: rounded(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [rounded(entry) for entry in value]
+    return pytest.approx(value, rel=1e-8, abs=1e-12) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("stored", REPORTS, ids=lambda stored: " ".join([stored["events"], *stored["arguments"]]))
+def test_reports_equal_those_of_the_former_implementation(tmp_path, capsys, stored):
+    write_events(tmp_path / "run", EVENTS[stored["events"]])
+    assert main(["scaling", str(tmp_path), *stored["arguments"]]) == 0
+    assert json.loads((tmp_path / "scaling.json").read_text()) == rounded(stored["json"])
+    if "csv" in stored:
+        assert (tmp_path / "scaling.csv").read_text() == stored["csv"]
+        assert capsys.readouterr().out.startswith(stored["table"])
+
+
+def ideal_run(ranks, batch, slices=1):
+    """Returns a run on a machine that the model describes exactly."""
+    latency, bandwidth = 5e-6, 2e9
+    moved = 2.0 * (ranks - 1) / ranks
+    update = 2.4e-3 if ranks == 1 else 3.2e-3
+    wire = moved * 4e6
+    exchange = 2.0 * (ranks - 1) * latency + wire / bandwidth if ranks > 1 else 0.0
+    if slices > 1:  # 900,000 of the 1,000,000 weights are tables of 9,000 items next to layers of 60 and 39.
+        wire = 8.0 * 99 * batch * (slices - 1) / slices + 8.0 * batch * (slices - 1) + moved * 4e5
+        exchange = 5 * (ranks - 1) * latency + 2.0 * (ranks - 1) * latency + wire / bandwidth
+        update = update * (0.9 / slices + 0.1)
+    seconds = 1e-3 + 20e-6 * batch / ranks + update + exchange
+    return RunRecord(
+        version="1",
+        machine="a machine",
+        host="node",
+        device="cpu",
+        precision="fp32",
+        ranks=ranks,
+        ranks_per_host=ranks,
+        slices=slices,
+        cores=8,
+        usable_cores=8,
+        bound_cores=8,
+        batch_size=batch,
+        users_per_step=batch,
+        bucket_bytes=1e9,
+        workload=Workload(1e6, 0.5e6, table_parameters=0.9e6, table_widths=99.0),
+        single_rank_update_bytes=24e6,
+        memory_rate=10e9 * ranks,
+        gemm_rate=50e9 * ranks,
+        all_reduce=[
+            (size, 2.0 * (ranks - 1) * latency + moved * size / bandwidth)
+            for size in (4.0, 4096.0, 1048576.0, 16777216.0)
+            if ranks > 1
+        ],
+        wire_bytes=wire,
+        step_seconds=seconds,
+        users_per_second=batch / seconds,
+        phase_seconds={"forward": 1e-3, "all-reduce": exchange, "optimizer": update},
+    )
+
+
+def ideal_runs():
+    """Returns three repeats of strong and weak scaling on 1, 2 and 4 ranks."""
+    return [run for _ in range(3) for n in (1, 2, 4) for run in (ideal_run(n, 400.0), ideal_run(n, 100.0 * n))]
+
+
+def test_separates_strong_from_weak_scaling_and_predicts_both():
+    report = make_report(ideal_runs())
+    assert (report.batch_size, report.users_per_rank) == (400, 100)
+    for points in (report.strong, report.weak):
+        assert [point.ranks for point in points] == [1, 2, 4]
+        assert points[0].efficiency.median == 1.0
+        for point in points:
+            assert point.users_per_second.repeats == (6 if point.ranks == 4 else 3)
+            assert point.prediction_error == pytest.approx(0.0, abs=1e-6)
+            assert point.efficiency.median == pytest.approx(point.predicted_efficiency, abs=1e-6)
+    one, two = ideal_run(1, 400.0), ideal_run(2, 400.0)
+    assert report.strong[1].efficiency.median == pytest.approx(two.users_per_second / (2 * one.users_per_second))
+    assert report.strong[1].bus_rate == pytest.approx(two.wire_bytes / two.phase_seconds["all-reduce"])
+    assert report.probed.within_host.bandwidth == pytest.approx(2e9, rel=1e-3)
+    assert not report.warnings
+
+
+def test_predicts_item_slices():
+    report = make_report(ideal_runs() + [ideal_run(4, 400.0, slices=4) for _ in range(3)])
+    point = next(point for point in report.strong if point.variant == "items fp32")
+    assert point.prediction_error == pytest.approx(0.0, abs=1e-4)
+    # The break-even point is computed for the same machine as predictions: both take equally long there.
+    users = report.slices_win.users
+    assert report.slices_win.variant == "replicated fp32"
+    data, items = ideal_run(4, users), ideal_run(4, users, slices=4)
+    assert data.users_per_second == pytest.approx(items.users_per_second, rel=2e-3)
+    assert f"below about {users:.0f} users per step over all ranks" in to_table(report)
+    assert json.loads(to_json(report))["model"]["users_below_which_slices_win"] == users
+    assert replace(ideal_run(4, 400.0, slices=4), slices=2).variant == "2 slices replicated fp32"
+
+
+def test_spread_covers_all_repeats():
+    runs = ideal_runs()
+    runs[0].users_per_second *= 0.5  # the single-rank run of strong scaling
+    first = make_report(runs, 400, 100).strong[0]
+    assert first.users_per_second.low == 0.5 * first.users_per_second.median
+    assert first.users_per_second.high == first.users_per_second.median
+    assert first.efficiency.low == 0.5
+
+
+def test_each_variant_has_its_own_point():
+    other = replace(ideal_run(2, 400.0), optimizer="sharded", wire="bf16", overlap="on")
+    served = replace(other, servers=1, server_updates="synchronous")
+    report = make_report([*ideal_runs(), other, served], 400, 0)
+    names = ["", "1 server synchronous bf16", "replicated fp32", "sharded bf16 overlap", "replicated fp32"]
+    assert [point.variant for point in report.strong] == names and not report.weak
+    assert report.strong[1].predicted is None  # The model supports rings only.
+    assert any("fewer than three repeats" in warning for warning in report.warnings)
+
+
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        ({"threads": 4}, "4 ranks of 4 threads share 8 of the 8 cores of node"),
+        ({"usable_cores": 2}, "4 ranks of 1 threads share 2 of the 8 cores of node"),
+        ({"threads": 2, "bound_cores": 1}, "the launcher bound each to 1 cores, fewer than its 2 threads"),
+        ({"device": "cuda", "ranks_per_gpu": 2}, "2 of 4 ranks share one GPU"),
+    ],
+)
+def test_warns_of_shared_cores_and_devices(change, warning):
+    report = make_report([replace(run, **change) for run in ideal_runs()])
+    assert any(warning in text for text in report.warnings)
+
+
+def test_warns_of_different_machines():
+    runs = [replace(run, machine="another one") if run.ranks == 4 else run for run in ideal_runs()]
+    assert make_report(runs).warnings == ["runs are of different machines: a machine; and: another one"]
+
+
+def test_uses_the_measured_users_per_step():
+    # A batch size of 6000 in an epoch of 4800 users gives one step of 4800 users per epoch.
+    runs = [replace(ideal_run(n, min(b, 4800.0)), batch_size=b) for b in (6000.0, 400.0) for n in (1, 2)]
+    report = make_report(runs, 6000, 0)
+    assert all(abs(point.prediction_error) < 1e-6 for point in report.strong)
+    assert report.warnings[0].startswith("a batch of 6000 does not divide an epoch well")
+
+
+def test_one_outlier_does_not_change_predictions():
+    runs = ideal_runs()
+    runs[0].users_per_second *= 1.6  # a single-rank run
+    assert all(abs(point.prediction_error) < 1e-6 for point in make_report(runs).strong)
+
+
+def test_warns_if_single_rank_runs_have_one_batch_size():
+    report = make_report([run for run in ideal_runs() if run.batch_size == 400], 400, 0)
+    assert any("only one batch size (400 users per step)" in warning for warning in report.warnings)
+    assert report.cost.update_single_rank == pytest.approx(2.4e-3)  # It follows from the memory bandwidth.
+
+
+def test_predicts_nothing_from_unusable_measurements():
+    runs = ideal_runs()
+    for run in runs:
+        if run.ranks == 1 and run.batch_size == 400:
+            run.users_per_second = 1e9
+    report = make_report(runs)
+    assert all(point.predicted is None for point in report.strong)
+    assert report.break_even is None and report.slices_win is None
+    assert any("nothing is predicted" in warning for warning in report.warnings)
+    assert "ms per user" not in to_table(report)
+    runs = ideal_runs()
+    for run in runs:
+        run.all_reduce = [(size, 80e-6) for size, _ in run.all_reduce]
+    report = make_report(runs)
+    assert report.strong[0].predicted and report.strong[-1].predicted is None
+    assert any("cannot be separated from the all-reduces of 2 ranks" in warning for warning in report.warnings)
+
+
+def test_break_even_uses_the_fastest_variant_in_any_order_of_runs():
+    fast = replace(ideal_run(4, 400.0), wire="bf16")
+    fast.users_per_second *= 2.0
+    served = replace(ideal_run(4, 400.0), servers=1)
+    served.users_per_second *= 3.0
+    runs = [served, *ideal_runs(), fast]
+    found = make_report(runs).break_even
+    assert (found.variant, found.ranks) == ("replicated bf16", 4)
+    assert make_report(runs[::-1]).break_even.users == found.users
+
+
+@pytest.mark.parametrize("change", [{"precision": "bf16"}, {"bucket_bytes": 5e8}, {"version": "2"}, {"threads": 2}])
+def test_runs_with_different_settings_throw(change):
+    runs = ideal_runs()
+    with pytest.raises(InputError, match="cannot be compared"):
+        make_report([*runs[:-1], replace(runs[-1], **change)])
+
+
+def test_missing_single_rank_runs_throw():
+    with pytest.raises(InputError, match="no single-rank run, which"):
+        make_report([run for run in ideal_runs() if run.ranks > 1], 400, 100)
+    with pytest.raises(InputError, match="no single-rank run with 123 users"):
+        make_report(ideal_runs(), 123, 0)
+
+
+class Page(html.parser.HTMLParser):
+    """Counts the elements of a page and keeps its links and text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links, self.ids, self.words = [], [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+        self.links += [value for name, value in attrs if name in ("href", "xlink:href", "src")]
+
+    def handle_data(self, data):
+        self.words += data
+
+
+def test_page_contains_plots_and_every_point_and_loads_nothing(tmp_path):
+    pytest.importorskip("matplotlib")
+    from vaecf.scaling.page import write_page  # pylint: disable=import-outside-toplevel
+
+    report = make_report(ideal_runs() + [ideal_run(4, 400.0, slices=4)])
+    report.machine = "</script> & co"
+    write_page(report, tmp_path)
+    text = (tmp_path / "scaling.html").read_text()
+    page = Page(text)
+    assert page.tags.count("svg") == 8 and page.tags.count("tr") == 2 + 4 + 4 and "script" not in page.tags
+    assert page.tags.count("h2") == 3 and "</script> & co" in page.words
+    assert len(page.ids) == len(set(page.ids))
+    # Every link is to an element of the page.
+    assert page.links and all(link[0] == "#" and link[1:] in page.ids for link in page.links)
+    for label in ("ranks", "users/s", "% of ideal", "ms per step", "ideal", "predicted", "items fp32", "GB/s"):
+        assert label in page.words, label
+    assert "@import" not in text and "url(http" not in text
+    assert 0 < len(text) < 400_000
+    names = sorted(file.name for file in tmp_path.glob("*.svg"))
+    assert names == sorted(f"scaling-{m}-{n}.svg" for m in ("strong", "weak") for n in ("users", "efficiency", "phases", "sent"))
+    # The same report gives the same files.
+    write_page(report, tmp_path)
+    assert (tmp_path / "scaling.html").read_text() == text
+
+
+def test_csv_has_a_line_per_point():
+    lines = to_csv(make_report(ideal_runs())).splitlines()
+    assert len(lines) == 7 and len({line.count(",") for line in lines}) == 1
+
+
+def test_without_matplotlib_the_tables_are_written(tmp_path, monkeypatch, capsys):
+    write_events(tmp_path, EVENTS["short"])
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    monkeypatch.delitem(__import__("sys").modules, "vaecf.scaling.page", raising=False)
+    assert main(["scaling", str(tmp_path)]) == 0
+    assert "python3-matplotlib" in capsys.readouterr().err
+    assert sorted(file.name for file in tmp_path.glob("scaling*")) == ["scaling.csv", "scaling.json"]
+
+
+def test_valid_benchmark_events_are_read(tmp_path):
+    event = {"event": "benchmark", "ranks": 2, "batch_size": 500, "users_per_second": 1000.5, "milliseconds_per_step": 500}
+    event |= {"all-reduce_ms": 7.5, "optimizer": "sharded", "wire": "bf16", "overlap": "on", "gemm_gflops": 100}
+    event |= {"all_reduce": [{"bytes": 4, "seconds": 1e-6}, {"bytes": 400, "seconds": 2e-6}]}
+    write_events(tmp_path / "b", [{"event": "start", "ranks": 2}, event])
+    with open(tmp_path / "b" / "metrics.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"event":"benchmark","ranks":2,"batch_si')
+    write_events(tmp_path / "a", [{**event, "ranks": 1, "users_per_second": 600}, [1, 2], {**event, "users_per_second": 1e18}])
+    one, two = read_runs(tmp_path)
+    assert (one.ranks, one.variant, two.variant) == (1, "", "sharded bf16 overlap")
+    assert (two.users_per_second, two.gemm_rate, two.all_reduce[1]) == (1000.5, 100e9, (400.0, 2e-6))
+    assert two.phase_seconds["all-reduce"] == 7.5e-3
+
+
+@pytest.mark.parametrize("phase", ["optimi" + "ser", "optimizer"])
+def test_old_spelling_of_the_optimizer_phase_is_read(phase):
+    assert record_of({f"{phase}_ms": 250}).phase_seconds["optimizer"] == 0.25
+
+
+def test_items_of_the_tables_are_read():
+    work = record_of({"parameters": 1000, "items": 20, "item_widths": 9, "item_slices": 4, "ranks": 4}).workload
+    assert (work.table_parameters, work.table_widths) == (200.0, 9.0)
+
+
+def test_missing_benchmarks_are_an_error(tmp_path, capsys):
+    write_events(tmp_path, [{"event": "start"}])
+    assert main(["scaling", str(tmp_path)]) == 2
+    assert "contains an event `benchmark`" in capsys.readouterr().err
+    assert main(["scaling", str(tmp_path / "nowhere")]) == 2
+    assert "not a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--batch", "-1"], ["--predict", "m.yaml", "--ranks", "2", "--batch", "5"]])
+def test_wrong_usage_is_an_error(tmp_path, capsys, arguments):
+    assert main(["scaling", str(tmp_path), *arguments]) == 2
+    assert "--batch: " in capsys.readouterr().err
+
+
+def test_prediction_of_a_configuration(tmp_path, capsys, program):
+    (tmp_path / "c.yaml").write_text("{data: {file: none.h5}, model: {hidden: [16], latent: 8}, train: {batch_size: 40}}\n")
+    machine = Path(__file__).parents[2] / "configs" / "machines" / "dgx-h100.yaml"
+    command = ["scaling", str(tmp_path / "c.yaml"), "--predict", str(machine), "--program", program, "--ranks"]
+    sizes = ["--items", "5000", "--interactions-per-user", "40"]
+    assert main([*command, "8,64", *sizes]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("predicted, not measured: DGX H100") and "64 weak        2560" in said
+    assert main([*command, "512", *sizes]) == 0
+    assert "data.virtual_shards of at least 512" in capsys.readouterr().out
+    for more, message in (
+        ([], "none.h5 does not exist"),
+        (["--items", "5", "--interactions-per-user", "6"], "exceeds the number of items"),
+        ([*sizes, "--set", "model.type=recvae"], "recvae cannot be predicted"),
+        ([*sizes, "--set", "distributed.strategy=parameter_server"], "only allreduce"),
+        ([*sizes, "--set", "train.nothing=1"], "train.nothing is not a key"),
+    ):
+        assert main([*command, "8", *more]) == 2
+        assert message in capsys.readouterr().err
