@@ -119,10 +119,16 @@ trap 'on_signal TERM 143' TERM
 trap 'on_signal HUP 129' HUP
 trap 'on_signal TERM 138' USR1
 
-# find_program FILE: sets `program` to FILE or, if that is empty, to vaecf_dist as built here or installed. Requires
-# `here`, the folder of the user, and the function `usage_error`.
+# find_program FILE: sets `program` to FILE or, if that is empty, to vaecf_dist as installed with this script, as built
+# here, or in PATH. Requires `here`, the folder of the user, and the function `usage_error`.
 find_program() {
+  local prefix=${root%/share/vaecf_dist}
   program=$1
+  if [ -z "$program" ] && [ "$prefix" != "$root" ] && [ -x "$prefix/bin/vaecf_dist" ]; then
+    program=$prefix/bin/vaecf_dist
+    # In a bundle, mpirun is next to the program.
+    PATH=$prefix/bin:$PATH
+  fi
   if [ -z "$program" ]; then
     for program in "$root/build/release/bin/vaecf_dist" "$root/build/cuda/bin/vaecf_dist" vaecf_dist; do
       if command -v "$program" >/dev/null 2>&1; then break; fi

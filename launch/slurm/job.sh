@@ -12,8 +12,14 @@ job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 job=${job:-$SLURM_JOB_ID}
 
 find_program() {
-  local tree=${here%/launch/slurm}
+  local tree=${here%/launch/slurm} prefix
+  prefix=${tree%/share/vaecf_dist}
   program=${VAECF_PROGRAM:-}
+  # Installed with this script; in a bundle, mpirun is next to it.
+  if [ -z "$program" ] && [ "$prefix" != "$tree" ] && [ -x "$prefix/bin/vaecf_dist" ]; then
+    program=$prefix/bin/vaecf_dist
+    PATH=$prefix/bin:$PATH
+  fi
   if [ -z "$program" ]; then
     for program in "$tree/build/release/bin/vaecf_dist" "$tree/build/cuda/bin/vaecf_dist" vaecf_dist; do
       if command -v "$program" >/dev/null 2>&1; then break; fi

@@ -1,0 +1,38 @@
+# `cmake --install` installs PREFIX/bin/vaecf_dist and PREFIX/share/vaecf_dist: launch scripts, configurations,
+# documentation, license and the Python package. cpack makes a .tar.gz of them and, on Debian and Ubuntu, a .deb.
+include(GNUInstallDirs)
+set(share ${CMAKE_INSTALL_DATADIR}/vaecf_dist)
+install(TARGETS vaecf_dist RUNTIME)
+# Scripts that build or test need the sources, so they are not installed.
+install(DIRECTORY launch DESTINATION ${share} USE_SOURCE_PERMISSIONS
+        REGEX "/launch/(build|bundle|fetch-libraries|gpu-[^/]*|quickstart|test)$" EXCLUDE)
+install(DIRECTORY configs docs DESTINATION ${share})
+install(FILES README.md LICENSE DESTINATION ${share})
+if(EXISTS ${CMAKE_SOURCE_DIR}/python)
+  install(DIRECTORY python DESTINATION ${share}
+          PATTERN tests EXCLUDE PATTERN __pycache__ EXCLUDE PATTERN *.egg-info EXCLUDE)
+endif()
+
+set(CPACK_PACKAGE_NAME vaecf_dist)
+set(CPACK_PACKAGE_VENDOR "the authors of vaecf_dist")
+set(CPACK_PACKAGE_CONTACT "the authors of vaecf_dist")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_GENERATOR TGZ)
+# The .deb requires the packages of the release on which it is built, so its version contains the release. A program with
+# CUDA gets none: NVIDIA's libraries need not come from packages.
+find_program(VAECF_SHLIBDEPS dpkg-shlibdeps)
+if(VAECF_SHLIBDEPS AND NOT VAECF_HAS_CUDA)
+  list(APPEND CPACK_GENERATOR DEB)
+  file(STRINGS /etc/os-release codename REGEX "^VERSION_CODENAME=")
+  string(REPLACE "VERSION_CODENAME=" "" codename "${codename}")
+  set(CPACK_DEBIAN_PACKAGE_NAME vaecf-dist)
+  set(CPACK_DEBIAN_PACKAGE_RELEASE ${codename})
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_PACKAGE_SECTION science)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+  # mpirun; the scripts of launch/ use bash and awk.
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin, bash, mawk | gawk")
+endif()
+include(CPack)
