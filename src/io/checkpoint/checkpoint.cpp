@@ -103,9 +103,9 @@ void write_tensor(Hdf5Writer& file, const TensorSource& source) {
                                          static_cast<hsize_t>(source.columns)};
   const h5::Handle dataset =
       file.create(source.name, H5T_IEEE_F32LE, std::span(matrix).subspan(source.vector ? 1 : 0));
-  // At least 16 rows, because tables of items are stored by columns.
+  // At least 8 rows, because tables of items are stored by columns.
   const std::int64_t step =
-      std::max<std::int64_t>(16, block_floats / std::max<std::int64_t>(1, source.columns));
+      std::max<std::int64_t>(8, block_floats / std::max<std::int64_t>(1, source.columns));
   std::vector<float> block(static_cast<std::size_t>(std::min(step, source.rows) * source.columns));
   for (std::int64_t begin = 0; begin < source.rows; begin += step) {
     const std::int64_t end = std::min(source.rows, begin + step);

@@ -25,11 +25,12 @@ namespace vaecf::train {
 inline constexpr std::array<const char*, 5> sum_names = {"nll", "kl", "weighted_kl", "users",
                                                          "skipped_steps"};
 
-/// Returns the number of rows per block in which tensors are sent to the other ranks: about 4 MiB, but at
-/// least 16 rows, because an output table is stored by items and is slow to read row by row.
+/// The least number of rows per block: an output table is stored by items, and slow to read row by row.
+inline constexpr std::int64_t min_block_rows = 8;
+/// Returns the number of rows per block in which tensors are sent to the other ranks: about 4 MiB.
 inline std::int64_t block_rows(const device::TensorSpec& spec) {
   constexpr std::int64_t block_elements = 1 << 20;
-  return std::max<std::int64_t>(16, block_elements / std::max<std::int64_t>(1, spec.logical_columns()));
+  return std::max<std::int64_t>(min_block_rows, block_elements / std::max<std::int64_t>(1, spec.logical_columns()));
 }
 
 /// The training state in a checkpoint except tensors: everything that a run needs to continue, and the
