@@ -2,6 +2,8 @@
 
 #include <vaecf/base/views.hpp>
 
+#include <vaecf/base/host_device.hpp>
+
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -16,14 +18,14 @@ struct ItemSlice {
   std::int64_t step = 1;
 
   /// Returns the number of items that the slice holds.
-  std::int64_t count() const { return before(all); }
+  VAECF_HD std::int64_t count() const { return before(all); }
   /// Returns the item of local index `local`.
-  std::int64_t global(std::int64_t local) const { return first + step * local; }
+  VAECF_HD std::int64_t global(std::int64_t local) const { return first + step * local; }
   /// Returns the local index of `item`, which the slice must hold.
-  std::int64_t local(std::int64_t item) const { return (item - first) / step; }
-  bool holds(std::int64_t item) const { return item % step == first; }
+  VAECF_HD std::int64_t local(std::int64_t item) const { return (item - first) / step; }
+  VAECF_HD bool holds(std::int64_t item) const { return item % step == first; }
   /// Returns the number of items of the slice that are less than `item`.
-  std::int64_t before(std::int64_t item) const { return (item - first + step - 1) / step; }
+  VAECF_HD std::int64_t before(std::int64_t item) const { return (item - first + step - 1) / step; }
   bool operator==(const ItemSlice&) const = default;
 };
 

@@ -11,11 +11,7 @@
 /// thread of its own, and the reference is that of all items.
 namespace vaecf::testing {
 
-#ifdef VAECF_CONTRACT_CUDA
-inline constexpr int slice_counts[] = {1};
-#else
 inline constexpr int slice_counts[] = {1, 2, 3, 5};
-#endif
 
 /// Returns the rows, columns or elements of `all` that belong to a slice or to some users.
 Matrix rows_of(const Matrix& all, const ItemSlice& items);

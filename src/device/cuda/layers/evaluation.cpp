@@ -33,7 +33,16 @@ struct CountRankedAhead {
   ScoreRows scores;
   SeenItems held;
   TargetLists targets;
-  std::int32_t* ranks;
+  ItemSlice slice;
+  const float* target_scores;  // of all slices, as SliceScores has them; null: those of `scores`
+  std::int64_t part_entries;   // entries of each slice there
+  std::int32_t* ranks;         // in a group of slices: numbers of items here, or -1 for a masked target
+
+  /// Returns the score of the target `item`, entry `entry` of the lists.
+  VAECF_HD float target_score(const float* row, std::int64_t entry, std::int32_t item) const {
+    if (target_scores == nullptr) return row[item];
+    return target_scores[item % slice.step * part_entries + entry - targets.offsets[scores.first_user]];
+  }
 
   /// Returns the first block that counts targets of the `user`-th of these users, given the offsets of the
   /// first one. No list of pieces is needed: each user has at least as many blocks as pieces, up to the first
@@ -75,8 +84,10 @@ struct CountRankedAhead {
       float wanted_score[piece];
       std::int32_t beating[piece];
       for (int t = 0; t < piece; ++t) {
-        wanted[t] = targets.ids[begin + (t < count ? t : 0)];
-        wanted_score[t] = row[wanted[t]];
+        const std::int64_t entry = begin + (t < count ? t : 0);
+        const std::int32_t item = targets.ids[entry];
+        wanted[t] = static_cast<std::int32_t>(slice.before(item));
+        wanted_score[t] = target_score(row, entry, item);
         beating[t] = 0;
       }
       const auto compare = [&](float score, std::int32_t item, std::int32_t amount) {
@@ -102,9 +113,57 @@ struct CountRankedAhead {
       std::int32_t rank = 0;
       for (int thread = 0; thread < threads; ++thread) rank += counts[thread * piece + t];
       const std::int32_t target = targets.ids[begin + t];
-      const float score = row[target];
-      if (math::ranks_ahead(score, target, score, target)) --rank;  // a NaN ranks ahead even of itself
-      ranks[targets.place(begin + t)] = held.holds(user, target) ? scores.items : rank;
+      if (slice.holds(target)) {
+        const auto local = static_cast<std::int32_t>(slice.local(target));
+        const float score = row[local];
+        if (math::ranks_ahead(score, target, score, target)) --rank;  // a NaN ranks ahead even of itself
+        if (held.holds(user, local)) rank = target_scores == nullptr ? scores.items : -1;
+      }
+      ranks[targets.place(begin + t)] = rank;
+    });
+  }
+};
+
+/// Copies the scores of targets that this slice holds.
+struct SliceScores {
+  static constexpr int threads = 64;
+  static constexpr int scratch_bytes = 0;
+  ScoreRows scores;
+  TargetLists targets;
+  ItemSlice slice;
+  float* target_scores;  // (targets of these users)
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t row_number, std::byte*) const {
+    const std::int64_t user = scores.first_user + row_number;
+    const std::int64_t begin = targets.offsets[user];
+    const std::int64_t first = targets.offsets[scores.first_user];
+    group.each(targets.offsets[user + 1] - begin, [&](std::int64_t t) {
+      const std::int32_t target = targets.ids[begin + t];
+      const bool mine = slice.holds(target);
+      target_scores[begin + t - first] = mine ? scores.row(user)[slice.local(target)] : 0.0F;
+    });
+  }
+};
+
+/// Adds the counts of all slices. A target that is masked where it is held gets the number of all items.
+struct AddCounts {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  TargetLists targets;
+  ItemSlice slice;
+  const std::int32_t* counts;  // (slices, entries)
+  std::int64_t entries;
+  std::int32_t* ranks;  // (entries)
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, entries, [&](std::int64_t e) {
+      const std::int32_t target = targets.ids[targets.offsets[0] + e];
+      std::int32_t rank = 0;
+      for (std::int64_t s = 0; s < slice.step; ++s) rank += counts[s * entries + e];
+      const bool masked = counts[target % slice.step * entries + e] < 0;
+      ranks[e] = masked ? static_cast<std::int32_t>(slice.all) : rank;
     });
   }
 };
@@ -134,15 +193,29 @@ struct MetricsOfUsers {
   }
 };
 
-/// Computes the ranks of `targets`, whose offsets the host has as well.
-void count_ranks(Scorer& scorer, const Batch& batch, const TargetLists& targets,
+/// Computes the ranks of `targets` of all users, whose offsets the host has as well. In a group of slices,
+/// the one that holds a target computes its score, all count the items ahead of it, and counts are added.
+void count_ranks(Exchange& exchange, Scorer& scorer, const Batch& batch, const TargetLists& targets,
                  std::span<const std::int64_t> offsets, std::int32_t* ranks) {
   scorer.for_each_part([&](const ScoreRows& scores) {
     const std::int64_t entries = offsets[scores.first_user + scores.users] - offsets[scores.first_user];
     if (entries == 0) return;
+    const float* target_scores = nullptr;
+    if (!exchange.alone()) {
+      launch(scorer.stream(), scores.users,
+             SliceScores{scores, targets, batch.slice(), exchange.values_memory(entries)});
+      target_scores = exchange.gather_values(entries);
+    }
     launch(scorer.stream(), CountRankedAhead::blocks(scores.users, entries),
-           CountRankedAhead{scores, SeenItems(batch), targets, ranks});
+           CountRankedAhead{scores, SeenItems(batch), targets, batch.slice(), target_scores, entries, ranks});
   });
+  if (exchange.alone()) return;
+  const std::int64_t entries = offsets.back() - offsets.front();
+  // The bits of integers.
+  scorer.stream().copy(exchange.values_memory(entries), ranks, entries * 4);
+  const auto* counts = reinterpret_cast<const std::int32_t*>(exchange.gather_values(entries));
+  launch(scorer.stream(), blocks_for(entries, AddCounts::threads),
+         AddCounts{targets, batch.slice(), counts, entries, ranks});
 }
 
 }  // namespace
@@ -153,13 +226,17 @@ void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView
   const std::int64_t entries = targets.entries();
   if (entries == 0) return;
   auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
-  Scorer scorer(stream_, matmuls_, scratch_, dtype(), hidden, parameters, layer);
-  const UserRows lists(gpu_, stream_, targets, 0, scorer.items(), device::one_slice(), true, "");
-  count_ranks(scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
+  Exchange exchange(*this, stream_, scratch_, batch);
+  exchange.values_memory(entries);
+  const UserRows lists(gpu_, stream_, targets, 0, batch.all_items, device::one_slice(), true, "");
+  Scorer scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);
+  count_ranks(exchange, scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
   PinnedArray<std::int32_t> back(entries);
   stream_.copy_d2h(back.data(), found, entries * 4);
   stream_.synchronize();
-  std::copy_n(back.data(), entries, ranks.data());
+  const Range own = batch.own();
+  std::copy(back.data() + (targets.offsets[own.begin] - targets.offsets[0]),
+            back.data() + (targets.offsets[own.end] - targets.offsets[0]), ranks.data());
 }
 
 std::unique_ptr<MetricValues> Device::make_metric_values(std::size_t metrics, std::int64_t users) {
@@ -185,15 +262,22 @@ void Device::compute_metrics(const Activations& hidden, const Batch& batch, cons
 
   const TargetLists lists{targets.offsets() + rows.begin, targets.ids()};
   auto* ranks = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
-  Scorer scorer(stream_, matmuls_, scratch_, dtype(), hidden, parameters, layer);
-  count_ranks(scorer, batch, lists, offsets, ranks);
+  Exchange exchange(*this, stream_, scratch_, batch);
+  exchange.values_memory(entries);
+  Scorer scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);
+  count_ranks(exchange, scorer, batch, lists, offsets, ranks);
+
+  const Range own = batch.own();
+  const TargetLists of_own{lists.offsets + own.begin, lists.ids};
+  const std::int32_t* own_ranks = ranks + (offsets[own.begin] - offsets[0]);
 
   for (std::size_t first = 0; first < metrics.size(); first += MetricsOfUsers::max_count) {
     const auto some = metrics.subspan(first, std::min(MetricsOfUsers::max_count, metrics.size() - first));
-    double* to = values.values.data() + static_cast<std::int64_t>(first) * values.users + rows.begin;
-    MetricsOfUsers body{{}, users, scorer.items(), lists, ranks, to, values.users};
+    double* to =
+        values.values.data() + static_cast<std::int64_t>(first) * values.users + rows.begin + own.begin;
+    MetricsOfUsers body{{}, own.size(), batch.all_items, of_own, own_ranks, to, values.users};
     std::ranges::copy(some, body.metrics);
-    launch(stream_, std::ssize(some) * users, body);
+    launch(stream_, std::ssize(some) * own.size(), body);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/layers/exchange.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
@@ -78,7 +79,7 @@ struct CosineUser {
   static constexpr int threads = 64;
   static constexpr int scratch_bytes = 0;
   const DeviceStepState* state;
-  const std::int64_t* offsets;
+  RowSizes sizes;
   const float* hidden;  // (users, stride)
   std::int64_t stride;
   float* gradient;  // (users, stride)
@@ -93,7 +94,7 @@ struct CosineUser {
     const double norm = group.sum(stride, [&](std::int64_t k) { return static_cast<double>(h[k]) * h[k]; });
     const double product =
         group.sum(stride, [&](std::int64_t k) { return static_cast<double>(h[k]) * d[k]; });
-    const math::CosineLoss of = math::cosine_loss(offsets[user + 1] - offsets[user], norm, product);
+    const math::CosineLoss of = math::cosine_loss(sizes(user), norm, product);
     const float scale = state->scale.scale;
     const float weight = scale * static_cast<float>(2.0 * of.d_q);
     group.each(1, [&](std::int64_t) { losses[user] = of.loss; });
@@ -133,7 +134,11 @@ void Device::table_gram(const Parameters& normalized, int table, Activations& gr
                         .ldc = gram.stride(),
                         .a_transposed = true,
                         .operands = dtype()};
-  matmuls_.run(stream_, spec, normalized.operand(table), normalized.operand(table), gram.values());
+  if (spec.k == 0) {
+    stream_.memset_zero(gram.values(), gram.rows() * gram.stride() * 4);
+  } else {
+    matmuls_.run(stream_, spec, normalized.operand(table), normalized.operand(table), gram.values());
+  }
   update_half_copy(stream_, dtype(), gram);
 }
 
@@ -142,19 +147,35 @@ void Device::cosine_step(const Activations& hidden, const Batch& batch, const Ac
   const NvtxRange nvtx("loss");
   const std::int64_t users = hidden.rows();
   const std::int64_t stride = hidden.stride();
+  const std::int64_t gram_size = hidden.columns() * stride;
   d_hidden.set_rows(users);
   d_gram.set_rows(hidden.columns());
+  const auto clear = [&] {
+    stream_.memset_zero(d_gram.values(), gram_size * 4);
+    update_half_copy(stream_, dtype(), d_gram);
+  };
+  if (batch.users() == 0) return clear();
+  Exchange exchange(*this, stream_, scratch_, batch);
+  const float* all_gram = gram.values();
+  if (!exchange.alone()) {
+    exchange.values_memory(gram_size);
+    auto* sum = scratch_.get<float>(Scratch::group_sums, gram_size, "the Gram matrix of all items");
+    stream_.copy(sum, gram.values(), gram_size * 4);
+    exchange.add_over_slices(sum, gram_size);
+    all_gram = sum;
+  }
   if (users == 0) {
-    stream_.memset_zero(d_gram.values(), d_gram.rows() * stride * 4);
+    clear();
+    exchange.add_over_slices(d_gram.values(), gram_size);
     return update_half_copy(stream_, dtype(), d_gram);
   }
   const MatmulSpec by_gram{
       .m = users, .n = stride, .k = hidden.columns(), .lda = stride, .ldb = stride, .ldc = stride};
-  matmuls_.run(stream_, by_gram, hidden.values(), gram.values(), d_hidden.values());
+  matmuls_.run(stream_, by_gram, hidden.values(), all_gram, d_hidden.values());
   auto* weighted = scratch_.get<float>(Scratch::hidden, users * stride, "the weighted sums of users' items");
   launch(stream_, users,
          CosineUser{.state = step.device_state.data(),
-                    .offsets = batch.offsets.data(),
+                    .sizes = batch.row_sizes(batch.own().begin),
                     .hidden = hidden.values(),
                     .stride = stride,
                     .gradient = d_hidden.values(),
@@ -168,6 +189,7 @@ void Device::cosine_step(const Activations& hidden, const Batch& batch, const Ac
                          .ldc = stride,
                          .a_transposed = true};
   matmuls_.run(stream_, outer, weighted, hidden.values(), d_gram.values());
+  exchange.add_over_slices(d_gram.values(), gram_size);
   update_half_copy(stream_, dtype(), d_gram);
 }
 

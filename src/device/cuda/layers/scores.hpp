@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "device/cuda/layers/exchange.hpp"
+
 namespace vaecf::cuda {
 
-/// Unmasked scores (users, items) of the users of a batch from `first_user` on. Rows are 16-byte aligned;
-/// values after the last item are undefined.
+/// Unmasked scores (users, items of the slice) of the users of a batch from `first_user` on. Rows are 16-byte
+/// aligned; values after the last item are undefined.
 struct ScoreRows {
   const float* values = nullptr;
   std::int64_t stride = 0;
@@ -45,15 +47,18 @@ class SeenItems {
 };
 
 /// Computes the scores of a batch in parts. The parts are always the same, so scores for ranks and for top-k
-/// lists are bitwise equal. fp32, because bf16 would cause ties.
+/// lists are bitwise equal. fp32, because bf16 would cause ties. Ranks that share the items score all users
+/// of the group, in the same parts.
 class Scorer {
  public:
-  Scorer(Stream& stream, Products& matmuls, Scratch& scratch, DType dtype, const Activations& hidden,
-         const Parameters& parameters, device::Layer layer)
+  /// Collective within the group of ranks that share the batch.
+  Scorer(Exchange& exchange, Stream& stream, Products& matmuls, Scratch& scratch, DType dtype,
+         const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer)
       : stream_(stream),
         matmuls_(matmuls),
         dtype_(dtype),
         hidden_(hidden),
+        users_(batch.users()),
         weight_(parameters.operand(layer.weight)),
         bias_(parameters.weights(layer.bias)) {
     const device::TensorLayout& tensor = parameters.layout().tensors[static_cast<std::size_t>(layer.weight)];
@@ -61,9 +66,12 @@ class Scorer {
     transposed_ = tensor.transposed;
     items_ = tensor.spec.columns;
     stride_ = round_up(items_, item_alignment);
-    part_ = std::clamp<std::int64_t>(part_bytes / (stride_ * 4), min_users, max_users);
-    part_ = std::min(part_, hidden.rows());
+    const std::int64_t most_items = (batch.all_items + exchange.slices() - 1) / exchange.slices();
+    part_ = std::clamp<std::int64_t>(part_bytes / (round_up(most_items, item_alignment) * 4), min_users,
+                                     max_users);
+    part_ = std::min(part_, users_);
     values_ = scratch.get<float>(Scratch::logits, part_ * stride_, "scores of held-out users");
+    rows_ = static_cast<const std::byte*>(exchange.gather(hidden, dtype));
   }
 
   Stream& stream() const { return stream_; }
@@ -72,8 +80,8 @@ class Scorer {
   /// Calls use(const ScoreRows&) for each part in turn.
   template <class Use>
   void for_each_part(Use&& use) {
-    for (std::int64_t first = 0; first < hidden_.rows(); first += part_) {
-      const std::int64_t users = std::min(part_, hidden_.rows() - first);
+    for (std::int64_t first = 0; first < users_; first += part_) {
+      const std::int64_t users = std::min(part_, users_ - first);
       const MatmulSpec spec{.m = users,
                             .n = items_,
                             .k = hidden_.columns(),
@@ -84,9 +92,8 @@ class Scorer {
                             .bias = true,
                             .operands = dtype_,
                             .result = DType::fp32};
-      const auto* rows =
-          static_cast<const std::byte*>(hidden_.operand()) + first * hidden_.stride() * size_of(dtype_);
-      matmuls_.run(stream_, spec, rows, weight_, values_, bias_);
+      const std::byte* rows = rows_ + first * hidden_.stride() * size_of(dtype_);
+      if (items_ > 0) matmuls_.run(stream_, spec, rows, weight_, values_, bias_);
       use(ScoreRows{values_, stride_, first, users, static_cast<std::int32_t>(items_)});
     }
   }
@@ -103,6 +110,8 @@ class Scorer {
   Products& matmuls_;
   DType dtype_;
   const Activations& hidden_;
+  std::int64_t users_;
+  const std::byte* rows_ = nullptr;  // operand (users, stride of hidden_)
   const void* weight_;
   const float* bias_;
   std::int64_t weight_stride_ = 0;

@@ -382,8 +382,9 @@ void Device::output_layer_step(device::Loss loss, const Activations& hidden, con
   float* d_bias = gradients.data() + bias.begin;
   const auto report = [&] {
     if (!ready || fused != nullptr) return;
-    ready(weight, record_event());
-    ready(bias, record_event());
+    for (const Range range : {weight, bias}) {
+      if (range.size() > 0) ready(range, record_event());
+    }
   };
   Exchange exchange(*this, stream_, scratch_, batch);
   OutputLayer output(loss, exchange, gpu_, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters,

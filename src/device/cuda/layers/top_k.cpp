@@ -61,12 +61,13 @@ struct WriteUserKeys {
   }
 };
 
-/// Takes the first k sorted entries of each user.
+/// Takes the first k sorted entries of each user, as items of all slices.
 struct TakeBest {
   static constexpr int threads = 128;
   static constexpr int scratch_bytes = 0;
   ScoreRows scores;
   SeenItems held;
+  ItemSlice slice;
   const std::uint32_t* entries;
   std::int64_t k;
   std::int32_t* best;
@@ -81,8 +82,62 @@ struct TakeBest {
     group.each(k, [&](std::int64_t place) {
       const bool filled = place < left;
       const auto item = filled ? static_cast<std::int32_t>(entries[first + place] - first) : -1;
-      best[user * k + place] = item;
+      best[user * k + place] = filled ? static_cast<std::int32_t>(slice.global(item)) : -1;
       best_scores[user * k + place] = filled ? row[item] : -std::numeric_limits<float>::infinity();
+    });
+  }
+};
+
+/// Merges the lists of all slices for one own user per block, by score and then by item. Each entry finds its
+/// place by counting the entries ahead of it in the other lists, which are sorted, too.
+struct MergeLists {
+  static constexpr int threads = 128;
+  static constexpr int scratch_bytes = 0;
+  const std::int32_t* items;  // (slices, users, k)
+  const float* scores;        // like `items`
+  std::int64_t slice_stride;  // elements between the lists of consecutive slices
+  std::int64_t slices;
+  std::int64_t first_user;
+  std::int64_t k;
+  std::int32_t* best;  // (own users, k)
+  float* best_scores;
+
+  VAECF_HD bool ahead(std::int64_t a, std::int64_t b) const {
+    if (items[a] < 0) return false;
+    const std::uint32_t key_a = descending_key(scores[a]);
+    const std::uint32_t key_b = descending_key(scores[b]);
+    return key_a != key_b ? key_a < key_b : items[a] < items[b];
+  }
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t own_user, std::byte*) const {
+    const std::int64_t first = (first_user + own_user) * k;
+    group.each(k, [&](std::int64_t place) {
+      best[own_user * k + place] = -1;
+      best_scores[own_user * k + place] = -std::numeric_limits<float>::infinity();
+    });
+    group.each(slices * k, [&](std::int64_t e) {
+      const std::int64_t mine = e / k * slice_stride + first + e % k;
+      if (items[mine] < 0) return;
+      std::int64_t place = e % k;
+      for (std::int64_t s = 0; s < slices && place < k; ++s) {
+        if (s == e / k) continue;
+        const std::int64_t list = s * slice_stride + first;
+        std::int64_t low = 0;
+        std::int64_t high = k;
+        while (low < high) {
+          const std::int64_t middle = (low + high) / 2;
+          if (ahead(list + middle, mine)) {
+            low = middle + 1;
+          } else {
+            high = middle;
+          }
+        }
+        place += low;
+      }
+      if (place >= k) return;
+      best[own_user * k + place] = items[mine];
+      best_scores[own_user * k + place] = scores[mine];
     });
   }
 };
@@ -96,19 +151,22 @@ void Device::top_k(const Activations& hidden, const Batch& batch, const Paramete
                    device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
   const NvtxRange nvtx("recommendation: top k");
   const std::int64_t users = batch.users();
-  const std::int64_t places = users * k;
-  if (places == 0) return;
-  Scorer scorer(stream_, matmuls_, scratch_, dtype(), hidden, parameters, layer);
+  const std::int64_t all_places = users * k;
+  if (all_places == 0) return;
+  Exchange exchange(*this, stream_, scratch_, batch);
+  if (!exchange.alone()) exchange.values_memory(2 * all_places);
+  auto* best = scratch_.get<std::int32_t>(Scratch::ranks, all_places, "best items");
+  auto* best_scores = scratch_.get<float>(Scratch::per_user, all_places, "best items");
+  Scorer scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);
   const SeenItems held(batch);
   constexpr std::int64_t sorted_entries = std::int64_t{1} << 21;
-  const std::int64_t sorted_users = std::clamp<std::int64_t>(sorted_entries / scorer.items(), 1, users);
+  const std::int64_t sorted_users =
+      std::clamp<std::int64_t>(sorted_entries / std::max<std::int64_t>(scorer.items(), 1), 1, users);
   const std::int64_t capacity = sorted_users * scorer.items();
   auto* keys = scratch_.get<std::uint32_t>(Scratch::products, 4 * capacity, "best items");
   auto* sorted_keys = keys + capacity;
   auto* entries = keys + 2 * capacity;
   auto* sorted = keys + 3 * capacity;
-  auto* best = scratch_.get<std::int32_t>(Scratch::ranks, places, "best items");
-  auto* best_scores = scratch_.get<float>(Scratch::per_user, places, "best items");
 
   scorer.for_each_part([&](const ScoreRows& part) {
     for (std::int64_t first = 0; first < part.users; first += sorted_users) {
@@ -124,9 +182,27 @@ void Device::top_k(const Activations& hidden, const Batch& batch, const Paramete
       const int bits =
           std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows.users - 1))));
       primitives_.sort_pairs(stream_, keys, sorted_keys, sorted, entries, n, bits);
-      launch(stream_, rows.users, TakeBest{rows, held, entries, k, best, best_scores});
+      launch(stream_, rows.users, TakeBest{rows, held, batch.slice(), entries, k, best, best_scores});
     }
   });
+
+  const Range own = batch.own();
+  const std::int64_t places = own.size() * k;
+  if (!exchange.alone()) {
+    float* mine = exchange.values_memory(2 * all_places);
+    stream_.copy(mine, best, all_places * 4);  // the bits of integers
+    stream_.copy(mine + all_places, best_scores, all_places * 4);
+    const float* all = exchange.gather_values(2 * all_places);
+    launch(stream_, own.size(),
+           MergeLists{.items = reinterpret_cast<const std::int32_t*>(all),
+                      .scores = all + all_places,
+                      .slice_stride = 2 * all_places,
+                      .slices = exchange.slices(),
+                      .first_user = own.begin,
+                      .k = k,
+                      .best = best,
+                      .best_scores = best_scores});
+  }
 
   if (staging_.size() < 2 * places) staging_ = PinnedArray<float>(2 * places);
   float* scores_back = staging_.data() + places;
