@@ -1,0 +1,220 @@
+"""`vaecf report`: the page is parsed, and its numbers are those of the events."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import Workspace
+
+import vaecf
+from vaecf.charts import MAX_POINTS, thin
+from vaecf.cli import main
+from vaecf.phases import timeline_phases
+from vaecf.report import group_means
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """The headings, tables and charts of a page. Fails if elements are not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.captions: list[str] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self.svgs: list[dict[str, str | None]] = []
+        self.tags: set[str] = set()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self._open: list[str] = []
+        self._table: list[list[str]] = []
+        self.feed(text)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.tags.add(tag)
+        self.ids += [values["id"] or ""] if "id" in values else []
+        self.links += [value or "" for key, value in attrs if key in ("href", "src", "xlink:href")]
+        if tag not in VOID:
+            self._open.append(tag)
+        if tag == "table":
+            self._table = self.tables.setdefault(values["id"] or "", [])
+        elif tag == "tr":
+            self._table.append([])
+        elif tag in ("td", "th"):
+            self._table[-1].append("")
+        elif tag == "svg":
+            self.svgs.append(values)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open and self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] in ("h1", "h2"):
+            self.headings.append(data)
+        if self._open and self._open[-1] == "figcaption":
+            self.captions.append(data)
+        if any(tag in self._open for tag in ("td", "th")):
+            self._table[-1][-1] += data
+
+    def check_self_contained(self, text: str) -> None:
+        """Fails if the page would load anything or runs a script."""
+        assert "script" not in self.tags and not self.tags & {"link", "img", "iframe", "object"}
+        assert all(link.startswith("#") for link in self.links)
+        assert not re.search(r"https?:|@import|url\((?!#)", text)
+        assert len(set(self.ids)) == len(self.ids)
+        assert {link[1:] for link in self.links} <= set(self.ids)
+        assert set(re.findall(r"url\(#([^)]+)\)", text)) <= set(self.ids)
+
+
+def _write_run(folder: Path, epochs: int, name: str = "long") -> Path:
+    random = np.random.default_rng(3)
+    events: list[dict[str, Any]] = [{"event": "start", "name": name, "users": 10, "items": 5}]
+    for epoch in range(1, epochs + 1):
+        noise = float(random.normal())
+        losses = {"loss": 300 + noise, "nll": 290 + noise, "kl": 10 + noise, "beta": 0.2 * epoch / epochs}
+        events.append({"event": "epoch", "epoch": epoch, **losses, "seconds": 1.0, "users_per_second": 1e4 + noise})
+        metrics = {f"{m}@{k}": 0.3 + 0.01 * noise for m, k in (("ndcg", 100), ("recall", 20), ("recall", 50))}
+        events.append({"event": "validation", "epoch": epoch, **metrics})
+    folder.mkdir()
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (folder / "config.yaml").write_text(f"name: {name}\nmodel: {{type: mult_vae}}\nvalidation: {{select: ndcg@100}}\n")
+    return folder
+
+
+def test_page_of_one_run_has_every_part(workspace: Workspace, tmp_path: Path) -> None:
+    run = workspace.train("timed", ["train.epochs=4"], "--timeline", "timed.json", "--per-user", "timed.per-user.h5")
+    workspace.call(
+        "config.yaml", "--benchmark", "-q", "--set", "name=timed", "--set", "train.epochs=4",
+        "--set", "benchmark.seconds=0.2", "--set", "benchmark.warm_up_seconds=0.05",
+    )  # fmt: skip
+    page_file = tmp_path / "report.html"
+    options = ["--timeline", str(workspace.folder / "timed.json"), "--plots", str(tmp_path / "plots")]
+    per_user = ["--per-user", str(workspace.folder / "timed.per-user.h5")]
+    assert main(["report", str(run), "-o", str(page_file), *options, *per_user]) == 0
+    text = page_file.read_text()
+    page = Page(text)
+    page.check_self_contained(text)
+    sections = ["Summary", "Test", "Curves", "Time by phase", "Quality by users and items", "Configuration"]
+    assert page.headings == ["Run timed", *sections]
+    # One row per metric, with the model and the baselines.
+    event = vaecf.Run(run).last("test")
+    head, *rows = page.tables["test"]
+    assert head == ["metric", "timed", "popularity", "item-knn"]
+    assert [row[0] for row in rows] == ["coverage@10", "ndcg@100", "recall@20"]
+    assert rows[1][1] == f"{event['ndcg@100']:.4f} ± {event['ndcg@100_se']:.4f}"
+    assert rows[2][3].startswith(f"{event['item_knn_recall@20']:.4f}")
+    # One chart per curve, with an accessible name.
+    curves = ["Loss", "Negative log-likelihood", "KL divergence", "Weight of KL"]
+    curves += [f"{row[0]} on validation users" for row in rows] + ["Training speed"]
+    assert page.captions[: len(curves)] == curves
+    assert len(page.svgs) == len(page.captions) == len(curves) + 4
+    assert all(svg["role"] == "img" and svg["aria-label"] for svg in page.svgs)
+    benchmark = vaecf.Run(run).last("benchmark")
+    phases = {row[0]: row[1] for row in page.tables["phases-step"][1:]}
+    assert list(phases) == ["input", "forward", "loss", "backward", "all-reduce", "optimizer"]
+    assert phases["loss"] == f"{benchmark['loss_ms']:,.3f}"
+    assert "run: validation" in {row[0] for row in page.tables["phases-timeline"]}
+    assert sum(int(row[1]) for row in page.tables["groups-history"][1:]) == 60
+    assert ["train.epochs", "4"] in page.tables["configuration"]
+    # Dark mode: colors are variables or that of the text, also in the charts.
+    assert "prefers-color-scheme:dark" in text and "width=device-width" in text
+    assert not re.search(r"#[0-9a-f]{6}", text[text.index("<body>") :])
+    files = sorted((tmp_path / "plots").glob("*.svg"))
+    assert len(files) == len(page.svgs)
+    assert all("prefers-color-scheme:dark" in file.read_text() for file in files)
+
+
+def test_page_of_three_runs_shows_them_beside_each_other(workspace: Workspace, tmp_path: Path) -> None:
+    names = ["mult_vae", "recvae", "ease"]
+    runs = [str(workspace.folder / "runs" / name) for name in names]
+    per_user = [a for name in names for a in ("--per-user", str(workspace.folder / f"{name}.per-user.h5"))]
+    assert main(["report", *runs, "-o", str(tmp_path / "r.html"), *per_user]) == 0
+    text = (tmp_path / "r.html").read_text()
+    page = Page(text)
+    page.check_self_contained(text)
+    assert page.tables["summary"][0] == ["", *names]
+    # Runs on one dataset share the columns of baselines.
+    assert page.tables["test"][0] == ["metric", *names, "popularity", "item-knn"]
+    keys = {row[0]: row[1:] for row in page.tables["differences"][1:]}
+    assert keys["model.type"] == names and "data.file" not in keys
+    assert page.tables["groups-history"][0][2:] == [*names, "popularity", "item-knn"]
+    assert [row[1] for row in page.tables["solutions"][1:]] == ["50", "200"]
+
+
+def test_page_of_ten_thousand_epochs_is_small(tmp_path: Path) -> None:
+    runs = [str(_write_run(tmp_path / name, 10000, name)) for name in ("a", "b")]
+    assert main(["report", *runs, "-o", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    Page(text).check_self_contained(text)
+    assert len(text.encode()) < 3e6
+    points = [path.count("L") + 1 for path in re.findall(r' d="([^"]*)"', text)]
+    assert 500 < max(points) <= MAX_POINTS
+
+
+def test_thinned_curve_keeps_extremes() -> None:
+    y = np.sin(np.arange(50000) / 700.0)
+    y[31234], y[17], y[40000] = 9.0, -7.0, np.nan
+    x, kept = thin(np.arange(50000.0), y)
+    assert len(x) <= MAX_POINTS and (np.diff(x) > 0).all()
+    assert kept.max() == 9.0 and kept.min() == -7.0 and np.isfinite(kept).all()
+    assert x[kept.argmax()] == 31234
+    assert len(thin(np.arange(10.0), np.ones(10))[0]) == 10
+
+
+def test_names_with_markup_are_escaped(tmp_path: Path) -> None:
+    run = _write_run(tmp_path / "r", 2, "<script>alert(1)</script>&")
+    shutil.copy(run / "config.yaml", tmp_path / "c.yaml")
+    (run / "config.yaml").write_text("name: '<b>&'\nvalidation: {select: ndcg@100}\n")
+    assert main(["report", str(run), str(run), "-o", str(tmp_path / "r.html")]) == 0
+    assert main(["report", str(run), "-o", str(tmp_path / "one.html")]) == 0
+    text = (tmp_path / "one.html").read_text()
+    Page(text).check_self_contained(text)
+    assert "&lt;script&gt;" in text
+
+
+def test_means_of_groups_are_those_of_their_users() -> None:
+    values, by = pd.Series([1.0, 2.0, 3.0, 10.0]), pd.Series([1, 2, 3, 4])
+    table = group_means(values, by, np.array([1.0, 2.0, 4.0]))
+    assert table["mean"].tolist() == [1.5, 6.5]
+    assert table["users"].tolist() == [2, 2]
+    assert table["se"].tolist() == pytest.approx([0.5, 3.5])
+
+
+def test_timeline_is_averaged_over_ranks(tmp_path: Path) -> None:
+    def event(rank: int, microseconds: float) -> dict[str, Any]:
+        return {"ph": "X", "name": "loss", "pid": rank, "tid": 1, "ts": 0, "dur": microseconds}
+
+    names = [{"ph": "M", "name": "thread_name", "pid": r, "tid": 1, "args": {"name": "compute"}} for r in (0, 1)]
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps({"traceEvents": [*names, event(0, 1e6), event(0, 2e6), event(1, 5e6)]}))
+    assert timeline_phases(file) == {"compute: loss": 4.0}
+    file.write_text("[]")
+    with pytest.raises(vaecf.InputError, match="--timeline"):
+        timeline_phases(file)
+
+
+def test_wrong_arguments_are_errors(workspace: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(workspace.folder / "runs" / "ease")
+    output = ["-o", str(tmp_path / "r.html")]
+    assert main(["report", str(tmp_path), *output]) == 2
+    assert "no metrics.jsonl" in capsys.readouterr().err
+    assert main(["report", run, *output, "--per-user", str(workspace.folder / "elsa.per-user.h5")]) == 2
+    assert "elsa, which is not in this report" in capsys.readouterr().err
+    assert main(["report", run, *output, "--timeline", "other=t.json"]) == 2
+    assert main(["report", run, "-o", str(tmp_path / "missing" / "r.html")]) == 2
+    assert "cannot be written" in capsys.readouterr().err

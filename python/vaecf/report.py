@@ -1,0 +1,358 @@
+"""Writes a report on one or several runs as one self-contained HTML page."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from . import errors, page
+from .charts import Chart, Series, draw_bars, draw_curves, draw_groups, standalone
+from .compare import PerUser
+from .dataset import open_hdf5
+from .errors import InputError
+from .events import baseline_names, metric_names
+from .phases import benchmark_phases, timeline_phases
+from .run import Run
+
+Charts = list[tuple[Chart, str]]
+
+LOSSES = {
+    "loss": ("Loss", "mean per user"),
+    "nll": ("Negative log-likelihood", "mean per user"),
+    "kl": ("KL divergence", "mean per user"),
+    "beta": ("Weight of KL", "beta"),
+    "users_per_second": ("Training speed", "users per second"),
+}
+GROUPS = 5
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """Returns the names of the runs; their paths if two have the same name."""
+    names = [run.name for run in runs]
+    return names if len(set(names)) == len(names) else [str(run.path) for run in runs]
+
+
+def _state(run: Run) -> str:
+    end = run.last("end")
+    return f"ended: {end.get('reason', '')}" if end else "at work, or interrupted"
+
+
+def _summary(runs: Sequence[Run]) -> str:
+    """Returns a table of the facts on each run."""
+
+    def best(run: Run) -> str:
+        end = run.last("end")
+        value, metric = end.get("best_metric"), run.config.get("validation.select", "")
+        return "" if value is None else f"{metric} {value:.4f} in epoch {end.get('best_epoch')}"
+
+    def speed(run: Run) -> str:
+        rates = run.epochs.get("users_per_second", pd.Series(dtype=float)).iloc[1:]
+        return "" if rates.empty else f"{rates.median():,.0f} users/s (median)"
+
+    facts: dict[str, Callable[[Run], object]] = {
+        "state": _state,
+        "model": lambda run: run.config.get("model.type", ""),
+        "dataset": lambda run: run.config.get("data.file", ""),
+        "train users": lambda run: run.start.get("users", ""),
+        "items": lambda run: run.start.get("items", ""),
+        "parameters": lambda run: run.start.get("parameters", ""),
+        "epochs": lambda run: len(run.epochs) or "",
+        "best on validation users": best,
+        "training": speed,
+        "seconds": lambda run: run.last("end").get("seconds", ""),
+        "ranks": lambda run: run.start.get("ranks", ""),
+        "threads per rank": lambda run: run.start.get("threads", ""),
+        "device and precision": lambda run: f"{run.start.get('device', '')}, {run.start.get('precision', '')}",
+        "hosts": lambda run: ", ".join(run.start.get("hosts", [])),
+        "version": lambda run: run.start.get("version", ""),
+        "started": lambda run: run.start.get("time", ""),
+        "folder": lambda run: run.path,
+    }
+    rows = [[name, *(page.cell(page.text(_number(fact(run))), "text") for run in runs)] for name, fact in facts.items()]
+    return page.table("summary", ["", *_names(runs)], rows)
+
+
+def _test(runs: Sequence[Run]) -> str:
+    """Returns the table of test results: a row per metric, a column per run and per baseline."""
+    columns: dict[str, dict[str, tuple[float, float | None]]] = {}
+    metrics: dict[str, None] = {}
+    users = set()
+    for name, run in zip(_names(runs), runs, strict=True):
+        event = run.last("test")
+        if not event:
+            continue
+        users.add(event.get("users"))
+        for group in ["", *baseline_names(event)]:
+            prefix = f"{group}_" if group else ""
+            values = {
+                metric: (float(event[prefix + metric]), event.get(f"{prefix}{metric}_se"))
+                for metric in metric_names(event)
+                if event.get(prefix + metric) is not None
+            }
+            metrics.update(dict.fromkeys(values))
+            # Runs on one dataset share their baselines.
+            title = {"": name, "cold": f"{name}, features alone"}.get(group, group.replace("_", "-"))
+            if columns.get(title, values) != values:
+                title = f"{title} ({name})"
+            columns[title] = values
+    if not columns:
+        return page.paragraph("No run was tested yet; vaecf_dist CONFIG --test does so.")
+    order = [title for title in columns if title in _names(runs)]
+    order += [title for title in columns if title not in order]
+    rows = []
+    for metric in metrics:
+        found = [columns[title].get(metric) for title in order]
+        # Of means over the list, such as popularity@k, neither high nor low is better.
+        best = max(value[0] for value in found if value) if metric.startswith(("ndcg", "recall")) else None
+        row = [metric]
+        for value in found:
+            error = f" <small>± {value[1]:.4f}</small>" if value and value[1] is not None else ""
+            row.append(
+                page.cell(f"{value[0]:.4f}{error}" if value else "", "best" if value and value[0] == best else "")
+            )
+        rows.append(row)
+    count = " or ".join(str(number) for number in sorted(users, key=str))
+    words = f"Means over {count} test users, with standard errors."
+    return page.table("test", ["metric", *order], rows) + page.paragraph(words)
+
+
+def curves(runs: Sequence[Run]) -> Charts:
+    """Returns a chart per loss, per metric of the validation users, and of the speed; one curve per run in each."""
+    names = _names(runs)
+
+    def chart(column: str, title: str, label: str, tables: Sequence[pd.DataFrame], marked: bool) -> Chart:
+        series = []
+        for i, (name, run, rows) in enumerate(zip(names, runs, tables, strict=True)):
+            if column in rows and not (column in ("kl", "beta") and (rows[column] == 0).all()):
+                x, y = rows.index.to_numpy(float), rows[column].to_numpy(float)
+                best = run.last("end").get("best_epoch") if marked else None
+                series.append(Series(name, x, y, mark=best, index=i))
+        return Chart(f"curve-{column.replace('@', '-at-')}", title, "epoch", label, series)
+
+    epochs = [run.epochs for run in runs]
+    charts = [chart(column, *titles, epochs, False) for column, titles in LOSSES.items()]
+    speed = charts.pop()
+    metrics = dict.fromkeys(metric for run in runs for metric in metric_names(run.last("validation")))
+    validations = [run.validation for run in runs]
+    charts += [chart(metric, f"{metric} on validation users", metric, validations, True) for metric in metrics]
+    return [(each, draw_curves(each)) for each in [*charts, speed] if each.series]
+
+
+def _phases(runs: Sequence[Run], timelines: dict[int, dict[str, float]]) -> tuple[Charts, str]:
+    """Returns the time by phase: charts and tables of steps, from events `benchmark`, and of runs, from timelines."""
+    names = _names(runs)
+    steps = {i: benchmark_phases(run.last("benchmark")) for i, run in enumerate(runs) if run.last("benchmark")}
+    charts: Charts = []
+    tables = []
+    for name, title, unit, found in (
+        ("step", "Phases of a training step", "milliseconds", steps),
+        ("timeline", "Phases of the run (timeline)", "seconds per rank", timelines),
+    ):
+        if not found:
+            continue
+        labels = list(dict.fromkeys(label for phases in found.values() for label in phases))
+        positions = np.arange(len(labels), dtype=float)
+        series = [
+            Series(names[i], positions, np.array([phases.get(label, 0.0) for label in labels]), index=i)
+            for i, phases in found.items()
+        ]
+        chart = Chart(f"phases-{name}", title, unit, "", series)
+        charts.append((chart, draw_bars(chart, labels)))
+        rows = [
+            [label, *(page.cell(f"{phases.get(label, 0.0):,.3f}") for phases in found.values())] for label in labels
+        ]
+        tables.append(page.table(f"phases-{name}", [f"{title}, {unit}", *(names[i] for i in found)], rows))
+    return charts, "\n".join(tables)
+
+
+def group_means(values: pd.Series[Any], by: pd.Series[Any], edges: np.ndarray[Any, Any]) -> pd.DataFrame:
+    """Returns mean, standard error and number of `values` in the ranges of `by` between `edges`; a range contains its
+    upper edge, and the first one also its lower."""
+    position = np.clip(np.searchsorted(edges, by.to_numpy(), side="left") - 1, 0, len(edges) - 2)
+    groups = values.groupby(position)
+    table = pd.DataFrame({"mean": groups.mean(), "se": groups.std() / np.sqrt(groups.count()), "users": groups.count()})
+    return table.reindex(range(len(edges) - 1))
+
+
+def _groups(runs: Sequence[Run], files: dict[int, PerUser]) -> tuple[Charts, str]:
+    """Returns the quality by length of history and by popularity of the targets, from files of --per-user."""
+    names = _names(runs)
+    charts: Charts = []
+    tables = []
+    first = next(iter(files.values()))
+    owner = runs[next(iter(files))]
+    select = str(owner.config.get("validation.select", ""))
+    metric = select if all(select in file.table for file in files.values()) else first.metrics[0]
+    for column, title, label in (
+        ("history", "Quality by length of history", "items of the history"),
+        ("target_popularity", "Quality by popularity of items", "mean number of train users of the targets"),
+    ):
+        pooled = np.concatenate([file.table[column].to_numpy(float) for file in files.values()])
+        edges = np.unique(np.quantile(pooled, np.linspace(0, 1, GROUPS + 1)))
+        if column == "history":
+            edges = np.unique(np.floor(edges))
+        if len(edges) < 2:
+            continue
+        bounds = [f"{edge:.0f}" if edge == int(edge) or edge >= 100 else f"{edge:.3g}" for edge in edges]
+        start = [bounds[0], *(str(int(edge) + 1) for edge in edges[1:-1])] if column == "history" else bounds
+        labels = [low if low == high else f"{low}-{high}" for low, high in zip(start, bounds[1:], strict=False)]
+        series, means = [], {}
+        sources = [(names[i], i, file, metric) for i, file in files.items() if metric in file.table]
+        sources += [
+            (group.replace("_", "-"), len(runs) + k, first, f"{group}/{metric}")
+            for k, group in enumerate(group for group in first.groups if f"{group}/{metric}" in first.table)
+        ]
+        for name, index, file, values in sources:
+            found = group_means(file.table[values], file.table[column], edges)
+            means[name] = found
+            positions = np.arange(len(labels), dtype=float)
+            series.append(Series(name, positions, found["mean"].to_numpy(), found["se"].to_numpy(), index=index))
+        chart = Chart(f"groups-{column.replace('_', '-')}", title, label, metric, series)
+        charts.append((chart, draw_groups(chart, labels)))
+        rows = []
+        for k, group in enumerate(labels):
+            cells = (
+                page.cell(
+                    "" if pd.isna(found["mean"][k]) else f"{found['mean'][k]:.4f} <small>± {found['se'][k]:.4f}</small>"
+                )
+                for found in means.values()
+            )
+            count = means[names[next(iter(files))]]["users"][k]
+            rows.append([group, page.cell(f"{0 if pd.isna(count) else count:.0f}"), *cells])
+        tables.append(page.table(f"groups-{column}", [f"{label}: {metric}", "users", *means], rows))
+    legend = page.legend([(series.name, series.index) for series in charts[0][0].series]) if charts else ""
+    return charts, legend + "\n" + "\n".join(tables)
+
+
+def _configuration(runs: Sequence[Run]) -> str:
+    """Returns the configuration of each run; of several runs, first the keys that differ."""
+    keys = list(dict.fromkeys(key for run in runs for key in run.config))
+    values = {key: [str(run.config.get(key, "")) for run in runs] for key in keys}
+
+    def rows(shown: Sequence[str]) -> str:
+        cells = [[key, *(page.cell(page.text(value), "text") for value in values[key])] for key in shown]
+        return page.table("differences" if len(shown) < len(keys) else "configuration", ["key", *_names(runs)], cells)
+
+    different = [key for key in keys if len(set(values[key])) > 1]
+    shown = rows(different) if len(runs) > 1 and 0 < len(different) < len(keys) else ""
+    return shown + page.details(f"All {len(keys)} keys", rows(keys))
+
+
+def _assign(runs: Sequence[Run], files: Sequence[PerUser]) -> dict[int, PerUser]:
+    """Returns the file of --per-user of each run that has one, by the index of the run."""
+    found: dict[int, PerUser] = {}
+    for i, run in enumerate(runs):
+        for path in sorted(run.path.glob("*.h5")):
+            with open_hdf5(path) as file:
+                if "metrics" in file.attrs and "target_popularity" in file:
+                    found[i] = PerUser(path)
+    folders = [run.path.resolve().name for run in runs]
+    for per_user in files:
+        matches = [i for i, folder in enumerate(folders) if folder == per_user.title]
+        if not matches:
+            raise InputError(f"{per_user.path}: is of the run {per_user.title}, which is not in this report")
+        found[matches[0]] = per_user
+    return dict(sorted(found.items()))
+
+
+def report(
+    runs: Sequence[Run], per_user: Sequence[PerUser] = (), timelines: dict[int, str | Path] | None = None
+) -> tuple[str, Charts]:
+    """Returns the page on the runs, and its charts.
+
+    `per_user`: files of --per-user of these runs, besides those in their folders. `timelines`: files of --timeline by the
+    index of the run, besides timeline.json in their folders.
+    """
+    names = _names(runs)
+    files: dict[int, str | Path] = {
+        i: run.path / "timeline.json" for i, run in enumerate(runs) if (run.path / "timeline.json").is_file()
+    }
+    files.update(timelines or {})
+    shown = page.legend([(name, i) for i, name in enumerate(names)])
+    title = f"Run {names[0]}" if len(runs) == 1 else f"{len(runs)} runs: {', '.join(names)}"
+    parts = [page.heading("Summary"), _summary(runs), page.heading("Test"), _test(runs)]
+    charts = curves(runs)
+    if charts:
+        words = "The point marks the best epoch. " if any(run.last("end") for run in runs) else ""
+        words += "Of curves with more than 2,000 epochs, the lowest and highest of each range are drawn."
+        figures = [page.figure(chart.title, svg) for chart, svg in charts]
+        parts += [page.heading("Curves"), shown, page.grid(figures), page.paragraph(words)]
+    solutions = pd.concat([run.solutions.assign(run=name) for name, run in zip(names, runs, strict=True)])
+    if not solutions.empty:
+        head = [str(key) for key in solutions if key not in ("run", "time", "users", "users_without_target", "step")]
+        rows = [
+            [str(row["run"]), *(page.cell(_number(float(row[key]))) for key in head)] for _, row in solutions.iterrows()
+        ]
+        parts += [page.heading("Solutions"), page.table("solutions", ["run", *head], rows)]
+    found, tables = _phases(runs, {i: timeline_phases(file) for i, file in sorted(files.items())})
+    if found:
+        parts += [
+            page.heading("Time by phase"),
+            shown,
+            page.grid([page.figure(c.title, svg) for c, svg in found]),
+            tables,
+        ]
+        charts += found
+    users = _assign(runs, per_user)
+    if users:
+        found, tables = _groups(runs, users)
+        figures = [page.figure(chart.title, svg) for chart, svg in found]
+        parts += [page.heading("Quality by users and items"), page.grid(figures), tables]
+        charts += found
+    parts += [page.heading("Configuration"), _configuration(runs)]
+    return page.page(title, parts), charts
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `vaecf report`."""
+    parser.add_argument(
+        "runs", metavar="RUN", nargs="+", help="the folder of a run; several are shown beside each other"
+    )
+    parser.add_argument("-o", "--output", default="report.html", metavar="FILE", help="the page (default: report.html)")
+    parser.add_argument(
+        "--per-user",
+        action="append",
+        default=[],
+        metavar="FILE.h5",
+        help="a file of vaecf_dist --test --per-user of one of the runs; one in the folder of a run is found",
+    )
+    parser.add_argument(
+        "--timeline",
+        action="append",
+        default=[],
+        metavar="[RUN=]FILE",
+        help="a file of vaecf_dist --timeline, of the first run or of RUN; timeline.json in the folder of a run is found",
+    )
+    parser.add_argument("--plots", metavar="FOLDER", help="also write each chart as an SVG file to this folder")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the page."""
+    runs = [Run(path) for path in options.runs]
+    timelines: dict[int, str | Path] = {}
+    for option in options.timeline:
+        name, equals, file = option.partition("=")
+        known = [i for i, path in enumerate(options.runs) if equals and name in (path, runs[i].name)]
+        if equals and not known and not Path(option).is_file():
+            raise InputError(f"--timeline {option}: {name} is not one of the runs; use RUN=FILE")
+        timelines[known[0] if known else 0] = file if known else option
+    text, charts = report(runs, [PerUser(file) for file in options.per_user], timelines)
+    page.write_text(options.output, text)
+    if options.plots:
+        try:
+            Path(options.plots).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--plots {options.plots}: {error.strerror}") from None
+        for chart, svg in charts:
+            page.write_text(Path(options.plots) / f"{chart.name}.svg", standalone(svg))
+    print(f"wrote {options.output}: {len(runs)} run{'s' * (len(runs) > 1)}, {len(charts)} charts")
+    return errors.DONE
