@@ -1,0 +1,168 @@
+"""Writes the curves of runs as event files of TensorBoard, also of a run at work."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import errors
+from .errors import InputError
+from .events import Event, baseline_names, metric_names, parse_events
+from .run import Run
+
+EPOCH_VALUES = ("loss", "nll", "kl", "beta", "users_per_second", "seconds")
+
+SECONDS_TO_TEST = 120.0
+
+
+def scalars(event: Event) -> Iterator[tuple[str, float]]:
+    """Yields the tags and values of an event: train/loss, validation/ndcg@100, test/ndcg@100, test_ease/ndcg@100,
+    benchmark/users_per_second and so on."""
+    kind = event["event"]
+    names: list[tuple[str, str]] = []
+    if kind == "epoch":
+        names = [(f"train/{name}", name) for name in EPOCH_VALUES]
+    elif kind in ("validation", "solve"):
+        names = [(f"validation/{name}", name) for name in metric_names(event)]
+        names += [(f"solve/{name}", name) for name in ("l2", "dropout", "seconds") if kind == "solve"]
+    elif kind == "test":
+        metrics = metric_names(event)
+        names = [(f"test/{name}", name) for name in metrics]
+        names += [(f"test_{base}/{name}", f"{base}_{name}") for base in baseline_names(event) for name in metrics]
+    elif kind == "benchmark":
+        names = [(f"benchmark/{name}", name) for name in event if name == "users_per_second" or name.endswith("_ms")]
+    for tag, name in names:
+        value = event.get(name)
+        if isinstance(value, int | float):
+            yield tag, float(value)
+
+
+def step_of(event: Event) -> int:
+    """Returns the step of the horizontal axis: the epoch; of a solution its number."""
+    return int(event.get("step", 0) if event["event"] == "solve" else event.get("epoch", 0))
+
+
+def wall_time(event: Event) -> float:
+    """Returns the time of an event in seconds since 1970; now, if the event has none."""
+    text = str(event.get("time", ""))
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return time.time()
+
+
+class RunWriter:
+    """Copies the events of one run to event files in a folder: at each update, those that are new."""
+
+    def __init__(self, run: Run, folder: Path) -> None:
+        """Creates the folder. Throws InputError if that is not possible, or if it has event files already."""
+        try:
+            from tensorboard.compat.proto import event_pb2, summary_pb2
+            from tensorboard.plugins.text.summary_v2 import text_pb
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError:
+            raise InputError(
+                "the package tensorboard is missing; pip install 'vaecf[tensorboard]' installs it"
+            ) from None
+        self._events, self._summaries = event_pb2, summary_pb2
+        self._text = text_pb
+        self._run = run
+        self._position = 0
+        self._identity = self._log_identity()
+        self._ended = self._tested = False
+        self._last_change = time.monotonic()
+        if list(folder.glob("events.out.tfevents.*")):
+            raise InputError(
+                f"{folder}: has event files already, and curves would be drawn twice; delete the folder first"
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: {error.strerror}") from None
+        self._writer = EventFileWriter(str(folder))
+
+    def update(self) -> int:
+        """Writes the complete lines that were added since the last call, and returns their number.
+
+        A run that is resumed or started anew replaces its log. Then all of it is written again, after a mark by which
+        TensorBoard discards what it has read so far.
+        """
+        if self._log_identity() != self._identity or self._run.log.stat().st_size < self._position:
+            self._identity, self._position = self._log_identity(), 0
+            restart = self._events.SessionLog(status=self._events.SessionLog.START)
+            self._writer.add_event(self._events.Event(wall_time=time.time(), step=0, session_log=restart))
+        with self._run.log.open("rb") as log:
+            log.seek(self._position)
+            data = log.read()
+        complete = data[: data.rfind(b"\n") + 1]
+        self._position += len(complete)
+        events = parse_events(complete.decode(errors="replace").splitlines())
+        for event in events:
+            self._add(event)
+        self._writer.flush()
+        if events:
+            self._last_change = time.monotonic()
+        return len(events)
+
+    def finished(self) -> bool:
+        """Returns true if the run has ended and was tested, or if no test followed its end for two minutes."""
+        return self._ended and (self._tested or time.monotonic() - self._last_change > SECONDS_TO_TEST)
+
+    def close(self) -> None:
+        """Closes the event file."""
+        self._writer.close()
+
+    def _log_identity(self) -> int:
+        return self._run.log.stat().st_ino
+
+    def _add(self, event: Event) -> None:
+        if event["event"] == "start":
+            self._ended = self._tested = False
+            # Markdown shows an indented block as it is.
+            text = "\n".join(f"    {line}" for line in str(event.get("config", "")).splitlines())
+            self._write(event, self._text("configuration", text))
+        self._ended |= event["event"] == "end"
+        self._tested |= event["event"] == "test"
+        values = [self._summaries.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars(event)]
+        if values:
+            self._write(event, self._summaries.Summary(value=values))
+
+    def _write(self, event: Event, summary: Any) -> None:
+        self._writer.add_event(self._events.Event(wall_time=wall_time(event), step=step_of(event), summary=summary))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `vaecf tensorboard`."""
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="the folder of a run")
+    parser.add_argument("--logdir", required=True, metavar="FOLDER", help="event files go to FOLDER/NAME of each run")
+    parser.add_argument("--follow", action="store_true", help="go on until all runs have ended, or until Ctrl-C")
+    parser.add_argument("--interval", type=float, default=5.0, metavar="SECONDS", help="of --follow (default: 5)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes event files."""
+    if options.interval <= 0:
+        raise InputError(f"--interval: must be greater than 0, got {options.interval:g}")
+    runs = [Run(path) for path in options.runs]
+    names = [each.path.resolve().name for each in runs]
+    if len(set(names)) < len(names):
+        raise InputError("two runs have folders of the same name; write them to different --logdir")
+    writers = [RunWriter(each, Path(options.logdir) / name) for each, name in zip(runs, names, strict=True)]
+    count = 0
+    try:
+        while True:
+            count += sum(writer.update() for writer in writers)
+            if not options.follow or all(writer.finished() for writer in writers):
+                break
+            time.sleep(options.interval)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for writer in writers:
+            writer.close()
+    print(f"wrote {count} events to {options.logdir}; see them with tensorboard --logdir {options.logdir}")
+    return errors.DONE
