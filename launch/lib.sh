@@ -138,6 +138,18 @@ find_program() {
     usage_error "$program does not exist; build it (launch/build), or set --program"
 }
 
+# find_python MODULE...: sets `python` to a Python of at least 3.11 that can import these modules, also those of python/;
+# fails if there is none. VAECF_PYTHON names the only one to try.
+python_packages='python3 python3-yaml python3-numpy python3-scipy python3-pandas python3-h5py python3-matplotlib'
+find_python() {
+  local modules=$*
+  export PYTHONPATH=$root/python${PYTHONPATH:+:$PYTHONPATH}
+  for python in ${VAECF_PYTHON:-python3 /usr/bin/python3}; do
+    if "$python" -c "import sys, ${modules// /, }; sys.exit(sys.version_info < (3, 11))" >/dev/null 2>&1; then return; fi
+  done
+  return 1
+}
+
 # cores: prints the number of cores. nproc would print OMP_NUM_THREADS instead.
 cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
 

@@ -144,7 +144,14 @@ run_scaling() {
   # As few nodes as the ranks fit on; by default, srun would use all.
   each=$(((tasks + nodes - 1) / nodes))
   if [ "${launch[0]}" = srun ]; then launch+=(--nodes=$(((ranks + each - 1) / each))); fi
-  if [ -n "${VAECF_USERS_PER_RANK:-}" ]; then weak=(--set "train.batch_size=$((ranks * VAECF_USERS_PER_RANK))"); fi
-  run "${launch[@]}" "$program" "$@" --benchmark "${weak[@]}" --set "name=ranks-$ranks" \
-    --set "run.directory='${folder//$quote/$quote$quote}'"
+  local batch=${VAECF_USERS_PER_RANK:-} small
+  if [ -n "$batch" ]; then weak=(--set "train.batch_size=$((ranks * batch))"); fi
+  local output=(--set "run.directory='${folder//$quote/$quote$quote}'")
+  run "${launch[@]}" "$program" "$@" --benchmark "${weak[@]}" --set "name=ranks-$ranks" "${output[@]}" || return
+  # A single rank also runs a smaller batch, so that the report can separate the costs per step and per user.
+  if [ "$ranks" -eq 1 ] && [ "$tasks" -gt 1 ]; then
+    batch=${batch:-$("$program" "$@" --print-config | sed -n 's/^  batch_size: //p')}
+    small=$(((batch + tasks - 1) / tasks))
+    run "${launch[@]}" "$program" "$@" --benchmark --set "train.batch_size=$small" --set name=ranks-1-small "${output[@]}"
+  fi
 }

@@ -275,46 +275,6 @@ void add_doctor(CLI::App& app, CommandLine& line) {
   command.add_flag("--quick", line.quick, "skip the benchmarks");
 }
 
-void add_scaling(CLI::App& app, CommandLine& line) {
-  auto& command =
-      add_command(app, line, Command::scaling, "scaling",
-                  "report the results of a scaling experiment, or predict the speed on another machine",
-                  "  vaecf_dist scaling runs/scaling-ml20m\n"
-                  "  vaecf_dist scaling configs/ml20m.yaml --ranks 8,64 \\\n"
-                  "      --predict configs/machines/dgx-h100.yaml");
-  auto& arguments = line.scaling;
-  command
-      .add_option("FOLDER|CONFIG.yaml", arguments.path,
-                  "folder of runs of launch/scaling; with --predict: configuration to predict")
-      ->required();
-  auto* batch = command
-                    .add_option("--batch", arguments.batch_size,
-                                "users per step of strong scaling; 0: none; default: that of most runs")
-                    ->check(at_least(std::int64_t{0}));
-  auto* users =
-      command
-          .add_option("--users-per-rank", arguments.users_per_rank,
-                      "users per step and rank of weak scaling; 0: none; default: that of most runs")
-          ->check(at_least(std::int64_t{0}));
-  auto* predict = command.add_option(
-      "--predict", arguments.machine,
-      "predict for the machine that this file describes (machine.*), with train.batch_size users per step");
-  predict->excludes(batch)->excludes(users);
-  predict->type_name("MACHINE.yaml");
-  command.add_option("--ranks", arguments.ranks, "numbers of ranks to predict, e.g. 8,64")
-      ->delimiter(',')
-      ->needs(predict);
-  command
-      .add_option("--items", arguments.items,
-                  "number of items; used with --interactions-per-user instead of data.file")
-      ->needs(predict);
-  command
-      .add_option("--interactions-per-user", arguments.interactions_per_user,
-                  "mean interactions per user; used with --items instead of data.file")
-      ->needs(predict);
-  add_set(command, line);
-}
-
 }  // namespace
 
 std::string version_text() {
@@ -322,6 +282,10 @@ std::string version_text() {
 }
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "scaling") {
+    throw InputError(
+        "scaling: is not a command of this program; launch/scaling CONFIG --ranks 1,2,4 measures and predicts, and vaecf scaling FOLDER (python/) writes a report again");
+  }
   CommandLine line;
   bool help_config = false;
   bool print_config = false;
@@ -335,8 +299,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
                "print the configuration with every key as resolved, and do nothing else");
   add_run(app, line);
   add_verbosity(app, line);
-  for (const auto add : {add_prepare, add_synthesize, add_recommend, add_similar, add_inspect, add_export,
-                         add_doctor, add_scaling})
+  for (const auto add :
+       {add_prepare, add_synthesize, add_recommend, add_similar, add_inspect, add_export, add_doctor})
     add(app, line);
   app.require_subcommand(0, 1);
 

@@ -10,18 +10,7 @@
 namespace vaecf::app {
 
 /// The command to run; `print` writes CommandLine::text.
-enum class Command {
-  run,
-  prepare,
-  synthesize,
-  recommend,
-  similar,
-  inspect,
-  export_model,
-  doctor,
-  scaling,
-  print
-};
+enum class Command { run, prepare, synthesize, recommend, similar, inspect, export_model, doctor, print };
 
 /// Arguments of `recommend`.
 struct RecommendArguments {
@@ -48,17 +37,6 @@ struct SimilarArguments {
   std::string output;   ///< empty: standard output
 };
 
-/// Arguments of `scaling`.
-struct ScalingArguments {
-  std::string path;            ///< a folder of runs; with `machine` a configuration
-  double batch_size = -1;      ///< users per step of strong scaling; 0: none; negative: that of most runs
-  double users_per_rank = -1;  ///< users per step and rank of weak scaling; 0 and negative as for batch_size
-  std::string machine;         ///< file that describes the machine to predict for; empty: report
-  std::vector<int> ranks;
-  std::int64_t items = 0;            ///< number of items; 0: that of the dataset
-  double interactions_per_user = 0;  ///< mean; 0: that of the dataset
-};
-
 /// The parsed command line.
 struct CommandLine {
   Command command = Command::run;
@@ -83,7 +61,6 @@ struct CommandLine {
   data::SynthesizeOptions synthesize;
   RecommendArguments recommend;
   SimilarArguments similar;
-  ScalingArguments scaling;
 };
 
 /// Parses argv. Throws InputError, with a reference to --help, if it is not a valid command line.

@@ -25,7 +25,6 @@ void run_synthesize(const CommandLine& line);
 void run_similar(const CommandLine& line);
 void run_export(const CommandLine& line);
 void run_inspect(const CommandLine& line);
-void run_scaling(const CommandLine& line);
 
 /// Writes to standard output and flushes it. Throws RunError on failure, for example on a full disk.
 void print(const std::string& text);

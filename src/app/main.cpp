@@ -21,10 +21,11 @@ void open_standard_streams() {
 int run_program(int argc, const char* const* argv) {
   CommandLine line;
   const TaskResult usage = run_and_capture([&] { line = parse_command_line(argc, argv); });
-  const std::map<Command, void (*)(const CommandLine&)> alone = {
-      {Command::prepare, run_prepare},     {Command::synthesize, run_synthesize},
-      {Command::similar, run_similar},     {Command::inspect, run_inspect},
-      {Command::export_model, run_export}, {Command::scaling, run_scaling}};
+  const std::map<Command, void (*)(const CommandLine&)> alone = {{Command::prepare, run_prepare},
+                                                                 {Command::synthesize, run_synthesize},
+                                                                 {Command::similar, run_similar},
+                                                                 {Command::inspect, run_inspect},
+                                                                 {Command::export_model, run_export}};
   ExitCode code = ExitCode::done;
   const TaskResult outcome = run_and_capture([&] {
     if (!usage.ok() || line.command == Command::run) {

@@ -13,10 +13,9 @@ std::string heading(const std::string& path, const char* mark = "") {
   return format("{:{}}{}{}:", "", 2 * depth, mark, path.substr(path.rfind('.') + 1));
 }
 
-/// Returns false for an unset choice without a default, for the keys of an undescribed machine, and for
-/// unset alternatives of an exclusive group; these read 0, which is not a valid value in a file.
+/// Returns false for an unset choice without a default, and for unset alternatives of an exclusive group;
+/// these read 0, which is not a valid value in a file.
 bool has_value(const std::vector<Key>& keys, const Key& key, const Config& config) {
-  if (key.path.starts_with("machine.")) return !config.machine.name.empty();
   const bool optional = key.path == "data.source.format" || !key.exclusive_group.empty();
   const auto chosen = [&](const Key& other) {
     return other.exclusive_group == key.exclusive_group && other.is_set(config);

@@ -287,27 +287,6 @@ std::vector<Key> all_keys() {
           "timeout in validation, test, benchmark and checkpoint writing, in seconds"),
       KEY("distributed.allow_shared_gpu", backend.allow_shared_gpu,
           "let several ranks share a GPU, for tests; timings are then meaningless"),
-      KEY("machine.name", machine.name,
-          "machine of `vaecf_dist scaling --predict`; "
-          "its rates are those of one rank while all ranks of the host are busy"),
-      KEY("machine.ranks_per_host", machine.ranks_per_host, at_least(1),
-          "ranks per host; more ranks communicate between hosts"),
-      KEY("machine.flops", machine.flops, at_least(0.0),
-          "floating-point operations per second of large matrix products"),
-      KEY("machine.memory_rate", machine.memory_rate, at_least(0.0),
-          "memory bandwidth in bytes per second, reads plus writes"),
-      KEY("machine.step_overhead", machine.step_overhead, at_least(0.0),
-          "fixed time of a step in seconds that the other machine keys do not include, such as launch latency"),
-      KEY("machine.overlap", machine.overlap, between(0.0, 1.0),
-          "1 if communication runs concurrently with compute, 0 if it needs the same cores"),
-      KEY("machine.within_host.latency", machine.within_host.latency, at_least(0.0),
-          "seconds per message within a host, independent of its length"),
-      KEY("machine.within_host.bandwidth", machine.within_host.bandwidth, at_least(0.0),
-          "ring bandwidth within a host: bytes per second that each rank sends"),
-      KEY("machine.between_hosts.latency", machine.between_hosts.latency, at_least(0.0),
-          "seconds per message between hosts, independent of its length"),
-      KEY("machine.between_hosts.bandwidth", machine.between_hosts.bandwidth, at_least(0.0),
-          "ring bandwidth between hosts: bytes per second that each rank sends"),
   };
 }
 

@@ -91,17 +91,6 @@ TEST_F(FeaturesOfUsers, TableIsAnErrorForAModelWithoutFeatures) {
                  "was trained without user features; omit --users");
 }
 
-TEST_F(FeaturesOfUsers, ChangeTheScalingPrediction) {
-  make_run_with_features(workspace);
-  workspace.write(
-      "machine.yaml",
-      "machine: {name: slow, flops: 1.0e+9, memory_rate: 1.0e+6, within_host: {bandwidth: 1.0e+6}, "
-      "between_hosts: {bandwidth: 1.0e+6}}\n");
-  const std::string command = "scaling small.yaml --predict machine.yaml --ranks 2";
-  EXPECT_NE(workspace.succeed(command).out, workspace.succeed(command + " --set model.features=off").out)
-      << "64 more rows of the first layer";
-}
-
 TEST_F(FeaturesOfUsers, AreExportedWithTheModel) {
   make_run_with_features(workspace);
   workspace.succeed("small.yaml --train --quiet --set train.epochs=2");

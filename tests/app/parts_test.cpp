@@ -55,8 +55,7 @@ TEST(CommandLine, OptionsMayPrecedeAndFollowTheFile) {
 TEST(CommandLine, HelpOfEachCommandEndsWithValidExamples) {
   const std::vector<std::pair<const char*, Command>> commands = {
       {"prepare", Command::prepare}, {"synthesize", Command::synthesize}, {"recommend", Command::recommend},
-      {"inspect", Command::inspect}, {"export", Command::export_model},   {"doctor", Command::doctor},
-      {"scaling", Command::scaling}};
+      {"inspect", Command::inspect}, {"export", Command::export_model},   {"doctor", Command::doctor}};
   for (const auto& [name, command] : commands) {
     std::string help = parse({name, "--help"}).text;
     for (auto at = help.find("\\\n"); at != std::string::npos; at = help.find("\\\n"))

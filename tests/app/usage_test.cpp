@@ -36,14 +36,16 @@ TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
                                 "c.yaml --test --per-user ''",
                                 "recommend c.yaml --input ''",
                                 "similar c.yaml",
-                                "c.yaml --timeline ''",
-                                "scaling c.yaml --predict m.yaml --ranks 2 --batch 5",
-                                "scaling f --batch -1"}) {
+                                "c.yaml --timeline ''"}) {
     const Result result = workspace.program(arguments);
     SCOPED_TRACE(arguments);
     expect_refused(result, "vaecf_dist --help");
     EXPECT_EQ(count(result.err, "\n"), 1) << result.err;
   }
+}
+
+TEST_F(Usage, ScalingNamesTheScript) {
+  expect_refused(workspace.program("scaling runs/scaling-ml20m"), "launch/scaling CONFIG --ranks 1,2,4");
 }
 
 TEST_F(Usage, PrintConfigPrintsEveryKeyAsResolvedAndRunsNothing) {

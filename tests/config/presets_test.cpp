@@ -31,22 +31,6 @@ TEST(Presets, EveryFileParsesAndHasItsStemAsName) {
   }
 }
 
-TEST(Presets, MachineFilesSetAllKeysOfAPrediction) {
-  int machines = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(VAECF_CONFIG_FOLDER) + "/machines")) {
-    const scaling::Machine machine = load(entry.path()).machine;
-    EXPECT_FALSE(machine.name.empty()) << entry.path();
-    EXPECT_GT(machine.ranks_per_host, 1) << entry.path();
-    EXPECT_GT(machine.flops, machine.memory_rate) << entry.path();
-    EXPECT_GT(machine.memory_rate, machine.within_host.bandwidth) << entry.path();
-    EXPECT_GT(machine.within_host.bandwidth, machine.between_hosts.bandwidth) << entry.path();
-    EXPECT_GT(machine.between_hosts.latency, machine.within_host.latency) << entry.path();
-    ++machines;
-  }
-  EXPECT_GE(machines, 2);
-}
-
 TEST(Presets, HavePublishedHyperparameters) {
   const std::vector<std::array<std::string, 3>> published = {
       {"ml20m", "train.batch_size", "500"},

@@ -9,9 +9,8 @@ BEGIN {
   allowed["data"] = "io math base"
   allowed["model"] = "device math base"
   allowed["train"] = "model comm data device io math base"
-  allowed["scaling"] = "io base"
-  allowed["config"] = "scaling train model comm data device math base"  # option structs, and the names of metrics
-  allowed["app"] = "config scaling train model comm data device io math base"
+  allowed["config"] = "train model comm data device math base"  # option structs, and the names of metrics
+  allowed["app"] = "config train model comm data device io math base"
 
   # Library, the only folder under src/ and include/vaecf/ that may name it, its headers, its names.
   library("CLI11", "app", "^CLI/", "CLI::")

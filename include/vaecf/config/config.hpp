@@ -3,7 +3,6 @@
 #include <vaecf/base/log.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/device/options.hpp>
-#include <vaecf/scaling/performance_model.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <map>
@@ -21,7 +20,6 @@ struct Config {
   data::SourceOptions source;
   data::PrepareOptions prepare;
   device::BackendOptions backend;
-  scaling::Machine machine;              ///< the machine of `scaling --predict`
   std::vector<std::string> notes = {};   ///< log messages about renamed and ignored keys
   std::vector<std::string> unused = {};  ///< keys that are set, but not used by a model of this type
 };

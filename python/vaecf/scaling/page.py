@@ -134,7 +134,7 @@ def _sent(points: Sequence[Point]) -> str:
         right.plot(range(len(points)), [1e-9 * p.bus_rate for p in points], "o", color=COLORS[1])
         axes.plot([], [], "o", color=COLORS[1], label="bus GB/s (right)")
         right.set_ylabel("GB/s")
-        right.set_ylim(bottom=0)
+        right.set_ylim(0, 1.15e-9 * max(max(p.bus_rate for p in points), 1.0))
         right.grid(False)
 
     return _svg(draw, "Communication volume, and bus bandwidth while waiting")

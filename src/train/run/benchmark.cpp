@@ -106,6 +106,8 @@ class BenchmarkRun {
     add_comm_volume(event, training.comm_volume);
     event.set("parameters", static_cast<double>(model::parameter_count(tensors)))
         .set("dense_weights", static_cast<double>(model::dense_weights(tensors)))
+        .set("items", dataset_.items())
+        .set("item_widths", item_widths(tensors))
         .set("update_bytes", training.update_bytes);
     if (staleness_) add_staleness(event, *staleness_);
     event.set("gflops", result_.gflops)
@@ -189,6 +191,18 @@ class BenchmarkRun {
     const std::int64_t t = trainer_.updates_done() % trainer_.steps_per_epoch();
     if (t == 0) trainer_.start_epoch(trainer_.updates_done() / trainer_.steps_per_epoch());
     trainer_.step(t);
+  }
+
+  /// Returns the number of weights of an item without its output bias; 0 if the model has no output table.
+  static std::int64_t item_widths(const std::vector<device::TensorSpec>& tensors) {
+    std::int64_t input = 0;
+    std::int64_t output = 0;
+    for (const device::TensorSpec& tensor : tensors) {
+      const bool features = tensor.name.ends_with("/feature_weight");
+      if (tensor.kind == device::TensorKind::input_table && !features) input += tensor.columns;
+      if (tensor.kind == device::TensorKind::output_table) output += tensor.rows;
+    }
+    return output > 0 ? input + output : 0;
   }
 
   bool uses_parameter_server() const {

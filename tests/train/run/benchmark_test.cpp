@@ -88,7 +88,7 @@ TEST_F(Benchmark, WritesAnEventWithMachineAndAllResults) {
       "memory_share peak_memory_mib peak_device_mib data_memory_mib evaluation_users evaluation_ms "
       "evaluation_users_per_second all_reduce version ranks_per_host cores usable_cores bound_cores "
       "users_per_step virtual_shards ranks_per_gpu strategy optimizer wire overlap bucket_mib "
-      "wire_bytes parameters dense_weights update_bytes ");
+      "wire_bytes parameters dense_weights items item_widths update_bytes ");
   for (std::string name; names >> name;) {
     EXPECT_NE(event.find("\"" + name + "\":"), std::string::npos) << name << " in " << event;
   }
