@@ -1,7 +1,9 @@
 #pragma once
 
 #include <vaecf/base/enum_names.hpp>
+#include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/slice_plan.hpp>
 #include <vaecf/device/cuda_info.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/io/json.hpp>
@@ -9,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -117,6 +120,11 @@ inline constexpr std::array<DeviceRate, 3> device_rates = {
     {{"GEMM, fp32", "fp32_gflops", "GFLOP/s", device::Precision::fp32, train::Rate::gemm},
      {"GEMM, bf16", "bf16_gflops", "GFLOP/s", device::Precision::bf16, train::Rate::gemm},
      {"memory", "memory_gbytes", "GB/s", device::Precision::fp32, train::Rate::memory}}};
+
+/// Compares the communication of a step with and without item slices. `times`: measured all-reduces between
+/// all ranks, by ascending size.
+CheckResult check_item_slices(const comm::SliceProblem& problem,
+                              std::span<const comm::AllReduceTiming> times);
 
 /// Warns if a rank computes much slower than the median. `measured`: the measurements of one device in the
 /// report.

@@ -4,6 +4,7 @@
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/network_shape.hpp>
+#include <vaecf/train/slice_problem.hpp>
 
 #include <algorithm>
 #include <array>
@@ -170,6 +171,17 @@ class CheckRunner {
                                           options.allow_shared_gpu, long_enough});
         times = engine->measure_all_reduce(*gpus, comm::all_reduce_benchmark_sizes(), 1.0);
         return CheckResult{"nccl", Severity::ok, gpus->description()};
+      });
+    }
+    if (!times.empty()) {
+      check(Scope::rank, "item slices", [&] {
+        const auto& session = config_.session;
+        if (line_.config.empty() || ranks_.rank() > 0 || model::is_solved(session.model.type))
+          return CheckResults();
+        const io::DatasetFile data(session.data.file);
+        const auto tensors = model::tensor_specs(session.model, train::model_input_dims(session, data));
+        return CheckResults{
+            check_item_slices(train::slice_problem(session, tensors, data.items(), ranks_), times)};
       });
     }
     io::Json& sums = measured["all_reduce"] = io::Json::array();

@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "train/engine/slice_problem.hpp"
+#include <vaecf/train/slice_problem.hpp>
 #include "train/engine/training_data.hpp"
 #include "train/parameter_server/training.hpp"
 #include "train/step/step.hpp"

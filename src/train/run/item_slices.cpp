@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include "train/engine/slice_problem.hpp"
+#include <vaecf/train/slice_problem.hpp>
 #include "train/run/host_info.hpp"
 
 namespace vaecf::train {

@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
+#include <vaecf/train/slice_problem.hpp>
 #include "train/checkpoint/training_state.hpp"
-#include "train/engine/slice_problem.hpp"
 #include "train/item_models/solve.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/host_info.hpp"

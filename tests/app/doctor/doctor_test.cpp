@@ -177,6 +177,23 @@ TEST(DoctorReport, DifferentDatasetsOnHostsAreAFailure) {
   });
 }
 
+TEST(DoctorFindings, ItemSlicesAreComparedWithDataParallelism) {
+  const std::vector<comm::AllReduceTiming> times = {{1000000, 1e-3}, {10000000, 10e-3}};
+  comm::SliceProblem problem;
+  problem.ranks = 4;
+  problem.items = 100000;
+  problem.batch_users = 500;
+  problem.table_parameters = 20e6;    // 80 MB
+  problem.middle_parameters = 0.5e6;  // 2 MB
+  problem.exchanged_per_user = 400;   // 0.4 MB in each of two directions
+  EXPECT_EQ(lines({check_item_slices(problem, times)}),
+            "ok item slices: a step of 500 users takes about 82.0 ms of communication with data parallelism, "
+            "and 3.0 ms with the items divided over all ranks -> consider distributed.item_slices: all "
+            "(docs/ITEMS.md)\n");
+  problem.items = 4000;
+  expect_in(lines({check_item_slices(problem, times)}), {"all ranks -> \n"});
+}
+
 TEST(DoctorFindings, NumbersAreFormattedAsRanges) {
   EXPECT_EQ(format_ranges({}), "");
   EXPECT_EQ(format_ranges({4}), "4");
