@@ -14,7 +14,7 @@ class ItemSlicesOfRuns : public ProgramTest {
     workspace.write(
         "c.yaml",
         "name: x\ndata: {file: d.h5}\nmodel: {hidden: [16], latent: 4}\n"
-        "train: {epochs: 2, batch_size: 50}\nvalidation: {metrics: [ndcg@10], baselines: [popularity]}\n"
+        "train: {epochs: 2, batch_size: 50}\nvalidation: {metrics: [ndcg@10], select: ndcg@10, baselines: [popularity]}\n"
         "run: {checkpoint_every: 1}\n");
     workspace.succeed("synthesize d.h5 --users 300 --items 600");
   }
