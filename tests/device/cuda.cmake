@@ -22,7 +22,8 @@ target_include_directories(vaecf_cuda_emulator PUBLIC
   ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(vaecf_cuda_emulator PUBLIC vaecf_math vaecf_base PRIVATE vaecf_flags)
 
-target_sources(vaecf_contract_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_layers.cpp)
+target_sources(vaecf_contract_cuda PRIVATE
+  ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_layers.cpp ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_slices.cpp)
 target_include_directories(vaecf_contract_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src)  # the switches of tune.hpp
 vaecf_test(contract_cuda_emulated_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda_emulated.cpp

@@ -30,6 +30,14 @@ class Exporter {
   PinnedArray<float> staging_;
 };
 
+/// Rows of a gradient, one per user of a group: fp32 values or their 16-bit copies.
+struct GradientRows {
+  const void* rows;  // (users, stride)
+  DType dtype;
+  std::int64_t users;
+  std::int64_t stride;
+};
+
 /// The device for NVIDIA GPUs. All work of a step is queued on one stream, except update_beside(), without
 /// blocking the host. In bf16 and fp16, products have 16-bit operands and fp32 sums; master weights,
 /// gradients, moments and other values are fp32; in bf16x3, only products differ from fp32 (see Products).

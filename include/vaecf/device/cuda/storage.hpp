@@ -3,6 +3,7 @@
 #include <vaecf/base/half_precision.hpp>
 #include <vaecf/base/host_device.hpp>
 #include <vaecf/device/cuda/platform.hpp>
+#include <vaecf/device/cuda/row_views.hpp>
 #include <vaecf/device/device.hpp>
 
 #include <algorithm>
@@ -115,44 +116,6 @@ class Activations {
   DeviceArray<std::uint16_t> copy_;
 };
 
-/// Rows of a gradient, one per user of a group: fp32 values or their 16-bit copies.
-struct GradientRows {
-  const void* rows;  // (users, stride)
-  DType dtype;
-  std::int64_t users;
-  std::int64_t stride;
-};
-
-/// Returns the bytes per item id: two if the ids of all items fit.
-inline std::int64_t id_bytes(std::int64_t items) {
-  return items <= 65536 ? 2 : 4;
-}
-
-/// Item ids of user rows, each of id_bytes(items) bytes.
-class ItemIds {
- public:
-  ItemIds() = default;
-  ItemIds(const void* ids, std::int64_t items)
-      : narrow_(id_bytes(items) == 2 ? static_cast<const std::uint16_t*>(ids) : nullptr),
-        wide_(static_cast<const std::uint32_t*>(ids)) {}
-  VAECF_HD std::int32_t operator[](std::int64_t k) const {
-    return narrow_ != nullptr ? static_cast<std::int32_t>(narrow_[k]) : static_cast<std::int32_t>(wide_[k]);
-  }
-
- private:
-  const std::uint16_t* narrow_ = nullptr;
-  const std::uint32_t* wide_ = nullptr;
-};
-
-/// Numbers of items of users' rows in all slices.
-struct RowSizes {
-  const std::int64_t* offsets;  // of the slice's rows
-  const std::int32_t* sizes;    // null: the rows have all items
-  VAECF_HD std::int64_t operator()(std::int64_t row) const {
-    return sizes != nullptr ? sizes[row] : offsets[row + 1] - offsets[row];
-  }
-};
-
 /// Sparse rows of users. Item ids are in device memory, or in pinned host memory that kernels read over the
 /// bus; offsets are always on the device.
 class UserRows {
@@ -215,8 +178,6 @@ class Batch {
   Range own() const { return slices().own_users(users()); }
   /// Returns the rows of each part in exchanges of activations.
   std::int64_t part_rows() const { return slices().part_rows(users()); }
-  /// Returns the rows of all parts: the users', and unused ones.
-  std::int64_t group_rows() const { return slices().count() * part_rows(); }
   /// Returns the items that this rank holds.
   ItemSlice slice() const { return slices().slice(all_items); }
   /// Returns the numbers of items of the users' rows in all slices, from user `first` on.
