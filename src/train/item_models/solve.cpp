@@ -29,9 +29,9 @@ bool can_validate(const TrainingConfig& options, const io::DatasetFile& dataset)
   return options.validation.every > 0 && dataset.entries("validation/held_out") > 0;
 }
 
-/// Returns the number of neighbors of an item; 0: all items.
-std::int64_t neighbors_of(const model::ModelOptions& options) {
-  return options.type == "ease" ? options.ease.neighbors : options.item_knn.neighbors;
+/// Returns the number of neighbors of an item in a model of `type`; 0: all items.
+std::int64_t neighbors_of(const std::string& type, const model::ModelOptions& options) {
+  return type == "ease" ? options.ease.neighbors : options.item_knn.neighbors;
 }
 
 /// Returns whether the log of the run ends with a completed search.
@@ -111,7 +111,7 @@ class SolveRun {
   void search() {
     const auto begin = Clock::now();
     const std::int64_t items = dataset_.items();
-    const std::int64_t neighbors = neighbors_of(options_.model);
+    const std::int64_t neighbors = neighbors_of(options_.model.type, options_.model);
     const std::int64_t weights = neighbors > 0 ? std::min(items, neighbors) : items;  // of an item
     events_->write(start_event(options_, context_, dataset_.rows("train"), items, items * weights));
     context_.log.info("{}: {} train users, {} items, {}, {} ranks, {} to solve", options_.name,
@@ -235,9 +235,27 @@ InputError memory_error(const std::string& what, double bytes, double missing, c
              what, bytes / gib, missing / gib, advice));
 }
 
+void require_memory_to_solve(const std::string& type, const TrainingConfig& options,
+                             const RunContext& context, const io::DatasetFile& dataset) {
+  comm::Communicator& ranks = context.communicator;
+  // Every rank has all weights and the train users twice. While it solves it has also its part of the matrix,
+  // or its lists of neighbors and another copy of the users.
+  const auto items = static_cast<double>(dataset.items());
+  const auto neighbors = std::min(items, static_cast<double>(neighbors_of(type, options.model)));
+  const auto interactions = static_cast<double>(dataset.entries("train"));
+  const double part = 1.0 / ranks.size();
+  const double dense = 8.0 * interactions + 4.0 * items * items * (ranks.size() == 1 ? 1.0 : 1.0 + part);
+  const double sparse = 16.0 * interactions + items * neighbors * (8.0 + 16.0 * part);
+  const double bytes = ranks.local_size() * (neighbors > 0.0 ? sparse : dense);
+  const double missing = missing_memory(bytes);
+  if (missing == 0.0) return;
+  throw memory_error(
+      format("{}: {} of {} items on {} ranks", dataset.path(), type, dataset.items(), ranks.size()), bytes,
+      missing, neighbors > 0.0 ? "fewer neighbors" : "model.ease.neighbors: 300");
+}
+
 void validate_solve(const TrainingConfig& options, const RunContext& context,
                     const io::DatasetFile& dataset) {
-  comm::Communicator& ranks = context.communicator;
   const bool is_ease = options.model.type == "ease";
   const model::EaseOptions& ease = options.model.ease;
   const char* obstacle = options.validation.select == "last" ? "validation.select is last"
@@ -251,20 +269,7 @@ void validate_solve(const TrainingConfig& options, const RunContext& context,
                "set one value of each",
                ease.l2.size(), ease.dropout.size(), obstacle));
   }
-  // Every rank has all weights and the train users twice. While it solves it has also its part of the matrix,
-  // or its lists of neighbors and another copy of the users.
-  const auto items = static_cast<double>(dataset.items());
-  const auto neighbors = std::min(items, static_cast<double>(neighbors_of(options.model)));
-  const auto interactions = static_cast<double>(dataset.entries("train"));
-  const double part = 1.0 / ranks.size();
-  const double dense = 8.0 * interactions + 4.0 * items * items * (ranks.size() == 1 ? 1.0 : 1.0 + part);
-  const double sparse = 16.0 * interactions + items * neighbors * (8.0 + 16.0 * part);
-  const double bytes = ranks.local_size() * (neighbors > 0.0 ? sparse : dense);
-  const double missing = missing_memory(bytes);
-  if (missing == 0.0) return;
-  throw memory_error(format("{}: model.type {} of {} items on {} ranks", dataset.path(), options.model.type,
-                            dataset.items(), ranks.size()),
-                     bytes, missing, neighbors > 0.0 ? "fewer neighbors" : "model.ease.neighbors: 300");
+  require_memory_to_solve(options.model.type, options, context, dataset);
 }
 
 TrainResult solve(const TrainingConfig& options, const RunContext& context) {

@@ -36,6 +36,10 @@ double missing_memory(double bytes);
 /// setting to use instead.
 InputError memory_error(const std::string& what, double bytes, double missing, const std::string& advice);
 
+/// Checks that a model of `type`, which is_solved(), fits into memory. Throws InputError on the affected
+/// ranks if it does not.
+void require_memory_to_solve(const std::string& type, const TrainingConfig& options,
+                             const RunContext& context, const io::DatasetFile& dataset);
 /// Checks that the model of `options`, which is_solved(), can be solved. Throws InputError on the affected
 /// ranks if it does not fit into memory, or if several values of model.ease cannot be compared.
 void validate_solve(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset);

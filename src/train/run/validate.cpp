@@ -176,6 +176,9 @@ int validate_run(const TrainingConfig& options, const RunContext& context, bool 
   if (!solved) validate_patience(options);
   const io::DatasetFile dataset = open_dataset(options);
   const int slices = validate_distributed(options, context, dataset);
+  // Baselines that are listed are solved after the training, whatever they cost.
+  for (const std::string& baseline : options.validation.baselines)
+    if (model::is_solved(baseline)) require_memory_to_solve(baseline, options, context, dataset);
   if (trains && solved) validate_solve(options, context, dataset);
   if (trains && !solved) plan_memory(options, context, dataset, slices);
   if (context.communicator.rank() == 0) prepare_run_folder(options);

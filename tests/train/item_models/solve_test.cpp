@@ -191,8 +191,12 @@ TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
   writer.set_attribute("items", std::int64_t{20'000'001});
   writer.commit();
   options_.data.file = file("wide.h5");
-  refused(2, "model.type ease of 20000001 items on 2 ranks takes 4470348.8 GiB per host");
+  refused(2, "wide.h5: ease of 20000001 items on 2 ranks takes 4470348.8 GiB per host");
   refused(1, "set model.ease.neighbors: 300");
+  options_.model.type = "mult_vae";
+  options_.validation.baselines = {"popularity", "ease"};
+  refused(1, "wide.h5: ease of 20000001 items on 1 ranks");
+  options_.validation.baselines = {};
   options_.model.type = "item_knn";
   options_.model.item_knn.neighbors = 2;
   on_ranks(1, [&](const RunContext& context) { EXPECT_NO_THROW(validate_run(options_, context)); });
