@@ -142,9 +142,11 @@ class Engine {
   virtual std::unique_ptr<model::Model> make_model(const model::ModelOptions& options,
                                                    model::InputDims inputs, std::int64_t max_users) = 0;
 
-  /// Inverts `matrix` on GPUs; see cpu::SpdInverse::invert() for `progress` and the result. Returns nullopt
-  /// on all ranks, with the matrix unchanged, unless every rank has a GPU with enough memory. Collective.
-  virtual std::optional<bool> invert_on_gpu(cpu::SpdInverse& matrix, comm::Communicator& ranks,
+  /// Adds X'X without its diagonal to `matrix` and inverts it on GPUs; see cpu::SpdInverse::invert() for
+  /// `progress` and the result. Returns nullopt on all ranks, with the matrix unchanged, unless every rank
+  /// has a GPU with enough memory. Collective.
+  virtual std::optional<bool> invert_on_gpu(cpu::SpdInverse& matrix, const cpu::Interactions& x,
+                                            comm::Communicator& ranks,
                                             const cpu::SpdInverse::Progress& progress) = 0;
 
   /// Reads this rank's users and makes a network with initial weights. Throws std::logic_error if a training

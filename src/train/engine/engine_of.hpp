@@ -204,16 +204,17 @@ class EngineOf : public Engine {
     return model::make_trainable_model(options, inputs, *device_, max_users);
   }
 
-  std::optional<bool> invert_on_gpu(cpu::SpdInverse& matrix, comm::Communicator& ranks,
+  std::optional<bool> invert_on_gpu(cpu::SpdInverse& matrix, const cpu::Interactions& x,
+                                    comm::Communicator& ranks,
                                     const cpu::SpdInverse::Progress& progress) override {
     constexpr bool inverts = requires(Device & device) {
-      device.has_memory_to_invert(matrix);
+      device.has_memory_to_invert(matrix, x);
     };
     bool fits = false;
-    if constexpr (inverts) fits = device_->has_memory_to_invert(matrix);
+    if constexpr (inverts) fits = device_->has_memory_to_invert(matrix, x);
     if (ranks.all_reduce(std::int64_t{fits}, comm::Reduction::min) == 0) return std::nullopt;
     const auto broadcast = [&](std::span<float> values, int root) { ranks.broadcast(values, root); };
-    if constexpr (inverts) return device_->invert(matrix, broadcast, progress);
+    if constexpr (inverts) return device_->invert(matrix, x, broadcast, progress);
     return std::nullopt;
   }
 

@@ -12,11 +12,11 @@
 namespace vaecf::train {
 namespace {
 
-/// Adds row `item` of X'X to `row` (items).
+/// Adds row `item` of X'X without its diagonal to `row` (items).
 void add_gram_row(const Interactions& train, std::int64_t item, std::span<float> row) {
   for (const std::int32_t user : train.items.view().row(item))
     for (const std::int32_t other : train.users.view().row(user))
-      row[static_cast<std::size_t>(other)] += 1.0F;
+      if (other != item) row[static_cast<std::size_t>(other)] += 1.0F;
 }
 
 }  // namespace
@@ -27,18 +27,21 @@ Ease::Ease(const Interactions& train, double l2, double dropout, const RunContex
   solved_ = std::make_unique<cpu::SpdInverse>(items_, ranks.rank(), ranks.size(), threads);
   const Range own = solved_->rows_of(ranks.rank());
   parallel_for(threads, own, [&](std::int64_t i) {
-    const std::span<float> row = solved_->row(i);
-    add_gram_row(train, i, row);
-    float& diagonal = row[static_cast<std::size_t>(i)];
-    diagonal = static_cast<float>(diagonal + l2 + diagonal * dropout / (1.0 - dropout));
+    const auto users = static_cast<double>(train.items.view().row_size(i));
+    solved_->row(i)[static_cast<std::size_t>(i)] =
+        static_cast<float>(users + l2 + users * dropout / (1.0 - dropout));
   });
-  ranks.activity().note_progress();
   context.progress.begin(format("EASE, {} items, l2 {:g}, dropout {:g}", items_, l2, dropout), 0, "blocks");
   const auto report = [&](std::int64_t done, std::int64_t) {
     ranks.activity().note_progress();
     context.progress.update(done);
   };
-  const std::optional<bool> on_gpu = context.engine.invert_on_gpu(*solved_, ranks, report);
+  const std::optional<bool> on_gpu =
+      context.engine.invert_on_gpu(*solved_, {train.users.view(), train.items.view()}, ranks, report);
+  if (!on_gpu) {
+    parallel_for(threads, own, [&](std::int64_t i) { add_gram_row(train, i, solved_->row(i)); });
+    ranks.activity().note_progress();
+  }
   if (!on_gpu && context.engine.facts().device == "cuda") {
     context.log.info(
         "EASE of {} items is solved on the CPU: its matrix does not fit into the memory of the {}", items_,

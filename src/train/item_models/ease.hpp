@@ -13,9 +13,9 @@
 
 namespace vaecf::train {
 
-/// EASE (Steck, WWW 2019) and its denoising form EDLAE (Steck, NeurIPS 2020) in closed form. GPUs invert the
-/// matrix if they have enough memory; counts and scores are computed on the CPU. P = (X'X + l2 I + diag(X'X)
-/// p / (1 - p))^-1 with p = `dropout`; B_ij = -P_ij / P_jj, and B_jj = 0.
+/// EASE (Steck, WWW 2019) and its denoising form EDLAE (Steck, NeurIPS 2020) in closed form. GPUs compute
+/// and invert the matrix if they have enough memory; scores are computed on the CPU. P = (X'X + l2 I +
+/// diag(X'X) p / (1 - p))^-1 with p = `dropout`; B_ij = -P_ij / P_jj, and B_jj = 0.
 class Ease final : public ItemModel {
  public:
   /// Solves with `threads` threads per rank. The rows of the matrix are distributed over the ranks;

@@ -1,8 +1,10 @@
-// The inverse of EASE's matrix on a GPU; train_cuda_emulated_test checks it in host emulation.
+// The Gram matrix and the inverse of EASE's matrix on a GPU; train_cuda_emulated_test checks it in host
+// emulation.
 #include <gtest/gtest.h>
 #include <vaecf/device/cuda/device.hpp>
 
-#include <cmath>
+#include <algorithm>
+#include <vector>
 
 #include "device/cuda_emulator/cuda_platform_support.hpp"
 
@@ -17,16 +19,31 @@ class Inverse : public ::testing::TestWithParam<std::int64_t> {
 TEST_P(Inverse, EqualsThatOfTheCpu) {
   const std::int64_t n = GetParam();
   cpu::SpdInverse expected(n, 0, 1, 2), matrix(n, 0, 1, 2);
-  for (cpu::SpdInverse* a : {&expected, &matrix})
-    for (std::int64_t i = 0; i < n; ++i)
-      for (std::int64_t j = 0; j < n; ++j)
-        a->row(i)[static_cast<std::size_t>(j)] =
-            1.0F / static_cast<float>(1 + std::abs(i - j)) + (i == j ? 1.0F : 0.0F);
+  // User u has all items from u on; so items i < j have i + 1 users in common.
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> items;
+  for (std::int64_t u = 0; u < n; ++u) {
+    for (std::int64_t j = u; j < n; ++j) items.push_back(static_cast<std::int32_t>(j));
+    offsets.push_back(static_cast<std::int64_t>(items.size()));
+  }
+  std::vector<std::int64_t> item_offsets{0};
+  std::vector<std::int32_t> users;
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t u = 0; u <= i; ++u) users.push_back(static_cast<std::int32_t>(u));
+    item_offsets.push_back(static_cast<std::int64_t>(users.size()));
+  }
+  const cpu::Interactions x{{offsets, items}, {item_offsets, users}};
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j < n; ++j)
+      expected.row(i)[static_cast<std::size_t>(j)] = static_cast<float>(std::min(i, j) + 1);
+    for (cpu::SpdInverse* a : {&expected, &matrix})
+      a->row(i)[static_cast<std::size_t>(i)] = static_cast<float>(i + 1 + n);
+  }
   const auto progress = [](std::int64_t, std::int64_t) {};
   ASSERT_TRUE(expected.invert({}, progress));
   const auto device = cuda::make_device({.device = device::DeviceChoice::cuda});
-  ASSERT_TRUE(device->has_memory_to_invert(matrix));
-  ASSERT_TRUE(device->invert(matrix, {}, progress));
+  ASSERT_TRUE(device->has_memory_to_invert(matrix, x));
+  ASSERT_TRUE(device->invert(matrix, x, {}, progress));
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t j = 0; j < n; ++j)
       ASSERT_NEAR(matrix.row(i)[static_cast<std::size_t>(j)], expected.row(i)[static_cast<std::size_t>(j)],

@@ -1,4 +1,4 @@
-// The inverse of EASE's matrix on GPUs, in host emulation.
+// The Gram matrix and the inverse of EASE's matrix on GPUs, in host emulation.
 #include <vaecf/device/cuda/device.hpp>
 
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 
 #include "support/cuda_emulator/communicator.hpp"
 #include "train/engine/engine_of.hpp"
+#include "train/item_models/interactions.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -32,7 +33,8 @@ struct Inverted {
 };
 
 /// Inverts on `ranks` ranks; rank r uses the emulated GPU of index `gpu(r)`.
-Inverted invert_emulated(int ranks, float shift, const std::function<int(int)>& gpu) {
+Inverted invert_emulated(int ranks, float shift, const std::function<int(int)>& gpu,
+                         const Interactions& x = {}) {
   Inverted all{std::vector<std::optional<bool>>(static_cast<std::size_t>(ranks)),
                std::vector<float>(static_cast<std::size_t>(size * size))};
   const auto run = [&](comm::Communicator& communicator) {
@@ -45,7 +47,8 @@ Inverted invert_emulated(int ranks, float shift, const std::function<int(int)>& 
       EXPECT_EQ(done, ++blocks);
       EXPECT_EQ(total, 3);
     };
-    all.definite[static_cast<std::size_t>(rank)] = engine.invert_on_gpu(matrix, communicator, progress);
+    all.definite[static_cast<std::size_t>(rank)] =
+        engine.invert_on_gpu(matrix, {x.users.view(), x.items.view()}, communicator, progress);
     const Range own = matrix.rows_of(rank);
     for (std::int64_t i = own.begin; i < own.end; ++i)
       std::ranges::copy(matrix.row(i), all.rows.begin() + i * size);
@@ -73,6 +76,30 @@ TEST(EaseOnGpus, InverseEqualsThatOfTheCpuOnAnyNumberOfRanks) {
     EXPECT_EQ(several.definite, std::vector<std::optional<bool>>(static_cast<std::size_t>(ranks), true));
     EXPECT_EQ(several.rows, one.rows) << ranks;
   }
+}
+
+TEST(EaseOnGpus, GramMatrixIsAddedOnAnyNumberOfRanks) {
+  Csr users;
+  for (std::int32_t user = 0; user < 300; ++user) {
+    for (std::int32_t item = user % 7; item < size; item += 1 + (user * 13 + item) % 200)
+      users.columns.push_back(item);
+    users.offsets.push_back(static_cast<std::int64_t>(users.columns.size()));
+  }
+  const Interactions x = make_interactions(users, size);
+  cpu::SpdInverse expected(size, 0, 1, 2);
+  fill_rows(expected, 300.0F);
+  for (std::int64_t user = 0; user < 300; ++user)
+    for (const std::int32_t i : users.view().row(user))
+      for (const std::int32_t j : users.view().row(user))
+        if (i != j) expected.row(i)[static_cast<std::size_t>(j)] += 1.0F;
+  ASSERT_TRUE(expected.invert({}, [](std::int64_t, std::int64_t) {}));
+  const Inverted one = invert_emulated(1, 300.0F, first_gpu, x);
+  for (std::int64_t i = 0; i < size; ++i)
+    for (std::int64_t j = 0; j < size; ++j)
+      ASSERT_NEAR(one.rows[static_cast<std::size_t>(i * size + j)],
+                  expected.row(i)[static_cast<std::size_t>(j)], 1e-8)
+          << i << ", " << j;
+  EXPECT_EQ(invert_emulated(3, 300.0F, first_gpu, x).rows, one.rows);
 }
 
 TEST(EaseOnGpus, IndefiniteMatrixIsReportedOnAllRanks) {

@@ -9,6 +9,12 @@
 
 namespace vaecf::cpu {
 
+/// A 0/1 matrix X (users, items), by users and by items; does not own its memory.
+struct Interactions {
+  CsrView users;  ///< items of each user
+  CsrView items;  ///< users of each item
+};
+
 /// Inverts a symmetric positive definite matrix (n, n) whose rows are distributed over ranks in contiguous
 /// blocks, in fp32 with fp64 pivot blocks, by block Gauss-Jordan sweeps (Goodnight, "A Tutorial on the SWEEP
 /// Operator", 1979). The result does not depend on the number of ranks or threads, because all products have

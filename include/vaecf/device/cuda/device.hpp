@@ -181,12 +181,12 @@ class Device {
   void top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
              int k, std::span<std::int32_t> items, std::span<float> scores);
   /// Returns whether the memory suffices for invert().
-  bool has_memory_to_invert(const cpu::SpdInverse& matrix) const;
-  /// Inverts `matrix` as its member function does, with this rank's rows in device memory, fp32 products and
-  /// pivot blocks inverted on the host. The pivot rows are broadcast through host memory. The result does not
-  /// depend on the number of ranks.
-  bool invert(cpu::SpdInverse& matrix, const cpu::SpdInverse::Broadcast& broadcast,
-              const cpu::SpdInverse::Progress& progress);
+  bool has_memory_to_invert(const cpu::SpdInverse& matrix, const cpu::Interactions& x) const;
+  /// Adds X'X without its diagonal to `matrix` and inverts it as its member function does, with this rank's
+  /// rows in device memory, fp32 products and pivot blocks inverted on the host. The pivot rows are broadcast
+  /// through host memory. The result does not depend on the number of ranks.
+  bool invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
+              const cpu::SpdInverse::Broadcast& broadcast, const cpu::SpdInverse::Progress& progress);
   double measure_gemm_rate();
   double measure_memory_rate();
   std::unique_ptr<DeviceTimer> make_timer();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "device/cpu/kernels/spd_pivot.hpp"
@@ -36,6 +37,56 @@ void negate(Stream& stream, const float* from, std::int64_t rows, std::int64_t c
   launch(stream, blocks_for(rows * columns, Negate::threads), Negate{from, rows, columns, to, stride});
 }
 
+/// One item per block, in the order of its users: adds the number of users that it has in common with each
+/// other item to the item's row. The items of a user are different, so no two threads write to one element.
+/// Custom kernel instead of cuSPARSE, which needs a dense block of X and I / n times as many operations, with
+/// n items per user.
+struct AddGramRow {
+  static constexpr int threads = 128;
+  static constexpr int scratch_bytes = 0;
+  const std::int64_t* item_offsets;  // users[item_offsets[r] - item_offsets[0]] is the first of row r
+  const std::int32_t* users;
+  const std::int64_t* user_offsets;
+  const std::int32_t* items;
+  std::int64_t first;  // item of row 0
+  float* rows;
+  std::int64_t stride;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    float* row = rows + block * stride;
+    const std::int64_t end = item_offsets[block + 1] - item_offsets[0];
+    for (std::int64_t k = item_offsets[block] - item_offsets[0]; k < end; ++k) {
+      const std::int64_t begin = user_offsets[users[k]];
+      group.each(user_offsets[users[k] + 1] - begin, [&](std::int64_t i) {
+        const std::int32_t other = items[begin + i];
+        if (other != first + block) row[other] += 1.0F;
+      });
+    }
+  }
+};
+
+/// Adds X'X without its diagonal to `rows`, those of the items `own`.
+void add_gram(Gpu& gpu, Stream& stream, const cpu::Interactions& x, Range own, float* rows,
+              std::int64_t stride) {
+  const CsrView own_items = x.items.slice(own);
+  if (own_items.entries() == 0) return;
+  const auto upload = [&](auto values) {
+    DeviceArray<std::remove_const_t<typename decltype(values)::element_type>> array(
+        gpu, static_cast<std::int64_t>(values.size()), "the train users");
+    stream.copy_h2d(array.data(), values.data(), array.bytes());
+    return array;
+  };
+  const auto item_offsets = upload(own_items.offsets);
+  const auto users = upload(own_items.columns);
+  const auto user_offsets = upload(x.users.offsets);
+  const auto items = upload(x.users.columns);
+  launch(stream, own.size(),
+         AddGramRow{item_offsets.data(), users.data(), user_offsets.data(), items.data(), own.begin, rows,
+                    stride});
+  stream.synchronize();  // before the arrays are released
+}
+
 /// Writes the inverse of `a`, which is overwritten. Returns false if `a` is not positive definite.
 bool invert_pivot(int threads, cpu::Block& a, cpu::Block& work, cpu::Block& inverse) {
   if (!cpu::factorize(a)) return false;
@@ -51,15 +102,17 @@ bool invert_pivot(int threads, cpu::Block& a, cpu::Block& work, cpu::Block& inve
 
 }  // namespace
 
-bool Device::has_memory_to_invert(const cpu::SpdInverse& matrix) const {
+bool Device::has_memory_to_invert(const cpu::SpdInverse& matrix, const cpu::Interactions& x) const {
   const std::int64_t rows = matrix.blocks_of(matrix.rank()).size() * block_rows;
   const std::int64_t elements = (rows + block_rows) * (matrix.stride() + block_rows);
+  const std::int64_t interactions = 2 * x.users.entries() + 2 * (x.users.rows() + x.items.rows() + 2);
   // The products' kernels and workspace need memory too.
-  return elements * static_cast<std::int64_t>(sizeof(float)) <= gpu_.free_bytes() - gpu_.total_bytes() / 32;
+  return (elements + interactions) * static_cast<std::int64_t>(sizeof(float)) <=
+         gpu_.free_bytes() - gpu_.total_bytes() / 32;
 }
 
-bool Device::invert(cpu::SpdInverse& matrix, const cpu::SpdInverse::Broadcast& broadcast,
-                    const cpu::SpdInverse::Progress& progress) {
+bool Device::invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
+                    const cpu::SpdInverse::Broadcast& broadcast, const cpu::SpdInverse::Progress& progress) {
   constexpr const char* what = "the matrix of EASE";
   constexpr std::int64_t block = block_rows;
   const std::int64_t stride = matrix.stride();
@@ -77,6 +130,7 @@ bool Device::invert(cpu::SpdInverse& matrix, const cpu::SpdInverse::Broadcast& b
   cpu::Block factor(block * block), work(block * block), inverse(block * block);
   const std::span<float> elements = matrix.elements();
   stream_.copy_h2d(rows.data(), elements.data(), rows.bytes());
+  add_gram(gpu_, stream_, x, matrix.rows_of(matrix.rank()), rows.data(), stride);
 
   // The algorithm of cpu::SpdInverse::invert().
   for (std::int64_t k = 0; k < blocks; ++k) {
