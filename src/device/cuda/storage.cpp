@@ -130,8 +130,8 @@ std::unique_ptr<UserRows> Device::make_user_rows(SlicedRows sliced, std::int64_t
   }
   const bool on_device = fits && resident != Toggle::off;
   const std::string text = std::to_string(rows.rows()) + " users, " + std::to_string(rows.entries()) +
-                           " interactions in " + std::to_string(8 * id_bytes(slices.slice(items).count())) + "-bit ids, " +
-                           (on_device ? "resident on the GPU: " : "read from the host: ") +
+                           " interactions in " + std::to_string(8 * id_bytes(slices.slice(items).count())) +
+                           "-bit ids, " + (on_device ? "resident on the GPU: " : "read from the host: ") +
                            (resident == Toggle::off ? "backend.resident is off" : sizes);
   return std::make_unique<UserRows>(gpu_, stream_, sliced, first_user, items, slices, on_device, text);
 }

@@ -30,7 +30,8 @@ inline constexpr std::int64_t min_block_rows = 8;
 /// Returns the number of rows per block in which tensors are sent to the other ranks: about 4 MiB.
 inline std::int64_t block_rows(const device::TensorSpec& spec) {
   constexpr std::int64_t block_elements = 1 << 20;
-  return std::max<std::int64_t>(min_block_rows, block_elements / std::max<std::int64_t>(1, spec.logical_columns()));
+  return std::max<std::int64_t>(min_block_rows,
+                                block_elements / std::max<std::int64_t>(1, spec.logical_columns()));
 }
 
 /// The training state in a checkpoint except tensors: everything that a run needs to continue, and the
