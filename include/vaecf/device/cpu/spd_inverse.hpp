@@ -3,6 +3,7 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/device/cpu/storage.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -28,7 +29,10 @@ class SpdInverse {
   SpdInverse(std::int64_t n, int rank, int ranks, int threads);
 
   /// Returns the rows of the matrix that rank `rank` owns.
-  Range rows_of(int rank) const;
+  Range rows_of(int rank) const {
+    const Range blocks = blocks_of(rank);
+    return {std::min(n_, blocks.begin * block), std::min(n_, blocks.end * block)};
+  }
   /// Returns the number of elements between two rows; those from n on are padding.
   std::int64_t stride() const { return stride_; }
   /// Returns row `i` of this rank, n elements. The row is the input before invert() and the inverse after it.

@@ -31,11 +31,6 @@ SpdInverse::SpdInverse(std::int64_t n, int rank, int ranks, int threads)
     rows_[(i - own_.begin * block) * stride_ + i] = 1.0F;
 }
 
-Range SpdInverse::rows_of(int rank) const {
-  const Range blocks = blocks_of(rank);
-  return {std::min(n_, blocks.begin * block), std::min(n_, blocks.end * block)};
-}
-
 bool SpdInverse::invert(const Broadcast& broadcast, const Progress& progress) {
   const std::int64_t blocks = stride_ / block;
   const std::int64_t stripes = (stride_ + stripe - 1) / stripe;
