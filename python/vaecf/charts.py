@@ -110,7 +110,7 @@ def _stand_in(index: int) -> str:
     return list(_STAND_INS)[index % len(_STAND_INS)]
 
 
-def draw_curves(chart: Chart, legend: bool = False) -> str:
+def draw_curves(chart: Chart, legend: bool) -> str:
     """Returns the curves of a chart as SVG."""
     with _context():
         figure, axes = _figure()
@@ -131,32 +131,41 @@ def draw_curves(chart: Chart, legend: bool = False) -> str:
         return svg_text(figure, chart)
 
 
-def draw_groups(chart: Chart, labels: Sequence[str]) -> str:
+def draw_groups(chart: Chart, labels: Sequence[str], legend: bool) -> str:
     """Returns the means of each series in groups named `labels`, with standard errors, as SVG."""
     with _context():
         figure, axes = _figure()
         for k, series in enumerate(chart.series):
             shift = 0.08 * (k - (len(chart.series) - 1) / 2)
             hue = _stand_in(series.index)
-            axes.errorbar(series.x + shift, series.y, series.error, color=hue, marker="o", markersize=4, linewidth=1.4)
+            style = {"color": hue, "marker": "o", "markersize": 4, "linewidth": 1.4, "label": series.name}
+            axes.errorbar(series.x + shift, series.y, series.error, **style)
         axes.set_xticks(range(len(labels)), labels, fontsize=8 if len(labels) > 4 else 10)
         axes.set_xlabel(chart.x_label)
         axes.set_ylabel(chart.y_label)
+        if legend:
+            axes.legend(frameon=False)
         return svg_text(figure, chart)
 
 
-def draw_bars(chart: Chart, labels: Sequence[str]) -> str:
+def draw_bars(chart: Chart, labels: Sequence[str], legend: bool) -> str:
     """Returns horizontal bars, for each label one of each series, as SVG."""
     with _context():
         figure, axes = _figure(max(1.0, 0.12 * len(labels) * len(chart.series)))
         height = 0.8 / len(chart.series)
         for k, series in enumerate(chart.series):
             axes.barh(
-                np.arange(len(labels)) + (k + 0.5) * height - 0.4, series.y, height, color=_stand_in(series.index)
+                np.arange(len(labels)) + (k + 0.5) * height - 0.4,
+                series.y,
+                height,
+                color=_stand_in(series.index),
+                label=series.name,
             )
         axes.set_yticks(range(len(labels)), labels)
         axes.invert_yaxis()
         axes.set_xlabel(chart.x_label)
+        if legend:
+            axes.legend(frameon=False)
         return svg_text(figure, chart)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from .events import baseline_names, metric_names
 from .phases import benchmark_phases, timeline_phases
 from .run import Run
 
-Charts = list[tuple[Chart, str]]
+# Charts and the functions that draw them, with or without a legend.
+Charts = list[tuple[Chart, Callable[[bool], str]]]
 
 LOSSES = {
     "loss": ("Loss", "mean per user"),
@@ -144,7 +146,7 @@ def curves(runs: Sequence[Run]) -> Charts:
     metrics = dict.fromkeys(metric for run in runs for metric in metric_names(run.last("validation")))
     validations = [run.validation for run in runs]
     charts += [chart(metric, f"{metric} on validation users", metric, validations, True) for metric in metrics]
-    return [(each, draw_curves(each)) for each in [*charts, speed] if each.series]
+    return [(each, partial(draw_curves, each)) for each in [*charts, speed] if each.series]
 
 
 def _phases(runs: Sequence[Run], timelines: dict[int, dict[str, float]]) -> tuple[Charts, str]:
@@ -166,7 +168,7 @@ def _phases(runs: Sequence[Run], timelines: dict[int, dict[str, float]]) -> tupl
             for i, phases in found.items()
         ]
         chart = Chart(f"phases-{name}", title, unit, "", series)
-        charts.append((chart, draw_bars(chart, labels)))
+        charts.append((chart, partial(draw_bars, chart, labels)))
         rows = [
             [label, *(page.cell(f"{phases.get(label, 0.0):,.3f}") for phases in found.values())] for label in labels
         ]
@@ -217,7 +219,7 @@ def _groups(runs: Sequence[Run], files: dict[int, PerUser]) -> tuple[Charts, str
             positions = np.arange(len(labels), dtype=float)
             series.append(Series(name, positions, found["mean"].to_numpy(), found["se"].to_numpy(), index=index))
         chart = Chart(f"groups-{column.replace('_', '-')}", title, label, metric, series)
-        charts.append((chart, draw_groups(chart, labels)))
+        charts.append((chart, partial(draw_groups, chart, labels)))
         rows = []
         for k, group in enumerate(labels):
             cells = (
@@ -284,7 +286,7 @@ def report(
     if charts:
         words = "The point marks the best epoch. " if any(run.last("end") for run in runs) else ""
         words += "Of curves with more than 2,000 epochs, the lowest and highest of each range are drawn."
-        figures = [page.figure(chart.title, svg) for chart, svg in charts]
+        figures = [page.figure(chart.title, draw(False)) for chart, draw in charts]
         parts += [page.heading("Curves"), shown, page.grid(figures), page.paragraph(words)]
     solutions = pd.concat([run.solutions.assign(run=name) for name, run in zip(names, runs, strict=True)])
     if not solutions.empty:
@@ -298,14 +300,14 @@ def report(
         parts += [
             page.heading("Time by phase"),
             shown,
-            page.grid([page.figure(c.title, svg) for c, svg in found]),
+            page.grid([page.figure(c.title, draw(False)) for c, draw in found]),
             tables,
         ]
         charts += found
     users = _assign(runs, per_user)
     if users:
         found, tables = _groups(runs, users)
-        figures = [page.figure(chart.title, svg) for chart, svg in found]
+        figures = [page.figure(chart.title, draw(False)) for chart, draw in found]
         parts += [page.heading("Quality by users and items"), page.grid(figures), tables]
         charts += found
     parts += [page.heading("Configuration"), _configuration(runs)]
@@ -352,7 +354,8 @@ def run(options: argparse.Namespace) -> int:
             Path(options.plots).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"--plots {options.plots}: {error.strerror}") from None
-        for chart, svg in charts:
-            page.write_text(Path(options.plots) / f"{chart.name}.svg", standalone(svg))
+        for chart, draw in charts:
+            svg = standalone(draw(len(chart.series) > 1))
+            page.write_text(Path(options.plots) / f"{chart.name}.svg", svg)
     print(f"wrote {options.output}: {len(runs)} run{'s' * (len(runs) > 1)}, {len(charts)} charts")
     return errors.DONE
