@@ -325,11 +325,12 @@ def _add_limits(report: Report, runs: Sequence[RunRecord], probes: Probes, most:
     if best.slices == 1:
         users = break_even_users_per_rank(cost, best.workload, machine, _config_of(best))
         report.break_even = BreakEven(best.variant, most, users)
-    data = [run for run in known if run.slices == 1 and run.workload.table_parameters > 0.0]
-    if data:
-        best = max(data, key=lambda run: run.users_per_second)
+    divisible = [run for run in known if run.workload.table_parameters > 0.0]
+    data = [run for run in divisible if run.slices == 1]
+    if divisible:
+        best = max(data or divisible, key=lambda run: run.users_per_second)
         users = users_below_which_slices_win(cost, best.workload, machine, _config_of(best))
-        report.slices_win = SlicesWin(best.variant, most, users)
+        report.slices_win = SlicesWin(best.variant if data else "", most, users)
 
 
 def make_report(runs: Sequence[RunRecord], batch_size: float = -1.0, users_per_rank: float = -1.0) -> Report:
