@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <vector>
 
 namespace vaecf {
 namespace {
@@ -41,6 +42,37 @@ TEST(ItemSlice, BeforeCountsTheSmallerItems) {
       }
     }
   }
+}
+
+TEST(RowsOfSlice, SlicesOfRowsPartitionTheirItems) {
+  const std::vector<std::int64_t> offsets = {0, 3, 3, 5, 9};
+  const std::vector<std::int32_t> columns = {0, 2, 6, 2, 5, 1, 3, 4, 6};
+  const CsrView all{offsets, columns};
+  std::vector<std::set<std::int64_t>> found(4);
+  for (std::int64_t s = 0; s < 3; ++s) {
+    const ItemSlice slice{7, s, 3};
+    RowsOfSlice part;
+    part.append(all.slice({0, 1}), slice);  // in two blocks
+    part.append(all.slice({1, 4}), slice);
+    ASSERT_EQ(part.rows.rows(), 4);
+    for (std::int64_t r = 0; r < 4; ++r) {
+      EXPECT_EQ(part.view().row_size(r), all.row_size(r)) << "of all slices";
+      const auto row = part.rows.view().row(r);
+      EXPECT_TRUE(std::ranges::is_sorted(row));
+      for (const std::int32_t local : row) EXPECT_TRUE(found[r].insert(slice.global(local)).second);
+    }
+  }
+  for (std::int64_t r = 0; r < 4; ++r) {
+    const auto row = all.row(r);
+    EXPECT_EQ(found[r], std::set<std::int64_t>(row.begin(), row.end())) << "row " << r;
+  }
+}
+
+TEST(RowsOfSlice, AllItemsAreTheirOwnSlice) {
+  const RowsOfSlice rows(Csr{{0, 2, 3}, {1, 4, 0}}, ItemSlice{5});
+  EXPECT_EQ(rows.rows.columns, (std::vector<std::int32_t>{1, 4, 0}));
+  EXPECT_TRUE(rows.sizes.empty());
+  EXPECT_EQ(rows.view().row_size(0), 2);
 }
 
 }  // namespace

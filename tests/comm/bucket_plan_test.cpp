@@ -66,6 +66,19 @@ TEST(BucketPlan, CountsBeyond32Bits) {
   EXPECT_EQ(plan.shard_range(plan.buckets() - 1).end, plan.shard_size());
 }
 
+TEST(BucketPlan, SectionBeginsAtAnElement) {
+  const BucketPlan plan({{384, 1000}}, 200, 3, 384);
+  EXPECT_EQ(plan.buckets(), 4);
+  EXPECT_EQ(plan.bucket(0), (Range{384, 576}));
+  EXPECT_EQ(plan.unpadded(3), (Range{960, 1000}));
+  EXPECT_EQ(plan.padded_size(), 1152);
+  EXPECT_EQ(plan.bucket_of(384), 0);
+  EXPECT_EQ(plan.bucket_of(999), 3);
+  EXPECT_EQ(plan.part(3, 2), (Range{1088, 1152}));
+  EXPECT_THROW(BucketPlan({{100, 1000}}, 200, 3, 100), std::invalid_argument);
+  EXPECT_THROW(BucketPlan({{384, 1000}}, 200, 3, 192), std::invalid_argument);
+}
+
 TEST(BucketPlan, InvalidSizesThrow) {
   EXPECT_THROW(BucketPlan(-1, 64, 2), std::invalid_argument);
   EXPECT_THROW(BucketPlan(10, 0, 2), std::invalid_argument);
