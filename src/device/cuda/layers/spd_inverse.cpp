@@ -69,8 +69,8 @@ struct AddGramRow {
 /// Adds X'X without its diagonal to `rows`, those of the items `own`.
 void add_gram(Gpu& gpu, Stream& stream, const cpu::Interactions& x, Range own, float* rows,
               std::int64_t stride) {
+  if (x.items.entries() == 0) return;
   const CsrView own_items = x.items.slice(own);
-  if (own_items.entries() == 0) return;
   const auto upload = [&](auto values) {
     DeviceArray<std::remove_const_t<typename decltype(values)::element_type>> array(
         gpu, static_cast<std::int64_t>(values.size()), "the train users");
