@@ -62,6 +62,30 @@ TEST_F(ItemSlicesOfRuns, ImpossibleDivisionsAreRefusedOnAllRanks) {
           "distributed.optimizer: sharded is not possible with 2 item slices");
 }
 
+// The other rank of the group waits for it in an exchange.
+TEST_F(ItemSlicesOfRuns, KilledRankEndsTheRun) {
+  const Result result = workspace.bash(
+      "$MPIRUN -np 2 $PROGRAM c.yaml --train --set train.epochs=100000 --set distributed.item_slices=2 "
+      "--set validation.every=0 --set run.checkpoint_every=0 >log 2>&1 & launcher=$!\n"
+      "for i in $(seq 300); do grep -q '\"epoch\"' runs/x/metrics.jsonl 2>/dev/null && break; sleep 0.1; done\n"
+      "grep -q '\"epoch\"' runs/x/metrics.jsonl || exit 99\n"
+      "kill -KILL $(pgrep -P $launcher | tail -n 1) || exit 98\n"
+      "wait $launcher",
+      60);
+  EXPECT_NE(result.code, 0);
+  EXPECT_NE(result.code, 124) << "the run did not end";
+  EXPECT_NE(result.code, 99) << "no epoch was completed: " << workspace.read("log");
+  EXPECT_NE(result.code, 98) << "no rank was found";
+}
+
+TEST_F(ItemSlicesOfRuns, DivergedWeightsEndTheRunOnAllRanks) {
+  const Result result = ranks(2,
+                              "c.yaml --train --set distributed.item_slices=2 "
+                              "--set train.optimizer.learning_rate=1e30");
+  EXPECT_EQ(result.code, 1) << result.err;
+  expect_in(result.err, {"not finite"});
+}
+
 TEST_F(ItemSlicesOfRuns, AutoStatesItsReason) {
   const Result result = ranks(2, "c.yaml --train --set distributed.item_slices=auto");
   ASSERT_EQ(result.code, 0) << result.err;
