@@ -53,7 +53,9 @@ endif()
 # Only its header is used.
 add_library(vaecf_xxhash INTERFACE)
 target_include_directories(vaecf_xxhash SYSTEM INTERFACE ${VAECF_XXHASH_INCLUDE})
-target_compile_definitions(vaecf_xxhash INTERFACE XXH_INLINE_ALL=1)
+target_compile_definitions(vaecf_xxhash INTERFACE XXH_INLINE_ALL=1
+  # Sanitizer builds do not inline what the header demands.
+  $<$<BOOL:${VAECF_SANITIZE}>:XXH_NO_INLINE_HINTS=1>)
 
 # The optional libraries. CMAKE_DISABLE_FIND_PACKAGE_(LibArchive, bson, OpenSSL, dnnl) also excludes one.
 foreach(name LIBARCHIVE LIBBSON OPENSSL ONEDNN)
