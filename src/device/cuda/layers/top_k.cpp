@@ -204,6 +204,7 @@ void Device::top_k(const Activations& hidden, const Batch& batch, const Paramete
                       .best_scores = best_scores});
   }
 
+  if (places == 0) return;
   if (staging_.size() < 2 * places) staging_ = PinnedArray<float>(2 * places);
   float* scores_back = staging_.data() + places;
   stream_.copy_d2h(staging_.data(), best, places * 4);
