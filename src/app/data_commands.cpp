@@ -1,26 +1,22 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/data/synthesize.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
 #include "app/commands.hpp"
-#include "app/doctor/doctor.hpp"
 #include "app/progress.hpp"
 
-#include <algorithm>
 #include <cstdio>
 
 namespace vaecf::app {
 namespace {
 
-/// Returns half of the free memory, or of the container's limit if that is smaller, in GiB.
+/// Returns half of the available memory in GiB.
 double memory_for_events() {
   constexpr double gib = 1073741824.0;
-  const HostInfo host = query_host_info();
-  const auto free = static_cast<double>(host.memory_available);
-  const auto limit = static_cast<double>(host.memory_limit);
-  return 0.5 * (limit > 0 ? std::min(free, limit) : free) / gib;
+  return 0.5 * static_cast<double>(host_memory().available) / gib;
 }
 
 /// Throws InputError if `value` is empty. `meaning` describes the value of the key.

@@ -9,14 +9,14 @@ namespace {
 
 /// Returns what a log with these settings writes to standard error.
 std::string logged(Verbosity verbosity, bool enabled, bool shares_line_with_progress_bar = false) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   {
     Log log(verbosity, enabled, shares_line_with_progress_bar);
     log.debug("debug {}", 1);
     log.info("info {{}} {}", 2);
     log.warn("warn {}", "{}");
   }
-  return testing::internal::GetCapturedStderr();
+  return ::testing::internal::GetCapturedStderr();
 }
 
 TEST(Log, VerbosityFiltersLevels) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
 #include <string>
 
 namespace vaecf {
@@ -13,5 +14,17 @@ inline std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
+
+/// Memory of this host in bytes, and what its control groups (of a container, or of a job under Slurm) leave
+/// of it to this process and others in the same group.
+struct HostMemory {
+  std::int64_t total = 0;
+  std::int64_t available = 0;  ///< without swapping, and within the limits of all control groups
+  std::int64_t limit = 0;      ///< smallest limit of a control group; 0: none is below `total`
+};
+
+/// Queries the memory, on Linux. All values are 0 if the system does not provide them. `root` replaces / in
+/// tests.
+HostMemory host_memory(const std::string& root = "");
 
 }  // namespace vaecf

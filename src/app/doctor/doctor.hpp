@@ -48,8 +48,8 @@ struct HostInfo {
   std::vector<std::string> instructions;  ///< relevant extensions: "avx2", "avx512f", ...
   double cpu_limit = 0.0;                 ///< CPU limit of the container in cores; 0: none
   std::int64_t memory = 0;                ///< total memory in bytes
-  std::int64_t memory_available = 0;      ///< bytes
-  std::int64_t memory_limit = 0;          ///< limit of the container in bytes; 0: none
+  std::int64_t memory_available = 0;      ///< bytes, within the limits of the container or job
+  std::int64_t memory_limit = 0;          ///< limit of the container or job in bytes; 0: none
   std::int64_t shared_memory_free = -1;   ///< bytes free in /dev/shm; -1: it does not exist
   std::int64_t locked_memory = -1;        ///< bytes that this process may lock; -1: unlimited
   std::string nvidia_driver;              ///< version; empty: not loaded

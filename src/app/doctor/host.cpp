@@ -69,16 +69,6 @@ double cpu_limit(const std::string& root) {
   return quota > 0.0 && period > 0.0 ? quota / period : 0.0;
 }
 
-/// Returns the memory limit of the container in bytes, from control groups v2 or v1; 0 if there is none, or
-/// if it is not below `memory`.
-std::int64_t memory_limit(const std::string& root, std::int64_t memory) {
-  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const std::int64_t limit = number(text_of(root + file));
-    if (limit > 0 && limit < memory) return limit;
-  }
-  return 0;
-}
-
 /// Sets the host name and the duration of its lookup.
 void look_up_name(HostInfo& facts) {
   facts.name = host_name();
@@ -104,14 +94,11 @@ double gibibytes(std::int64_t bytes) {
 CheckResult check_memory(const HostInfo& facts, int ranks) {
   std::string text = format("{:.1f} GiB, {:.1f} GiB of it available", gibibytes(facts.memory),
                             gibibytes(facts.memory_available));
-  std::int64_t usable = facts.memory_available;
-  if (facts.memory_limit > 0) {
-    text += format("; this container may use {:.1f} GiB", gibibytes(facts.memory_limit));
-    usable = std::min(usable, facts.memory_limit);
-  }
+  if (facts.memory_limit > 0)
+    text += format("; this container or job may use {:.1f} GiB", gibibytes(facts.memory_limit));
   // A model for MovieLens 20M with moments, gradient and batch needs about 1 GiB.
   return warn_if(
-      gibibytes(usable) < ranks, "memory", text,
+      gibibytes(facts.memory_available) < ranks, "memory", text,
       format(
           "a model of the size of MovieLens 20M needs 1 GiB for each of {} ranks; end other programs, start fewer ranks here, or use a smaller model or batch",
           ranks));
@@ -176,14 +163,14 @@ HostInfo query_host_info(const std::string& root) {
   HostInfo facts;
   look_up_name(facts);
   const std::string cpuinfo = text_of(root + "/proc/cpuinfo");
-  const std::string meminfo = text_of(root + "/proc/meminfo");
   facts.processor = line_value(cpuinfo, "model name");
   facts.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   facts.instructions = instructions_of(cpuinfo);
   facts.cpu_limit = cpu_limit(root);
-  facts.memory = 1024 * number(line_value(meminfo, "MemTotal"));
-  facts.memory_available = 1024 * number(line_value(meminfo, "MemAvailable"));
-  facts.memory_limit = memory_limit(root, facts.memory);
+  const HostMemory memory = host_memory(root);
+  facts.memory = memory.total;
+  facts.memory_available = memory.available;
+  facts.memory_limit = memory.limit;
   struct statvfs space {};
   if (statvfs("/dev/shm", &space) == 0) {
     facts.shared_memory_free = static_cast<std::int64_t>(space.f_bavail * space.f_frsize);

@@ -64,15 +64,6 @@ std::int64_t process_cores() {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : host_cores();
 }
 
-double free_memory_bytes() {
-  std::ifstream lines("/proc/meminfo");
-  for (std::string line; std::getline(lines, line);) {
-    constexpr std::string_view key = "MemAvailable:";
-    if (line.starts_with(key)) return std::stod(line.substr(key.size())) * 1024.0;  // from kB
-  }
-  return 0.0;
-}
-
 double peak_memory_mib() {
   // getrusage() is not used: its maximum includes the process that called exec() for this program.
   std::ifstream lines("/proc/self/status");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/host.hpp>
 #include <vaecf/comm/communicator.hpp>
 
 #include <chrono>
@@ -25,9 +26,11 @@ std::int64_t process_cores();
 /// Collective.
 std::int64_t usable_cores(comm::Communicator& ranks);
 
-/// Returns the memory of this host in bytes that is available without swapping; 0 if the system does not
-/// provide it.
-double free_memory_bytes();
+/// Returns the memory in bytes that is available to this process, as host_memory() of base; 0 if the system
+/// does not provide it.
+inline double free_memory_bytes() {
+  return static_cast<double>(host_memory().available);
+}
 /// Returns the peak resident memory of this process in MiB; 0 if the system does not provide it.
 double peak_memory_mib();
 

@@ -51,7 +51,7 @@ TEST(DoctorHost, EachProblemIsAWarningWithAdvice) {
   facts.name_lookup_seconds = 5.0;
   facts.instructions.clear();
   facts.cpu_limit = 4.0;
-  facts.memory_limit = 2 * gibibyte;
+  facts.memory_available = facts.memory_limit = 2 * gibibyte;
   facts.shared_memory_free = 60 * mebibyte;
   facts.locked_memory = 64 * 1024;
   expect_in(lines(check_host(facts, 8, false)),
@@ -82,7 +82,7 @@ TEST(DoctorHost, ReadsProcAndControlGroups) {
   EXPECT_EQ(facts.processor, "Some CPU @ 2 GHz");
   EXPECT_EQ(facts.instructions, (std::vector<std::string>{"avx2", "avx512f"}));
   EXPECT_EQ(facts.memory, 8 * gibibyte);
-  EXPECT_EQ(facts.memory_available, 4 * gibibyte);
+  EXPECT_EQ(facts.memory_available, gibibyte);
   EXPECT_EQ(facts.memory_limit, gibibyte);
   EXPECT_DOUBLE_EQ(facts.cpu_limit, 1.5);
   EXPECT_EQ(facts.nvidia_driver, "535.104.05");

@@ -1,0 +1,77 @@
+#include <vaecf/base/host.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "support/temporary_folder.hpp"
+
+namespace vaecf {
+namespace {
+
+constexpr std::int64_t gib = std::int64_t{1} << 30;
+
+/// A root folder with the files of a host with 8 GiB, 4 of them available.
+class HostMemoryTest : public ::testing::Test {
+ protected:
+  HostMemoryTest() {
+    write("proc/meminfo", "MemTotal:  8388608 kB\nMemFree: 1 kB\nMemAvailable:  4194304 kB\n");
+  }
+  void write(const std::string& file, const std::string& text) {
+    std::filesystem::create_directories((folder_.path() / file).parent_path());
+    std::ofstream(folder_.path() / file) << text;
+  }
+  void expect(std::int64_t available, std::int64_t limit) {
+    const HostMemory memory = host_memory(folder_.path());
+    EXPECT_EQ(memory.total, 8 * gib);
+    EXPECT_EQ(memory.available, available);
+    EXPECT_EQ(memory.limit, limit);
+  }
+
+ private:
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(HostMemoryTest, WithoutLimitItIsThatOfTheHost) {
+  expect(4 * gib, 0);
+  write("proc/self/cgroup", "0::/user.slice\n");
+  write("sys/fs/cgroup/user.slice/memory.max", "max\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  expect(4 * gib, 0);
+}
+
+TEST_F(HostMemoryTest, LimitOfAJobAboveTheGroupOfTheProcessApplies) {
+  write("proc/self/cgroup", "1:name=systemd:/x\n0::/slurm/job_7/step_0\n");
+  write("sys/fs/cgroup/slurm/job_7/step_0/memory.max", "max\n");
+  write("sys/fs/cgroup/slurm/job_7/memory.max", "3221225472\n");
+  write("sys/fs/cgroup/slurm/job_7/memory.current", "2147483648\n");
+  expect(gib, 3 * gib);
+  // Cached pages of files can be freed.
+  write("sys/fs/cgroup/slurm/job_7/memory.stat", "anon 5\ninactive_file 1073741824\nactive_file 7\n");
+  expect(2 * gib, 3 * gib);
+  // What other programs of the host use is not available.
+  write("sys/fs/cgroup/slurm/job_7/memory.max", "7516192768\n");
+  expect(4 * gib, 7 * gib);
+  // A group that exceeds its limit has nothing left.
+  write("sys/fs/cgroup/slurm/job_7/memory.max", "1048576\n");
+  expect(0, 1048576);
+}
+
+TEST_F(HostMemoryTest, FilesOfAContainerAreInTheTopFolder) {
+  write("proc/self/cgroup", "4:cpu,memory:/docker/0123\n0::/\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n");
+  write("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 536870912\n");
+  expect(3 * gib / 2, 2 * gib);
+}
+
+TEST_F(HostMemoryTest, UnknownMemoryIsZero) {
+  const testing::TemporaryFolder empty;
+  EXPECT_EQ(host_memory(empty.path()).available, 0);
+  EXPECT_GT(host_memory().available, 0);
+}
+
+}  // namespace
+}  // namespace vaecf
