@@ -18,8 +18,10 @@ struct Interactions {
 
 /// Inverts a symmetric positive definite matrix (n, n) whose rows are distributed over ranks in contiguous
 /// blocks, in fp32 with fp64 pivot blocks, by block Gauss-Jordan sweeps (Goodnight, "A Tutorial on the SWEEP
-/// Operator", 1979). The result does not depend on the number of ranks or threads, because all products have
-/// the same shapes. About 2 n^3 operations and 4 n^2 bytes, divided by the ranks.
+/// Operator", 1979), which keep the matrix symmetric. So half of its blocks are updated: of each row of
+/// blocks, the half from the diagonal on, continued at the first column, which is the same work for each row.
+/// The result does not depend on the number of ranks or threads, because all products have the same shapes.
+/// About n^3 operations and 4 n^2 bytes, divided by the ranks.
 class SpdInverse {
  public:
   /// Rows per block; a rank owns complete blocks.
@@ -61,12 +63,23 @@ class SpdInverse {
   using Broadcast = std::function<void(std::span<float> values, int root)>;
   /// Receives the number of processed blocks and that of all blocks.
   using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
-  /// Inverts the matrix in place on the CPU. Collective. `broadcast` is called for each block; it may be
-  /// empty for one rank. `progress` is called after each block. Returns false on all ranks if the matrix is
-  /// not positive definite; the rows are then undefined.
+  /// Inverts the matrix in place on the CPU. Collective. `broadcast` is called for parts of each row of
+  /// blocks; it may be empty for one rank. `progress` is called after each block. Returns false on all ranks
+  /// if the matrix is not positive definite; the rows are then undefined.
   bool invert(const Broadcast& broadcast, const Progress& progress);
 
  private:
+  bool owns(std::int64_t k) const { return k >= own_.begin && k < own_.end; }
+  /// Returns the elements of block (j, l) in this rank's rows; rows are `stride_` apart.
+  float* block_at(std::int64_t j, std::int64_t l) {
+    return &rows_[(j - own_.begin) * block * stride_ + l * block];
+  }
+  /// Returns whether block (j, l) is updated. This is true for exactly one of (j, l) and (l, j) if j != l.
+  bool updates(std::int64_t j, std::int64_t l) const;
+  /// Writes row `k` of blocks to `row`, (blocks, block, block), on all ranks: each block from where it is
+  /// updated, transposed if that is in another row. Collective.
+  void gather_row(std::int64_t k, const Broadcast& broadcast, FloatBuffer& row);
+
   std::int64_t n_;
   int rank_;
   int ranks_;

@@ -1,7 +1,6 @@
 #include <vaecf/device/cpu/spd_inverse.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -13,8 +12,7 @@ namespace vaecf::cpu {
 namespace {
 
 constexpr std::int64_t block = SpdInverse::block;
-/// Columns per product: the packed operand and a block of results then fit in the second-level cache.
-constexpr std::int64_t stripe = 1024;
+constexpr std::int64_t block_size = block * block;
 
 }  // namespace
 
@@ -31,80 +29,95 @@ SpdInverse::SpdInverse(std::int64_t n, int rank, int ranks, int threads)
     rows_[(i - own_.begin * block) * stride_ + i] = 1.0F;
 }
 
+bool SpdInverse::updates(std::int64_t j, std::int64_t l) const {
+  const std::int64_t blocks = stride_ / block;
+  const std::int64_t distance = (l - j + blocks) % blocks;
+  return 2 * distance < blocks || (2 * distance == blocks && j < l);
+}
+
+void SpdInverse::gather_row(std::int64_t k, const Broadcast& broadcast, FloatBuffer& row) {
+  const std::int64_t blocks = stride_ / block;
+  parallel_for(threads_, blocks, [&](int, std::int64_t l) {
+    float* to = &row[l * block_size];
+    if (updates(k, l)) {
+      if (!owns(k)) return;
+      for (std::int64_t i = 0; i < block; ++i)
+        std::copy_n(block_at(k, l) + i * stride_, block, to + i * block);
+    } else if (owns(l)) {
+      const float* from = block_at(l, k);
+      for (std::int64_t i = 0; i < block; ++i)
+        for (std::int64_t c = 0; c < block; ++c) to[c * block + i] = from[i * stride_ + c];
+    }
+  });
+  if (ranks_ == 1) return;
+  const auto source = [&](std::int64_t l) { return owner_of(updates(k, l) ? k : l); };
+  for (std::int64_t l = 0, end = 0; l < blocks; l = end) {
+    while (end < blocks && source(end) == source(l)) ++end;
+    broadcast({&row[l * block_size], static_cast<std::size_t>((end - l) * block_size)}, source(l));
+  }
+}
+
 bool SpdInverse::invert(const Broadcast& broadcast, const Progress& progress) {
   const std::int64_t blocks = stride_ / block;
-  const std::int64_t stripes = (stride_ + stripe - 1) / stripe;
+  const std::int64_t updated = blocks / 2 + 1;  // blocks of a row, at most
   std::vector<std::unique_ptr<GemmEngine>> engines;
   for (int t = 0; t < threads_; ++t) engines.push_back(make_engine(choose_panels()));
-  std::vector<PackedOperand> packed(static_cast<std::size_t>(stripes));
-  FloatBuffer pivot_rows(block * stride_);                                   // rows K of the matrix
-  FloatBuffer left(std::max<std::int64_t>(own_.size(), 1) * block * block);  // -A_JK D of the own blocks J
-  FloatBuffer pivot(block * block);                                          // D in fp32
-  Block factor(block * block), work(block * block), inverse(block * block);
-  const auto product = [&](std::int64_t columns, std::int64_t ldb, std::int64_t lda, std::int64_t ldc) {
-    return GemmSpec{.m = block, .n = columns, .k = block, .lda = lda, .ldb = ldb, .ldc = ldc};
-  };
+  std::vector<PackedOperand> packed(static_cast<std::size_t>(blocks));
+  FloatBuffer row(block * stride_);                                       // A_K: (blocks, block, block)
+  FloatBuffer left(std::max<std::int64_t>(own_.size(), 1) * block_size);  // -A_JK D of the own blocks J
+  FloatBuffer pivot(block_size);                                          // -D in fp32
+  Block factor(block_size), work(block_size), inverse(block_size);
+  const GemmSpec times_pivot{
+      .m = block, .n = block, .k = block, .lda = block, .ldb = block, .ldc = block, .a_transposed = true};
+  const GemmSpec update{
+      .m = block, .n = block, .k = block, .lda = block, .ldb = block, .ldc = stride_, .accumulate = true};
 
   for (std::int64_t k = 0; k < blocks; ++k) {
-    const std::int64_t first = k * block;  // of the rows and columns of block K
-    const bool own = k >= own_.begin && k < own_.end;
-    if (own) {
-      std::memcpy(pivot_rows.data(), &rows_[(k - own_.begin) * block * stride_],
-                  static_cast<std::size_t>(block * stride_) * sizeof(float));
-    }
-    if (ranks_ > 1) broadcast({pivot_rows.data(), static_cast<std::size_t>(block * stride_)}, owner_of(k));
-
+    gather_row(k, broadcast, row);
     // D = A_KK^-1, in fp64 on every rank.
-    for (std::int64_t i = 0; i < block; ++i)
-      for (std::int64_t j = 0; j < block; ++j) factor[i * block + j] = pivot_rows[i * stride_ + first + j];
+    std::copy_n(&row[k * block_size], block_size, factor.begin());
     if (!factorize(factor)) return false;
     parallel_for_static(threads_, block, 8,
                         [&](int, Range columns) { invert_columns(factor, columns, work, inverse); });
-    for (std::int64_t i = 0; i < block * block; ++i) pivot[i] = static_cast<float>(-inverse[i]);
+    for (std::int64_t i = 0; i < block_size; ++i) pivot[i] = static_cast<float>(-inverse[i]);
 
-    // Rows K become R = D A_K, except their columns K, which become -D. In rows J, A_J -= A_JK R and
-    // A_JK = A_JK D: with B = -A_JK D, A_J += B A_K.
+    // In rows K, A_KL becomes D A_KL and A_KK becomes -D. In rows J, with B = -A_JK D, A_JL += B A_KL and
+    // A_JK becomes -B. So the matrix remains symmetric, and A_JK is the transpose of A_KJ.
     parallel_for_dynamic(threads_, own_.size(), 1, [&](int t, Range some) {
-      const std::int64_t j = some.begin;
-      const GemmSpec spec = product(block, block, stride_, block);
-      engines[t]->run(spec, &rows_[j * block * stride_ + first], pivot.data(), &left[j * block * block]);
-    });
-    parallel_for_dynamic(threads_, stripes, 1, [&](int t, Range some) {
-      const std::int64_t s = some.begin, columns = std::min(stripe, stride_ - s * stripe);
-      GemmSpec spec = product(columns, stride_, block, stride_);
-      spec.accumulate = true;
-      engines[t]->pack(spec, &pivot_rows[s * stripe], packed[s]);
-    });
-    parallel_for_dynamic(threads_, own_.size() * stripes, 1, [&](int t, Range some) {
-      const std::int64_t j = some.begin / stripes, s = some.begin % stripes;
-      const std::int64_t columns = std::min(stripe, stride_ - s * stripe);
-      GemmSpec spec = product(columns, stride_, block, stride_);
-      spec.accumulate = true;
-      float* result = &rows_[j * block * stride_ + s * stripe];
-      const float* factor_rows = &left[j * block * block];
-      if (own && j == k - own_.begin) {
-        for (std::int64_t i = 0; i < block; ++i) std::fill_n(result + i * stride_, columns, 0.0F);
-        factor_rows = pivot.data();  // -D, so that rows K become -R; their sign changes below
+      const std::int64_t j = own_.begin + some.begin;
+      float* factors = &left[some.begin * block_size];
+      if (j == k) {
+        for (std::int64_t i = 0; i < block_size; ++i) factors[i] = -pivot[i];
+      } else {
+        engines[t]->run(times_pivot, &row[j * block_size], pivot.data(), factors);
       }
-      engines[t]->run_packed(spec, factor_rows, packed[s], result);
     });
-    parallel_for_dynamic(threads_, own_.size(), 1, [&](int, Range some) {
-      const std::int64_t j = some.begin;
-      const bool is_pivot = own && j == k - own_.begin;
-      for (std::int64_t i = 0; i < block; ++i) {
-        float* row = &rows_[(j * block + i) * stride_];
-        if (is_pivot) {
-          for (std::int64_t c = 0; c < stride_; ++c) row[c] = -row[c];
-          std::copy_n(&pivot[i * block], block, row + first);
-        } else {
-          const float* from = &left[(j * block + i) * block];
-          for (std::int64_t c = 0; c < block; ++c) row[first + c] = -from[c];
-        }
-      }
+    parallel_for_dynamic(threads_, blocks, 1, [&](int t, Range some) {
+      engines[t]->pack(update, &row[some.begin * block_size], packed[static_cast<std::size_t>(some.begin)]);
+    });
+    parallel_for_dynamic(threads_, own_.size() * updated, 1, [&](int t, Range some) {
+      const std::int64_t j = own_.begin + some.begin / updated;
+      const std::int64_t l = (j + some.begin % updated) % blocks;
+      if (!updates(j, l)) return;
+      const float* factors = &left[(j - own_.begin) * block_size];
+      float* result = block_at(j, l);
+      for (std::int64_t i = 0; i < block && (j == k || l == k); ++i)
+        for (std::int64_t c = 0; c < block; ++c)
+          result[i * stride_ + c] = l == k ? -factors[i * block + c] : 0.0F;
+      if (l != k) engines[t]->run_packed(update, factors, packed[static_cast<std::size_t>(l)], result);
     });
     progress(k + 1, blocks);
   }
-  // All blocks are swept: the rows contain minus the inverse.
+  // All blocks are swept, so the updated half of the matrix contains minus the inverse.
+  for (std::int64_t k = 0; k < blocks; ++k) {
+    gather_row(k, broadcast, row);
+    if (!owns(k)) continue;
+    parallel_for(threads_, blocks, [&](int, std::int64_t l) {
+      if (updates(k, l)) return;
+      for (std::int64_t i = 0; i < block; ++i)
+        std::copy_n(&row[l * block_size + i * block], block, block_at(k, l) + i * stride_);
+    });
+  }
   parallel_for_static(threads_, rows_.size(), 64, [&](int, Range part) {
     for (std::int64_t i = part.begin; i < part.end; ++i) rows_[i] = -rows_[i];
   });

@@ -132,7 +132,7 @@ bool Device::invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
   stream_.copy_h2d(rows.data(), elements.data(), rows.bytes());
   add_gram(gpu_, stream_, x, matrix.rows_of(matrix.rank()), rows.data(), stride);
 
-  // The algorithm of cpu::SpdInverse::invert().
+  // The algorithm of cpu::SpdInverse::invert(), but all blocks are updated.
   for (std::int64_t k = 0; k < blocks; ++k) {
     const std::int64_t first = k * block;  // of the rows and columns of block K
     const bool owns = k >= own.begin && k < own.end;
