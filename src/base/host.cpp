@@ -23,11 +23,11 @@ struct GroupFiles {
   const char* folder;
   const char* limit;
   const char* usage;
-  const char* reclaimable;  ///< key in memory.stat of cached file pages, which count as used
+  const char* prefix;  ///< of keys in memory.stat, for a group with the groups in it
 };
 constexpr std::array<GroupFiles, 2> versions{
-    {{"sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "},
-     {"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "}}};
+    {{"sys/fs/cgroup", "memory.max", "memory.current", ""},
+     {"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"}}};
 
 /// Returns the path of this process's control group for memory in /proc/self/cgroup, whose lines are
 /// "ID:CONTROLLERS:PATH", with no controllers in version 2; "/" if there is none.
@@ -61,8 +61,10 @@ HostMemory host_memory(const std::string& root) {
       const std::int64_t limit = number_in(folder / files.limit);
       if (limit <= 0 || limit >= memory.total) continue;
       if (memory.limit == 0 || limit < memory.limit) memory.limit = limit;
-      const std::int64_t used =
-          number_in(folder / files.usage) - number_in(folder / "memory.stat", files.reclaimable);
+      // Cached pages of files count as used, but the kernel frees them, as in MemAvailable.
+      std::int64_t used = number_in(folder / files.usage);
+      for (const char* pages : {"active_file ", "inactive_file "})
+        used -= number_in(folder / "memory.stat", std::string(files.prefix) + pages);
       memory.available = std::clamp(limit - used, std::int64_t{0}, memory.available);
     }
   }

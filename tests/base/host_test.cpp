@@ -49,7 +49,7 @@ TEST_F(HostMemoryTest, LimitOfAJobAboveTheGroupOfTheProcessApplies) {
   write("sys/fs/cgroup/slurm/job_7/memory.current", "2147483648\n");
   expect(gib, 3 * gib);
   // Cached pages of files can be freed.
-  write("sys/fs/cgroup/slurm/job_7/memory.stat", "anon 5\ninactive_file 1073741824\nactive_file 7\n");
+  write("sys/fs/cgroup/slurm/job_7/memory.stat", "anon 5\ninactive_file 536870912\nactive_file 536870912\n");
   expect(2 * gib, 3 * gib);
   // What other programs of the host use is not available.
   write("sys/fs/cgroup/slurm/job_7/memory.max", "7516192768\n");
@@ -63,7 +63,8 @@ TEST_F(HostMemoryTest, FilesOfAContainerAreInTheTopFolder) {
   write("proc/self/cgroup", "4:cpu,memory:/docker/0123\n0::/\n");
   write("sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
   write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n");
-  write("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 536870912\n");
+  write("sys/fs/cgroup/memory/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 536870912\ntotal_active_file 0\n");
   expect(3 * gib / 2, 2 * gib);
 }
 
