@@ -23,7 +23,7 @@ struct GroupFiles {
   const char* folder;
   const char* limit;
   const char* usage;
-  const char* prefix;  ///< of keys in memory.stat, for a group with the groups in it
+  const char* prefix;  ///< start of the keys in memory.stat that include inner groups
 };
 constexpr std::array<GroupFiles, 2> versions{
     {{"sys/fs/cgroup", "memory.max", "memory.current", ""},
