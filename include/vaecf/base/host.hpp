@@ -15,8 +15,8 @@ inline std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// Memory of this host in bytes, and what its control groups (of a container, or of a job under Slurm) leave
-/// of it to this process and others in the same group.
+/// Memory of this host in bytes, within the limits of the control groups of this process: those of a
+/// container, or of a job under Slurm.
 struct HostMemory {
   std::int64_t total = 0;
   std::int64_t available = 0;  ///< without swapping, and within the limits of all control groups

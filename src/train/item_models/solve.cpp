@@ -223,8 +223,8 @@ std::shared_ptr<const ItemModel> solve_ease(const Interactions& train, EaseValue
 }
 
 double missing_memory(double bytes) {
-  const double free = free_memory_bytes();
-  return free > 0.0 ? std::max(0.0, bytes - free) : 0.0;
+  const HostMemory memory = host_memory();
+  return memory.total > 0 ? std::max(0.0, bytes - static_cast<double>(memory.available)) : 0.0;
 }
 
 InputError memory_error(const std::string& what, double bytes, double missing, const std::string& advice) {

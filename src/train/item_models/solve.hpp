@@ -30,7 +30,7 @@ std::string ease_title(EaseValues values);
 std::shared_ptr<const ItemModel> solve_ease(const Interactions& train, EaseValues values,
                                             const RunContext& context, int threads);
 
-/// Returns by how many bytes `bytes` exceed the free memory of this host; 0 if they fit.
+/// Returns by how many bytes `bytes` exceed the free memory of this host; 0 if they fit, or if it is unknown.
 double missing_memory(double bytes);
 /// Returns the error that `what` takes `bytes` on a host, of which `missing` are not free; `advice` is a
 /// setting to use instead.
