@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -31,10 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name == chosen and module:
             module.add_arguments(command)
     options = parser.parse_args(arguments)
+    terminal = contextlib.redirect_stdout(errors.EscapingStream(sys.stdout)) if sys.stdout.isatty() else None
     try:
-        return int(module.run(options)) if module else errors.INVALID
+        with terminal or contextlib.nullcontext():
+            return int(module.run(options)) if module else errors.INVALID
     except errors.InputError as error:
-        print(f"vaecf: {error}", file=sys.stderr)
+        print(f"vaecf: {errors.escape(str(error))}", file=sys.stderr)
         return errors.INVALID
     except BrokenPipeError:
         return errors.FAILED

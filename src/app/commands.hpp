@@ -26,7 +26,8 @@ void run_similar(const CommandLine& line);
 void run_export(const CommandLine& line);
 void run_inspect(const CommandLine& line);
 
-/// Writes to standard output and flushes it. Throws RunError on failure, for example on a full disk.
+/// Writes to standard output, escaped if it is a terminal, and flushes it. Throws RunError on failure, for
+/// example on a full disk.
 void print(const std::string& text);
 
 }  // namespace vaecf::app

@@ -1,5 +1,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/data/synthesize.hpp>
@@ -7,6 +8,8 @@
 
 #include "app/commands.hpp"
 #include "app/progress.hpp"
+
+#include <unistd.h>
 
 #include <cstdio>
 
@@ -27,8 +30,9 @@ void require_key(const std::string& value, const std::string& config, const char
 }  // namespace
 
 void print(const std::string& text) {
+  const std::string shown = isatty(STDOUT_FILENO) == 1 ? escape(text) : text;
   const bool written =
-      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+      std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fflush(stdout) == 0;
   if (!written) throw RunError("cannot write to standard output; check whether the disk is full");
 }
 

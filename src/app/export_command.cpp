@@ -118,7 +118,7 @@ struct Source {
     if (dataset.fingerprint() == trained_on) return;
     throw InputError(format(
         "{}: trained on a dataset with checksum {}, but that of {} is {}; pass the training dataset with --data",
-        line.path, trained_on, dataset.path(), dataset.fingerprint()));
+        line.path, excerpt(trained_on), dataset.path(), dataset.fingerprint()));
   }
 
   bool is_elsa() const { return config.session.model.type == "elsa"; }

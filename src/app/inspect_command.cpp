@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
@@ -239,11 +240,12 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
     if (io::get_string(line, "event") == "validation") names = metrics_of(line);
   }
   if (names.empty() && wanted.empty()) return "no validation yet\n";
-  if (names.empty()) throw InputError(format("{}: contains no validation, and so no {}", path, wanted));
+  if (names.empty())
+    throw InputError(format("{}: contains no validation, and so no {}", path, excerpt(wanted)));
   std::string name = wanted.empty() ? selected : wanted;
   if (name.empty()) name = names.front();
   if (std::ranges::find(names, name) == names.end()) {
-    throw InputError(format("{}: contains no {}; available: {}", path, name, join(names)));
+    throw InputError(format("{}: contains no {}; available: {}", path, excerpt(name), excerpt(join(names))));
   }
   const auto points = curve(events, "validation", name);
   if (points.empty()) return "";

@@ -1,4 +1,5 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
@@ -41,7 +42,7 @@ void check_same_on_all_ranks(comm::Communicator& communicator, const CommandLine
   if (flags != flags_text(line)) {
     throw InputError(format(
         "command differs from rank 0: \"{}\" here and \"{}\" there; start all ranks with the same command",
-        flags_text(line), flags));
+        excerpt(flags_text(line)), excerpt(flags)));
   }
   if (text == config.session.configuration_text) return;
   const auto differences = config::differences(config, config::parse(text, "rank 0"));
@@ -49,7 +50,7 @@ void check_same_on_all_ranks(comm::Communicator& communicator, const CommandLine
   throw InputError(
       format("configuration differs from rank 0: {} is {} here and {} there; "
              "pass the same file and --set options to all ranks",
-             first.key, first.first, first.second));
+             first.key, excerpt(first.first), excerpt(first.second)));
 }
 
 /// Throws InputError if the checkpoint to test does not exist.

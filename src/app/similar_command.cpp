@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
@@ -142,8 +143,8 @@ Items find_items(const std::vector<std::string>& wanted, const io::IdList& ids,
     if (items.back() >= 0) continue;
     std::vector<std::string> examples;
     for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) examples.push_back(ids.text(i));
-    throw InputError(format("--item {}: not among the {} items of {}; their ids are {} ...", id, ids.size(),
-                            checkpoint, join(examples)));
+    throw InputError(format("--item {}: not among the {} items of {}; their ids are {} ...", excerpt(id),
+                            ids.size(), checkpoint, excerpt(join(examples))));
   }
   return items;
 }

@@ -1,6 +1,7 @@
 #include "app/task_result.hpp"
 
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -40,7 +41,8 @@ TaskResult run_and_capture(const std::function<void()>& work) {
 void print_error(const TaskResult& outcome, int rank) {
   const std::string line = rank < 0 ? format("vaecf_dist: {}\n", outcome.message)
                                     : format("vaecf_dist: rank {}: {}\n", rank, outcome.message);
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  const std::string shown = escape(line);
+  std::fwrite(shown.data(), 1, shown.size(), stderr);
   std::fflush(stderr);
 }
 

@@ -1,4 +1,5 @@
 #include <vaecf/base/log.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -36,7 +37,7 @@ bool Log::should_log(Level level) const {
 void Log::write(Level level, std::string_view line) {
   const bool warns = level == Level::warn;
   sink_->logger.log(warns ? spdlog::level::warn : spdlog::level::info, "{}{}", warns ? "warning: " : "",
-                    line);
+                    escape(line));
 }
 
 }  // namespace vaecf

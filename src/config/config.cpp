@@ -1,3 +1,4 @@
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/model/model.hpp>
 
 #include "config/keys.hpp"
@@ -107,7 +108,7 @@ void require_resumable(const Config& config, const std::string& checkpoint, cons
         "{}: trained with {} {}, but the configuration has {}; set the old value, or start from scratch with --resume never. "
         "On resume, model.*, train.* and data.virtual_shards must be the same, "
         "except train.epochs, train.patience, train.precision and train.deterministic",
-        checkpoint, difference.key, difference.second, difference.first));
+        checkpoint, difference.key, excerpt(difference.second), excerpt(difference.first)));
   }
 }
 

@@ -147,7 +147,7 @@ class Reader {
       const char* culprit =
           places_.contains("validation.select") ? "validation.select" : "validation.metrics";
       fail(culprit, format("validation.select must be last or one of validation.metrics ({}), got {}",
-                           join(metrics), validation.select));
+                           excerpt(join(metrics)), excerpt(validation.select)));
     }
     if (config_.session.train.patience == 0) return;
     if (validation.every == 0) {

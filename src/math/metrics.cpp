@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/math/user_metrics.hpp>
 
@@ -44,7 +45,7 @@ Metric parse_metric(std::string_view name) {
       std::ranges::find(all, name.substr(0, at), [](int k) { return std::string_view(name_of(k)); });
   if (at == std::string_view::npos || kind == all.end()) {
     throw InputError(
-        format("'{}' is not a metric; use one of {}, for example ndcg@100", name, metric_names()));
+        format("'{}' is not a metric; use one of {}, for example ndcg@100", excerpt(name), metric_names()));
   }
   const std::string_view digits = name.substr(at + 1);
   std::int32_t k = 0;
@@ -53,7 +54,7 @@ Metric parse_metric(std::string_view name) {
   if (problem != std::errc{} || end != digits.data() + digits.size() || k < 1 || digits.starts_with('0')) {
     throw InputError(format(
         "metric '{}': the cut-off must be an integer from 1 to 2147483647, got '{}'; write it like {}@100",
-        name, digits, name_of(*kind)));
+        excerpt(name), excerpt(digits), name_of(*kind)));
   }
   return {*kind, k};
 }

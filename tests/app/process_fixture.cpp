@@ -2,14 +2,17 @@
 
 #include <vaecf/base/format.hpp>
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <thread>
 
 namespace vaecf::app {
 namespace {
@@ -28,6 +31,32 @@ TempWorkspace::TempWorkspace() {
 }
 
 Result TempWorkspace::bash(const std::string& line, int seconds) const {
+  Result result = run(line, seconds, (folder_ / "out").string());
+  result.out = read_file(folder_ / "out");
+  return result;
+}
+
+Result TempWorkspace::on_terminal(const std::string& arguments) const {
+  const int screen = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  EXPECT_TRUE(screen >= 0 && grantpt(screen) == 0 && unlockpt(screen) == 0);
+  const std::string name = ptsname(screen);
+  const int held = open(name.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  std::string shown;
+  // The terminal stores only a few kilobytes. Reading fails when no process has it open.
+  std::thread reader([&] {
+    std::array<char, 4096> piece{};
+    for (ssize_t got = 0; (got = ::read(screen, piece.data(), piece.size())) > 0;)
+      shown.append(piece.data(), static_cast<std::size_t>(got));
+  });
+  Result result = run("$PROGRAM " + arguments, 60, name);
+  close(held);
+  reader.join();
+  close(screen);
+  result.out = shown;
+  return result;
+}
+
+Result TempWorkspace::run(const std::string& line, int seconds, const std::string& out) const {
   // Leak checking is off because MPI does not free all memory.
   const std::string settings =
       "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
@@ -40,12 +69,11 @@ Result TempWorkspace::bash(const std::string& line, int seconds) const {
                                     << "\ncd '" << (folder_ / "w").string() << "'\n"
                                     << line << "\n";
   const std::string call = "timeout -k 5 " + std::to_string(seconds) + " bash '" +
-                           (folder_ / "script").string() + "' > '" + (folder_ / "out").string() + "' 2> '" +
+                           (folder_ / "script").string() + "' > '" + out + "' 2> '" +
                            (folder_ / "err").string() + "' < /dev/null";
   const int status = std::system(call.c_str());
   Result result;
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  result.out = read_file(folder_ / "out");
   result.err = read_file(folder_ / "err");
   return result;
 }

@@ -27,6 +27,8 @@ class TempWorkspace {
 
   /// Runs a line of bash in the folder; $PROGRAM is the program, $MPIRUN starts ranks that may share cores.
   Result bash(const std::string& line, int seconds = 60) const;
+  /// Runs the program with standard output on a terminal, whose line ends are "\r\n".
+  Result on_terminal(const std::string& arguments) const;
   /// Runs the program with these arguments.
   Result program(const std::string& arguments) const { return bash("$PROGRAM " + arguments); }
   /// Runs the program, under mpirun if `ranks` > 0, and expects exit code 0.
@@ -47,6 +49,9 @@ class TempWorkspace {
   void make_small_run(int users = 200) const;
 
  private:
+  /// Runs a line of bash with standard output to the file `out`.
+  Result run(const std::string& line, int seconds, const std::string& out) const;
+
   testing::TemporaryFolder temporary_;
   const std::filesystem::path& folder_ = temporary_.path();
 };

@@ -35,5 +35,11 @@ TEST(Log, ErasesTheProgressBarBeforeALine) {
   EXPECT_EQ(logged(Verbosity::quiet, true, true), "\r\033[Kwarning: warn {}\n");
 }
 
+TEST(Log, EscapesControlCharactersExceptLineBreaks) {
+  ::testing::internal::CaptureStderr();
+  Log(Verbosity::normal, true).warn("{}", "a\x1b[2J\n  b");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "warning: a\\x1b[2J\n  b\n");
+}
+
 }  // namespace
 }  // namespace vaecf

@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -43,6 +44,19 @@ TEST_F(LocksTest, FolderLockExcludesOthersUntilDestroyed) {
   }
   EXPECT_NO_THROW(lock_it());
   expect_refused<InputError>({"No such file"}, [&] { DirectoryLock(file("none"), milliseconds(0)); });
+}
+
+TEST_F(LocksTest, HolderOfTheFolderLockIsEscapedAndShortened) {
+  const DirectoryLock lock(file(""), milliseconds(0));
+  put_bytes(file(".lock"), "\x1b[31m" + std::string(1000, 'z') + "\n");
+  try {
+    DirectoryLock(file(""), milliseconds(0));
+    FAIL() << "the folder is locked";
+  } catch (const InputError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("(\\x1b[31mzz"), std::string::npos) << message;
+    EXPECT_LE(std::ranges::count(message, 'z'), 200) << message;
+  }
 }
 
 TEST_F(LocksTest, FolderLockDoesNotFollowLinks) {

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <array>
@@ -43,7 +44,7 @@ void UnknownNames::add(const std::string& name) {
 }
 
 std::string UnknownNames::text() const {
-  return join(first_) + (more_ ? " ..." : "");
+  return excerpt(join(first_)) + (more_ ? " ..." : "");
 }
 
 bool is_header_for(std::string_view text, std::string_view what) {
@@ -135,8 +136,8 @@ Columns find_columns(const data::Table& first, const data::SourceLayout& layout,
   throw InputError(
       format("{}: the first line has neither an item of the model nor a header with the expected columns; "
              "found {}, expected {}; correct the header or the columns in data.source",
-             first.location(), join({fields.begin(), fields.end()}).substr(0, 200),
-             by_name ? format("{}, {} (or user, item)", layout.user, layout.item) : "user, item"));
+             first.location(), excerpt(join({fields.begin(), fields.end()})),
+             by_name ? excerpt(format("{}, {} (or user, item)", layout.user, layout.item)) : "user, item"));
 }
 
 }  // namespace
@@ -158,7 +159,7 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
           "{}: must have a user in column {} and an item in column {} (from 0), separated by {}, got \"{}\"",
           row.location(), columns.user, columns.item,
           layout.table.separator.empty() ? "a comma or a TAB" : "a comma, a TAB or data.source's separator",
-          row.line().substr(0, 80)));
+          excerpt(row.line())));
     }
     const auto [position, is_new] = user_rows.emplace(row.at(columns.user), rows.size());
     if (is_new) {

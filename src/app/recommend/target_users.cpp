@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -219,8 +220,8 @@ std::int64_t find_user(const TargetUsers& target_users, const std::string& id) {
   }
   std::vector<std::string> examples;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) examples.push_back(ids.text(i));
-  throw InputError(format("--user {}: not among the {} {}; their ids are {} ...", id, ids.size(),
-                          target_users.description, join(examples)));
+  throw InputError(format("--user {}: not among the {} {}; their ids are {} ...", excerpt(id), ids.size(),
+                          target_users.description, excerpt(join(examples))));
 }
 
 io::IdList ids_or_numbers(const io::DatasetFile& file, const std::string& path, std::int64_t count) {

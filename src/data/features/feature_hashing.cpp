@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/data/feature_hashing.hpp>
 #include <vaecf/io/digest.hpp>
 
@@ -35,15 +36,15 @@ FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std:
     if (column.name.empty() || column.name.find_first_of(std::string_view("\n\r\0", 3)) != std::string::npos)
       throw InputError("a feature column must have a name without line breaks");
     if (std::count_if(layout_.begin(), layout_.end(), same) > 1)
-      throw InputError(format("feature column '{}' is listed twice; list it once", column.name));
+      throw InputError(format("feature column '{}' is listed twice; list it once", excerpt(column.name)));
     if (column.hashes < 1 || column.hashes > max_hashes) {
-      throw InputError(format("feature column '{}': hashes must be between 1 and {}, got {}", column.name,
-                              max_hashes, column.hashes));
+      throw InputError(format("feature column '{}': hashes must be between 1 and {}, got {}",
+                              excerpt(column.name), max_hashes, column.hashes));
     }
     if (column.buckets < 1 || column.buckets > (max_features - features_) / column.hashes) {
       throw InputError(format(
           "feature column '{}': buckets must be at least 1, got {}, and hashes x buckets of all columns must be below 2^31",
-          column.name, column.buckets));
+          excerpt(column.name), column.buckets));
     }
     first_.push_back(features_);
     features_ += column.hashes * column.buckets;

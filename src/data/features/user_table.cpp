@@ -32,7 +32,7 @@ UserTableLocation in_folder(const UserTableLocation& file) {
   }
   throw InputError(format(
       "{}: this folder contains no {}; set data.source.users.path to the user table, or data.source.users.file to its name in the folder",
-      file.path, file.any ? "user table with a known name" : file.members[0]));
+      file.path, file.any ? "user table with a known name" : excerpt(file.members[0])));
 }
 
 std::unique_ptr<LineReader> reader_of(const std::string& path, const Names& members, Progress& progress) {
@@ -51,10 +51,9 @@ std::unique_ptr<LineReader> open_table(const UserTableLocation& file, Progress& 
     lines = reader_of(file.path, {}, progress);
     if (lines->next_file()) return lines;
   }
-  std::ranges::transform(others, others.begin(), excerpt);
   throw InputError(format("{}: contains no {}{}{}; set data.source.users.file to the name of the user table",
                           file.path, file.any ? "user table with a known name" : excerpt(join(file.members)),
-                          others.empty() ? "" : "; it contains ", join(others)));
+                          others.empty() ? "" : "; it contains ", excerpt(join(others))));
 }
 
 // Returns the layout of the table and sets `user` to its id column.

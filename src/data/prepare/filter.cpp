@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -116,7 +117,8 @@ void Filter::count_positive(PrepareReport& report) {
   for (const Event& event : shown) {
     ratings_->issues.dropped(what, [&] {
       return format("{}: user {}, item {}", ratings_->locations.location_of(event.index),
-                    ratings_->user_ids.text(event.user), ratings_->item_ids.text(event.item));
+                    excerpt(ratings_->user_ids.text(event.user)),
+                    excerpt(ratings_->item_ids.text(event.item)));
     });
   }
   const std::int64_t others = report.duplicates_dropped - static_cast<std::int64_t>(shown.size());

@@ -12,9 +12,7 @@ namespace vaecf::data {
 namespace {
 
 std::string list_of_skipped(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "; it contains " : ", ") + excerpt(name);
-  return text;
+  return names.empty() ? "" : "; it contains " + excerpt(join(names));
 }
 
 void require_any(const RawRatings& ratings, const SourceFiles& of) {

@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <glob.h>
 
@@ -103,7 +104,7 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
     return files_at(source, archive, one);
   }
   SourceFiles files;
-  files.looked_for = names.empty() ? "file of ratings" : join(names, " or ");
+  files.looked_for = names.empty() ? "file of ratings" : excerpt(join(names, " or "));
   files.wanted = [names](const std::string& name) { return names.empty() || matches_any(names, name); };
   for (const std::string& each : matching_paths(path)) {
     if (!fs::is_directory(each)) {
@@ -120,7 +121,7 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
     if (found.empty()) {
       throw InputError(format(
           "{}: this folder contains no {}; set data.source.path to the file, or to the folder that contains it",
-          each, join(names, " or ")));
+          each, excerpt(join(names, " or "))));
     }
     if (!format_of(source).several_files) found.resize(1);
     files.paths.insert(files.paths.end(), found.begin(), found.end());

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 
@@ -16,7 +17,7 @@ SourceLayout delimited_layout(const SourceOptions& source) {
   if (source.user_column.empty() || source.item_column.empty() || source.user_column == source.item_column) {
     throw InputError(
         format("data.source.user_column '{}' and data.source.item_column '{}' must be two different columns",
-               source.user_column, source.item_column));
+               excerpt(source.user_column), excerpt(source.item_column)));
   }
   return {{.separator = separator, .header = source.header, .quotes = source.quotes},
           source.user_column,
@@ -101,8 +102,8 @@ const std::vector<SourceFormat>& formats() {
 const SourceFormat& format_of(const SourceOptions& source) {
   const auto found = std::ranges::find(formats(), source.format, &SourceFormat::name);
   if (found == formats().end()) {
-    throw InputError(
-        format("data.source.format '{}' is unknown; use {}", source.format, join(source_formats(), " or ")));
+    throw InputError(format("data.source.format '{}' is unknown; use {}", excerpt(source.format),
+                            join(source_formats(), " or ")));
   }
   return *found;
 }

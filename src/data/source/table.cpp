@@ -215,12 +215,10 @@ std::size_t Table::column(const std::string& wanted, std::string_view asked_by) 
   if (!index) {
     const auto found = std::find(names.begin(), names.end(), wanted);
     if (found == names.end()) {
-      std::vector<std::string> shown = names;
-      std::ranges::transform(shown, shown.begin(), excerpt);
       throw InputError(format(
           "{}:1: there is no column '{}', which {}; the table has {} columns ({}); check that this is the right file, and check column names, separator and header in {}",
-          lines_->name(), excerpt(wanted), asked_by, count_, names.empty() ? "no header" : join(shown),
-          layout_.keys));
+          lines_->name(), excerpt(wanted), asked_by, count_,
+          names.empty() ? "no header" : excerpt(join(names)), layout_.keys));
     }
     if (std::count(found, names.end(), wanted) > 1) {
       throw InputError(format("{}:1: several columns are called '{}', which {}; use a column index, from 0",

@@ -1,6 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/io/file_lock.hpp>
 
 #include "io/files/file_system.hpp"
@@ -39,7 +40,7 @@ Descriptor open_lock(const std::string& path) {
 std::string read_holder(const std::string& path) {
   std::string line;
   std::getline(std::ifstream(path) >> std::ws, line);
-  return line.empty() ? "unknown process" : line.substr(0, 200);
+  return line.empty() ? "unknown process" : excerpt(line);
 }
 
 }  // namespace

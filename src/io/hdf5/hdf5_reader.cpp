@@ -1,5 +1,7 @@
 #include "io/hdf5/hdf5_reader.hpp"
 
+#include <vaecf/base/utf8.hpp>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -178,7 +180,7 @@ void Hdf5Reader::read_attribute(hid_t attribute, Attributes& to) const {
                    '\0');
   h5::check(H5Aget_name(attribute, name.size() + 1, name.data()), "read the name of an attribute");
   const h5::Handle type(H5Aget_type(attribute), "read the type of an attribute");
-  reject_variable_length(type.id(), format("attribute {}", name));
+  reject_variable_length(type.id(), format("attribute {}", excerpt(name)));
   const h5::Handle space(H5Aget_space(attribute), "read the shape of an attribute");
   const auto count = h5::check(H5Sget_simple_extent_npoints(space.id()), "read the shape of an attribute");
   const bool list = H5Sget_simple_extent_ndims(space.id()) == 1;

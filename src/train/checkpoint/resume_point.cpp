@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
@@ -130,7 +131,7 @@ void reconcile_best_checkpoint(const TrainingConfig& options, const RunContext& 
   const bool there = query_root(context.communicator, [&] {
     std::string other;
     if (state.select != select) {
-      other = format("validation.select has changed from \"{}\" to \"{}\"", state.select, select);
+      other = format("validation.select has changed from \"{}\" to \"{}\"", excerpt(state.select), select);
     } else if (!best_exists(options, state)) {
       other = format("{} does not contain epoch {}, the best so far", options.best_checkpoint(),
                      state.best_epoch);

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -82,7 +83,7 @@ std::vector<std::int64_t> match_items(const TrainingConfig& options, const Train
   if (std::ranges::any_of(sources, [](std::int64_t source) { return source >= 0; })) return sources;
   throw InputError(
       format("{}: none of its {} items is in {}, for example {}; use a checkpoint with the same item ids",
-             options.start_from, before.size(), dataset.path(), before.text(0)));
+             options.start_from, before.size(), dataset.path(), excerpt(before.text(0))));
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ StartPoint::StartPoint(const TrainingConfig& options, const RunContext& context,
     if (const auto type = file.attribute<std::string>("model_type"); type != options.model.type) {
       throw InputError(format(
           "{}: the checkpoint contains a model of type {}, but model.type is {}; set model.type to {}, or train from scratch",
-          path, type, options.model.type, type));
+          path, excerpt(type), options.model.type, excerpt(type)));
     }
     require_same_features(path, state, options, dataset);
     const auto specs = model::tensor_specs(options.model, model_input_dims(options, dataset));

@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <variant>
 
@@ -38,8 +39,9 @@ void require_same_features(const std::string& path, const TrainingState& checkpo
   const std::string hashing = feature_hashing_of(dataset);
   if (checkpoint.features == expected && checkpoint.feature_hashing == hashing) return;
   throw InputError(format(
-      "{}: the checkpoint's model has {} user features, hashed by\n{}\nbut {} has {}, hashed by\n{}\nuse the dataset of its run",
-      path, checkpoint.features, checkpoint.feature_hashing, dataset.path(), expected, hashing));
+      "{}: the checkpoint's model has {} user features, hashed by \"{}\", but {} has {}, hashed by \"{}\"; use the dataset of its run",
+      path, checkpoint.features, excerpt(checkpoint.feature_hashing), dataset.path(), expected,
+      excerpt(hashing)));
 }
 
 void TrainingState::describe(const TrainingConfig& options, const io::DatasetFile& dataset,
@@ -71,7 +73,7 @@ void require_same_dataset(const std::string& path, const TrainingState& checkpoi
   if (checkpoint.dataset_checksum != dataset.fingerprint()) {
     throw InputError(
         format("{}: the checkpoint's dataset has checksum {}, but {} has {}; use the dataset of its run",
-               path, checkpoint.dataset_checksum, dataset.path(), dataset.fingerprint()));
+               path, excerpt(checkpoint.dataset_checksum), dataset.path(), dataset.fingerprint()));
   }
 }
 

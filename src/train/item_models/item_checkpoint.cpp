@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/device/cpu/storage.hpp>
 
 #include <algorithm>
@@ -113,7 +114,7 @@ std::shared_ptr<const ItemModel> read_item_model(CheckpointReader& reader, const
     if (stored != type)
       throw InputError(format(
           "model.type is {}, but the checkpoint contains a model of type {}; use the configuration of its run",
-          type, stored));
+          type, excerpt(stored)));
     dense = std::ranges::count(file.tensors(), inverse_name, &io::CheckpointFile::TensorInfo::name);
   });
   context.communicator.broadcast(std::span(&dense, 1), 0);

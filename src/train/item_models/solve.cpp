@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/train/evaluator.hpp>
@@ -114,7 +115,7 @@ class SolveRun {
     const std::int64_t neighbors = neighbors_of(options_.model.type, options_.model);
     const std::int64_t weights = neighbors > 0 ? std::min(items, neighbors) : items;  // of an item
     events_->write(start_event(options_, context_, dataset_.rows("train"), items, items * weights));
-    context_.log.info("{}: {} train users, {} items, {}, {} ranks, {} to solve", options_.name,
+    context_.log.info("{}: {} train users, {} items, {}, {} ranks, {} to solve", excerpt(options_.name),
                       dataset_.rows("train"), items, options_.model.type, context_.communicator.size(),
                       candidates_.size());
     const Interactions train = read_interactions(dataset_, context_);

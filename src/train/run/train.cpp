@@ -1,4 +1,5 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/train.hpp>
 #include <vaecf/train/trainer.hpp>
@@ -139,7 +140,7 @@ class TrainingRun {
     const model::InputDims inputs = model_input_dims(options_, dataset_);
     events_->write(start_event(options_, context_, dataset_.rows("train"), inputs, parameters));
     context_.log.info("{}: {} train users, {} items, {}{} parameters, {} ranks, {} epochs of {} steps",
-                      options_.name, dataset_.rows("train"), inputs.items,
+                      excerpt(options_.name), dataset_.rows("train"), inputs.items,
                       inputs.features > 0 ? format("{} features of users, ", inputs.features) : "",
                       parameters, context_.communicator.size(), options_.train.epochs,
                       trainer_->steps_per_epoch());
