@@ -36,6 +36,14 @@ def test_difference_and_its_standard_error_are_paired(tmp_path: Path) -> None:
     assert back["difference"] == pytest.approx(-row["difference"]) and back["worse"] == 0.75
 
 
+def test_smaller_popularity_is_better(tmp_path: Path) -> None:
+    a = _write(tmp_path / "a.h5", [10.0, 20.0, 30.0, 40.0], metric="popularity@5")
+    b = _write(tmp_path / "b.h5", [9.0, 18.0, 27.0, 41.0], metric="popularity@5")
+    row = compare(a, b).loc["popularity@5"]
+    assert (row["better"], row["worse"]) == (0.75, 0.25)
+    assert row["difference"] == pytest.approx(-1.25)
+
+
 def test_bootstrap_interval_of_many_users_is_that_of_the_normal_distribution() -> None:
     values = np.random.default_rng(1).normal(0.3, 2.0, 4000)
     error = values.std() / 4000**0.5

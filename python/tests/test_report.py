@@ -176,6 +176,18 @@ def test_thinned_curve_keeps_extremes() -> None:
     assert len(thin(np.arange(10.0), np.ones(10))[0]) == 10
 
 
+def test_smallest_gini_and_popularity_and_largest_of_other_metrics_are_marked(tmp_path: Path) -> None:
+    values = {"a": {"ndcg@10": 0.4, "gini@10": 0.7, "popularity@5": 90.5, "precision@5": 0.2},
+              "b": {"ndcg@10": 0.3, "gini@10": 0.6, "popularity@5": 80.5, "precision@5": 0.1}}  # fmt: skip
+    for name, metrics in values.items():
+        with open(_write_run(tmp_path / name, 1, name) / "metrics.jsonl", "a", encoding="utf-8") as log:
+            log.write(json.dumps({"event": "test", "epoch": 1, "users": 10, **metrics}) + "\n")
+    assert main(["report", str(tmp_path / "a"), str(tmp_path / "b"), "-o", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    marked = re.findall(r'class="best">([0-9.]+)', text[text.index('id="test"') :])
+    assert marked == ["0.4000", "0.6000", "80.5000", "0.2000"]
+
+
 def test_names_with_markup_are_escaped(tmp_path: Path) -> None:
     run = _write_run(tmp_path / "r", 2, "<script>alert(1)</script>&")
     shutil.copy(run / "config.yaml", tmp_path / "c.yaml")

@@ -47,7 +47,9 @@ waits = config["mode"] == "wait" and not (folder / "began").exists()
 with open(folder / "metrics.jsonl", "a") as log:
     for epoch in range(1, 21):
         value = 0.5 - abs(float(config["rate"]) - 0.01) - 0.001 * abs(epoch - 10)
-        log.write(json.dumps({"event": "validation", "epoch": epoch, "ndcg@100": value}) + "\\n")
+        metric = config["validation.select"]
+        value = 1 - value if metric.startswith("gini@") else value
+        log.write(json.dumps({"event": "validation", "epoch": epoch, metric: value}) + "\\n")
         log.flush()
         if waits:
             time.sleep(60)
@@ -91,6 +93,21 @@ def test_search_finds_the_best_rate_and_writes_table_and_configuration(sweep, tm
     assert best["name"] == rows[0]["folder"] and best["run"]["directory"] == "runs/sweep-base"
     said = capsys.readouterr().out
     assert "12 complete, 0 pruned, 0 failed" in said and "best.yaml --test" in said
+
+
+def test_smallest_gini_is_best(sweep, tmp_path, capsys):
+    assert sweep("--trials", "6", "--set", "validation.select=gini@10") == 0
+    folder = tmp_path / "runs" / "sweep-base"
+    rows = rows_of(folder)
+    values = [float(row["gini@10"]) for row in rows]
+    assert values == sorted(values) and len(set(values)) > 1
+    for row in rows:
+        assert float(row["gini@10"]) == pytest.approx(0.5 + abs(float(row["rate"]) - 0.01))
+        assert row["best_epoch"] == "10"
+    assert load_yaml(folder / "best.yaml")["name"] == rows[0]["folder"]
+    said = capsys.readouterr().out
+    assert f"best: trial {rows[0]['trial']}, gini@10 {values[0]:.4f}" in said
+    assert sweep("--trials", "7", "--set", "validation.select=gini@10") == 0  # resumes
 
 
 def test_same_command_resumes_and_does_not_repeat_values(sweep, tmp_path):

@@ -12,6 +12,7 @@ import pandas as pd
 from . import errors
 from .dataset import open_hdf5, read_attributes, read_values
 from .errors import InputError
+from .events import smallest_is_best
 
 Array = np.ndarray[Any, Any]
 
@@ -82,8 +83,8 @@ def compare(a: PerUser, b: PerUser, samples: int = 2000, level: float = 0.95, se
                 "se": difference.std(ddof=1) / count**0.5,
                 "low": low,
                 "high": high,
-                "better": (difference > 0).mean(),
-                "worse": (difference < 0).mean(),
+                "better": (difference < 0 if smallest_is_best(metric) else difference > 0).mean(),
+                "worse": (difference > 0 if smallest_is_best(metric) else difference < 0).mean(),
             }
         )
     if not rows:

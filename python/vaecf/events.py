@@ -43,6 +43,11 @@ def metric_names(event: Event) -> list[str]:
     return [name for name in names if not any(name != other and name.endswith(f"_{other}") for other in names)]
 
 
+def smallest_is_best(metric: str) -> bool:
+    """Returns true for gini@K and popularity@K; of all other metrics the largest value is the best."""
+    return metric.rpartition("/")[2].startswith(("gini@", "popularity@"))
+
+
 def baseline_names(event: Event) -> list[str]:
     """Returns the prefixes of the baselines of an event `test`, such as popularity, item_knn, ease and cold."""
     metrics = metric_names(event)

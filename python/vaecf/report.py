@@ -16,7 +16,7 @@ from .charts import Chart, Series, draw_bars, draw_curves, draw_groups, standalo
 from .compare import PerUser
 from .dataset import open_hdf5
 from .errors import InputError
-from .events import baseline_names, metric_names
+from .events import baseline_names, metric_names, smallest_is_best
 from .phases import benchmark_phases, timeline_phases
 from .run import Run
 
@@ -113,8 +113,7 @@ def _test(runs: Sequence[Run]) -> str:
     rows = []
     for metric in metrics:
         found = [columns[title].get(metric) for title in order]
-        # Of means over the list, such as popularity@k, neither high nor low is better.
-        best = max(value[0] for value in found if value) if metric.startswith(("ndcg", "recall")) else None
+        best = (min if smallest_is_best(metric) else max)(value[0] for value in found if value)
         row = [metric]
         for value in found:
             error = f" <small>± {value[1]:.4f}</small>" if value and value[1] is not None else ""

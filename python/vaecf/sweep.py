@@ -21,6 +21,7 @@ import yaml
 
 from . import errors
 from .errors import InputError
+from .events import smallest_is_best
 from .program import DEFAULT_MPIRUN, find_program, launcher, rank_environment, resolved_config, settings_arguments
 from .search_space import read_search, text_of
 from .yaml_files import load_yaml, parse_yaml
@@ -146,7 +147,10 @@ class Sweep:
         storage = self.options.storage or str(self.folder / "sweep.db")
         url = storage if "://" in storage else f"sqlite:///{Path(storage).resolve()}"
         study = self.optuna.create_study(
-            storage=url, study_name=self.folder.resolve().name, direction="maximize", load_if_exists=True
+            storage=url,
+            study_name=self.folder.resolve().name,
+            direction="minimize" if smallest_is_best(self.metric) else "maximize",
+            load_if_exists=True,
         )
         existing = len(study.trials)
         # Shifted by the number of trials, because a resumed sampler would repeat its first random values.
@@ -211,7 +215,8 @@ class Sweep:
         code, pruned = self.execute(trial, folder, values)
         results = validations(read_events(folder / "metrics.jsonl"), self.metric)
         trial.set_user_attr("seconds", round(time.monotonic() - started, 3))
-        best_epoch, value = max(results, key=lambda result: result[1], default=(0, 0.0))
+        choose = min if smallest_is_best(self.metric) else max
+        best_epoch, value = choose(results, key=lambda result: result[1], default=(0, 0.0))
         if results:
             trial.set_user_attr("best_epoch", best_epoch)
             trial.set_user_attr("epochs", results[-1][0])
@@ -276,8 +281,8 @@ class Sweep:
 
     def rows(self, study: Any) -> list[dict[str, Any]]:
         """Returns one row per trial, the best first, pruned and failed ones last."""
-        complete = self.states.COMPLETE
-        trials = sorted(self.finished(study), key=lambda t: (t.state != complete, -(t.value or 0.0), t.number))
+        complete, sign = self.states.COMPLETE, 1.0 if smallest_is_best(self.metric) else -1.0
+        trials = sorted(self.finished(study), key=lambda t: (t.state != complete, sign * (t.value or 0.0), t.number))
         return [
             {
                 "trial": t.number,

@@ -5,6 +5,7 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
+#include <vaecf/math/metrics.hpp>
 #include <vaecf/model/model.hpp>
 
 #include <algorithm>
@@ -249,7 +250,8 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
   }
   const auto points = curve(events, "validation", name);
   if (points.empty()) return "";
-  const auto best = std::ranges::max_element(points, {}, &CurvePoint::value);
+  const auto best = std::ranges::min_element(
+      points, [&](double a, double b) { return math::is_better(name, a, b); }, &CurvePoint::value);
   return curve_text(points, format("{} of validation users by epoch; best {:.5g} in epoch {:g}", name,
                                    best->value, best->epoch));
 }

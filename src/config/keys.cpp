@@ -215,7 +215,7 @@ std::vector<Key> all_keys() {
       KEY("validation.metrics", session.validation.metrics, metric_list(),
           "metrics that validation and test report"),
       KEY("validation.select", session.validation.select, selection(),
-          "metric that selects best.h5; last: always the last epoch"),
+          "metric that selects best.h5: the smallest gini or popularity, the largest of other metrics; last: always the last epoch"),
       KEY("validation.baselines", session.validation.baselines, baseline_list(),
           "models to compare with in every test; auto: popularity, item_knn, and ease if it takes at most 10 s; "
           "ease with default model.ease chooses l2 of 100, 200, 500 and 1000 on validation"),

@@ -63,6 +63,11 @@ std::string to_string(const Metric& metric) {
   return format("{}@{}", name_of(metric.kind), metric.k);
 }
 
+bool is_better(std::string_view name, double value, double other) {
+  const bool smallest = name.starts_with("gini@") || name.starts_with("popularity@");
+  return smallest ? value < other : value > other;
+}
+
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items) {
   SingleThread thread;
   return user_metric(thread, metric, ranks.data(), static_cast<std::int64_t>(ranks.size()), items);

@@ -62,6 +62,11 @@ TEST_F(Inspect, ListsTheCurvesOfARun) {
                   "{\"event\":\"validation\",\"epoch\":2,\"ndcg@3\":0.5}\n{\"event\":\"valid");
   expect_in(workspace.succeed("inspect a.jsonl").out,
             {"ndcg@3 of validation users by epoch; best 0.5 in epoch 2"});
+  workspace.write("a.jsonl",
+                  "{\"event\":\"validation\",\"epoch\":1,\"gini@3\":0.5}\n"
+                  "{\"event\":\"validation\",\"epoch\":2,\"gini@3\":0.25}\n"
+                  "{\"event\":\"validation\",\"epoch\":3,\"gini@3\":0.75}\n");
+  expect_in(workspace.succeed("inspect a.jsonl").out, {"best 0.25 in epoch 2"});
   // Long curves list about 20 points and the last one.
   std::string epochs;
   for (int epoch = 1; epoch <= 199; ++epoch)

@@ -91,7 +91,7 @@ void compare_all(AnyLanes& group) {
       EXPECT_NEAR(sums[i].standard_error(), errors.at(i), 1e-10);
     }
   }
-  EXPECT_EQ(compared, 18 * 89);
+  EXPECT_EQ(compared, 21 * 89);
   EXPECT_EQ(without_target, 17);
 }
 

@@ -50,6 +50,25 @@ TEST(Variants, PerfectAndEmptyLists) {
   EXPECT_DOUBLE_EQ(value("recall_n@10", {0, 1000, 1000}), 1.0 / 3);  // masked targets count as targets
 }
 
+TEST(Precision, DividesByTheCutOffEvenIfFewerItemsAreLeft) {
+  EXPECT_DOUBLE_EQ(value("precision@4", {0, 3, 4}), 2.0 / 4.0);
+  EXPECT_DOUBLE_EQ(value("precision@1", {0}), 1.0);
+  EXPECT_DOUBLE_EQ(value("precision@10", {0, 1}, 2), 2.0 / 10.0) << "a cut-off larger than the catalog";
+  EXPECT_DOUBLE_EQ(value("precision@5", {0, 2, 2}, 2), 1.0 / 5.0) << "masked targets";
+  EXPECT_EQ(value("precision@3", {}), 0.0);
+}
+
+TEST(IsBetter, SmallestOfGiniAndPopularityAndLargestOfAllOthers) {
+  for (const char* name : {"gini@10", "popularity@5"}) {
+    EXPECT_TRUE(is_better(name, 0.1, 0.2)) << name;
+    EXPECT_FALSE(is_better(name, 0.2, 0.1) || is_better(name, 0.2, 0.2)) << name;
+  }
+  for (const char* name : {"ndcg@10", "precision@1", "coverage@3", "tail@3", "novelty@3", "last"}) {
+    EXPECT_TRUE(is_better(name, 0.2, 0.1)) << name;
+    EXPECT_FALSE(is_better(name, 0.1, 0.2) || is_better(name, 0.2, 0.2)) << name;
+  }
+}
+
 TEST(Beats, HigherScoreThenLowerItemAndNanAgainstTheTarget) {
   EXPECT_TRUE(ranks_ahead(2.0F, 9, 1.0F, 3));
   EXPECT_FALSE(ranks_ahead(1.0F, 3, 2.0F, 9));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes metrics_reference.txt: NDCG@k and Recall@k as published (Liang et al., WWW 2018, section 4.2 and its
-notebook), recall over all targets (NGCF, LightGCN), hit rate (NCF), MRR and MAP (over min(k, targets)), rendered with numpy on random scores with ties, masked fold-in items and users without targets.
+notebook), recall over all targets (NGCF, LightGCN), hit rate (NCF), MRR, MAP (over min(k, targets)) and precision, rendered with numpy on random scores with ties, masked fold-in items and users without targets.
 
     python3 make_metrics_reference.py > metrics_reference.txt
 
@@ -19,7 +19,8 @@ import numpy as np
 
 CUTOFFS = [("ndcg", 1), ("ndcg", 5), ("ndcg", 10), ("ndcg", 100), ("recall", 1), ("recall", 5), ("recall", 20),
            ("recall", 100), ("recall_n", 1), ("recall_n", 20), ("hit", 1), ("hit", 5), ("mrr", 1), ("mrr", 10),
-           ("mrr", 100), ("map", 1), ("map", 10), ("map", 100)]
+           ("mrr", 100), ("map", 1), ("map", 10), ("map", 100), ("precision", 1), ("precision", 10),
+           ("precision", 100)]
 
 
 def ndcg(order, held_out, k):
@@ -32,6 +33,10 @@ def ndcg(order, held_out, k):
 
 def recall(order, held_out, k):
     return held_out[order[:k]].sum() / min(k, held_out.sum())
+
+
+def precision(order, held_out, k):
+    return held_out[order[:k]].sum() / k
 
 
 def recall_n(order, held_out, k):
@@ -53,7 +58,8 @@ def mean_average_precision(order, held_out, k):
     return (precision * gain).sum() / min(k, held_out.sum())
 
 
-METRICS = {"ndcg": ndcg, "recall": recall, "recall_n": recall_n, "hit": hit, "mrr": mrr, "map": mean_average_precision}
+METRICS = {"ndcg": ndcg, "recall": recall, "recall_n": recall_n, "hit": hit, "mrr": mrr, "map": mean_average_precision,
+           "precision": precision}
 
 
 def write_block(rng, users, items, step):

@@ -31,6 +31,7 @@ struct RankedTargets {
   std::int64_t count;         ///< number of targets, at least 1
   std::int64_t k;             ///< at most the number of items
   std::int64_t possible;      ///< maximum number of targets in the list: min(k, count)
+  std::int64_t cutoff;        ///< k of the metric's name, which may exceed the number of items
 
   VAECF_HD std::int64_t hits() const {
     return group.sum(count, [this](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
@@ -109,6 +110,15 @@ struct Map {
   }
 };
 
+/// Number of targets in the list, divided by the cut-off, even if fewer items are left.
+struct Precision {
+  static constexpr const char* name = "precision";
+  template <class Targets>
+  VAECF_HD static double of_user(const Targets& of) {
+    return static_cast<double>(of.hits()) / static_cast<double>(of.cutoff);
+  }
+};
+
 /// The table of all metrics that are means over users.
 template <class... M>
 struct MetricTable {
@@ -123,7 +133,7 @@ struct MetricTable {
     return value;
   }
 };
-using UserMetrics = MetricTable<Ndcg, Recall, RecallN, Hit, Mrr, Map>;
+using UserMetrics = MetricTable<Ndcg, Recall, RecallN, Hit, Mrr, Map, Precision>;
 
 /// Returns `metric` of a user whose `count` targets have `ranks` among `items` items, in fp64. Ranks of
 /// `items` or more (masked targets) never count. Returns 0 if there is no target.
@@ -133,7 +143,7 @@ VAECF_HD double user_metric(L& group, const Metric& metric, const std::int32_t* 
   const std::int64_t k = metric.k < items ? metric.k : items;
   const std::int64_t possible = k < count ? k : count;
   if (possible == 0) return 0.0;
-  return UserMetrics::of_user(metric.kind, RankedTargets<L>{group, ranks, count, k, possible});
+  return UserMetrics::of_user(metric.kind, RankedTargets<L>{group, ranks, count, k, possible, metric.k});
 }
 
 }  // namespace vaecf::math

@@ -4,6 +4,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/math/metrics.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -170,7 +171,7 @@ io::Attributes checkpoint_attributes(const TrainingConfig& options, const Traini
 }
 
 bool TrainingState::update_best(double metric) {
-  if (best_epoch != 0 && !(metric > best_metric)) {
+  if (best_epoch != 0 && !math::is_better(select, metric, best_metric)) {
     ++validations_since_best;
     return false;
   }

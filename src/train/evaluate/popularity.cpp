@@ -10,8 +10,10 @@ namespace {
 
 constexpr std::int64_t block_rows = 1 << 14;
 
-std::vector<std::int64_t> count_items(const io::DatasetFile& dataset, const RunContext& context) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.items()), 0);
+/// Returns the number of train users of each item, and that of all train users with an item.
+std::pair<std::vector<std::int64_t>, std::int64_t> count_users(const io::DatasetFile& dataset,
+                                                               const RunContext& context) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.items()) + 1, 0);
   const std::int64_t rows = dataset.rows("train");
   const std::int64_t rank = context.communicator.rank();
   const std::int64_t ranks = context.communicator.size();
@@ -19,16 +21,22 @@ std::vector<std::int64_t> count_items(const io::DatasetFile& dataset, const RunC
   for (std::int64_t begin = share.begin; begin < share.end; begin += block_rows) {
     const Csr block = dataset.read_rows("train", {begin, std::min(share.end, begin + block_rows)});
     for (const std::int32_t item : block.columns) ++counts[static_cast<std::size_t>(item)];
+    for (std::int64_t row = 0; row < block.rows(); ++row) counts.back() += block.view().row_size(row) > 0;
     context.communicator.activity().note_progress();
   }
   context.communicator.all_reduce(std::span<std::int64_t>(counts));
-  return counts;
+  const std::int64_t users = counts.back();
+  counts.pop_back();
+  return {std::move(counts), users};
 }
 
 }  // namespace
 
 Popularity::Popularity(const io::DatasetFile& dataset, const RunContext& context)
-    : Popularity(count_items(dataset, context), dataset.rows("train")) {}
+    : Popularity(count_users(dataset, context)) {}
+
+Popularity::Popularity(std::pair<std::vector<std::int64_t>, std::int64_t> counted)
+    : Popularity(std::move(counted.first), counted.second) {}
 
 Popularity::Popularity(std::vector<std::int64_t> counts, std::int64_t users)
     : counts_(std::move(counts)),

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace vaecf::train {
@@ -22,7 +23,7 @@ class Popularity {
  public:
   /// Counts items in /train; each rank reads an equal part. Collective.
   Popularity(const io::DatasetFile& dataset, const RunContext& context);
-  /// Uses the given number of users of each item, of `users` users in total.
+  /// Uses the given number of users of each item, of `users` users with an item in total.
   Popularity(std::vector<std::int64_t> counts, std::int64_t users);
 
   /// Writes for each target the number of more popular items that are not in `seen` (ascending), or the
@@ -39,11 +40,13 @@ class Popularity {
   /// - popularity: number of train users (Yin et al., VLDB 2012).
   /// - tail: 1 unless the item is in the head, which are the fewest most popular items with at least 80 % of
   ///   all interactions (Abdollahpouri, Burke and Mobasher, FLAIRS 2019).
-  /// - novelty: -log2(train users of the item / train users), the self-information (Zhou et al., PNAS 2010).
-  ///   An item without train users counts as one with a single user.
+  /// - novelty: -log2(train users of the item / train users with an item), the self-information (Zhou et al.,
+  ///   PNAS 2010). An item without train users counts as one with a single user.
   double of_list(const math::Metric& metric, std::span<const std::int32_t> list) const;
 
  private:
+  explicit Popularity(std::pair<std::vector<std::int64_t>, std::int64_t> counted);
+
   std::vector<std::int64_t> counts_;
   double users_;
   std::int32_t head_ = 0;               // number of items of the head

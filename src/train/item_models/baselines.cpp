@@ -2,6 +2,7 @@
 
 #include <vaecf/base/format.hpp>
 #include <vaecf/device/cpu/spd_inverse.hpp>
+#include <vaecf/math/metrics.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -108,7 +109,7 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
       Evaluator validation(dataset, "validation", {select}, context);
       metric = validation.evaluate(*model).metrics.at(select).mean;
     }
-    if (best_model && metric <= best_metric) continue;
+    if (best_model && !math::is_better(select, metric, best_metric)) continue;
     best = values;
     best_metric = metric;
     best_model = std::move(model);

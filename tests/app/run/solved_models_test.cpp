@@ -27,6 +27,26 @@ TEST_F(Solved, ModelIsSolvedTestedAndInspectedOnAnyNumberOfRanks) {
   EXPECT_TRUE(workspace.exists("runs/small/config.yaml"));
 }
 
+// Three of the four rows of /train have an item. User 9 gets the most popular items b and a, which 3 and 2 of
+// these users have: (log2(3 / 3) + log2(3 / 2)) / 2.
+TEST_F(Solved, NoveltyCountsTrainUsersWithAnItem) {
+  workspace.write("train.csv", "user,item\n1,a\n1,b\n1,c\n2,a\n2,b\n3,b\n3,c\n3,d\n");
+  workspace.write("test.csv", "user,item\n1,d\n2,c\n9,b\n9,c\n");
+  workspace.write("tiny.yaml",
+                  "name: tiny\n"
+                  "data: {file: tiny.h5, virtual_shards: 1, source: {format: delimited, path: train.csv}, "
+                  "prepare: {split: given, validation_users: 0}}\n"
+                  "model: {type: ease, ease: {l2: 1}}\n"
+                  "validation: {metrics: [novelty@2, precision@3], select: last, baselines: []}\n"
+                  "device: cpu\n");
+  workspace.succeed("prepare tiny.yaml --quiet");
+  workspace.succeed("tiny.yaml --quiet");
+  const std::string log = workspace.read("runs/tiny/metrics.jsonl");
+  expect_in(log, {"\"novelty@2\":0.9874", "\"novelty@2_without_history\":0.2924"});
+  // Each of the users 1 and 2 has fewer than three items left, and gets the target; user 9 both.
+  expect_in(log, {"\"precision@3\":0.4444"});
+}
+
 TEST_F(Solved, CompleteRunIsResumedWithoutSolvingAgain) {
   workspace.succeed(solved + "--train --quiet");
   const std::string best = workspace.read("runs/small/checkpoints/best.h5");

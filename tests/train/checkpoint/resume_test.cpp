@@ -57,6 +57,11 @@ TEST_F(Resume, IsBitwiseTheSameUnderOtherSettings) {
          o.train.weight_decay = 1e-3;
        }},
       {"few validations", [](TrainingConfig& o) { o.validation.every = 2; }},
+      {"the smallest is the best",
+       [](TrainingConfig& o) {
+         o.validation.metrics = {"popularity@5"};
+         o.validation.select = "popularity@5";
+       }},
       {"the last is the best", [](TrainingConfig& o) { o.validation.select = "last"; }},
       {"no validation", [](TrainingConfig& o) { o.validation.every = 0; }},
       {"one is kept", [](TrainingConfig& o) { o.run.keep = 1; }},

@@ -4,6 +4,7 @@
 #include <vaecf/train/recommender.hpp>
 
 #include "support/messages.hpp"
+#include "train/item_models/baselines.hpp"
 #include "train/train_fixture.hpp"
 
 #include <array>
@@ -78,6 +79,31 @@ TEST_F(Solve, BestCombinationOnValidationIsKeptOnAnyNumberOfRanks) {
     const std::string bytes(reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof(double));
     if (ranks == 1) expected = bytes;
     EXPECT_EQ(bytes, expected) << ranks;
+  }
+}
+
+TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
+  for (const std::string select : {"popularity@5", "gini@5"}) {
+    std::filesystem::remove_all(options_.run.directory);
+    options_.model.ease = {{1.0, 50.0, 5000.0}, {0.0, 0.4}};
+    options_.validation.metrics = {select};
+    options_.validation.select = select;
+    const TrainResult result = solve_on(2);
+    const std::vector<io::Json> solutions = events("solve");
+    const auto least = std::ranges::min_element(
+        solutions, {}, [&](const io::Json& solution) { return io::get_number(solution, select); });
+    EXPECT_EQ(result.best_epoch, least - solutions.begin() + 1) << select;
+    EXPECT_EQ(best().attribute<double>("l2"), least->at("l2")) << select;
+
+    // The baseline is the same solution.
+    options_.validation.baselines = {"ease"};
+    on_ranks(1, [&](const RunContext& context) {
+      const io::DatasetFile dataset(options_.data.file);
+      Evaluator evaluator(dataset, "test", {select}, context);
+      EXPECT_EQ(evaluate_baselines(options_, dataset, evaluator, context).at(0).title,
+                ease_title({least->at("l2"), least->at("dropout")}))
+          << select;
+    });
   }
 }
 

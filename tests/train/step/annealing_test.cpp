@@ -82,6 +82,22 @@ TEST(Selection, FirstOfEqualEpochsIsBestAndLaterOnesCountAsWorse) {
   EXPECT_EQ(state.validations_since_best, 2);
 }
 
+TEST(Selection, SmallestPopularityIsBest) {
+  TrainingState state;
+  state.select = "popularity@5";
+  const auto better = [&](double metric) {
+    ++state.epoch;
+    return state.update_best(metric);
+  };
+  EXPECT_TRUE(better(7.0));
+  EXPECT_FALSE(better(8.0));
+  EXPECT_TRUE(better(6.0));
+  EXPECT_FALSE(better(6.0) || better(NAN));
+  EXPECT_EQ(state.best_epoch, 3);
+  EXPECT_EQ(state.best_metric, 6.0);
+  EXPECT_EQ(state.validations_since_best, 2);
+}
+
 TEST(Selection, SelectionMetricIsEvaluated) {
   EXPECT_EQ(evaluated_metrics({1, {"recall@20"}, "ndcg@100"}),
             (std::vector<std::string>{"recall@20", "ndcg@100"}));

@@ -106,6 +106,27 @@ TEST_F(Session, EarlyStoppingAfterPatience) {
   EXPECT_NE(events("end").at(0).find("patience"), std::string::npos);
 }
 
+TEST_F(Session, SmallestOfPopularityAndGiniIsBest) {
+  for (const std::string select : {"popularity@5", "gini@5"}) {
+    std::filesystem::remove_all(options_.run.directory);
+    options_.validation.metrics = {"ndcg@10", select};
+    options_.validation.select = select;
+    options_.optimizer.learning_rate = 0.03;
+    options_.train.epochs = 8;
+    options_.train.patience = 3;
+    const TrainResult result = run(2);
+    std::vector<double> values;
+    for (const std::string& event : events("validation")) values.push_back(number(event, select));
+    const auto least = std::ranges::min_element(values);
+    EXPECT_NE(*least, std::ranges::max(values)) << select;
+    EXPECT_EQ(result.best_epoch, least - values.begin() + 1) << select;
+    EXPECT_EQ(result.best_metric, *least) << select;
+    EXPECT_EQ(result.epochs, std::min<std::int64_t>(8, result.best_epoch + 3)) << select;
+    const io::CheckpointFile best(options_.best_checkpoint());
+    EXPECT_EQ(best.attribute<std::int64_t>("epoch"), result.best_epoch) << select;
+  }
+}
+
 TEST_F(Session, LastEpochIsBestIfNoUserHasATarget) {
   options_.data.file = make("no_targets.h5", {.without_target = 31});
   options_.train.epochs = 2;
