@@ -3,13 +3,16 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/model/model.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include "app/version.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <sstream>
 #include <system_error>
@@ -275,6 +278,30 @@ void add_doctor(CLI::App& app, CommandLine& line) {
   command.add_flag("--quick", line.quick, "skip the benchmarks");
 }
 
+/// Returns what the program does, with the names of all models.
+std::string description() {
+  std::vector<std::string> names(model::model_types.begin(), model::model_types.end());
+  names.insert(names.end(), model::solved_types.begin(), model::solved_types.end());
+  return format("Distributed trainer for autoencoders and other models of collaborative filtering ({}).",
+                join(names));
+}
+
+/// Throws InputError if the first argument that is no option is neither a command nor a file, but close to
+/// the name of a command: it would be taken as a configuration.
+void refuse_mistyped_command(const CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  const char* const* const first =
+      std::find_if(argv + std::min(argc, 1), argv + argc, [](const char* word) { return *word != '-'; });
+  std::error_code unknown;
+  if (first == argv + argc || std::filesystem::exists(*first, unknown)) return;
+  const std::string meant = config::closest_match(*first, commands);
+  if (meant.empty() || meant == *first) return;
+  throw InputError(
+      format("{}: is neither a command nor a configuration (did you mean {}?); see vaecf_dist --help", *first,
+             meant));
+}
+
 }  // namespace
 
 std::string version_text() {
@@ -289,9 +316,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;
   bool help_config = false;
   bool print_config = false;
-  CLI::App app(
-      "Distributed trainer for variational autoencoders for collaborative filtering (Mult-VAE, Mult-DAE).",
-      "vaecf_dist");
+  CLI::App app(description(), "vaecf_dist");
   app.footer(footer);
   app.set_version_flag("--version", "vaecf_dist " + version_text());
   app.add_flag("--help-config", help_config, "print all configuration keys with defaults and descriptions");
@@ -303,6 +328,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
        {add_prepare, add_synthesize, add_recommend, add_similar, add_inspect, add_export, add_doctor})
     add(app, line);
   app.require_subcommand(0, 1);
+  refuse_mistyped_command(app, argc, argv);
 
   try {
     app.parse(argc, argv);

@@ -112,6 +112,7 @@ struct Source {
         config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.path)),
         dataset(open_dataset(line, config.session.data.file)),
         ids(ids_or_numbers(dataset, "items/id", dataset.items())) {
+    dataset.require_unique_ids();
     if (!is_elsa() && !model::is_solved(config.session.model.type))
       shape = model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)});
     const auto& trained_on = checkpoint.attribute<std::string>("dataset_checksum");

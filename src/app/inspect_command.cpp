@@ -105,6 +105,7 @@ std::string histogram_text(std::vector<std::int64_t>& counts) {
 /// Describes a dataset: sizes, density, distributions of items per user and users per item, and attributes.
 std::string describe_dataset(const std::string& path) {
   const io::DatasetFile file(path);
+  file.require_unique_ids();
   std::string out = format("dataset {}\n  items: {}\n", path, file.items());
   const std::int64_t level = file.compression();
   if (level > 0) out += format("  compression: shuffle, deflate {}\n", level);

@@ -205,6 +205,9 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
     check_benchmark(line, config);
     if (line.test) train::require_test_users(io::DatasetFile(config.session.data.file));
   });
+  together([&] {
+    if (ranks.rank() == 0) io::DatasetFile(config.session.data.file).require_unique_ids();
+  });
   if (!line.train) return code;
   together([&] {
     if (ranks.rank() == 0) lock_run_folder(parts, config);

@@ -154,6 +154,7 @@ io::DatasetFile open_trained_on(const std::string& path, const std::string& chec
                                 const std::string& trained_on) {
   if (path.empty()) throw InputError("data.file is not set; it is needed for item ids and titles");
   io::DatasetFile dataset(path);
+  dataset.require_unique_ids();
   if (dataset.fingerprint() == trained_on) return dataset;
   throw InputError(
       format("{}: the checkpoint's dataset has checksum {}, but {} has {}; use the dataset of its run",

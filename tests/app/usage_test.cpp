@@ -8,8 +8,9 @@ namespace {
 using Usage = ProgramTest;
 
 TEST_F(Usage, HelpAndVersionArePrintedToStandardOutput) {
-  expect_in(workspace.succeed("--help").out, {"--train", "--set", "prepare", "synthesize", "recommend",
-                                              "similar", "inspect", "--help-config"});
+  expect_in(workspace.succeed("--help").out,
+            {"--train", "--set", "prepare", "synthesize", "recommend", "similar", "inspect", "--help-config",
+             "mult_vae", "mult_dae", "elsa", "autoencoder", "recvae", "ease", "item_knn"});
   EXPECT_EQ(workspace.program("--version").out.rfind("vaecf_dist ", 0), 0U);
   expect_in(workspace.succeed("--help-config").out,
             {"learning_rate: 0.001", "(one of auto, fp32, bf16, fp16, tf32, bf16x3)"});
@@ -44,6 +45,22 @@ TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
   }
 }
 
+TEST_F(Usage, MistypedCommandsAreRefusedWithASuggestion) {
+  for (const auto& [typed, meant] :
+       std::vector<std::pair<std::string, std::string>>{{"preapre c.yaml", "prepare"},
+                                                        {"recomend c.yaml", "recommend"},
+                                                        {"inspct", "inspect"},
+                                                        {"-v docter", "doctor"},
+                                                        {"expor a.h5 --output b", "export"}}) {
+    const Result result = workspace.program(typed);
+    expect_refused(result, "is neither a command nor a configuration (did you mean " + meant + "?)");
+  }
+  // A file with such a name is a configuration.
+  workspace.write("inspekt", "train: {epochs: 0}\n");
+  expect_refused(workspace.program("inspekt"), "train.epochs must be at least 1");
+  expect_refused(workspace.program("other"), "cannot read the configuration other");
+}
+
 TEST_F(Usage, ScalingNamesTheScript) {
   expect_refused(workspace.program("scaling runs/scaling-ml20m"), "launch/scaling CONFIG --ranks 1,2,4");
 }
@@ -61,7 +78,7 @@ TEST_F(Usage, ConfigurationErrorsNameFileAndLine) {
   workspace.write("c.yaml", "name: x\ntrain:\n  batch_sise: 5\n");
   workspace.write("d.yaml", "name: x\n");
   EXPECT_EQ(workspace.program("c.yaml").err,
-            "vaecf_dist: c.yaml:3: train.batch_sise is not a key (did you mean batch_size?)\n");
+            "vaecf_dist: c.yaml:3: train.batch_sise is not a key (did you mean train.batch_size?)\n");
   expect_refused(workspace.program("d.yaml --set train.batch_size=0"),
                  "vaecf_dist: --set train.batch_size=0: train.batch_size must be at least 1, got \"0\"\n");
   expect_refused(workspace.program("none.yaml"),

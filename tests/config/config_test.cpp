@@ -68,14 +68,14 @@ TEST(Config, EmptyFilesAndSectionsKeepTheDefaults) {
 
 TEST(Config, UnknownKeyErrorHasLocationAndSuggestion) {
   EXPECT_EQ(refusal("name: x\ntrain:\n  epochs: 2\n  batch_sise: 5\n"),
-            "c.yaml:4: train.batch_sise is not a key (did you mean batch_size?)");
+            "c.yaml:4: train.batch_sise is not a key (did you mean train.batch_size?)");
   EXPECT_EQ(refusal("trian: {epochs: 2}\n"), "c.yaml:1: trian is not a key (did you mean train?)");
   EXPECT_EQ(refusal("\nlearning_rate: 1\n"),
             "c.yaml:2: learning_rate is not a key (did you mean train.optimizer.learning_rate?)");
   EXPECT_TRUE(refusal("model: {banana: 1}")
                   .starts_with("c.yaml:1: model.banana is not a key; keys of model: type, "));
   EXPECT_EQ(refusal("train: {optimiser: {type: adam}}\n"),
-            "c.yaml:1: train.optimiser is not a key (did you mean optimizer?)");
+            "c.yaml:1: train.optimiser is not a key (did you mean train.optimizer?)");
   EXPECT_EQ(refusal("train.optimiser.type: adam\n"),
             "c.yaml:1: train.optimiser.type is not a key (did you mean train.optimizer.type?)");
 }
@@ -286,7 +286,7 @@ TEST(Config, OverridesAreYamlAndQuotedInErrors) {
   EXPECT_EQ(refusal("", {"train.epochs=x"}),
             "--set train.epochs=x: train.epochs must be an integer, got \"x\"");
   EXPECT_EQ(refusal("", {"train.epoch=2"}),
-            "--set train.epoch=2: train.epoch is not a key (did you mean epochs?)");
+            "--set train.epoch=2: train.epoch is not a key (did you mean train.epochs?)");
   EXPECT_EQ(refusal("", {"train.epochs=0"}),
             "--set train.epochs=0: train.epochs must be at least 1, got \"0\"");
   EXPECT_EQ(refusal("", {"train.epochs"}),

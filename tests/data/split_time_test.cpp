@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
 
 #include <gtest/gtest.h>
 
@@ -155,6 +156,49 @@ TEST_F(TimeSplits, DrawsAtMostTheNumberOfUsersBySeed) {
   options_.seed = 1;
   split(text);
   EXPECT_NE(of_validation(run_.validation.targets), drawn);
+}
+
+TEST(DateText, IsReadBackAsTheSameTime) {
+  for (const std::string text : {"2005-09-06", "2005-09-06T13:59:01", "1969-12-31T23:59:59.25", "0001-01-01",
+                                 "2010-10-15T00:00:00.5", "9999-12-31T00:00:01"}) {
+    double seconds = 0.0;
+    ASSERT_TRUE(parse_date(text, seconds));
+    EXPECT_EQ(date_text(seconds), text);
+  }
+  EXPECT_EQ(date_text(1287144000.0), "2010-10-15T12:00:00");
+  EXPECT_EQ(date_text(86400.0 + 1e-7), "1970-01-02T00:00:00");
+}
+
+TEST_F(TimeSplits, SecondsSince1970AndDatesAreShownAsDates) {
+  std::string seconds;
+  std::string dates;
+  for (int i = 0; i < 10; ++i) {
+    const double time = 1287144000.0 + 86400.0 * i;
+    seconds += format("{},{},{}\n", i % 2, i, time);
+    dates += format("{},{},{}\n", i % 2, i, date_text(time - 40.0 * 365 * 86400));
+  }
+  split(seconds);
+  EXPECT_EQ(stage("time before 2010-10-20T12:00:00").events, 5);
+  EXPECT_EQ(stage("time from 2010-10-23T12:00:00").events, 2);
+  split(dates);
+  EXPECT_EQ(stage("time before 1970-10-30T12:00:00").events, 5);
+  options_.dates = {"2009-01-01", "2009-02-01"};
+  expect_in(refusal(seconds), {"the cuts are 2009-01-01 and 2009-02-01, and the times of the events "
+                               "2010-10-15T12:00:00 to 2010-10-24T12:00:00; change data.prepare.dates"});
+  EXPECT_EQ(refusal(seconds).find("look like"), std::string::npos);
+  expect_in(refusal("1,10,1287144000\n2,11,1287144000\n"),
+            {"all 2 events have the time 2010-10-15T12:00:00"});
+}
+
+TEST_F(TimeSplits, UnitsOtherThanSecondsAreNamedWithDates) {
+  options_.dates = {"2010-10-17", "2010-10-20"};
+  for (const auto& [zeros, unit] : std::vector<std::pair<std::string, std::string>>{
+           {"000", "milliseconds"}, {"000000", "microseconds"}, {"000000000", "nanoseconds"}}) {
+    std::string text;
+    for (int i = 0; i < 10; ++i) text += format("{},{},{}{}\n", i % 2, i, 1287144000 + 86400 * i, zeros);
+    expect_in(refusal(text),
+              {"the times look like " + unit + " since 1970, but numbers are read as seconds"});
+  }
 }
 
 TEST_F(TimeSplits, RejectsSourcesWithoutDifferentTimes) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <limits>
+#include <tuple>
 
 namespace vaecf::io {
 namespace {
@@ -222,6 +223,31 @@ TEST_P(BadDataset, IsRejected) {
   std::vector<std::string> parts = GetParam().parts;
   parts.push_back(file("bad.h5") + ": ");
   expect_refused<InputError>(parts, [&] { read_everything(file("bad.h5")); });
+}
+
+using RepeatedIds = IoTest;
+
+TEST_F(RepeatedIds, AreRefusedUnlessTheProgramMadeTheFile) {
+  for (const bool own : {true, false}) {
+    const auto spoiled = [&](const Spoil& spoil) {
+      write_small_dataset(file("d.h5"));
+      Hdf5Editor editor(file("d.h5"));
+      if (!own) editor.remove_attribute("source");
+      spoil(editor);
+    };
+    spoiled([](Hdf5Editor&) {});
+    EXPECT_NO_THROW(DatasetFile(file("d.h5")).require_unique_ids());
+    for (const auto& [path, values, problem] : std::vector<std::tuple<std::string, Integers, std::string>>{
+             {"items/id", {1, 9, 3, 4, 9, 9}, "d.h5: rows 1 and 4 of /items/id are both '9'"},
+             {"train/user_id", {7, -3, 0, -3}, "d.h5: rows 1 and 3 of /train/user_id are both '-3'"}}) {
+      spoiled(integers("/" + path, values));
+      const DatasetFile dataset(file("d.h5"));
+      if (own)
+        EXPECT_NO_THROW(dataset.require_unique_ids());
+      else
+        expect_refused<InputError>({problem}, [&] { dataset.require_unique_ids(); });
+    }
+  }
 }
 
 constexpr auto name_of_case = [](const auto& test) { return test.param.name; };

@@ -65,6 +65,9 @@ std::vector<Difference> differences(const Config& first, const Config& second);
 void require_resumable(const Config& config, const std::string& checkpoint, const std::string& its_text,
                        Log& log);
 
+/// Returns the candidate with the smallest edit distance to `word`; empty if none is close enough for a typo.
+std::string closest_match(const std::string& word, const std::vector<std::string>& candidates);
+
 /// Returns every key with its default, description and allowed values, as YAML with comments.
 std::string reference_yaml();
 

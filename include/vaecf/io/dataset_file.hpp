@@ -74,6 +74,9 @@ class DatasetFile {
   /// Reads the ids at `path`. Throws InputError if they are absent, or neither integers nor fixed-length
   /// strings.
   IdList read_ids(const std::string& path) const;
+  /// Throws InputError if two items, or two users of one part, have the same id. Reads all ids, except in
+  /// files made by `prepare` or `synthesize`, whose ids are unique.
+  void require_unique_ids() const;
   /// Returns a fingerprint that identifies the dataset: xxh3 (64 bit) over all attributes and the offsets of
   /// all matrices. For files not written by `prepare` or `synthesize`, it also covers ids and items, sampled
   /// for large matrices. Reads these data on every call.

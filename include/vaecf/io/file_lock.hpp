@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/error.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
 #include <chrono>
@@ -19,6 +20,16 @@ enum class FileLockStatus {
 /// for reading and released at once, and not modified. Otherwise an unnamed temporary file in its folder is
 /// locked instead. Does not block.
 FileLockStatus probe_file_lock(const std::string& path);
+
+/// A file that cannot be read because another process has locked it.
+class FileInUseError : public InputError {
+ public:
+  explicit FileInUseError(const std::string& path);
+};
+
+/// Throws FileInUseError if another process holds an exclusive lock on the file `path`. Called before a file
+/// is reported as damaged, because it may be incomplete while it is written.
+void throw_if_in_use(const std::string& path);
 
 /// Exclusive lock on a folder among processes that use this class, held on the file `folder`/.lock. It also
 /// excludes processes on other hosts if the file system supports locks across hosts. The lock is released

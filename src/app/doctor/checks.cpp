@@ -97,9 +97,12 @@ CheckResult check_locks(const std::string& path) {
 CheckResult check_data(const std::string& path) {
   try {
     const io::DatasetFile file(path);
+    file.require_unique_ids();
     return {"data", Severity::ok,
             format("{}: {} train users, {} items (fingerprint {})", path, file.rows("train"), file.items(),
                    file.fingerprint())};
+  } catch (const io::FileInUseError& error) {
+    return {"data", Severity::fail, error.what()};
   } catch (const Error& error) {
     return {"data", Severity::fail, error.what(),
             "create it with vaecf_dist prepare, under the same path on all hosts"};

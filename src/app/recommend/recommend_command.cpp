@@ -378,6 +378,10 @@ ExitCode run_recommend(const CommandLine& line) {
   std::shared_ptr<const comm::RankGrid> grid;
   together([&] { slices = item_slices(config, *ranks, line); });
   together([&] { grid = train::divide_ranks(*ranks, slices); });
+  together([&] {
+    const std::string& file = config.session.data.file;
+    if (ranks->rank() == 0 && !file.empty()) io::DatasetFile(file).require_unique_ids();
+  });
   together([&] { recommending.emplace(line, config, *ranks, grid); });
   together([&] { recommending->start(); });
   if (code != ExitCode::done) return code;

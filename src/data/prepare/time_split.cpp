@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -63,10 +64,26 @@ std::array<double, 2> times_of(const std::vector<std::string>& dates) {
     if (!parse_date(dates[c], times[c])) {
       throw InputError(
           format("data.prepare.dates: '{}' is not a date with the year first; use a date such as 2015-01-31",
-                 dates[c]));
+                 excerpt(dates[c])));
     }
   }
   return times;
+}
+
+/// Returns a time as a date if it is one in the source, or a number of seconds since 1970 from the years 1973
+/// to 5138.
+std::string text_of_time(double time, bool is_date) {
+  return is_date || (time >= 1e8 && time < 1e11) ? date_text(time) : format("{}", time);
+}
+
+/// Returns advice if times that are numbers cannot be seconds since 1970, but thousandths, millionths or
+/// billionths.
+std::string hint_on_unit(double time, bool is_date) {
+  if (is_date || time < 1e11) return "";
+  const char* const unit = time < 1e14 ? "milli" : time < 1e17 ? "micro" : "nano";
+  return format(
+      "; the times look like {}seconds since 1970, but numbers are read as seconds for data.prepare.dates: convert them",
+      unit);
 }
 
 }  // namespace
@@ -96,9 +113,11 @@ TimeSplit::TimeSplit(const RawRatings& ratings, Filter& filter, const PrepareOpt
   if (first == last) {
     throw InputError(format(
         "data.prepare.split: time requires times, but all {} events have the time {}; set data.source.time_column if the source has other times, or use another split",
-        std::accumulate(filter.events_of().begin(), filter.events_of().end(), std::int64_t{0}), first));
+        std::accumulate(filter.events_of().begin(), filter.events_of().end(), std::int64_t{0}),
+        text_of_time(first, ratings.times_are_dates)));
   }
-  const auto cut = [&](std::size_t c) { return dated ? options.dates[c] : format("{}", cuts_[c]); };
+  const auto shown = [&](double time) { return text_of_time(time, ratings.times_are_dates); };
+  const auto cut = [&](std::size_t c) { return dated ? options.dates[c] : shown(cuts_[c]); };
   report.stages.push_back(counts[0].stage("time before " + cut(0)));
   report.stages.push_back(counts[1].stage(format("time from {} to before {}", cut(0), cut(1))));
   report.stages.push_back(counts[2].stage("time from " + cut(1)));
@@ -124,8 +143,10 @@ TimeSplit::TimeSplit(const RawRatings& ratings, Filter& filter, const PrepareOpt
     constexpr std::array problems{"no event is before the first cut",
                                   "no user has events both before the first cut and between the cuts",
                                   "no user has events on both sides of the second cut"};
-    throw InputError(format("{}: {}; the cuts are {} and {}, and the times of the events {} to {}; change {}",
-                            key, problems[part], cuts_[0], cuts_[1], first, last, key));
+    throw InputError(
+        format("{}: {}; the cuts are {} and {}, and the times of the events {} to {}; change {}{}", key,
+               problems[part], cut(0), cut(1), shown(first), shown(last), key,
+               dated ? hint_on_unit(last, ratings.times_are_dates) : ""));
   }
 }
 

@@ -1,5 +1,8 @@
+#include <vaecf/base/format.hpp>
+
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 
 #include "data/source/ratings_builder.hpp"
@@ -77,6 +80,21 @@ bool parse_date(std::string_view text, double& seconds) {
   if (!take(text, " Tt") || !take_clock(text, seconds)) return false;
   take(text, " ");
   return take_zone(text, seconds) && text.empty();
+}
+
+std::string date_text(double seconds) {
+  constexpr double per_day = 86400.0;
+  const double day = std::floor(seconds / per_day);
+  const std::chrono::year_month_day date{std::chrono::sys_days(std::chrono::days(static_cast<int>(day)))};
+  std::string text = format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
+                            static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
+  const double rest = seconds - per_day * day;
+  if (rest == 0.0) return text;
+  const int clock = static_cast<int>(rest);
+  text += format("T{:02}:{:02}:{:02}", clock / 3600, clock / 60 % 60, clock % 60);
+  std::string fraction = format("{:.6f}", rest - clock).substr(1);
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  return fraction == "." ? text : text + fraction;
 }
 
 }  // namespace vaecf::data

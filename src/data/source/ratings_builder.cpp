@@ -145,6 +145,7 @@ bool RatingsBuilder::read_time(std::string_view field, double& time) {
 }
 
 RawRatings RatingsBuilder::take() {
+  ratings_.times_are_dates = times_ == Times::dates;
   if (!ratings_.numbered_by_source) {
     ratings_.user_ids = users_.take();
     ratings_.item_ids = items_.take();

@@ -60,6 +60,7 @@ struct RawRatings {
   SourceLocations locations{};
   DataIssues issues{};
   std::int64_t lines = 0;
+  bool times_are_dates = false;  ///< in the source; otherwise they are numbers
   /// The source defines the indices of users and items, so rows and columns keep their order (pro_sg).
   bool numbered_by_source = false;
   /// The events of a user are ordered by item id instead of by position in the source (netflix).

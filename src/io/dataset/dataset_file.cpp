@@ -1,4 +1,6 @@
+#include <vaecf/base/utf8.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/file_lock.hpp>
 
 #include "io/dataset/stored_matrix.hpp"
 #include "io/hdf5/hdf5_reader.hpp"
@@ -9,9 +11,11 @@
 #include <array>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -22,6 +26,7 @@ namespace {
 const char* const how_to_get_a_dataset =
     "create a dataset with `vaecf_dist prepare` or `vaecf_dist synthesize`";
 constexpr std::int64_t format_version = 1;
+constexpr std::array id_paths = {"items/id", "train/user_id", "validation/user_id", "test/user_id"};
 
 /// Element i is the index of the matrix that has the same users as matrix_names[first_features + i].
 constexpr std::array<std::size_t, 3> users_of_features = {0, 1, 3};
@@ -41,7 +46,7 @@ void add_contents(const DatasetFile& file, const std::function<void(std::span<co
       add(std::as_bytes(std::span(block.columns)));
     }
   }
-  for (const char* const path : {"items/id", "train/user_id", "validation/user_id", "test/user_id"}) {
+  for (const char* const path : id_paths) {
     if (!file.has_ids(path)) continue;
     const IdList ids = file.read_ids(path);
     for (std::int64_t begin = 0; begin < ids.size(); begin += block_ids) {
@@ -77,9 +82,25 @@ bool is_own_dataset(const std::string& path) {
     add_contents(
         file, [](std::span<const std::byte>) {}, std::numeric_limits<std::int64_t>::max());
     return true;
+  } catch (const FileInUseError&) {
+    throw;
   } catch (const InputError&) {
     return false;
   }
+}
+
+/// Throws InputError if the ids at `path` repeat.
+template <class Id>
+void require_unique(const std::vector<Id>& ids, const std::string& file, const char* path) {
+  std::vector<std::size_t> rows(ids.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  std::ranges::stable_sort(rows, {}, [&](std::size_t row) -> const Id& { return ids[row]; });
+  const auto same =
+      std::ranges::adjacent_find(rows, {}, [&](std::size_t row) -> const Id& { return ids[row]; });
+  if (same == rows.end()) return;
+  throw InputError(format(
+      "{}: rows {} and {} of /{} are both '{}', but ids must be unique; correct them, or remove /{}, so that rows are numbered",
+      file, *same, *std::next(same), path, excerpt(format("{}", ids[*same])), path));
 }
 
 }  // namespace
@@ -88,6 +109,7 @@ bool check_replaceable(const std::string& path, bool replace) {
   const bool intact = is_own_dataset(path);
   std::error_code error;
   if (!intact && !replace && std::filesystem::is_regular_file(path, error)) {
+    throw_if_in_use(path);
     throw InputError(format(
         "{}: exists and is not an intact dataset that prepare or synthesize wrote; choose another file, or pass --replace to overwrite it",
         path));
@@ -237,6 +259,16 @@ bool DatasetFile::has_ids(const std::string& path) const {
 
 IdList DatasetFile::read_ids(const std::string& path) const {
   return content_->file.as_input_error([&] { return content_->file.ids(path); });
+}
+
+void DatasetFile::require_unique_ids() const {
+  if (attributes().contains("source")) return;  // by `prepare` or `synthesize`
+  for (const char* const path : id_paths) {
+    if (!has_ids(path)) continue;
+    const IdList ids = read_ids(path);
+    require_unique(ids.numbers, this->path(), path);
+    require_unique(ids.strings, this->path(), path);
+  }
 }
 
 std::string DatasetFile::fingerprint() const {

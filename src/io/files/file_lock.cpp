@@ -72,4 +72,13 @@ FileLockStatus probe_file_lock(const std::string& path) {
   return errno == EWOULDBLOCK ? FileLockStatus::held : FileLockStatus::unsupported;
 }
 
+FileInUseError::FileInUseError(const std::string& path)
+    : InputError(format(
+          "{}: is in use by another process, which has locked it; wait until it has closed the file", path)) {
+}
+
+void throw_if_in_use(const std::string& path) {
+  if (probe_file_lock(path) == FileLockStatus::held) throw FileInUseError(path);
+}
+
 }  // namespace vaecf::io

@@ -1,6 +1,7 @@
 #include "io/hdf5/hdf5_reader.hpp"
 
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/io/file_lock.hpp>
 
 #include <unistd.h>
 
@@ -51,16 +52,25 @@ void require_file(const std::string& path, const std::string& make) {
 Hdf5Reader::Hdf5Reader(std::string path, const std::string& make) : path_(std::move(path)) {
   require_file(path_, make);
   as_input_error([&] {
-    if (H5Fis_hdf5(path_.c_str()) <= 0) refuse(format("is not an HDF5 file; {}", make));
+    if (H5Fis_hdf5(path_.c_str()) <= 0) {
+      throw_if_in_use(path_);
+      refuse(format("is not an HDF5 file; {}", make));
+    }
     links_ = h5::Handle(H5Pcreate(H5P_LINK_ACCESS), "prepare to read a file");
     h5::check(H5Pset_elink_cb(links_.id(), refuse_link, nullptr), "prepare to read a file");
     const h5::Handle access(H5Pcreate(H5P_FILE_ACCESS), "prepare to read a file");
 #if H5_VERSION_GE(1, 10, 7)
-    // Ranks share the file, and network file systems often do not support locks.
+    // Ranks share the file, and network file systems often do not support locks. The environment variable
+    // HDF5_USE_FILE_LOCKING takes precedence.
     h5::check(H5Pset_file_locking(access.id(), false, true), "prepare to read a file");
 #endif
     file_ = h5::Handle(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access.id()), "open the file");
   });
+}
+
+void Hdf5Reader::refuse_damaged(const std::string& problem) const {
+  throw_if_in_use(path_);
+  refuse(format("{}; the file may be damaged; create or copy it again", problem));
 }
 
 void Hdf5Reader::refuse(const std::string& problem) const {

@@ -47,7 +47,7 @@ class Hdf5Reader {
     try {
       return work();
     } catch (const h5::Error& failure) {
-      refuse(format("{}; the file may be damaged; create or copy it again", failure.what()));
+      refuse_damaged(failure.what());
     } catch (const std::bad_alloc&) {
       refuse("its declared contents do not fit into the memory of this machine");
     } catch (const std::length_error&) {
@@ -71,6 +71,8 @@ class Hdf5Reader {
   /// Returns the ids in a dataset of integers or fixed-length strings. Throws InputError for other types and
   /// for integers beyond int64.
   IdList ids(const std::string& path) const;
+  /// Throws FileInUseError if the file is locked, else InputError with advice to create it again.
+  [[noreturn]] void refuse_damaged(const std::string& problem) const;
   /// Throws InputError("{path}: {problem}").
   [[noreturn]] void refuse(const std::string& problem) const;
 

@@ -3,6 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/io/file_lock.hpp>
 
 #include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
@@ -52,6 +53,8 @@ std::optional<ResumeCandidate> newest_valid_checkpoint(const std::string& folder
     std::optional<io::CheckpointFile> whole;
     try {
       whole.emplace(file->path);
+    } catch (const io::FileInUseError&) {
+      throw;
     } catch (const InputError& error) {
       log.warn("skipping unreadable checkpoint: {}", error.what());
       continue;
@@ -71,6 +74,8 @@ std::int64_t epoch_of(const std::string& path) {
   try {
     const io::CheckpointFile file(path);
     return file.attribute<std::int64_t>("step_in_epoch") == 0 ? file.attribute<std::int64_t>("epoch") : 0;
+  } catch (const io::FileInUseError&) {
+    throw;
   } catch (const InputError&) {
     return 0;
   }

@@ -4,6 +4,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/file_lock.hpp>
 
 #include "train/run/collective_checks.hpp"
 
@@ -44,6 +45,8 @@ void archive_previous_run(const TrainingConfig& options) {
 std::int64_t step_of(const std::string& path) {
   try {
     return io::CheckpointFile(path).attribute<std::int64_t>("step");
+  } catch (const io::FileInUseError&) {
+    throw;
   } catch (const InputError&) {
     return 0;
   }
