@@ -279,7 +279,7 @@ void add_doctor(CLI::App& app, CommandLine& line) {
 }
 
 /// Returns what the program does, with the names of all models.
-std::string description() {
+std::string program_description() {
   std::vector<std::string> names(model::model_types.begin(), model::model_types.end());
   names.insert(names.end(), model::solved_types.begin(), model::solved_types.end());
   return format("Distributed trainer for autoencoders and other models of collaborative filtering ({}).",
@@ -316,7 +316,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;
   bool help_config = false;
   bool print_config = false;
-  CLI::App app(description(), "vaecf_dist");
+  CLI::App app(program_description(), "vaecf_dist");
   app.footer(footer);
   app.set_version_flag("--version", "vaecf_dist " + version_text());
   app.add_flag("--help-config", help_config, "print all configuration keys with defaults and descriptions");
