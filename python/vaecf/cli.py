@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import TextIO, cast
 
 from . import errors
 
@@ -32,9 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name == chosen and module:
             module.add_arguments(command)
     options = parser.parse_args(arguments)
-    terminal = contextlib.redirect_stdout(errors.EscapingStream(sys.stdout)) if sys.stdout.isatty() else None
+    shown: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+    if sys.stdout.isatty():
+        shown = contextlib.redirect_stdout(cast(TextIO, errors.EscapingStream(sys.stdout)))
     try:
-        with terminal or contextlib.nullcontext():
+        with shown:
             return int(module.run(options)) if module else errors.INVALID
     except errors.InputError as error:
         print(f"vaecf: {errors.escape(str(error))}", file=sys.stderr)
