@@ -46,8 +46,8 @@ class ForeignText : public ProgramTest {
   }
 
   /// Runs a command on a terminal and expects that it shows the text, but nothing that controls the terminal.
-  void expect_escaped(const std::string& arguments, int code = 0) const {
-    const Result result = workspace.on_terminal(arguments);
+  void expect_escaped(const std::string& arguments, int code = 0, int ranks = 0) const {
+    const Result result = workspace.on_terminal(arguments, ranks);
     EXPECT_EQ(result.code, code) << arguments << "\n" << result.err;
     EXPECT_FALSE(has_controls(result.out) || has_controls(result.err)) << arguments << "\n"
                                                                        << result.out << result.err;
@@ -64,6 +64,7 @@ TEST_F(ForeignText, IsEscapedByEveryCommandOnATerminal) {
   expect_escaped("inspect -v runs/*/checkpoints/best.h5");
   expect_escaped("export runs/*/checkpoints/best.h5 --output $'model\\e[31m.onnx'");
   expect_escaped("recommend c.yaml --top 2");
+  expect_escaped("recommend c.yaml --top 2", 0, 2);
   expect_escaped("recommend c.yaml --top 2 --titles --format csv");
   expect_escaped("similar c.yaml --titles --item $'i\\e[31m0'");
   expect_escaped("doctor c.yaml --quick");
@@ -99,6 +100,11 @@ TEST_F(ForeignText, IsUnchangedInOutputThatIsNoTerminal) {
   expect_in(workspace.succeed("similar c.yaml --titles --item $'i\\e[31m0'").out,
             {"i" + red + "1", "title " + red + "1"});
   expect_in(workspace.succeed("inspect data.h5").out, {"n" + red});
+  // mpirun connects ranks, and their shells, to terminals.
+  const std::string lists = workspace.succeed("recommend c.yaml --top 2 --quiet").out;
+  EXPECT_EQ(workspace.ranks(2, "recommend c.yaml --top 2 --quiet").out, lists);
+  EXPECT_EQ(workspace.bash("$MPIRUN -np 2 bash -c \"$PROGRAM recommend c.yaml --top 2 --quiet; true\"").out,
+            lists);
 }
 
 TEST_F(ForeignText, MessagesQuoteAtMost200BytesOfIt) {

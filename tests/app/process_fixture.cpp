@@ -36,7 +36,7 @@ Result TempWorkspace::bash(const std::string& line, int seconds) const {
   return result;
 }
 
-Result TempWorkspace::on_terminal(const std::string& arguments) const {
+Result TempWorkspace::on_terminal(const std::string& arguments, int ranks) const {
   const int screen = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   EXPECT_TRUE(screen >= 0 && grantpt(screen) == 0 && unlockpt(screen) == 0);
   const std::string name = ptsname(screen);
@@ -48,7 +48,8 @@ Result TempWorkspace::on_terminal(const std::string& arguments) const {
     for (ssize_t got = 0; (got = ::read(screen, piece.data(), piece.size())) > 0;)
       shown.append(piece.data(), static_cast<std::size_t>(got));
   });
-  Result result = run("$PROGRAM " + arguments, 60, name);
+  const std::string launcher = ranks > 0 ? "$MPIRUN -np " + std::to_string(ranks) + " " : "";
+  Result result = run(launcher + "$PROGRAM " + arguments, 60, name);
   close(held);
   reader.join();
   close(screen);

@@ -27,8 +27,9 @@ class TempWorkspace {
 
   /// Runs a line of bash in the folder; $PROGRAM is the program, $MPIRUN starts ranks that may share cores.
   Result bash(const std::string& line, int seconds = 60) const;
-  /// Runs the program with standard output on a terminal, whose line ends are "\r\n".
-  Result on_terminal(const std::string& arguments) const;
+  /// Runs the program, under mpirun if `ranks` > 0, with standard output on a terminal, whose line ends are
+  /// "\r\n".
+  Result on_terminal(const std::string& arguments, int ranks = 0) const;
   /// Runs the program with these arguments.
   Result program(const std::string& arguments) const { return bash("$PROGRAM " + arguments); }
   /// Runs the program, under mpirun if `ranks` > 0, and expects exit code 0.
