@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <tuple>
 
 namespace vaecf::app {
 namespace {
@@ -58,6 +59,33 @@ bool appears_on_terminal() {
   return output != own && (output.starts_with("/dev/pts/") || output.starts_with("/dev/tty"));
 }
 
+/// Logs the keys of data.source and data.prepare that are set but have no effect. Throws InputError for those
+/// without which the dataset would be taken for another one.
+void check_unused(const config::Config& config, Log& log) {
+  const auto& [source, options] = std::tie(config.source, config.prepare);
+  std::vector<std::string> unused;
+  for (const auto& [key, place] : config.places) {
+    if (!key.starts_with("data.source.") && !key.starts_with("data.prepare.")) continue;
+    if (data::is_used(key, source, options)) continue;
+    if (key == "data.prepare.min_rating" && options.min_rating > 0) {
+      throw InputError(format(
+          "{}: {} is {}, but no ratings are read; {}", place, key, options.min_rating,
+          data::formats_that_use("rating_column").find(source.format) == std::string::npos
+              ? format("data.source.format: {} has none, so set {}: 0", source.format, key)
+              : "set data.source.rating_column to the column of ratings, or data.prepare.min_rating to 0"));
+    }
+    if (key == "data.prepare.time_quantiles" || key == "data.prepare.dates") {
+      throw InputError(format(
+          "{}: {} has no effect with data.prepare.split: {}; set data.prepare.split: time, or remove {}",
+          place, key, to_string(options.split), key));
+    }
+    unused.push_back(key);
+  }
+  if (unused.empty()) return;
+  log.info("data.source.format: {} with data.prepare.split: {} does not use {}", source.format,
+           to_string(options.split), join(unused));
+}
+
 }  // namespace
 
 void print(const std::string& text) {
@@ -77,6 +105,7 @@ void run_prepare(const CommandLine& line) {
   io::validate_output_path(file, "data.file", {line.config});
   Console console = make_console(line.verbosity);
   for (const std::string& note : config.notes) console.log.warn("{}", note);
+  check_unused(config, console.log);
   const auto report = data::prepare(config.source, config.prepare, config.session.name, file, line.prepare,
                                     console.log, *console.progress);
   console.progress->end();

@@ -133,6 +133,7 @@ class Reader {
         config_.unused.push_back(key.path);
       }
     }
+    config_.places = places_;
     return std::move(config_);
   }
 

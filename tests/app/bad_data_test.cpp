@@ -51,13 +51,45 @@ TEST_F(Prepare, InvalidRatingsAreErrorsAndLeaveNoFile) {
   expect_refused(workspace, "prepare c.yaml", 2, "ratings.csv");
   workspace.write("ratings.csv", made_ratings(20) + "21,1,nan,0\n");
   expect_refused(workspace, "prepare --strict c.yaml", 2, "ratings.csv:122");
-  expect_refused(workspace, "prepare c.yaml --set data.source.test_path=ratings.csv", 2,
-                 "set data.prepare.split: given");
   workspace.write("ratings.csv", "\x89HDF\n1,2\n");
   expect_refused(workspace, "prepare c.yaml", 2, "(\\x89HDF)");
   workspace.write("none.yaml", "name: x\n");
   expect_refused(workspace, "prepare none.yaml", 2, "data.file is not set");
   EXPECT_EQ(workspace.files(), (std::vector<std::string>{"c.yaml", "none.yaml", "ratings.csv"}));
+}
+
+TEST_F(Prepare, KeysWithoutEffectAreNamed) {
+  const std::string unused =
+      workspace.succeed("prepare c.yaml --set data.source.test_path=x --set data.prepare.holdout=last").err;
+  expect_in(unused, {"data.source.format: movielens_csv with data.prepare.split: liang2018 does not use "
+                     "data.prepare.holdout, data.source.test_path"});
+  EXPECT_EQ(workspace.succeed("prepare c.yaml --force").err.find("does not use"), std::string::npos);
+  workspace.succeed("prepare c.yaml --set data.prepare.holdout=last --set data.prepare.split=leave_one_out");
+}
+
+TEST_F(Prepare, KeysWhoseEffectIsMissingAreErrors) {
+  for (const char* const key : {"dates=[2015-01-01,2016-01-01]", "time_quantiles=[0.5,0.9]"}) {
+    expect_refused(workspace, std::string("prepare c.yaml --set data.prepare.") + key, 2,
+                   "has no effect with data.prepare.split: liang2018; set data.prepare.split: time");
+  }
+  workspace.write("stars.csv", "user,item,rating\n1,a,0\n1,b,5\n");
+  workspace.write("d.yaml",
+                  "data: {file: out/d.h5, source: {format: delimited, path: stars.csv, user_column: user, "
+                  "item_column: item},\n  prepare: {split: random, min_user_items: 1, validation_users: 0, "
+                  "test_users: 0}}\n");
+  const Result all = workspace.succeed("prepare d.yaml");
+  EXPECT_EQ(all.out.find("rating >="), std::string::npos) << all.out;
+  expect_refused(workspace, "prepare d.yaml --set data.prepare.min_rating=4", 2,
+                 "no ratings are read; set data.source.rating_column");
+  workspace.succeed("prepare d.yaml --set data.prepare.min_rating=0");
+  const Result rated = workspace.succeed(
+      "prepare d.yaml --set data.prepare.min_rating=4 --set data.source.rating_column=rating");
+  expect_in(rated.out, {"rating >= 4"});
+  workspace.write("list.txt", "1 2 3\n");
+  expect_refused(workspace,
+                 "prepare d.yaml --set data.source.format=adjacency --set data.source.path=list.txt --set "
+                 "data.prepare.min_rating=1",
+                 2, "data.source.format: adjacency has none, so set data.prepare.min_rating: 0");
 }
 
 TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
@@ -154,10 +186,10 @@ TEST_F(Prepare, CompressionIsApplied) {
 }
 
 TEST_F(Prepare, EventsBeyondMemoryAreSpilledToATemporaryFile) {
-  workspace.write("ratings.csv", made_ratings(200));
+  workspace.write("ratings.csv", made_ratings(600));
   const Result result = workspace.succeed("prepare c.yaml --set data.prepare.memory_gib=1e-6");
   expect_in(result.err, {"temporary file next to out/made.h5"});
-  expect_in(result.out, {"1,200 events"});
+  expect_in(result.out, {"3,600 events"});
   EXPECT_EQ(workspace.files(), (std::vector<std::string>{"c.yaml", "out/made.h5", "ratings.csv"}));
   EXPECT_EQ(workspace.program("prepare c.yaml --set data.prepare.memory_gib=-1").code, 2);
 }

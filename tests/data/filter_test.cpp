@@ -16,7 +16,7 @@ class FilterTest : public test::DataTest {
  protected:
   // Events in file order: user, item, positive.
   RawRatings ratings_of(const std::vector<std::array<std::int32_t, 3>>& events) {
-    RawRatings ratings{.events = EventStore(make_event_memory(unlimited, "", log_), false)};
+    RawRatings ratings{.events = EventStore(make_event_memory(unlimited, "", log_), EventFields::basic)};
     for (const auto& [user, item, positive] : events) {
       ratings.events.add({user, item, ratings.events.size(), SplitPart::train, positive != 0});
       auto& users = ratings.user_ids.numbers;
@@ -73,6 +73,30 @@ TEST_F(FilterTest, FiltersItemsThenUsersWithoutIteration) {
   expect_stage(2, "rating >= 4", 5, 3, 3);
   expect_stage(3, "items with >= 2 users", 4, 3, 2);
   expect_stage(4, "users with >= 2 items", 2, 1, 2);
+}
+
+// The k-core: users 1 to 5 have items a to e; user 6 has a to d and f, users 7 to 10 have f and another one.
+TEST_F(FilterTest, RepeatedFiltersLeaveTheCore) {
+  std::vector<std::array<std::int32_t, 3>> events;
+  for (std::int32_t user = 0; user < 5; ++user)
+    for (std::int32_t item = 0; item < 5; ++item) events.push_back({user, item, 1});
+  for (const std::int32_t item : {0, 1, 2, 3, 5}) events.push_back({5, item, 1});
+  for (std::int32_t user = 6; user < 10; ++user) {
+    events.push_back({user, 5, 1});
+    events.push_back({user, user, 1});
+  }
+  options_.min_user_items = options_.min_item_users = 5;
+  RawRatings once = ratings_of(events);
+  EXPECT_EQ(kept(once).size(), 30u);
+  ASSERT_EQ(report_.stages.size(), 5u);
+  expect_stage(4, "users with >= 5 items", 30, 6, 6);
+  report_ = {};
+  options_.repeat_filters = true;
+  RawRatings repeated = ratings_of(events);
+  EXPECT_EQ(kept(repeated).size(), 25u);
+  ASSERT_EQ(report_.stages.size(), 6u);
+  expect_stage(4, "users with >= 5 items", 30, 6, 6);
+  expect_stage(5, "both again until nothing changes (2 times)", 25, 5, 5);
 }
 
 TEST_F(FilterTest, OrdersEventsByItemId) {

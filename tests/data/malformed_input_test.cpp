@@ -76,7 +76,7 @@ const std::string good = "1,10,5\n1,11,4.0\n2,10,4\n2,12,4.5\n3,10,3\n3,11,5\n4,
 
 TEST_F(MalformedInput, LinesAreCountedAndReportedWithFileAndLine) {
   const test::ReadSource ratings =
-      read(good + "5,,5\n,10,5\n5,10,\n5,10,good\n5,10,nan\n5,10\n\"5,10,5\n5,10,bad\n");
+      read(good + "5,,5\n,10,5\n5,10,\n5,10,good\n5,10,nan\n5,10\n\"5\"x,10,5\n5,10,bad\n");
   EXPECT_EQ(ratings.events.size(), 8);
   EXPECT_EQ(issues(ratings), (Fields{"1 the item id is empty, dirty.csv:10: '5,,5'",
                                      "1 the user id is empty, dirty.csv:11: ',10,5'",
@@ -84,7 +84,7 @@ TEST_F(MalformedInput, LinesAreCountedAndReportedWithFileAndLine) {
                                      "2 the rating is not a number, dirty.csv:13: '5,10,good'",
                                      "1 the rating is not a finite number, dirty.csv:14: '5,10,nan'",
                                      "1 too few columns, dirty.csv:15: '5,10'",
-                                     "1 a quote is not closed, dirty.csv:16: '\"5,10,5'"}));
+                                     "1 text follows a closing quote, dirty.csv:16: '\"5\"x,10,5'"}));
   EXPECT_EQ(ratings.issues.list()[3].examples.size(), 2u);
   EXPECT_EQ(ratings.lines, 16);
 }

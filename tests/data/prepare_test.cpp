@@ -117,16 +117,36 @@ std::map<std::int64_t, std::string> titles_of(const std::string& path) {
   return by_id;
 }
 
-TEST_F(Prepare, RejectsHoldoutLastForOtherSplits) {
+TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
+  const auto used = [&](const char* key) { return is_used(key, source_, options_); };
+  source_.format = "movielens_csv";
+  options_.split = SplitMethod::liang2018;
+  for (const char* const key :
+       {"data.source.path", "data.source.file", "data.prepare.min_rating", "data.prepare.seed",
+        "data.prepare.held_out_fraction", "data.prepare.duplicates"})
+    EXPECT_TRUE(used(key)) << key;
+  for (const char* const key :
+       {"data.source.separator", "data.source.list_starts_with", "data.source.test_path",
+        "data.prepare.holdout", "data.prepare.dates", "data.prepare.feature_hashes", "data.source.users.path",
+        "data.source.time_column"})
+    EXPECT_FALSE(used(key)) << key;
+  options_.split = SplitMethod::given;
+  for (const char* const key :
+       {"data.prepare.seed", "data.prepare.min_user_items", "data.prepare.repeat_filters"})
+    EXPECT_FALSE(used(key)) << key;
+  EXPECT_TRUE(used("data.source.test_path"));
+  source_.format = "delimited";
+  EXPECT_FALSE(used("data.prepare.min_rating"));
+  source_.rating_column = "stars";
+  EXPECT_TRUE(used("data.prepare.min_rating"));
+  EXPECT_FALSE(used("data.source.time_column"));
+  options_.split = SplitMethod::ratio;
   options_.holdout = Holdout::last;
-  for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random, SplitMethod::given}) {
-    options_.split = split;
-    expect_in(refusal(), {"data.prepare.holdout: last requires data.prepare.split: leave_one_out or ratio",
-                          "or remove data.prepare.holdout"});
-  }
-  options_.split = SplitMethod::leave_one_out;
-  run();
-  EXPECT_GT(io::DatasetFile(output_).entries("test/held_out"), 0);
+  EXPECT_TRUE(used("data.source.time_column"));
+  EXPECT_TRUE(used("data.prepare.holdout"));
+  source_.format = "json_lines";
+  EXPECT_TRUE(used("data.source.user_column"));
+  EXPECT_FALSE(used("data.source.header"));
 }
 
 TEST_F(Prepare, AnotherNameLeavesTheDatasetUpToDate) {

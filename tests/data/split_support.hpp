@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <ranges>
 #include <string>
 #include <utility>

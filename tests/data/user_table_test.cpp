@@ -81,7 +81,7 @@ TEST_F(UserTables, PublishedTablesAreRecognizedByName) {
 }
 
 TEST_F(UserTables, MalformedLinesAreCountedOrRejected) {
-  std::string text = "user,age\n1,30\n1,31\n,5\n2\n3,\"x\n" + std::string(5000, '9') + ",1\n";
+  std::string text = "user,age\n1,30\n1,31\n,5\n2\n3,\"x\"y\n" + std::string(5000, '9') + ",1\n";
   for (int user = 10; user < 20; ++user) text += std::to_string(user) + ",40\n";
   use("odd.csv", text);
   const UserTable table = read({"age"});

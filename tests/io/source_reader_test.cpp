@@ -84,6 +84,30 @@ TEST_F(SourceReaderTest, ConcatenatedGzipMembersAreOneFile) {
   EXPECT_EQ(read_all({write("two.gz", half + half)}), (Files{{"two", "1,2\n1,2\n"}}));
 }
 
+TEST_F(SourceReaderTest, ChecksumAndLengthOfEveryGzipMemberAreVerified) {
+  if (!testing::has_libarchive) GTEST_SKIP() << testing::without_libarchive;
+  const std::string one = packed({{"x", text_}}, "raw", "gzip");
+  const std::string tar = packed({{"x", text_}}, "tar", "gzip");
+  const auto flipped = [](std::string bytes, std::size_t at) {
+    bytes.at(at) = static_cast<char>(bytes.at(at) ^ 1);
+    return bytes;
+  };
+  for (const std::size_t from_end : {8u, 5u, 4u, 1u}) {  // checksum, then length
+    const std::size_t at = one.size() - from_end;
+    const std::string why = from_end > 4 ? "incorrect data check" : "incorrect length check";
+    expect_in(refusal(write("a.gz", flipped(one, at))), {"a.gz: is damaged", why});
+    expect_in(refusal(write("b.gz", flipped(one, at) + one)), {"b.gz: is damaged", why});
+    expect_in(refusal(write("c.gz", one + flipped(one, at))), {"c.gz: is damaged", why});
+    expect_in(refusal(write("d.tar.gz", flipped(tar, tar.size() - from_end))), {"d.tar.gz: is damaged", why});
+    const std::string nested = packed({{"x", flipped(one, at)}}, "raw", "gzip");
+    expect_in(refusal(write("e.gz.gz", nested)), {"e.gz.gz: is damaged", why});
+  }
+  EXPECT_EQ(read_all({write("padded.gz", one + std::string(1000, '\0'))}), (Files{{"padded", text_}}));
+  expect_in(refusal(write("more.gz", one + "more")), {"more.gz: is damaged"});
+  expect_in(refusal(write("cut.gz", one + one.substr(0, 5))),
+            {"cut.gz: is damaged, truncated", "it is truncated"});
+}
+
 TEST_F(SourceReaderTest, ReadsSelectedMembersOfArchives) {
   if (!testing::has_libarchive) GTEST_SKIP() << testing::without_libarchive;
   const testing::Members members = {

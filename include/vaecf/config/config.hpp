@@ -22,6 +22,7 @@ struct Config {
   device::BackendOptions backend;
   std::vector<std::string> notes = {};   ///< log messages about renamed and ignored keys
   std::vector<std::string> unused = {};  ///< keys that are set, but not used by a model of this type
+  std::map<std::string, std::string> places = {};  ///< keys that are set, with "FILE:LINE" or the override
 };
 
 /// Maps former names of keys and sections to current names. Both are accepted.

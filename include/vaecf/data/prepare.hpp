@@ -23,6 +23,9 @@ enum class SplitMethod { liang2018, random, leave_one_out, ratio, given, time };
 /// Selection of the targets of a user in the splits `leave_one_out` and `ratio`: a random sample, or the last
 /// items by time.
 enum class Holdout { random, last };
+/// Rule for a (user, item) pair with several events: the first or the last one counts, or their ratings are
+/// added or their maximum is taken. See DuplicateFilter.
+enum class DuplicateRule { first, last, sum, max };
 
 /// Location and format of the user table: a text file with one line of attributes per user. The files of
 /// MovieLens (users.dat, u.user) and LastFM-360K (usersha1-profile.tsv) are recognized by name; their columns
@@ -44,9 +47,10 @@ struct SourceOptions {
   std::string validation_path;  ///< validation file of the split `given`; empty: next to the train file
   std::string test_path;        ///< test file of the split `given`; empty: next to the train file
   // Formats use the options from here to `list_starts_with` only if formats_that_use() lists them.
-  std::string separator = ",";    ///< one or more characters; "\t" for TAB
-  bool header = true;             ///< the first line names the columns
-  bool quotes = true;             ///< fields may be enclosed in double quotes
+  std::string
+      separator;       ///< one or more characters, "\t" for TAB; empty: a comma, or by a first line "sep=;"
+  bool header = true;  ///< the first line names the columns
+  bool quotes = true;  ///< fields may be enclosed in double quotes
   std::string user_column = "0";  ///< index from 0, or name in the header
   std::string item_column = "1";
   std::string rating_column = "";  ///< empty: every line is an interaction
@@ -73,9 +77,11 @@ std::string date_text(double seconds);
 
 /// Filter, split and feature options of `prepare`.
 struct PrepareOptions {
-  double min_rating = 4.0;          ///< inclusive; the paper's "> 3.5" on half-star data
-  std::int64_t min_user_items = 5;  ///< users with fewer items are dropped
-  std::int64_t min_item_users = 0;  ///< items with fewer users are dropped
+  DuplicateRule duplicates = DuplicateRule::first;  ///< applied before `min_rating`
+  double min_rating = 4.0;                          ///< inclusive; the paper's "> 3.5" on half-star data
+  std::int64_t min_user_items = 5;                  ///< users with fewer items are dropped
+  std::int64_t min_item_users = 0;                  ///< items with fewer users are dropped
+  bool repeat_filters = false;                      ///< repeat both filters by count until nothing changes
   /// Number of validation users. `time`: at most so many, 0: all. Weak splits (leave_one_out, ratio, given)
   /// only distinguish 0 (no such part) from other values.
   std::int64_t validation_users = 10000;
@@ -97,6 +103,12 @@ struct PrepareOptions {
   /// temporary file next to the dataset. Memory for the data kept per user and item is not limited.
   double memory_gib = 0.0;
 };
+
+/// Returns whether `prepare` uses the key `key` of data.source or data.prepare, with this format and split.
+bool is_used(std::string_view key, const SourceOptions& source, const PrepareOptions& options);
+
+/// Returns whether the events of `source` have ratings. Throws InputError if its format is unknown.
+bool has_ratings(const SourceOptions& source);
 
 /// The flags of the command `prepare`.
 struct PrepareFlags {
@@ -188,6 +200,12 @@ inline constexpr vaecf::EnumNames<vaecf::data::SplitMethod, 6> vaecf::enum_names
      {vaecf::data::SplitMethod::ratio, "ratio"},
      {vaecf::data::SplitMethod::given, "given"},
      {vaecf::data::SplitMethod::time, "time"}}};
+template <>
+inline constexpr vaecf::EnumNames<vaecf::data::DuplicateRule, 4>
+    vaecf::enum_names<vaecf::data::DuplicateRule>{{{vaecf::data::DuplicateRule::first, "first"},
+                                                   {vaecf::data::DuplicateRule::last, "last"},
+                                                   {vaecf::data::DuplicateRule::sum, "sum"},
+                                                   {vaecf::data::DuplicateRule::max, "max"}}};
 template <>
 inline constexpr vaecf::EnumNames<vaecf::data::Holdout, 2> vaecf::enum_names<vaecf::data::Holdout>{
     {{vaecf::data::Holdout::random, "random"}, {vaecf::data::Holdout::last, "last"}}};

@@ -1,16 +1,16 @@
 #pragma once
 
-#include <vaecf/base/run_control.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/data/line_reader.hpp>
 #include <vaecf/data/prepare.hpp>
-#include <vaecf/io/source_reader.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <future>
 #include <initializer_list>
 #include <list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,68 +18,24 @@
 
 namespace vaecf::data {
 
-/// Reads the lines of text files, one file after another, in large blocks. Accepts LF and CRLF, a missing
-/// final newline and a UTF-8 byte-order mark. Removes trailing blanks and skips empty lines.
-class LineReader {
- public:
-  /// Progress is counted in bytes on disk. With `one_file`, next_file() throws InputError if there is a
-  /// second file in an archive.
-  LineReader(io::SourceReader files, Progress& progress, bool one_file = false);
-  ~LineReader();
-  LineReader(const LineReader&) = delete;
-  LineReader& operator=(const LineReader&) = delete;
-
-  /// Advances to the next file; returns false if there is none. Throws InputError if a path cannot be read or
-  /// an archive is damaged.
-  bool next_file();
-  /// Reads the next line into `line`, valid until the following call; returns false at the end of the file.
-  /// Throws InputError if the file is UTF-16 or cannot be read.
-  bool next(std::string_view& line);
-  /// Returns the next line without consuming it; empty at the end of the file.
-  std::string_view peek();
-  /// Returns the number of the most recent line, from 1.
-  std::int64_t number() const { return number_; }
-  const io::SourceReader& files() const { return files_; }
-  /// Returns the name of the file, for messages.
-  const std::string& name() const { return files_.name(); }
-
- private:
-  struct Block {
-    std::size_t bytes = 0;
-    std::int64_t bytes_on_disk = 0;  // position of its end, summed over all files
-  };
-  void read_block();
-  Block read_next(std::vector<char>& to);
-
-  io::SourceReader files_;
-  Progress* progress_;
-  bool one_file_;
-  std::string first_file_;
-  std::int64_t number_ = 0;
-  std::optional<std::string_view> peeked_;
-  bool at_end_ = true;
-  std::vector<char> buffer_;
-  std::size_t begin_ = 0;  // unread part of the buffer
-  std::size_t end_ = 0;
-  // Prefetching: while lines of `buffer_` are consumed, the next block is read and decompressed into
-  // `ahead_`.
-  std::vector<char> ahead_;
-  std::future<Block> next_block_;
-};
-
-/// Splits a line into its first fields and removes the blanks around them.
+/// Splits a record into its first fields and removes the blanks around them.
 class FieldSplitter {
  public:
-  /// With `quotes`, a field may be enclosed in double quotes and then contain separators; a doubled quote
-  /// inside stands for one quote. With `lenient`, an unclosed quote is closed by the end of the line, and a
-  /// field with text after its closing quote is taken verbatim.
+  /// With `quotes`, a field may be enclosed in double quotes and then contain separators and line breaks; a
+  /// doubled quote inside stands for one quote (RFC 4180). With `lenient`, a field with text after its
+  /// closing quote is taken verbatim.
   FieldSplitter(std::string separator, bool quotes, bool lenient = false)
       : separator_(std::move(separator)), quotes_(quotes), lenient_(lenient) {}
 
-  /// Stores the first `max_fields` fields of `line` in fields(), or all of them if there are fewer. Returns
-  /// false if a quote is not closed or is followed by text, unless `lenient`.
-  bool split(std::string_view line, std::size_t max_fields);
+  /// Stores the first `max_fields` fields of `record` in fields(), or all of them if there are fewer. Returns
+  /// false if a quote is not closed, or if text follows a closing quote, unless `lenient`.
+  bool split(std::string_view record, std::size_t max_fields);
   const std::vector<std::string_view>& fields() const { return fields_; }
+  /// Returns whether the field is enclosed in quotes.
+  bool quoted(std::size_t field) const {
+    const auto offset = static_cast<std::size_t>(fields_[field].data() - record_.data());
+    return offset > 0 && offset < record_.size() && record_[offset - 1] == '"';
+  }
   /// Returns whether the line has more text after the last field; rest() is that text.
   bool more() const { return more_; }
   std::string_view rest() const { return rest_; }
@@ -92,6 +48,7 @@ class FieldSplitter {
   bool lenient_;
   bool more_ = false;
   std::vector<std::string_view> fields_;
+  std::string_view record_;
   std::string_view rest_;
   std::list<std::string> unescaped_;  // fields whose doubled quotes were replaced
 };
@@ -110,46 +67,84 @@ struct TableLayout {
 /// Returns the first of `likely` that occurs in `first_line`, or a comma if none does.
 std::string separator_of(std::string_view first_line, std::initializer_list<std::string> likely);
 
+/// Consumes a first line `sep=;`, which Excel reads and writes, and returns its separator. Otherwise returns
+/// `given`, or if that is empty, separator_of() the first line. Throws InputError if both are present and
+/// differ; `key` names the key of `given`.
+std::string take_separator(LineReader& lines, const std::string& given, const std::string& key,
+                           std::initializer_list<std::string> likely);
+
 /// Returns `text` as a column index if it is an integer from 0 to 9999.
 std::optional<std::size_t> column_number(std::string_view text);
 
-/// Reads the rows of one text file of ratings, users, titles or items.
+/// Returns whether a line with these fields may be data instead of a header: all are numbers or dates.
+bool may_be_data(std::span<const std::string_view> fields);
+
+/// Returns whether an id that is not in quotes stands for a missing value in the programs that write tables:
+/// nan, NA, <NA>, None, NULL, \N and the like.
+bool is_missing_value(std::string_view id);
+
+/// Reads the records of one text file of ratings, users, titles or items. A record is a line, or several if
+/// a quoted field contains line breaks.
 class Table {
  public:
-  /// Reads the header, if the layout has one. Until next() is called, fields() are those of the first line.
-  /// `lines` must outlive this object. Throws InputError if the layout has a header and the file is empty.
+  /// Reads the header, if the layout has one. Until next() is called, fields() are those of the first record.
+  /// `lines` must outlive this object. Throws InputError if the layout has a header and the file is empty, or
+  /// as next() does.
   Table(LineReader& lines, TableLayout layout);
 
-  /// Returns the column with this index (from 0) or name, and requires it in all following rows. Throws
-  /// InputError if no column or several match; `asked_by` completes "there is no column 'x', which ...".
+  /// Returns the column that `wanted` denotes, and requires it in all following rows. A number is the name of
+  /// a column if the header has that name and is not a line of numbers; otherwise it is an index from 0.
+  /// Throws InputError if no column or several match, and if a header of numbers allows both readings;
+  /// `asked_by` completes "there is no column 'x', which ...".
   std::size_t column(const std::string& wanted, std::string_view asked_by);
+  /// Returns whether column() reads `wanted` as a name.
+  bool is_name(const std::string& wanted) const;
+  /// Returns "column 1 for "0" (by name)" and so on for the calls of column() so far.
+  std::string columns_found() const { return join(found_); }
   /// Requires all following rows to have this column.
   void require(std::size_t column) { needed_ = std::max(needed_, column + 1); }
   /// Returns the name of the column, or `otherwise` if it has none.
   const std::string& name_of(std::size_t column, const std::string& otherwise) const;
 
-  /// Advances to the next row; returns false at the end of the file.
+  /// Advances to the next row; returns false at the end of the file. Throws InputError if a quote is not
+  /// closed at the end of the file or within LineReader::max_line_bytes.
   bool next();
   /// Returns the defect of the row, such as "too few columns", or nullptr if there is none.
   const char* problem() const;
   /// Returns a field, without blanks and quotes around it, of a row without defect.
   std::string_view at(std::size_t column) const { return splitter_.fields()[column]; }
-  /// Returns the line from this column to its end, verbatim.
+  /// Returns whether the field is an id that stands for a missing value.
+  bool is_missing(std::size_t column) const {
+    const std::string_view id = at(column);
+    const bool digits = !id.empty() && id.front() >= '0' && id.front() <= '9';  // the usual case
+    return !digits && is_missing_value(id) && !splitter_.quoted(column);
+  }
+  /// Returns the record from this column to its end, verbatim.
   std::string_view remainder(std::size_t column) const;
   /// Returns the fields up to the last required column.
   const std::vector<std::string_view>& fields() const { return splitter_.fields(); }
   std::string_view line() const { return line_; }
+  /// Returns the number of the first line of the record, from 1.
+  std::int64_t number() const { return number_; }
+  /// Returns whether the record has several lines.
+  bool has_several_lines() const { return lines_->number() > number_; }
   /// Returns "FILE:LINE" of the row.
   std::string location() const;
 
  private:
+  bool read_record();
+
   LineReader* lines_;
   TableLayout layout_;
   FieldSplitter splitter_;
   std::size_t count_ = 0;  // number of columns of the first line
   std::size_t needed_;
+  std::string header_;  // the header as in the file; empty: none
+  std::vector<std::string> found_;
+  bool pending_ = false;  // the first row was read, but next() has not returned it
+  std::int64_t number_ = 0;
   std::string_view line_;
-  bool closed_ = true;  // no quote of the row is left open
+  bool well_quoted_ = true;  // no text follows a closing quote
 };
 
 /// Columns of a source format, as indices from 0 or names.

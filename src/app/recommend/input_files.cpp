@@ -64,11 +64,17 @@ void read_rows(const std::string& path, const data::TableLayout& expected,
   Progress quiet;
   data::LineReader lines(io::SourceReader({path}, [](const std::string&) { return true; }), quiet, true);
   if (!lines.next_file()) throw InputError(format("{}: contains no file; pass a TSV or CSV file", path));
-  const std::string separator = data::separator_of(lines.peek(), {"\t", expected.separator});
+  const std::string separator = data::take_separator(lines, "", "", {"\t", expected.separator});
   const bool quotes = separator == expected.separator ? expected.quotes : separator == ",";
   data::Table rows(lines, {.separator = separator, .quotes = quotes, .lenient = true});
-  if (first(rows)) rows.next();
-  while (rows.next()) each(rows);
+  std::string header;
+  if (first(rows)) {
+    header = rows.line();
+    rows.next();
+  }
+  while (rows.next()) {
+    if (header.empty() || rows.line() != header) each(rows);
+  }
   lines.next_file();  // throws if the archive contains another file
 }
 
@@ -103,11 +109,29 @@ struct Columns {
   bool header = false;  ///< true if the first line is a header
 };
 
+/// Returns whether the first line is a header in which numbers are the names of both columns. Throws
+/// InputError if it consists of numbers and may as well be data.
+bool has_numbers_as_names(const data::Table& first, const data::SourceLayout& layout) {
+  const Fields& fields = first.fields();
+  const auto position = [&](const std::string& name) {
+    const auto at = std::ranges::find(fields, name);
+    return at == fields.end() ? Position() : Position(static_cast<std::size_t>(at - fields.begin()));
+  };
+  const Position user = position(layout.user);
+  const Position item = position(layout.item);
+  if (!layout.table.header || !user || !item) return false;
+  if (!data::may_be_data(fields)) return true;
+  if (user == data::column_number(layout.user) && item == data::column_number(layout.item)) return false;
+  throw InputError(format(
+      "{}: '{}': may be a header with the columns {} and {} of data.source, or data; give the file a header such as user,item",
+      first.location(), excerpt(first.line()), excerpt(layout.user), excerpt(layout.item)));
+}
+
 /// Returns the position of the column named `name`, else of the only column with a usual header for `kind`;
-/// empty if there is none.
-Position named(const Fields& fields, const std::string& name, std::string_view kind) {
+/// empty if there is none. `numbers`: a number may be a name.
+Position named(const Fields& fields, const std::string& name, std::string_view kind, bool numbers) {
   const auto usual = [&](std::string_view field) { return is_header_for(field, kind); };
-  auto at = data::column_number(name) ? fields.end() : std::ranges::find(fields, name);
+  auto at = data::column_number(name) && !numbers ? fields.end() : std::ranges::find(fields, name);
   if (at == fields.end() && std::ranges::count_if(fields, usual) == 1)
     at = std::ranges::find_if(fields, usual);
   return at == fields.end() ? std::nullopt : Position(static_cast<std::size_t>(at - fields.begin()));
@@ -121,8 +145,9 @@ Columns find_columns(const data::Table& first, const data::SourceLayout& layout,
   const bool by_name = !user && !item;
   if (std::max(user.value_or(0), item.value_or(1)) >= fields.size()) user = item = std::nullopt;
   const Columns data = user && item ? Columns{*user, *item} : Columns{};
-  const Position named_user = named(fields, layout.user, "user");
-  const Position named_item = named(fields, layout.item, "item");
+  const bool numbers = has_numbers_as_names(first, layout);
+  const Position named_user = named(fields, layout.user, "user", numbers);
+  const Position named_item = named(fields, layout.item, "item", numbers);
   if (!named_user) {
     const bool integer = fields[data.item].find_first_not_of("-0123456789") == std::string_view::npos;
     const bool may_be_unknown = items.numeric() ? integer : !layout.table.header && !named_item;
@@ -154,7 +179,8 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
     return columns.header;
   };
   read_rows(path, layout.table, first, [&](const data::Table& row) {
-    if (row.problem() != nullptr || row.at(columns.user).empty() || row.at(columns.item).empty()) {
+    if (row.problem() != nullptr || row.at(columns.user).empty() || row.at(columns.item).empty() ||
+        row.is_missing(columns.user) || row.is_missing(columns.item)) {
       throw InputError(format(
           "{}: must have a user in column {} and an item in column {} (from 0), separated by {}, got \"{}\"",
           row.location(), columns.user, columns.item,

@@ -68,7 +68,7 @@ TableLayout layout_of(const UserTableOptions& options, LineReader& lines, std::s
   }
   user = options.user_column;
   std::string separator = options.separator == "\\t" ? "\t" : options.separator;
-  if (separator.empty()) separator = separator_of(lines.peek(), {"\t", ",", "::", "|", ";"});
+  separator = take_separator(lines, separator, "data.source.users.separator", {"\t", ",", "::", "|", ";"});
   if (separator.find_first_of("\r\n\"") != std::string::npos) {
     throw InputError(
         "data.source.users.separator must be one or more characters within a line, such as \",\"");
@@ -155,7 +155,10 @@ UserTable read_user_table(const UserTableOptions& options, const UserTableLocati
   };
   const auto take = [&] {
     if (const char* const problem = rows.problem()) return drop(problem);
+    if (rows.has_several_lines())
+      issues.noted(format("user table: {}", several_lines), [&] { return rows.location(); });
     const std::string_view id = rows.at(user);
+    if (rows.is_missing(user)) return drop(format("the user id is {}, which stands for a missing value", id));
     if (const char* const problem = id_problem(id)) return drop(format("the user {}", problem));
     const std::size_t before = table.ids.size();
     table.ids.find_or_add(id);
@@ -165,6 +168,7 @@ UserTable read_user_table(const UserTableOptions& options, const UserTableLocati
       table.columns[c].of_user.push_back(value.empty() ? -1 : values[c].find_or_add(value));
     }
   };
+  table.columns_found = rows.columns_found();
   while (rows.next()) take();
 
   for (std::size_t c = 0; c < values.size(); ++c) table.columns[c].values = values[c].take();
@@ -181,9 +185,10 @@ UserTable read_user_table(const UserTableOptions& options, const UserTableLocati
 }
 
 UserFeatures::UserFeatures(const SourceOptions& source, const PrepareOptions& options,
-                           const UserTableLocation& file, bool strict)
+                           const UserTableLocation& file, bool strict, Log& log)
     : issues_(strict) {
   table_ = read_user_table(source.users, file, options.features, "data.prepare.features names", issues_);
+  log.info("{}: {}", table_.file, table_.columns_found);
   std::vector<FeatureColumn> layout;
   for (const UserTableColumn& column : table_.columns) {
     const auto values = static_cast<std::int64_t>(column.values.size());

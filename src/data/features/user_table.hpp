@@ -40,7 +40,8 @@ struct UserTableColumn {
 
 /// Requested columns of a user table, in memory.
 struct UserTable {
-  std::string file;  ///< file name, for messages
+  std::string file;           ///< file name, for messages
+  std::string columns_found;  ///< Table::columns_found()
   TextTable ids;
   std::vector<UserTableColumn> columns;  ///< in the requested order
 };
@@ -56,9 +57,9 @@ class UserFeatures {
  public:
   /// Creates features without columns, which write nothing.
   UserFeatures() = default;
-  /// Reads the table at `file` and selects the columns given by `options`.
+  /// Reads the table at `file` and selects the columns given by `options`. Logs which columns were found.
   UserFeatures(const SourceOptions& source, const PrepareOptions& options, const UserTableLocation& file,
-               bool strict);
+               bool strict, Log& log);
 
   /// Returns whether there are any features.
   bool any() const { return hashing_.features() > 0; }

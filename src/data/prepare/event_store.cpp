@@ -12,23 +12,33 @@
 namespace vaecf::data {
 namespace {
 
-// Stored bytes of an event, without or with the time (its last member).
-constexpr std::int64_t short_event = 16;
-constexpr std::int64_t long_event = sizeof(Event);
-// Both sizes of an event divide the size of a chunk.
-constexpr std::int64_t chunk_unit = 2 * long_event;
-constexpr std::int64_t max_units = 2560;
+// Stored bytes of an event: its first members, the time, and the rating.
+constexpr std::int64_t basic_event = 16;
+constexpr std::int64_t timed_event = 24;
+constexpr std::int64_t rated_event = sizeof(Event);
+// All sizes of an event divide the size of a chunk.
+constexpr std::int64_t chunk_unit = 96;
+constexpr std::int64_t max_units = 1280;
 constexpr std::int64_t max_chunk = max_units * chunk_unit;  // a multiple of common file system block sizes
 static_assert(max_chunk % 4096 == 0);
-static_assert(offsetof(Event, time) == short_event && long_event == 24);
+static_assert(offsetof(Event, time) == basic_event && offsetof(Event, rating) == timed_event);
+static_assert(chunk_unit % basic_event == 0 && chunk_unit % timed_event == 0 &&
+              chunk_unit % rated_event == 0);
+
+std::int64_t stored_bytes(EventFields fields) {
+  if (fields == EventFields::basic) return basic_event;
+  return fields == EventFields::time ? timed_event : rated_event;
+}
 
 // Calls use() with the event size as a compile-time constant.
 template <class Use>
 void with_size(std::int64_t event_bytes, Use use) {
-  if (event_bytes == short_event) {
-    use(std::integral_constant<std::size_t, short_event>());
+  if (event_bytes == basic_event) {
+    use(std::integral_constant<std::size_t, basic_event>());
+  } else if (event_bytes == timed_event) {
+    use(std::integral_constant<std::size_t, timed_event>());
   } else {
-    use(std::integral_constant<std::size_t, long_event>());
+    use(std::integral_constant<std::size_t, rated_event>());
   }
 }
 
@@ -61,13 +71,11 @@ std::shared_ptr<EventMemory> make_event_memory(double bytes, std::string path, L
       EventMemory{bytes, std::move(path), &log, bytes, static_cast<std::int64_t>(units) * chunk_unit});
 }
 
-EventStore::EventStore(std::shared_ptr<EventMemory> memory, bool with_time)
-    : memory_(std::move(memory)),
-      event_bytes_(with_time ? long_event : short_event),
-      partitions_(partitions) {}
+EventStore::EventStore(std::shared_ptr<EventMemory> memory, EventFields fields)
+    : memory_(std::move(memory)), event_bytes_(stored_bytes(fields)), partitions_(partitions) {}
 
 EventStore EventStore::ordered(std::int64_t users) const {
-  EventStore store(memory_, false);
+  EventStore store(memory_, EventFields::basic);
   store.span_ = static_cast<std::int32_t>(users / partitions + 1);
   return store;
 }

@@ -25,7 +25,11 @@ struct Event {
   SplitPart part = SplitPart::train;
   bool positive = true;  ///< rating >= min_rating, or the source has no ratings
   double time = 0.0;     ///< in any unit; stored only by stores with times
+  double rating = 0.0;   ///< stored only by stores with ratings
 };
+
+/// Members of an Event that a store keeps besides the first ones. An event takes 16, 24 or 32 bytes.
+enum class EventFields { basic, time, rating_and_time };
 
 /// Memory budget shared by several stores, and the file for events beyond it.
 struct EventMemory;
@@ -47,9 +51,9 @@ class EventStore {
   };
 
   /// Creates a store for any number of users.
-  EventStore(std::shared_ptr<EventMemory> memory, bool with_time);
-  /// Returns an empty store on the same memory, without times, for users 0 to `users` - 1, which each_user()
-  /// visits in ascending order.
+  EventStore(std::shared_ptr<EventMemory> memory, EventFields fields);
+  /// Returns an empty store on the same memory, with basic fields, for users 0 to `users` - 1, which
+  /// each_user() visits in ascending order.
   EventStore ordered(std::int64_t users) const;
 
   void add(const Event& event);

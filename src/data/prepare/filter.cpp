@@ -33,26 +33,10 @@ std::span<Event> without(std::span<Event> events, Drop drop) {
 
 }  // namespace
 
-// Detects repeated (user, item) pairs during one pass over all events. In an already split source a pair may
-// occur once per part; each part is read contiguously.
-class Filter::Repeats {
- public:
-  explicit Repeats(std::int64_t items) : last_(static_cast<std::size_t>(items), -1) {}
-
-  bool operator()(const Event& event) {
-    constexpr std::int64_t parts = 8;
-    const std::int64_t mark = event.user * parts + static_cast<std::int64_t>(event.part);
-    return std::exchange(last_[static_cast<std::size_t>(event.item)], mark) == mark;
-  }
-
- private:
-  std::vector<std::int64_t> last_;  // user and part of the last event of each item
-};
-
 Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport& report, Progress& progress)
     : ratings_(&ratings),
       progress_(&progress),
-      min_rating_(options.min_rating),
+      options_(&options),
       // A given split was made from filtered events.
       min_user_items_(options.split == SplitMethod::given ? 0 : options.min_user_items),
       min_item_users_(options.split == SplitMethod::given ? 0 : options.min_item_users),
@@ -66,6 +50,7 @@ Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport
   if (options.split == SplitMethod::given) return;
   add_stage(kept_, format("users with >= {} items", min_user_items_), "lower data.prepare.min_user_items",
             report);
+  if (options.repeat_filters && min_item_users_ > 0) repeat_counts(report);
 }
 
 void Filter::add_stage(const SplitCounter& tally, const std::string& stage, std::string_view advice,
@@ -76,9 +61,9 @@ void Filter::add_stage(const SplitCounter& tally, const std::string& stage, std:
 }
 
 void Filter::count_positive(PrepareReport& report) {
-  Repeats repeats(items_);
+  DuplicateFilter duplicates(items_, *options_);
   SplitCounter raw(items_);
-  SplitCounter firsts(items_);
+  SplitCounter reduced(items_);
   SplitCounter positive(items_);
   // Examples for the report: the first repeated events in the defined order.
   std::vector<Event> shown;
@@ -88,17 +73,18 @@ void Filter::count_positive(PrepareReport& report) {
     };
     return std::pair(rank(a), std::int64_t{a.index}) < std::pair(rank(b), std::int64_t{b.index});
   };
-  const auto is_repeated = [&](const Event& event) {
-    if (!repeats(event)) return false;
-    ++report.duplicates_dropped;
-    shown.insert(std::upper_bound(shown.begin(), shown.end(), event, before), event);
-    if (shown.size() > DataIssues::shown) shown.pop_back();
-    return true;
-  };
+  std::int64_t would_pass = 0;
   ratings_->events.each_user({"finding repeated events"}, *progress_, [&](std::span<Event> events) {
     raw.add_row(events);
-    events = without(events, is_repeated);
-    firsts.add_row(events);
+    const std::span<Event> all = events;
+    events = duplicates.reduce(events);
+    for (const Event& event : all.subspan(events.size())) {
+      ++report.duplicates_dropped;
+      would_pass += event.positive ? 1 : 0;
+      shown.insert(std::upper_bound(shown.begin(), shown.end(), event, before), event);
+      if (shown.size() > DataIssues::shown) shown.pop_back();
+    }
+    reduced.add_row(events);
     events = without(events, [](const Event& event) { return !event.positive; });
     positive.add_row(events);
     for (const Event& event : events) {
@@ -113,7 +99,26 @@ void Filter::count_positive(PrepareReport& report) {
 
   report.lines_read = ratings_->lines;
   report.events_read = ratings_->events.size();
-  constexpr const char* what = "repeats the user and item of an earlier line; the earlier line is kept";
+  report_repeats(shown, report);
+  ratings_->locations = {};
+  report.stages.push_back(raw.stage("raw"));
+  report.stages.push_back(reduced.stage(to_string(options_->duplicates) + " of each (user, item)"));
+  if (ratings_->unrated) return;
+  add_stage(positive, format("rating >= {}", options_->min_rating),
+            would_pass == 0
+                ? "lower data.prepare.min_rating"
+                : format("lower data.prepare.min_rating, or set data.prepare.duplicates to another "
+                         "rule, since {} repeated events with such a rating do not count",
+                         would_pass),
+            report);
+}
+
+// With `sum` and `max` every event counts, so repeats are no issue.
+void Filter::report_repeats(std::span<const Event> shown, PrepareReport& report) const {
+  if (options_->duplicates == DuplicateRule::sum || options_->duplicates == DuplicateRule::max) return;
+  const char* const what = options_->duplicates == DuplicateRule::first
+                               ? "the user and item also occur in an earlier event, which counts"
+                               : "the user and item also occur in a later event, which counts";
   for (const Event& event : shown) {
     ratings_->issues.dropped(what, [&] {
       return format("{}: user {}, item {}", ratings_->locations.location_of(event.index),
@@ -123,22 +128,50 @@ void Filter::count_positive(PrepareReport& report) {
   }
   const std::int64_t others = report.duplicates_dropped - static_cast<std::int64_t>(shown.size());
   if (others > 0) ratings_->issues.add_count(what, others);
-  ratings_->locations = {};
-  report.stages.push_back(raw.stage("raw"));
-  report.stages.push_back(firsts.stage("first of each (user, item)"));
-  add_stage(positive, format("rating >= {}", min_rating_), "lower data.prepare.min_rating", report);
 }
 
 void Filter::count_on_kept_items(PrepareReport& report) {
-  Repeats repeats(items_);
+  DuplicateFilter duplicates(items_, *options_);
   SplitCounter on_kept_items(items_);
   ratings_->events.each_user({"counting users of items"}, *progress_, [&](std::span<Event> events) {
-    events = keep(events, repeats);
+    events = keep(events, duplicates);
     on_kept_items.add_row(events);
     count_user(events);
   });
   add_stage(on_kept_items, format("items with >= {} users", min_item_users_),
             "lower data.prepare.min_item_users", report);
+}
+
+// Repeats the filters of items and users until nothing changes. The result is the largest set of users and
+// items that satisfies both limits (the k-core), whatever the order of the filters.
+void Filter::repeat_counts(PrepareReport& report) {
+  std::int64_t rounds = 0;
+  for (bool changed = true; changed; rounds += changed ? 1 : 0) {
+    changed = false;
+    DuplicateFilter duplicates(items_, *options_);
+    std::vector<std::int32_t> users_left(users_of_.size(), 0);
+    kept_ = SplitCounter(items_);
+    ratings_->events.each_user({"repeating the filters"}, *progress_, [&](std::span<Event> events) {
+      std::int32_t& count = events_of_[static_cast<std::size_t>(events.front().user)];
+      if (count == 0) return;
+      events = keep(events, duplicates);
+      const bool enough = !events.empty() && static_cast<std::int64_t>(events.size()) >= min_user_items_;
+      changed |= !enough;
+      count = enough ? static_cast<std::int32_t>(events.size()) : 0;
+      if (!enough) return;
+      kept_.add_row(events);
+      for (const Event& event : events) ++users_left[static_cast<std::size_t>(event.item)];
+    });
+    for (std::size_t i = 0; i < users_of_.size(); ++i) {
+      if (users_of_[i] < min_item_users_ || users_left[i] >= min_item_users_) continue;
+      changed |= users_left[i] > 0;
+      users_of_[i] = 0;
+    }
+  }
+  if (rounds == 0) return;
+  add_stage(kept_, format("both again until nothing changes ({} {})", rounds, rounds == 1 ? "time" : "times"),
+            "lower data.prepare.min_item_users or min_user_items, or set data.prepare.repeat_filters: false",
+            report);
 }
 
 // Counts the events of one user that all previous stages kept.
@@ -148,18 +181,17 @@ void Filter::count_user(std::span<const Event> events) {
   kept_.add_row(events);
 }
 
-std::span<Event> Filter::keep(std::span<Event> events, Repeats& repeats) const {
-  return without(events, [&](const Event& event) {
-    return repeats(event) || !event.positive ||
-           users_of_[static_cast<std::size_t>(event.item)] < min_item_users_;
+std::span<Event> Filter::keep(std::span<Event> events, DuplicateFilter& duplicates) const {
+  return without(duplicates.reduce(events), [&](const Event& event) {
+    return !event.positive || users_of_[static_cast<std::size_t>(event.item)] < min_item_users_;
   });
 }
 
 void Filter::each_user(const EventStore::Pass& pass, const EventStore::Use& use) {
-  Repeats repeats(items_);
+  DuplicateFilter duplicates(items_, *options_);
   ratings_->events.each_user(pass, *progress_, [&](std::span<Event> events) {
     if (events_of_[static_cast<std::size_t>(events.front().user)] == 0) return;
-    events = keep(events, repeats);
+    events = keep(events, duplicates);
     if (!item_order_.empty()) {
       for (Event& event : events) event.index = item_order_[static_cast<std::size_t>(event.item)];
       std::sort(events.begin(), events.end(),

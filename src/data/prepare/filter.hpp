@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "data/prepare/duplicates.hpp"
 #include "data/source/ratings_builder.hpp"
 
 namespace vaecf::data {
@@ -46,14 +47,15 @@ class SplitCounter {
   std::int64_t items_ = 0;
 };
 
-/// Filters that run before the split, each once and in this order: the first event of each (user, item) pair,
+/// Filters that run before the split, in this order: one event of each (user, item) pair (DuplicateFilter),
 /// positive events, items with at least `min_item_users` users, users with at least `min_user_items` items.
-/// They are not iterated, as in the paper, so some items may end below their limit. An already split source
-/// (`given`) is not filtered by count. Memory is proportional to the number of users and items.
+/// Each runs once, as in the paper, so some items may end below their limit; with `repeat_filters` the last
+/// two are repeated until nothing changes. An already split source (`given`) is not filtered by count. Memory
+/// is proportional to the number of users and items.
 class Filter {
  public:
-  /// Reads the events once or twice and adds the counts of each stage to `report`. Throws InputError if a
-  /// stage leaves no events, or if an event is repeated in strict mode.
+  /// Reads the events once or twice, or once more per repetition, and adds the counts of each stage to
+  /// `report`. Throws InputError if a stage leaves no events, or if an event is repeated in strict mode.
   Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport& report, Progress& progress);
 
   /// Returns the number of kept events per user.
@@ -66,23 +68,24 @@ class Filter {
   void take_users(const EventStore::Use& use) { each_user({.label = "splitting", .last = true}, use); }
 
  private:
-  class Repeats;
   void count_positive(PrepareReport& report);
   void count_on_kept_items(PrepareReport& report);
   void count_user(std::span<const Event> events);
-  std::span<Event> keep(std::span<Event> events, Repeats& repeats) const;
+  void report_repeats(std::span<const Event> shown, PrepareReport& report) const;
+  void repeat_counts(PrepareReport& report);
+  std::span<Event> keep(std::span<Event> events, DuplicateFilter& duplicates) const;
   void add_stage(const SplitCounter& tally, const std::string& stage, std::string_view advice,
                  PrepareReport& report) const;
 
   RawRatings* ratings_;
   Progress* progress_;
-  double min_rating_;
+  const PrepareOptions* options_;
   std::int64_t min_user_items_;
   std::int64_t min_item_users_;
   std::int64_t items_;
   std::vector<std::int32_t> item_order_;  // sort position of each item, if events are ordered by item
   std::vector<std::int32_t> events_of_;
-  std::vector<std::int32_t> users_of_;  // item -> number of positive events
+  std::vector<std::int32_t> users_of_;  // item -> number of positive events; 0: dropped by a repetition
   std::array<Range, 5> users_of_part_{};
   SplitCounter kept_;
 };

@@ -85,25 +85,45 @@ struct StopAtEnd {
 
 }  // namespace
 
+bool is_used(std::string_view key, const SourceOptions& source, const PrepareOptions& options) {
+  using enum SplitMethod;
+  const SplitMethod split = options.split;
+  const auto option = key.substr(key.rfind('.') + 1);
+  if (key.starts_with("data.source.users.") || option == "feature_hashes" || option == "feature_buckets")
+    return !options.features.empty();
+  if (option == "time_column" && !make_read_options(options, false).time) return false;
+  if (option == "validation_path" || option == "test_path")
+    return split == given && format_of(source).parts == PartFiles::separate;
+  if (key.starts_with("data.source.")) {
+    const auto uses = [&](const SourceFormat& format) {
+      return std::ranges::find(format.options, option) != format.options.end();
+    };
+    return std::ranges::none_of(formats(), uses) || uses(format_of(source));
+  }
+  if (option == "min_rating") return has_ratings(source);
+  if (option == "min_user_items" || option == "min_item_users" || option == "repeat_filters" ||
+      option == "seed")
+    return split != given;
+  if (option == "held_out_fraction")
+    return split == liang2018 || split == SplitMethod::random || split == ratio;
+  if (option == "holdout") return split == leave_one_out || split == ratio;
+  if (option == "time_quantiles" || option == "dates") return split == SplitMethod::time;
+  return true;
+}
+
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
                       const std::string& output, const PrepareFlags& flags, Log& log, Progress& progress) {
-  if (options.holdout == Holdout::last && options.split != SplitMethod::leave_one_out &&
-      options.split != SplitMethod::ratio) {
+  const bool combines = options.duplicates == DuplicateRule::sum || options.duplicates == DuplicateRule::max;
+  if (combines && !has_ratings(source)) {
     throw InputError(format(
-        "data.prepare.holdout: last requires data.prepare.split: leave_one_out or ratio, got {}; change the split, or remove data.prepare.holdout",
-        to_string(options.split)));
-  }
-  for (const char* const part : {"validation", "test"}) {
-    const std::string& path = part == std::string_view("test") ? source.test_path : source.validation_path;
-    if (path.empty() || options.split == SplitMethod::given) continue;
-    throw InputError(format(
-        "data.source.{}_path is {}, but data.prepare.split: {} does not use it; set data.prepare.split: given, or remove the path",
-        part, path, to_string(options.split)));
+        "data.prepare.duplicates: {} requires ratings, but data.source.format: {} has none{}; use first or last",
+        to_string(options.duplicates), source.format,
+        takes_columns(source) ? " without data.source.rating_column" : ""));
   }
   if (options.split == SplitMethod::time && !has_times(source)) {
     throw InputError(format(
         "data.prepare.split: time requires times, but data.source.format: {} has none{}; use another split",
-        source.format, source.format == "delimited" ? " without data.source.time_column" : ""));
+        source.format, takes_columns(source) ? " without data.source.time_column" : ""));
   }
   const io::Attributes made_by = provenance_attributes(source, options);
   ReadOptions wanted = make_read_options(options, flags.strict);
@@ -139,7 +159,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
       std::launch::async, [&paths, stop = unwanted.get_token()] { return describe_sources(paths, stop); });
   const StopAtEnd stop_at_end{unwanted};
   UserFeatures features;
-  if (!options.features.empty()) features = UserFeatures(source, options, users, flags.strict);
+  if (!options.features.empty()) features = UserFeatures(source, options, users, flags.strict, log);
   wanted.spill_beside = place.string();
   if (options.memory_gib > 0) wanted.memory = options.memory_gib * gibibyte;
   RawRatings ratings = read_ratings(source, wanted, log, progress);
@@ -177,7 +197,7 @@ std::string to_table(const PrepareReport& report) {
     table += format("{:<{}}  {:>15}  {:>13}  {:>13}\n", counts.stage, width, grouped(counts.events),
                     grouped(counts.users), grouped(counts.items));
   }
-  table += format("{} lines read, {} events, {} repeated (user, item) dropped\n", grouped(report.lines_read),
+  table += format("{} lines read, {} events, {} repeated (user, item)\n", grouped(report.lines_read),
                   grouped(report.events_read), grouped(report.duplicates_dropped));
   if (!report.features.table.empty()) table += to_table(report.features);
   for (const DataIssue& issue : report.issues) {

@@ -20,7 +20,7 @@ namespace vaecf::data {
 namespace {
 
 // Incremented when the same source and options give a different dataset than before.
-constexpr std::int64_t recipe_version = 2;
+constexpr std::int64_t recipe_version = 3;
 
 // Returns whether only some recipes have the attribute `key`; its absence then matters as much as its value.
 bool is_optional(std::string_view key) {
@@ -75,6 +75,8 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
       {"held_out_fraction", options.held_out_fraction},
       {"split", to_string(options.split)},
       {"holdout", to_string(options.holdout)},
+      {"duplicates", to_string(options.duplicates)},
+      {"repeat_filters", std::int64_t{options.repeat_filters}},
       {"seed", static_cast<std::int64_t>(options.seed)},
   };
   if (!source.file.empty()) attributes["source_file"] = source.file;

@@ -30,6 +30,11 @@ class DataIssues {
   void kept(std::string_view what, Where where) {
     add(what, false, where);
   }
+  /// Counts a line of kind `what` that is kept and that is no error in strict mode either.
+  template <class Where>
+  void noted(std::string_view what, Where where) {
+    count(what, false, where);
+  }
   /// Adds `count` dropped lines of kind `what` without examples.
   void add_count(std::string_view what, std::int64_t count) { of(what, true).count += count; }
 
@@ -44,6 +49,10 @@ class DataIssues {
   template <class Where>
   void add(std::string_view what, bool is_dropped, Where& where) {
     if (strict_) throw_strict(what, where());
+    count(what, is_dropped, where);
+  }
+  template <class Where>
+  void count(std::string_view what, bool is_dropped, Where& where) {
     DataIssue& issue = of(what, is_dropped);
     ++issue.count;
     if (issue.examples.size() < shown) issue.examples.push_back(where());

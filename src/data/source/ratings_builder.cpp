@@ -36,6 +36,7 @@ ReadOptions make_read_options(const PrepareOptions& options, bool strict) {
   wanted.time = options.split == SplitMethod::time ||
                 ((options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
                  options.holdout == Holdout::last);
+  wanted.rating = options.duplicates == DuplicateRule::sum || options.duplicates == DuplicateRule::max;
   wanted.strict = strict;
   return wanted;
 }
@@ -57,7 +58,10 @@ std::int32_t IdColumn::number_of_text(std::string_view field, Id& kind) {
 RatingsBuilder::RatingsBuilder(const ReadOptions& wanted, Log& log)
     : wanted_(wanted),
       log_(&log),
-      ratings_{.events = EventStore(make_event_memory(wanted.memory, wanted.spill_beside, log), wanted.time),
+      ratings_{.events = EventStore(make_event_memory(wanted.memory, wanted.spill_beside, log),
+                                    wanted.rating ? EventFields::rating_and_time
+                                    : wanted.time ? EventFields::time
+                                                  : EventFields::basic),
                .issues = DataIssues(wanted.strict)} {}
 
 void RatingsBuilder::start_file(const std::string& name, SplitPart part) {
@@ -90,32 +94,32 @@ std::int32_t RatingsBuilder::number(IdColumn& column, std::string_view field, co
   return number;
 }
 
-bool RatingsBuilder::add(std::string_view user_field, std::string_view item_field, bool positive, double time,
+bool RatingsBuilder::add(std::string_view user_field, std::string_view item_field, double rating, double time,
                          bool and_more) {
   // Both ids are checked first, so that a dropped line adds no user or item and does not turn ids into
   // strings.
   if (!is_id(user_field, "user") || !is_id(item_field, "item")) return false;
   const std::int32_t user = number(users_, user_field, "user");
-  append(user, number(items_, item_field, "item"), positive, time, and_more);
+  append(user, number(items_, item_field, "item"), rating, time, and_more);
   return true;
 }
 
-void RatingsBuilder::append(std::int32_t user, std::int32_t item, bool positive, double time, bool and_more) {
+void RatingsBuilder::append(std::int32_t user, std::int32_t item, double rating, double time, bool and_more) {
   const std::int64_t index = ratings_.events.size();
   ratings_.locations.add(index, line_, and_more);
-  ratings_.events.add({user, item, index, wanted_.part ? part_ : SplitPart::train, positive, time});
+  const SplitPart part = wanted_.part ? part_ : SplitPart::train;
+  ratings_.events.add({user, item, index, part, rating >= wanted_.min_rating, time, rating});
 }
 
 void RatingsBuilder::add_numbered(std::int32_t user, std::int32_t item) {
-  append(user, item, true, 0.0, false);
+  append(user, item, no_rating, 0.0, false);
 }
 
-bool RatingsBuilder::read_rating(std::string_view field, bool& positive) {
+bool RatingsBuilder::read_rating(std::string_view field, double& rating) {
   if (field.empty()) {
     drop("the rating is empty");
     return false;
   }
-  double rating = 0;
   if (!parse_number(field, rating)) {
     drop("the rating is not a number");
     return false;
@@ -124,7 +128,6 @@ bool RatingsBuilder::read_rating(std::string_view field, bool& positive) {
     drop("the rating is not a finite number");
     return false;
   }
-  positive = rating >= wanted_.min_rating;
   return true;
 }
 

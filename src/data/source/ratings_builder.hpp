@@ -65,6 +65,8 @@ struct RawRatings {
   bool numbered_by_source = false;
   /// The events of a user are ordered by item id instead of by position in the source (netflix).
   bool ordered_by_item = false;
+  /// The source has no ratings, so every event is positive.
+  bool unrated = false;
 };
 
 /// Returns why `id` is invalid ("id is empty"), or nullptr if it is valid.
@@ -117,6 +119,7 @@ class IdColumn {
 struct ReadOptions {
   double min_rating = 0.0;
   bool time = false;
+  bool rating = false;  ///< store the ratings, not only whether they are at least `min_rating`
   bool part = false;
   bool validation = true;  ///< read the validation part of an already split source
   bool test = true;        ///< read its test part
@@ -135,12 +138,20 @@ struct ReadOptions {
 /// Returns the reader options that `options` imply.
 ReadOptions make_read_options(const PrepareOptions& options, bool strict);
 
+/// The note about a record with line breaks in a quoted field.
+inline constexpr const char* several_lines =
+    "the record has several lines, since a quoted field contains line breaks";
+
 /// Collects the events of a source and reports malformed lines.
 class RatingsBuilder {
  public:
   RatingsBuilder(const ReadOptions& wanted, Log& log);
 
+  /// The rating of an event without one, which passes every minimum.
+  static constexpr double no_rating = std::numeric_limits<double>::infinity();
+
   const ReadOptions& wanted() const { return wanted_; }
+  Log& log() { return *log_; }
   DataIssues& issues() { return ratings_.issues; }
   RawRatings& ratings() { return ratings_; }
 
@@ -158,16 +169,19 @@ class RatingsBuilder {
   void drop(std::string_view what) {
     issues().dropped(what, [&] { return where(); });
   }
+  /// Reports the current line as unusual because of `what`; never an error.
+  void note(std::string_view what) {
+    issues().noted(what, [&] { return where(); });
+  }
 
   /// Adds an event of the current line. Drops the line and returns false if an id is invalid. `and_more`: the
   /// line has several events.
-  bool add(std::string_view user, std::string_view item, bool positive = true, double time = 0.0,
+  bool add(std::string_view user, std::string_view item, double rating = no_rating, double time = 0.0,
            bool and_more = false);
   /// Adds an event of a source that defines the indices of users and items.
   void add_numbered(std::int32_t user, std::int32_t item);
-  /// Sets `positive` to rating >= min_rating. Drops the line and returns false if the rating is not a finite
-  /// number.
-  bool read_rating(std::string_view field, bool& positive);
+  /// Parses a rating. Drops the line and returns false if it is not a finite number.
+  bool read_rating(std::string_view field, double& rating);
   /// Parses a time, either a number or a date such as 2005-09-06. Drops the line and returns false for other
   /// text, and for a form that differs from that of the first line, since the two cannot be compared.
   bool read_time(std::string_view field, double& time);
@@ -175,7 +189,7 @@ class RatingsBuilder {
   RawRatings take();
 
  private:
-  void append(std::int32_t user, std::int32_t item, bool positive, double time, bool and_more);
+  void append(std::int32_t user, std::int32_t item, double rating, double time, bool and_more);
   /// Returns whether `field` is a valid id; drops the line otherwise.
   bool is_id(std::string_view field, const char* what);
   std::int32_t number(IdColumn& column, std::string_view field, const char* what);

@@ -51,7 +51,8 @@ void read_adjacency(const SourceOptions& source, const SourceFiles& of, SplitPar
         number = std::to_string(lines.number() - 1);
         user = number;
       }
-      for (std::size_t i = 1; i < words.size(); ++i) to.add(user, words[i], true, 0.0, true);
+      for (std::size_t i = 1; i < words.size(); ++i)
+        to.add(user, words[i], RatingsBuilder::no_rating, 0.0, true);
     }
   }
 }

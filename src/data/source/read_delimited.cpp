@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
 
 #include "data/source/source_formats.hpp"
 
@@ -12,25 +13,51 @@ struct Columns {
   std::size_t user, item, rating, time, name;  // no_column: not read
 };
 
-Columns columns_of(const SourceLayout& layout, Table& table, bool with_time) {
+// A header whose rating or time is a number or a date is probably data. Reports it; throws InputError in
+// strict mode.
+void check_header(const SourceLayout& layout, const Table& table, RatingsBuilder& to) {
+  const auto is_data = [&](const std::string& column) {
+    const auto index = column_number(column);
+    if (!index || table.is_name(column)) return false;
+    const std::string field = table.name_of(*index, "");
+    return may_be_data(std::vector<std::string_view>{field});
+  };
+  if (!layout.table.header || (!is_data(layout.rating) && !is_data(layout.time))) return;
+  to.issues().kept(
+      "the first line is read as the names of the columns, but contains a rating or a time; if it "
+      "is data, set data.source.header: false",
+      [&] { return format("{}: '{}'", table.location(), excerpt(table.line())); });
+}
+
+Columns columns_of(const SourceLayout& layout, Table& table, RatingsBuilder& to) {
   const auto find = [&](const std::string& column) {
     return column.empty() ? no_column : table.column(column, "data.source names");
   };
   const Columns columns{find(layout.user), find(layout.item), find(layout.rating),
-                        with_time ? find(layout.time) : no_column, find(layout.name)};
+                        to.wanted().time ? find(layout.time) : no_column, find(layout.name)};
   if (columns.user == columns.item) {
     throw InputError(format(
         "{}: users and items are read from the same column {}; correct data.source.user_column or data.source.item_column",
         table.location(), columns.user));
   }
+  check_header(layout, table, to);
   return columns;
+}
+
+bool drop_missing(const Table& row, std::size_t column, const char* what, RatingsBuilder& to) {
+  if (!row.is_missing(column)) return false;
+  to.drop(format("the {} id is {}, which stands for a missing value (in quotes it is an id)", what,
+                 row.at(column)));
+  return true;
 }
 
 // `name` is a buffer for items that are identified by name.
 void read_row(const Table& row, const Columns& columns, RatingsBuilder& to, std::string& name) {
   if (const char* const problem = row.problem()) return to.drop(problem);
-  bool positive = true;
-  if (columns.rating != no_column && !to.read_rating(row.at(columns.rating), positive)) return;
+  if (row.has_several_lines()) to.note(several_lines);
+  if (drop_missing(row, columns.user, "user", to) || drop_missing(row, columns.item, "item", to)) return;
+  double rating = RatingsBuilder::no_rating;
+  if (columns.rating != no_column && !to.read_rating(row.at(columns.rating), rating)) return;
   double time = 0;
   if (columns.time != no_column && !to.read_time(row.at(columns.time), time)) return;
   std::string_view item = row.at(columns.item);
@@ -39,7 +66,7 @@ void read_row(const Table& row, const Columns& columns, RatingsBuilder& to, std:
     name += row.at(columns.name);
     item = name;
   }
-  to.add(row.at(columns.user), item, positive, time);
+  to.add(row.at(columns.user), item, rating, time);
 }
 
 }  // namespace
@@ -47,14 +74,22 @@ void read_row(const Table& row, const Columns& columns, RatingsBuilder& to, std:
 void read_delimited(const SourceOptions& source, const SourceFiles& of, SplitPart part, RatingsBuilder& to,
                     Progress& progress) {
   const SourceLayout layout = source_layout(source);
+  const bool any_separator = format_of(source).given_layout != nullptr && source.separator.empty();
+  const std::string given = any_separator ? "" : layout.table.separator;
   LineReader lines(of.reader(), progress, of.one_file());
   std::string name;
+  bool first = true;
   while (lines.next_file()) {
     to.start_file(lines.name(), part);
-    Table table(lines, layout.table);
-    const Columns columns = columns_of(layout, table, to.wanted().time);
+    if (is_empty_part(of, lines, to)) continue;
+    TableLayout of_file = layout.table;
+    of_file.separator = take_separator(lines, given, "data.source.separator", {});
+    Table table(lines, of_file);
+    const Columns columns = columns_of(layout, table, to);
+    if (layout.table.header && first) to.log().info("{}: {}", lines.name(), table.columns_found());
+    first = false;
     while (table.next()) {
-      to.start_line(lines.number(), table.line());
+      to.start_line(table.number(), table.line());
       read_row(table, columns, to, name);
     }
   }

@@ -41,11 +41,11 @@ class MovieFiles {
     } else if (movie_.empty()) {
       return to_->drop("no line 'N:' with the movie precedes it");
     }
-    bool positive = false;
+    double rating = 0;
     double time = 0;
-    if (!to_->read_rating(fields[1 + shift], positive)) return;
+    if (!to_->read_rating(fields[1 + shift], rating)) return;
     if (to_->wanted().time && !to_->read_time(fields[2 + shift], time)) return;
-    to_->add(fields[shift], movie_, positive, time);
+    to_->add(fields[shift], movie_, rating, time);
   }
 
  private:

@@ -23,8 +23,8 @@ void read_pinterest(const SourceOptions&, const SourceFiles& of, SplitPart, Rati
         to.drop("the board has no board_id");
         continue;
       }
-      const std::int64_t others =
-          boards.for_each_id("pins", [&](std::string_view pin) { to.add(board, pin, true, 0.0, true); });
+      const std::int64_t others = boards.for_each_id(
+          "pins", [&](std::string_view pin) { to.add(board, pin, RatingsBuilder::no_rating, 0.0, true); });
       if (others < 0) to.drop("the board has no list of pins");
       for (std::int64_t i = 0; i < others; ++i) to.drop("a pin is neither a string nor an integer");
       progress.update(files.bytes_read());

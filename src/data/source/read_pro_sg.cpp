@@ -59,11 +59,13 @@ struct Largest {
 // Reads the lines `uid,sid` of one of the five files.
 void read_pairs(LineReader& lines, SplitPart part, RatingsBuilder& to, Largest& largest) {
   to.start_file(lines.name(), part);
-  Table table(lines, {.separator = ",", .header = true, .quotes = true});
+  const std::string separator = take_separator(lines, ",", "data.source.format: pro_sg", {});
+  Table table(lines, {.separator = separator, .header = true, .quotes = true});
   const std::size_t uid = table.column("uid", "all files of pro_sg have");
   const std::size_t sid = table.column("sid", "all files of pro_sg have");
   while (table.next()) {
-    to.start_line(lines.number(), table.line());
+    to.start_line(table.number(), table.line());
+    if (table.has_several_lines()) to.note(several_lines);
     std::int32_t user = 0;
     std::int32_t item = 0;
     if (const char* const problem = table.problem()) {

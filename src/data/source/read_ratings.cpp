@@ -2,6 +2,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 
+#include "data/source/foreign_formats.hpp"
 #include "data/source/source_formats.hpp"
 
 #include <algorithm>
@@ -22,6 +23,7 @@ void require_any(const RawRatings& ratings, const SourceFiles& of) {
     io::SourceReader files = of.reader();
     const std::string& path = of.paths.front();
     if (!files.next()) {
+      for (const std::string& member : files.skipped_files()) refuse_office_file(path + "/" + member, member);
       throw InputError(format("{}: contains no {}{}; check data.source.path and data.source.file", path,
                               of.looked_for, list_of_skipped(files.skipped_files())));
     }
@@ -63,6 +65,7 @@ RawRatings read_ratings(const SourceOptions& source, const ReadOptions& wanted, 
   format.read(source, train, SplitPart::train, to, progress);
   for (const auto& [part, files] : part_files(source, wanted)) format.read(source, files, part, to, progress);
   RawRatings ratings = to.take();
+  ratings.unrated = !has_ratings(source);
   require_any(ratings, train);
   ratings.issues.log_to(log);
   return ratings;
@@ -95,7 +98,9 @@ std::vector<std::string> read_titles(const SourceOptions& source, const io::IdLi
   Progress quiet;
   LineReader lines(io::SourceReader({file.path}, [&](auto& member) { return member == file.member; }), quiet);
   if (!lines.next_file()) return {};
-  Table table(lines, layout.layout);
+  TableLayout of_file = layout.layout;
+  of_file.separator = take_separator(lines, layout.layout.separator, "the separator of the titles", {});
+  Table table(lines, of_file);
   table.require(layout.title);
   std::vector<std::string> titles(static_cast<std::size_t>(item_ids.size()));
   bool found = false;

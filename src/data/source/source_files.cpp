@@ -94,6 +94,26 @@ Names files_in(const std::string& folder, const Names& wanted) {
   return found;
 }
 
+// Returns all files of a folder of parts but hidden ones and those of the programs that write parts
+// (_SUCCESS).
+Names parts_in(const std::string& folder) {
+  Names found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') || name.starts_with('_')) continue;
+    if (entry.is_directory()) {
+      throw InputError(format(
+          "{}: contains the folder {}; set data.source.path to the folder with the files, or to a pattern such as \"{}/*/*.csv\"",
+          folder, name, folder));
+    }
+    found.push_back(entry.path().string());
+  }
+  if (found.empty())
+    throw InputError(format("{}: this folder contains no file; check data.source.path", folder));
+  std::sort(found.begin(), found.end(), natural_less);
+  return found;
+}
+
 Names names_of(const SourceOptions& source) {
   return source.file.empty() ? format_of(source).files : Names{source.file};
 }
@@ -110,6 +130,13 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
     if (!fs::is_directory(each)) {
       require_file(each);
       files.paths.push_back(each);
+      continue;
+    }
+    if (names.empty() && format_of(source).whole_folder) {
+      for (const std::string& part : parts_in(each)) {
+        require_file(part);
+        files.paths.push_back(part);
+      }
       continue;
     }
     if (names.empty()) {
@@ -167,6 +194,12 @@ void require_file(const std::string& path) {
   throw InputError(format(
       "{}: is a pipe or a device, but a source is read twice, for its lines and its SHA-256; choose a file",
       path));
+}
+
+bool is_empty_part(const SourceFiles& of, LineReader& lines, RatingsBuilder& to) {
+  if (of.one_file() || !lines.peek().empty()) return false;
+  to.issues().noted("the file is empty", [&] { return lines.name(); });
+  return true;
 }
 
 SourceFiles source_files(const SourceOptions& source) {

@@ -9,21 +9,31 @@
 namespace vaecf::data {
 namespace {
 
+void check_columns(const SourceOptions& source) {
+  if (!source.user_column.empty() && !source.item_column.empty() && source.user_column != source.item_column)
+    return;
+  throw InputError(
+      format("data.source.user_column '{}' and data.source.item_column '{}' must be two different columns",
+             excerpt(source.user_column), excerpt(source.item_column)));
+}
+
 SourceLayout delimited_layout(const SourceOptions& source) {
   const std::string separator = source.separator == "\\t" ? "\t" : source.separator;
-  if (separator.empty() || separator.find_first_of("\r\n\"") != std::string::npos) {
+  if (separator.find_first_of("\r\n\"") != std::string::npos) {
     throw InputError("data.source.separator must be one or more characters within a line, such as \",\"");
   }
-  if (source.user_column.empty() || source.item_column.empty() || source.user_column == source.item_column) {
-    throw InputError(
-        format("data.source.user_column '{}' and data.source.item_column '{}' must be two different columns",
-               excerpt(source.user_column), excerpt(source.item_column)));
-  }
-  return {{.separator = separator, .header = source.header, .quotes = source.quotes},
-          source.user_column,
-          source.item_column,
-          source.rating_column,
-          source.time_column};
+  check_columns(source);
+  return {
+      {.separator = separator.empty() ? "," : separator, .header = source.header, .quotes = source.quotes},
+      source.user_column,
+      source.item_column,
+      source.rating_column,
+      source.time_column};
+}
+
+SourceLayout json_layout(const SourceOptions& source) {
+  check_columns(source);
+  return {{}, source.user_column, source.item_column, source.rating_column, source.time_column};
 }
 
 TableLayout users_table(const char* separator, std::vector<std::string> names) {
@@ -88,7 +98,14 @@ std::vector<SourceFormat> make_formats() {
        .description = "any file with one line per interaction; columns by name or index",
        .given_layout = delimited_layout,
        .options = {"separator", "header", "quotes", "user_column", "item_column", "rating_column",
-                   "time_column"}},
+                   "time_column"},
+       .whole_folder = true},
+      {.name = "json_lines",
+       .description = "any file with one JSON object per line; columns are its keys",
+       .read = read_json_objects,
+       .given_layout = json_layout,
+       .options = {"user_column", "item_column", "rating_column", "time_column"},
+       .whole_folder = true},
   };
 }
 
@@ -116,6 +133,16 @@ SourceLayout source_layout(const SourceOptions& source) {
 
 bool has_times(const SourceOptions& source) {
   return format_of(source).read == read_netflix || !source_layout(source).time.empty();
+}
+
+bool has_ratings(const SourceOptions& source) {
+  const SourceFormat& format = format_of(source);
+  if (format.read == read_netflix) return true;
+  return (format.read == read_delimited || takes_columns(source)) && !source_layout(source).rating.empty();
+}
+
+bool takes_columns(const SourceOptions& source) {
+  return format_of(source).given_layout != nullptr;
 }
 
 std::vector<std::string> source_formats() {

@@ -26,6 +26,9 @@ struct SourceFiles {
   bool one_file() const { return paths.size() == 1; }
 };
 
+/// Returns whether `lines` is at an empty file and `of` has several; notes it then.
+bool is_empty_part(const SourceFiles& of, LineReader& lines, RatingsBuilder& to);
+
 /// Returns the files of `source`, or of its train part if it is split. Throws InputError if there are none.
 SourceFiles source_files(const SourceOptions& source);
 
@@ -48,7 +51,7 @@ void require_file(const std::string& path);
 /// Type of the format readers, which add the events in the files `of` of one part of a source to `to`.
 using ReadFiles = void(const SourceOptions& source, const SourceFiles& of, SplitPart part, RatingsBuilder& to,
                        Progress& progress);
-ReadFiles read_delimited, read_netflix, read_adjacency, read_pinterest, read_pro_sg;
+ReadFiles read_delimited, read_json_objects, read_netflix, read_adjacency, read_pinterest, read_pro_sg;
 
 /// Location of the validation and test parts of an already split source.
 enum class PartFiles { separate, none, same };
@@ -80,6 +83,7 @@ struct SourceFormat {
   std::vector<std::string> options{};  ///< keys of data.source that only some formats use
   PartFiles parts = PartFiles::separate;
   bool several_files = false;  ///< all files are read as one source
+  bool whole_folder = false;   ///< a folder stands for all files in it
   TitleTable titles{};
   KnownUsersTable users{};
 };
@@ -92,6 +96,9 @@ const SourceFormat& format_of(const SourceOptions& source);
 
 /// Returns whether the events of `source` have times. Throws InputError as format_of() does.
 bool has_times(const SourceOptions& source);
+
+/// Returns whether the keys of data.source name the columns of the format.
+bool takes_columns(const SourceOptions& source);
 
 /// Reads all lines of a source, in file order. Ids are integers, or all strings if one of them is not an
 /// integer. Malformed lines are dropped and reported in `issues`; in strict mode they throw InputError

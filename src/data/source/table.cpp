@@ -4,111 +4,56 @@
 #include <vaecf/data/table.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <cstring>
-#include <span>
 #include <utility>
 
 namespace vaecf::data {
 namespace {
-constexpr std::size_t block_bytes = std::size_t{1} << 20;
-constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::size_t max_columns = 10000;
-}  // namespace
 
-LineReader::LineReader(io::SourceReader files, Progress& progress, bool one_file)
-    : files_(std::move(files)),
-      progress_(&progress),
-      one_file_(one_file),
-      buffer_(block_bytes),
-      ahead_(block_bytes) {
-  progress.begin("reading", files_.total_bytes(), "bytes");
-}
+// Finds out whether a record ends within a quoted field. Its lines are added one by one; each byte is read
+// once.
+class QuoteScanner {
+ public:
+  explicit QuoteScanner(const std::string& separator) : separator_(&separator) {}
 
-LineReader::~LineReader() {
-  progress_->end();
-}
-
-bool LineReader::next_file() {
-  if (next_block_.valid()) next_block_.wait();
-  next_block_ = {};
-  peeked_.reset();
-  if (!files_.next()) return false;
-  if (one_file_ && !first_file_.empty()) {
-    throw InputError(format(
-        "{} and {}: this archive contains several files; unpack it and pass one of them, or set data.source.file (prepare only)",
-        first_file_, name()));
-  }
-  first_file_ = name();
-  number_ = 0;
-  begin_ = end_ = 0;
-  at_end_ = false;
-  return true;
-}
-
-// Fills `to`; reads fewer bytes only at the end of the file.
-LineReader::Block LineReader::read_next(std::vector<char>& to) {
-  Block block;
-  while (block.bytes < to.size()) {
-    const std::size_t got = files_.read(std::span(to).subspan(block.bytes));
-    if (got == 0) break;
-    block.bytes += got;
-  }
-  block.bytes_on_disk = files_.bytes_read();
-  return block;
-}
-
-void LineReader::read_block() {
-  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
-  end_ -= begin_;
-  begin_ = 0;
-  const Block block = next_block_.valid() ? next_block_.get() : read_next(ahead_);
-  if (end_ + block.bytes > buffer_.size()) buffer_.resize(2 * (end_ + block.bytes));
-  std::memcpy(buffer_.data() + end_, ahead_.data(), block.bytes);
-  end_ += block.bytes;
-  at_end_ = block.bytes < ahead_.size();
-  if (!at_end_) next_block_ = std::async(std::launch::async, [this] { return read_next(ahead_); });
-  progress_->update(block.bytes_on_disk);
-}
-
-std::string_view LineReader::peek() {
-  std::string_view line;
-  if (!peeked_ && next(line)) peeked_ = line;
-  return peeked_.value_or(std::string_view());
-}
-
-bool LineReader::next(std::string_view& line) {
-  if (peeked_) {
-    line = *std::exchange(peeked_, std::nullopt);
-    return true;
-  }
-  std::size_t searched = 0;  // bytes of the unread part without a newline
-  while (true) {
-    const char* const unread = buffer_.data() + begin_;
-    const void* const newline = std::memchr(unread + searched, '\n', end_ - begin_ - searched);
-    if (newline == nullptr && !at_end_) {
-      searched = end_ - begin_;
-      read_block();
-      continue;
-    }
-    if (newline == nullptr && begin_ == end_) return false;
-
-    const std::size_t length =
-        newline ? static_cast<std::size_t>(static_cast<const char*>(newline) - unread) : end_ - begin_;
-    line = {unread, length};
-    begin_ += length + (newline ? 1 : 0);
-    searched = 0;
-    if (++number_ == 1) {
-      if (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")) {
-        throw InputError(format(
-            "{}: is encoded as UTF-16; convert it, for example with iconv -f UTF-16 -t UTF-8", name()));
+  // Returns whether a quoted field is open at the end of `record`, which begins with the record of the
+  // previous call.
+  bool open_after(std::string_view record) {
+    while (true) {
+      if (open_) {
+        const std::size_t quote = record.find('"', at_);
+        if (quote == std::string_view::npos) {
+          at_ = record.size();
+          return true;
+        }
+        open_ = record.substr(quote + 1).starts_with('"');
+        at_ = quote + (open_ ? 2 : 1);
+        if (open_) continue;
+      } else if (const std::size_t first = first_of_field(record, at_);
+                 record.substr(first).starts_with('"')) {
+        open_ = true;
+        at_ = first + 1;
+        continue;
       }
-      if (line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
+      const std::size_t end = record.find(*separator_, at_);
+      if (end == std::string_view::npos) return false;
+      at_ = end + separator_->size();
     }
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
-    if (!line.empty()) return true;
   }
-}
+
+ private:
+  std::size_t first_of_field(std::string_view record, std::size_t from) const {
+    if (separator_->front() == ' ') return from;
+    return std::min(record.find_first_not_of(' ', from), record.size());
+  }
+
+  const std::string* separator_;
+  std::size_t at_ = 0;  // begin of a field, or within an open one
+  bool open_ = false;
+};
+}  // namespace
 
 // Consumes a quoted field. `line` starts with a quote; afterwards it starts with a separator or is empty.
 bool FieldSplitter::quoted_field(std::string_view& line, std::string_view& field) {
@@ -116,10 +61,7 @@ bool FieldSplitter::quoted_field(std::string_view& line, std::string_view& field
   bool doubled = false;
   while (true) {
     end = line.find('"', end);
-    if (end == std::string_view::npos) {
-      field = std::exchange(line, {}).substr(1);
-      return lenient_;
-    }
+    if (end == std::string_view::npos) return false;
     if (end + 1 >= line.size() || line[end + 1] != '"') break;
     doubled = true;
     end += 2;
@@ -143,7 +85,7 @@ bool FieldSplitter::quoted_field(std::string_view& line, std::string_view& field
   return true;
 }
 
-bool FieldSplitter::split(std::string_view line, std::size_t max_fields) {
+bool FieldSplitter::split(std::string_view record, std::size_t max_fields) {
   const auto starts_quoted = [&](std::string_view text) {
     const bool at_once = text.empty() || text.front() != ' ' || separator_.front() == ' ';
     const std::size_t first = at_once ? 0 : text.find_first_not_of(' ');
@@ -153,7 +95,7 @@ bool FieldSplitter::split(std::string_view line, std::size_t max_fields) {
   fields_.clear();
   unescaped_.clear();
   more_ = false;
-  rest_ = line;
+  rest_ = record_ = record;
   while (fields_.size() < max_fields) {
     std::string_view field;
     if (quotes_ && starts_quoted(rest_)) {
@@ -191,20 +133,75 @@ std::optional<std::size_t> column_number(std::string_view text) {
   return whole && index < max_columns ? std::optional(index) : std::nullopt;
 }
 
+std::string take_separator(LineReader& lines, const std::string& given, const std::string& key,
+                           std::initializer_list<std::string> likely) {
+  constexpr std::string_view mark = "sep=";
+  std::string_view line = lines.peek();
+  if (lines.number() > 1 || !line.starts_with(mark) || line.size() != mark.size() + 1)
+    return given.empty() ? separator_of(line, likely) : given;
+  std::string separator(line.substr(mark.size()));
+  if (!given.empty() && given != separator) {
+    throw InputError(format("{}:1: the first line names the separator '{}', but {} is '{}'; set {} to '{}'",
+                            lines.name(), excerpt(separator), key, excerpt(given), key, excerpt(separator)));
+  }
+  lines.next(line);
+  return separator;
+}
+
+bool may_be_data(std::span<const std::string_view> fields) {
+  return std::ranges::all_of(fields, [](std::string_view field) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
+    return (error == std::errc{} && end == field.data() + field.size()) || parse_date(field, number);
+  });
+}
+
+bool is_missing_value(std::string_view id) {
+  constexpr std::array words = {"nan",  "NaN",  "NaT",  "NA",   "N/A",  "n/a",
+                                "#N/A", "<NA>", "None", "NULL", "null", "\\N"};
+  constexpr std::size_t longest = 4;
+  if (id.empty() || id.size() > longest) return false;
+  return std::ranges::find(words, id) != words.end();
+}
+
 Table::Table(LineReader& lines, TableLayout layout)
     : lines_(&lines),
       layout_(std::move(layout)),
       splitter_(layout_.separator, layout_.quotes, layout_.lenient),
-      needed_(layout_.exactly),
-      line_(lines.peek()) {
+      needed_(layout_.exactly) {
+  const bool any = read_record();
   splitter_.split(line_, max_columns);
   count_ = splitter_.fields().size();
+  pending_ = any && !layout_.header;
   if (!layout_.header) return;
-  layout_.names.assign(splitter_.fields().begin(), splitter_.fields().end());
-  if (!lines.next(line_)) {
+  if (!any) {
     throw InputError(
         format("{}: the file is empty; its first line must contain the column names", lines.name()));
   }
+  layout_.names.assign(splitter_.fields().begin(), splitter_.fields().end());
+  header_ = line_;
+}
+
+// Reads lines until no quoted field is open.
+bool Table::read_record() {
+  if (!lines_->next(line_)) return false;
+  number_ = lines_->number();
+  if (!layout_.quotes || !lines_->holds_quote()) return true;
+  QuoteScanner scanner(layout_.separator);
+  while (scanner.open_after(line_)) {
+    const bool too_long = line_.size() > LineReader::max_line_bytes;
+    if (!too_long && lines_->extend(line_)) continue;
+    throw InputError(format(
+        "{}: '{}': a quoted field begins in this record and is not closed {}; close the quote, or set {}.quotes: false if quotes have no meaning in this file",
+        location(), excerpt(line_), too_long ? "within 64 MiB" : "before the end of the file", layout_.keys));
+  }
+  return true;
+}
+
+bool Table::is_name(const std::string& wanted) const {
+  const std::vector<std::string>& names = layout_.names;
+  if (std::ranges::find(names, wanted) == names.end()) return false;
+  return !column_number(wanted) || !may_be_data(std::vector<std::string_view>(names.begin(), names.end()));
 }
 
 std::size_t Table::column(const std::string& wanted, std::string_view asked_by) {
@@ -212,21 +209,31 @@ std::size_t Table::column(const std::string& wanted, std::string_view asked_by) 
   std::optional<std::size_t> index = column_number(wanted);
   // Tables written by R have one more column than names.
   if (index && !names.empty() && *index > names.size()) index.reset();
-  if (!index) {
-    const auto found = std::find(names.begin(), names.end(), wanted);
-    if (found == names.end()) {
+  const auto named = std::ranges::find(names, wanted);
+  const auto name_index = static_cast<std::size_t>(named - names.begin());
+  const bool by_name = is_name(wanted) || !index;
+  if (index && !by_name && named != names.end() && name_index != *index) {
+    throw InputError(format(
+        "{}:1: '{}': the first line contains only numbers or dates, and \"{}\", which {}, is the name of column {} and the index of column {} (from 0); "
+        "set {}.header: false if the first line is data, otherwise give the columns other names",
+        lines_->name(), excerpt(header_), excerpt(wanted), asked_by, name_index, *index, layout_.keys));
+  }
+  if (by_name) {
+    if (named == names.end()) {
       throw InputError(format(
           "{}:1: there is no column '{}', which {}; the table has {} columns ({}); check that this is the right file, and check column names, separator and header in {}",
           lines_->name(), excerpt(wanted), asked_by, count_,
           names.empty() ? "no header" : excerpt(join(names)), layout_.keys));
     }
-    if (std::count(found, names.end(), wanted) > 1) {
+    if (std::count(named, names.end(), wanted) > 1) {
       throw InputError(format("{}:1: several columns are called '{}', which {}; use a column index, from 0",
                               lines_->name(), excerpt(wanted), asked_by));
     }
-    index = static_cast<std::size_t>(found - names.begin());
+    index = name_index;
   }
   require(*index);
+  found_.push_back(
+      format("column {} for \"{}\" (by {})", *index, excerpt(wanted), by_name ? "name" : "index"));
   return *index;
 }
 
@@ -236,13 +243,14 @@ const std::string& Table::name_of(std::size_t column, const std::string& otherwi
 }
 
 bool Table::next() {
-  if (!lines_->next(line_)) return false;
-  closed_ = splitter_.split(line_, needed_);
+  if (!std::exchange(pending_, false) && !read_record()) return false;
+  well_quoted_ = splitter_.split(line_, needed_);
   return true;
 }
 
 const char* Table::problem() const {
-  if (!closed_) return "a quote is not closed";
+  if (!header_.empty() && line_ == header_) return "the line repeats the header";
+  if (!well_quoted_) return "text follows a closing quote";
   if (splitter_.fields().size() < needed_) return "too few columns";
   return layout_.exactly > 0 && splitter_.more() ? "too many columns" : nullptr;
 }
@@ -255,7 +263,7 @@ std::string_view Table::remainder(std::size_t column) const {
 }
 
 std::string Table::location() const {
-  return format("{}:{}", lines_->name(), lines_->number());
+  return format("{}:{}", lines_->name(), number_);
 }
 
 }  // namespace vaecf::data

@@ -2,6 +2,8 @@
 
 // C++ wrapper of libarchive. Only src/io includes this.
 
+#include "io/files/gzip.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,16 +50,19 @@ class Archive {
   struct Close {
     void operator()(archive* opened) const;
   };
-  static std::ptrdiff_t read_outer(archive* opened, void* self, const void** bytes);
+  static std::ptrdiff_t read_source(archive* opened, void* self, const void** bytes);
   void prepare();
+  void open(ByteSource source);
   /// Throws if `result` is below `lowest`.
   void check(std::ptrdiff_t result, int lowest = 0);
 
   std::string name_;
   std::string member_;
   Archive* outer_ = nullptr;
-  std::vector<char> piece_;  // block of the enclosing archive's member
-  std::string outer_error_;
+  ByteSource source_;         // unless libarchive reads the file itself
+  std::int64_t on_disk_ = 0;  // bytes of the file that source_ has read
+  std::vector<char> piece_;   // block of source_
+  std::string source_error_;
   std::unique_ptr<archive, Close> archive_;
 };
 

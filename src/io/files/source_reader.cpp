@@ -104,6 +104,8 @@ struct SourceReader::State {
     }
     name = archive.name() + "/" + archive.member();
     file_name = last_part(archive.member());
+    // macOS adds these files with its own attributes to every archive.
+    if (archive.member().find("__MACOSX/") != std::string::npos || file_name.starts_with("._")) return true;
     found = wanted(file_name);
     if (found || archives.size() >= deepest) return true;
     if (has_archive_extension(file_name) || (strip_compression_extension(file_name, stem) && wanted(stem))) {

@@ -1,0 +1,165 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/data/line_reader.hpp>
+
+#include "data/source/foreign_formats.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace vaecf::data {
+namespace {
+
+constexpr std::size_t read_bytes = std::size_t{1} << 20;
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+}  // namespace
+
+LineReader::LineReader(io::SourceReader files, Progress& progress, bool one_file)
+    : files_(std::move(files)),
+      progress_(&progress),
+      one_file_(one_file),
+      buffer_(read_bytes),
+      ahead_(read_bytes) {
+  progress.begin("reading", files_.total_bytes(), "bytes");
+}
+
+LineReader::~LineReader() {
+  progress_->end();
+}
+
+bool LineReader::next_file() {
+  if (next_block_.valid()) next_block_.wait();
+  next_block_ = {};
+  peeked_.reset();
+  if (!files_.next()) return false;
+  refuse_office_file(name(), files_.file_name());
+  if (one_file_ && !first_file_.empty()) {
+    throw InputError(format(
+        "{} and {}: this archive contains several files; unpack it and pass one of them, or set data.source.file (prepare only)",
+        first_file_, name()));
+  }
+  first_file_ = name();
+  number_ = 0;
+  start_ = begin_ = end_ = stop_ = quote_ = 0;
+  line_end_.reset();
+  at_end_ = false;
+  return true;
+}
+
+// Fills `to`; reads fewer bytes only at the end of the file.
+LineReader::Block LineReader::read_next(std::vector<char>& to) {
+  Block block;
+  while (block.bytes < to.size()) {
+    const std::size_t got = files_.read(std::span(to).subspan(block.bytes));
+    if (got == 0) break;
+    block.bytes += got;
+  }
+  block.bytes_on_disk = files_.bytes_read();
+  return block;
+}
+
+// Appends a block to the line read last and the unread part.
+void LineReader::read_block() {
+  const bool first = end_ == 0 && number_ == 0;
+  const std::size_t unsearched = std::max(quote_, start_) - start_;
+  std::memmove(buffer_.data(), buffer_.data() + start_, end_ - start_);
+  for (std::size_t* const offset : {&stop_, &begin_, &end_}) *offset -= start_;
+  start_ = 0;
+  const Block block = next_block_.valid() ? next_block_.get() : read_next(ahead_);
+  if (end_ + block.bytes > buffer_.size()) buffer_.resize(2 * (end_ + block.bytes));
+  std::memcpy(buffer_.data() + end_, ahead_.data(), block.bytes);
+  end_ += block.bytes;
+  quote_ = find('"', unsearched);
+  at_end_ = block.bytes < ahead_.size();
+  if (first) refuse_foreign_format(name(), {buffer_.data(), end_});
+  if (!at_end_) next_block_ = std::async(std::launch::async, [this] { return read_next(ahead_); });
+  progress_->update(block.bytes_on_disk);
+}
+
+std::size_t LineReader::find(char c, std::size_t from) const {
+  if (from >= end_) return end_;
+  const void* const found = std::memchr(buffer_.data() + from, c, end_ - from);
+  return found == nullptr ? end_ : static_cast<std::size_t>(static_cast<const char*>(found) - buffer_.data());
+}
+
+// Sets the line end of the file by its first one. Returns false if the buffer contains none.
+bool LineReader::decide_line_end() {
+  const std::size_t line_feed = find('\n', begin_);
+  const std::size_t carriage_return = find('\r', begin_);
+  std::size_t behind = carriage_return;
+  while (behind < line_feed && buffer_[behind] == '\r') ++behind;
+  // A carriage return at the end of the buffer is followed by an unknown byte, or belongs to the last line.
+  if (line_feed == end_ && behind == end_) return false;
+  line_end_ = carriage_return < line_feed && behind < line_feed ? '\r' : '\n';
+  return true;
+}
+
+// Finds the end of the unread line and reads more blocks if necessary. Returns false if there is no line.
+bool LineReader::find_line_end(std::size_t& length) {
+  std::size_t searched = 0;  // bytes of the unread part without a line end
+  while (true) {
+    std::size_t at = end_;
+    if (line_end_ || decide_line_end()) at = find(*line_end_, begin_ + searched);
+    length = at - begin_;
+    if (length > max_line_bytes) {
+      throw InputError(format(
+          "{}:{}: the line is longer than {} MiB; check that this is a text file with one record per line",
+          name(), number_ + 1, max_line_bytes >> 20));
+    }
+    if (at < end_) return true;
+    if (at_end_) return begin_ < end_;
+    searched = line_end_ ? length : 0;
+    read_block();
+  }
+}
+
+std::string_view LineReader::text_from_start() const {
+  std::string_view line(buffer_.data() + start_, stop_ - start_);
+  while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+  return line;
+}
+
+std::string_view LineReader::peek() {
+  std::string_view line;
+  if (!peeked_ && next(line)) peeked_ = line;
+  return peeked_.value_or(std::string_view());
+}
+
+bool LineReader::next(std::string_view& line) {
+  if (peeked_) {
+    line = *std::exchange(peeked_, std::nullopt);
+    return true;
+  }
+  while (true) {
+    start_ = begin_;
+    std::size_t length = 0;
+    if (!find_line_end(length)) return false;
+    stop_ = begin_ + length;
+    begin_ = stop_ + (stop_ < end_ ? 1 : 0);
+    if (++number_ == 1 && std::string_view(buffer_.data(), stop_).starts_with(byte_order_mark)) {
+      start_ += byte_order_mark.size();
+    }
+    line = text_from_start();
+    if (!line.empty()) return true;
+  }
+}
+
+bool LineReader::extend(std::string_view& line) {
+  std::size_t length = 0;
+  if (!find_line_end(length)) return false;
+  ++number_;
+  stop_ = begin_ + length;
+  begin_ = stop_ + (stop_ < end_ ? 1 : 0);
+  line = text_from_start();
+  return true;
+}
+
+bool LineReader::holds_quote() {
+  if (quote_ < start_) quote_ = find('"', start_);
+  return quote_ < stop_;
+}
+
+}  // namespace vaecf::data
