@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -86,10 +87,31 @@ TEST(MpiCommunicator, LongBroadcastsAreChunked) {
   EXPECT_EQ(std::string(values.end() - 5, values.end()), "axxxx");
 }
 
+// MPI would take the lower 32 bits, which are zero for 2^32: nothing would be done, without an error.
 TEST(MpiCommunicator, CountsBeyond32BitsThrow) {
-  const auto comm = make_mpi_communicator();
-  EXPECT_THROW(comm->all_reduce_raw(nullptr, std::int64_t{1} << 31, ElementType::byte, Reduction::sum),
-               RunError);
+  const auto comm = make_mpi_communicator({.overlap = Toggle::on});
+  constexpr std::int64_t count = std::int64_t{1} << 32;
+  const auto expect_refused = [](const char* call, const std::function<void()>& work) {
+    try {
+      work();
+      ADD_FAILURE() << call << " was accepted";
+    } catch (const RunError& error) {
+      EXPECT_NE(std::string(error.what()).find("the count of a collective must be at most 2147483647, got "),
+                std::string::npos)
+          << call << ": " << error.what();
+    }
+  };
+  for (const std::int64_t elements : {std::int64_t{1} << 31, count}) {
+    expect_refused("all-reduce",
+                   [&] { comm->all_reduce_raw(nullptr, elements, ElementType::byte, Reduction::sum); });
+  }
+  const std::byte* const nothing = nullptr;
+  expect_refused("all-gather", [&] { comm->all_gather_bytes({nothing, std::size_t{count}}, {}); });
+  for (const auto kind : {CollectiveKind::reduce_scatter_sum, CollectiveKind::all_gather}) {
+    expect_refused(to_string(kind), [&] {
+      comm->start({kind, ElementType::float32, nullptr, nullptr, count / std::int64_t{sizeof(float)}}, {});
+    });
+  }
 }
 
 TEST(MpiCommunicator, FailedCallThrowsRunErrorWithItsName) {

@@ -100,11 +100,11 @@ TEST_F(StallDetectorTest, SlowRankMakingProgressIsNotStalled) {
 TEST_F(StallDetectorTest, FurthestBehindIsStalledIfAllRanksWait) {
   all_wait();
   reports_[1].collectives = reports_[3].collectives = 38;
-  reports_[1].step = 16;  // collectives of a replayed CUDA graph are not counted
+  reports_[3].step = 16;  // collectives of a replayed CUDA graph are not counted
   expect_contains(at(70, {}, {0, 1, 2, 3}).message,
-                  {"warning: rank 1 on node6 has waited for other ranks for 61 s"});
+                  {"warning: rank 3 on node7 has waited for other ranks for 61 s"});
   const auto end = at(310, {}, {0, 1, 2, 3});
-  expect_contains(end.message, {"rank 1 on node6 has waited"});
+  expect_contains(end.message, {"rank 3 on node7 has waited"});
   EXPECT_TRUE(end.end_run);
 }
 
