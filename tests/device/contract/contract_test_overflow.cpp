@@ -152,6 +152,21 @@ TEST_P(Overflow, GoodStepsDoubleTheScaleUpToItsLimit) {
   EXPECT_EQ(device().loss_scale(step()).scale, device::LossScale::max_scale);
 }
 
+TEST_P(Overflow, OverflowAtTheMinimumKeepsTheScale) {
+  if (!fp16()) GTEST_SKIP() << "only fp16 gradients are scaled";
+  const TestLayer layer = random_layer(TensorKind::matrix, 7, 33);
+  Matrix gradient(7, 33);
+  gradient.at(1, 2) = std::numeric_limits<float>::infinity();
+  import_tensor(layer.layout, 0, gradient, *layer.gradients);
+  for (const float scale : {0x1p-23F, 0x1p-24F}) {
+    begin();
+    device().set_loss_scale({scale, 0}, step());
+    device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, step());
+    EXPECT_EQ(losses().skipped, 1);
+    EXPECT_EQ(device().loss_scale(step()).scale, 0x1p-24F) << "after " << scale;
+  }
+}
+
 TEST_P(Overflow, OtherPrecisionsHaveNeitherScaleNorOverflow) {
   if (fp16()) GTEST_SKIP() << "fp16 has both";
   const TestLayer layer = random_layer(TensorKind::matrix, 7, 33);
