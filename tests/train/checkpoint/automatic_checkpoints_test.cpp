@@ -1,3 +1,6 @@
+#include <chrono>
+#include <thread>
+
 #include "train/checkpoint/checkpoint_manager.hpp"
 #include "train/checkpoint/resume_fixture.hpp"
 
@@ -22,6 +25,7 @@ class AutomaticCheckpoints : public Resume {
       context.communicator.barrier();
       if (!log) log.emplace(options_, context, RunLog::Mode::append);
       Trainer trainer(options_, context, dataset, 0);
+      if (context.communicator.rank() == 0) begin_ = Clock::now();
       CheckpointManager manager(options_, context, trainer.steps_per_epoch(), *log);
       body(context, trainer, manager);
     });
@@ -40,7 +44,22 @@ class AutomaticCheckpoints : public Resume {
   std::int64_t epoch_in(const std::string& file, const std::string& attribute = "epoch") const {
     return io::CheckpointFile(options_.checkpoint_folder() + "/" + file).attribute<std::int64_t>(attribute);
   }
+
+  Clock::time_point begin_;  // just before the manager of rank 0 was made
 };
+
+TEST_F(AutomaticCheckpoints, NextIsDueWhenWritingTookLessThanATenthOfTheTime) {
+  double passed = 0.0;
+  with_manager(1, [&](const RunContext&, Trainer& trainer, CheckpointManager& manager) {
+    manager.save(state_of(1, 1), {.resumable = true}, trainer);
+    while (!manager.due()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    passed = seconds_since(begin_);
+  });
+  const io::Json written = io::read_json_lines(options_.run_folder() + "/metrics.jsonl").at(0);
+  const double spent = io::get_number(written, "copy_seconds") + io::get_number(written, "seconds");
+  EXPECT_GT(spent, 0.0);
+  EXPECT_GT(passed, 10.0 * spent);
+}
 
 TEST_F(AutomaticCheckpoints, BestIsKeptInMemoryUntilTheNextCheckpoint) {
   with_manager(2, [&](const RunContext& context, Trainer& trainer, CheckpointManager& manager) {

@@ -100,6 +100,22 @@ TEST_F(Checkpoint, ContainsWeightsMomentsAndState) {
   expect_tensors(checkpoint);
 }
 
+TEST_F(Checkpoint, TotalOverRanksCountsAStepThatAllRanksSkippedOnce) {
+  TrainingState state;
+  state.epoch_sums = {{{1.0, 2.0}, {4.0, 8.0}, {0.5, 0.25}, {18.0, 19.0}, {3.0, 3.0}}};
+  const device::LossSums total = state.sums_of(0, 1);
+  EXPECT_EQ(total.nll, 3.0);
+  EXPECT_EQ(total.kl, 12.0);
+  EXPECT_EQ(total.weighted_kl, 0.75);
+  EXPECT_EQ(total.users, 37);
+  EXPECT_EQ(total.skipped, 3);
+  EXPECT_EQ(state.sums_of(1, 3).skipped, 0) << "rank 0 continues the total";
+  EXPECT_EQ(state.sums_of(1, 2).skipped, 3);
+  const io::Attributes attributes = checkpoint_attributes(options_, state);
+  EXPECT_EQ(std::get<double>(attributes.at("epoch_users")), 37.0);
+  EXPECT_EQ(std::get<double>(attributes.at("epoch_skipped_steps")), 3.0);
+}
+
 TEST_F(Checkpoint, ShardedRunSavesMastersAndMomentsOfAllRanks) {
   save(3, file("replicated.h5"));
   const Tensors weights = weights_;

@@ -39,6 +39,29 @@ TEST_F(ResumePoint, AutoSelectsTheNewestValidCheckpoint) {
   EXPECT_EQ(newest(), "none");
 }
 
+TEST_F(ResumePoint, AutoSelectsACheckpointOfTheEpochRatherThanAnEqualBest) {
+  options_.validation.select = "last";
+  run(1, "whole");
+  ASSERT_EQ(epoch_of_best("whole"), 3);
+  TrainingConfig options = options_;
+  options.name = "whole";
+  on_ranks(1, [&](const RunContext& context) {
+    const auto point = find_resume_point(options, context, "auto");
+    ASSERT_TRUE(point);
+    EXPECT_EQ(point->path, checkpoints("whole") + "/epoch-0003.h5");
+  });
+}
+
+TEST_F(ResumePoint, LogHasNoCheckpointsAfterTheOneResumedFrom) {
+  run(1, "whole");
+  run(1, "whole", checkpoints("whole") + "/step-00000004.h5", 1);
+  std::vector<double> steps;
+  for (const io::Json& line : io::read_json_lines(folder("whole") + "/metrics.jsonl")) {
+    if (io::get_string(line, "event") == "checkpoint") steps.push_back(io::get_number(line, "step"));
+  }
+  EXPECT_EQ(steps, (std::vector<double>{4, 5}));
+}
+
 TEST_F(ResumePoint, ResumingFromOlderCheckpointArchivesLaterOnes) {
   run(1, "whole");
   const std::string expected = curve("whole");

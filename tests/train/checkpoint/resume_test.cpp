@@ -1,3 +1,7 @@
+#include <vaecf/base/format.hpp>
+
+#include <cmath>
+
 #include "train/checkpoint/resume_fixture.hpp"
 
 namespace vaecf::train {
@@ -113,19 +117,49 @@ TEST_F(Resume, Fp16RestoresTheLossScaleOrStartsWithTheDefault) {
   EXPECT_GE(checkpoint.attribute<double>("loss_scale"), 4096.0);
 }
 
+// With overflows in the first steps only, all later ones count.
+TEST_F(Resume, Fp16CheckpointHasTheNumberOfStepsSinceTheLastOverflow) {
+  backend_.precision = device::Precision::fp16;
+  try {
+    run(1, "whole", "", 4);
+  } catch (const InputError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  run(1, "whole", "auto");
+  for (const auto& [name, steps] : {std::pair{"/step-00000004.h5", 4}, {"/epoch-0003.h5", 18}}) {
+    const io::CheckpointFile checkpoint(checkpoints("whole") + name);
+    const double skipped = std::log2(65536.0 / checkpoint.attribute<double>("loss_scale"));
+    EXPECT_GE(skipped, 1.0);
+    EXPECT_LT(skipped, 4.0);
+    EXPECT_EQ(static_cast<double>(checkpoint.attribute<std::int64_t>("loss_scale_good_steps")),
+              steps - skipped)
+        << name;
+  }
+}
+
+// The initial weights are not rounded, even if every update rounds them.
 TEST_F(Resume, AfterAStopBeforeTheFirstStep) {
-  run(2, "whole");
-  TrainingConfig options = options_;
-  options.name = "again";
-  StopFlag stop;
-  stop.request();  // during loading
-  on_ranks(2, [&](const RunContext& s) {
-    EXPECT_TRUE(train(options, {s.communicator, s.engine, s.log, s.progress, &stop}).stopped);
-  });
-  EXPECT_EQ(names("again"), std::vector<std::string>{"epoch-0000.h5"});
-  run(2, "again", "auto");
-  EXPECT_EQ(curve("again"), curve("whole"));
-  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+  options_.train.epochs = 1;
+  for (const auto& [optimizer, wire] :
+       {std::pair{comm::OptimizerPlacement::replicated, comm::CommDtype::fp32},
+        {comm::OptimizerPlacement::sharded, comm::CommDtype::bf16}}) {
+    SCOPED_TRACE(to_string(optimizer));
+    options_.distributed.optimizer = optimizer;
+    options_.distributed.comm_dtype = wire;
+    run(2, "whole");
+    TrainingConfig options = options_;
+    options.name = "again";
+    StopFlag stop;
+    stop.request();  // during loading
+    on_ranks(2, [&](const RunContext& s) {
+      EXPECT_TRUE(train(options, {s.communicator, s.engine, s.log, s.progress, &stop}).stopped);
+    });
+    EXPECT_EQ(names("again"), std::vector<std::string>{"epoch-0000.h5"});
+    run(2, "again", "auto");
+    EXPECT_EQ(curve("again"), curve("whole"));
+    EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+    for (const char* name : {"whole", "again"}) std::filesystem::remove_all(folder(name));
+  }
 }
 
 TEST_F(Resume, AfterAStopInTheLastStep) {
@@ -156,6 +190,28 @@ TEST_F(Resume, AfterAStopOnRequest) {
   EXPECT_EQ(done.steps, 18);
   EXPECT_EQ(curve("again"), curve("whole"));
   EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+}
+
+/// Records what a run reports about its progress.
+class RecordedProgress : public Progress {
+ public:
+  void begin(std::string_view label, std::int64_t total, std::string_view, std::int64_t done) override {
+    lines.push_back(format("{}: {} of {}", label, done, total));
+  }
+  void update(std::int64_t done) override { lines.back() += format(" {}", done); }
+
+  std::vector<std::string> lines;
+};
+
+TEST_F(Resume, ProgressWithinAnEpochIncludesTheUsersBeforeTheStop) {
+  run(1, "whole", "", 9);  // of batches of 37 users, three of the second epoch
+  TrainingConfig options = options_;
+  options.name = "whole";
+  options.resume_from = checkpoints("whole") + "/step-00000009.h5";
+  RecordedProgress progress;
+  on_ranks(1, [&](const RunContext& s) { train(options, {s.communicator, s.engine, s.log, progress}); });
+  EXPECT_EQ(progress.lines, (std::vector<std::string>{"epoch 2/3: 111 of 203 148 185 203",
+                                                      "epoch 3/3: 0 of 203 37 74 111 148 185 203"}));
 }
 
 TEST_F(Resume, WithOtherRanksHasTheSameCurve) {

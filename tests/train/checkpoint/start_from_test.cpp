@@ -20,11 +20,17 @@ class StartFrom : public Resume {
     options_.run.checkpoint_every = {};
   }
 
-  std::string write_items(const std::string& name, const io::IdList& ids, std::int64_t items) const {
+  std::string write_items(const std::string& name, const io::IdList& ids, std::int64_t items,
+                          std::int32_t features = 0) const {
     io::DatasetWriter writer(file(name), 0);
     const auto last = static_cast<std::int32_t>(items - 1);
     for (std::int32_t u = 0; u < 80; ++u) {
       writer.append_row("train", std::vector<std::int32_t>{u % last, last});
+      if (features > 0) writer.append_row("train/features", std::vector<std::int32_t>{u % features});
+    }
+    if (features > 0) {
+      writer.set_attribute("features", std::int64_t{features});
+      writer.set_attribute("feature_hashing", std::string("by hand\n"));
     }
     writer.set_attribute("format_version", std::int64_t{1});
     writer.set_attribute("name", std::string("made up"));
@@ -37,12 +43,12 @@ class StartFrom : public Resume {
   }
 
   /// Trains on the first dataset, and selects its checkpoint and the second dataset. Returns its weights.
-  Tensors train_first() {
-    options_.data.file = write_items("old.h5", old_ids, 13);
+  Tensors train_first(std::int32_t features = 0) {
+    options_.data.file = write_items("old.h5", old_ids, 13, features);
     options_.start_from.clear();
     run(1, "old");
     options_.start_from = checkpoints("old") + "/best.h5";
-    options_.data.file = write_items("new.h5", new_ids, 9);
+    options_.data.file = write_items("new.h5", new_ids, 9, features);
     return tensors_of(options_.start_from);
   }
 
@@ -144,6 +150,14 @@ TEST_F(StartFrom, OtherItemsAreMatchedByIdOnAnyNumberOfRanks) {
     options_.distributed.optimizer = comm::OptimizerPlacement::replicated;
     std::filesystem::remove_all(folder("old"));
   }
+}
+
+TEST_F(StartFrom, WeightsOfFeaturesAreNotMatchedByItem) {
+  const Tensors before = train_first(8);
+  const Started now = start(2);
+  EXPECT_NE(now.weights.at("encoder_1/weight"), now.initial.at("encoder_1/weight"));
+  EXPECT_NE(now.weights.at("encoder_1/feature_weight"), now.initial.at("encoder_1/feature_weight"));
+  EXPECT_EQ(now.weights.at("encoder_1/feature_weight"), before.at("weights/encoder_1/feature_weight"));
 }
 
 TEST_F(StartFrom, RunCountsEpochsFromTheBeginningAndResumes) {

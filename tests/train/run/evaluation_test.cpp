@@ -165,6 +165,19 @@ TEST_F(Evaluation, UsersWithoutTargetAreExcludedAndCounted) {
   });
 }
 
+TEST_F(Evaluation, UsersWithOneItemHaveAHistory) {
+  options_.data.file = make("one.h5", {.likes = 3, .without_history = 5});  // two of the three are targets
+  on_ranks(2, [&](const RunContext& context) {
+    const io::DatasetFile dataset(options_.data.file);
+    const auto model = initial_model(options_, context, dataset.items(), 8);
+    const EvaluationResult result = Evaluator(dataset, "test", {"recall@60"}, context).evaluate(*model);
+    EXPECT_EQ(result.users, 20);
+    EXPECT_EQ(result.users_without_history, 5);
+    EXPECT_EQ(result.with_history.at("recall@60").mean, 1.0);  // every target is among all items
+    EXPECT_EQ(result.without_history.at("recall@60").mean, 1.0);
+  });
+}
+
 TEST_F(Evaluation, MetricsDoNotDependOnTheBatchSize) {
   options_.data.file = make("many.h5", {.validation = 700, .without_target = 4});
   on_ranks(1, [&](const RunContext& context) {

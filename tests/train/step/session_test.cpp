@@ -1,3 +1,4 @@
+#include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
 #include <cstdlib>
@@ -187,6 +188,32 @@ TEST_F(Session, SelectsTheLastEpochOnRequestOrWithoutValidation) {
   options_.validation.every = 1;
   EXPECT_EQ(run(1).best_epoch, 2);
   EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"), 2);
+}
+
+TEST_F(Session, KlWeightOfAStepFollowsFromTheUpdatesBeforeIt) {
+  options_.train.batch_size = 203;  // an epoch has one step
+  run(1);
+  ASSERT_EQ(events("epoch").size(), 3U);
+  for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+    const std::string event = events("epoch")[epoch];
+    const double beta = static_cast<double>(epoch) / 40.0;
+    EXPECT_NEAR(number(event, "beta"), beta, 1e-9);
+    EXPECT_NEAR((number(event, "loss") - number(event, "nll")) / number(event, "kl"), beta, 1e-6);
+  }
+}
+
+TEST_F(Session, EpochWhoseStepsWereAllSkippedHasNoLoss) {
+  backend_.precision = device::Precision::fp16;
+  options_.train.batch_size = 203;  // an epoch has one step
+  options_.train.epochs = 1;
+  try {
+    run(1);
+  } catch (const InputError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  const std::string event = events("epoch").at(0);
+  EXPECT_EQ(number(event, "skipped_steps"), 1.0);
+  EXPECT_NE(event.find("\"loss\":0.0,\"nll\":0.0,\"kl\":0.0,"), std::string::npos) << event;
 }
 
 TEST_F(Session, LossContainsTheDecayTerm) {
