@@ -193,6 +193,15 @@ def test_two_sweeps_in_one_folder_are_an_error(sweep, tmp_path, capsys):
     assert "another sweep is at work" in capsys.readouterr().err
 
 
+def test_link_in_place_of_the_lock_is_not_followed(sweep, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "out" / "lock").symlink_to(tmp_path / "mine")
+    assert sweep("--trials", "1", "--output", "out") == 2
+    assert "out/lock: cannot be opened" in capsys.readouterr().err
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -70,10 +70,19 @@ def _stop_signals() -> Iterator[None]:
             signal.signal(code, handler)
 
 
+def _open_no_link(path: str, flags: int) -> int:
+    """Opens a file as open() does, except a symbolic link: in a folder that other users may write to, it can lead to any file."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w", encoding="utf-8") as file:
+    try:
+        descriptor = _open_no_link(f"{folder}/lock", os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise InputError(f"{folder}/lock: cannot be opened: {error.strerror}; remove it, or use another --output") from None
+    with open(descriptor, "r+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -241,7 +250,7 @@ class Sweep:
         command += settings_arguments(settings)
         environment = rank_environment(self.options.ranks, self.options.mpirun)
         reported: set[int] = set()
-        with open(f"{folder}.log", "ab") as log, subprocess.Popen(
+        with open(f"{folder}.log", "ab", opener=_open_no_link) as log, subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
         ) as process:
             try:

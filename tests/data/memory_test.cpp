@@ -165,9 +165,9 @@ TEST_F(Memory, RemovesSpillFilesOfTerminatedProcesses) {
   use_csv();
   std::filesystem::create_directory(folder_.path("large"));
   std::filesystem::create_symlink("large/disk.h5", folder_.path("link.h5"));
-  const std::string left = folder_.write("large/disk.h5.spill.tmp-elsewhere-1", "x");
+  const std::string left = folder_.write("large/disk.h5.spill.tmp-elsewhere-1-0123abcd", "x");
   // recent, so its process may still be running
-  const std::string other = folder_.write("large/disk.h5.spill.tmp-elsewhere-2", "x");
+  const std::string other = folder_.write("large/disk.h5.spill.tmp-elsewhere-2-0123abcd", "x");
   std::filesystem::last_write_time(left, std::filesystem::last_write_time(left) - std::chrono::hours(2));
   run("link.h5", 500);
   EXPECT_FALSE(std::filesystem::exists(left));

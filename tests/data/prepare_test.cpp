@@ -282,8 +282,8 @@ TEST_F(Prepare, KeepsTemporaryFilesOfOtherNames) {
     std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) - std::chrono::hours(2));
     return path;
   };
-  const std::string left = old("tiny.h5.tmp-elsewhere-1");
-  const std::string others = old("thesis.pdf.tmp-elsewhere-12");
+  const std::string left = old("tiny.h5.tmp-elsewhere-1-0123abcd");
+  const std::string others = old("thesis.pdf.tmp-elsewhere-12-0123abcd");
   run();
   EXPECT_FALSE(std::filesystem::exists(left));
   EXPECT_TRUE(std::filesystem::exists(others));

@@ -1,13 +1,16 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
 #include "io/files/file_system.hpp"
 #include "io/io_fixture.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <cerrno>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -75,10 +78,28 @@ TEST_F(OutputFileTest, ReplacesTheTargetOfALinkAndKeepsTheLink) {
     EXPECT_TRUE(std::filesystem::is_symlink(file(link))) << link;
 }
 
-TEST_F(OutputFileTest, ReplacesALeftoverTemporaryFile) {
-  put_bytes(temporary_path(file("c")), "left by a process of the same number");
+TEST_F(OutputFileTest, RemovesATemporaryFileOfAnEarlierProcessOfTheSameNumber) {
+  put_bytes(temporary_path(file("c")), "left in a container that was restarted");
   write_file_atomically(file("c"), "1");
   EXPECT_EQ(bytes_of(file("c")), "1");
+  EXPECT_EQ(names().size(), 1U);
+}
+
+// In a folder that other users may write to, a link can lead to any file of this user.
+TEST_F(OutputFileTest, LinkUnderTheNameOfATemporaryFileIsNotFollowed) {
+  EXPECT_NE(temporary_path("c"), temporary_path("c")) << "the name could be predicted";
+  put_bytes(file("mine"), "mine");
+  std::filesystem::create_symlink(file("mine"), file("link"));
+  std::filesystem::create_symlink(file("new"), file("dangling"));
+  for (const int flags : {0, O_EXCL, O_APPEND}) {
+    for (const char* name : {"link", "dangling"}) {
+      EXPECT_FALSE(open_for_writing(file(name), flags).is_open()) << name;
+      EXPECT_EQ(errno, flags == O_EXCL ? EEXIST : ELOOP) << name;
+    }
+  }
+  EXPECT_FALSE(open_for_writing(file("mine"), O_EXCL).is_open()) << "only new files hold temporary data";
+  EXPECT_EQ(bytes_of(file("mine")), "mine");
+  EXPECT_EQ(names().size(), 3U);
 }
 
 /// Starts a child process that writes files endlessly, and kills it at a random time.
@@ -134,20 +155,19 @@ pid_t dead_process() {
 }
 
 TEST_F(OutputFileTest, RemovesOnlyStaleTemporaries) {
-  const std::string own = temporary_path("");
-  const std::string host = own.substr(0, own.rfind('-') + 1);  // ".tmp-HOST-"
-  const std::string dead = std::to_string(dead_process());
+  const std::string host = format(".tmp-{}-", host_name());
+  const std::string dead = format("{}-0123abcd", dead_process());
   const std::string gone = "a.h5" + host + dead;
   const std::vector<std::string> left = {"best.h5",
-                                         "b.h5" + own,
+                                         "b.h5" + host + format("{}-0123abcd", ::getppid()),
                                          "c.h5.tmp-other-host-" + dead,
                                          "d.h5.tmp-" + dead,
                                          "e.tmp-",
                                          host + dead,
                                          "f.tmp-x",
                                          "g.tmp-" + dead + "x",
-                                         "h" + host + "0",
-                                         "i" + host + "-99999999999999"};
+                                         "h" + host + "0-0123abcd",
+                                         "i" + host + "-99999999999999-0123abcd"};
   for (const auto& name : left) put_bytes(file(name), "x");
   put_bytes(file(gone), "x");
   std::filesystem::create_directory(file("j" + host + dead));

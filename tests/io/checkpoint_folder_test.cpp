@@ -30,7 +30,7 @@ TEST_F(CheckpointFolder, ListsOnlyExactCheckpointNames) {
   const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
   for (const std::string name :
        {"epoch-0010.h5", "epoch-0009.h5", "step-00000100.h5", "best.h5", "epoch-10000.h5", "epoch-1.h5",
-        "epoch-00012.h5", "epoch-.h5", "epoch--001.h5", "epoch-+001.h5", "epoch-0001.h5.tmp-host-1",
+        "epoch-00012.h5", "epoch-.h5", "epoch--001.h5", "epoch-+001.h5", "epoch-0001.h5.tmp-host-1-0123abcd",
         "epoch-0x10.h5", "epoch-0001", "step-0001.h5", "best-1.h5", "epoch-99999999999999999999.h5", ".h5"}) {
     put_bytes(file(name), "x");
   }
@@ -58,7 +58,7 @@ TEST_F(CheckpointFolder, AliasSurvivesRemovalOfTheFile) {
   link_or_copy(file("epoch-0001.h5"), file("best.h5"));
   EXPECT_EQ(status_of(file("best.h5")).st_ino, status_of(file("epoch-0001.h5")).st_ino);
   // Repeated, because rename does nothing between two links to one file. A leftover temporary file is
-  // replaced.
+  // removed.
   put_bytes(temporary_path(file("best.h5")), "left");
   link_or_copy(file("epoch-0001.h5"), file("best.h5"));
   EXPECT_EQ(names().size(), 2u);

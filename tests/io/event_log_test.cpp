@@ -37,6 +37,20 @@ TEST_F(EventLogTest, WriteErrorsAreReported) {
   expect_refused<RunError>({"cannot be written"}, [&] { EventLog other(file("")); });
 }
 
+TEST_F(EventLogTest, LinksAreNotFollowed) {
+  const std::string mine = "{\"event\":\"start\"}\nmine";
+  put_bytes(file("mine"), mine);
+  std::filesystem::create_symlink(file("mine"), file("metrics.jsonl"));
+  std::filesystem::create_symlink(file("new"), file("dangling.jsonl"));
+  for (const char* name : {"metrics.jsonl", "dangling.jsonl"})
+    expect_refused<RunError>({file(name), "remove the symbolic link"}, [&] { EventLog log(file(name)); });
+  expect_refused<InputError>({file("metrics.jsonl"), "is a symbolic link"}, [&] {
+    filter_event_log(file("metrics.jsonl"), [](const Json&) { return false; });
+  });
+  EXPECT_EQ(bytes_of(file("mine")), mine);
+  EXPECT_EQ(names().size(), 3U);
+}
+
 using EventCut = IoTest;
 
 bool keep_all(const Json&) {

@@ -9,6 +9,8 @@
 # spelling   US spelling of optimizer, initialize, initialization, normalize, synchronize, serialize, behavior, neighbor in src
 #            and include, also within words. Accepted: a line that contains the US spelling too, or the words "old spelling",
 #            since it reads files of older versions.
+# open       files are opened for writing in src/io/files/atomic_file.cpp only (io::open_for_writing), because elsewhere links that
+#            other users have planted might be followed.
 # literal    no message in src and include is split in mid-sentence: see check_literals().
 BEGIN {
   edge_before = "(^|[^a-z])"
@@ -17,6 +19,7 @@ BEGIN {
   metaphors = edge_before "(twins?|verbs?|rooms?|newcomers|strangers)" edge_after
   camel = "(Twins?|Verbs?|Rooms?|Newcomers|Strangers)"
   openings = "^ *(of|what|where|who|whether|as|by|the same)([^a-z]|$)"
+  writers = "O_CREAT|O_WRONLY|O_TRUNC|ofstream|std::fstream|fopen\\([^)]*\"[wa]|H5F_ACC_TRUNC|copy_file\\("
   british = "optimiser|initialise|initialisation|normalise|synchronise|serialise|behaviour|neighbour"
   bad = 0
 }
@@ -146,6 +149,8 @@ FNR == 1 {
     complain(FNR, "`" found(tolower($0), persons) "`: name the rank, process, thread, caller or user")
   if (is_code) {
     check_spelling($0)
+    if ($0 ~ writers && FILENAME != "src/io/files/atomic_file.cpp")
+      complain(FNR, "a file is opened for writing: use io::open_for_writing or io::AtomicOutputFile")
     if (is_cxx) {
       check_docstring($0)
       check_literals($0)

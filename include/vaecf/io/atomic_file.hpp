@@ -42,14 +42,15 @@ void validate_output_path(const std::string& output, const std::string& name,
 /// the link. Throws RunError if the links form a cycle.
 std::string resolve_symlinks(const std::string& path);
 
-/// Removes the temporary files `NAME.tmp-HOST-PID` of terminated writers from `folder`, not recursively. Only
-/// names that begin with `prefix` are considered. Files of this host are removed if the process has ended,
-/// files of other hosts one hour after the last write. Files that cannot be removed are left.
+/// Removes the temporary files `NAME.tmp-HOST-PID-RANDOM` of terminated writers from `folder`, not
+/// recursively. Only names that begin with `prefix` are considered. Files of this host are removed if the
+/// process has ended or is this one, which must not be writing any of them, and files of other hosts one hour
+/// after the last write. Files that cannot be removed are left.
 void remove_stale_temporaries(const std::string& folder, std::string_view prefix = "");
 
-/// A file that is written atomically. Data go to `NAME.tmp-HOST-PID` next to `path`. commit() renames it to
-/// `path`; destruction without commit() removes it. If `path` is a symbolic link, its target is replaced. All
-/// functions throw RunError if the disk is full or not writable.
+/// A file that is written atomically. Data go to `NAME.tmp-HOST-PID-RANDOM` next to `path`, which must not
+/// exist. commit() renames it to `path`; destruction without commit() removes it. If `path` is a symbolic
+/// link, its target is replaced. All functions throw RunError if the disk is full or not writable.
 class AtomicOutputFile {
  public:
   /// Creates the folder if needed, and removes temporary files that terminated writers of `path` left. Throws

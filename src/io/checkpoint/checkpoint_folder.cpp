@@ -14,8 +14,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <tuple>
+#include <vector>
 
 namespace vaecf::io {
 namespace {
@@ -33,6 +35,23 @@ std::optional<CheckpointEntry> candidate_named(const std::string& name) {
     if (checkpoint_name(kind, number) == name) return CheckpointEntry{"", kind, number};
   }
   return std::nullopt;
+}
+
+/// Copies `file` to the new file `copy` and calls fsync on it. Returns 0, or the errno of the failure.
+int copy_durably(const std::string& file, const std::string& copy) {
+  const Descriptor from(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!from.is_open()) return errno;
+  const Descriptor to = open_for_writing(copy, O_EXCL);
+  if (!to.is_open()) return errno;
+  std::vector<char> piece(std::size_t{4} << 20);
+  for (off_t offset = 0;;) {
+    const ssize_t got = read_at(from.value(), piece.data(), piece.size(), offset);
+    if (got < 0) return errno;
+    if (got == 0) return ::fsync(to.value()) == 0 ? 0 : errno;
+    const std::string_view bytes(piece.data(), static_cast<std::size_t>(got));
+    if (const int code = write_at(to.value(), bytes, offset); code != 0) return code;
+    offset += got;
+  }
 }
 
 }  // namespace
@@ -63,18 +82,12 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
 }
 
 void link_or_copy(const std::string& file, const std::string& alias) {
-  make_parent_folder(alias);
-  const std::string temporary = temporary_path(alias);
-  ::unlink(temporary.c_str());
+  const std::string temporary = prepare_temporary(alias);
   if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-    std::error_code error;
-    fs::copy_file(file, temporary, error);
-    const Descriptor copy(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!error && ::fsync(copy.value()) != 0) error = {errno, std::generic_category()};
-    if (error) {
+    if (const int code = copy_durably(file, temporary); code != 0) {
       ::unlink(temporary.c_str());
       throw RunError(format("{}: cannot be created from {}: {}; check its permissions and the disk", alias,
-                            file, error.message()));
+                            file, std::generic_category().message(code)));
     }
   }
   const int code = std::rename(temporary.c_str(), alias.c_str()) == 0 ? 0 : errno;

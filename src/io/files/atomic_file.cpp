@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <random>
 #include <regex>
 #include <system_error>
 #include <tuple>
@@ -35,9 +36,10 @@ void refuse_device(const std::string& path) {
 }
 
 /// Returns whether the process `process` on `host`, which writes `file`, has terminated. Processes of other
-/// hosts are judged by the age of the file.
+/// hosts are judged by the age of the file. A process writes a path once at a time, so other files with its
+/// number are of an earlier process: in a restarted container, numbers repeat.
 bool is_stale(const fs::path& file, const std::string& host, pid_t process) {
-  if (host == host_name()) return ::kill(process, 0) != 0 && errno == ESRCH;
+  if (host == host_name()) return process == ::getpid() || (::kill(process, 0) != 0 && errno == ESRCH);
   std::error_code error;
   const auto written = fs::last_write_time(file, error);
   return !error && fs::file_time_type::clock::now() - written > std::chrono::hours(1);
@@ -53,6 +55,7 @@ fs::path folder_of(const std::string& path) {
 void throw_write_error(const std::string& path, int code) {
   const char* advice = "check the folder and its permissions";
   if (code == ENOSPC || code == EDQUOT || code == EFBIG) advice = "free some space or choose another folder";
+  if (code == ELOOP) advice = "remove the symbolic link";
   throw RunError(
       format("{}: cannot be written: {}; {}", path, std::generic_category().message(code), advice));
 }
@@ -93,12 +96,22 @@ void sync_parent_folder(const std::string& path) {
   if (::fsync(folder.value()) != 0 && errno != EINVAL && errno != ENOTSUP) throw_write_error(path, errno);
 }
 
+Descriptor open_for_writing(const std::string& path, int flags, mode_t mode) {
+  return Descriptor(::open(path.c_str(), flags | O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mode));
+}
+
 std::string temporary_path(const std::string& path) {
-  return format("{}.tmp-{}-{}", path, host_name(), ::getpid());
+  return format("{}.tmp-{}-{}-{:08x}", path, host_name(), ::getpid(), std::random_device{}());
+}
+
+std::string prepare_temporary(const std::string& path) {
+  make_parent_folder(path);
+  remove_stale_temporaries(folder_of(path).string(), fs::path(path).filename().string() + ".tmp-");
+  return temporary_path(path);
 }
 
 void remove_stale_temporaries(const std::string& folder, std::string_view prefix) {
-  static const std::regex form(R"(.+\.tmp-(.+)-([0-9]{1,9}))");
+  static const std::regex form(R"(.+\.tmp-(.+)-([0-9]{1,9})-[0-9a-f]{8})");
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
@@ -139,10 +152,8 @@ std::string resolve_symlinks(const std::string& path) {
 AtomicOutputFile::AtomicOutputFile(const std::string& path) {
   refuse_device(path);
   path_ = resolve_symlinks(path);
-  temporary_ = temporary_path(path_);
-  make_parent_folder(path_);
-  remove_stale_temporaries(folder_of(path_), fs::path(path_).filename().string() + ".tmp-");
-  descriptor_ = Descriptor(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  temporary_ = prepare_temporary(path_);
+  descriptor_ = open_for_writing(temporary_, O_EXCL);
   if (!descriptor_.is_open()) throw_write_error(path_, errno);
 }
 
@@ -169,9 +180,8 @@ void write_file_atomically(const std::string& path, std::string_view text) {
 }
 
 SpillFile::SpillFile(const std::string& path) : path_(path + ".spill") {
-  make_parent_folder(path_);
-  const std::string name = temporary_path(path_);
-  descriptor_ = Descriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const std::string name = prepare_temporary(path_);
+  descriptor_ = open_for_writing(name, O_EXCL, 0600);
   if (!descriptor_.is_open()) throw_write_error(path_, errno);
   ::unlink(name.c_str());
 }

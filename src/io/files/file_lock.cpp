@@ -26,7 +26,7 @@ Descriptor open_for_probe(const std::string& path) {
 }
 
 Descriptor open_lock(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+  Descriptor file = open_for_writing(path, 0);
   // A file of another user can be locked without write permission.
   if (!file.is_open() && errno == EACCES)
     file = Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));

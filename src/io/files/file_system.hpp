@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/io/atomic_file.hpp>
+
 #include <sys/types.h>
 
 #include <cstddef>
@@ -18,8 +20,19 @@ void make_parent_folder(const std::string& path);
 /// Throws RunError for a write to `path` that failed with errno `code`.
 [[noreturn]] void throw_write_error(const std::string& path, int code);
 
-/// Returns the temporary name under which this process writes `path`: `path.tmp-HOST-PID`.
+/// Opens the file `path` for writing and reading; creates it if it does not exist. Every file that the
+/// program writes is opened here. A symbolic link is not followed (ELOOP), because in a folder that other
+/// users may write to, it can lead to any file. `flags`: O_EXCL if the file must not exist, O_APPEND, or 0.
+/// Returns a closed descriptor on failure, with errno set.
+Descriptor open_for_writing(const std::string& path, int flags, mode_t mode = 0666);
+
+/// Returns a new name under which this process can write `path` until it is complete:
+/// `path.tmp-HOST-PID-RANDOM`.
 std::string temporary_path(const std::string& path);
+
+/// Returns temporary_path(path). Creates the folder if needed, and removes temporary files that terminated
+/// writers of `path` left. Throws RunError if the folder cannot be created.
+std::string prepare_temporary(const std::string& path);
 
 /// Writes all of `bytes` at `offset`. Returns 0, or the errno of the failed write.
 int write_at(int descriptor, std::string_view bytes, off_t offset);

@@ -65,7 +65,7 @@ void EventLog::write(const Event& event) {
 
 void EventLog::append(const std::string& line) {
   make_parent_folder(path_);
-  const Descriptor file(::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  const Descriptor file = open_for_writing(path_, O_APPEND);
   if (!file.is_open()) throw_write_error(path_, errno);
   const off_t size = ::lseek(file.value(), 0, SEEK_END);
   // An unterminated last line, as after a crash during a write, must not be joined with this one.
@@ -83,6 +83,7 @@ FilterResult filter_event_log(const std::string& path, const std::function<bool(
   if (!std::filesystem::exists(path, unknown) && !unknown) return {};
   refuse_pipe(path);
   AtomicOutputFile file(path);
+  if (file.path() != path) throw InputError(format("{}: is a symbolic link; move it away", path));
   errno = 0;
   std::ifstream old(path, std::ios::binary);
   FilterResult cut;

@@ -133,7 +133,7 @@ Hdf5Writer::Hdf5Writer(const std::string& path, hsize_t user_block) : output_(pa
     const h5::Handle creation(H5Pcreate(H5P_FILE_CREATE), "prepare a file");
     h5::check(H5Pset_userblock(creation.id(), user_block), "prepare a file");
     h5::check(H5Pset_obj_track_times(creation.id(), false), "prepare a file");
-    file_ = h5::Handle(H5Fcreate(this->path().c_str(), H5F_ACC_TRUNC, creation.id(), access.id()),
+    file_ = h5::Handle(H5Fcreate(this->path().c_str(), H5F_ACC_EXCL, creation.id(), access.id()),
                        "create the file");
   });
 }

@@ -108,9 +108,8 @@ void prepare_run_folder(const TrainingConfig& options) {
         folder, error.message()));
   }
   for (const std::string& checked : {options.run_folder(), folder}) {
-    const std::string probe = checked + "/.writable";
-    io::write_file_atomically(probe, "\n");
-    std::filesystem::remove(probe, error);
+    io::AtomicOutputFile probe(checked + "/.writable");  // removed, because it is not committed
+    probe.write("\n");
   }
 }
 
