@@ -38,9 +38,13 @@ def rounded(value):
 def test_reports_equal_those_of_the_former_implementation(tmp_path, capsys, stored):
     write_events(tmp_path / "run", EVENTS[stored["events"]])
     assert main(["scaling", str(tmp_path), *stored["arguments"]]) == 0
-    assert json.loads((tmp_path / "scaling.json").read_text()) == rounded(stored["json"])
+    report = json.loads((tmp_path / "scaling.json").read_text())
+    flags = [point.pop("flags") for point in report["strong"] + report["weak"]]  # not in the former implementation
+    assert report == rounded(stored["json"])
     if "csv" in stored:
-        assert (tmp_path / "scaling.csv").read_text() == stored["csv"]
+        lines = (tmp_path / "scaling.csv").read_text().splitlines()
+        assert "".join(line.rpartition(",")[0] + "\n" for line in lines) == stored["csv"]
+        assert [line.rpartition(",")[2] for line in lines] == ["flags", *("; ".join(flag) for flag in flags)]
         assert capsys.readouterr().out.startswith(stored["table"])
 
 
@@ -255,7 +259,7 @@ def test_page_contains_plots_and_every_point_and_loads_nothing(tmp_path):
     assert len(page.ids) == len(set(page.ids))
     # Every link is to an element of the page.
     assert page.links and all(link[0] == "#" and link[1:] in page.ids for link in page.links)
-    for label in ("ranks", "users/s", "% of ideal", "ms per step", "ideal", "predicted", "items fp32", "GB/s"):
+    for label in ("variant and ranks", "items fp32, 4", "users/s", "% of ideal", "ms per step", "ideal", "predicted", "items fp32", "GB/s"):
         assert label in page.words, label
     assert "@import" not in text and "url(http" not in text
     assert 0 < len(text) < 400_000
@@ -264,6 +268,25 @@ def test_page_contains_plots_and_every_point_and_loads_nothing(tmp_path):
     # The same report gives the same files.
     write_page(report, tmp_path)
     assert (tmp_path / "scaling.html").read_text() == text
+
+
+def test_unreliable_points_are_flagged():
+    runs = ideal_runs()
+    assert not any(point.flags for point in make_report(runs).strong)
+    slow = next(run for run in runs if run.ranks == 4 and run.batch_size == 400.0)
+    others = [run for run in runs if run.ranks < 4]
+    # One of three runs is slower, so the median is as predicted.
+    report = make_report([*others, slow, slow, replace(slow, users_per_second=slow.users_per_second / 1.6)])
+    flags = {point.ranks: point.flags for point in report.strong}
+    assert flags[4] == ["runs differ 1.6 times"] and not flags[1] and not flags[2]
+    assert [w for w in report.warnings if "more than 1.5 times" in w] and not [w for w in report.warnings if "2 times" in w]
+    # All runs of a point are slower than predicted.
+    report = make_report([*others, replace(slow, users_per_second=slow.users_per_second / 2.5)])
+    flags = {point.ranks: point.flags for point in report.strong}
+    assert flags[4] == ["prediction is off 2.5 times"]
+    assert any(w.startswith("the predictions of 1 point are off by more than 2 times") for w in report.warnings)
+    assert "prediction is off 2.5 times!\n" in to_table(report)
+    assert ",prediction is off 2.5 times\n" in to_csv(report)
 
 
 def test_csv_has_a_line_per_point():

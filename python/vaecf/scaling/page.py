@@ -106,6 +106,13 @@ def _lines(
     return _svg(draw, title)
 
 
+def _name_bars(axes: Any, points: Sequence[Point]) -> None:
+    """Names each bar: by its number of ranks and its variant."""
+    labels = [f"{point.variant}, {point.ranks}" if point.variant else f"{point.ranks}" for point in points]
+    axes.set_xticks(range(len(points)), labels, rotation=90, fontsize="small")
+    axes.set_xlabel("variant and ranks (one bar per line of the table)")
+
+
 def _phases(points: Sequence[Point]) -> str:
     """Returns stacked bars of the time of a step by phase, one bar per line of the table."""
 
@@ -115,8 +122,7 @@ def _phases(points: Sequence[Point]) -> str:
             values = [1e3 * point.phase_seconds.get(phase, 0.0) for point in points]
             axes.bar(range(len(points)), values, bottom=below, color=COLORS[index], label=phase)
             below = [a + b for a, b in zip(below, values)]
-        axes.set_xticks(range(len(points)), [str(point.ranks) for point in points])
-        axes.set_xlabel("ranks (one bar per line of the table)")
+        _name_bars(axes, points)
         axes.set_ylabel("ms per step")
 
     return _svg(draw, "Time by phase")
@@ -127,8 +133,7 @@ def _sent(points: Sequence[Point]) -> str:
 
     def draw(axes: Any) -> None:
         axes.bar(range(len(points)), [1e-6 * p.wire_bytes for p in points], color=COLORS[7], label="MB per step (left)")
-        axes.set_xticks(range(len(points)), [str(point.ranks) for point in points])
-        axes.set_xlabel("ranks (one bar per line of the table)")
+        _name_bars(axes, points)
         axes.set_ylabel("MB sent per step and rank")
         right = axes.twinx()
         right.plot(range(len(points)), [1e-9 * p.bus_rate for p in points], "o", color=COLORS[1])
@@ -169,7 +174,7 @@ def plots(points: Sequence[Point]) -> dict[str, str]:
 
 
 HEAD = ["ranks", "batch", "variant", "users/s", "low", "high", "runs", "efficiency", "predicted", "error", "step ms"]
-HEAD += [f"{phase} ms" for phase in PHASES] + ["MB per step", "bus GB/s"]
+HEAD += [f"{phase} ms" for phase in PHASES] + ["MB per step", "bus GB/s", "flags"]
 
 
 def _row(p: Point) -> list[str]:
@@ -179,7 +184,7 @@ def _row(p: Point) -> list[str]:
     cells += [f"{p.predicted.users_per_second:,.0f}", f"{100.0 * p.prediction_error:+.0f} %"] if p.predicted else ["–", "–"]
     cells += [f"{1e3 * p.step_seconds:,.2f}"] + [f"{1e3 * p.phase_seconds.get(phase, 0.0):,.2f}" for phase in PHASES]
     megabytes = 1e-6 * p.wire_bytes
-    return cells + [f"{megabytes:,.{3 if 0 < megabytes < 1 else 1}f}", f"{1e-9 * p.bus_rate:.2f}" if p.bus_rate > 0.0 else "–"]
+    return cells + [f"{megabytes:,.{3 if 0 < megabytes < 1 else 1}f}", f"{1e-9 * p.bus_rate:.2f}" if p.bus_rate > 0.0 else "–", "; ".join(p.flags)]
 
 
 def _table(points: Sequence[Point]) -> str:

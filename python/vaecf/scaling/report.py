@@ -23,6 +23,8 @@ from .model import (
 from .runs import RunRecord
 
 NEARLY = 0.95  # share of a batch below which a warning is given
+MAX_SPREAD = 1.5  # ratio of the fastest to the slowest run of a point above which the point is flagged
+MAX_ERROR = 2.0  # ratio of predicted and measured users/s, or its inverse, above which a point is flagged
 
 
 def median(values: Sequence[float]) -> float:
@@ -71,6 +73,25 @@ class Point:
     def prediction_error(self) -> float:
         """Is the relative error of the predicted users/s."""
         return self.predicted.users_per_second / self.users_per_second.median - 1.0 if self.predicted else 0.0
+
+    @property
+    def spread(self) -> float:
+        """Is the ratio of the fastest to the slowest run."""
+        return self.users_per_second.high / self.users_per_second.low if self.users_per_second.low > 0.0 else 1.0
+
+    @property
+    def misprediction(self) -> float:
+        """Is the ratio of predicted and measured users/s, or its inverse if that is above 1; 1 without a prediction."""
+        if not self.predicted or self.predicted.users_per_second <= 0.0:
+            return 1.0
+        ratio = self.predicted.users_per_second / self.users_per_second.median
+        return max(ratio, 1.0 / ratio)
+
+    @property
+    def flags(self) -> list[str]:
+        """Are the reasons not to rely on the point, and on its prediction."""
+        flags = [f"runs differ {self.spread:.1f} times"] if self.spread > MAX_SPREAD else []
+        return flags + ([f"prediction is off {self.misprediction:.1f} times"] if self.misprediction > MAX_ERROR else [])
 
 
 @dataclass
@@ -315,6 +336,24 @@ def _warnings_of(runs: Sequence[RunRecord], probes: Probes) -> list[str]:
     return list(dict.fromkeys(warnings))
 
 
+def _warnings_of_points(points: Sequence[Point]) -> list[str]:
+    """Counts the flagged points; one of strong and weak scaling is counted once."""
+
+    def count(is_flagged: Callable[[Point], bool]) -> str:
+        number = len({(point.ranks, point.batch_size, point.variant) for point in points if is_flagged(point)})
+        return f"{number} point{'s' if number > 1 else ''}" if number else ""
+
+    warnings = []
+    if noisy := count(lambda point: point.spread > MAX_SPREAD):
+        warnings.append(
+            f"the runs of {noisy} differ by more than {MAX_SPREAD:g} times (see the tables): their medians are not reliable; "
+            "measure them again on an idle machine"
+        )
+    if wrong := count(lambda point: point.misprediction > MAX_ERROR):
+        warnings.append(f"the predictions of {wrong} are off by more than {MAX_ERROR:g} times (see the tables)")
+    return warnings
+
+
 def _add_limits(report: Report, runs: Sequence[RunRecord], probes: Probes, most: int) -> None:
     """Adds the break-even points of the fastest runs with `most` ranks."""
     known = [run for run in runs if run.ranks == most and _is_modeled(run)]
@@ -373,5 +412,6 @@ def make_report(runs: Sequence[RunRecord], batch_size: float = -1.0, users_per_r
         report.weak = _points_of(
             runs, probes, users_per_rank, lambda run: abs(run.batch_size - users_per_rank * run.ranks) < 0.5
         )
+    report.warnings += _warnings_of_points(report.strong + report.weak)
     _add_limits(report, runs, probes, most.ranks)
     return report

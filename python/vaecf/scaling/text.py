@@ -42,8 +42,9 @@ def _rows(points: Sequence[Point]) -> str:
         bus = f"{1e-9 * p.bus_rate:.2f}" if p.bus_rate > 0.0 else "-"
         text += (
             f"  {p.ranks:>5} {p.batch_size:>8.0f}  {p.name:<28}{_stats(p.users_per_second, 1.0, 0):>24}"
-            f"{_stats(p.efficiency, 100.0, 1):>22}{predicted:>12}{error:>8}{1e-6 * p.wire_bytes:>13.{digits}f}{bus:>10}\n"
+            f"{_stats(p.efficiency, 100.0, 1):>22}{predicted:>12}{error:>8}{1e-6 * p.wire_bytes:>13.{digits}f}{bus:>10}"
         )
+        text += "".join(f"  {flag}!" for flag in p.flags) + "\n"
     return text
 
 
@@ -98,7 +99,7 @@ def to_table(report: Report) -> str:
 COLUMNS = (
     "mode,ranks,batch_size,variant,users_per_second,users_per_second_low,users_per_second_high,repeats,efficiency,step_ms,"
     "input_ms,forward_ms,loss_ms,backward_ms,all_reduce_ms,optimizer_ms,wire_bytes,bus_gbytes,predicted_users_per_second,"
-    "prediction_error"
+    "prediction_error,flags"
 )
 
 
@@ -113,6 +114,7 @@ def to_csv(report: Report) -> str:
             cells += [f"{1e3 * p.phase_seconds.get(phase, 0.0):.4f}" for phase in PHASES]
             cells += [f"{p.wire_bytes:.0f}", f"{1e-9 * p.bus_rate:.4f}"]
             cells += [f"{p.predicted.users_per_second:.1f}", f"{p.prediction_error:.4f}"] if p.predicted else ["", ""]
+            cells.append("; ".join(p.flags))
             lines.append(",".join(cells))
     return "\n".join(lines) + "\n"
 
@@ -131,6 +133,7 @@ def _point_object(p: Point) -> dict[str, Any]:
         "phases_ms": {name: 1e3 * seconds for name, seconds in p.phase_seconds.items()},
         "wire_bytes": p.wire_bytes,
         "bus_gbytes": 1e-9 * p.bus_rate,
+        "flags": p.flags,
     }
     if p.predicted:
         point["predicted"] = {
