@@ -56,7 +56,8 @@ def _svg(draw: Callable[[Any], None], title: str) -> str:
         draw(axes)
         handles, labels = axes.get_legend_handles_labels()
         if handles:
-            figure.legend(handles, labels, loc="upper left", bbox_to_anchor=(0.1, 0.0), ncol=2, fontsize=9)
+            bottom = axes.get_tightbbox().transformed(figure.transFigure.inverted()).y0  # below the names of the bars
+            figure.legend(handles, labels, loc="upper left", bbox_to_anchor=(0.1, min(0.0, bottom)), ncol=2, fontsize=9)
         out = io.StringIO()
         figure.savefig(out, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None, "Creator": None})
     svg = out.getvalue()
