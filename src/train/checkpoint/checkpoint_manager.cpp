@@ -229,11 +229,9 @@ void CheckpointManager::on_write_finished(Write done) {
       context_.log.debug("checkpoint {}: copied in {:.2f} s, written in the background in {:.2f} s",
                          done.file, done.copy_seconds, done.seconds);
     } else {
-      ++failures_;
-      context_.log.warn("checkpoint: {} (training continues; {} writes have failed so far)", error,
-                        failures_);
       event.set("error", error);
     }
+    events_.note_checkpoint(error.empty() ? "" : "checkpoint: " + error);
     events_.write(event);
   }
   if (retry) {
@@ -261,13 +259,18 @@ void CheckpointManager::finish(bool stopped) {
       wait();
     }
     require_finite();
+    const std::string failed =
+        events_.failures() > 1 ? format(" ({} writes of events and checkpoints failed)", events_.failures())
+                               : "";
     if (!best_error_.empty() && !stopped) {
-      throw RunError(format("training is done, but best.h5 could not be written: {}", best_error_));
+      throw RunError(format("training is done, but best.h5 could not be written: {}{}", best_error_, failed));
     }
     if (!resumable_error_.empty()) {
-      throw RunError(format("{}, but its last checkpoint could not be written: {}",
-                            stopped ? "training was stopped" : "training is done", resumable_error_));
+      throw RunError(format("{}, but its last checkpoint could not be written: {}{}",
+                            stopped ? "training was stopped" : "training is done", resumable_error_, failed));
     }
+    if (events_.failures() > 1)
+      context_.log.warn("{} writes of events and checkpoints failed", events_.failures());
   });
 }
 

@@ -99,7 +99,6 @@ class CheckpointManager {
   std::vector<std::string> kept_;         // files to resume from, oldest first
   std::int64_t last_step_ = -1;
   std::string last_file_;
-  std::int64_t failures_ = 0;
   std::string diverged_;         // error of a snapshot that was not finite
   std::string resumable_error_;  // error of the last write to resume from; empty if it succeeded
   std::string best_error_;       // error of the last write of best.h5; empty if it succeeded

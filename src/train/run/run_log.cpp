@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <utility>
 
 namespace vaecf::train {
 namespace {
@@ -136,15 +137,26 @@ void RunLog::flush_pending() {
   for (; !pending_.empty(); pending_.pop_front()) events_.write(pending_.front());
 }
 
+void RunLog::note(bool& fails, const std::string& error) {
+  fails = !error.empty();
+  if (fails) {
+    ++failures_;
+    if (failures_ == 1) log_.warn("{} (training continues; further failed writes are counted)", error);
+    if (failures_ > 1) log_.debug("{}", error);
+  } else if (failures_ > 0 && !events_fail_ && !checkpoints_fail_) {
+    log_.warn("events and checkpoints are written again, after {} failed writes",
+              std::exchange(failures_, 0));
+  }
+}
+
 void RunLog::write(const io::Event& event) {
-  const bool in_order = pending_.empty();
   pending_.push_back(event);
   pending_.back().set("time", utc_now());
   try {
     flush_pending();
+    note(events_fail_, "");
   } catch (const RunError& error) {
-    if (in_order)
-      log_.warn("{} (training continues; the event is buffered and will be retried)", error.what());
+    note(events_fail_, error.what());
   }
 }
 

@@ -138,6 +138,31 @@ TEST_F(CheckpointRetention, FullDiskIsAWarningAndPendingEventsAreWrittenLater) {
   EXPECT_TRUE(std::filesystem::exists(options_.checkpoint_folder() + "/epoch-0003.h5"));
 }
 
+TEST_F(CheckpointRetention, SeriesOfFailedWritesIsOneWarningAndOneSummary) {
+  on_ranks(1, [&](const RunContext& context) {
+    Log log(Verbosity::quiet, true);
+    const RunContext with_log{context.communicator, context.engine, log, context.progress};
+    RunLog events(options_, with_log, RunLog::Mode::fresh);
+    ::testing::internal::CaptureStderr();
+    {
+      const io::FileSizeLimit disk(1);
+      for (int epoch = 1; epoch <= 3; ++epoch) {
+        events.write(io::Event("epoch"));
+        events.note_checkpoint("checkpoint: epoch.h5: no space");
+      }
+    }
+    EXPECT_EQ(events.failures(), 6);
+    events.note_checkpoint("");  // the events are not yet written
+    EXPECT_EQ(events.failures(), 6);
+    events.write(io::Event("end"));
+    EXPECT_EQ(events.failures(), 0);
+    const std::string text = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
+    EXPECT_NE(text.find("further failed writes are counted"), std::string::npos) << text;
+    EXPECT_NE(text.find("written again, after 6 failed writes"), std::string::npos) << text;
+  });
+}
+
 TEST_F(CheckpointRetention, FullDiskAtTheEndThrows) {
   struct FillsIt : Progress {
     void end() override {
