@@ -150,8 +150,30 @@ find_python() {
   return 1
 }
 
-# cores: prints the number of cores. nproc would print OMP_NUM_THREADS instead.
-cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
+# cores: prints the number of cores within the CPU limit, as the program counts them. nproc would print OMP_NUM_THREADS instead.
+cores() {
+  local all limit
+  all=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
+  limit=$(cpu_limit '')
+  echo "$((${limit:-$all} < all ? limit : all))"
+}
+
+# cpu_limit [TOP]: prints the CPU limit in whole cores, at least 1: the smallest quota of this process's control group and all
+# groups around it, in version 1 and 2. Prints nothing if there is none. TOP replaces / in tests.
+cpu_limit() {
+  local top=${1:-} controllers group folder
+  { cat "$top/proc/self/cgroup" 2>/dev/null; printf '0::/\n0:cpu:/\n'; } | while IFS=: read -r _ controllers group; do
+    case ,$controllers, in ,,) folder=$top/sys/fs/cgroup ;; *,cpu,*) folder=$top/sys/fs/cgroup/cpu ;; *) continue ;; esac
+    group=${group%/}
+    while :; do
+      # QUOTA PERIOD: in one file in version 2, in two in version 1.
+      # shellcheck disable=SC2005,SC2046
+      echo $(cd "$folder$group" 2>/dev/null && cat cpu.max cpu.cfs_quota_us cpu.cfs_period_us 2>/dev/null)
+      case $group in */*) group=${group%/*} ;; *) break ;; esac
+    done
+  done | awk '$1 > 0 && $2 > 0 { cores = $1 < $2 ? 1 : int($1 / $2 + 1e-6); if (!least || cores < least) least = cores }
+    END { if (least) print least }'
+}
 
 # gpus: prints the number of usable GPUs: those of nvidia-smi that CUDA_VISIBLE_DEVICES lists before its first invalid
 # entry.
@@ -270,16 +292,21 @@ build_program() {
   run cmake --build "$folder" -j "$(build_jobs)" --target vaecf_dist >&2 || fail "the build failed"
 }
 
-# mpi_settings RANKS: sets the environment and the array `mpi` for RANKS ranks on this machine.
+# mpi_settings RANKS: sets the environment and the array `mpi` for RANKS ranks on this machine, or on the hosts that the
+# environment names to Open MPI.
 mpi_settings() {
-  local ranks=$1 threads
+  local ranks=$1 threads given=${OMP_NUM_THREADS:-} hosts
+  # Other hosts may have another number of cores; there the program chooses the number of threads.
+  hosts=${OMPI_MCA_orte_default_hostfile:-}${OMPI_MCA_orte_default_dash_host:-}
+  hosts+=${PRTE_MCA_prte_default_hostfile:-}${PRTE_MCA_prte_default_dash_host:-}
   threads=$(($(cores) / ranks))
   if [ "$threads" -lt 1 ]; then threads=1; fi
-  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$threads}
+  if [ -z "$given$hosts" ]; then export OMP_NUM_THREADS=$threads; fi
   mpi=(mpirun -np "$ranks")
   if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
     # By default, Open MPI binds each of two ranks to one core, and rejects more ranks than slots.
     mpi+=(--bind-to none --oversubscribe)
+    if [ -n "$given" ]; then mpi+=(-x OMP_NUM_THREADS); fi
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     # Without ssh, Open MPI searches for a launcher for other machines, which is not needed here.
     if ! command -v ssh >/dev/null 2>&1 && ! command -v rsh >/dev/null 2>&1; then
@@ -287,5 +314,5 @@ mpi_settings() {
     fi
   fi
   # Spinning at barriers is very slow if ranks share cores.
-  if [ "$(cores)" -lt $((ranks * OMP_NUM_THREADS)) ]; then export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}; fi
+  if [ -z "$hosts" ] && [ "$(cores)" -lt $((ranks * OMP_NUM_THREADS)) ]; then export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}; fi
 }

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 
 #include <sched.h>
 #include <unistd.h>
@@ -43,17 +44,25 @@ std::vector<int> cores_of_process(int process) {
 CpuAffinity query_affinity() {
   const int own = static_cast<int>(cores_of_process(0).size());
   // mpirun binds its children, but not itself: the affinity mask of the parent contains all cores of the job.
-  return {own, std::max(own, static_cast<int>(cores_of_process(getppid()).size()))};
+  return {own, std::max(own, static_cast<int>(cores_of_process(getppid()).size())), cpu_limit()};
 }
 
+namespace {
+
+/// Returns the threads of each rank of a host that share the available cores evenly.
+int fair_share(CpuAffinity cores, int ranks_on_host) {
+  return std::max(1, cores_within(cores.limit, cores.available) / std::max(1, ranks_on_host));
+}
+
+}  // namespace
+
 int default_threads(CpuAffinity cores, int ranks_on_host) {
-  const int share = std::max(1, cores.available / std::max(1, ranks_on_host));
+  const int share = fair_share(cores, ranks_on_host);
   return cores.bound > 0 ? std::min(cores.bound, share) : share;
 }
 
 std::string binding_advice(CpuAffinity cores, int ranks_on_host, int wanted, int running) {
-  const int fair = std::max(1, cores.available / std::max(1, ranks_on_host));
-  const int aim = wanted > 0 ? wanted : fair;
+  const int aim = wanted > 0 ? wanted : fair_share(cores, ranks_on_host);
   if (cores.bound >= aim || cores.bound >= cores.available) return "";
   return format(
       "the launcher bound each rank to {} of {} cores, so {} thread{} per rank, but {} could run in parallel; "

@@ -24,15 +24,16 @@ std::vector<int> cores_of_process(int process);
 
 /// Numbers of cores that limit a rank's threads.
 struct CpuAffinity {
-  int bound = 0;      ///< cores in this process's affinity mask
-  int available = 0;  ///< cores in its parent's affinity mask: those of the job on this host
+  int bound = 0;       ///< cores in this process's affinity mask
+  int available = 0;   ///< cores in its parent's affinity mask: those of the job on this host
+  double limit = 0.0;  ///< CPU limit of its control groups in cores; 0: none
 };
 
-/// Queries the affinity masks of this process and its parent.
+/// Queries the affinity masks of this process and its parent, and the CPU limit.
 CpuAffinity query_affinity();
 
-/// Returns the default number of threads of a rank: the available cores divided by the ranks of the host, but
-/// at most the cores that the rank is bound to. More threads than cores slow OpenMP down.
+/// Returns the default number of threads of a rank: the available cores within the CPU limit, divided by the
+/// ranks of the host, but at most the cores that the rank is bound to. More threads slow OpenMP down.
 int default_threads(CpuAffinity cores, int ranks_on_host);
 
 /// Returns advice, with the mpirun option to use, if the launcher binds ranks to fewer cores than threads

@@ -11,6 +11,7 @@
 #include <vaecf/train/train.hpp>
 
 #include "app/commands.hpp"
+#include "app/doctor/doctor.hpp"
 #include "app/progress.hpp"
 #include "app/ranks.hpp"
 #include "app/stop_signals.hpp"
@@ -196,6 +197,10 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
     const auto devices = gather_devices(ranks, parts.engine->facts());
     const std::string advice = check_devices(devices, config.backend.allow_shared_gpu);
     if (!advice.empty()) parts.console.log.warn("{}", advice);
+    const int threads = std::max(requested_threads(config), backend_options_for_rank(config, ranks).threads);
+    for (const CheckResult& finding : check_placement(ranks, threads)) {
+      if (finding.severity != Severity::ok) parts.console.log.warn("{}; {}", finding.text, finding.advice);
+    }
   });
   if (code != ExitCode::done) return code;
   const train::RunContext context{ranks, *parts.engine, parts.console.log, *parts.console.progress};

@@ -5,12 +5,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <utility>
+#include <vector>
 
 namespace vaecf {
 namespace {
 
+namespace fs = std::filesystem;
+
 /// Returns the number after `key` at the beginning of a line of the file; 0 if there is none.
-std::int64_t number_in(const std::filesystem::path& path, const std::string& key = "") {
+std::int64_t number_in(const fs::path& path, const std::string& key = "") {
   std::ifstream lines(path);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with(key)) return std::strtoll(line.c_str() + key.size(), nullptr, 10);
@@ -18,46 +22,70 @@ std::int64_t number_in(const std::filesystem::path& path, const std::string& key
   return 0;
 }
 
-/// Names of the files of a control group, in version 2 and version 1 of control groups.
-struct GroupFiles {
-  const char* folder;
-  const char* limit;
-  const char* usage;
-  const char* prefix;  ///< start of the keys in memory.stat that include inner groups
-};
-constexpr std::array<GroupFiles, 2> versions{
-    {{"sys/fs/cgroup", "memory.max", "memory.current", ""},
-     {"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"}}};
-
-/// Returns the path of this process's control group for memory in /proc/self/cgroup, whose lines are
+/// Returns the path of this process's control group for `controller` in /proc/self/cgroup, whose lines are
 /// "ID:CONTROLLERS:PATH", with no controllers in version 2; "/" if there is none.
-std::filesystem::path group_of_process(const std::filesystem::path& root, bool version2) {
-  std::ifstream lines(root / "proc/self/cgroup");
+fs::path group_of_process(const fs::path& top, const std::string& controller) {
+  std::ifstream lines(top / "proc/self/cgroup");
   for (std::string line; std::getline(lines, line);) {
     const std::size_t controllers = line.find(':');
     const std::size_t path = line.find(':', controllers + 1);
     if (controllers == std::string::npos || path == std::string::npos) continue;
     const std::string names = "," + line.substr(controllers + 1, path - controllers - 1) + ",";
-    if (version2 ? names == ",," : names.find(",memory,") != std::string::npos) return line.substr(path + 1);
+    if (names.find("," + controller + ",") != std::string::npos) return line.substr(path + 1);
   }
   return "/";
+}
+
+/// Returns the folders of this process's control group and of all groups around it, whose limits all apply.
+/// `mount`: folder of the hierarchy; `controller`: its name in version 1, empty in version 2.
+std::vector<fs::path> group_folders(const fs::path& top, const char* mount, const std::string& controller) {
+  std::vector<fs::path> folders;
+  // In a container, the files of its group are in the mounted folder, whatever path the kernel states.
+  fs::path group = group_of_process(top, controller);
+  for (bool more = true; more; group = group.parent_path()) {
+    more = group.has_relative_path();
+    folders.push_back(top / mount / group.relative_path());
+  }
+  return folders;
+}
+
+/// Names of the files of a control group for memory, in version 2 and version 1 of control groups.
+struct MemoryFiles {
+  const char* mount;
+  const char* controller;
+  const char* limit;
+  const char* usage;
+  const char* prefix;  ///< start of the keys in memory.stat that include inner groups
+};
+constexpr std::array<MemoryFiles, 2> memory_files{
+    {{"sys/fs/cgroup", "", "memory.max", "memory.current", ""},
+     {"sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"}}};
+
+/// Returns the CPU limit in cores of one control group: "QUOTA PERIOD" in one file in version 2, in two in
+/// version 1, with "max" or -1 for no limit; 0 if there is none.
+double cpu_limit_of(const fs::path& group) {
+  std::ifstream both(group / "cpu.max");
+  std::ifstream quota_file(group / "cpu.cfs_quota_us");
+  std::ifstream period_file(group / "cpu.cfs_period_us");
+  double quota = 0.0;
+  double period = 0.0;
+  if (!(both >> quota >> period)) {
+    quota_file >> quota;
+    period_file >> period;
+  }
+  return quota > 0.0 && period > 0.0 ? quota / period : 0.0;
 }
 
 }  // namespace
 
 HostMemory host_memory(const std::string& root) {
-  const std::filesystem::path top = root + "/";
+  const fs::path top = root + "/";
   constexpr std::int64_t kib = 1024;
   HostMemory memory;
   memory.total = kib * number_in(top / "proc/meminfo", "MemTotal:");
   memory.available = kib * number_in(top / "proc/meminfo", "MemAvailable:");
-  for (const GroupFiles& files : versions) {
-    // The limits of all groups around this one apply. In a container, the files of its group are in the top
-    // folder, whatever path the kernel states.
-    std::filesystem::path group = group_of_process(top, &files == versions.data());
-    for (bool more = true; more; group = group.parent_path()) {
-      more = group.has_relative_path();
-      const std::filesystem::path folder = top / files.folder / group.relative_path();
+  for (const MemoryFiles& files : memory_files) {
+    for (const fs::path& folder : group_folders(top, files.mount, files.controller)) {
       const std::int64_t limit = number_in(folder / files.limit);
       if (limit <= 0 || limit >= memory.total) continue;
       if (memory.limit == 0 || limit < memory.limit) memory.limit = limit;
@@ -69,6 +97,18 @@ HostMemory host_memory(const std::string& root) {
     }
   }
   return memory;
+}
+
+double cpu_limit(const std::string& root) {
+  double limit = 0.0;
+  for (const auto& [mount, controller] :
+       {std::pair("sys/fs/cgroup", ""), std::pair("sys/fs/cgroup/cpu", "cpu")}) {
+    for (const fs::path& folder : group_folders(root + "/", mount, controller)) {
+      const double own = cpu_limit_of(folder);
+      if (own > 0.0 && (limit == 0.0 || own < limit)) limit = own;
+    }
+  }
+  return limit;
 }
 
 }  // namespace vaecf

@@ -14,9 +14,9 @@ namespace {
 constexpr std::int64_t gib = std::int64_t{1} << 30;
 
 /// A root folder with the files of a host with 8 GiB, 4 of them available.
-class HostMemoryTest : public ::testing::Test {
+class HostLimitsTest : public ::testing::Test {
  protected:
-  HostMemoryTest() {
+  HostLimitsTest() {
     write("proc/meminfo", "MemTotal:  8388608 kB\nMemFree: 1 kB\nMemAvailable:  4194304 kB\n");
   }
   void write(const std::string& file, const std::string& text) {
@@ -29,12 +29,13 @@ class HostMemoryTest : public ::testing::Test {
     EXPECT_EQ(memory.available, available);
     EXPECT_EQ(memory.limit, limit);
   }
+  double limit() const { return cpu_limit(folder_.path()); }
 
  private:
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(HostMemoryTest, WithoutLimitItIsThatOfTheHost) {
+TEST_F(HostLimitsTest, WithoutLimitItIsThatOfTheHost) {
   expect(4 * gib, 0);
   write("proc/self/cgroup", "0::/user.slice\n");
   write("sys/fs/cgroup/user.slice/memory.max", "max\n");
@@ -42,7 +43,7 @@ TEST_F(HostMemoryTest, WithoutLimitItIsThatOfTheHost) {
   expect(4 * gib, 0);
 }
 
-TEST_F(HostMemoryTest, LimitOfAJobAboveTheGroupOfTheProcessApplies) {
+TEST_F(HostLimitsTest, LimitOfAJobAboveTheGroupOfTheProcessApplies) {
   write("proc/self/cgroup", "1:name=systemd:/x\n0::/slurm/job_7/step_0\n");
   write("sys/fs/cgroup/slurm/job_7/step_0/memory.max", "max\n");
   write("sys/fs/cgroup/slurm/job_7/memory.max", "3221225472\n");
@@ -59,7 +60,7 @@ TEST_F(HostMemoryTest, LimitOfAJobAboveTheGroupOfTheProcessApplies) {
   expect(0, 1048576);
 }
 
-TEST_F(HostMemoryTest, FilesOfAContainerAreInTheTopFolder) {
+TEST_F(HostLimitsTest, FilesOfAContainerAreInTheTopFolder) {
   write("proc/self/cgroup", "4:cpu,memory:/docker/0123\n0::/\n");
   write("sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
   write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n");
@@ -68,7 +69,44 @@ TEST_F(HostMemoryTest, FilesOfAContainerAreInTheTopFolder) {
   expect(3 * gib / 2, 2 * gib);
 }
 
-TEST_F(HostMemoryTest, UnknownMemoryIsZero) {
+TEST_F(HostLimitsTest, CpuLimitIsTheSmallestOfAllGroups) {
+  EXPECT_EQ(limit(), 0.0);
+  write("proc/self/cgroup", "0::/kubepods/pod7/main\n");
+  write("sys/fs/cgroup/kubepods/pod7/main/cpu.max", "max 100000\n");
+  EXPECT_EQ(limit(), 0.0);
+  write("sys/fs/cgroup/kubepods/cpu.max", "600000 100000\n");
+  EXPECT_EQ(limit(), 6.0);
+  write("sys/fs/cgroup/kubepods/pod7/cpu.max", "75000 50000\n");
+  EXPECT_EQ(limit(), 1.5);
+  write("sys/fs/cgroup/kubepods/pod7/main/cpu.max", "400000 100000\n");
+  EXPECT_EQ(limit(), 1.5);
+}
+
+TEST_F(HostLimitsTest, CpuLimitOfControlGroupsOfVersion1) {
+  write("proc/self/cgroup", "4:cpu,cpuacct:/slurm/job_7/step_0\n3:memory:/other\n0::/\n");
+  write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  write("sys/fs/cgroup/cpu/slurm/job_7/step_0/cpu.cfs_quota_us", "-1\n");
+  write("sys/fs/cgroup/cpu/slurm/job_7/step_0/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(limit(), 0.0);
+  write("sys/fs/cgroup/cpu/slurm/job_7/cpu.cfs_quota_us", "300000\n");
+  write("sys/fs/cgroup/cpu/slurm/job_7/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(limit(), 3.0);
+  // In a container, the files of its group are in the top folder.
+  write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+  EXPECT_EQ(limit(), 0.5);
+}
+
+TEST(CoresWithinLimit, AreWholeAndAtLeastOne) {
+  EXPECT_EQ(cores_within(0.0, 8), 8);
+  EXPECT_EQ(cores_within(2.0, 8), 2);
+  EXPECT_EQ(cores_within(2.9, 8), 2);
+  EXPECT_EQ(cores_within(0.3, 8), 1);
+  EXPECT_EQ(cores_within(16.0, 8), 8);
+  EXPECT_EQ(cores_within(0.0, 0), 1);
+}
+
+TEST_F(HostLimitsTest, UnknownMemoryIsZero) {
   const testing::TemporaryFolder empty;
   EXPECT_EQ(host_memory(empty.path()).available, 0);
   EXPECT_GT(host_memory().available, 0);

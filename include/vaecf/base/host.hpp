@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -26,5 +27,18 @@ struct HostMemory {
 /// Queries the memory, on Linux. All values are 0 if the system does not provide them. `root` replaces / in
 /// tests.
 HostMemory host_memory(const std::string& root = "");
+
+/// Returns the CPU limit of this process in cores: the smallest quota of its control group and of all groups
+/// around it, as of a container; 0 if there is none. Linux suspends threads beyond it. `root` replaces / in
+/// tests.
+double cpu_limit(const std::string& root = "");
+
+/// Returns the number of threads that can run at once on `cores` cores with the CPU limit `limit` (0: none);
+/// at least 1.
+inline int cores_within(double limit, int cores) {
+  constexpr double rounding = 1e-6;
+  const bool limited = limit > 0.0 && limit < cores;
+  return std::max(1, limited ? static_cast<int>(limit + rounding) : cores);
+}
 
 }  // namespace vaecf

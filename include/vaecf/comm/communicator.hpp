@@ -216,9 +216,9 @@ std::unique_ptr<Communicator> make_self_communicator();
 /// not count: a plain shell inside a Slurm allocation has them too.
 bool launched_by_mpi();
 
-/// Returns the transports that the MPI library of this process has opened, such as "TCP, UCX". Which of them
-/// two ranks use is up to the library. Returns an empty string if MPI has not been initialized or the library
-/// provides no such information.
+/// Returns the transports that Open MPI uses in this process: "UCX", "libfabric or PSM", or those that it
+/// selects from for each pair of ranks, such as "shared memory, TCP". Returns an empty string if MPI has not
+/// been initialized or the library provides no such information.
 std::string mpi_transports();
 
 /// Makes a communicator of all ranks of MPI_COMM_WORLD for host memory. Initializes MPI unless it is running

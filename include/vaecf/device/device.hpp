@@ -122,9 +122,10 @@ concept Device = requires(
   { idle.threads() } -> std::same_as<int>;
   { idle.peak_device_bytes() } -> std::same_as<std::int64_t>;
   // Measured peak performance: GFLOP/s of a large matrix product in the device's precision (fp32 or bf16),
-  // and GB/s read and written by copies that exceed the caches.
-  { device.measure_gemm_rate() } -> std::same_as<double>;
-  { device.measure_memory_rate() } -> std::same_as<double>;
+  // and GB/s read and written by copies that exceed the caches, unless they would need more than `count`
+  // bytes of the host's memory. A GPU uses at most half of its own free memory.
+  { device.measure_gemm_rate(count) } -> std::same_as<double>;
+  { device.measure_memory_rate(count) } -> std::same_as<double>;
 
   // Memory. plan_parameters() takes the tensors in the order in which the backward pass completes them. The
   // master buffer has at least `count` elements; those after the layout's are zero. make_user_rows() stores

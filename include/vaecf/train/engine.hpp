@@ -131,8 +131,9 @@ class Engine {
 
   /// Returns the properties of the device. Does not block.
   virtual DeviceFacts facts() const = 0;
-  /// Measures a peak rate of the device; see Rate for the unit.
-  virtual double measure(Rate rate) = 0;
+  /// Measures a peak rate of the device; see Rate for the unit. Uses at most `max_bytes` of the host's
+  /// memory.
+  virtual double measure(Rate rate, std::int64_t max_bytes) = 0;
   /// Measures all-reduces on device memory, see comm::measure_all_reduce. Collective.
   virtual std::vector<comm::AllReduceTiming> measure_all_reduce(comm::Communicator& communicator,
                                                                 std::span<const std::int64_t> sizes,

@@ -158,8 +158,9 @@ CheckResult check_mpi(const std::string& description, const std::string& transpo
   const bool fast = std::ranges::any_of(std::array{"UCX", "openib", "libfabric"}, [&](const char* name) {
     return transports.find(name) != std::string::npos;
   });
-  return warn_if(hosts > 1 && infiniband && !transports.empty() && !fast, "mpi", text,
-                 "InfiniBand is present, but this MPI library can only use TCP; use one built with UCX");
+  return warn_if(
+      hosts > 1 && infiniband && !transports.empty() && !fast, "mpi", text,
+      "InfiniBand is present, but MPI uses TCP; use an MPI library that is built with UCX, and do not set OMPI_MCA_pml");
 }
 
 CheckResults check_gpus(const GpuCheckInput& question) {

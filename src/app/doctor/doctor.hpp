@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,7 +47,7 @@ struct HostInfo {
   std::string processor;
   int cores = 0;
   std::vector<std::string> instructions;  ///< relevant extensions: "avx2", "avx512f", ...
-  double cpu_limit = 0.0;                 ///< CPU limit of the container in cores; 0: none
+  double cpu_limit = 0.0;                 ///< CPU limit of the container or job in cores; 0: none
   std::int64_t memory = 0;                ///< total memory in bytes
   std::int64_t memory_available = 0;      ///< bytes, within the limits of the container or job
   std::int64_t memory_limit = 0;          ///< limit of the container or job in bytes; 0: none
@@ -68,6 +69,7 @@ struct RankPlacement {
   std::vector<int> cores;  ///< cores in its affinity mask, ascending
   int available = 0;       ///< number of cores in its launcher's affinity mask
   int threads = 1;
+  double cpu_limit = 0.0;  ///< CPU limit of its control groups in cores; 0: none
 };
 
 /// Gathers the placement of every rank on all ranks. Collective. `threads`: threads of this rank; 0: one per
@@ -78,8 +80,34 @@ std::vector<RankPlacement> gather_placements(comm::Communicator& communicator, i
 CheckResults check_launch(const std::vector<RankPlacement>& placements, const std::string& separate_worlds);
 /// Checks this rank's binding and threads; `wanted` as in binding_advice.
 CheckResult check_binding(const RankPlacement& placement, int ranks_on_host, int wanted);
-/// Warns about each host whose ranks have more threads than cores.
+/// Warns about each host whose ranks have more threads than cores, or than their CPU limit allows.
 CheckResults check_oversubscription(const std::vector<RankPlacement>& placements);
+
+/// The mpirun that started this process, if it runs on this host.
+struct Launcher {
+  std::vector<std::string> command = {};      ///< its command line; empty: none on this host
+  std::vector<std::string> environment = {};  ///< its variables: "NAME=VALUE"
+  std::string folder = {};                    ///< its working directory
+};
+/// Searches the ancestors of this process for an mpirun. `root` replaces / in tests.
+Launcher query_launcher(const std::string& root = "");
+
+/// The hosts that the user requested for the ranks.
+struct RequestedHosts {
+  std::string source = {};                ///< the hostfile, option or variable that lists them
+  std::map<std::string, int> slots = {};  ///< ranks per host; 0: the list states no number
+  std::string ignored = {};               ///< the reason if Open MPI does not read this list; else empty
+};
+/// Returns the hosts in the command line of the launcher, in Open MPI's variables for a default hostfile, or
+/// in Slurm's allocation; none if there is no list, or it cannot be read.
+RequestedHosts query_requested_hosts(const Launcher& launcher);
+/// Warns if the ranks run on fewer hosts than requested, and more of them on a host than it has slots, or the
+/// list states no slots.
+CheckResults check_requested_hosts(const std::vector<RankPlacement>& placements,
+                                   const RequestedHosts& requested);
+/// Runs check_oversubscription() and, on rank 0, check_requested_hosts(). Collective. `threads` as in
+/// gather_placements().
+CheckResults check_placement(comm::Communicator& communicator, int threads);
 
 /// Checks whether files in the folder of the dataset `path` can be locked.
 CheckResult check_locks(const std::string& path);
@@ -138,8 +166,12 @@ CheckResults check_stragglers(const io::Json& measured);
 /// Adds a failure if hosts have different datasets under the same name.
 io::Json make_report(comm::Communicator& communicator, const std::string& version, const CheckResults& mine,
                      const io::Json& measured);
-/// Formats the report for a terminal; `quiet`: without findings that are ok, and without measurements.
-std::string to_table(const io::Json& report, bool quiet);
+/// Adds the findings of the report `later` to `report`, and replaces its measurements.
+void add_report(io::Json& report, const io::Json& later);
+/// Formats the findings for a terminal; `quiet`: without those that are ok.
+std::string findings_table(const io::Json& report, bool quiet);
+/// Formats the measurements, unless `quiet`, and the number of findings of each severity.
+std::string summary_table(const io::Json& report, bool quiet);
 
 }  // namespace vaecf::app
 

@@ -1,4 +1,5 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/comm/launcher.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
@@ -29,40 +30,38 @@ class CheckRunner {
               comm::Communicator& communicator)
       : line_(line), config_(config), separate_worlds_(separate_worlds), ranks_(communicator) {}
 
-  /// Runs the checks and returns the report, identical on all ranks. Collective.
-  io::Json run() {
-    for (const std::string& note : config_.notes) {
-      check(Scope::all, "configuration", [&] { return CheckResult{"configuration", Severity::warn, note}; });
-    }
-    const int wanted = requested_threads(config_);
-    device::BackendOptions options = backend_options_for_rank(config_, ranks_);
-    const auto placements = gather_placements(ranks_, options.threads == 0 ? wanted : options.threads);
-    check(Scope::all, "launch", [&] { return check_launch(placements, separate_worlds_); });
-    check(Scope::rank, "binding", [&] {
-      return check_binding(placements[static_cast<std::size_t>(ranks_.rank())], ranks_.local_size(), wanted);
+  /// Runs the checks and the measurements, and prints the report on rank 0: without --json, the findings
+  /// before the measurements, which may fail. Collective.
+  ExitCode run() {
+    check_setup();
+    io::Json report = make_report(ranks_, version_text(), findings_, io::Json::array());
+    findings_.clear();
+    const bool quiet = line_.verbosity == Verbosity::quiet;
+    ExitCode ended = print_on_root([&] {
+      return line_.json
+                 ? ""
+                 : (quiet ? "" : format("vaecf_dist {}\n", version_text())) + findings_table(report, quiet);
     });
-    check(Scope::all, "oversubscription", [&] { return check_oversubscription(placements); });
-    std::set<std::string> hosts;
-    for (const RankPlacement& placement : placements) hosts.insert(placement.host);
-    look_around(static_cast<int>(hosts.size()));
+    if (ended != ExitCode::done) return ended;
 
-    io::Json measured = io::Json::array();
-    options.device = device::DeviceChoice::cpu;
-    measured.push_back(measure(options));
-    options.device = device::DeviceChoice::cuda;
-    const bool gpus_everywhere =
-        ranks_.all_reduce(std::int64_t{cuda::availability().devices > 0 ? 1 : 0}, comm::Reduction::min) == 1;
-    if (!line_.quick && gpus_everywhere && config_.backend.device != device::DeviceChoice::cpu) {
-      measured.push_back(measure(options));
-    }
-    if (line_.quick) measured.clear();
-    for (const io::Json& device : measured) {
-      check(Scope::all, "pace", [&] { return check_stragglers(device); });
-    }
-    return make_report(ranks_, version_text(), findings_, measured);
+    const io::Json measured = measure_devices();
+    const io::Json later = make_report(ranks_, version_text(), findings_, measured);
+    add_report(report, later);
+    ended = print_on_root([&] {
+      return line_.json ? io::dump(report, 2) + "\n"
+                        : findings_table(later, quiet) + summary_table(report, quiet);
+    });
+    return ended == ExitCode::done && report["fail"] > 0 ? ExitCode::failed : ended;
   }
 
  private:
+  /// Prints the text that `text` returns, on rank 0. Collective.
+  template <class Text>
+  ExitCode print_on_root(const Text& text) {
+    return agree_on_result(ranks_, run_and_capture([&] {
+                             if (ranks_.rank() == 0) print(text());
+                           }));
+  }
   void add(Scope scope, CheckResult finding) {
     finding.scope = scope;
     findings_.push_back(std::move(finding));
@@ -79,6 +78,47 @@ class CheckRunner {
     const TaskResult outcome = run_and_capture([&] { add(scope, check()); });
     if (!outcome.ok()) add(scope, CheckResult{subject, Severity::fail, outcome.message});
     ranks_.activity().note_progress();
+  }
+
+  /// Checks the configuration, the placement of the ranks, and the hosts. Collective.
+  void check_setup() {
+    for (const std::string& note : config_.notes) {
+      check(Scope::all, "configuration", [&] { return CheckResult{"configuration", Severity::warn, note}; });
+    }
+    const int wanted = requested_threads(config_);
+    const int threads = backend_options_for_rank(config_, ranks_).threads;
+    const auto placements = gather_placements(ranks_, std::max(wanted, threads));
+    check(Scope::all, "launch", [&] { return check_launch(placements, separate_worlds_); });
+    check(Scope::all, "launch",
+          [&] { return check_requested_hosts(placements, query_requested_hosts(query_launcher())); });
+    check(Scope::rank, "binding", [&] {
+      return check_binding(placements[static_cast<std::size_t>(ranks_.rank())], ranks_.local_size(), wanted);
+    });
+    check(Scope::all, "oversubscription", [&] { return check_oversubscription(placements); });
+    std::set<std::string> hosts;
+    for (const RankPlacement& placement : placements) hosts.insert(placement.host);
+    look_around(static_cast<int>(hosts.size()));
+  }
+
+  /// Measures the devices; with --quick, only creates their engines. Collective.
+  io::Json measure_devices() {
+    const std::int64_t spare = host_memory().available / 2 / ranks_.local_size();
+    spare_bytes_ = ranks_.all_reduce(spare, comm::Reduction::min);
+    device::BackendOptions options = backend_options_for_rank(config_, ranks_);
+    io::Json measured = io::Json::array();
+    options.device = device::DeviceChoice::cpu;
+    measured.push_back(measure(options));
+    options.device = device::DeviceChoice::cuda;
+    const bool gpus_everywhere =
+        ranks_.all_reduce(std::int64_t{cuda::availability().devices > 0 ? 1 : 0}, comm::Reduction::min) == 1;
+    if (!line_.quick && gpus_everywhere && config_.backend.device != device::DeviceChoice::cpu) {
+      measured.push_back(measure(options));
+    }
+    if (line_.quick) measured.clear();
+    for (const io::Json& device : measured) {
+      check(Scope::all, "pace", [&] { return check_stragglers(device); });
+    }
+    return measured;
   }
 
   /// Checks everything that needs no measurement. `hosts`: number of hosts. Collective.
@@ -149,7 +189,7 @@ class CheckRunner {
         options.precision = device_rates[i].precision;
         const auto engine = train::make_engine(options);
         engines[i] = engine->facts().description;
-        if (!line_.quick) mine[i] = engine->measure(device_rates[i].rate);
+        if (!line_.quick) mine[i] = engine->measure(device_rates[i].rate, spare_bytes_);
         return CheckResults();
       });
       std::vector<double> rates(static_cast<std::size_t>(ranks_.size()));
@@ -160,7 +200,10 @@ class CheckRunner {
     std::vector<comm::AllReduceTiming> times;
     if (cpu) {
       check(Scope::rank, subject, [&] { return check_gemm(engines[0], engines[1], mine[1] < mine[0]); });
-      if (!line_.quick) times = comm::measure_all_reduce(ranks_, comm::all_reduce_benchmark_sizes());
+      auto sizes = comm::all_reduce_benchmark_sizes();
+      // The MPI library needs memory, too.
+      std::erase_if(sizes, [&](std::int64_t bytes) { return 4 * bytes > spare_bytes_; });
+      if (!line_.quick) times = comm::measure_all_reduce(ranks_, sizes);
     } else if (ranks_.size() > 1 && all_work) {
       check(Scope::rank, "nccl", [&] {
         const auto engine = train::make_engine(options);
@@ -198,7 +241,8 @@ class CheckRunner {
   const config::Config& config_;
   const std::string& separate_worlds_;
   comm::Communicator& ranks_;
-  CheckResults findings_;
+  CheckResults findings_;         // not yet in a report
+  std::int64_t spare_bytes_ = 0;  // host memory that the measurements of a rank may use
 };
 
 }  // namespace
@@ -239,12 +283,7 @@ ExitCode run_doctor(const CommandLine& line) {
   const TaskResult outcome = run_and_capture([&] {
     watchdog = std::make_unique<comm::Watchdog>(*ranks, limits);
     ranks->activity().enter(Phase::benchmark);
-    const io::Json report = CheckRunner(line, config, separate_worlds, *ranks).run();
-    ended = agree_on_result(*ranks, run_and_capture([&] {
-      if (ranks->rank() != 0) return;
-      print(line.json ? io::dump(report, 2) + "\n" : to_table(report, line.verbosity == Verbosity::quiet));
-    }));
-    if (ended == ExitCode::done && report["fail"] > 0) ended = ExitCode::failed;
+    ended = CheckRunner(line, config, separate_worlds, *ranks).run();
   });
   return outcome.ok() ? ended : abort_all_ranks(*ranks, outcome, "the doctor");
 }

@@ -57,18 +57,6 @@ std::vector<std::string> instructions_of(const std::string& cpuinfo) {
   return found;
 }
 
-/// Returns the CPU limit of the container in cores, from control groups v2 or v1 ("QUOTA PERIOD", with "max"
-/// or -1 for no limit); 0 if there is none.
-double cpu_limit(const std::string& root) {
-  const std::string folder = root + "/sys/fs/cgroup/";
-  std::istringstream numbers(text_of(folder + "cpu.max") + text_of(folder + "cpu/cpu.cfs_quota_us") +
-                             text_of(folder + "cpu/cpu.cfs_period_us"));
-  double quota = 0.0;
-  double period = 0.0;
-  numbers >> quota >> period;
-  return quota > 0.0 && period > 0.0 ? quota / period : 0.0;
-}
-
 /// Sets the host name and the duration of its lookup.
 void look_up_name(HostInfo& facts) {
   facts.name = host_name();
@@ -146,14 +134,10 @@ CheckResults check_host(const HostInfo& facts, int ranks, bool gpus) {
           format("{}, {} cores, {}", facts.processor, facts.cores,
                  instructions.empty() ? "no AVX2" : instructions),
           "matrix products are several times slower without AVX2; in a virtual machine, enable CPU passthrough"),
-      warn_if(
-          facts.cpu_limit > 0.0 && facts.cpu_limit < 0.99 * facts.cores, "cpu limit",
-          facts.cpu_limit <= 0.0
-              ? "none"
-              : format("this container may use {:.1f} of {} cores", facts.cpu_limit, facts.cores),
-          format(
-              "threads beyond the limit are suspended while the others wait; set OMP_NUM_THREADS so that ranks times threads are at most {:.0f}, or raise the limit (docker run --cpus)",
-              std::max(1.0, facts.cpu_limit))),
+      {"cpu limit", Severity::ok,
+       facts.cpu_limit <= 0.0
+           ? "none"
+           : format("this container or job may use {:.1f} of {} cores", facts.cpu_limit, facts.cores)},
       check_memory(facts, ranks),
       check_shared_memory(facts, ranks, gpus),
       check_locked_memory(facts, gpus)};

@@ -1,4 +1,5 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/comm/launcher.hpp>
 
 #include <cstdlib>
@@ -28,15 +29,18 @@ std::string counted(std::size_t count, const char* what) {
 
 std::vector<RankPlacement> gather_placements(comm::Communicator& communicator, int threads) {
   const std::vector<int> cores = cores_of_process(0);
-  const io::Json mine = {{"host", communicator.host()},
-                         {"cores", cores},
-                         {"available", query_affinity().available},
-                         {"threads", threads > 0 ? threads : static_cast<int>(cores.size())}};
+  const CpuAffinity affinity = query_affinity();
+  const io::Json mine = {
+      {"host", communicator.host()},
+      {"cores", cores},
+      {"available", affinity.available},
+      {"cpu_limit", affinity.limit},
+      {"threads", threads > 0 ? threads : cores_within(affinity.limit, static_cast<int>(cores.size()))}};
   std::vector<RankPlacement> placements;
   for (const std::string& text : all_gather_strings(communicator, io::dump(mine))) {
     const auto placement = io::Json::parse(text);
-    placements.push_back(
-        {placement["host"], placement["cores"], placement["available"], placement["threads"]});
+    placements.push_back({placement["host"], placement["cores"], placement["available"], placement["threads"],
+                          placement["cpu_limit"]});
   }
   return placements;
 }
@@ -70,7 +74,7 @@ CheckResults check_launch(const std::vector<RankPlacement>& placements, const st
 }
 
 CheckResult check_binding(const RankPlacement& placement, int ranks_on_host, int wanted) {
-  const CpuAffinity cores{static_cast<int>(placement.cores.size()), placement.available};
+  const CpuAffinity cores{static_cast<int>(placement.cores.size()), placement.available, placement.cpu_limit};
   const std::string advice = binding_advice(cores, ranks_on_host, wanted, placement.threads);
   return warn_if(!advice.empty(), "binding",
                  format("core{} {} of {} available, {}", placement.cores.size() == 1 ? "" : "s",
@@ -89,19 +93,23 @@ CheckResults check_oversubscription(const std::vector<RankPlacement>& placements
       cores.insert(placement.cores.begin(), placement.cores.end());
       threads += placement.threads;
     }
-    if (cores.empty() || threads <= static_cast<int>(cores.size())) continue;
+    // Ranks of one host are assumed to be in one container or job.
+    const double limit = placements[static_cast<std::size_t>(ranks.front())].cpu_limit;
+    const auto usable = static_cast<std::size_t>(cores_within(limit, static_cast<int>(cores.size())));
+    if (cores.empty() || threads <= static_cast<int>(usable)) continue;
+    const char* reason = usable < cores.size() ? ", the CPU limit of the container or job" : "";
     findings.push_back(
         {"oversubscription", Severity::warn,
-         format("{}: {} threads of {} share {}", host, threads, counted(ranks.size(), "rank"),
-                counted(cores.size(), "core")),
-         ranks.size() <= cores.size()
+         format("{}: {} threads of {} share {}{}", host, threads, counted(ranks.size(), "rank"),
+                counted(usable, "core"), reason),
+         ranks.size() <= usable
              ? format(
                    "waiting threads slow the others down; set OMP_NUM_THREADS={}, or bind ranks to more cores",
-                   cores.size() / ranks.size())
+                   usable / ranks.size())
              : format(
                    "start at most {} here; "
                    "otherwise set OMP_NUM_THREADS=1 and OMP_WAIT_POLICY=passive, and use mpirun --mca mpi_yield_when_idle 1",
-                   counted(cores.size(), "rank"))});
+                   counted(usable, "rank"))});
   }
   if (findings.empty()) findings.push_back({"oversubscription", Severity::ok, "none"});
   return findings;

@@ -128,8 +128,15 @@ io::Json make_report(comm::Communicator& communicator, const std::string& versio
   return report;
 }
 
-std::string to_table(const io::Json& report, bool quiet) {
-  std::string text = quiet ? "" : format("vaecf_dist {}\n", io::get_string(report, "version"));
+void add_report(io::Json& report, const io::Json& later) {
+  for (const char* number : {"ok", "warn", "fail"})
+    report[number] = report[number].get<int>() + later[number].get<int>();
+  for (const io::Json& finding : later["findings"]) report["findings"].push_back(finding);
+  report["measured"] = later["measured"];
+}
+
+std::string findings_table(const io::Json& report, bool quiet) {
+  std::string text;
   for (const io::Json& finding : report["findings"]) {
     const std::string health = io::get_string(finding, "health");
     if (quiet && health == "ok") continue;
@@ -138,6 +145,11 @@ std::string to_table(const io::Json& report, bool quiet) {
     const std::string advice = io::get_string(finding, "advice");
     if (!advice.empty()) text += format("{:24}-> {}\n", "", advice);
   }
+  return text;
+}
+
+std::string summary_table(const io::Json& report, bool quiet) {
+  std::string text;
   if (!quiet) {
     for (const io::Json& measured : report["measured"]) text += table_of(measured);
   }

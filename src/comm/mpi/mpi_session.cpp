@@ -118,22 +118,30 @@ std::string MpiSession::choose_all_reduce(AllReduceAlgorithm algorithm) {
 }
 
 std::string mpi_transports() {
-  // Open MPI provides each of these variables if and only if the component is open.
-  constexpr std::array<std::pair<const char*, const char*>, 7> components = {
-      {{"btl_vader_eager_limit", "shared memory (vader)"},
-       {"btl_sm_eager_limit", "shared memory (sm)"},
+  // Transports of ob1. Open MPI 5 has both variables of shared memory.
+  constexpr std::array<std::pair<const char*, const char*>, 4> components = {
+      {{"btl_vader_eager_limit", "shared memory"},
+       {"btl_sm_eager_limit", "shared memory"},
        {"btl_tcp_eager_limit", "TCP"},
-       {"btl_openib_eager_limit", "InfiniBand (openib)"},
-       {"btl_uct_eager_limit", "UCX (uct)"},
-       {"pml_ucx_verbose", "UCX"},
-       {"mtl_ofi_provider_include", "libfabric (ofi)"}}};
+       {"btl_openib_eager_limit", "InfiniBand (openib)"}}};
   int on = 0;
   if (MPI_Initialized(&on) != MPI_SUCCESS || on == 0 || !start_tools()) return "";
-  std::string found;
-  for (const auto& [variable, name] : components) {
+  const auto exists = [](const char* variable) {
     int index = 0;
-    if (MPI_T_cvar_get_index(variable, &index) != MPI_SUCCESS) continue;
-    found += (found.empty() ? "" : ", ") + std::string(name);
+    return MPI_T_cvar_get_index(variable, &index) == MPI_SUCCESS;
+  };
+  // Open MPI keeps one layer for messages open: ucx, ob1 or cm, which has no priority and uses libfabric or
+  // PSM. The variables of other components may exist without it.
+  std::string found;
+  if (exists("pml_ucx_priority")) {
+    found = "UCX";
+  } else if (exists("pml_ob1_priority")) {
+    for (const auto& [variable, name] : components) {
+      if (exists(variable) && found.find(name) == std::string::npos)
+        found += (found.empty() ? "" : ", ") + std::string(name);
+    }
+  } else if (exists("mtl_ofi_provider_include") || exists("mtl_psm2_priority")) {
+    found = "libfabric or PSM";
   }
   MPI_T_finalize();
   return found;

@@ -32,8 +32,10 @@ std::vector<double> DeviceTimer::elapsed() {
   return seconds;
 }
 
-double Device::measure_gemm_rate() {
-  constexpr std::int64_t size = 1024;
+double Device::measure_gemm_rate(std::int64_t max_bytes) {
+  std::int64_t size = 1024;
+  const std::int64_t matrices = 2 * threads_ + 1;
+  while (size > 64 && matrices * size * size * std::int64_t{sizeof(float)} > max_bytes) size /= 2;
   const GemmSpec spec{.m = size, .n = size, .k = size, .lda = size, .ldb = size, .ldc = size, .bf16 = bf16()};
   AlignedArray<float> b(size * size);  // bf16 operands use half of it
   std::vector<AlignedArray<float>> a(static_cast<std::size_t>(threads_));
@@ -47,9 +49,10 @@ double Device::measure_gemm_rate() {
   return 2.0 * threads_ * size * size * size / seconds * 1e-9;
 }
 
-double Device::measure_memory_rate() {
+double Device::measure_memory_rate(std::int64_t max_bytes) {
   // Large copies, for which memcpy bypasses the caches; small ones would stay in the caches.
-  const std::int64_t share = std::max(std::int64_t{1} << 27, threads_ * (std::int64_t{1} << 24)) / threads_;
+  const std::int64_t wanted = std::max(std::int64_t{1} << 27, threads_ * (std::int64_t{1} << 24)) / threads_;
+  const std::int64_t share = std::clamp(max_bytes / (2 * threads_), std::int64_t{4096}, wanted);
   std::vector<AlignedArray<char>> from(static_cast<std::size_t>(threads_));
   std::vector<AlignedArray<char>> to(static_cast<std::size_t>(threads_));
   parallel_for_threads(threads_, [&](int t) {

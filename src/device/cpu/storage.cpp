@@ -1,8 +1,8 @@
 
+#include <vaecf/base/host.hpp>
 #include <vaecf/device/cpu/device.hpp>
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -143,7 +143,7 @@ void Exporter::export_rows(const ParameterLayout& layout, int tensor, Range rows
 }
 
 std::int64_t Device::spare_bytes() const {
-  return std::int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE) / 2;
+  return host_memory().available / 2;
 }
 
 void Device::refresh_weight_copies(Parameters& parameters, Range range) {

@@ -53,7 +53,7 @@ std::int64_t Device::peak_device_bytes() const {
   return gpu_.peak_bytes();
 }
 
-double Device::measure_gemm_rate() {
+double Device::measure_gemm_rate(std::int64_t) {
   // Doubles the size until a run is long enough, because small products do not fill the device.
   constexpr std::int64_t max_size = 8192;
   for (std::int64_t size = 128;; size *= 2) {
@@ -84,7 +84,7 @@ double Device::measure_gemm_rate() {
   }
 }
 
-double Device::measure_memory_rate() {
+double Device::measure_memory_rate(std::int64_t) {
   // Up to sizes that exceed all caches; at device memory bandwidth these still take only milliseconds.
   constexpr std::int64_t max_size = std::int64_t{1} << 30;
   for (std::int64_t bytes = std::int64_t{1} << 20;; bytes *= 4) {

@@ -191,8 +191,9 @@ class EngineOf : public Engine {
             device_->precision(),    device_->threads(), device_->peak_device_bytes(),
             Device::evaluation_batch};
   }
-  double measure(Rate rate) override {
-    return rate == Rate::gemm ? device_->measure_gemm_rate() : device_->measure_memory_rate();
+  double measure(Rate rate, std::int64_t max_bytes) override {
+    return rate == Rate::gemm ? device_->measure_gemm_rate(max_bytes)
+                              : device_->measure_memory_rate(max_bytes);
   }
   std::vector<comm::AllReduceTiming> measure_all_reduce(comm::Communicator& communicator,
                                                         std::span<const std::int64_t> sizes,

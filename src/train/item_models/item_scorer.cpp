@@ -55,7 +55,8 @@ std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::s
 int item_model_threads(const RunContext& context) {
   const DeviceFacts device = context.engine.facts();
   if (device.device == "cpu") return std::max(1, device.threads);
-  return static_cast<int>(std::max<std::int64_t>(1, process_cores() / context.communicator.local_size()));
+  return std::max(
+      1, cores_within(cpu_limit(), static_cast<int>(process_cores())) / context.communicator.local_size());
 }
 
 std::unique_ptr<model::LoadedUsers> ItemScorer::load_users(const model::UserData& users) {

@@ -54,10 +54,12 @@ class BenchmarkRun {
     result_.peak_device_mib = slowest(static_cast<double>(context_.engine.facts().peak_bytes) / 1048576.0);
     result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().data_bytes) / 1048576.0);
     // These measurements come last, since they allocate memory, which would change the peaks above.
+    const std::int64_t spare = host_memory().available / 2 / context_.communicator.local_size();
     context_.communicator.barrier();
-    result_.gemm_gflops = context_.communicator.all_reduce(context_.engine.measure(Rate::gemm));
+    result_.gemm_gflops = context_.communicator.all_reduce(context_.engine.measure(Rate::gemm, spare));
     context_.communicator.barrier();
-    result_.memory_rate_gbytes = context_.communicator.all_reduce(context_.engine.measure(Rate::memory));
+    result_.memory_rate_gbytes =
+        context_.communicator.all_reduce(context_.engine.measure(Rate::memory, spare));
     result_.all_reduce =
         context_.engine.measure_all_reduce(context_.communicator, sizes_to_measure(), all_reduce_seconds);
     result_.machine = describe_host() + "; " + context_.engine.facts().description;

@@ -55,7 +55,8 @@ std::int64_t usable_cores(comm::Communicator& ranks) {
   for (const Affinity& rank : all) {
     if (rank.host == own.host) CPU_OR(&here.cores, &here.cores, &rank.cores);
   }
-  return ranks.all_reduce(std::int64_t{CPU_COUNT(&here.cores)}, comm::Reduction::min);
+  const std::int64_t usable = cores_within(cpu_limit(), CPU_COUNT(&here.cores));
+  return ranks.all_reduce(usable, comm::Reduction::min);
 }
 
 std::int64_t process_cores() {

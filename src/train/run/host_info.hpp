@@ -22,8 +22,8 @@ std::string describe_host();
 std::int64_t host_cores();
 /// Returns the number of cores in the affinity mask of this process.
 std::int64_t process_cores();
-/// Returns the number of cores in the combined affinity mask of all ranks of a host; the minimum over hosts.
-/// Collective.
+/// Returns the number of cores in the combined affinity mask of all ranks of a host, within the CPU limit of
+/// their container or job; the minimum over hosts. Collective.
 std::int64_t usable_cores(comm::Communicator& ranks);
 
 /// Returns the memory in bytes that is available to this process, as host_memory() of base; 0 if the system

@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/train/trainer.hpp>
 
@@ -12,8 +13,8 @@ namespace {
 /// Returns the number of threads that sample the next epoch; 1 on CPUs, whose cores are busy with the steps.
 int sampling_threads(const RunContext& context) {
   if (context.engine.facts().device == "cpu") return 1;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency()) / context.communicator.local_size();
-  return std::clamp(cores, 1, 4);
+  const int cores = cores_within(cpu_limit(), static_cast<int>(std::thread::hardware_concurrency()));
+  return std::clamp(cores / context.communicator.local_size(), 1, 4);
 }
 
 /// Returns the range of the virtual shards of this rank's group; empty if the rank is a server of the

@@ -50,13 +50,11 @@ TEST(DoctorHost, EachProblemIsAWarningWithAdvice) {
   HostInfo facts = good_host();
   facts.name_lookup_seconds = 5.0;
   facts.instructions.clear();
-  facts.cpu_limit = 4.0;
   facts.memory_available = facts.memory_limit = 2 * gibibyte;
   facts.shared_memory_free = 60 * mebibyte;
   facts.locked_memory = 64 * 1024;
   expect_in(lines(check_host(facts, 8, false)),
-            {"warn host name: ", "`127.0.1.1 node1` to /etc/hosts",
-             "warn processor: ", "warn cpu limit: ", "times threads are at most 4",
+            {"warn host name: ", "`127.0.1.1 node1` to /etc/hosts", "warn processor: ", "ok cpu limit: none",
              "warn memory: ", "warn /dev/shm: ", "--shm-size", "ok memlock: "});
   expect_in(lines(check_host(facts, 8, true)), {"warn memlock: "});
   facts.infiniband = true;
@@ -134,6 +132,17 @@ TEST(DoctorRanks, OversubscribedCoresAreAWarning) {
   expect_in(lines(check_oversubscription({first, first, other})),
             {"warn oversubscription: node1: 4 threads of 2 ranks share 2 cores -> ", "OMP_NUM_THREADS=1"});
   expect_in(lines(check_oversubscription({first, first, first, other})), {"start at most 2 ranks"});
+}
+
+TEST(DoctorRanks, ThreadsBeyondTheCpuLimitAreAWarning) {
+  RankPlacement first{"node1", {0, 1, 2, 3}, 4, 2, 2.5};
+  expect_in(lines(check_oversubscription({first, first})),
+            {"node1: 4 threads of 2 ranks share 2 cores, the CPU limit of the container or job -> ",
+             "OMP_NUM_THREADS=1"});
+  first.threads = 1;
+  EXPECT_EQ(lines(check_oversubscription({first, first})), "ok oversubscription: none -> \n");
+  // Two ranks of a container with 4 of 64 cores are bound to 2 cores each.
+  EXPECT_EQ(check_binding({"node1", {0, 1}, 64, 2, 4.0}, 2, 0).severity, Severity::ok);
 }
 
 TEST(DoctorRanks, GatherPlacesReturnsAllRanks) {
@@ -216,15 +225,26 @@ TEST(DoctorReport, TableNamesRanksAndHosts) {
     {"subject": "ranks", "health": "ok", "text": "five", "about": "rank", "ranks": [0, 1, 2], "hosts": ["x", "y"]}]})");
   report["measured"] = {measured_rates};
   expect_in(
-      to_table(report, false),
+      findings_table(report, false) + summary_table(report, false),
       {"ok    all               one\n", "warn  hosts             two\n", "warn  host              x: three\n",
        "-> fix\n", "fail  rank              ranks 0-1 on x: four\n", "ok    ranks             five\n",
        "25.0 GFLOP/s in total, 5.0 to 10.0 per rank", "all-reduce of        8 bytes",
        "2 ok, 2 warnings, 1 failed\n"});
-  const std::string quiet = to_table(report, true);
+  const std::string quiet = findings_table(report, true) + summary_table(report, true);
   expect_in(quiet, {"four"});
   EXPECT_EQ(quiet.find("five"), std::string::npos) << quiet;
   EXPECT_EQ(quiet.find("GFLOP"), std::string::npos) << quiet;
+}
+
+TEST(DoctorReport, LaterFindingsAreAdded) {
+  comm::run_ranks(1, [](comm::Communicator& ranks) {
+    auto report = make_report(ranks, "1", {{"a", Severity::ok, "one"}, {"b", Severity::fail, "two"}},
+                              io::Json::array());
+    add_report(report, make_report(ranks, "1", {{"c", Severity::fail, "three"}}, {measured_rates}));
+    EXPECT_EQ(findings_table(report, true), "fail  b                 two\nfail  c                 three\n");
+    EXPECT_EQ(summary_table(report, true), "1 ok, 0 warnings, 2 failed\n");
+    expect_in(summary_table(report, false), {"25.0 GFLOP/s in total"});
+  });
 }
 
 TEST(DoctorReport, SlowRankIsAWarning) {
@@ -287,7 +307,9 @@ TEST(DoctorLibraries, SlowTransportsAreAWarning) {
   EXPECT_EQ(slow.severity, Severity::warn);
   EXPECT_EQ(check_mpi("Open MPI", "TCP", 1, true).severity, Severity::ok);
   EXPECT_EQ(check_mpi("Open MPI", "TCP", 2, false).severity, Severity::ok);
-  EXPECT_EQ(check_mpi("Open MPI", "TCP, UCX", 2, true).severity, Severity::ok);
+  EXPECT_EQ(check_mpi("Open MPI", "UCX", 2, true).severity, Severity::ok);
+  EXPECT_EQ(check_mpi("Open MPI", "libfabric or PSM", 2, true).severity, Severity::ok);
+  EXPECT_EQ(check_mpi("Open MPI", "shared memory, TCP, InfiniBand (openib)", 2, true).severity, Severity::ok);
   EXPECT_EQ(check_mpi("thread level single: no overlap", "TCP", 1, false).severity, Severity::warn);
 }
 

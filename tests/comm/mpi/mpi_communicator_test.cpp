@@ -66,6 +66,15 @@ TEST(MpiCommunicator, DescriptionContainsRanksAndThreadLevel) {
   EXPECT_NE(text.find("thread level"), std::string::npos) << text;
 }
 
+TEST(MpiCommunicator, TransportsAreThoseOfOneMessageLayer) {
+  const auto comm = make_mpi_communicator();
+  const std::string text = mpi_transports();
+  const auto has = [&](const char* name) { return text.find(name) != std::string::npos; };
+  const int layers =
+      (has("TCP") || has("shared memory") ? 1 : 0) + (has("UCX") ? 1 : 0) + (has("libfabric") ? 1 : 0);
+  EXPECT_EQ(layers, text.empty() ? 0 : 1) << text;
+}
+
 TEST(MpiCommunicator, DifferentRequestedAlgorithmsFallBackToTheLibrary) {
   const auto comm = make_mpi_communicator(
       {.algorithm = mpi_world().rank() == 0 ? AllReduceAlgorithm::ring : AllReduceAlgorithm::automatic});

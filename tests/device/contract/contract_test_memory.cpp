@@ -266,12 +266,14 @@ TEST_P(Memory, RowsOfASliceAreGathered) {
 
 TEST_P(Memory, MeasuresPeakRates) {
   if (!GetParam().fast) GTEST_SKIP() << "a large product by plain loops takes too long";
-  const double rate = device().measure_gemm_rate();
+  const double rate = device().measure_gemm_rate(std::int64_t{1} << 30);
   EXPECT_GT(rate, 0.0);
   EXPECT_TRUE(std::isfinite(rate));
-  const double memory = device().measure_memory_rate();
+  const double memory = device().measure_memory_rate(std::int64_t{1} << 30);
   EXPECT_GT(memory, 0.01) << "GB/s: even a loaded machine copies faster";
   EXPECT_LT(memory, 1e6) << "GB/s";
+  EXPECT_GT(device().measure_gemm_rate(0), 0.0) << "small operands if no memory is free";
+  EXPECT_GT(device().measure_memory_rate(0), 0.0);
 }
 
 TEST_P(Memory, StopwatchMeasuresOperations) {

@@ -60,8 +60,8 @@ class Device {
   device::Precision precision() const { return precision_; }
   int threads() const { return threads_; }
   std::int64_t peak_device_bytes() const { return 0; }
-  double measure_gemm_rate();
-  double measure_memory_rate();
+  double measure_gemm_rate(std::int64_t max_bytes);
+  double measure_memory_rate(std::int64_t max_bytes);
 
   device::ParameterLayout plan_parameters(std::span<const device::TensorSpec> tensors) const;
   std::unique_ptr<Parameters> make_parameters(const device::ParameterLayout& layout,

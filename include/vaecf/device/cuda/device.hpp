@@ -187,8 +187,8 @@ class Device {
   /// through host memory. The result does not depend on the number of ranks.
   bool invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
               const cpu::SpdInverse::Broadcast& broadcast, const cpu::SpdInverse::Progress& progress);
-  double measure_gemm_rate();
-  double measure_memory_rate();
+  double measure_gemm_rate(std::int64_t max_bytes);
+  double measure_memory_rate(std::int64_t max_bytes);
   std::unique_ptr<DeviceTimer> make_timer();
   std::int64_t peak_device_bytes() const;
 
