@@ -35,13 +35,12 @@ def launcher(ranks: int, mpirun: str) -> list[str]:
 
 
 def rank_environment(ranks: int, mpirun: str) -> dict[str, str]:
-    """Returns the environment of a run: the cores of this machine are divided among the ranks, unless OMP_NUM_THREADS
-    is set or another launcher may use other machines."""
+    """Returns the environment of a run, in which the program divides the cores of this machine among the ranks, unless
+    OMP_NUM_THREADS is set."""
     environment = dict(os.environ)
     if mpirun == DEFAULT_MPIRUN:
-        cores = len(os.sched_getaffinity(0))
-        threads = int(environment.setdefault("OMP_NUM_THREADS", str(max(1, cores // ranks))))
-        if cores < ranks * threads:
+        threads = int(environment.get("OMP_NUM_THREADS", "1"))
+        if len(os.sched_getaffinity(0)) < ranks * threads:
             environment.setdefault("OMP_WAIT_POLICY", "passive")  # Spinning is very slow if ranks share cores.
         if os.geteuid() == 0:
             environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
