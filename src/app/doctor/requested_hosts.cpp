@@ -43,11 +43,6 @@ std::string variable_of(const Launcher& launcher, const std::string& name) {
   return env_text(name.c_str());
 }
 
-/// Adds `slots` to a host of the list; 0: the list states no number.
-void add_slots(RequestedHosts& hosts, const std::string& host, int slots) {
-  hosts.slots[host] += slots;
-}
-
 /// Reads a hostfile of Open MPI: a line for each host, "NAME [slots=N] [KEY=VALUE...]". A host of several
 /// lines has a slot for each. Leaves `hosts` empty if the file cannot be read.
 void read_hostfile(const std::string& path, RequestedHosts& hosts) {
@@ -63,7 +58,7 @@ void read_hostfile(const std::string& path, RequestedHosts& hosts) {
     if (!(words >> host) || host.starts_with('^') || host.starts_with('+')) continue;
     host = host.substr(host.find('@') + 1);  // USER@HOST
     std::smatch slots;
-    add_slots(hosts, host, std::regex_search(line, slots, given) ? std::stoi(slots[1]) : 0);
+    hosts.slots[host] += std::regex_search(line, slots, given) ? std::stoi(slots[1]) : 0;
     ++lines_of[host];
   }
   for (auto& [host, slots] : hosts.slots) {
@@ -77,7 +72,7 @@ void read_host_option(const std::string& value, RequestedHosts& hosts) {
   for (std::string entry; std::getline(entries, entry, ',');) {
     const std::size_t colon = entry.find(':');
     const int slots = colon == std::string::npos ? 1 : std::atoi(entry.c_str() + colon + 1);
-    add_slots(hosts, entry.substr(0, colon), slots);
+    hosts.slots[entry.substr(0, colon)] += slots;
   }
 }
 
@@ -88,6 +83,8 @@ std::vector<std::string> expand_entry(const std::string& entry) {
   const std::size_t close = entry.find(']', std::min(open, entry.size()));
   if (open == std::string::npos) return {entry};
   if (close == std::string::npos) return {};
+  const std::vector<std::string> ends = expand_entry(entry.substr(close + 1));
+  if (ends.empty()) return {};
   std::vector<std::string> hosts;
   std::istringstream ranges(entry.substr(open + 1, close - open - 1));
   for (std::string range; std::getline(ranges, range, ',');) {
@@ -97,8 +94,7 @@ std::vector<std::string> expand_entry(const std::string& entry) {
     for (long i = std::atol(first.c_str()); i <= last && hosts.size() < max_hosts; ++i) {
       std::string number = std::to_string(i);
       number.insert(0, first.size() - std::min(first.size(), number.size()), '0');
-      for (const std::string& rest : expand_entry(entry.substr(close + 1)))
-        hosts.push_back(entry.substr(0, open) + number + rest);
+      for (const std::string& end : ends) hosts.push_back(entry.substr(0, open) + number + end);
     }
   }
   return hosts;
@@ -133,7 +129,7 @@ void read_slurm(RequestedHosts& hosts) {
   // The variables of a step may be of fewer hosts than those of the job.
   const int most = slots.empty() ? 1 : std::ranges::max(slots);
   for (std::size_t i = 0; i < names.size(); ++i)
-    add_slots(hosts, names[i], slots.size() == names.size() ? slots[i] : most);
+    hosts.slots[names[i]] += slots.size() == names.size() ? slots[i] : most;
 }
 
 /// Reads the options of mpirun that name hosts.

@@ -97,7 +97,7 @@ TEST_F(HostList, SlurmAllocationIsExpanded) {
   ::setenv("SLURM_JOB_NODELIST", "n[1-2]", 1);
   ::setenv("SLURM_TASKS_PER_NODE", "4", 1);
   EXPECT_EQ(of({}).slots, (Slots{{"n1", 4}, {"n2", 4}}));
-  for (const char* odd : {"n[", "n[1-", "[]", ",", "n[2-1]", "]"}) {
+  for (const char* odd : {"n[", "n[1-", "[]", ",", "n[2-1]", "]", "n[1-9999999999]b["}) {
     ::setenv("SLURM_JOB_NODELIST", odd, 1);
     of({});
   }

@@ -13,6 +13,13 @@ TEST_F(Ranks, OnlyOneRankPrints) {
   EXPECT_EQ(count(result.err, "backend: "), 1) << result.err;
 }
 
+TEST_F(Ranks, SharedCoresAreAWarning) {
+  const Result result = workspace.bash(
+      "$MPIRUN -np 2 $PROGRAM small.yaml --train --quiet --set backend.threads=$(($(getconf _NPROCESSORS_ONLN) + 1))");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(count(result.err, " threads of 2 ranks share "), 1) << result.err;
+}
+
 TEST_F(Ranks, SetupErrorsComeFromOneRank) {
   expect_refused(workspace.ranks(3, "small.yaml --set train.epoch=1"), "train.epoch is not a key");
   expect_refused(workspace.ranks(2, "--trian small.yaml"), "vaecf_dist --help");
