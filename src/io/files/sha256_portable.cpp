@@ -12,7 +12,7 @@ namespace {
 
 using Words = std::array<std::uint32_t, 8>;
 
-constexpr std::size_t block_bytes = 64;
+constexpr std::size_t digest_block_bytes = 64;
 
 // FIPS 180-4, 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes.
 constexpr std::array<std::uint32_t, 64> constants = {
@@ -28,7 +28,7 @@ constexpr std::array<std::uint32_t, 64> constants = {
 // FIPS 180-4, 6.2.2.
 void add_block(Words& hash, const char* bytes) {
   std::array<std::uint32_t, 64> w{};
-  for (std::size_t i = 0; i < block_bytes; ++i)
+  for (std::size_t i = 0; i < digest_block_bytes; ++i)
     w[i / 4] = w[i / 4] << 8 | static_cast<unsigned char>(bytes[i]);
   for (std::size_t t = 16; t < 64; ++t) {
     const std::uint32_t x = w[t - 15], y = w[t - 2];
@@ -52,7 +52,8 @@ void add_block(Words& hash, const char* bytes) {
 struct Sha256::State {
   Words hash = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<char, block_bytes> block{};  // its first bytes % block_bytes bytes are not in `hash` yet
+  std::array<char, digest_block_bytes>
+      block{};  // its first bytes % digest_block_bytes bytes are not in `hash` yet
   std::uint64_t bytes = 0;
 };
 
@@ -62,12 +63,12 @@ Sha256::~Sha256() = default;
 void Sha256::update(std::span<const char> bytes) {
   State& s = *state_;
   while (!bytes.empty()) {
-    const std::size_t used = s.bytes % block_bytes;
-    const std::size_t some = std::min(bytes.size(), block_bytes - used);
+    const std::size_t used = s.bytes % digest_block_bytes;
+    const std::size_t some = std::min(bytes.size(), digest_block_bytes - used);
     std::copy_n(bytes.begin(), some, s.block.begin() + static_cast<std::ptrdiff_t>(used));
     s.bytes += some;
     bytes = bytes.subspan(some);
-    if (used + some == block_bytes) add_block(s.hash, s.block.data());
+    if (used + some == digest_block_bytes) add_block(s.hash, s.block.data());
   }
 }
 
@@ -76,7 +77,7 @@ std::string Sha256::finish() {
   constexpr char one_bit[] = {'\x80'};
   constexpr char zero[] = {'\0'};
   update(one_bit);
-  while (state_->bytes % block_bytes != block_bytes - 8) update(zero);
+  while (state_->bytes % digest_block_bytes != digest_block_bytes - 8) update(zero);
   std::array<char, 8> length{};
   for (std::size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(bits >> (56 - 8 * i));
   update(length);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/device/cpu/storage.hpp>
 
 #include <algorithm>
