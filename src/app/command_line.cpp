@@ -245,10 +245,18 @@ void add_inspect(CLI::App& app, CommandLine& line) {
                               "show the contents of a dataset or a checkpoint, or the curves of a run",
                               "  vaecf_dist inspect data/ml20m.h5\n"
                               "  vaecf_dist inspect runs/ml20m/checkpoints/best.h5\n"
-                              "  vaecf_dist inspect runs/ml20m --metric recall@20");
+                              "  vaecf_dist inspect runs/ml20m --metric recall@20\n"
+                              "  vaecf_dist inspect runs/ml20m --finished && echo complete");
   command.add_option("FILE|RUN", line.path, "a dataset, a checkpoint, a metrics.jsonl, or a run folder")
       ->required();
   command.add_option("--metric", line.metric, "metric to show for a run; default: its validation.select");
+  auto* finished = command.add_flag(
+      "--finished", line.finished,
+      "show nothing; exit with 0 if the last start of the run has done all its tasks, else with 1");
+  command
+      .add_option("--id", line.run_id,
+                  "with --finished: the start with this VAECF_RUN_ID instead of the last one")
+      ->needs(finished);
 }
 
 void add_export(CLI::App& app, CommandLine& line) {

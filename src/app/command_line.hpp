@@ -50,13 +50,15 @@ struct CommandLine {
   std::string timeline;          ///< file for the trace of all ranks; empty: none
   std::string per_user;          ///< file for the test metrics of each user; empty: none
   Verbosity verbosity = Verbosity::normal;
-  std::string output;  ///< synthesize, export: file to write
-  std::string data;    ///< export: the dataset; empty: the path in the checkpoint
-  std::string path;    ///< inspect, export: the file, or the run folder
-  std::string metric;  ///< inspect: the metric of a run to show; empty: validation.select
-  bool json = false;   ///< doctor: print JSON
-  bool quick = false;  ///< doctor: skip the benchmarks
-  std::string text;    ///< print: output of --help, --version or --help-config
+  std::string output;     ///< synthesize, export: file to write
+  std::string data;       ///< export: the dataset; empty: the path in the checkpoint
+  std::string path;       ///< inspect, export: the file, or the run folder
+  std::string metric;     ///< inspect: the metric of a run to show; empty: validation.select
+  bool finished = false;  ///< inspect: only check whether the run is finished
+  std::string run_id;     ///< inspect: id of the start to check; empty: the last one
+  bool json = false;      ///< doctor: print JSON
+  bool quick = false;     ///< doctor: skip the benchmarks
+  std::string text;       ///< print: output of --help, --version or --help-config
   data::PrepareFlags prepare;
   data::SynthesizeOptions synthesize;
   RecommendArguments recommend;

@@ -18,6 +18,7 @@
 #include <fstream>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include "app/commands.hpp"
@@ -272,11 +273,55 @@ std::string solutions_text(const std::vector<io::Json>& events, const std::strin
   return out;
 }
 
+/// Returns the path of the log of a run, given as a folder or as the log itself.
+std::string log_of(const std::string& path) {
+  const std::filesystem::path subject(path);
+  return subject.extension() == ".jsonl" ? path : (subject / "metrics.jsonl").string();
+}
+
+/// Returns whether the events from `first` on contain the one that proves that `task` was completed.
+bool is_completed(const std::vector<io::Json>& events, std::size_t first, const std::string& task) {
+  return std::any_of(events.begin() + static_cast<std::ptrdiff_t>(first), events.end(),
+                     [&](const auto& line) {
+                       const std::string event = io::get_string(line, "event");
+                       return task == "train" ? event == "end" && io::get_string(line, "reason") != "stopped"
+                                              : event == task;
+                     });
+}
+
+/// Throws RunError, with what is missing, unless the log proves that the last start (with this `id`, unless
+/// it is empty) did all of its tasks.
+void require_finished(const std::string& path, const std::string& id) {
+  const std::string file = log_of(path);
+  if (!std::filesystem::exists(file)) throw RunError(format("{}: not finished: no start was logged", file));
+  const std::vector<io::Json> events = io::read_json_lines(file);
+  std::optional<std::size_t> start;
+  bool done = false;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (!id.empty() && io::get_string(events[i], "id") != id) continue;
+    const std::string event = io::get_string(events[i], "event");
+    if (event == "start") start = i;
+    done = done || event == "done";
+  }
+  if (!start) {
+    if (done) return;
+    throw RunError(
+        format("{}: not finished: no start{} was logged", file, id.empty() ? "" : " with id " + id));
+  }
+  const io::Json& begun = events[*start];
+  for (const io::Json& task : begun.value("tasks", io::Json::array({"train"}))) {
+    const std::string name = task.is_string() ? task.get<std::string>() : "";
+    if (is_completed(events, *start, name)) continue;
+    throw RunError(format("{}: not finished: the start of {}{} is not followed by the event {}", file,
+                          io::get_string(begun, "time", "unknown time"), id.empty() ? "" : " with id " + id,
+                          name == "train" ? "end of a completed training" : name));
+  }
+}
+
 /// Describes a run by its metrics.jsonl: the curves of `metric` (default: validation.select) and of the loss
 /// over epochs. Throws InputError if there are no events.
 std::string describe_run(const std::string& path, const std::string& metric) {
-  const std::string file =
-      std::filesystem::is_directory(path) ? (std::filesystem::path(path) / "metrics.jsonl").string() : path;
+  const std::string file = log_of(path);
   const std::vector<io::Json> events = io::read_json_lines(file);
   if (events.empty()) throw InputError(format("{}: contains no events of a run", file));
   std::string selected;
@@ -288,6 +333,7 @@ std::string describe_run(const std::string& path, const std::string& metric) {
       out +=
           format("  start: {}, version {}\n", io::get_string(line, "name"), io::get_string(line, "version"));
     }
+    if (event == "failed") out += format("  failed: {}\n", io::get_string(line, "reason"));
     if (event == "end") {
       out += format("  end: {} after {:g} epochs, {:.0f} steps\n", io::get_string(line, "reason"),
                     io::get_number(line, "epoch"), io::get_number(line, "step"));
@@ -304,6 +350,7 @@ std::string describe_run(const std::string& path, const std::string& metric) {
 }  // namespace
 
 void run_inspect(const CommandLine& line) {
+  if (line.finished) return require_finished(line.path, line.run_id);
   if (is_run(line.path)) return print(describe_run(line.path, line.metric));
   if (!line.metric.empty()) {
     throw InputError(format("--metric: {} is neither a run folder nor a .jsonl file", line.path));

@@ -20,7 +20,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace vaecf::app {
 namespace {
@@ -167,6 +170,22 @@ void choose_start(const CommandLine& line, const comm::Communicator& ranks, conf
   config.session.start_dataset = config::parse_stored(text, line.start_from).session.data.file;
 }
 
+/// Returns the tasks of a command in order.
+std::vector<std::string> tasks_of(const CommandLine& line) {
+  std::vector<std::string> tasks;
+  if (line.train) tasks.emplace_back("train");
+  if (line.test) tasks.emplace_back("test");
+  if (line.benchmark) tasks.emplace_back("benchmark");
+  return tasks;
+}
+
+/// Returns a function that logs the message by which this rank ends the run. Both arguments must outlive it.
+std::function<void(const std::string&)> failure_log(comm::Communicator& ranks, const config::Config& config) {
+  return [&](const std::string& message) {
+    train::log_failure(config.session, {message, ranks.rank(), ranks.host(), ranks.activity().report()});
+  };
+}
+
 /// Runs the phases of the setup, with the outcome exchanged after each. Collective. Returns the exit code of
 /// the first phase that fails on any rank, else ExitCode::done.
 ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, const TaskResult& parsed) {
@@ -176,7 +195,8 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
     if (code == ExitCode::done) code = agree_on_result(ranks, run_and_capture(work));
   };
   together([&] {
-    parts.watchdog = std::make_unique<comm::Watchdog>(ranks, config.session.distributed, &parts.stop);
+    parts.watchdog = std::make_unique<comm::Watchdog>(ranks, config.session.distributed, &parts.stop,
+                                                      failure_log(ranks, config));
   });
   together([&] { check_same_on_all_ranks(ranks, line, config); });
   together([&] {
@@ -245,13 +265,16 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   const auto& session = config.session;
   const bool prints = parts.communicator->rank() == 0;
   const auto& timeline = context.communicator.activity().timeline();
+  bool trained = false;
   if (line.train) {
     phase = "training";
     if (parts.communicator->size() == 1) parts.signals->handle_sigint();
-    if (train::train(session, context).stopped) {
+    const train::TrainResult result = train::train(session, context);
+    if (result.stopped) {
       parts.signals->ignore_further_signals();
       return ExitCode::stopped;
     }
+    trained = !result.complete;
     parts.signals.reset();
   }
   if (line.test) {
@@ -268,6 +291,7 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
     const auto result = train::benchmark(session, context);
     if (prints) print(train::to_table(result));
   }
+  if (!trained) train::log_done(session, context);
   return ExitCode::done;
 }
 
@@ -284,6 +308,8 @@ ExitCode run_on_ranks(const CommandLine& line, const TaskResult& usage) {
       config = config::load(line.config, line.overrides);
       config.session.version = version_text();
       config.session.commit = commit;
+      config.session.tasks = tasks_of(line);
+      if (const char* id = std::getenv("VAECF_RUN_ID")) config.session.run_id = id;
     });
   }
   parts.communicator = make_communicator(config.session.distributed);
@@ -304,7 +330,7 @@ ExitCode run_on_ranks(const CommandLine& line, const TaskResult& usage) {
   });
   if (outcome.ok()) return ended;
   parts.console.progress->end();
-  return abort_all_ranks(parts.ranks(), outcome, phase);
+  return abort_all_ranks(parts.ranks(), outcome, phase, failure_log(parts.ranks(), config));
 }
 
 }  // namespace vaecf::app

@@ -63,10 +63,12 @@ ExitCode agree_on_result(comm::Communicator& communicator, const TaskResult& out
   return ExitCode::done;
 }
 
-ExitCode abort_all_ranks(comm::Communicator& ranks, TaskResult outcome, const std::string& phase) {
+ExitCode abort_all_ranks(comm::Communicator& ranks, TaskResult outcome, const std::string& phase,
+                         const std::function<void(const std::string& message)>& at_failure) {
   const int rank = ranks.rank();
   if (ranks.size() == 1) {
     print_error(outcome);
+    if (at_failure) at_failure(outcome.message);
     return outcome.code;
   }
   const Activity::Report at = ranks.activity().report();
@@ -77,6 +79,7 @@ ExitCode abort_all_ranks(comm::Communicator& ranks, TaskResult outcome, const st
   } else {
     std::this_thread::sleep_for(std::chrono::milliseconds(250) * std::min(rank, 8));
     print_error(outcome, rank);
+    if (at_failure) at_failure(outcome.message);
   }
   ranks.abort(static_cast<int>(outcome.code));
   return outcome.code;

@@ -26,10 +26,11 @@ void print_error(const TaskResult& outcome, int rank = -1);
 /// rank prints its error, and all ranks return its exit code; otherwise returns ExitCode::done.
 ExitCode agree_on_result(comm::Communicator& communicator, const TaskResult& outcome);
 
-/// Prints the error of this rank's work in `phase`, aborts all ranks, and returns the exit code. Must be
-/// called with a failed outcome. If all ranks fail with the same message, only rank 0 prints it; the others
-/// wait 5 seconds for it to abort them. If ranks fail independently, for example with a loss that is not
-/// finite, higher ranks print later.
-ExitCode abort_all_ranks(comm::Communicator& ranks, TaskResult outcome, const std::string& phase);
+/// Prints the error of this rank's work in `phase`, calls `at_failure` with the message, aborts all ranks,
+/// and returns the exit code. Must be called with a failed outcome. If all ranks fail with the same message,
+/// only rank 0 prints it; the others wait 5 seconds for it to abort them. If ranks fail independently, for
+/// example with a loss that is not finite, higher ranks print later.
+ExitCode abort_all_ranks(comm::Communicator& ranks, TaskResult outcome, const std::string& phase,
+                         const std::function<void(const std::string& message)>& at_failure = {});
 
 }  // namespace vaecf::app

@@ -3,7 +3,9 @@
 #include <vaecf/base/run_control.hpp>
 #include <vaecf/comm/communicator.hpp>
 
+#include <functional>
 #include <memory>
+#include <string>
 
 namespace vaecf::comm {
 
@@ -25,8 +27,10 @@ class Watchdog {
  public:
   /// Sends the first heartbeat and starts the thread. `communicator`, made by make_mpi_communicator or
   /// make_self_communicator, and `stop` (may be null) must outlive this object. Once `stop` is set, the run
-  /// ends within seconds if a rank sends no heartbeat. Throws RunError if MPI is finalized.
-  Watchdog(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop = nullptr);
+  /// ends within seconds if a rank sends no heartbeat. Before the watchdog ends the run it calls `at_failure`
+  /// from its own thread, with its message. Throws RunError if MPI is finalized.
+  Watchdog(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop = nullptr,
+           std::function<void(const std::string& message)> at_failure = {});
   /// Ends the thread. Collective, and blocks until all ranks have called it, unless an exception is unwinding
   /// the stack. Terminates the process if other ranks do not follow within half a minute.
   ~Watchdog();

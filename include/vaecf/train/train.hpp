@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/activity.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/run_control.hpp>
 #include <vaecf/comm/all_reduce_benchmark.hpp>
@@ -35,6 +36,8 @@ struct TrainingConfig {
   std::string configuration_text;  ///< YAML of every resolved key, for config.yaml and checkpoints
   std::string version;             ///< version of the program
   std::string commit;              ///< commit of the program; empty if unknown
+  std::string run_id;              ///< id of this start of the program for its events; empty: none
+  std::vector<std::string> tasks;  ///< tasks of this command in order: train, test, benchmark
   std::string resume_from;         ///< path of the checkpoint to resume from; empty: train from scratch
   std::string start_from;  ///< path of the checkpoint with the initial weights of a new run; empty: random
   /// On rank 0: the dataset that `start_from` was trained on, which is read if the checkpoint has no item
@@ -96,7 +99,8 @@ struct TrainResult {
   std::int64_t best_epoch = 0;
   double best_metric = 0.0;
   double seconds = 0.0;
-  bool stopped = false;  ///< stopped on request, with a checkpoint to resume from
+  bool stopped = false;   ///< stopped on request, with a checkpoint to resume from
+  bool complete = false;  ///< the run was complete before, so nothing was done and no event was written
 };
 
 /// The test result of a model to compare with.
@@ -163,6 +167,23 @@ TrainResult train(const TrainingConfig& options, const RunContext& context);
 /// checkpoint does not match.
 TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint,
                 const std::string& per_user = "");
+
+/// Appends the event "done" to metrics.jsonl, which proves that a command without an event "start" has
+/// finished. Collective. Throws RunError if it cannot be written.
+void log_done(const TrainingConfig& options, const RunContext& context);
+
+/// The error by which a rank ends a run.
+struct RunFailure {
+  std::string reason;  ///< the message that the rank prints
+  int rank = 0;        ///< the rank that ends the run; another one may be the cause, which the reason names
+  std::string host;
+  Activity::Report at;  ///< activity of that rank
+};
+
+/// Appends the event "failed" to metrics.jsonl. Does nothing if the file does not exist or cannot be written.
+/// Blocks for at most 5 seconds, since the file system may be the cause of the failure. Any thread may call
+/// it.
+void log_failure(const TrainingConfig& options, const RunFailure& failure);
 
 /// The result of a benchmark; times and memory are those of the slowest or largest rank. Phase times are
 /// medians over additional steps of the rank with the longest compute time, by the device clock on a GPU.

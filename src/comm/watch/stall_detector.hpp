@@ -81,7 +81,8 @@ class StallDetector {
           "all ranks wait, and this one is furthest behind; if all are equally far, a GPU, the network or the communication library may hang");
     }
 
-    if (worst && now - worst->since > worst->limit.seconds) return {describe(*worst, now), true};
+    if (worst && now - worst->since > worst->limit.seconds)
+      return {describe(*worst, now) + limit_text(*worst, "The run ends, because the limit is"), true};
     if (warned_ && warned_->rank->last_progress > warned_->since) {
       const Stall over = *std::exchange(warned_, std::nullopt);
       return {vaecf::format("{} continues after {:.0f} s: {}, step {}", over.rank->name, now - over.since,
@@ -89,7 +90,7 @@ class StallDetector {
     }
     if (!worst || (warned_ && warned_->rank == worst->rank)) return {};
     warned_ = worst;
-    return {"warning: " + describe(*worst, now)};
+    return {"warning: " + describe(*worst, now) + limit_text(*worst, "The run will end after")};
   }
 
  private:
@@ -120,9 +121,14 @@ class StallDetector {
   }
 
   static std::string describe(const Stall& stall, double now) {
-    return vaecf::format("{} {} for {:.0f} s, in {}, step {}: {}. The run ends after {:g} s of this ({})",
-                         stall.rank->name, stall.what, now - stall.since, to_string(stall.rank->last.phase),
-                         stall.rank->last.step, stall.why, stall.limit.seconds, stall.limit.reason);
+    return vaecf::format("{} {} for {:.0f} s, in {}, step {}: {}. ", stall.rank->name, stall.what,
+                         now - stall.since, to_string(stall.rank->last.phase), stall.rank->last.step,
+                         stall.why);
+  }
+
+  // launch/watch.sh finds the end of a run by this text.
+  static std::string limit_text(const Stall& stall, const char* beginning) {
+    return vaecf::format("{} {:g} s ({})", beginning, stall.limit.seconds, stall.limit.reason);
   }
 
   DistributedOptions options_;

@@ -12,9 +12,12 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace vaecf::comm {
@@ -39,8 +42,12 @@ struct Send {
 
 class Watchdog::Impl {
  public:
-  Impl(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop_flag)
-      : communicator_(communicator), stop_flag_(stop_flag), rank_(communicator.rank()) {
+  Impl(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop_flag,
+       std::function<void(const std::string&)> at_failure)
+      : communicator_(communicator),
+        stop_flag_(stop_flag),
+        at_failure_(std::move(at_failure)),
+        rank_(communicator.rank()) {
     name_ = vaecf::format("rank {} on {}", rank_, communicator.host());
     // At least eight heartbeats within the shortest limit, and at least one per second.
     interval_ = std::clamp(std::min({options.stall_warning, options.timeout, options.startup_timeout,
@@ -151,12 +158,14 @@ class Watchdog::Impl {
 
   [[noreturn]] void end_run(const std::string& message) {
     write_error_line(message);
+    if (at_failure_) at_failure_(message);
     communicator_.abort(static_cast<int>(ExitCode::failed));
     std::abort();  // not reached: GCC does not see that a virtual function never returns
   }
 
   Communicator& communicator_;
   const StopFlag* stop_flag_;
+  std::function<void(const std::string&)> at_failure_;
   int rank_;
   std::string name_;
   double interval_;        // seconds from one heartbeat to the next
@@ -168,8 +177,9 @@ class Watchdog::Impl {
   std::jthread thread_;
 };
 
-Watchdog::Watchdog(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop_flag)
-    : impl_(std::make_unique<Impl>(communicator, options, stop_flag)) {}
+Watchdog::Watchdog(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop_flag,
+                   std::function<void(const std::string& message)> at_failure)
+    : impl_(std::make_unique<Impl>(communicator, options, stop_flag, std::move(at_failure))) {}
 Watchdog::~Watchdog() = default;
 
 }  // namespace vaecf::comm

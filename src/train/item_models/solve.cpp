@@ -72,7 +72,8 @@ class SolveRun {
       context_.log.info("stopped on request after {} of {} solutions; --resume auto continues", state_.epoch,
                         candidates_.size());
     return {state_.epoch,       state_.updates_done,  state_.best_epoch,
-            state_.best_metric, seconds_since(begin), stopped};
+            state_.best_metric, seconds_since(begin), stopped,
+            complete_};
   }
 
  private:

@@ -9,11 +9,16 @@
 #include "train/run/collective_checks.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <exception>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 namespace vaecf::train {
@@ -172,12 +177,40 @@ void append_event(const TrainingConfig& options, const RunContext& context, cons
   });
 }
 
+void log_done(const TrainingConfig& options, const RunContext& context) {
+  io::Event event("done");
+  if (!options.run_id.empty()) event.set("id", options.run_id);
+  append_event(options, context, event.set("tasks", options.tasks));
+}
+
+void log_failure(const TrainingConfig& options, const RunFailure& failure) {
+  io::Event event("failed");
+  if (!options.run_id.empty()) event.set("id", options.run_id);
+  event.set("reason", failure.reason)
+      .set("rank", std::int64_t{failure.rank})
+      .set("host", failure.host)
+      .set("phase", to_string(failure.at.phase))
+      .set("step", failure.at.step)
+      .set("time", utc_now());
+  // A thread that is not waited for without end, because a file system may not respond.
+  const auto written = std::make_shared<std::promise<void>>();
+  std::thread([written, event, path = options.run_folder() + "/metrics.jsonl"] {
+    try {
+      if (std::filesystem::exists(path)) io::EventLog(path).write(event);
+    } catch (const std::exception&) {  // the message on the terminal has to suffice
+    }
+    written->set_value();
+  }).detach();
+  written->get_future().wait_for(std::chrono::seconds(5));
+}
+
 io::Event start_event(const TrainingConfig& options, const RunContext& context, std::int64_t users,
                       model::InputDims inputs, std::int64_t parameters) {
   const auto host_of = comm::all_gather_strings(context.communicator, context.communicator.host());
   const DeviceFacts device = context.engine.facts();
   io::Event event("start");
-  event.set("version", options.version);
+  if (!options.run_id.empty()) event.set("id", options.run_id);
+  event.set("tasks", options.tasks).set("version", options.version);
   if (!options.commit.empty()) event.set("commit", options.commit);
   event.set("hosts", std::set(host_of.begin(), host_of.end()));
   if (const char* job = std::getenv("SLURM_JOB_ID")) event.set("slurm_job_id", std::string(job));

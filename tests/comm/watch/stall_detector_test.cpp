@@ -65,11 +65,12 @@ TEST_F(StallDetectorTest, MissingHeartbeatsAreReportedAndEndTheRun) {
   expect_nothing_until(60, {2});
   const auto warning = at(70, {2});
   expect_contains(warning.message, {"warning: rank 2 on node7 has sent no heartbeat for 61 s, in validation",
-                                    "The run ends after 300 s of this (distributed.timeout)"});
+                                    "The run will end after 300 s (distributed.timeout)"});
   EXPECT_FALSE(warning.end_run);
   expect_nothing_until(300, {2});
   const auto end = at(310, {2});
-  expect_contains(end.message, {"rank 2 on node7 has sent no heartbeat for 301 s"});
+  expect_contains(end.message, {"rank 2 on node7 has sent no heartbeat for 301 s",
+                                "The run ends, because the limit is 300 s (distributed.timeout)"});
   EXPECT_EQ(end.message.find("warning"), std::string::npos);
   EXPECT_TRUE(end.end_run);
 }
