@@ -4,6 +4,8 @@
 unset CDPATH  # with CDPATH, cd prints the folder and may choose another one
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
+# shellcheck source=watch.sh
+. "$root/launch/watch.sh"
 
 if [ -t 2 ]; then bold=$'\033[1m' plain=$'\033[0m'; else bold='' plain=''; fi
 say() { printf '%s\n' "${bold}==> $*${plain}" >&2; }
@@ -27,7 +29,7 @@ start() {
   set +m
 }
 
-# run_with_graceful_stop COMMAND...: runs a training command with a graceful stop. The first TERM, INT or HUP to this script becomes
+# run_with_graceful_stop COMMAND...: runs mpirun with a training command, see watch.sh, with a graceful stop. The first TERM, INT or HUP to this script becomes
 # USR1 to the command, which mpirun forwards to all ranks: they write a checkpoint and exit with 75, which this function
 # returns. A second INT ends everything immediately. Further TERMs are ignored, because job managers often send several.
 run_with_graceful_stop() {
@@ -35,7 +37,7 @@ run_with_graceful_stop() {
   graceful=yes
   # Ctrl-C may also have ended the reader of the output, as in `launch/train ... | tee log`.
   trap '' PIPE
-  start "$@"
+  start_watched "$@"
   started=$SECONDS
   while :; do
     signaled=
@@ -45,6 +47,7 @@ run_with_graceful_stop() {
     if [ -z "$signaled" ]; then break; fi
     pass_request_on
   done
+  end_watch
   child=
   graceful=
   return "$status"
@@ -82,9 +85,9 @@ stop() {  # signal, exit code
     local family
     family=$(descendants "$child" || true)
     kill -s "$1" -- "-$child" 2>/dev/null || true
-    await_end "$seconds_to_obey"
+    wait_until_ended "$seconds_to_obey" "$child"
     kill -s TERM -- "-$child" 2>/dev/null || true  # processes of the group that ignored the signal
-    await_end "$seconds_to_end"
+    wait_until_ended "$seconds_to_end" "$child"
     if ! ended "$child"; then
       # shellcheck disable=SC2086
       kill -s KILL -- "-$child" $family 2>/dev/null || true
@@ -92,27 +95,6 @@ stop() {  # signal, exit code
     wait "$child" 2>/dev/null || true
   fi
   exit "$2"
-}
-await_end() {  # seconds
-  local tenths
-  for ((tenths = $1 * 10; tenths > 0; --tenths)); do
-    if ended "$child"; then return; fi
-    sleep 0.1
-  done
-}
-# ended PID: succeeds if the process does not exist, or is a zombie.
-ended() { ! grep -q '^State:[[:space:]]*[^ZX]' "/proc/$1/status" 2>/dev/null; }
-# descendants PID: lists all descendants of a process, because mpirun starts its ranks in separate process groups.
-descendants() {
-  { cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v of="$1" '
-    { id = $1; sub(/^.*\) [^ ]+ /, ""); parent[id] = $1 }
-    END {
-      do {
-        found = 0
-        for (id in parent) if ((parent[id] == of || parent[id] in below) && !(id in below)) { below[id]; found = 1 }
-      } while (found)
-      for (id in below) print id
-    }'
 }
 trap 'on_signal INT 130' INT
 trap 'on_signal TERM 143' TERM
@@ -307,6 +289,7 @@ mpi_settings() {
     # By default, Open MPI binds each of two ranks to one core, and rejects more ranks than slots.
     mpi+=(--bind-to none --oversubscribe)
     if [ -n "$given" ]; then mpi+=(-x OMP_NUM_THREADS); fi
+    if [ -n "${VAECF_RUN_ID:-}" ]; then mpi+=(-x VAECF_RUN_ID); fi
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     # Without ssh, Open MPI searches for a launcher for other machines, which is not needed here.
     if ! command -v ssh >/dev/null 2>&1 && ! command -v rsh >/dev/null 2>&1; then

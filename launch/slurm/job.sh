@@ -6,6 +6,8 @@ unset CDPATH  # with CDPATH, cd prints the folder and may choose another one
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 me=${SLURM_JOB_NAME:-vaecf}
 refuse() { printf '%s\n' "$me: $*" >&2; exit 2; }
+# shellcheck source=../watch.sh
+. "$here/../watch.sh"
 
 # SLURM_JOB_ID may also be the id of the whole array, as for its last element.
 job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
@@ -35,6 +37,8 @@ launcher() {
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$threads}
   case ${VAECF_LAUNCHER:-srun} in
     srun)
+      # With `sbatch --export=NONE`, srun would not pass the variables of this script.
+      export SLURM_EXPORT_ENV=ALL
       # With other values of --mpi, each rank would be a separate MPI job, or would not start.
       launch=(srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="$threads" ${1:+--ntasks="$1"})
       # shellcheck disable=SC2206
@@ -48,7 +52,7 @@ launcher() {
         export OMPI_MCA_orte_launch_agent=${OMPI_MCA_orte_launch_agent:-env --block-signal=TERM orted}
         export PRTE_MCA_prte_launch_agent=${PRTE_MCA_prte_launch_agent:-env --block-signal=TERM prted}  # Open MPI 5
       fi
-      launch=(mpirun ${ranks:+-np "$ranks"} -x OMP_NUM_THREADS)
+      launch=(mpirun ${ranks:+-np "$ranks"} -x OMP_NUM_THREADS -x VAECF_RUN_ID)
       # shellcheck disable=SC2206
       launch+=(${VAECF_MPIRUN:---bind-to none})
       ;;
@@ -70,10 +74,11 @@ ask() {
   esac
 }
 
-# run COMMAND...: runs the command, forwards stop requests to it, and returns its exit code.
+# run ARGUMENTS...: runs the program by `launch`, forwards stop requests to it, and returns its exit code, see
+# final_status. Requires identify_run.
 run() {
-  local status
-  canceled=
+  local status command=("${launch[@]}" "$program" "$@")
+  canceled='' step='' started=$SECONDS
   # From `--signal=B:USR1@...` or `scancel --batch --signal=USR1`.
   trap ask USR1
   # A canceled job is not requeued. Under srun, Slurm sends TERM to the ranks, except for `scancel --full` or `--batch`
@@ -81,10 +86,15 @@ run() {
   trap 'canceled=yes; ask' TERM
   # In a separate process group (-m), because srun and mpirun kill their ranks on TERM, which `scancel --full
   # --signal=TERM` sends to the group of this shell.
-  set -m
-  "$@" &
-  step=$!
-  set +m
+  if [ "${launch[0]}" = mpirun ]; then
+    start_watched "${command[@]}"
+    step=$child
+  else
+    set -m
+    "${command[@]}" &
+    step=$!
+    set +m
+  fi
   started=$SECONDS
   while :; do
     signaled=
@@ -92,7 +102,8 @@ run() {
     status=$?
     if [ -z "$signaled" ]; then break; fi
   done
-  return "$status"
+  if [ "${launch[0]}" = mpirun ]; then end_watch; fi
+  final_status "$status"
 }
 
 # run_job CONFIG ARGUMENTS...: trains until the run is complete, or until the time limit or preemption; then the run
@@ -107,7 +118,11 @@ run_job() {
   case " $* " in *' --start-from'[\ =]*) from_file=--start-from ;; esac
   find_program
   launcher ''
-  run "${launch[@]}" "$program" "$@" "${resume[@]}" || status=$?
+  identify_run "$program" "$@" "${resume[@]}"
+  review_last_start
+  if [ "$fruitless" -ge 2 ]; then without_progress; exit 1; fi
+  record_start "$VAECF_RUN_ID"
+  run "$@" "${resume[@]}" || status=$?
   if [ -n "$canceled" ] || [ "${VAECF_REQUEUE:-1}" = 0 ]; then exit "$status"; fi
   if [ -n "$from_file" ] && [ "$status" -eq 75 ]; then
     printf '%s\n' "$me: stopped with a checkpoint; not requeued, because it would start at the file of $from_file again;" \
@@ -124,10 +139,40 @@ run_job() {
 }
 preempted() { scontrol show job "$job" | grep -q 'PreemptTime=[0-9]'; }
 again() {  # REASON
+  review_start "$VAECF_RUN_ID"
+  if [ "$fruitless" -ge 2 ]; then without_progress; return; fi
+  record_start -
   printf '%s\n' "$me: $1; requeueing job $job" >&2
   # This also ends this shell.
   scontrol requeue "$job" && exit 0
   printf '%s\n' "$me: the job could not be requeued; submit it by hand, unless Slurm has requeued it" >&2
+}
+
+# The file .slurm in the run folder ends a chain of starts that would never complete, as of a job whose time is too short
+# for a checkpoint. It contains: the job; the id of its last start, or - if that has been reviewed; the largest step so far;
+# the number of starts in a row that made no new step.
+record_start() {  # ID
+  if [ -z "$run_folder" ]; then return; fi
+  mkdir -p "$run_folder" && printf '%s\n' "$job $1 $furthest $fruitless" >"$run_folder/.slurm"
+}
+review_last_start() {
+  local of_job='' last=-
+  read -r of_job last furthest fruitless 2>/dev/null <"$run_folder/.slurm"
+  if [ "$of_job" != "$job" ]; then last=- furthest=0 fruitless=0; fi
+  if [ "$last" != - ]; then review_start "$last"; fi
+}
+review_start() {  # ID
+  local step
+  step=$(awk -v id="\"id\":\"$1\"" '
+    /"event":"start"/ { counts = index($0, id); next }
+    counts && match($0, /"step":[0-9]+/) { step = substr($0, RSTART + 7, RLENGTH - 7) + 0; if (step > most) most = step }
+    END { print most + 0 }' "$run_folder/metrics.jsonl" 2>/dev/null)
+  fruitless=$((fruitless + 1))
+  if [ "${step:-0}" -gt "$furthest" ]; then furthest=$step fruitless=0; fi
+}
+without_progress() {
+  printf '%s\n' "$me: two starts in a row made no new step after step $furthest; job $job is not requeued; give it more time" \
+    "(--time, a partition with a longer GraceTime), or shorten run.checkpoint_every, and submit it again" | paste -sd ' ' >&2
 }
 
 # run_scaling CONFIG ARGUMENTS...: runs the benchmark; the number of ranks is the index of this array element.
@@ -147,11 +192,15 @@ run_scaling() {
   local batch=${VAECF_USERS_PER_RANK:-} small
   if [ -n "$batch" ]; then weak=(--set "train.batch_size=$((ranks * batch))"); fi
   local output=(--set "run.directory='${folder//$quote/$quote$quote}'")
-  run "${launch[@]}" "$program" "$@" --benchmark "${weak[@]}" --set "name=ranks-$ranks" "${output[@]}" || return
+  benchmark "$@" --benchmark "${weak[@]}" --set "name=ranks-$ranks" "${output[@]}" || return
   # A single rank also runs a smaller batch, so that the report can separate the costs per step and per user.
   if [ "$ranks" -eq 1 ] && [ "$tasks" -gt 1 ]; then
     batch=${batch:-$("$program" "$@" --print-config | sed -n 's/^  batch_size: //p')}
     small=$(((batch + tasks - 1) / tasks))
-    run "${launch[@]}" "$program" "$@" --benchmark --set "train.batch_size=$small" --set name=ranks-1-small "${output[@]}"
+    benchmark "$@" --benchmark --set "train.batch_size=$small" --set name=ranks-1-small "${output[@]}"
   fi
+}
+benchmark() {  # ARGUMENTS...
+  identify_run "$program" "$@"
+  run "$@"
 }

@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# Functions to start the program with a launcher and to check how it ended, to be sourced by lib.sh and slurm/job.sh.
+# Open MPI 5's mpirun can exit with 0 after a node was lost, and on a host without ranks mpirun of any version can wait
+# about 15 minutes for a node that was lost. Exit codes and ends therefore follow from the log of the run.
+
+# ended PID: succeeds if the process does not exist, or is a zombie.
+ended() { ! grep -q '^State:[[:space:]]*[^ZX]' "/proc/$1/status" 2>/dev/null; }
+# descendants PID: lists all descendants of a process, because mpirun starts its ranks in separate process groups.
+descendants() {
+  { cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v of="$1" '
+    { id = $1; sub(/^.*\) [^ ]+ /, ""); parent[id] = $1 }
+    END {
+      do {
+        grown = 0
+        for (id in parent) if (!(id in known) && (parent[id] == of || parent[id] in known)) { known[id]; grown = 1 }
+      } while (grown)
+      for (id in known) print id
+    }'
+}
+# wait_until_ended SECONDS PID
+wait_until_ended() {
+  local tenths
+  for ((tenths = $1 * 10; tenths > 0; --tenths)); do
+    if ended "$2"; then return; fi
+    sleep 0.1
+  done
+}
+
+# identify_run PROGRAM ARGUMENTS...: exports VAECF_RUN_ID, a new id for this start of the program, and sets `run_folder`
+# to the folder of the run; empty if the arguments are not those of a run.
+identify_run() {
+  local values=() value
+  VAECF_RUN_ID=$(cat /proc/sys/kernel/random/uuid)
+  export VAECF_RUN_ID
+  run_folder=
+  mapfile -t values < <("$@" --print-config 2>/dev/null </dev/null | awk '
+    sub(/^name: /, "") { print }
+    /^[^ ]/ { section = $1 }
+    section == "run:" && sub(/^  directory: /, "") { print }')
+  if [ "${#values[@]}" -ne 2 ]; then return; fi
+  for value in "${values[1]}" "${values[0]}"; do
+    case $value in
+      \"*\")
+        value=${value#\"}
+        value=${value%\"}
+        printf -v value %b "${value//\\\"/\"}"
+        ;;
+    esac
+    run_folder+=${run_folder:+/}$value
+  done
+}
+
+# final_status CODE: returns the exit code of a start that ended with CODE: 1 if end_after_failure ended it, and 1 instead
+# of 0 if the log of the run does not prove that the program `program` did everything.
+final_status() {
+  if [ -n "${watch_folder:-}" ] && [ -e "$watch_folder/ended" ]; then return 1; fi
+  if [ "$1" -ne 0 ] || [ -z "$run_folder" ]; then return "$1"; fi
+  "$program" inspect "$run_folder" --finished --id "$VAECF_RUN_ID" >&2 </dev/null && return
+  printf '%s\n' "${0##*/}: the launcher reports success, but the run has not finished (see above); a node may be lost; run it again with --resume auto" >&2
+  return 1
+}
+
+# The messages by which ranks end a run: those of the watchdog, and those of errors.
+end_message='rank [0-9]+ on [^ ]+ has .*\. The run ends, because|rank [0-9]+ on [^ ]+, in [a-z]+, step [0-9]+: |rank [0-9]+: .* failed: .* \(on [^ ]+, in [a-z]+, step [0-9]+\)$'
+seconds_after_failure=${VAECF_SECONDS_AFTER_FAILURE:-30}
+
+# start_watched COMMAND...: starts mpirun with this command in a separate process group, and sets `child` to its process
+# id. If it still runs 30 s after a rank has ended the run, it is ended.
+start_watched() {
+  local errors
+  if [ -n "${watch_folder:-}" ]; then rm -rf "$watch_folder"; fi
+  watch_folder=$(mktemp -d) || exit 1
+  trap 'kill -s KILL "${watcher:-}" 2>/dev/null || true; rm -rf "$watch_folder"' EXIT
+  # Each byte is passed on at once, since a progress bar has no line ends.
+  # shellcheck disable=SC2094
+  exec {errors}> >(
+    trap '' INT TERM HUP USR1
+    exec tee >(exec >/dev/null 2>&1; grep -qm 1 -E "$end_message" && : >"$watch_folder/failed"; exec cat) >&2
+  )
+  passes_on=$!
+  set -m
+  "$@" </dev/null 2>&"$errors" {errors}>&- &
+  child=$!
+  set +m
+  end_after_failure "$child" {errors}>&- &
+  watcher=$!
+  disown "$watcher"
+  exec {errors}>&-
+}
+# end_watch: waits for the last lines of the command's output.
+end_watch() {
+  kill -s KILL "$watcher" 2>/dev/null || true
+  wait_until_ended 2 "$passes_on"
+}
+
+run_failed() {
+  if [ -e "$watch_folder/failed" ]; then return; fi
+  [ -n "${run_folder:-}" ] && tail -c 65536 "$run_folder/metrics.jsonl" 2>/dev/null |
+    grep -q "\"event\":\"failed\",\"id\":\"$VAECF_RUN_ID\""
+}
+end_after_failure() {  # PID
+  local seconds
+  trap '' INT TERM HUP USR1
+  until run_failed; do
+    sleep 2 >/dev/null 2>&1
+    if ended "$1"; then return; fi
+  done
+  for ((seconds = seconds_after_failure; seconds > 0; --seconds)); do
+    sleep 1 >/dev/null 2>&1
+    if ended "$1"; then return; fi
+  done
+  : >"$watch_folder/ended"
+  printf '%s\n' "${0##*/}: a rank ended the run ${seconds_after_failure} s ago, but mpirun still waits for a host; ending mpirun" >&2
+  local family
+  family=$(descendants "$1")
+  kill -s TERM -- "-$1" 2>/dev/null || true
+  wait_until_ended 5 "$1"
+  # shellcheck disable=SC2086
+  kill -s KILL -- "-$1" $family 2>/dev/null || true
+}
