@@ -40,25 +40,37 @@ own_world() {  # VARIABLE SCRIPT ARGUMENTS...
   export TMPDIR=$work/tmp
 }
 
-# two_hosts VARIABLE: creates hosts n1 (this script) and n2 (`on_n2 COMMAND...`), connected by a link n1:eth0 to
-# n2:eth0.
+# two_hosts VARIABLE: creates hosts n1 (this script) and n2, connected by a link n1:eth0 to n2:eth0.
 two_hosts() {  # VARIABLE
   hostname n1
-  : >"$work/n2.net"
-  : >"$work/n2.uts"
-  unshare "--net=$work/n2.net" "--uts=$work/n2.uts" hostname n2
-  printf '127.0.0.1 localhost\n10.77.0.1 n1\n10.77.0.2 n2\n' >"$work/hosts"
+  printf '127.0.0.1 localhost\n10.77.0.1 n1\n10.77.0.2 n2\n10.78.0.2 n3\n' >"$work/hosts"
   mount --bind "$work/hosts" /etc/hosts
-  ip link add eth0 type veth peer name eth0 netns "$work/n2.net" 2>/dev/null ||
-    skip "$1" 'the kernel does not support links between namespaces (veth)'
   ip link set lo up
-  ip address add 10.77.0.1/24 dev eth0
-  ip link set eth0 up
-  on_n2 ip link set lo up
-  on_n2 ip address add 10.77.0.2/24 dev eth0
-  on_n2 ip link set eth0 up
+  add_host "$1" n2 eth0 10.77.0
 }
-on_n2() { nsenter "--net=$work/n2.net" "--uts=$work/n2.uts" -- "$@"; }
+# three_hosts VARIABLE: also creates n3, with a link n1:eth1 to n3:eth0. Messages between n2 and n3 pass through n1.
+three_hosts() {  # VARIABLE
+  two_hosts "$1"
+  add_host "$1" n3 eth1 10.78.0
+  echo 1 >/proc/sys/net/ipv4/ip_forward
+  on n2 ip route add default via 10.77.0.1
+  on n3 ip route add default via 10.78.0.1
+}
+add_host() {  # VARIABLE HOST LINK NETWORK
+  : >"$work/$2.net"
+  : >"$work/$2.uts"
+  unshare "--net=$work/$2.net" "--uts=$work/$2.uts" hostname "$2"
+  ip link add "$3" type veth peer name eth0 netns "$work/$2.net" 2>/dev/null ||
+    skip "$1" 'the kernel does not support links between namespaces (veth)'
+  ip address add "$4.1/24" dev "$3"
+  ip link set "$3" up
+  on "$2" ip link set lo up
+  on "$2" ip address add "$4.2/24" dev eth0
+  on "$2" ip link set eth0 up
+}
+# on HOST COMMAND...: runs a command on n2 or n3.
+on() { nsenter "--net=$work/$1.net" "--uts=$work/$1.uts" -- "${@:2}"; }
+on_n2() { on n2 "$@"; }
 
 # slow_link VARIABLE RATE: limits the bandwidth of the link in both directions.
 slow_link() {
@@ -71,14 +83,15 @@ fast_link() {
 }
 bytes_sent() { sed -n 's/^ *eth0://p' /proc/net/dev | awk '{ print $9 }'; }
 
-# mpi_over_hosts: sets `mpi_hosts` for mpirun on n1 over both hosts: mpirun "${mpi_hosts[@]}" -np N --host n1:1,n2:1 ...
+# mpi_over_hosts: sets `mpi_hosts` for mpirun on n1 over all hosts: mpirun "${mpi_hosts[@]}" -np N --host n1:1,n2:1 ...
 mpi_over_hosts() {
   cat >"$work/agent" <<TEXT
 #!/bin/sh
 # Replaces ssh: HOST COMMAND...
-[ "\$1" = n2 ] || exit 1
+host=\$1
+[ -e "$work/\$host.net" ] || exit 1
 shift
-exec nsenter --net=$work/n2.net --uts=$work/n2.uts -- sh -c "\$*"
+exec nsenter "--net=$work/\$host.net" "--uts=$work/\$host.uts" -- sh -c "\$*"
 TEXT
   chmod +x "$work/agent"
   mpi_hosts=(--mca plm rsh --mca plm_rsh_agent "$work/agent")
