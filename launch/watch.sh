@@ -55,13 +55,16 @@ identify_run() {
 final_status() {
   if [ -n "${watch_folder:-}" ] && [ -e "$watch_folder/ended" ]; then return 1; fi
   if [ "$1" -ne 0 ] || [ -z "$run_folder" ]; then return "$1"; fi
+  # shellcheck disable=SC2154 # of find_program
   "$program" inspect "$run_folder" --finished --id "$VAECF_RUN_ID" >&2 </dev/null && return
-  printf '%s\n' "${0##*/}: the launcher reports success, but the run has not finished (see above); a node may be lost; run it again with --resume auto" >&2
+  printf '%s\n' "${me:-${0##*/}}: the launcher reports success, but the run has not finished (see above);" \
+    "a host may be lost; --resume auto continues the run" >&2
   return 1
 }
 
 # The messages by which ranks end a run: those of the watchdog, and those of errors.
-end_message='rank [0-9]+ on [^ ]+ has .*\. The run ends, because|rank [0-9]+ on [^ ]+, in [a-z]+, step [0-9]+: |rank [0-9]+: .* failed: .* \(on [^ ]+, in [a-z]+, step [0-9]+\)$'
+end_message='rank [0-9]+ on [^ ]+ has .*\. The run ends, because|rank [0-9]+ on [^ ]+, in [a-z]+, step [0-9]+: '
+end_message+='|rank [0-9]+: .* failed: .* \(on [^ ]+, in [a-z]+, step [0-9]+\)$'
 seconds_after_failure=${VAECF_SECONDS_AFTER_FAILURE:-30}
 
 # start_watched COMMAND...: starts mpirun with this command in a separate process group, and sets `child` to its process
@@ -110,7 +113,7 @@ end_after_failure() {  # PID
     if ended "$1"; then return; fi
   done
   : >"$watch_folder/ended"
-  printf '%s\n' "${0##*/}: a rank ended the run ${seconds_after_failure} s ago, but mpirun still waits for a host; ending mpirun" >&2
+  printf '%s\n' "${me:-${0##*/}}: a rank ended the run $seconds_after_failure s ago, but mpirun has not ended; ending it" >&2
   local family
   family=$(descendants "$1")
   kill -s TERM -- "-$1" 2>/dev/null || true

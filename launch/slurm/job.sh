@@ -106,11 +106,13 @@ run() {
   final_status "$status"
 }
 
-# run_job CONFIG ARGUMENTS...: trains until the run is complete, or until the time limit or preemption; then the run
+# run_job CONFIG ARGUMENTS...: replaces $SLURM_ARRAY_TASK_ID in the arguments, and trains until the run is complete, or until the time limit or preemption; then the run
 # writes a checkpoint, and the job is requeued.
 run_job() {
   local resume=(--resume auto) argument status=0 from_file=
   if [ $# -eq 0 ]; then refuse 'usage: sbatch [OPTIONS] FILE.sbatch CONFIG.yaml [ARGUMENTS...]'; fi
+  # The shell that submits an array cannot expand this variable.
+  if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then set -- "${@//'$SLURM_ARRAY_TASK_ID'/$SLURM_ARRAY_TASK_ID}"; fi
   for argument; do
     case $argument in --resume | --resume=* | --start-from | --start-from=*) resume=() ;; esac
   done
