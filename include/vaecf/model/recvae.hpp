@@ -81,8 +81,8 @@ class RecVae final : public TrainableModel<Device> {
     std::unique_ptr<Activations> d_h;  // becomes the gradient of s
   };
 
-  /// Computes h_5 with `parameters`, whose tensors begin with tensor `first` of layout_.
-  void encode(const Input& batch, const typename Device::Parameters& parameters, int first,
+  /// Computes h_5 with `weights`, whose tensors begin with tensor `first` of layout_.
+  void encode(const Input& batch, const typename Device::Parameters& weights, int first,
               device::InputDropout dropout, const StepState& step, Timer& timer);
   void backward_encoder(const Input& batch, StepState& step, Buffer& gradients,
                         const device::GradientReady& ready, const FusedUpdate* fused);
@@ -167,20 +167,20 @@ auto RecVae<Device>::side_of(const Input& batch, int first) const
 }
 
 template <class Device>
-void RecVae<Device>::encode(const Input& batch, const typename Device::Parameters& parameters, int first,
+void RecVae<Device>::encode(const Input& batch, const typename Device::Parameters& weights, int first,
                             device::InputDropout dropout, const StepState& step, Timer& timer) {
   for (std::size_t k = 0; k < layers_.size(); ++k) {
     const HiddenLayer& now = layers_[k];
     const device::Layer layer = from(first, now.layer);
     if (k == 0) {
       const auto side = side_of(batch, first);
-      device_.sparse_linear(batch.items, parameters, layer, device::Activation::identity, dropout, step,
-                            *now.s, side ? &*side : nullptr);
+      device_.sparse_linear(batch.items, weights, layer, device::Activation::identity, dropout, step, *now.s,
+                            side ? &*side : nullptr);
       timer.end_phase(StepPhase::input);
     } else {
-      device_.linear(*layers_[k - 1].h, parameters, layer, device::Activation::identity, *now.s);
+      device_.linear(*layers_[k - 1].h, weights, layer, device::Activation::identity, *now.s);
     }
-    device_.swish_norm(*now.s, parameters, {now.norm.gain - first, now.norm.offset - first}, k == 0, *sum_,
+    device_.swish_norm(*now.s, weights, {now.norm.gain - first, now.norm.offset - first}, k == 0, *sum_,
                        *now.h);
   }
 }
