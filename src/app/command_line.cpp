@@ -90,7 +90,7 @@ void refuse_empty_values(const CLI::App& app) {
 
 void add_run(CLI::App& app, CommandLine& line) {
   add_config(app, line, false);
-  app.add_flag("--train", line.train, "train the model and keep the best checkpoint");
+  app.add_flag("--train", line.train, "train the model and keep the best checkpoint; an earlier run of this name is moved to NAME.1, NAME.2, ...");
   app.add_flag("--test", line.test,
                "test the best checkpoint; without --train, --test and --benchmark: train, then test");
   app.add_option("--per-user", line.per_user,

@@ -128,7 +128,7 @@ void check_output(const std::string& path, const std::string& option, const Comm
   const auto place = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
   const fs::path wanted = place(path);
   bool kept = wanted.parent_path() == place(session.checkpoint_folder());
-  for (const char* const name : {"config.yaml", "metrics.jsonl", ".lock"})
+  for (const char* const name : {"config.yaml", "metrics.jsonl", io::DirectoryLock::file_name})
     kept = kept || wanted == place(session.run_folder() + "/" + name);
   kept = kept || (option != "--timeline" && !line.timeline.empty() && wanted == place(line.timeline));
   if (!kept) return;
@@ -203,11 +203,11 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
     parts.console = make_console(line.verbosity, ranks.rank() == 0);
     if (!line.timeline.empty()) {
       check_output(line.timeline, "--timeline", line, config);
-      parts.timeline = std::make_unique<train::RunTimeline>(ranks, line.timeline);
+      if (ranks.rank() == 0) io::AtomicOutputFile(line.timeline);  // throws if it cannot be written
     }
     if (!line.per_user.empty()) {
       check_output(line.per_user, "--per-user", line, config);
-      if (ranks.rank() == 0) io::AtomicOutputFile(line.per_user);  // throws if it cannot be written
+      if (ranks.rank() == 0) io::AtomicOutputFile(line.per_user);
     }
     parts.engine = train::make_engine(backend_options_for_rank(config, ranks));
     if (line.test && !line.train && ranks.rank() == 0) check_checkpoint(config.session.best_checkpoint());
@@ -233,15 +233,21 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   together([&] {
     if (ranks.rank() == 0) io::DatasetFile(config.session.data.file).require_unique_ids();
   });
-  if (!line.train) return code;
-  together([&] {
-    if (ranks.rank() == 0) lock_run_folder(parts, config);
-  });
-  if (line.resume != "never") together([&] { choose_checkpoint(line, context, config); });
-  if (!line.start_from.empty()) {
-    together([&] { choose_start(line, ranks, config); });
-    together([&] { train::validate_start(config.session, context); });
+  if (line.train) {
+    together([&] {
+      if (ranks.rank() == 0) lock_run_folder(parts, config);
+    });
+    if (line.resume != "never") together([&] { choose_checkpoint(line, context, config); });
+    if (!line.start_from.empty()) {
+      together([&] { choose_start(line, ranks, config); });
+      together([&] { train::validate_start(config.session, context); });
+    }
+    together([&] { train::move_previous_run(config.session, context); });
   }
+  // In the run folder, the file must not be moved.
+  together([&] {
+    if (!line.timeline.empty()) parts.timeline = std::make_unique<train::RunTimeline>(ranks, line.timeline);
+  });
   return code;
 }
 

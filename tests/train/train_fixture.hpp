@@ -165,6 +165,12 @@ class TrainTest : public ::testing::Test {
     return results;
   }
 
+  /// Trains as the program does, in a folder whose previous run is moved unless this one continues it.
+  static TrainResult train(TrainingConfig options, const RunContext& context) {
+    move_previous_run(options, context);
+    return vaecf::train::train(options, context);
+  }
+
   /// Trains on `ranks` ranks, whose results must be equal.
   TrainResult train_on(int ranks, const std::function<TrainResult(const RunContext&)>& body) const {
     const std::vector<TrainResult> results = of_ranks(ranks, body);

@@ -37,6 +37,8 @@ void throw_if_in_use(const std::string& path);
 /// and host of the last holder.
 class DirectoryLock {
  public:
+  static constexpr const char* file_name = ".lock";
+
   /// Holds no lock.
   DirectoryLock() = default;
   /// Acquires the lock. Blocks for up to `timeout`. Throws InputError, which names the current holder, on

@@ -154,11 +154,19 @@ std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, cons
 /// or its weights do not fit the model of `options`.
 void validate_start(const TrainingConfig& options, const RunContext& context);
 
-/// Trains, validates, and writes checkpoints, metrics.jsonl and config.yaml. A new run first archives the
-/// files of an older run of its name (checkpoints.old, metrics.jsonl.old). A resumed run removes log lines
-/// newer than the checkpoint and archives newer checkpoints. Collective. Throws InputError for invalid input.
-/// Throws RunError if the loss is not finite, in which case existing checkpoints are kept, or if the last or
-/// the best checkpoint could not be written.
+/// Prepares the run folder for a run that does not continue the one in it: if the folder contains a
+/// checkpoint or an event `epoch` or `solve`, moves its contents except the lock file to RUN.N, with the
+/// smallest free N from 1, and logs what was moved. Then options.resume_from and start_from are the new paths
+/// of these files; resume_from is empty if the search of a solved model does not continue. Must be called
+/// before train(), by the holder of the lock. Collective; only rank 0 accesses the folder. Throws InputError
+/// on all ranks, with all files at their places, if the contents cannot be moved, or if data.file is one of
+/// them.
+void move_previous_run(TrainingConfig& options, const RunContext& context);
+
+/// Trains, validates, and writes checkpoints, metrics.jsonl and config.yaml. A resumed run removes log lines
+/// newer than the checkpoint and moves newer checkpoints to checkpoints/aside. Collective. Throws InputError
+/// for invalid input. Throws RunError if the loss is not finite, in which case existing checkpoints are kept,
+/// or if the last or the best checkpoint could not be written.
 TrainResult train(const TrainingConfig& options, const RunContext& context);
 
 /// Evaluates `checkpoint` and the baselines on /test, and appends the result to metrics.jsonl. If the model

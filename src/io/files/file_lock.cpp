@@ -46,7 +46,7 @@ std::string read_holder(const std::string& path) {
 }  // namespace
 
 DirectoryLock::DirectoryLock(const std::string& folder, std::chrono::milliseconds timeout) {
-  const std::string path = folder + "/.lock";
+  const std::string path = format("{}/{}", folder, file_name);
   Descriptor file = open_lock(path);
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (::flock(file.value(), LOCK_EX | LOCK_NB) != 0) {

@@ -43,7 +43,7 @@ struct ResumeCandidate {
 
 /// Returns the newest valid checkpoint of the folder. File names order the checkpoints of a kind, so only the
 /// newest of each kind is read. Damaged files are skipped with a warning. Throws InputError for a valid file
-/// of another format version, since training from scratch instead would archive it.
+/// of another format version, which the user may want to continue with another version of the program.
 std::optional<ResumeCandidate> newest_valid_checkpoint(const std::string& folder, Log& log) {
   std::array<std::optional<ResumeCandidate>, 3> newest;
   const auto candidates = io::list_checkpoints(folder);
@@ -98,13 +98,6 @@ bool best_exists(const TrainingConfig& options, const TrainingState& state) {
 
 }  // namespace
 
-void require_kept(const TrainingConfig& options, const std::string& path) {
-  const std::string folder = options.checkpoint_folder();
-  if (depth_in(folder + ".old", path) == 0 && depth_in(folder, path) <= 1) return;
-  throw InputError(format(
-      "{}: a new run deletes or archives checkpoints in this folder; move it to another folder first", path));
-}
-
 std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, const RunContext& context,
                                              const std::string& requested) {
   comm::Communicator& communicator = context.communicator;
@@ -113,7 +106,6 @@ std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, cons
     if (requested == "auto") {
       point = newest_valid_checkpoint(options.checkpoint_folder(), context.log);
     } else {
-      require_kept(options, requested);
       point = {requested, read_training_state(requested, io::CheckpointFile(requested))};
     }
   });
@@ -144,7 +136,7 @@ void reconcile_best_checkpoint(const TrainingConfig& options, const RunContext& 
     if (other.empty()) return true;
     context.log.warn("{}; best-epoch tracking restarts here", other);
     const std::string best = options.best_checkpoint();
-    if (std::filesystem::is_regular_file(best)) archive_checkpoint(options, best);
+    if (std::filesystem::is_regular_file(best)) set_aside(options, best);
     return false;
   });
   if (!there) state.reset_best();

@@ -16,7 +16,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "train/checkpoint/resume_point.hpp"
 #include "train/checkpoint/tensor_rows.hpp"
 
 namespace vaecf::train {
@@ -94,7 +93,6 @@ StartPoint::StartPoint(const TrainingConfig& options, const RunContext& context,
   checkpoint_.read_file([&](const io::CheckpointFile& file) {
     const std::string& path = options.start_from;
     const TrainingState& state = checkpoint_.state();
-    require_kept(options, path);
     if (const auto type = file.attribute<std::string>("model_type"); type != options.model.type) {
       throw InputError(format(
           "{}: the checkpoint contains a model of type {}, but model.type is {}; set model.type to {}, or train from scratch",

@@ -30,6 +30,11 @@ bool can_validate(const TrainingConfig& options, const io::DatasetFile& dataset)
   return options.validation.every > 0 && dataset.entries("validation/held_out") > 0;
 }
 
+/// Returns the metric that selects the best solution; "last" without validation.
+std::string selection_of(const TrainingConfig& options, const io::DatasetFile& dataset) {
+  return can_validate(options, dataset) ? options.validation.select : "last";
+}
+
 /// Returns the number of neighbors of an item in a model of `type`; 0: all items.
 std::int64_t neighbors_of(const std::string& type, const model::ModelOptions& options) {
   return type == "ease" ? options.ease.neighbors : options.item_knn.neighbors;
@@ -57,7 +62,7 @@ class SolveRun {
     context.communicator.activity().enter(Phase::loading);
     if (can_validate(options, dataset_))
       evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), context);
-    state_.describe(options, dataset_, evaluator_ ? options.validation.select : "last");
+    state_.describe(options, dataset_, selection_of(options, dataset_));
     require_equal_on_all_ranks(context.communicator, state_.dataset_checksum,
                                format("the dataset {}", options.data.file));
     state_.gather_sums({}, context.communicator);
@@ -79,32 +84,21 @@ class SolveRun {
  private:
   /// Opens the log: new, or that of the run that this one continues.
   void open_run_folder() {
-    bool continues = false;
-    if (!options_.resume_from.empty()) {
-      if (!resumes_in_place(options_, context_.communicator)) {
-        InputError error(format(
-            "{}: models of type {} are solved at once, so that only a run in its own folder can continue; "
-            "use --resume auto",
-            options_.resume_from, options_.model.type));
-        error.mark_on_all_ranks();
-        throw error;
-      }
+    const bool continues = !options_.resume_from.empty();
+    if (continues) {
       const TrainingState before = CheckpointReader(options_.resume_from, context_).state();
-      continues = before.select == state_.select;
-      if (continues) {
-        complete_ = query_root(context_.communicator, [&] { return is_complete(options_); });
-        state_.updates_done = state_.epoch = before.epoch;
-        state_.best_epoch = before.best_epoch;
-        state_.best_metric = before.best_metric;
-        context_.log.info("{} contains {}", options_.resume_from,
-                          complete_ ? "the solution; --resume never solves it again"
-                                    : format("the best of {} solutions so far", before.epoch));
-      }
+      complete_ = query_root(context_.communicator, [&] { return is_complete(options_); });
+      state_.updates_done = state_.epoch = before.epoch;
+      state_.best_epoch = before.best_epoch;
+      state_.best_metric = before.best_metric;
+      context_.log.info("{} contains {}", options_.resume_from,
+                        complete_ ? "the solution; --resume never solves it again"
+                                  : format("the best of {} solutions so far", before.epoch));
     }
     run_on_root(context_.communicator, [&] {
       if (complete_) return;
       if (continues) rewind_run_folder(options_, state_.epoch, state_.updates_done, context_.log);
-      events_.emplace(options_, context_, continues ? RunLog::Mode::resume : RunLog::Mode::fresh);
+      events_.emplace(options_, context_, RunLog::Mode::train);
     });
     if (!events_) events_.emplace(options_, context_, RunLog::Mode::append);
   }
@@ -272,6 +266,23 @@ void validate_solve(const TrainingConfig& options, const RunContext& context,
                ease.l2.size(), ease.dropout.size(), obstacle));
   }
   require_memory_to_solve(options.model.type, options, context, dataset);
+}
+
+bool continues_solutions(const TrainingConfig& options, const RunContext& context) {
+  if (!resumes_in_place(options, context.communicator)) {
+    InputError error(
+        format("{}: models of type {} are solved at once, so that only a run in its own folder can continue; "
+               "use --resume auto",
+               options.resume_from, options.model.type));
+    error.mark_on_all_ranks();
+    throw error;
+  }
+  const std::string before = CheckpointReader(options.resume_from, context).state().select;
+  const std::string now = selection_of(options, io::DatasetFile(options.data.file));
+  if (before == now) return true;
+  context.log.info("{} was selected by {}, not by {}, so that the model is solved again", options.resume_from,
+                   before, now);
+  return false;
 }
 
 TrainResult solve(const TrainingConfig& options, const RunContext& context) {

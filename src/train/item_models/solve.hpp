@@ -44,10 +44,15 @@ void require_memory_to_solve(const std::string& type, const TrainingConfig& opti
 /// ranks if it does not fit into memory, or if several values of model.ease cannot be compared.
 void validate_solve(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset);
 
+/// Returns whether a run continues the search whose best solution is options.resume_from: not if solutions
+/// were selected by another metric, which is logged. Collective. Throws InputError on all ranks if the file
+/// is not in the folder of the run.
+bool continues_solutions(const TrainingConfig& options, const RunContext& context);
+
 /// Solves the model of `options`, which is_solved(): all combinations of the values of model.ease, of which
 /// the best by validation.select is written to best.h5. Writes metrics.jsonl and config.yaml as train() does.
-/// A run that continues does not solve again what its log and best.h5 contain. Collective. Throws InputError
-/// for invalid input, RunError if the checkpoint could not be written.
+/// With options.resume_from, does not solve again what the log and best.h5 contain. Collective. Throws
+/// InputError for invalid input, RunError if the checkpoint could not be written.
 TrainResult solve(const TrainingConfig& options, const RunContext& context);
 
 }  // namespace vaecf::train

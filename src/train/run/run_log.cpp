@@ -24,29 +24,6 @@
 namespace vaecf::train {
 namespace {
 
-std::string older(const std::string& path) {
-  return path + ".old";
-}
-
-void archive_path(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return;
-  std::filesystem::rename(path, older(path), error);
-  if (!error) return;
-  throw InputError(format(
-      "{}: the output of an earlier run cannot be moved to {} ({}); move or delete it, continue with --resume, or use another name or run.directory",
-      path, older(path), error.message()));
-}
-
-void archive_previous_run(const TrainingConfig& options) {
-  archive_path(options.run_folder() + "/metrics.jsonl");
-  const std::string folder = options.checkpoint_folder();
-  if (io::list_checkpoints(folder).empty()) return;
-  std::error_code ignored;
-  std::filesystem::remove_all(older(folder), ignored);
-  archive_path(folder);
-}
-
 /// Returns the step of a checkpoint whose name does not contain it (best.h5), or 0 if it cannot be read.
 std::int64_t step_of(const std::string& path) {
   try {
@@ -58,12 +35,12 @@ std::int64_t step_of(const std::string& path) {
   }
 }
 
-void archive_later_checkpoints(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step) {
+void set_aside_later_checkpoints(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step) {
   for (const io::CheckpointEntry& file : io::list_checkpoints(options.checkpoint_folder())) {
     const bool later = (file.kind == io::CheckpointKind::epoch && file.number > epochs_done) ||
                        (file.kind == io::CheckpointKind::step && file.number > step) ||
                        (file.kind == io::CheckpointKind::best && step_of(file.path) > step);
-    if (later) archive_checkpoint(options, file.path);
+    if (later) set_aside(options, file.path);
   }
 }
 
@@ -78,7 +55,6 @@ std::string utc_now() {
 
 io::EventLog open_events(const TrainingConfig& options, const RunContext& context, RunLog::Mode mode) {
   if (context.communicator.rank() != 0) return {};
-  if (mode == RunLog::Mode::fresh) archive_previous_run(options);
   prepare_run_folder(options);
   if (mode != RunLog::Mode::append) {
     io::remove_stale_temporaries(options.checkpoint_folder());
@@ -89,16 +65,17 @@ io::EventLog open_events(const TrainingConfig& options, const RunContext& contex
 
 }  // namespace
 
-void archive_checkpoint(const TrainingConfig& options, const std::string& path) {
-  const std::filesystem::path folder = older(options.checkpoint_folder());
+void set_aside(const TrainingConfig& options, const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path folder = options.checkpoint_folder() + "/aside";
+  const fs::path name = fs::path(path).filename();
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  std::filesystem::rename(path, folder / std::filesystem::path(path).filename(), error);
-  if (!error) {
-    // rename() does nothing if both names are links to the same file.
-    std::filesystem::remove(path, error);
-    return;
-  }
+  fs::create_directories(folder, error);
+  fs::path target = folder / name;
+  for (int n = 1; fs::exists(fs::symlink_status(target, error)); ++n)
+    target = folder / format("{}.{}{}", name.stem().string(), n, name.extension().string());
+  fs::rename(path, target, error);
+  if (!error) return;
   throw RunError(format(
       "{}: this checkpoint does not match the resumed run and cannot be moved to {} ({}); check the permissions, or move or delete it",
       path, folder.string(), error.message()));
@@ -121,7 +98,7 @@ void prepare_run_folder(const TrainingConfig& options) {
 
 void rewind_run_folder(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step, Log& log) {
   // Checkpoints are moved first: if the run is killed in between, the log still covers the newest checkpoint.
-  archive_later_checkpoints(options, epochs_done, step);
+  set_aside_later_checkpoints(options, epochs_done, step);
   const io::FilterResult cut =
       io::filter_event_log(options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
         const std::string name = io::get_string(event, "event");
@@ -215,6 +192,7 @@ io::Event start_event(const TrainingConfig& options, const RunContext& context, 
   event.set("hosts", std::set(host_of.begin(), host_of.end()));
   if (const char* job = std::getenv("SLURM_JOB_ID")) event.set("slurm_job_id", std::string(job));
   event.set("name", options.name)
+      .set("model", options.model.type)
       .set("config", options.configuration_text)
       .set("ranks", std::int64_t{context.communicator.size()})
       .set("item_slices", std::int64_t{context.slices()})

@@ -14,12 +14,10 @@ namespace vaecf::train {
 class RunLog {
  public:
   enum class Mode {
-    fresh,   ///< a new run, which archives older files as metrics.jsonl.old and checkpoints.old
-    resume,  ///< a resumed run, see rewind_run_folder()
+    train,   ///< a new run, or a resumed one after rewind_run_folder()
     append,  ///< a test or a benchmark, which adds to existing files
   };
-  /// Opens the log. Throws RunError if the run folder is not writable, InputError if older files cannot be
-  /// archived.
+  /// Opens the log. Throws RunError if the run folder is not writable.
   RunLog(const TrainingConfig& options, const RunContext& context, Mode mode);
 
   /// Writes the event with the current time. If that fails, as on a full disk, buffers the event until the
@@ -68,12 +66,12 @@ std::string metrics_line(const EvaluationResult& result);
 /// Creates RUN/checkpoints and checks that it is writable. Throws RunError if it is not.
 void prepare_run_folder(const TrainingConfig& options);
 
-/// Moves a file of RUN/checkpoints to checkpoints.old, replacing a file of the same name. Throws RunError if
-/// that fails.
-void archive_checkpoint(const TrainingConfig& options, const std::string& path);
+/// Moves a file of RUN/checkpoints to RUN/checkpoints/aside, as NAME.N.h5 if files of its name are there.
+/// Throws RunError if that fails.
+void set_aside(const TrainingConfig& options, const std::string& path);
 
 /// Rewinds the run folder to a checkpoint: removes later lines of metrics.jsonl, and moves later checkpoints
-/// to checkpoints.old. For rank 0 only. Throws RunError if that fails.
+/// to checkpoints/aside. For rank 0 only. Throws RunError if that fails.
 void rewind_run_folder(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step, Log& log);
 
 }  // namespace vaecf::train

@@ -105,7 +105,7 @@ class TrainingRun {
     }
     run_on_root(context_.communicator, [&] {
       if (in_place) rewind_run_folder(options_, state_.epoch, state_.updates_done, context_.log);
-      events_.emplace(options_, context_, in_place ? RunLog::Mode::resume : RunLog::Mode::fresh);
+      events_.emplace(options_, context_, RunLog::Mode::train);
     });
     if (!events_) events_.emplace(options_, context_, RunLog::Mode::append);
     if (resumes) {

@@ -18,12 +18,13 @@ TEST_F(StartFrom, ANewRunHasTheWeightsOfTheCheckpoint) {
   const Result back =
       workspace.succeed("small.yaml --train --start-from runs/more/checkpoints/best.h5 --set name=back", 2);
   expect_in(back.err, {"weights of 60 items; 0 items are new, 10 are gone"});
-  // The checkpoint may belong to the folder of the new run, which archives it.
-  expect_in(workspace.succeed("small.yaml --train --start-from " + best).err,
-            {"weights of 60 items; 0 items"});
-  EXPECT_TRUE(workspace.exists("runs/small/checkpoints.old/best.h5"));
-  expect_refused(workspace.program("small.yaml --train --start-from runs/small/checkpoints.old/best.h5"),
-                 "a new run deletes or archives checkpoints in this folder");
+  // The checkpoint may be in the folder of the new run, from which it is moved.
+  const std::string first = workspace.read(best);
+  const Result again = workspace.succeed("small.yaml --train --start-from " + best, 2);
+  expect_in(again.err, {"starting from runs/small.1/checkpoints/best.h5: weights of 60 items; 0 items"});
+  EXPECT_EQ(workspace.read("runs/small.1/checkpoints/best.h5"), first);
+  expect_in(workspace.succeed("small.yaml --train --start-from runs/small.1/checkpoints/best.h5").err,
+            {"which was moved to runs/small.2\n", "starting from runs/small.1/checkpoints/best.h5: "});
 }
 
 TEST_F(StartFrom, InvalidInputIsRefusedOnAllRanksBeforeAnyWork) {

@@ -21,7 +21,7 @@ class AutomaticCheckpoints : public Resume {
     on_ranks(ranks, [&](const RunContext& context) {
       const io::DatasetFile dataset(options_.data.file);
       std::optional<RunLog> log;
-      if (context.communicator.rank() == 0) log.emplace(options_, context, RunLog::Mode::fresh);
+      if (context.communicator.rank() == 0) log.emplace(options_, context, RunLog::Mode::train);
       context.communicator.barrier();
       if (!log) log.emplace(options_, context, RunLog::Mode::append);
       Trainer trainer(options_, context, dataset, 0);

@@ -222,7 +222,7 @@ TEST_F(CheckpointRetention, ShortMemoryMakesTrainingWaitForWrites) {
     ShortOfMemory engine(cpu::make_device(backend_));
     const RunContext with_engine{context.communicator, engine, context.log, context.progress};
     const io::DatasetFile dataset(options_.data.file);
-    RunLog log(options_, with_engine, RunLog::Mode::fresh);
+    RunLog log(options_, with_engine, RunLog::Mode::train);
     Trainer trainer(options_, with_engine, dataset, 0);
     CheckpointManager manager(options_, with_engine, trainer.steps_per_epoch(), log);
     TrainingState state;
@@ -261,7 +261,7 @@ TEST_F(CheckpointRetention, NonFiniteWeightsDoNotReplaceACheckpoint) {
   on_ranks(2, [&](const RunContext& context) {
     const io::DatasetFile dataset(options_.data.file);
     std::optional<RunLog> log;
-    if (context.communicator.rank() == 0) log.emplace(options_, context, RunLog::Mode::fresh);
+    if (context.communicator.rank() == 0) log.emplace(options_, context, RunLog::Mode::train);
     context.communicator.barrier();
     if (!log) log.emplace(options_, context, RunLog::Mode::append);
     Trainer trainer(options_, context, dataset, 0);

@@ -62,21 +62,26 @@ TEST_F(ResumePoint, LogHasNoCheckpointsAfterTheOneResumedFrom) {
   EXPECT_EQ(steps, (std::vector<double>{4, 5}));
 }
 
-TEST_F(ResumePoint, ResumingFromOlderCheckpointArchivesLaterOnes) {
+TEST_F(ResumePoint, ResumingFromOlderCheckpointSetsLaterOnesAside) {
   run(1, "whole");
   const std::string expected = curve("whole");
   const std::string from = checkpoints("whole") + "/step-00000004.h5";
   run(1, "whole", from, 1);
   // best.h5 was written at step 18, which the resumed run has not reached.
   EXPECT_EQ(names("whole"), (std::vector<std::string>{"step-00000004.h5", "step-00000005.h5"}));
-  EXPECT_EQ(io::CheckpointFile(checkpoints("whole") + ".old/best.h5").attribute<std::int64_t>("step"), 18);
-  EXPECT_TRUE(std::filesystem::exists(checkpoints("whole") + ".old/epoch-0003.h5"));
+  const std::string aside = checkpoints("whole") + "/aside/";
+  EXPECT_EQ(io::CheckpointFile(aside + "best.h5").attribute<std::int64_t>("step"), 18);
+  EXPECT_TRUE(std::filesystem::exists(aside + "epoch-0003.h5"));
   run(1, "whole", "auto");
   EXPECT_EQ(curve("whole"), expected);
   run(1, "whole", from, 2);
   EXPECT_EQ(names("whole"), (std::vector<std::string>{"epoch-0001.h5", "step-00000004.h5", "best.h5"}));
+  // The files of the first time are kept.
+  EXPECT_EQ(io::CheckpointFile(aside + "best.h5").attribute<std::int64_t>("step"), 18);
+  EXPECT_EQ(io::CheckpointFile(aside + "epoch-0003.1.h5").attribute<std::int64_t>("step"), 18);
   run(1, "whole", "auto");
   EXPECT_EQ(curve("whole"), expected);
+  EXPECT_FALSE(std::filesystem::exists(folder("whole") + ".1"));
 }
 
 TEST_F(ResumePoint, LinkIsResolved) {
@@ -88,17 +93,26 @@ TEST_F(ResumePoint, LinkIsResolved) {
   EXPECT_EQ(count("whole", "epoch"), 3);
 }
 
-TEST_F(ResumePoint, FileThatANewRunWouldMoveThrows) {
+TEST_F(ResumePoint, FileOfTheRunThatIsMovedIsReadThere) {
   run(1, "whole");
-  run(1, "whole");
-  for (const std::string& place : {checkpoints("whole"), checkpoints("whole") + ".old"}) {
-    const std::string mine = place + "/mine/good.h5";
-    std::filesystem::create_directory(place + "/mine");
-    std::filesystem::copy_file(place + "/epoch-0003.h5", mine);
-    const std::string message = message_of<InputError>([&] { run(1, "whole", mine); });
-    EXPECT_NE(message.find("move it to another folder first"), std::string::npos) << message;
-    EXPECT_TRUE(std::filesystem::exists(mine));
-  }
+  const std::string expected = curve("whole");
+  const std::string last = text_of(checkpoints("whole") + "/epoch-0003.h5");
+  std::filesystem::create_directory(checkpoints("whole") + "/mine");
+  std::filesystem::copy_file(checkpoints("whole") + "/step-00000004.h5",
+                             checkpoints("whole") + "/mine/good.h5");
+  run(2, "whole", checkpoints("whole") + "/mine/good.h5");
+  EXPECT_EQ(count("whole", "epoch"), 3);
+  EXPECT_EQ(io::get_string(io::read_json_lines(folder("whole") + "/metrics.jsonl")[1], "file"),
+            checkpoints("whole.1") + "/mine/good.h5");
+  EXPECT_EQ(curve("whole.1"), expected);
+  // A link in the folder to a file elsewhere.
+  std::filesystem::rename(checkpoints("whole.1") + "/mine/good.h5", file("good.h5"));
+  std::filesystem::create_directory(checkpoints("whole") + "/mine");
+  std::filesystem::create_symlink(file("good.h5"), checkpoints("whole") + "/mine/link.h5");
+  run(1, "whole", checkpoints("whole") + "/mine/link.h5");
+  EXPECT_EQ(curve("whole"), expected);
+  EXPECT_EQ(text_of(checkpoints("whole.1") + "/epoch-0003.h5"), last);
+  EXPECT_TRUE(std::filesystem::exists(checkpoints("whole.2") + "/epoch-0003.h5"));
 }
 
 TEST_F(ResumePoint, OnlyRankZeroAccessesTheRunFolder) {
@@ -162,12 +176,12 @@ TEST_F(ResumePoint, StateOutOfRangeThrows) {
   EXPECT_EQ(run(2, "again", file("right.h5")).steps, 18);
 }
 
-TEST_F(ResumePoint, ChangedSelectionMetricArchivesTheOldBest) {
+TEST_F(ResumePoint, ChangedSelectionMetricSetsTheOldBestAside) {
   run(1, "whole");
   const Tensors best = tensors_of(checkpoints("whole") + "/best.h5");
   options_.validation.select = "recall@5";
   run(1, "whole", "auto");
-  EXPECT_EQ(tensors_of(checkpoints("whole") + ".old/best.h5"), best);
+  EXPECT_EQ(tensors_of(checkpoints("whole") + "/aside/best.h5"), best);
   EXPECT_EQ(epoch_of_best("whole"), 3);
 }
 
@@ -199,18 +213,6 @@ TEST_F(ResumePoint, RunWithoutRemainingStepsKeepsTheEpochLosses) {
   const std::string whole = curve("whole");
   const std::string third = whole.substr(whole.find("{\"event\":\"epoch\",\"epoch\":3"));
   EXPECT_EQ(curve("again"), third);
-}
-
-TEST_F(ResumePoint, NewRunArchivesAnOlderOne) {
-  run(1, "whole");
-  options_.train.epochs = 1;
-  run(1, "whole");
-  EXPECT_EQ(names("whole"), (std::vector<std::string>{"epoch-0001.h5", "step-00000004.h5", "best.h5"}));
-  EXPECT_TRUE(std::filesystem::exists(checkpoints("whole") + ".old/epoch-0003.h5"));
-  EXPECT_TRUE(std::filesystem::exists(folder("whole") + "/metrics.jsonl.old"));
-  const std::string old =
-      message_of<InputError>([&] { run(1, "whole", checkpoints("whole") + ".old/epoch-0003.h5"); });
-  EXPECT_NE(old.find("move it to another folder first"), std::string::npos) << old;
 }
 
 TEST_F(ResumePoint, CreatesBestAfterAKillBeforeLinking) {

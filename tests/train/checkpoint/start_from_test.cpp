@@ -197,10 +197,6 @@ TEST_F(StartFrom, ChecksTheModelOnAllRanksBeforeAnyWork) {
   options_.data.file = write_items("others.h5", {{1, 2, 3}, {}}, 3);
   contains("none of its 13 items is in");
   options_.data.file = file("new.h5");
-  std::filesystem::rename(checkpoints("old"), folder("old") + "/checkpoints.old");
-  options_.start_from = folder("old") + "/checkpoints.old/best.h5";
-  options_.name = "old";
-  contains("a new run deletes or archives checkpoints in this folder");
 }
 
 TEST_F(StartFrom, CheckpointWithoutIdsHasThoseOfItsDataset) {

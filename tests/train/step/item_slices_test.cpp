@@ -224,7 +224,7 @@ TEST_F(ItemsCheckpoint, InitialStateIsEqualToTheByte) {
       TrainingState state;
       state.describe(options_, dataset, "last");
       state.gather_sums({}, context.communicator);
-      RunLog events(options_, context, RunLog::Mode::fresh);
+      RunLog events(options_, context, RunLog::Mode::train);
       CheckpointManager manager(options_, context, trainer.steps_per_epoch(), events);
       manager.save(state, {.resumable = true}, trainer);
       manager.finish(true);

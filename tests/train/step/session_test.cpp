@@ -81,22 +81,6 @@ TEST_F(Session, WritesACompleteRunFolder) {
   EXPECT_EQ(events("test").size(), 1U);
 }
 
-TEST_F(Session, UnmovableOldLogThrowsOnAllRanks) {
-  options_.train.epochs = 1;
-  run(1);
-  const std::string log = options_.run_folder() + "/metrics.jsonl";
-  const std::string before = text_of(log);
-  std::filesystem::create_directory(log + ".old");
-  on_ranks(2, [&](const RunContext& context) {
-    const std::string message = message_of<InputError>([&] { train(options_, context); });
-    EXPECT_NE(message.find("metrics.jsonl: the output of an earlier run cannot be moved to"),
-              std::string::npos)
-        << message;
-    EXPECT_NE(message.find("; move or delete it, continue with --resume"), std::string::npos) << message;
-  });
-  EXPECT_EQ(text_of(log), before);
-}
-
 TEST_F(Session, EarlyStoppingAfterPatience) {
   options_.optimizer.learning_rate = 1e-12;  // no metric improves
   options_.train.epochs = 50;
@@ -150,7 +134,7 @@ TEST_F(Session, BestEpochIsKeptIfValidationIsSwitchedOff) {
   options_.train.epochs = 3;
   options_.resume_from = options_.checkpoint_folder() + "/epoch-0002.h5";
   EXPECT_EQ(run(1).best_epoch, 3);
-  const io::CheckpointFile aside(options_.checkpoint_folder() + ".old/best.h5");
+  const io::CheckpointFile aside(options_.checkpoint_folder() + "/aside/best.h5");
   EXPECT_EQ(aside.attribute<std::string>("select"), "ndcg@10");
 }
 
