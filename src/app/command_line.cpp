@@ -26,7 +26,8 @@ constexpr const char* footer =
     "  mpirun -np 2 --bind-to none vaecf_dist configs/quickstart.yaml\n"
     "  vaecf_dist recommend configs/quickstart.yaml --top 10\n"
     "Exit codes: 0: done; 1: failed while running; 2: invalid usage, configuration or input; "
-    "75: stopped on request (signal USR1) with a checkpoint; continue with --resume auto.";
+    "75: stopped on request (signal USR1) with a checkpoint; continue with --resume auto.\n"
+    "VAECF_PROGRESS=bar, lines or none selects how progress is shown: by default a bar on a terminal, lines elsewhere.";
 
 void add_verbosity(CLI::App& app, CommandLine& line) {
   auto* verbose = app.add_flag_callback(

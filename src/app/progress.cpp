@@ -64,8 +64,9 @@ void TextProgress::update(std::int64_t done) {
     if (now >= shown_ + 0.1) show(now);
     return;
   }
-  const bool tenth = total_ <= 0 || (share() >= shown_share_ + 0.1 && share() < 1.0);
-  if (tenth && now >= shown_ + line_seconds_) show(now);
+  if (total_ > 0 && share() >= 1.0) return;
+  const bool tenth = total_ <= 0 || share() >= shown_share_ + 0.1;
+  if (now >= shown_ + (tenth ? line_seconds_ : max_line_seconds_)) show(now);
 }
 
 void TextProgress::end() {

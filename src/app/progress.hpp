@@ -24,12 +24,13 @@ std::string format_rate(std::int64_t already, std::int64_t done, std::int64_t to
                         double seconds);
 
 /// Prints progress to a stream. A bar is one line that is redrawn at most ten times per second and erased at
-/// the end. Lines are for logs: one per tenth of the work, at most one per `line_seconds`; short tasks print
-/// none.
+/// the end. Lines are for logs: one per tenth of the work, but at most one per `line_seconds`, and one if
+/// there was none for `max_line_seconds`; short tasks print none.
 class TextProgress : public Progress {
  public:
-  TextProgress(std::FILE* out, ProgressStyle style, double line_seconds = 10.0)
-      : out_(out), style_(style), line_seconds_(line_seconds) {}
+  TextProgress(std::FILE* out, ProgressStyle style, double line_seconds = 10.0,
+               double max_line_seconds = 30.0)
+      : out_(out), style_(style), line_seconds_(line_seconds), max_line_seconds_(max_line_seconds) {}
   void begin(std::string_view label, std::int64_t total, std::string_view unit,
              std::int64_t already = 0) override;
   void update(std::int64_t done) override;
@@ -42,6 +43,7 @@ class TextProgress : public Progress {
   std::FILE* out_;
   ProgressStyle style_;
   double line_seconds_;
+  double max_line_seconds_;
   std::string label_;
   std::string unit_;
   std::int64_t total_ = 0;

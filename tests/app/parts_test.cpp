@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -17,6 +19,7 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -178,6 +181,20 @@ TEST(Progress, LinesArePrintedPerTenthExceptForShortWork) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 9) << text;
   expect_in(text, {"epoch 1/2: 10 %  "});
   EXPECT_EQ(text.find("epoch 2/2"), std::string::npos) << text;
+}
+
+TEST(Progress, LinesOfLongWorkDoNotWaitForATenth) {
+  const std::string text = written([](std::FILE* file) {
+    TextProgress lines(file, ProgressStyle::lines, 3600.0, 0.02);
+    lines.begin("EASE, 7 items", 1000, "items");
+    for (int i = 1; i <= 40; ++i) {
+      lines.update(i);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+    lines.end();
+  });
+  EXPECT_GE(std::count(text.begin(), text.end(), '\n'), 3) << text;
+  expect_in(text, {"EASE, 7 items: ", " items/s, 0:0", " left\n"});
 }
 
 TEST(ThreadBinding, FairThreadsDivideTheCoresOfAHost) {

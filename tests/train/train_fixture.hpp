@@ -107,17 +107,21 @@ inline void train_epochs(
   }
 }
 
-/// Requests a stop after the given number of updates of the progress.
+/// Requests a stop after the given number of steps.
 class StopsAfter : public Progress {
  public:
-  StopsAfter(StopFlag& flag, int updates) : flag_(flag), left_(updates) {}
+  StopsAfter(StopFlag& flag, int steps) : flag_(flag), left_(steps) {}
+  void begin(std::string_view label, std::int64_t, std::string_view, std::int64_t) override {
+    trains_ = label.starts_with("epoch");
+  }
   void update(std::int64_t) override {
-    if (--left_ == 0) flag_.request();
+    if (trains_ && --left_ == 0) flag_.request();
   }
 
  private:
   StopFlag& flag_;
   int left_;
+  bool trains_ = false;
 };
 
 /// Provides a temporary folder with a dataset, and options for a small model.

@@ -59,11 +59,11 @@ class Scorer {
   /// Stores `users` on the model's device. The memory that `users` refers to must outlive the result.
   virtual std::unique_ptr<LoadedUsers> load_users(const UserData& users) = 0;
   /// Ranks each user's targets among all items that the user does not have. Returns the metrics of each user,
-  /// (metrics, users); those of users without targets are 0. Calls `progressed` after every batch of users.
-  /// Throws InputError if features are missing.
+  /// (metrics, users); those of users without targets are 0. Calls `progressed` after every batch,
+  /// with the number of users so far. Throws InputError if features are missing.
   virtual std::vector<double> evaluate(LoadedUsers& users, History history,
                                        std::span<const math::Metric> metrics,
-                                       const std::function<void()>& progressed) = 0;
+                                       const std::function<void(std::int64_t users)>& progressed) = 0;
   /// Writes the `k` best items of users `rows` and their scores, (rows, k) each, best first; the lower item
   /// wins ties. Excludes the items that a user already has, unless `keep_seen` is set. If fewer than k items
   /// are left, the remaining entries are item -1 and score -infinity. `rows` must not exceed max_users().

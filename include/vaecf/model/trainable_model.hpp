@@ -151,7 +151,7 @@ class TrainableModel : public Model {
     return std::make_unique<NetworkUsers<Device>>(device_, users, items_, features_, max_rows_, slices_);
   }
   std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,
-                               const std::function<void()>& progressed) override;
+                               const std::function<void(std::int64_t users)>& progressed) override;
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   std::int64_t max_users() const override { return max_rows_; }
@@ -212,9 +212,9 @@ auto TrainableModel<Device>::gather(NetworkUsers<Device>& users, Range rows, His
 }
 
 template <class Device>
-std::vector<double> TrainableModel<Device>::evaluate(LoadedUsers& users, History history,
-                                                     std::span<const math::Metric> metrics,
-                                                     const std::function<void()>& progressed) {
+std::vector<double> TrainableModel<Device>::evaluate(
+    LoadedUsers& users, History history, std::span<const math::Metric> metrics,
+    const std::function<void(std::int64_t users)>& progressed) {
   auto& loaded = static_cast<NetworkUsers<Device>&>(users);
   if (!loaded.values || loaded.metrics != metrics.size()) {
     loaded.values = device_.make_metric_values(metrics.size(), loaded.items->rows());
@@ -226,7 +226,7 @@ std::vector<double> TrainableModel<Device>::evaluate(LoadedUsers& users, History
     const Input input = gather(loaded, rows, history, false);
     device_.compute_metrics(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows,
                             output_parameters(), output_layer(), metrics, *loaded.values);
-    progressed();
+    progressed(rows.end);
   }
   return device_.read_metrics(*loaded.values);
 }

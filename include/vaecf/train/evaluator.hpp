@@ -84,6 +84,7 @@ class Evaluator {
   int list_length_ = 0;                        // that the metrics need; 0: no lists
   RunContext context_;
   io::DatasetFile dataset_;
+  std::string split_;
   std::int64_t items_;
   std::int64_t all_users_;
   data::HeldOutUsers held_out_;

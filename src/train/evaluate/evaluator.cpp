@@ -1,3 +1,4 @@
+#include <vaecf/base/format.hpp>
 #include <vaecf/train/evaluator.hpp>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
                      const std::vector<std::string>& metrics, const RunContext& context)
     : context_(context),
       dataset_(dataset),
+      split_(split),
       items_(dataset.items()),
       all_users_(dataset.rows(split + "/fold_in")),
       held_out_(data::read_held_out(dataset, split, context.group(), context.groups())) {
@@ -106,10 +108,17 @@ EvaluationResult Evaluator::evaluate(model::Scorer& model, model::History histor
   Activity& activity = context_.communicator.activity();
   const CsrView targets = held_out_.targets.view();
   const CsrView features = model.features() > 0 ? held_out_.features.view() : CsrView{};
-  Values values{model.evaluate(users, history, rank_metrics_, [&] { activity.note_progress(); }),
+  // Of this rank's users, about as many are done as of all.
+  const auto report = [&](std::int64_t done) {
+    activity.note_progress();
+    context_.progress.update(done * all_users_ / std::max<std::int64_t>(1, targets.rows()));
+  };
+  context_.progress.begin(format("ranking for {} users", split_), all_users_, "users");
+  Values values{model.evaluate(users, history, rank_metrics_, report),
                 {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
   values.of_users.resize(names_.size() * static_cast<std::size_t>(targets.rows()));
 
+  if (list_length_ > 0) context_.progress.begin(format("lists of {} users", split_), all_users_, "users");
   const auto length = static_cast<std::size_t>(list_length_);
   const std::int64_t step = std::min(context_.engine.facts().evaluation_batch, model.max_users());
   std::vector<std::int32_t> lists(static_cast<std::size_t>(step) * length);
@@ -127,8 +136,9 @@ EvaluationResult Evaluator::evaluate(model::Scorer& model, model::History histor
       const auto end = std::ranges::find(list, -1);  // fewer items than `length` are left
       set_list(row, list.first(static_cast<std::size_t>(end - list.begin())), values);
     }
-    activity.note_progress();
+    report(rows.end);
   }
+  context_.progress.end();
   if (model.divides_items()) sum_over_group(values);
   serve_by_popularity(features, values);
   return reduce(values);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "train/item_models/parallel_for.hpp"
@@ -31,7 +32,8 @@ Ease::Ease(const Interactions& train, double l2, double dropout, const RunContex
     solved_->row(i)[static_cast<std::size_t>(i)] =
         static_cast<float>(users + l2 + users * dropout / (1.0 - dropout));
   });
-  context.progress.begin(format("EASE, {} items, l2 {:g}, dropout {:g}", items_, l2, dropout), 0, "blocks");
+  const std::string title = format("EASE, {} items, l2 {:g}, dropout {:g}", items_, l2, dropout);
+  context.progress.begin(title, solved_->stride() / cpu::SpdInverse::block, "blocks");
   const auto report = [&](std::int64_t done, std::int64_t) {
     ranks.activity().note_progress();
     context.progress.update(done);
@@ -39,8 +41,14 @@ Ease::Ease(const Interactions& train, double l2, double dropout, const RunContex
   const std::optional<bool> on_gpu =
       context.engine.invert_on_gpu(*solved_, {train.users.view(), train.items.view()}, ranks, report);
   if (!on_gpu) {
-    parallel_for(threads, own, [&](std::int64_t i) { add_gram_row(train, i, solved_->row(i)); });
-    ranks.activity().note_progress();
+    context.progress.begin("counting the users of pairs of items", own.size(), "items");
+    parallel_for(
+        threads, own, [&](std::int64_t i) { add_gram_row(train, i, solved_->row(i)); },
+        [&](std::int64_t done) {
+          ranks.activity().note_progress();
+          context.progress.update(done);
+        });
+    context.progress.begin(title, solved_->stride() / cpu::SpdInverse::block, "blocks");
   }
   if (!on_gpu && context.engine.facts().device == "cuda") {
     context.log.info(

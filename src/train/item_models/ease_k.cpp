@@ -114,7 +114,8 @@ class NeighborhoodSolver {
 EaseK::EaseK(const Interactions& train, std::int64_t neighbors, double l2, double dropout,
              const RunContext& context, int threads) {
   comm::Communicator& ranks = context.communicator;
-  const Gram gram(train, std::min(2147483648.0, free_memory_bytes() / ranks.local_size() / 8.0), threads);
+  const Gram gram(train, std::min(2147483648.0, free_memory_bytes() / ranks.local_size() / 8.0), threads,
+                  &context.progress);
   ranks.activity().note_progress();
   const auto users = static_cast<double>(gram.users());
   std::vector<double> inverse_scale;
@@ -131,20 +132,18 @@ EaseK::EaseK(const Interactions& train, std::int64_t neighbors, double l2, doubl
   context.progress.begin(
       format("EASE, {} items, {} neighbors, l2 {:g}, dropout {:g}", gram.items(), neighbors, l2, dropout),
       own.lists, "items");
-  // About 1e12 operations between two reports of progress, which the watchdog expects.
-  const double batch = std::min(4096.0, 1e12 / std::pow(static_cast<double>(neighbors), 3.0));
-  const auto items_per_report = std::max(std::int64_t{16} * threads, static_cast<std::int64_t>(batch));
-  for (std::int64_t begin = 0; begin < own.lists; begin += items_per_report) {
-    const Range some{begin, std::min(own.lists, begin + items_per_report)};
-    parallel_for_with_thread(threads, some, [&](int thread, std::int64_t list) {
-      const auto slot = static_cast<std::size_t>(list * own.size);
-      if (!solvers[static_cast<std::size_t>(thread)].solve(list * ranks.size() + ranks.rank(),
-                                                           &own.neighbors[slot], &own.weights[slot]))
-        definite = false;
-    });
-    ranks.activity().note_progress();
-    context.progress.update(some.end);
-  }
+  parallel_for_with_thread(
+      threads, {0, own.lists},
+      [&](int thread, std::int64_t list) {
+        const auto slot = static_cast<std::size_t>(list * own.size);
+        if (!solvers[static_cast<std::size_t>(thread)].solve(list * ranks.size() + ranks.rank(),
+                                                             &own.neighbors[slot], &own.weights[slot]))
+          definite = false;
+      },
+      [&](std::int64_t done) {
+        ranks.activity().note_progress();
+        context.progress.update(done);
+      });
   context.progress.end();
   solvers.clear();
   if (ranks.all_reduce(std::int64_t{definite ? 0 : 1}) > 0) {

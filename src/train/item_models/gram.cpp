@@ -38,7 +38,7 @@ Interactions reorder(const Interactions& train, std::span<const std::int32_t> or
 
 }  // namespace
 
-Gram::Gram(const Interactions& train, double max_table_bytes, int threads)
+Gram::Gram(const Interactions& train, double max_table_bytes, int threads, Progress* progress)
     : order_(order_by_popularity(train.items.view())) {
   Interactions x = reorder(train, order_, threads);
   columns_ = std::move(x.items);
@@ -48,7 +48,7 @@ Gram::Gram(const Interactions& train, double max_table_bytes, int threads)
   const auto max_stored = static_cast<std::int64_t>(std::sqrt(max_table_bytes / 2.0));
   while (stored_ < std::min(items(), max_stored) && users_of(stored_) >= min_stored_users) ++stored_;
   table_.resize(stored_ * (stored_ - 1) / 2);
-  parallel_for(threads, {0, stored_}, [&](std::int64_t i) {
+  const auto count_row = [&](std::int64_t i) {
     float* row = table_.data() + i * (i - 1) / 2;
     for (const std::int32_t user : columns_.view().row(i)) {
       for (const std::int32_t other : rows().row(user)) {
@@ -56,7 +56,12 @@ Gram::Gram(const Interactions& train, double max_table_bytes, int threads)
         ++row[other];
       }
     }
+  };
+  if (progress != nullptr) progress->begin("counting the users of pairs of items", stored_, "items");
+  parallel_for(threads, {0, stored_}, count_row, [&](std::int64_t done) {
+    if (progress != nullptr) progress->update(done);
   });
+  if (progress != nullptr) progress->end();
 }
 
 void Gram::read_row(std::int64_t i, Workspace& work) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/run_control.hpp>
 #include <vaecf/device/cpu/spd_regression.hpp>
 #include <vaecf/device/cpu/storage.hpp>
 
@@ -16,8 +17,8 @@ namespace vaecf::train {
 /// part of the most popular items, whose users are too many to visit for each block.
 class Gram {
  public:
-  /// Stores at most `max_table_bytes` of G.
-  Gram(const Interactions& train, double max_table_bytes, int threads);
+  /// Stores at most `max_table_bytes` of G. Reports to `progress`, unless it is null.
+  Gram(const Interactions& train, double max_table_bytes, int threads, Progress* progress = nullptr);
 
   std::int64_t items() const { return static_cast<std::int64_t>(order_.size()); }
   std::int64_t users() const { return static_cast<std::int64_t>(row_offsets_.size()) - 1; }

@@ -1,5 +1,6 @@
 #include "train/item_models/item_knn.hpp"
 
+#include <vaecf/base/format.hpp>
 #include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ ItemKnn::ItemKnn(const Interactions& train, const model::ItemKnnOptions& options
   std::vector<std::int32_t> order(static_cast<std::size_t>(items));
   std::iota(order.begin(), order.end(), 0);
   NeighborLists own(items, std::min(options.neighbors, items), ranks.rank(), ranks.size());
-  parallel_for(threads, {0, own.lists}, [&](std::int64_t list) {
+  const auto find_neighbors = [&](std::int64_t list) {
     const std::int64_t i = list * ranks.size() + ranks.rank();
     // Only the items that share a user with item i are visited, so that large catalogs take no longer.
     thread_local std::vector<float> row;
@@ -49,8 +50,13 @@ ItemKnn::ItemKnn(const Interactions& train, const model::ItemKnnOptions& options
       const std::size_t slot = static_cast<std::size_t>(list * own.size) + k;
       std::tie(own.neighbors[slot], own.weights[slot]) = all[k];
     }
+  };
+  context.progress.begin(format("item-kNN, {} items", items), own.lists, "items");
+  parallel_for(threads, {0, own.lists}, find_neighbors, [&](std::int64_t done) {
+    ranks.activity().note_progress();
+    context.progress.update(done);
   });
-  ranks.activity().note_progress();
+  context.progress.end();
   weights_ = gather_weights(std::move(own), order,
                             per_source ? ListDirection::targets_of_source : ListDirection::sources_of_target,
                             ranks, threads);

@@ -76,7 +76,7 @@ void ItemScorer::score(std::span<const std::int32_t> seen, model::History histor
 
 std::vector<double> ItemScorer::evaluate(model::LoadedUsers& loaded, model::History history,
                                          std::span<const math::Metric> metrics,
-                                         const std::function<void()>& progressed) {
+                                         const std::function<void(std::int64_t users)>& progressed) {
   constexpr std::int64_t block = 1024;
   const model::UserData& users = static_cast<ItemUsers&>(loaded).users;
   const auto count = static_cast<std::size_t>(users.targets.rows());
@@ -91,7 +91,7 @@ std::vector<double> ItemScorer::evaluate(model::LoadedUsers& loaded, model::Hist
       for (std::size_t m = 0; m < metrics.size(); ++m)
         values[m * count + static_cast<std::size_t>(row)] = math::metric_of_user(metrics[m], ranks, items_);
     });
-    progressed();
+    progressed(rows.end);
   }
   return values;
 }

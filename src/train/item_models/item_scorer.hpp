@@ -30,7 +30,7 @@ class ItemScorer final : public model::Scorer {
   std::unique_ptr<model::LoadedUsers> load_users(const model::UserData& users) override;
   std::vector<double> evaluate(model::LoadedUsers& users, model::History history,
                                std::span<const math::Metric> metrics,
-                               const std::function<void()>& progressed) override;
+                               const std::function<void(std::int64_t users)>& progressed) override;
   void top_k(model::LoadedUsers& users, Range rows, model::History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   std::int64_t max_users() const override { return std::numeric_limits<std::int64_t>::max(); }

@@ -12,18 +12,21 @@
 
 namespace vaecf::train {
 
-/// Calls work(thread, i) for each i of `range` on `threads` threads, in chunks scheduled dynamically.
-/// Rethrows the first exception.
-template <class Work>
-void parallel_for_with_thread(int threads, Range range, const Work& work) {
+/// Calls work(thread, i) for each i of `range` on `threads` threads, in chunks scheduled dynamically. After
+/// each of its chunks the calling thread calls progressed(done) with about the number of finished i. Rethrows
+/// the first exception.
+template <class Work, class Progressed>
+void parallel_for_with_thread(int threads, Range range, const Work& work, const Progressed& progressed) {
   constexpr std::int64_t chunk = 16;
   std::atomic<std::int64_t> next{range.begin};
   std::exception_ptr error;
   std::mutex mutex;
   const auto run = [&](int thread) {
     try {
-      for (std::int64_t begin = next.fetch_add(chunk); begin < range.end; begin = next.fetch_add(chunk))
+      for (std::int64_t begin = next.fetch_add(chunk); begin < range.end; begin = next.fetch_add(chunk)) {
         for (std::int64_t i = begin; i < std::min(range.end, begin + chunk); ++i) work(thread, i);
+        if (thread == 0) progressed(std::min(range.end, next.load()) - range.begin);
+      }
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!error) error = std::current_exception();
@@ -38,9 +41,14 @@ void parallel_for_with_thread(int threads, Range range, const Work& work) {
 }
 
 /// Calls work(i) in the same way.
+template <class Work, class Progressed>
+void parallel_for(int threads, Range range, const Work& work, const Progressed& progressed) {
+  parallel_for_with_thread(
+      threads, range, [&](int, std::int64_t i) { work(i); }, progressed);
+}
 template <class Work>
 void parallel_for(int threads, Range range, const Work& work) {
-  parallel_for_with_thread(threads, range, [&](int, std::int64_t i) { work(i); });
+  parallel_for(threads, range, work, [](std::int64_t) {});
 }
 
 }  // namespace vaecf::train

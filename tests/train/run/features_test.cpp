@@ -95,8 +95,8 @@ TEST_F(Features, BelongToTheirUserInAnyBatch) {
         const Range row{user, user + 1};
         const auto held = network->load_users({all.fold_in.view().slice(row), all.features.view().slice(row),
                                                all.targets.view().slice(row), user});
-        const auto of_user =
-            network->evaluate(*held, is_cold ? model::History::none : model::History::items, metrics, [] {});
+        const auto of_user = network->evaluate(*held, is_cold ? model::History::none : model::History::items,
+                                               metrics, [](std::int64_t) {});
         if (all.targets.view().row_size(user) > 0) sums.add(of_user[0]);
       }
       const double one_by_one = sums.mean();
