@@ -123,6 +123,10 @@ def _test(runs: Sequence[Run]) -> str:
         rows.append(row)
     count = " or ".join(str(number) for number in sorted(users, key=str))
     words = f"Means over {count} test users, with standard errors."
+    for name, run in zip(_names(runs), runs, strict=True):
+        for key, reason in run.last("test").items():
+            if key.startswith("left_out_"):
+                words += f" {name} was tested without {key.removeprefix('left_out_')}: {reason}."
     return page.table("test", ["metric", *order], rows) + page.paragraph(words)
 
 

@@ -223,7 +223,7 @@ std::vector<Key> all_keys() {
       KEY("validation.select", session.validation.select, selection(),
           "metric that selects best.h5: the smallest gini or popularity, the largest of other metrics; last: always the last epoch"),
       KEY("validation.baselines", session.validation.baselines, baseline_list(),
-          "models to compare with in every test; auto: popularity, item_knn, and ease if it takes at most 10 s; "
+          "models to compare with in every test; auto: popularity, item_knn, and ease up to 10^12 operations per thread; "
           "ease with default model.ease chooses l2 of 100, 200, 500 and 1000 on validation"),
       KEY("run.directory", session.run.directory, not_empty(), "parent folder of the run folders"),
       exclusive(

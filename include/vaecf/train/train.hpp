@@ -110,6 +110,12 @@ struct Baseline {
   EvaluationResult result;
 };
 
+/// A baseline that validation.baselines: auto leaves out.
+struct LeftOut {
+  std::string name;    ///< its value in validation.baselines: "ease"
+  std::string reason;  ///< "16.3 x 10^12 operations, more than 10^12 for each of 2 threads"
+};
+
 struct TestResult {
   EvaluationResult model;
   /// The result with user features as the only input (cold start), for the same targets and candidate items;
@@ -118,6 +124,7 @@ struct TestResult {
   std::vector<Baseline> baselines;  ///< popularity, which recommends the most popular train items, and others
   std::int64_t epoch = 0;           ///< epoch of the checkpoint; of a solved model the number of the solution
   std::string title = {};           ///< "epoch 12", or the values of a solved model: "EASE l2 500"
+  std::vector<LeftOut> left_out = {};  ///< in the last line of the table
 };
 
 /// Validates the run before any expensive work: configuration equal on all ranks, dataset, sizes, number of

@@ -68,7 +68,7 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold_start = evaluator.evaluate(*model, model::History::none);
   }
-  result.baselines = evaluate_baselines(options, dataset, evaluator, context);
+  result.baselines = evaluate_baselines(options, dataset, evaluator, context, &result.left_out);
 
   io::Event event("test");
   event.set("epoch", result.epoch)
@@ -79,6 +79,7 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
   add_result(event, result.model, "");
   if (result.cold_start) add_result(event, *result.cold_start, "cold_");
   for (const Baseline& baseline : result.baselines) add_result(event, baseline.result, baseline.name + "_");
+  for (const LeftOut& baseline : result.left_out) event.set("left_out_" + baseline.name, baseline.reason);
   append_event(options, context, event);
   if (per_user.empty()) return result;
 
@@ -130,13 +131,23 @@ std::string to_table(const TestResult& result) {
     }
   };
   add_rows(&EvaluationResult::metrics);
-  if (result.model.with_history.empty()) return table;
-  const std::int64_t without = result.model.users_without_history;
-  table += format("  {} users with history\n", result.model.users - without);
-  add_rows(&EvaluationResult::with_history);
-  table += format("  {} users without history\n", without);
-  add_rows(&EvaluationResult::without_history);
-  return table;
+  if (!result.model.with_history.empty()) {
+    const std::int64_t without = result.model.users_without_history;
+    table += format("  {} users with history\n", result.model.users - without);
+    add_rows(&EvaluationResult::with_history);
+    table += format("  {} users without history\n", without);
+    add_rows(&EvaluationResult::without_history);
+  }
+  if (result.left_out.empty()) return table;
+  std::vector<std::string> reasons;
+  std::vector<std::string> list;
+  for (const Baseline& baseline : result.baselines) list.push_back(baseline.name);
+  for (const LeftOut& baseline : result.left_out) {
+    reasons.push_back(format("{} ({})", baseline.name, baseline.reason));
+    list.push_back(baseline.name);
+  }
+  return table + format("  left out: {}; --set validation.baselines=[{}] includes {}\n", join(reasons),
+                        join(list, ","), reasons.size() > 1 ? "them" : "it");
 }
 
 }  // namespace vaecf::train

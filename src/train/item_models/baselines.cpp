@@ -1,11 +1,11 @@
 #include "train/item_models/baselines.hpp"
 
 #include <vaecf/base/format.hpp>
-#include <vaecf/device/cpu/spd_inverse.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/math/metrics.hpp>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,59 +14,72 @@
 #include "train/item_models/item_knn.hpp"
 #include "train/item_models/item_scorer.hpp"
 #include "train/item_models/solve.hpp"
-#include "train/run/host_info.hpp"
 
 namespace vaecf::train {
-
 namespace {
 
-/// Returns whether EASE is a baseline by default: if a solution takes at most 10 s, and its memory at most a
-/// quarter of the free memory. Collective.
-bool ease_is_cheap(std::int64_t items, std::int64_t neighbors, comm::Communicator& ranks, int threads) {
-  constexpr double max_seconds = 10.0;
+constexpr double gib = 1073741824.0;
+
+/// Returns the memory of this host, or the limit of its container, divided by its ranks; the minimum over
+/// hosts. Collective.
+double memory_of_rank(comm::Communicator& ranks) {
+  const HostMemory memory = host_memory();
+  double bytes = static_cast<double>(memory.limit > 0 ? memory.limit : memory.total);
+  if (bytes == 0.0) bytes = std::numeric_limits<double>::infinity();  // unknown
+  return ranks.all_reduce(bytes / ranks.local_size(), comm::Reduction::min);
+}
+
+/// Returns why `auto` leaves out the baseline `type`, an item model; empty if it does not. Collective.
+std::string obstacle_to(const std::string& type, const TrainingConfig& options, const RunContext& context,
+                        const io::DatasetFile& dataset) {
+  comm::Communicator& ranks = context.communicator;
+  const double memory = memory_of_rank(ranks);
+  const std::int64_t threads = ranks.all_reduce(std::int64_t{item_model_threads(context)});
+  std::string obstacle;
+  if (type == "ease") obstacle = cost_of_ease(dataset.items(), options.model.ease.neighbors, threads, memory);
+  const double bytes = memory_to_solve(type, options, context, dataset);
+  const double missing = ranks.all_reduce(missing_memory(bytes), comm::Reduction::max);
+  if (obstacle.empty() && missing > 0.0)
+    obstacle = format("{:.1f} GiB per host, {:.1f} GiB more than are free", bytes / gib, missing / gib);
+  return obstacle;
+}
+
+}  // namespace
+
+std::string cost_of_ease(std::int64_t items, std::int64_t neighbors, std::int64_t threads, double memory) {
   const auto n = static_cast<double>(items);
   const auto k = static_cast<double>(neighbors);
   // With neighbors: the factorization, and the counts for each element, which take as long as 500 operations.
   const double operations = neighbors > 0 ? n * k * k * (k / 3.0 + 500.0) : 2.0 * n * n * n;
   const double bytes = neighbors > 0 ? 16.0 * n * k : 4.0 * n * n;
-  const double free = ranks.all_reduce(free_memory_bytes() / ranks.local_size(), comm::Reduction::min);
-  if (bytes > free / 4.0) return false;
-  constexpr std::int64_t probe = 2048;
-  constexpr double probe_operations = 2.0 * probe * probe * probe;
-  if (operations <= probe_operations) return true;
-  cpu::SpdInverse identity(probe, 0, 1, threads);
-  for (std::int64_t i = 0; i < probe; ++i) identity.row(i)[static_cast<std::size_t>(i)] = 1.0F;
-  const auto begin = Clock::now();
-  identity.invert({}, [](std::int64_t, std::int64_t) {});
-  const double slowest = ranks.all_reduce(seconds_since(begin), comm::Reduction::max);
-  return slowest * operations / probe_operations / ranks.size() <= max_seconds;
+  if (operations > 1e12 * static_cast<double>(threads))
+    return format("{:.1f} x 10^12 operations, more than 10^12 for each of {} threads", operations / 1e12,
+                  threads);
+  if (bytes > memory / 4.0)
+    return format("{:.1f} GiB on each rank, more than a quarter of the {:.1f} GiB of a rank", bytes / gib,
+                  memory / gib);
+  return "";
 }
 
-}  // namespace
-
 std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io::DatasetFile& dataset,
-                                         Evaluator& evaluator, const RunContext& context) {
-  const auto selected = [&](const char* name) {
+                                         Evaluator& evaluator, const RunContext& context,
+                                         std::vector<LeftOut>* left_out) {
+  const auto selected = [&](const std::string& name) {
     return std::ranges::find(options.validation.baselines, name) != options.validation.baselines.end();
   };
   const int threads = item_model_threads(context);
-  // The model itself is no baseline, unless it is listed.
-  const bool automatic = selected("auto");
-  const bool automatic_knn = automatic && options.model.type != "item_knn";
-  const bool automatic_ease = automatic && options.model.type != "ease";
   const std::int64_t items = dataset.items();
-  // Every rank holds all interactions, by users and by items.
-  const double bytes =
-      8.0 * static_cast<double>(dataset.entries("train")) * context.communicator.local_size();
-  const bool fits = context.communicator.all_reduce(free_memory_bytes(), comm::Reduction::min) / 4.0 >= bytes;
-  if (automatic && !fits)
-    context.log.info(
-        "validation.baselines: auto: no item_knn and ease, since the train users would take {:.1f} GiB",
-        bytes / 1073741824.0);
-  const bool knn = (automatic_knn && fits) || selected("item_knn");
-  const bool ease =
-      selected("ease") || (automatic_ease && fits &&
-                           ease_is_cheap(items, options.model.ease.neighbors, context.communicator, threads));
+  const bool automatic = selected("auto");
+  const auto includes = [&](const std::string& type) {
+    if (selected(type)) return true;
+    // The model itself is no baseline, unless it is listed.
+    if (!automatic || options.model.type == type) return false;
+    const std::string obstacle = obstacle_to(type, options, context, dataset);
+    if (!obstacle.empty() && left_out != nullptr) left_out->push_back({type, obstacle});
+    return obstacle.empty();
+  };
+  const bool knn = includes("item_knn");
+  const bool ease = includes("ease");
   std::vector<Baseline> baselines;
   if (automatic || selected("popularity")) {
     const Popularity popularity(dataset, context);

@@ -231,9 +231,9 @@ InputError memory_error(const std::string& what, double bytes, double missing, c
              what, bytes / gib, missing / gib, advice));
 }
 
-void require_memory_to_solve(const std::string& type, const TrainingConfig& options,
-                             const RunContext& context, const io::DatasetFile& dataset) {
-  comm::Communicator& ranks = context.communicator;
+double memory_to_solve(const std::string& type, const TrainingConfig& options, const RunContext& context,
+                       const io::DatasetFile& dataset) {
+  const comm::Communicator& ranks = context.communicator;
   // Every rank has all weights and the train users twice. While it solves it has also its part of the matrix,
   // or its lists of neighbors and another copy of the users.
   const auto items = static_cast<double>(dataset.items());
@@ -242,12 +242,18 @@ void require_memory_to_solve(const std::string& type, const TrainingConfig& opti
   const double part = 1.0 / ranks.size();
   const double dense = 8.0 * interactions + 4.0 * items * items * (ranks.size() == 1 ? 1.0 : 1.0 + part);
   const double sparse = 16.0 * interactions + items * neighbors * (8.0 + 16.0 * part);
-  const double bytes = ranks.local_size() * (neighbors > 0.0 ? sparse : dense);
+  return ranks.local_size() * (neighbors > 0.0 ? sparse : dense);
+}
+
+void require_memory_to_solve(const std::string& type, const TrainingConfig& options,
+                             const RunContext& context, const io::DatasetFile& dataset) {
+  const double bytes = memory_to_solve(type, options, context, dataset);
   const double missing = missing_memory(bytes);
   if (missing == 0.0) return;
-  throw memory_error(
-      format("{}: {} of {} items on {} ranks", dataset.path(), type, dataset.items(), ranks.size()), bytes,
-      missing, neighbors > 0.0 ? "fewer neighbors" : "model.ease.neighbors: 300");
+  throw memory_error(format("{}: {} of {} items on {} ranks", dataset.path(), type, dataset.items(),
+                            context.communicator.size()),
+                     bytes, missing,
+                     neighbors_of(type, options.model) > 0 ? "fewer neighbors" : "model.ease.neighbors: 300");
 }
 
 void validate_solve(const TrainingConfig& options, const RunContext& context,

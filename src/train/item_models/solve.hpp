@@ -36,6 +36,10 @@ double missing_memory(double bytes);
 /// setting to use instead.
 InputError memory_error(const std::string& what, double bytes, double missing, const std::string& advice);
 
+/// Returns the bytes per host that a model of `type`, which is_solved(), takes while it is solved and
+/// evaluated.
+double memory_to_solve(const std::string& type, const TrainingConfig& options, const RunContext& context,
+                       const io::DatasetFile& dataset);
 /// Checks that a model of `type`, which is_solved(), fits into memory. Throws InputError on the affected
 /// ranks if it does not.
 void require_memory_to_solve(const std::string& type, const TrainingConfig& options,

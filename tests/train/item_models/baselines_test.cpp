@@ -51,5 +51,95 @@ TEST_F(ItemModels, SelectedBaselinesAreEvaluatedAlone) {
   });
 }
 
+TEST_F(ItemModels, EaseIsChosenByItsCost) {
+  constexpr double memory = 64.0 * 1073741824.0;
+  // 2 I^3 is 9.999e11 for 7,936 items and 1.0003e12 for 7,938.
+  EXPECT_EQ(cost_of_ease(7936, 0, 1, memory), "");
+  EXPECT_EQ(cost_of_ease(7938, 0, 1, memory),
+            "1.0 x 10^12 operations, more than 10^12 for each of 1 threads");
+  EXPECT_EQ(cost_of_ease(10000, 0, 2, memory), "");
+  EXPECT_EQ(cost_of_ease(20108, 0, 16, memory),
+            "16.3 x 10^12 operations, more than 10^12 for each of 16 threads");
+  EXPECT_EQ(cost_of_ease(20108, 0, 17, memory), "");
+  // A quarter of the memory: 4 I^2 bytes.
+  EXPECT_EQ(cost_of_ease(8192, 0, 2, 1073741824.0), "");
+  EXPECT_EQ(cost_of_ease(8193, 0, 2, 1073741824.0),
+            "0.3 GiB on each rank, more than a quarter of the 1.0 GiB of a rank");
+  // I K^2 (K / 3 + 500) is 2.213e12 for Gowalla, and 16 I K bytes are 0.183 GiB.
+  EXPECT_EQ(cost_of_ease(40981, 300, 3, memory), "");
+  EXPECT_EQ(cost_of_ease(40981, 300, 2, memory),
+            "2.2 x 10^12 operations, more than 10^12 for each of 2 threads");
+  EXPECT_EQ(cost_of_ease(40981, 300, 3, 0.74 * 1073741824.0), "");
+  EXPECT_NE(cost_of_ease(40981, 300, 3, 0.73 * 1073741824.0), "");
+}
+
+TEST_F(ItemModels, LeftOutBaselinesAreInTheLastLine) {
+  options_.data.file = make("wide.h5", {.users = 20, .items = 200'000, .validation = 4, .test = 4});
+  options_.validation.baselines = {"auto"};
+  options_.model.item_knn.neighbors = 199'999;  // takes 894 GiB
+  for (const int ranks : {1, 2}) {
+    on_ranks(ranks, [&](const RunContext& context) {
+      const io::DatasetFile dataset(options_.data.file);
+      Evaluator evaluator(dataset, "test", {"ndcg@10"}, context);
+      TestResult result;
+      result.baselines = evaluate_baselines(options_, dataset, evaluator, context, &result.left_out);
+      ASSERT_EQ(result.baselines.size(), 1U);
+      ASSERT_EQ(result.left_out.size(), 2U);
+      EXPECT_NE(result.left_out[0].reason.find(" GiB more than are free"), std::string::npos);
+      const std::string table = to_table(result);
+      const std::string last = table.substr(table.rfind('\n', table.size() - 2) + 1);
+      EXPECT_TRUE(last.starts_with("  left out: item_knn (")) << last;
+      EXPECT_NE(last.find("ease (16000.0 x 10^12 operations, more than 10^12 for each of "),
+                std::string::npos)
+          << last;
+      EXPECT_TRUE(last.ends_with("; --set validation.baselines=[popularity,item_knn,ease] includes them\n"))
+          << last;
+      TrainingConfig knn = options_;
+      knn.model.type = "item_knn";
+      result.left_out.clear();
+      evaluate_baselines(knn, dataset, evaluator, context, &result.left_out);
+      ASSERT_EQ(result.left_out.size(), 1U) << "the model itself is not left out";
+      EXPECT_EQ(result.left_out[0].name, "ease");
+    });
+  }
+}
+
+TEST_F(ItemModels, LongPhasesReportTheirProgressWithATotal) {
+  struct Recorder : Progress {
+    void begin(std::string_view label, std::int64_t total, std::string_view, std::int64_t) override {
+      phases.emplace_back(label);
+      updates.push_back(0);
+      this->total = total;
+    }
+    void update(std::int64_t done) override {
+      EXPECT_GT(done, 0) << phases.back();
+      EXPECT_LE(done, total) << phases.back();
+      ++updates.back();
+    }
+    std::vector<std::string> phases;
+    std::vector<int> updates;
+    std::int64_t total = 0;
+  };
+  const io::DatasetFile dataset(options_.data.file);
+  options_.validation.baselines = {"item_knn", "ease"};
+  options_.model.ease = {{30.0, 70.0}, {0.0}};
+  for (const std::int64_t neighbors : {0, 7}) {
+    options_.model.ease.neighbors = neighbors;
+    on_ranks(1, [&](const RunContext& context) {
+      Recorder recorder;
+      const RunContext recorded{context.communicator, context.engine, context.log, recorder};
+      Evaluator evaluator(dataset, "test", {"ndcg@10", "coverage@10"}, recorded);
+      evaluate_baselines(options_, dataset, evaluator, recorded);
+      for (const char* const phase : {"item-kNN, 60 items", "EASE, 60 items", "ranking for validation users",
+                                      "ranking for test users", "lists of test users"}) {
+        int count = 0;
+        for (std::size_t p = 0; p < recorder.phases.size(); ++p)
+          if (recorder.phases[p].starts_with(phase)) count += recorder.updates[p];
+        EXPECT_GE(count, 1) << phase;
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace vaecf::train
