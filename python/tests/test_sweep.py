@@ -3,6 +3,7 @@
 import csv
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -285,7 +286,7 @@ def test_durations(text, seconds):
 def test_validations_of_models_with_and_without_epochs():
     events = [{"event": "start"}, {"event": "validation", "epoch": 3, "m": 0.5}, {"event": "validation", "epoch": 4}]
     assert validations(events, "m") == [(3, 0.5)]
-    assert validations([{"event": "solve", "m": 0.1}, {"event": "solve", "m": 0.2}], "m") == [(0, 0.1), (1, 0.2)]
+    assert validations([{"event": "solve", "m": 0.1}, {"event": "solve", "m": 0.2}], "m") == [(1, 0.1), (2, 0.2)]
 
 
 def test_yaml_is_read_as_by_vaecf_dist():
@@ -295,7 +296,7 @@ def test_yaml_is_read_as_by_vaecf_dist():
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_sweep_of_the_program(tmp_path, monkeypatch, program, ranks):
+def test_sweep_of_the_program(tmp_path, monkeypatch, capsys, program, ranks):
     pytest.importorskip("optuna")
     monkeypatch.chdir(tmp_path)
     sizes = ["--users", "300", "--items", "60", "--interactions-per-user", "10", "--quiet"]
@@ -310,3 +311,8 @@ def test_sweep_of_the_program(tmp_path, monkeypatch, program, ranks):
     assert "ndcg@100" in tested.stdout
     Path("s.yaml").write_text("model.latnet: {range: [4, 8]}\n")
     assert main([*command, "--output", "other"]) == 2
+    capsys.readouterr()
+    Path("s.yaml").write_text("model.ease.l2: {choices: [[20, 50]]}\n")
+    assert main([*command, "--output", "solved", "--set", "model.type=ease"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"ndcg@100 0\.\d{4}, solution [12] of 2\b", said) and ", epoch " not in said

@@ -54,7 +54,8 @@ def _summary(runs: Sequence[Run]) -> str:
     def best(run: Run) -> str:
         end = run.last("end")
         value, metric = end.get("best_metric"), run.config.get("validation.select", "")
-        return "" if value is None else f"{metric} {value:.4f} in epoch {end.get('best_epoch')}"
+        place = "in epoch" if run.solutions.empty else "by solution"
+        return "" if value is None else f"{metric} {value:.4f} {place} {end.get('best_epoch')}"
 
     def speed(run: Run) -> str:
         rates = run.epochs.get("users_per_second", pd.Series(dtype=float)).iloc[1:]
@@ -137,7 +138,7 @@ def curves(runs: Sequence[Run]) -> Charts:
     def chart(column: str, title: str, label: str, tables: Sequence[pd.DataFrame], marked: bool) -> Chart:
         series = []
         for i, (name, run, rows) in enumerate(zip(names, runs, tables, strict=True)):
-            if column in rows and not (column in ("kl", "beta") and (rows[column] == 0).all()):
+            if column in rows:
                 x, y = rows.index.to_numpy(float), rows[column].to_numpy(float)
                 best = run.last("end").get("best_epoch") if marked else None
                 series.append(Series(name, x, y, mark=best, index=i))

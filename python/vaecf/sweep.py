@@ -50,7 +50,7 @@ def read_events(file: Path) -> list[dict[str, Any]]:
 def validations(events: Sequence[dict[str, Any]], metric: str) -> list[tuple[int, float]]:
     """Returns the epochs and values of `metric` on the validation users. Models without epochs count solutions."""
     found = [e for e in events if e.get("event") in ("validation", "solve") and e.get(metric) is not None]
-    return [(int(event.get("epoch", index)), float(event[metric])) for index, event in enumerate(found)]
+    return [(int(event.get("epoch", number)), float(event[metric])) for number, event in enumerate(found, 1)]
 
 
 class Stopped(Exception):
@@ -222,14 +222,16 @@ class Sweep:
         trial.set_user_attr("folder", folder.name)
         started = time.monotonic()
         code, pruned = self.execute(trial, folder, values)
-        results = validations(read_events(folder / "metrics.jsonl"), self.metric)
+        events = read_events(folder / "metrics.jsonl")
+        results = validations(events, self.metric)
+        unit = "solution" if any(event.get("event") == "solve" for event in events) else "epoch"
         trial.set_user_attr("seconds", round(time.monotonic() - started, 3))
         choose = min if smallest_is_best(self.metric) else max
         best_epoch, value = choose(results, key=lambda result: result[1], default=(0, 0.0))
         if results:
             trial.set_user_attr("best_epoch", best_epoch)
             trial.set_user_attr("epochs", results[-1][0])
-        outcome = f"{self.metric} {value:.4f}, epoch {best_epoch} of {results[-1][0]}" if results else ""
+        outcome = f"{self.metric} {value:.4f}, {unit} {best_epoch} of {results[-1][0]}" if results else ""
         if pruned:
             study.tell(trial, state=self.states.PRUNED)
             outcome = f"pruned; {outcome}"

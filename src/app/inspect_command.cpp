@@ -335,8 +335,13 @@ std::string describe_run(const std::string& path, const std::string& metric) {
     }
     if (event == "failed") out += format("  failed: {}\n", io::get_string(line, "reason"));
     if (event == "end") {
-      out += format("  end: {} after {:g} epochs, {:.0f} steps\n", io::get_string(line, "reason"),
-                    io::get_number(line, "epoch"), io::get_number(line, "step"));
+      const double done = io::get_number(line, "epoch");
+      const std::string reason = io::get_string(line, "reason");
+      // The event of a solved model has no step.
+      out += line.contains("step")
+                 ? format("  end: {} after {:g} epochs, {:.0f} steps\n", reason, done,
+                          io::get_number(line, "step"))
+                 : format("  end: {}, {:g} solution{}\n", reason, done, done == 1.0 ? "" : "s");
     }
   }
   const std::string solutions = solutions_text(events, metric.empty() ? selected : metric);

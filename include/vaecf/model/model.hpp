@@ -27,6 +27,11 @@ inline bool is_solved(std::string_view type) {
   return std::ranges::find(solved_types, type) != solved_types.end();
 }
 
+/// Returns whether the loss of a model of `type` has a KL term with a weight.
+inline bool has_kl(std::string_view type) {
+  return type == "mult_vae" || type == "recvae";
+}
+
 /// Users in host memory. Row u of each matrix belongs to user first_user + u of their set.
 struct UserData {
   CsrView items;     ///< interactions of each user

@@ -274,16 +274,14 @@ class TrainingRun {
     const double beta = options_.model.type == "recvae" && sums[1] > 0.0 ? sums[2] / sums[1] : last_beta_;
     const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
     io::Event event("epoch");
-    event.set("epoch", state_.epoch)
-        .set("step", trainer_->updates_done())
-        .set("loss", loss)
-        .set("nll", nll)
-        .set("kl", kl)
-        .set("beta", beta)
-        .set("seconds", seconds)
-        .set("users_per_second", rate);
-    std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}  kl {:.3f}  beta {:.4f}  {:.0f} users/s",
-                              state_.epoch, loss, nll, kl, beta, rate);
+    event.set("epoch", state_.epoch).set("step", trainer_->updates_done()).set("loss", loss).set("nll", nll);
+    std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}", state_.epoch, loss, nll);
+    if (model::has_kl(options_.model.type)) {
+      event.set("kl", kl).set("beta", beta);
+      line += format("  kl {:.3f}  beta {:.4f}", kl, beta);
+    }
+    event.set("seconds", seconds).set("users_per_second", rate);
+    line += format("  {:.0f} users/s", rate);
     if (context_.engine.facts().precision == device::Precision::fp16) {
       const auto scale = static_cast<double>(trainer_->loss_scale().scale);
       event.set("skipped_steps", totals.skipped).set("loss_scale", scale);

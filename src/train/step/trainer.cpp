@@ -127,10 +127,12 @@ device::LossSums Trainer::losses() {
 
 void Trainer::require_finite_loss(const device::LossSums& sums) const {
   if (sums.nonfinite_step < 0) return;
+  const std::string kl =
+      model::has_kl(options_.model.type) ? format(", kl {}", sums.nonfinite_kl) : std::string();
   throw RunError(format(
-      "the loss is not finite at step {} on rank {} (nll {}, kl {}), since the weights have diverged; "
+      "the loss is not finite at step {} on rank {} (nll {}{}), since the weights have diverged; "
       "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",
-      sums.nonfinite_step + 1, context_.communicator.rank(), sums.nonfinite_nll, sums.nonfinite_kl,
+      sums.nonfinite_step + 1, context_.communicator.rank(), sums.nonfinite_nll, kl,
       options_.optimizer.learning_rate));
 }
 

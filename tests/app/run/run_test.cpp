@@ -32,6 +32,19 @@ TEST_F(Program, WritesTheMetricsOfEachTestUser) {
   EXPECT_EQ(workspace.program("small.yaml --test --per-user /proc/users.h5").code, 1);
 }
 
+TEST_F(Program, ReportsKlAndItsWeightOfVariationalModelsOnly) {
+  for (const std::string type : {"mult_vae", "recvae", "mult_dae", "elsa", "autoencoder"}) {
+    const Result result =
+        workspace.succeed("small.yaml --train --set name=" + type + " --set model.type=" + type);
+    const std::string events = workspace.read("runs/" + type + "/metrics.jsonl");
+    const int expected = type == "mult_vae" || type == "recvae" ? 2 : 0;
+    for (const char* const part : {"  kl ", "  beta "})
+      EXPECT_EQ(count(result.err, part), expected) << result.err;
+    for (const char* const key : {"\"kl\":", "\"beta\":"}) EXPECT_EQ(count(events, key), expected) << events;
+    EXPECT_EQ(count(result.err, " users/s"), 2) << result.err;
+  }
+}
+
 // For example after Ctrl-C in `vaecf_dist c.yaml 2>&1 | tee log`.
 TEST_F(Program, ContinuesAfterTheLogReaderEnds) {
   const Result result = workspace.bash(

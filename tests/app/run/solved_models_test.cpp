@@ -21,7 +21,7 @@ TEST_F(Solved, ModelIsSolvedTestedAndInspectedOnAnyNumberOfRanks) {
     EXPECT_EQ(result.out, table) << ranks;
   }
   expect_in(workspace.succeed("inspect runs/small").out,
-            {"end: solved after 2 epochs", "  solved: l2 50, dropout 0, ", "  solved: l2 20, dropout 0, "});
+            {"end: solved, 2 solutions\n", "  solved: l2 50, dropout 0, ", "  solved: l2 20, dropout 0, "});
   expect_in(workspace.succeed("inspect runs/small/checkpoints/best.h5").out,
             {"model: ease, 60 items", "  l2: ", "ndcg@10 of validation users: 0.", "weights/items/inverse"});
   EXPECT_TRUE(workspace.exists("runs/small/config.yaml"));
