@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -154,6 +155,66 @@ def test_page_of_three_runs_shows_them_beside_each_other(workspace: Workspace, t
     assert keys["model.type"] == names and "data.file" not in keys
     assert page.tables["groups-history"][0][2:] == [*names, "popularity", "item-knn"]
     assert [row[1] for row in page.tables["solutions"][1:]] == ["50", "200"]
+
+
+def test_file_of_another_checkpoint_is_left_out(
+    workspace: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "recvae"
+    shutil.copytree(workspace.folder / "runs" / "recvae", run)
+    mine = workspace.folder / "recvae.per-user.h5"
+    shutil.copy(mine, run / "a.h5")
+    shutil.copy(workspace.folder / "ease.per-user.h5", run / "b.h5")
+    shutil.copy(run / "checkpoints" / "best.h5", run / "c.h5")  # not a file of --per-user
+
+    def page() -> tuple[str, Page]:
+        assert main(["report", str(run), "-o", str(tmp_path / "r.html")]) == 0
+        text = (tmp_path / "r.html").read_text()
+        return text, Page(text)
+
+    checkpoint = (run / "checkpoints" / "best.h5").read_bytes()
+    assert vaecf.Run(run).checksum() == f"{int.from_bytes(checkpoint[24:32], 'little'):016x}"
+    with h5py.File(mine) as file:
+        assert file.attrs["checkpoint_xxh3"].decode() == vaecf.Run(run).checksum()
+        assert file.attrs["step"] == vaecf.Run(run).last("end")["best_epoch"] * vaecf.Run(run).epochs["step"].iloc[0]
+    text, parsed = page()
+    assert "groups-history" in parsed.tables
+    assert "b.h5 is left out: it is not of the best.h5 of this run." in text and "a.h5 is left out" not in text
+    # A later epoch has become the best one.
+    shutil.copy(workspace.folder / "runs" / "elsa" / "checkpoints" / "best.h5", run / "checkpoints" / "best.h5")
+    text, parsed = page()
+    assert "groups-history" not in parsed.tables and "a.h5 is left out" in text
+    assert main(["report", str(run), "-o", str(tmp_path / "r.html"), "--per-user", str(mine)]) == 2
+    assert "is not of best.h5 of the run recvae, but of another checkpoint (step " in capsys.readouterr().err
+    (run / "checkpoints" / "best.h5").unlink()
+    assert vaecf.Run(run).checksum() == "" and "a.h5 is left out" in page()[0]
+
+
+def test_kl_is_drawn_for_variational_models_only(workspace: Workspace, tmp_path: Path) -> None:
+    for name in ("mult_dae", "recvae"):
+        run = workspace.folder / "runs" / name
+        assert main(["report", str(run), "-o", str(tmp_path / "r.html")]) == 0
+        captions = Page((tmp_path / "r.html").read_text()).captions
+        assert ("KL divergence" in captions, "Weight of KL" in captions) == (name == "recvae",) * 2
+        assert ({"kl", "beta"} <= set(vaecf.Run(run).epochs)) == (name == "recvae")
+
+
+def test_solutions_are_not_called_epochs(workspace: Workspace, tmp_path: Path) -> None:
+    assert main(["report", str(workspace.folder / "runs" / "ease"), "-o", str(tmp_path / "r.html")]) == 0
+    summary = {row[0]: row[1] for row in Page((tmp_path / "r.html").read_text()).tables["summary"][1:]}
+    assert summary["epochs"] == ""
+    assert re.fullmatch(r"ndcg@100 0\.\d{4} by solution [12]", summary["best on validation users"])
+
+
+def test_baselines_that_were_left_out_are_named(tmp_path: Path) -> None:
+    run = _write_run(tmp_path / "r", 2)
+    with open(run / "metrics.jsonl", "a") as log:
+        event = {"event": "test", "users": 9, "ndcg@100": 0.4, "left_out_ease": "too many operations"}
+        log.write(json.dumps(event) + "\n")
+    assert main(["report", str(run), "-o", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    assert "long was tested without ease: too many operations." in text
+    assert Page(text).tables["test"][0] == ["metric", "long"]
 
 
 def test_page_of_ten_thousand_epochs_is_small(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ class PerUser:
                 raise InputError(f"{path}: is not a file of vaecf_dist --test --per-user FILE.h5")
             self.model = str(attributes.get("model", ""))
             self.checkpoint = str(attributes.get("checkpoint", ""))
+            self.checkpoint_xxh3 = str(attributes.get("checkpoint_xxh3", ""))
+            """The checksum that the tested checkpoint begins with, as Run.checksum()."""
+            self.step = attributes.get("step")
             self.dataset_checksum = attributes.get("dataset_checksum")
             self.metrics = [name for name in str(attributes["metrics"]).split(", ") if name]
             self.groups = [name for name in str(attributes.get("groups", "")).split(", ") if name]

@@ -253,21 +253,35 @@ def _configuration(runs: Sequence[Run]) -> str:
     return shown + page.details(f"All {len(keys)} keys", rows(keys))
 
 
-def _assign(runs: Sequence[Run], files: Sequence[PerUser]) -> dict[int, PerUser]:
-    """Returns the file of --per-user of each run that has one, by the index of the run."""
+def _assign(runs: Sequence[Run], files: Sequence[PerUser]) -> tuple[dict[int, PerUser], list[Path]]:
+    """Returns the file of --per-user of each run that has one, by the index of the run, and the files in the folders of
+    the runs that are not of their best.h5. Throws InputError if one of `files` is not of a run's best.h5."""
     found: dict[int, PerUser] = {}
+    others: list[Path] = []
+    checksums = [run.checksum() for run in runs]
     for i, run in enumerate(runs):
         for path in sorted(run.path.glob("*.h5")):
             with open_hdf5(path) as file:
-                if "metrics" in file.attrs and "target_popularity" in file:
-                    found[i] = PerUser(path)
-    folders = [run.path.resolve().name for run in runs]
+                is_per_user = "metrics" in file.attrs and "target_popularity" in file
+            if not is_per_user:
+                continue
+            per_user = PerUser(path)
+            if per_user.checkpoint_xxh3 and per_user.checkpoint_xxh3 == checksums[i]:
+                found[i] = per_user
+            else:
+                others.append(path)
     for per_user in files:
-        matches = [i for i, folder in enumerate(folders) if folder == per_user.title]
-        if not matches:
-            raise InputError(f"{per_user.path}: is of the run {per_user.title}, which is not in this report")
-        found[matches[0]] = per_user
-    return dict(sorted(found.items()))
+        matches = [i for i, checksum in enumerate(checksums) if checksum and checksum == per_user.checkpoint_xxh3]
+        if matches:
+            found[matches[0]] = per_user
+            continue
+        if per_user.title in (run.path.resolve().name for run in runs):
+            raise InputError(
+                f"{per_user.path}: is not of best.h5 of the run {per_user.title}, but of another checkpoint "
+                f"(step {per_user.step}); write it again with vaecf_dist CONFIG --test --per-user {per_user.path}"
+            )
+        raise InputError(f"{per_user.path}: is of the run {per_user.title}, which is not in this report")
+    return dict(sorted(found.items())), [path for path in others if path not in (file.path for file in files)]
 
 
 def report(
@@ -308,12 +322,15 @@ def report(
             tables,
         ]
         charts += found
-    users = _assign(runs, per_user)
+    users, others = _assign(runs, per_user)
+    if users or others:
+        parts.append(page.heading("Quality by users and items"))
     if users:
         found, tables = _groups(runs, users)
         figures = [page.figure(chart.title, draw(False)) for chart, draw in found]
-        parts += [page.heading("Quality by users and items"), page.grid(figures), tables]
+        parts += [page.grid(figures), tables]
         charts += found
+    parts += [page.paragraph(f"{path} is left out: it is not of the best.h5 of this run.") for path in others]
     parts += [page.heading("Configuration"), _configuration(runs)]
     return page.page(title, parts), charts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,17 @@ class Run:
     def model(self, checkpoint: str = "best.h5") -> Model:
         """Reads a checkpoint of this run. Throws InputError if it does not exist."""
         return Model(self.path / "checkpoints" / checkpoint)
+
+    def checksum(self, checkpoint: str = "best.h5") -> str:
+        """Returns the checksum in the first 512 bytes of a checkpoint, as 16 hexadecimal digits; empty without one."""
+        try:
+            with open(self.path / "checkpoints" / checkpoint, "rb") as file:
+                header = file.read(32)
+        except OSError:
+            return ""
+        if len(header) < 32 or not header.startswith(b"VAECFCKP"):
+            return ""
+        return f"{struct.unpack_from('<Q', header, 24)[0]:016x}"
 
     def dataset(self) -> Dataset:
         """Opens the dataset of this run.
