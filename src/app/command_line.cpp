@@ -61,6 +61,15 @@ void add_config(CLI::App& app, CommandLine& line, bool required) {
   add_set(app, line);
 }
 
+/// Adds the arguments that select the model to serve.
+void add_served(CLI::App& app, CommandLine& line, std::string& checkpoint) {
+  app.add_option("CONFIG.yaml", line.config,
+                 "configuration file; default: the configuration stored in the checkpoint");
+  add_set(app, line);
+  app.add_option("--checkpoint", checkpoint,
+                 "checkpoint to use; default: best.h5 of the configuration's run folder");
+}
+
 /// Returns a validator of integers from `min_value` on. CLI11's own range check prints limits with 300
 /// digits, and converts -1 to the largest unsigned number.
 template <class Number>
@@ -173,13 +182,11 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       app, line, Command::recommend, "recommend",
       "recommend the top items to users, with the source's ids; alone, or on all ranks under mpirun",
       "  vaecf_dist recommend configs/ml20m.yaml --top 10 --output top.tsv\n"
-      "  vaecf_dist recommend configs/ml20m.yaml --input new_users.csv\n"
+      "  vaecf_dist recommend --checkpoint best.h5 --input new_users.csv --output top.jsonl\n"
       "  mpirun -np 4 vaecf_dist recommend configs/ml20m.yaml --split all \\\n"
       "      --output all.h5");
   auto& arguments = line.recommend;
-  add_config(command, line, true);
-  command.add_option("--checkpoint", arguments.checkpoint,
-                     "checkpoint to use; default: best.h5 of the run folder");
+  add_served(command, line, arguments.checkpoint);
   auto* input = command.add_option(
       "--input", arguments.input,
       "file with one user and item per line, for new users: TSV, CSV, or the format of data.source; items by id or title");
@@ -194,13 +201,18 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       command
           .add_option(
               "--split", arguments.split,
-              "users of the dataset: train, validation, test, or all (each user once, with all interactions)")
+              "users of the dataset, which must exist: train, validation, test, or all (each user once, with all interactions)")
           ->check(CLI::IsMember({"train", "validation", "test", "all"}))
           ->capture_default_str();
   input->excludes(split);
   users->excludes(split);
-  command.add_option("--user", arguments.user,
-                     "recommend only to the user with this id, as in the source files");
+  command
+      .add_option("--user", arguments.user,
+                  "recommend only to the user with this id, as in the source files; repeatable")
+      ->type_name("ID")
+      ->allow_extra_args(false);
+  command.add_option("--user-list", arguments.user_list, "file with the ids of such users, one per line")
+      ->type_name("FILE");
   command.add_option("--top", arguments.top, "number of items per user")
       ->check(at_least(1))
       ->capture_default_str();
@@ -212,11 +224,13 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       .add_option("--include", arguments.include, "file with the items that may be recommended, one per line")
       ->type_name("FILE");
   command.add_flag("--titles", arguments.titles,
-                   "add a column of item titles, which the dataset must contain");
+                   "add the titles of the items, which the checkpoint must contain");
   command.add_option("--output", arguments.output,
-                     "a .tsv, .csv or .h5 file; default: -, TSV on standard output");
-  command.add_option("--format", arguments.format, "output format; default: by the extension of --output")
-      ->check(CLI::IsMember({"tsv", "csv", "hdf5"}));
+                     "a .tsv, .csv, .jsonl, .json, .h5 or .hdf5 file; default: -, TSV on standard output");
+  command
+      .add_option("--format", arguments.format,
+                  "output format; default: by the ending of --output, tsv without one")
+      ->check(CLI::IsMember({"tsv", "csv", "jsonl", "json", "hdf5"}));
 }
 
 void add_similar(CLI::App& app, CommandLine& line) {
@@ -224,9 +238,9 @@ void add_similar(CLI::App& app, CommandLine& line) {
       add_command(app, line, Command::similar, "similar",
                   "list the items most similar to given items by the model's weights, with the source's ids",
                   "  vaecf_dist similar configs/ml20m.yaml --item 318\n"
-                  "  vaecf_dist similar configs/ml20m.yaml --item 318 --item 858 --top 5 --titles");
+                  "  vaecf_dist similar --checkpoint best.h5 --item 318 --item 858 --top 5 --titles");
   auto& arguments = line.similar;
-  add_config(command, line, true);
+  add_served(command, line, arguments.checkpoint);
   command.add_option("--item", arguments.items, "id of an item, as in the source files; repeatable")
       ->type_name("ID")
       ->allow_extra_args(false)
@@ -235,9 +249,7 @@ void add_similar(CLI::App& app, CommandLine& line) {
       ->check(at_least(1))
       ->capture_default_str();
   command.add_flag("--titles", arguments.titles,
-                   "add a column with the titles of the similar items, which the dataset must contain");
-  command.add_option("--checkpoint", arguments.checkpoint,
-                     "checkpoint to use; default: best.h5 of the run folder");
+                   "add a column with the titles of the similar items, which the checkpoint must contain");
   command.add_option("--output", arguments.output, "a TSV file; default: -, standard output");
 }
 
@@ -268,10 +280,6 @@ void add_export(CLI::App& app, CommandLine& line) {
                   "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.safetensors");
   command.add_option("CHECKPOINT", line.path, "checkpoint to export")->required();
   command.add_option("--output", line.output, "the .safetensors or .onnx file to write")->required();
-  command
-      .add_option("--data", line.data,
-                  "dataset that the checkpoint was trained on; default: the path stored in the checkpoint")
-      ->type_name("FILE.h5");
 }
 
 void add_doctor(CLI::App& app, CommandLine& line) {
@@ -359,6 +367,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.text = config::reference_yaml();
   } else if (line.command == Command::run && line.config.empty()) {
     throw InputError("a configuration or a command is missing; see vaecf_dist --help");
+  } else if (line.config.empty() &&
+             ((line.command == Command::recommend && line.recommend.checkpoint.empty()) ||
+              (line.command == Command::similar && line.similar.checkpoint.empty()))) {
+    throw InputError("a configuration or --checkpoint is missing; see vaecf_dist --help");
   } else if (line.command == Command::run && print_config) {
     line.command = Command::print;
     line.text = config::dump(config::load(line.config, line.overrides));

@@ -18,14 +18,15 @@ struct RecommendArguments {
   std::string input;       ///< file of user,item lines; empty: users of `split`
   std::string users;       ///< table of features of new users; empty: none
   std::string split = "test";
-  std::string user;  ///< id in the source of the only user; empty: all users
+  std::vector<std::string> user;  ///< ids in the source of the only users
+  std::string user_list;          ///< file of ids of the only users; both empty: all users
   int top = 10;
   bool keep_seen = false;  ///< also recommend items that the user already has
   std::string exclude;     ///< file of items never to recommend; empty: none
   std::string include;     ///< file of the only items to recommend; empty: all
   bool titles = false;     ///< add a column of titles
   std::string output;      ///< empty: standard output
-  std::string format;      ///< tsv, csv, hdf5; empty: by the output's extension
+  std::string format;      ///< tsv, csv, jsonl, json, hdf5; empty: by the output's ending
 };
 
 /// Arguments of `similar`.
@@ -40,7 +41,7 @@ struct SimilarArguments {
 /// The parsed command line.
 struct CommandLine {
   Command command = Command::run;
-  std::string config;  ///< path of the YAML file
+  std::string config;  ///< path of the YAML file; empty: the configuration in the checkpoint
   std::vector<std::string> overrides;
   bool train = false;
   bool test = false;
@@ -51,7 +52,6 @@ struct CommandLine {
   std::string per_user;          ///< file for the test metrics of each user; empty: none
   Verbosity verbosity = Verbosity::normal;
   std::string output;     ///< synthesize, export: file to write
-  std::string data;       ///< export: the dataset; empty: the path in the checkpoint
   std::string path;       ///< inspect, export: the file, or the run folder
   std::string metric;     ///< inspect: the metric of a run to show; empty: validation.select
   bool finished = false;  ///< inspect: only check whether the run is finished

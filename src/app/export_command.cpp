@@ -4,7 +4,6 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
 #include <vaecf/math/cosine_loss.hpp>
@@ -12,7 +11,6 @@
 #include <vaecf/model/model.hpp>
 
 #include "app/commands.hpp"
-#include "app/recommend/target_users.hpp"
 
 #include <algorithm>
 #include <array>
@@ -94,32 +92,14 @@ std::int64_t features_of(const io::CheckpointFile& checkpoint) {
   return checkpoint.attributes().contains("features") ? checkpoint.attribute<std::int64_t>("features") : 0;
 }
 
-/// Opens the dataset of --data, or the one that the checkpoint was trained on; its path may be relative to
-/// another folder. Throws InputError if it cannot be opened.
-io::DatasetFile open_dataset(const CommandLine& line, const std::string& trained_on) {
-  std::error_code unknown;
-  if (line.data.empty() && !std::filesystem::exists(trained_on, unknown)) {
-    throw InputError(
-        format("{}: its dataset {} does not exist; pass the path with --data", line.path, trained_on));
-  }
-  return io::DatasetFile(line.data.empty() ? trained_on : line.data);
-}
-
-/// The input of an export: the checkpoint, its configuration, and its dataset.
+/// The input of an export: the checkpoint and its configuration.
 struct Source {
   explicit Source(const CommandLine& line)
       : checkpoint(line.path),
         config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.path)),
-        dataset(open_dataset(line, config.session.data.file)),
-        ids(ids_or_numbers(dataset, "items/id", dataset.items())) {
-    dataset.require_unique_ids();
+        ids(checkpoint.dataset().item_ids) {
     if (!is_elsa() && !model::is_solved(config.session.model.type))
-      shape = model::network_shape(config.session.model, {dataset.items(), features_of(checkpoint)});
-    const auto& trained_on = checkpoint.attribute<std::string>("dataset_checksum");
-    if (dataset.fingerprint() == trained_on) return;
-    throw InputError(format(
-        "{}: trained on a dataset with checksum {}, but that of {} is {}; pass the training dataset with --data",
-        line.path, excerpt(trained_on), dataset.path(), dataset.fingerprint()));
+      shape = model::network_shape(config.session.model, {ids.size(), features_of(checkpoint)});
   }
 
   bool is_elsa() const { return config.session.model.type == "elsa"; }
@@ -130,7 +110,7 @@ struct Source {
         {"producer", "vaecf_dist " + version_text()},
         {"model_type", config.session.model.type},
         {"epoch", format("{}", checkpoint.attribute<std::int64_t>("epoch"))},
-        {"dataset_checksum", dataset.fingerprint()}};
+        {"dataset_checksum", checkpoint.attribute<std::string>("dataset_checksum")}};
     if (config.session.model.type == "autoencoder") {
       texts["activation"] = std::string(to_string(shape.activation));
       texts["loss"] = std::string(to_string(shape.loss));
@@ -141,7 +121,6 @@ struct Source {
 
   io::CheckpointFile checkpoint;
   config::Config config;
-  io::DatasetFile dataset;
   io::IdList ids;
   model::NetworkShape shape;  // without layers if the model is no network
 };
@@ -208,7 +187,7 @@ class Graph {
     if (odd != source_.ids.strings.end()) {
       throw InputError(format(
           "{}: the id of item {} is not UTF-8, which ONNX metadata requires; export a .safetensors file, or convert the ratings (iconv -t UTF-8), prepare and train again",
-          source_.dataset.path(), odd - source_.ids.strings.begin()));
+          source_.checkpoint.path(), odd - source_.ids.strings.begin()));
     }
     const io::IdList& ids = source_.ids;
     model_.metadata["item_ids"] = io::dump(ids.numeric() ? io::Json(ids.numbers) : io::Json(ids.strings));
@@ -353,7 +332,7 @@ void run_export(const CommandLine& line) {
                "export a .safetensors file",
                line.output, type));
   }
-  io::validate_output_path(line.output, "--output", {source.dataset.path(), line.path});
+  io::validate_output_path(line.output, "--output", {line.path});
   if (extension == ".onnx")
     io::write_onnx(line.output, Graph(source).build());
   else

@@ -4,7 +4,6 @@
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
-#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/file_lock.hpp>
 #include <vaecf/train/run_timeline.hpp>
@@ -159,17 +158,6 @@ void choose_checkpoint(const CommandLine& line, const train::RunContext& context
   config.session.resume_from = point->path;
 }
 
-/// Sets session.start_from, and on rank 0 session.start_dataset. Throws InputError if the checkpoint or its
-/// configuration is not valid.
-void choose_start(const CommandLine& line, const comm::Communicator& ranks, config::Config& config) {
-  config.session.start_from = line.start_from;
-  if (ranks.rank() != 0 || model::is_solved(config.session.model.type)) return;
-  const io::CheckpointFile checkpoint(line.start_from);
-  if (checkpoint.item_ids()) return;
-  const auto text = checkpoint.attribute<std::string>("configuration");
-  config.session.start_dataset = config::parse_stored(text, line.start_from).session.data.file;
-}
-
 /// Returns the tasks of a command in order.
 std::vector<std::string> tasks_of(const CommandLine& line) {
   std::vector<std::string> tasks;
@@ -239,7 +227,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
     });
     if (line.resume != "never") together([&] { choose_checkpoint(line, context, config); });
     if (!line.start_from.empty()) {
-      together([&] { choose_start(line, ranks, config); });
+      config.session.start_from = line.start_from;
       together([&] { train::validate_start(config.session, context); });
     }
     together([&] { train::move_previous_run(config.session, context); });

@@ -4,14 +4,13 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/dataset_file.hpp>
 
 #include "app/commands.hpp"
-#include "app/recommend/target_users.hpp"
+#include "app/recommend/input_files.hpp"
+#include "app/served_checkpoint.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -149,18 +148,6 @@ Items find_items(const std::vector<std::string>& wanted, const io::IdList& ids,
   return items;
 }
 
-/// Opens the dataset. Throws InputError if the checkpoint was trained on another one.
-io::DatasetFile open_trained_on(const std::string& path, const std::string& checkpoint,
-                                const std::string& trained_on) {
-  if (path.empty()) throw InputError("data.file is not set; it is needed for item ids and titles");
-  io::DatasetFile dataset(path);
-  dataset.require_unique_ids();
-  if (dataset.fingerprint() == trained_on) return dataset;
-  throw InputError(
-      format("{}: the checkpoint's dataset has checksum {}, but {} has {}; use the dataset of its run",
-             checkpoint, trained_on, path, dataset.fingerprint()));
-}
-
 /// Returns a field of TSV, which has no quotes: separators are replaced by spaces.
 std::string field(std::string text) {
   std::ranges::replace_if(
@@ -172,26 +159,17 @@ std::string field(std::string text) {
 
 void run_similar(const CommandLine& line) {
   const SimilarArguments& arguments = line.similar;
-  const config::Config config = config::load(line.config, line.overrides);
-  const auto& session = config.session;
   Log log(line.verbosity, true);
+  std::optional<io::CheckpointFile> opened;
+  const config::Config config = configuration_of(line, arguments.checkpoint, opened);
   for (const std::string& note : config.notes) log.warn("{}", note);
-  const std::string path = arguments.checkpoint.empty() ? session.best_checkpoint() : arguments.checkpoint;
-  if (!std::filesystem::exists(path))
-    throw InputError(format("checkpoint {} does not exist; train first, or set --checkpoint", path));
-  const io::CheckpointFile checkpoint(path);
-  std::optional<io::IdList> ids = checkpoint.item_ids();
-  io::IdList titles;
-  if (!ids || arguments.titles) {
-    const io::DatasetFile dataset =
-        open_trained_on(session.data.file, path, checkpoint.attribute<std::string>("dataset_checksum"));
-    ids = ids_or_numbers(dataset, "items/id", dataset.items());
-    if (arguments.titles && !dataset.has_ids("items/title"))
-      throw InputError(format("--titles: {} contains no /items/title", dataset.path()));
-    if (arguments.titles) titles = dataset.read_ids("items/title");
-  }
-  const Items items = find_items(arguments.items, *ids, path);
-  io::validate_output_path(arguments.output, "--output", {session.data.file, line.config, path});
+  if (!opened) opened.emplace(checkpoint_path(arguments.checkpoint, config));
+  const io::CheckpointFile& checkpoint = *opened;
+  const auto [ids, titles, users, hashes] = checkpoint.dataset();
+  if (arguments.titles && titles.size() == 0)
+    throw InputError(format("--titles: {} contains no /items/title", checkpoint.path()));
+  const Items items = find_items(arguments.items, ids, checkpoint.path());
+  io::validate_output_path(arguments.output, "--output", {line.config, checkpoint.path()});
 
   std::string text = arguments.titles ? "item\tsimilar\tscore\ttitle\n" : "item\tsimilar\tscore\n";
   std::vector<std::vector<Similar>> lists = similarities(checkpoint, items);
@@ -203,7 +181,7 @@ void run_similar(const CommandLine& line) {
       return a.score > b.score || (a.score == b.score && a.item < b.item);
     });
     for (auto other = list.begin(); other != top; ++other) {
-      text += format("{}\t{}\t{:g}", field(ids->text(items[n])), field(ids->text(other->item)), other->score);
+      text += format("{}\t{}\t{:g}", field(ids.text(items[n])), field(ids.text(other->item)), other->score);
       text += arguments.titles ? "\t" + field(titles.text(other->item)) + "\n" : "\n";
     }
   }

@@ -325,6 +325,14 @@ Config parse_stored(const std::string& text, const std::string& checkpoint, cons
   return reader.take();
 }
 
+Config parse_served(const std::string& text, const std::string& checkpoint,
+                    std::span<const std::string> overrides) {
+  Config stored = parse_stored(text, checkpoint);
+  stored.backend = {.precision = stored.backend.precision};
+  stored.session.distributed = {};
+  return parse(dump(stored), checkpoint, overrides);
+}
+
 Config load(const std::string& path, std::span<const std::string> overrides) {
   return parse(file_text(path), path, overrides);
 }

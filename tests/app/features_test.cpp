@@ -81,7 +81,7 @@ TEST_F(FeaturesOfUsers, TableIsAnErrorForAModelWithoutFeatures) {
   workspace.succeed("small.yaml --train --quiet");
   workspace.write("people.csv", "user,age,country\nann,1,1\n");
   expect_refused(workspace.program("recommend small.yaml --users people.csv"),
-                 "dataset data.h5 was prepared without user features");
+                 "best.h5 was trained without user features; omit --users");
   EXPECT_EQ(workspace.program("recommend small.yaml --users people.csv --split test").code, 2);
 
   make_run_with_features(workspace);

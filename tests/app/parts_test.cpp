@@ -46,10 +46,10 @@ TEST(CommandLine, OptionsMayPrecedeAndFollowTheFile) {
   EXPECT_EQ(line.overrides, (std::vector<std::string>{"a=1", "b=[1, 2]"}));
   EXPECT_EQ(line.verbosity, Verbosity::verbose);
   const CommandLine recommend =
-      parse({"recommend", "c.yaml", "--user", "7", "--top", "3", "--quiet", "--set", "a=1"});
+      parse({"recommend", "c.yaml", "--user", "7", "--user", "8", "--top", "3", "--quiet", "--set", "a=1"});
   EXPECT_EQ(recommend.command, Command::recommend);
   EXPECT_EQ(recommend.config, "c.yaml");
-  EXPECT_EQ(recommend.recommend.user, "7");
+  EXPECT_EQ(recommend.recommend.user, (std::vector<std::string>{"7", "8"}));
   EXPECT_EQ(recommend.recommend.top, 3);
   EXPECT_EQ(recommend.overrides, (std::vector<std::string>{"a=1"}));
   EXPECT_EQ(recommend.verbosity, Verbosity::quiet);

@@ -30,7 +30,7 @@ void read_all(const std::string& path) {
     std::vector<float> row(static_cast<std::size_t>(std::min<std::int64_t>(tensor.columns, 1 << 16)));
     if (tensor.rows > 0 && tensor.columns <= 1 << 16) file.read_rows(tensor.name, 0, 1, row);
   }
-  file.item_ids();
+  file.dataset();
 }
 
 const std::string& whole_checkpoint(const testing::TemporaryFolder& folder) {
@@ -41,7 +41,10 @@ const std::string& whole_checkpoint(const testing::TemporaryFolder& folder) {
          [](std::int64_t, std::int64_t, std::span<float> out) { std::fill(out.begin(), out.end(), 0.5F); }},
         {"weights/encoder_1/bias", 1, 4, true,
          [](std::int64_t, std::int64_t, std::span<float> out) { std::fill(out.begin(), out.end(), -1.0F); }}};
-    io::write_checkpoint(path, {{"step", std::int64_t{7}}, {"configuration", std::string("a: b")}}, tensors);
+    const io::DatasetSummary summary{{{5, 7, 9}, {}}, {}, {1, 0, 2}, {3}};
+    io::write_checkpoint(
+        path, {{"items", std::int64_t{3}}, {"step", std::int64_t{7}}, {"configuration", std::string("a: b")}},
+        tensors, {}, &summary);
     return bytes_of(path);
   }();
   return bytes;
@@ -84,11 +87,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     test::Hdf5Editor file(hdf5);
     put_some_attribute(input, file, "step");
-    put_some_attribute(input, file, "format_version");
+    put_some_attribute(input, file, "items");
     put_something(input, file, "/weights/encoder_1/weight", false);
     put_something(input, file, "/weights/encoder_1/bias", false);
     put_something(input, file, "/optimizer/first_moment/encoder_1/weight", false);
-    put_something(input, file, "/items/id", false);
+    for (const char* const path : {"/items/id", "/items/title", "/items/users", "/users/hash"})
+      put_something(input, file, path, false);
   } catch (const std::logic_error&) {
     return 0;  // the HDF5 library refuses to write this
   }

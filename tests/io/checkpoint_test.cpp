@@ -1,3 +1,4 @@
+#include <vaecf/base/format.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
 #include "io/io_fixture.hpp"
@@ -56,7 +57,7 @@ TEST_F(Checkpoint, ReadsWhatWasWritten) {
   EXPECT_THROW(checkpoint.read_rows("weights/encoder_9/weight", 0, 1, bias), InputError);
 }
 
-TEST_F(Checkpoint, ArraysAndItemIdsAreReadBack) {
+TEST_F(Checkpoint, ArraysAreReadBack) {
   const std::vector<std::int64_t> offsets = {0, std::int64_t{1} << 40};
   const std::vector<std::int32_t> columns = {2, 0, 1};
   const std::vector<double> diagonal = {0.1, -1e300};
@@ -65,8 +66,7 @@ TEST_F(Checkpoint, ArraysAndItemIdsAreReadBack) {
                                            {"weights/items/indices", columns},
                                            {"weights/items/diagonal", diagonal},
                                            {"weights/items/data", none}};
-  const IdList ids{{}, {"b", "", "aa"}};
-  write_checkpoint(file("c.h5"), {}, {}, arrays, &ids);
+  write_checkpoint(file("c.h5"), {}, {}, arrays);
   const CheckpointFile checkpoint(file("c.h5"));
   ASSERT_EQ(checkpoint.tensors().size(), 4u);
   EXPECT_EQ(checkpoint.tensors()[0].name, "weights/items/data");
@@ -76,7 +76,6 @@ TEST_F(Checkpoint, ArraysAndItemIdsAreReadBack) {
   EXPECT_EQ(checkpoint.read_array<double>("weights/items/diagonal"), diagonal);
   EXPECT_TRUE(checkpoint.read_array<float>("weights/items/data").empty());
   EXPECT_EQ(checkpoint.read_array<std::int32_t>("weights/items/indices", 1, 3), (std::vector{0, 1}));
-  EXPECT_EQ(checkpoint.item_ids()->strings, ids.strings);
 
   std::vector<float> row(3);
   expect_refused<InputError>({"weights/items/indices has 3 elements; elements 2 to 4 were requested"},
@@ -87,12 +86,46 @@ TEST_F(Checkpoint, ArraysAndItemIdsAreReadBack) {
                              [&] { checkpoint.read_array<std::int64_t>("weights/items/diagonal"); });
   expect_refused<InputError>({"has no tensor weights/items/weight"},
                              [&] { checkpoint.read_array<float>("weights/items/weight"); });
+}
 
-  const IdList numbers{{7, -3}, {}};
-  write_checkpoint(file("n.h5"), {}, {}, {}, &numbers);
-  EXPECT_EQ(CheckpointFile(file("n.h5")).item_ids()->numbers, numbers.numbers);
-  write_small_checkpoint(file("s.h5"));
-  EXPECT_EQ(CheckpointFile(file("s.h5")).item_ids(), std::nullopt);
+TEST_F(Checkpoint, SummaryOfTheDatasetIsReadBack) {
+  DatasetSummary summary{
+      {{}, {"b", "", "\xff"}}, {{}, {"", "B", "A"}}, {7, 0, 2}, {1, 0x80000000U, 0xffffffffU}};
+  const auto write = [&](std::int64_t items) {
+    write_checkpoint(file("c.h5"), {{"items", items}}, {}, {}, &summary);
+    return CheckpointFile(file("c.h5"));
+  };
+  const CheckpointFile checkpoint = write(3);
+  EXPECT_TRUE(checkpoint.tensors().empty());
+  const DatasetSummary read = checkpoint.dataset();
+  EXPECT_EQ(read.item_ids.strings, summary.item_ids.strings);
+  EXPECT_EQ(read.item_titles.strings, summary.item_titles.strings);
+  EXPECT_EQ(read.item_users, summary.item_users);
+  EXPECT_EQ(read.user_hashes, summary.user_hashes);
+  expect_refused<InputError>({"items/id has 3 elements, but the model has 4 items"},
+                             [&] { write(4).dataset(); });
+  summary.item_titles.strings.pop_back();
+  expect_refused<InputError>({"items/title has 2 elements"}, [&] { write(3).dataset(); });
+  summary.item_titles = {};
+  summary.item_users.push_back(1);
+  expect_refused<InputError>({"items/users has 4 elements"}, [&] { write(3).dataset(); });
+  summary = {{{7, -3}, {}}, {}, {1, 1}, {}};
+  EXPECT_EQ(write(2).dataset().item_ids.numbers, summary.item_ids.numbers);
+  EXPECT_EQ(write(2).dataset().item_titles.size(), 0);
+  write_checkpoint(file("c.h5"), {{"items", std::int64_t{2}}}, {});
+  expect_refused<InputError>({"items/id is missing"}, [&] { CheckpointFile(file("c.h5")).dataset(); });
+}
+
+TEST_F(Checkpoint, AnotherFormatIsRefusedInOneSentence) {
+  for (const std::uint64_t number : {1, 3}) {
+    std::ofstream(file("c.h5"), std::ios::binary) << testing::sealed_checkpoint("anything", number);
+    expect_refused<OtherFormatError>(
+        {format(
+            "c.h5: is a checkpoint of format {}, but this version reads format 2 only; train again, or use "
+            "the version that wrote it",
+            number)},
+        [&] { CheckpointFile(file("c.h5")); });
+  }
 }
 
 TEST_F(Checkpoint, EqualContentGivesIdenticalBytes) {

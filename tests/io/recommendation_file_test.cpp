@@ -90,7 +90,7 @@ TEST_F(RecommendationFile, UserColumnsContainOneValuePerUser) {
 }
 
 TEST_F(RecommendationFile, SingleIdKeepsItsType) {
-  head_.users = head_.users.select(1);
+  head_.users = head_.users.select(std::vector<std::int64_t>{1});
   {
     RecommendationWriter writer(file("one.h5"), head_);
     append_first(writer);

@@ -49,6 +49,12 @@ Config parse(const std::string& text, const std::string& name, std::span<const s
 Config parse_stored(const std::string& text, const std::string& checkpoint,
                     const Renames& renames = renamed_keys);
 
+/// Reads the configuration stored in a checkpoint as parse_stored() does, to serve its model on any machine:
+/// device, backend.* and distributed.* have their defaults. Then applies `overrides` as load() does. Throws
+/// InputError like both.
+Config parse_served(const std::string& text, const std::string& checkpoint,
+                    std::span<const std::string> overrides);
+
 /// Returns every key with its resolved value, as YAML that parse() reads back to the same configuration.
 std::string dump(const Config& config);
 

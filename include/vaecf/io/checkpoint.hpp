@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/error.hpp>
 #include <vaecf/io/id_list.hpp>
 
 #include <cstddef>
@@ -7,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,6 +29,14 @@ struct TensorSource {
   std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)> read_rows;
 };
 
+/// The part of a dataset that a checkpoint contains, so that its model can be served without the dataset.
+struct DatasetSummary {
+  IdList item_ids;                         ///< /items/id (I)
+  IdList item_titles;                      ///< /items/title (I), or empty
+  std::vector<std::int32_t> item_users;    ///< /items/users (I): number of train users of each item
+  std::vector<std::uint32_t> user_hashes;  ///< /users/hash: of the train users, ascending; or empty
+};
+
 /// One-dimensional array to be written to a checkpoint.
 struct ArraySource {
   std::string name;  ///< path below the root, e.g. "weights/items/indptr"
@@ -38,12 +46,18 @@ struct ArraySource {
 };
 
 /// Writes a checkpoint atomically: temporary file next to `path`, checksum, fsync, rename, fsync of the
-/// folder. The file starts with a 512-byte HDF5 user block of magic, version, length and xxh3 (64 bit) of all
-/// bytes after the block. Attributes of / are stored with fixed-length strings. `item_ids`, unless null, are
-/// written to /items/id. Throws RunError if the disk is full or not writable, and removes the temporary file.
+/// folder. The file starts with a 512-byte HDF5 user block of magic, format, length and xxh3 (64 bit) of all
+/// bytes after the block. Attributes of / are stored with fixed-length strings; `format_version` is added.
+/// `dataset` is written unless it is null. Throws RunError if the disk is full or not writable, and removes
+/// the temporary file.
 void write_checkpoint(const std::string& path, const Attributes& attributes,
                       std::span<const TensorSource> tensors, std::span<const ArraySource> arrays = {},
-                      const IdList* item_ids = nullptr);
+                      const DatasetSummary* dataset = nullptr);
+
+/// Thrown for a checkpoint of another format, which may be intact.
+struct OtherFormatError : InputError {
+  using InputError::InputError;
+};
 
 /// Returns whether `path` begins with the magic bytes of a checkpoint; the rest may be damaged. Returns false
 /// if the file cannot be read.
@@ -53,9 +67,10 @@ bool is_checkpoint(const std::string& path);
 class CheckpointFile {
  public:
   /// Reads the whole file to verify it. Throws InputError if the file is missing, not a checkpoint, truncated
-  /// or damaged.
+  /// or damaged, and OtherFormatError if it has another format.
   explicit CheckpointFile(const std::string& path);
 
+  const std::string& path() const;
   /// Returns the xxh3 (64 bit) of the file contents. Two different checkpoints have the same checksum only
   /// with negligible probability.
   std::uint64_t checksum() const;
@@ -72,7 +87,7 @@ class CheckpointFile {
     std::int64_t rows = 0;
     std::int64_t columns = 0;
   };
-  /// Returns all tensors and arrays except the item ids. An array has one row.
+  /// Returns all tensors and arrays except those of dataset(). An array has one row.
   const std::vector<TensorInfo>& tensors() const;
   /// Fills `out` with rows [begin, end) of tensor `name`. A one-dimensional tensor has one row. Throws
   /// InputError if the tensor does not exist, contains no floating-point values, or the sizes do not match.
@@ -82,8 +97,9 @@ class CheckpointFile {
   /// contains floating-point values instead of integers or conversely.
   template <class T>
   std::vector<T> read_array(const std::string& name, std::int64_t begin = 0, std::int64_t end = -1) const;
-  /// Returns the ids of the items; nullopt if the checkpoint does not contain them.
-  std::optional<IdList> item_ids() const;
+  /// Reads the summary of the dataset. Throws InputError if it is missing, or does not match the number of
+  /// items.
+  DatasetSummary dataset() const;
 
  private:
   const Attribute& attribute(const std::string& name, std::size_t kind) const;

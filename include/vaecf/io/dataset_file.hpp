@@ -87,6 +87,9 @@ class DatasetFile {
   std::shared_ptr<const Content> content_;
 };
 
+/// Returns the ids stored at `path`; 0 .. count-1 if the file has none.
+IdList ids_or_numbers(const DatasetFile& file, const std::string& path, std::int64_t count);
+
 /// Returns whether `path` is an intact dataset that `prepare` or `synthesize` wrote. Reads all of it. Throws
 /// InputError if any other regular file exists at `path` and `replace` is false.
 bool check_replaceable(const std::string& path, bool replace);

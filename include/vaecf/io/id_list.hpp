@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ struct IdList {
   std::int64_t size() const;
   /// Returns id `index` as a string.
   std::string text(std::int64_t index) const;
-  IdList select(std::int64_t index) const;  ///< list of this id only, of the same type
+  IdList select(std::span<const std::int64_t> indices) const;  ///< list of these ids, of the same type
 };
 
 }  // namespace vaecf::io

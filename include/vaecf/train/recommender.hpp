@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/base/views.hpp>
-#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/model/model.hpp>
 #include <vaecf/train/train.hpp>
 
@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace vaecf::train {
@@ -23,27 +22,25 @@ struct RecommendOptions {
       allowed_items;  ///< (I) 0 for items that must not be recommended; empty: all are allowed
 };
 
-/// Recommends the top items of users with the model of a checkpoint, which may be trained on any device. It
-/// works on one rank, independently of other ranks, or on a group of ranks that share the items. All ranks of
-/// a group must call its functions in the same order, with the same users.
+/// Recommends the top items of users with the model of a checkpoint, which may be trained on any device. No
+/// dataset is needed. It works on one rank, independently of other ranks, or on a group of ranks that share
+/// the items. All ranks of a group must call its functions in the same order, with the same users.
 class Recommender {
  public:
   /// Number of users per forward pass. Batches start at the first user of a call. On the CPU, results depend
   /// on the users of a batch, but not on the number of threads.
   static constexpr std::int64_t batch_users = 256;
 
-  /// `dataset` and the context must outlive this object. Throws InputError if k < 1, the checkpoint was not
-  /// trained on `dataset`, the model does not match it, or no item may be recommended.
-  Recommender(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint,
-              const io::DatasetFile& dataset, RecommendOptions choice);
+  /// The context must outlive this object. Throws InputError if k < 1, the model of `options` is not that of
+  /// the checkpoint, or no item may be recommended.
+  Recommender(const TrainingConfig& options, const RunContext& context, const io::CheckpointFile& checkpoint,
+              RecommendOptions choice);
   ~Recommender();
   Recommender(const Recommender&) = delete;
   Recommender& operator=(const Recommender&) = delete;
 
   /// Returns the number of items per user: k, or the number of allowed items if that is less.
   std::int64_t list_length() const { return std::min<std::int64_t>(choice_.k, allowed_count_); }
-  /// Returns the checksum of the checkpoint.
-  std::uint64_t checkpoint() const { return checksum_; }
   /// Returns the number of user features of the model; 0 if it has none.
   std::int64_t features() const { return model_->features(); }
   /// Writes the recommendations of all users to `items` and `scores`, both of shape (rows, width()). Items
@@ -57,16 +54,15 @@ class Recommender {
   /// Adds the lists that the other ranks of a group have computed. Collective in the group.
   void complete_lists(std::int64_t users, std::span<std::int32_t> items, std::span<float> scores) const;
 
-  const io::DatasetFile& dataset_;
+  io::CheckpointFile checkpoint_;
   RecommendOptions choice_;
   std::unique_ptr<comm::Communicator> self_;
   RunContext single_rank_;
   std::int64_t items_ = 0;
   std::int64_t allowed_count_ = 0;
-  std::uint64_t checksum_ = 0;
   std::vector<std::int32_t> excluded_;  // ascending
   std::unique_ptr<model::Scorer> model_;
-  std::unique_ptr<Popularity> popularity_;  // created on first use, since it reads all of /train
+  std::unique_ptr<Popularity> popularity_;  // created on first use
 };
 
 }  // namespace vaecf::train

@@ -40,9 +40,6 @@ struct TrainingConfig {
   std::vector<std::string> tasks;  ///< tasks of this command in order: train, test, benchmark
   std::string resume_from;         ///< path of the checkpoint to resume from; empty: train from scratch
   std::string start_from;  ///< path of the checkpoint with the initial weights of a new run; empty: random
-  /// On rank 0: the dataset that `start_from` was trained on, which is read if the checkpoint has no item
-  /// ids.
-  std::string start_dataset;
 
   std::string run_folder() const { return run.directory + "/" + name; }
   std::string checkpoint_folder() const { return run_folder() + "/checkpoints"; }
@@ -135,7 +132,7 @@ int validate_run(const TrainingConfig& options, const RunContext& context, bool 
 
 /// Returns the number of slices of the items that distributed.item_slices selects; with `auto`, logs why.
 /// Throws InputError if the ranks, the items or the model cannot be divided.
-int choose_item_slices(const TrainingConfig& options, const io::DatasetFile& dataset,
+int choose_item_slices(const TrainingConfig& options, const model::InputDims& inputs,
                        const RunContext& context);
 /// Divides the ranks into groups that share the items. If `slices` differs between ranks, the largest counts.
 /// Collective.

@@ -2,125 +2,28 @@
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/digest.hpp>
-#include <vaecf/io/recommendation_file.hpp>
 #include <vaecf/train/recommender.hpp>
 
 #include "app/commands.hpp"
 #include "app/progress.hpp"
 #include "app/ranks.hpp"
+#include "app/recommend/output.hpp"
 #include "app/recommend/target_users.hpp"
+#include "app/served_checkpoint.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <iomanip>
 #include <optional>
 #include <span>
-#include <sstream>
+#include <string>
+#include <system_error>
 
 namespace vaecf::app {
 namespace {
-
-/// Returns "tsv", "csv" or "hdf5", by --format, else by the extension of --output, else "tsv". Throws
-/// InputError for Parquet, and for HDF5 without --output.
-std::string output_format(const RecommendArguments& arguments) {
-  const std::string extension = std::filesystem::path(arguments.output).extension().string();
-  std::string name = arguments.format;
-  if (name.empty() && extension == ".parquet") {
-    throw InputError(
-        format("--output {}: Parquet is not supported; choose a .tsv, .csv or .h5 file", arguments.output));
-  }
-  if (name.empty())
-    name = extension == ".csv" ? "csv" : extension == ".h5" || extension == ".hdf5" ? "hdf5" : "tsv";
-  if (name == "hdf5" && arguments.output.empty()) {
-    throw InputError("--format hdf5: requires a file; set --output");
-  }
-  return name;
-}
-
-/// Writes recommendations, user by user in the order of RecommendationHeader::users. TSV and CSV have one
-/// line per user and item, with a column `title` if the head has titles.
-class Output {
- public:
-  /// Opens the output; `path` empty: standard output. Throws RunError if the file cannot be created.
-  Output(const std::string& format_name, const std::string& path, io::RecommendationHeader head)
-      : tsv_(format_name == "tsv"), head_(std::move(head)) {
-    if (format_name == "hdf5") {
-      hdf5_.emplace(path, head_);
-      return;
-    }
-    if (!path.empty()) file_.emplace(path);
-    for (std::int64_t i = 0; i < head_.items.size(); ++i) items_.push_back(field(head_.items.text(i)));
-    for (std::int64_t i = 0; i < head_.titles.size(); ++i) titles_.push_back(field(head_.titles.text(i)));
-    add_line("user", "item", "score", "title");
-  }
-
-  /// Appends the next users: items and scores (rows, k), best first; item -1 if no item is left. The scores
-  /// of users with popularity-based items are nan.
-  void append(std::span<const std::int32_t> items, std::span<const float> scores) {
-    const auto k = static_cast<std::size_t>(head_.k);
-    if (hdf5_) {
-      std::vector<std::uint8_t> popular(items.size() / k);
-      for (std::size_t row = 0; row < popular.size(); ++row) popular[row] = std::isnan(scores[row * k]);
-      return hdf5_->append(items, scores, popular);
-    }
-    for (std::size_t row = 0; row < items.size() / k; ++row) {
-      const std::string user = field(head_.users.text(next_user_++));
-      for (std::size_t slot = row * k; slot < (row + 1) * k && items[slot] >= 0; ++slot) {
-        const auto item = static_cast<std::size_t>(items[slot]);
-        add_line(user, items_[item], std::isnan(scores[slot]) ? "nan" : format("{:g}", scores[slot]),
-                 titles_.empty() ? "" : titles_[item]);
-      }
-    }
-    hand_out();
-  }
-
-  /// Completes the output; a file is then visible under its name.
-  void commit() {
-    if (hdf5_) return hdf5_->commit();
-    hand_out();
-    if (file_) file_->commit();
-  }
-
- private:
-  /// Returns a string as a field: in CSV quoted if needed; in TSV, which has no quotes, with separators
-  /// replaced by spaces.
-  std::string field(std::string text) const {
-    if (tsv_) {
-      std::ranges::replace_if(
-          text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
-    } else if (text.find_first_of(",\"\r\n") != std::string::npos) {
-      return (std::ostringstream() << std::quoted(text, '"', '"')).str();
-    }
-    return text;
-  }
-
-  void add_line(const std::string& user, const std::string& item, const std::string& score,
-                const std::string& title) {
-    const char separator = tsv_ ? '\t' : ',';
-    text_ += user + separator + item + separator + score;
-    text_ += titles_.empty() ? "\n" : separator + title + '\n';
-  }
-
-  /// Writes the buffered lines.
-  void hand_out() {
-    if (file_)
-      file_->write(text_);
-    else
-      print(text_);
-    text_.clear();
-  }
-
-  bool tsv_;
-  io::RecommendationHeader head_;
-  std::optional<io::RecommendationWriter> hdf5_;
-  std::optional<io::AtomicOutputFile> file_;  // without this and hdf5_: standard output
-  std::vector<std::string> items_;
-  std::vector<std::string> titles_;
-  std::int64_t next_user_ = 0;
-  std::string text_;
-};
 
 /// Returns the number of users per rank and round, for `width` items per user. After each round the ranks
 /// exchange a few megabytes and report progress. Unless a batch of the model exceeds the limit, the number is
@@ -133,18 +36,32 @@ std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t
   return group * std::min(most / group, share);
 }
 
-/// Returns the path of the checkpoint. Throws InputError if it does not exist, or if data.file is not set.
-std::string checkpoint_path(const CommandLine& line, const config::Config& config) {
-  const auto& session = config.session;
-  if (session.data.file.empty()) {
-    throw InputError(format("{}: data.file is not set; it is needed to map item ids", line.config));
+/// Opens the dataset of --split; empty if the users are those of other files. Throws InputError if the
+/// checkpoint was trained on another dataset.
+std::optional<io::DatasetFile> open_dataset(const RecommendArguments& arguments, const std::string& path,
+                                            const io::CheckpointFile& checkpoint) {
+  if (!arguments.input.empty() || !arguments.users.empty()) return std::nullopt;
+  const std::string split = format("--split {}", arguments.split);
+  if (path.empty())
+    throw InputError(format("{}: data.file is not set; set it, or pass new users with --input", split));
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown)) {
+    throw InputError(format(
+        "{}: the dataset {} does not exist; set data.file, or pass new users with --input", split, path));
   }
-  const std::string path =
-      line.recommend.checkpoint.empty() ? session.best_checkpoint() : line.recommend.checkpoint;
-  if (!std::filesystem::exists(path)) {
-    throw InputError(format("checkpoint {} does not exist; train first, or set --checkpoint", path));
-  }
-  return path;
+  io::DatasetFile dataset(path);
+  dataset.require_unique_ids();
+  const auto trained_on = checkpoint.attribute<std::string>("dataset_checksum");
+  if (dataset.fingerprint() == trained_on) return dataset;
+  throw InputError(
+      format("{}: the checkpoint's dataset has checksum {}, but {} has {}; use the dataset of its run",
+             checkpoint.path(), trained_on, path, dataset.fingerprint()));
+}
+
+/// Returns an attribute with a default for checkpoints of models without user features.
+template <class T>
+T feature_attribute(const io::CheckpointFile& checkpoint, const char* name) {
+  return checkpoint.attributes().contains(name) ? checkpoint.attribute<T>(name) : T();
 }
 
 /// Returns a mask of the items that may be recommended, by --include and --exclude; empty: all.
@@ -167,46 +84,48 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
 }
 
 /// Returns the number of slices of the items. Throws InputError if they cannot be divided over `ranks`.
-int item_slices(const config::Config& config, comm::Communicator& ranks, const CommandLine& line) {
+int item_slices(const config::Config& config, const io::CheckpointFile& checkpoint, comm::Communicator& ranks,
+                const CommandLine& line) {
   if (config.session.distributed.item_slices == 1) return 1;
   Console console = make_console(line.verbosity, ranks.rank() == 0);
   const auto engine = train::make_engine(backend_options_for_rank(config, ranks));
   const train::RunContext context{ranks, *engine, console.log, *console.progress};
-  return train::choose_item_slices(config.session, io::DatasetFile(config.session.data.file), context);
+  return train::choose_item_slices(
+      config.session,
+      {checkpoint.attribute<std::int64_t>("items"), feature_attribute<std::int64_t>(checkpoint, "features")},
+      context);
 }
 
 /// The work of one rank.
 class RecommendJob {
  public:
   /// Reads the inputs and loads the model. Throws InputError if an input is not valid.
-  RecommendJob(const CommandLine& line, const config::Config& config, comm::Communicator& ranks,
-               std::shared_ptr<const comm::RankGrid> grid)
+  RecommendJob(const CommandLine& line, const config::Config& config, const io::CheckpointFile& checkpoint,
+               comm::Communicator& ranks, std::shared_ptr<const comm::RankGrid> grid)
       : grid_(std::move(grid)),
         arguments_(line.recommend),
         config_(line.config),
         ranks_(ranks),
         console_(make_console(line.verbosity, ranks.rank() == 0)),
         format_(output_format(arguments_)),
-        checkpoint_(checkpoint_path(line, config)),
-        dataset_(config.session.data.file) {
+        checkpoint_(checkpoint),
+        dataset_(open_dataset(arguments_, config.session.data.file, checkpoint)) {
     for (const std::string& note : config.notes) console_.log.warn("{}", note);
-    items_ = ids_or_numbers(dataset_, "items/id", dataset_.items());
-    const bool titled = dataset_.has_ids("items/title");
-    if (titled) titles_ = dataset_.read_ids("items/title");
-    if (arguments_.titles && !titled) {
-      throw InputError(format("--titles: {} contains no /items/title", dataset_.path()));
-    }
-    const ItemNames names(items_, titles_);
+    const io::DatasetSummary summary = checkpoint.dataset();
+    items_ = summary.item_ids;
+    if (arguments_.titles) titles_ = summary.item_titles;
+    if (arguments_.titles && titles_.size() == 0)
+      throw InputError(format("--titles: {} contains no /items/title", checkpoint.path()));
+    const ItemNames names(items_, summary.item_titles);
     data::SourceOptions source = config.source;
     source.users.path = arguments_.users;
     source.users.file.clear();
-    target_users_ = make_target_users(arguments_, source, dataset_, names, console_.log);
+    target_users_ = make_target_users(arguments_, source, dataset_ ? &*dataset_ : nullptr, checkpoint, names,
+                                      console_.log);
+    if (!arguments_.user.empty() || !arguments_.user_list.empty())
+      target_users_ = select_users(std::move(target_users_), arguments_, console_.log);
     users_ = {0, target_users_.users.size()};
-    if (!arguments_.user.empty()) {
-      users_.begin = find_user(target_users_, arguments_.user);
-      users_.end = users_.begin + 1;
-    }
-    if (users_.size() == 0) throw InputError(format("{}: contains no users", dataset_.path()));
+    if (users_.size() == 0) throw InputError(format("the {}: there are none", target_users_.description));
     engine_ = train::make_engine(backend_options_for_rank(config, ranks));
     console_.log.debug("backend: {}", engine_->facts().description);
     train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
@@ -214,12 +133,7 @@ class RecommendJob {
     add_to_digest(choice.allowed_items);
     recommender_.emplace(config.session,
                          train::RunContext{ranks, *engine_, console_.log, *console_.progress, nullptr, grid_},
-                         checkpoint_, dataset_, std::move(choice));
-    if (!arguments_.users.empty() && recommender_->features() == 0) {
-      throw InputError(format(
-          "--users {}: {} was trained without user features; omit --users, or train with model.features: auto",
-          arguments_.users, checkpoint_));
-    }
+                         checkpoint_, std::move(choice));
     block_ = users_of_round(users_.size(), grid_->groups(), width());
     // The ids of the users and, if read from separate files, their items and features.
     for (std::int64_t user = users_.begin; user < users_.end; ++user)
@@ -232,24 +146,25 @@ class RecommendJob {
   void start() {
     const std::string mine =
         format("{} items for each of {} users ({:016x}), dataset {}, checkpoint {:016x}", width(),
-               users_.size(), digest_, dataset_.fingerprint(), recommender_->checkpoint());
+               users_.size(), digest_, dataset_ ? dataset_->fingerprint() : "none", checkpoint_.checksum());
     const std::string first = ranks_.broadcast_string(mine, 0);
     if (mine != first) {
       throw InputError(format(
           "inputs differ from rank 0: {} here and {} there; pass the same files to all ranks", mine, first));
     }
     if (ranks_.rank() != 0) return;
-    io::validate_output_path(arguments_.output, "--output",
-                             {dataset_.path(), config_, checkpoint_, arguments_.input, arguments_.users,
-                              arguments_.include, arguments_.exclude});
+    io::validate_output_path(
+        arguments_.output, "--output",
+        {dataset_ ? dataset_->path() : "", config_, checkpoint_.path(), arguments_.input, arguments_.users,
+         arguments_.user_list, arguments_.include, arguments_.exclude});
     io::RecommendationHeader head;
-    head.users = arguments_.user.empty() ? target_users_.users : target_users_.users.select(users_.begin);
+    head.users = target_users_.users;
     head.items = items_;
-    if (arguments_.titles) head.titles = titles_;
+    head.titles = titles_;
     head.k = width();
     head.attributes = {{"format_version", std::int64_t{1}},
-                       {"checkpoint", checkpoint_},
-                       {"dataset_checksum", dataset_.fingerprint()},
+                       {"checkpoint", checkpoint_.path()},
+                       {"dataset_checksum", checkpoint_.attribute<std::string>("dataset_checksum")},
                        {"seen_items", std::string(arguments_.keep_seen ? "kept" : "left out")}};
     output_.emplace(format_, arguments_.output, std::move(head));
   }
@@ -345,18 +260,18 @@ class RecommendJob {
   const std::string& config_;  // path of the configuration
   comm::Communicator& ranks_;
   Console console_;
-  std::string format_;
-  std::string checkpoint_;
-  io::DatasetFile dataset_;
+  OutputFormat format_;
+  io::CheckpointFile checkpoint_;
+  std::optional<io::DatasetFile> dataset_;  // with --split
   io::IdList items_;
   io::IdList titles_;
   TargetUsers target_users_;
   Range users_;
   std::unique_ptr<train::Engine> engine_;
   std::optional<train::Recommender> recommender_;
-  std::uint64_t digest_ = 0;      // digest of users, their items and features, and allowed items
-  std::int64_t block_ = 1;        // users per group and round
-  std::optional<Output> output_;  // on rank 0 only
+  std::uint64_t digest_ = 0;  // digest of users, their items and features, and allowed items
+  std::int64_t block_ = 1;    // users per group and round
+  std::optional<RecommendationOutput> output_;  // on rank 0 only
   UnknownNames without_items_;
   std::int64_t by_features_ = 0;  // users of this group with features but without items
 };
@@ -365,7 +280,9 @@ class RecommendJob {
 
 ExitCode run_recommend(const CommandLine& line) {
   config::Config config;
-  const TaskResult parsed = run_and_capture([&] { config = config::load(line.config, line.overrides); });
+  std::optional<io::CheckpointFile> checkpoint;
+  const TaskResult parsed =
+      run_and_capture([&] { config = configuration_of(line, line.recommend.checkpoint, checkpoint); });
   const auto ranks = make_communicator(config.session.distributed);
   std::unique_ptr<comm::Watchdog> watchdog;
   std::optional<RecommendJob> recommending;
@@ -376,13 +293,12 @@ ExitCode run_recommend(const CommandLine& line) {
   together([&] { watchdog = std::make_unique<comm::Watchdog>(*ranks, config.session.distributed); });
   int slices = 1;
   std::shared_ptr<const comm::RankGrid> grid;
-  together([&] { slices = item_slices(config, *ranks, line); });
-  together([&] { grid = train::divide_ranks(*ranks, slices); });
   together([&] {
-    const std::string& file = config.session.data.file;
-    if (ranks->rank() == 0 && !file.empty()) io::DatasetFile(file).require_unique_ids();
+    if (!checkpoint) checkpoint.emplace(checkpoint_path(line.recommend.checkpoint, config));
+    slices = item_slices(config, *checkpoint, *ranks, line);
   });
-  together([&] { recommending.emplace(line, config, *ranks, grid); });
+  together([&] { grid = train::divide_ranks(*ranks, slices); });
+  together([&] { recommending.emplace(line, config, *checkpoint, *ranks, grid); });
   together([&] { recommending->start(); });
   if (code != ExitCode::done) return code;
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace vaecf::app {
@@ -126,19 +126,17 @@ std::function<Csr(Range)> some_of(Csr rows) {
   };
 }
 
-/// Reads the table of --users with the feature hashing of the dataset. Throws InputError if the dataset has
-/// no features.
-data::HashedUsers read_table(const data::UserTableOptions& table, const io::DatasetFile& dataset, Log& log) {
-  const auto found = dataset.attributes().find("feature_hashing");
-  const auto* hashing =
-      found == dataset.attributes().end() ? nullptr : std::get_if<std::string>(&found->second);
-  if (dataset.features() == 0 || hashing == nullptr) {
-    throw InputError(
-        format("--users {}: dataset {} was prepared without user features, so the table cannot be used; "
-               "set data.prepare.features, prepare and train again, or omit --users",
-               table.path, dataset.path()));
+/// Reads the table of --users with the feature hashing of the model. Throws InputError if the model has no
+/// user features.
+data::HashedUsers read_table(const data::UserTableOptions& table, const io::CheckpointFile& checkpoint,
+                             Log& log) {
+  if (!checkpoint.attributes().contains("feature_hashing")) {
+    throw InputError(format(
+        "--users {}: {} was trained without user features; omit --users, or set data.prepare.features, prepare and train again with model.features: auto",
+        table.path, checkpoint.path()));
   }
-  return data::read_hashed_users(table, data::FeatureHashing::parse(*hashing), log);
+  const auto hashing = checkpoint.attribute<std::string>("feature_hashing");
+  return data::read_hashed_users(table, data::FeatureHashing::parse(hashing), log);
 }
 
 /// Returns the rows of the table for `users`, with empty rows, and a warning, for users that are not in the
@@ -166,10 +164,10 @@ Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& tabl
 
 /// Returns new users, from `input` or, if that is empty, from the table source.users.
 TargetUsers make_new_users(const std::string& input, const data::SourceOptions& source,
-                           const io::DatasetFile& dataset, const ItemNames& names, Log& log) {
+                           const io::CheckpointFile& checkpoint, const ItemNames& names, Log& log) {
   const data::UserTableOptions& table = source.users;
   data::HashedUsers known;
-  if (!table.path.empty()) known = read_table(table, dataset, log);
+  if (!table.path.empty()) known = read_table(table, checkpoint, log);
   if (input.empty()) {
     Csr nothing;
     nothing.offsets.assign(known.ids.size() + 1, 0);
@@ -190,46 +188,91 @@ TargetUsers make_new_users(const std::string& input, const data::SourceOptions& 
           some_of(std::move(features))};
 }
 
+/// Returns a function that returns the rows of some of the users in `chosen`, which are indices of users for
+/// `all`. Consecutive users are read in one call.
+std::function<Csr(Range)> rows_of_chosen(std::function<Csr(Range)> all,
+                                         std::shared_ptr<const std::vector<std::int64_t>> chosen) {
+  return [all = std::move(all), chosen = std::move(chosen)](Range users) {
+    const auto user = [&](std::int64_t i) { return (*chosen)[static_cast<std::size_t>(i)]; };
+    Csr rows;
+    for (std::int64_t begin = users.begin; begin < users.end;) {
+      std::int64_t end = begin + 1;
+      while (end < users.end && user(end) == user(end - 1) + 1) ++end;
+      const Csr part = all({user(begin), user(end - 1) + 1});
+      if (part.rows() == 0) return Csr{};
+      for (std::int64_t row = 0; row < part.rows(); ++row) append(part.view().row(row), rows);
+      begin = end;
+    }
+    return rows;
+  };
+}
+
 }  // namespace
 
 TargetUsers make_target_users(const RecommendArguments& arguments, const data::SourceOptions& source,
-                              const io::DatasetFile& dataset, const ItemNames& names, Log& log) {
+                              const io::DatasetFile* dataset, const io::CheckpointFile& checkpoint,
+                              const ItemNames& names, Log& log) {
   const std::string& split = arguments.split;
-  if (!arguments.input.empty() || !source.users.path.empty()) {
-    return make_new_users(arguments.input, source, dataset, names, log);
-  }
+  if (dataset == nullptr) return make_new_users(arguments.input, source, checkpoint, names, log);
   if (split == "all") {
     io::IdList users;
-    std::vector<Part> parts = all_users_of(dataset, users);
-    return users_of(dataset, std::move(users), std::move(parts), true);
+    std::vector<Part> parts = all_users_of(*dataset, users);
+    return users_of(*dataset, std::move(users), std::move(parts), true);
   }
   Part part{split, {}};
-  part.rows.resize(static_cast<std::size_t>(dataset.rows(part.fold_in())));
+  part.rows.resize(static_cast<std::size_t>(dataset->rows(part.fold_in())));
   if (part.rows.empty()) {
-    throw InputError(format("{}: contains no {} users; choose another --split", dataset.path(), split));
+    throw InputError(format("{}: contains no {} users; choose another --split", dataset->path(), split));
   }
   std::iota(part.rows.begin(), part.rows.end(), 0);
   const auto count = static_cast<std::int64_t>(part.rows.size());
-  return users_of(dataset, ids_or_numbers(dataset, split + "/user_id", count), {std::move(part)}, false);
+  return users_of(*dataset, io::ids_or_numbers(*dataset, split + "/user_id", count), {std::move(part)},
+                  false);
 }
 
-std::int64_t find_user(const TargetUsers& target_users, const std::string& id) {
-  const io::IdList& ids = target_users.users;
-  for (std::int64_t i = 0; i < ids.size(); ++i) {
-    if (ids.text(i) == id) return i;
+TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments, Log& log) {
+  std::unordered_map<std::string, std::int64_t> index;
+  for (std::int64_t i = 0; i < all.users.size(); ++i) index.emplace(all.users.text(i), i);
+  std::vector<std::int64_t> chosen;
+  std::unordered_set<std::int64_t> taken;
+  UnknownNames unknown;
+  const auto add = [&](const std::string& id) {
+    const auto found = index.find(id);
+    if (found == index.end()) return false;
+    if (taken.insert(found->second).second) chosen.push_back(found->second);
+    return true;
+  };
+  for (const std::string& id : arguments.user)
+    if (!add(id)) unknown.add(id);
+  const std::string& list = arguments.user_list;
+  if (!list.empty()) {
+    const auto first = [&](data::Table& rows) {
+      rows.require(0);
+      return is_header_for(rows.at(0), "user") && !index.contains(std::string(rows.at(0)));
+    };
+    read_rows(list, {}, first, [&](const data::Table& row) {
+      const std::string id(row.at(0));
+      if (!id.empty() && !add(std::string(row.remainder(0))) && !add(id)) unknown.add(id);
+    });
   }
-  std::vector<std::string> examples;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) examples.push_back(ids.text(i));
-  throw InputError(format("--user {}: not among the {} {}; their ids are {} ...", excerpt(id), ids.size(),
-                          target_users.description, excerpt(join(examples))));
-}
-
-io::IdList ids_or_numbers(const io::DatasetFile& file, const std::string& path, std::int64_t count) {
-  if (file.has_ids(path)) return file.read_ids(path);
-  io::IdList ids;
-  ids.numbers.resize(static_cast<std::size_t>(count));
-  std::iota(ids.numbers.begin(), ids.numbers.end(), 0);
-  return ids;
+  const std::string option = list.empty() ? "--user" : format("--user-list {}", list);
+  if (chosen.empty() && unknown.count() == 0) throw InputError(format("{}: contains no id", option));
+  if (chosen.empty()) {
+    std::vector<std::string> examples;
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(all.users.size(), 3); ++i)
+      examples.push_back(all.users.text(i));
+    throw InputError(format("{}{} {}: not among the {} {}; their ids are {} ...", option,
+                            list.empty() ? "" : ":", unknown.text(), all.users.size(), all.description,
+                            excerpt(join(examples))));
+  }
+  if (unknown.count() > 0) {
+    log.warn("{}: skipped {} users who are not among the {} {} ({})", option, unknown.count(),
+             all.users.size(), all.description, unknown.text());
+  }
+  io::IdList ids = all.users.select(chosen);
+  const auto shared = std::make_shared<const std::vector<std::int64_t>>(std::move(chosen));
+  return {std::move(ids), std::move(all.description), rows_of_chosen(std::move(all.seen), shared),
+          rows_of_chosen(std::move(all.features), shared)};
 }
 
 }  // namespace vaecf::app

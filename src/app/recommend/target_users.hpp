@@ -3,9 +3,9 @@
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/data/prepare.hpp>
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
-#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -29,18 +29,16 @@ struct TargetUsers {
 /// - with --split train, validation or test: the users of this split, with their training or fold-in items;
 /// - with --split all: every user of the dataset once, with all items, including held-out ones;
 /// - with --input: new users from a file in the format of `source`, with features from the table source.users
-/// if
-///   that has a path;
+///   if that has a path;
 /// - with that table only: all users of the table, without items.
-/// `dataset` must outlive the result. Throws InputError if there are no users, if a file is malformed, or if
-/// a table is given but the dataset has no user features.
+/// `dataset` is that of --split, null for new users; it must outlive the result. Throws InputError if there
+/// are no users, if a file is malformed, or if a table is given but the model has no user features.
 TargetUsers make_target_users(const RecommendArguments& arguments, const data::SourceOptions& source,
-                              const io::DatasetFile& dataset, const ItemNames& names, Log& log);
+                              const io::DatasetFile* dataset, const io::CheckpointFile& checkpoint,
+                              const ItemNames& names, Log& log);
 
-/// Returns the index of the user with this id. Throws InputError if there is none.
-std::int64_t find_user(const TargetUsers& target_users, const std::string& id);
-
-/// Returns the ids stored at `path`; 0 .. count-1 if the file has none.
-io::IdList ids_or_numbers(const io::DatasetFile& file, const std::string& path, std::int64_t count);
+/// Returns the users of --user and --user-list, in this order and each once. Logs unknown ids. Throws
+/// InputError if no id is known, or the file cannot be read.
+TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments, Log& log);
 
 }  // namespace vaecf::app

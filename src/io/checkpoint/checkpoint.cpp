@@ -25,14 +25,17 @@ static_assert(std::endian::native == std::endian::little, "the user block is wri
 
 constexpr const char* how_to_get_a_checkpoint = "choose a checkpoint written by a training run";
 constexpr std::string_view magic = "VAECFCKP";
-constexpr std::uint32_t header_version = 1;
+constexpr std::uint32_t checkpoint_format = 2;
 constexpr const char* item_ids_path = "items/id";
+constexpr const char* item_titles_path = "items/title";
+constexpr const char* item_users_path = "items/users";
+constexpr const char* user_hashes_path = "users/hash";
 constexpr std::int64_t block_floats = std::int64_t{4} << 20;  // 16 MiB
 
 /// User block before the HDF5 data of a checkpoint.
 struct HeaderBlock {
   std::array<char, magic.size()> mark{};
-  std::uint32_t version = 0;
+  std::uint32_t format = 0;
   std::uint32_t zero = 0;
   std::uint64_t length = 0;  ///< bytes after the user block
   std::uint64_t hash = 0;    ///< xxh3 (64 bit) of these bytes
@@ -59,7 +62,7 @@ bool measure(int descriptor, HeaderBlock& header) {
   XXH3_64bits_reset(state.get());
   std::string piece(std::size_t{1} << 20, '\0');
   std::ranges::copy(magic, header.mark.begin());
-  header.version = header_version;
+  header.format = checkpoint_format;
   for (ssize_t got = 1; got > 0;) {
     got = read_at(descriptor, piece.data(), piece.size(), static_cast<off_t>(sizeof header + header.length));
     if (got < 0) return false;
@@ -71,7 +74,7 @@ bool measure(int descriptor, HeaderBlock& header) {
 }
 
 /// Returns the checksum of the checkpoint `path`. Throws InputError if the file is not a checkpoint, is
-/// truncated or does not match its checksum.
+/// truncated or does not match its checksum, and OtherFormatError if it has another format.
 std::uint64_t verify_checksum(const std::string& path) {
   require_file(path, how_to_get_a_checkpoint);
   const auto fail = [&](const std::string& problem) { throw InputError(format("{}: {}", path, problem)); };
@@ -82,9 +85,10 @@ std::uint64_t verify_checksum(const std::string& path) {
   if (got < 0) fail(format("cannot be read: {}", std::generic_category().message(errno)));
   if (!claimed.has_mark()) fail(format("is not a checkpoint of this program; {}", how_to_get_a_checkpoint));
   if (static_cast<std::size_t>(got) < sizeof claimed) fail("is truncated; use an older checkpoint");
-  if (claimed.version != header_version) {
-    fail(format("is a checkpoint of format {}; this program reads format {}", claimed.version,
-                header_version));
+  if (claimed.format != checkpoint_format) {
+    throw OtherFormatError(format(
+        "{}: is a checkpoint of format {}, but this version reads format {} only; train again, or use the version that wrote it",
+        path, claimed.format, checkpoint_format));
   }
   if (!measure(file.value(), found)) {
     fail(format("cannot be read: {}", std::generic_category().message(errno)));
@@ -117,18 +121,24 @@ void write_tensor(Hdf5Writer& file, const TensorSource& source) {
 }
 
 /// Writes an array, converted to little-endian elements.
-void write_array(Hdf5Writer& file, const ArraySource& source) {
-  std::visit(
-      [&](auto values) {
-        using T = typename decltype(values)::value_type;
-        const auto size = static_cast<hsize_t>(values.size());
-        const h5::Handle dataset = file.create(source.name, h5::stored_type<T>(), {&size, 1});
-        file.write([&] {
-          h5::write_rows(dataset.id(), h5::native_type<T>(), 0, static_cast<std::int64_t>(size),
-                         values.data());
-        });
-      },
-      source.values);
+template <class T>
+void write_array(Hdf5Writer& file, const std::string& name, std::span<const T> values) {
+  const auto size = static_cast<hsize_t>(values.size());
+  const h5::Handle dataset = file.create(name, h5::stored_type<T>(), {&size, 1});
+  file.write([&] {
+    h5::write_rows(dataset.id(), h5::native_type<T>(), 0, static_cast<std::int64_t>(size), values.data());
+  });
+}
+
+void write_summary(Hdf5Writer& file, const DatasetSummary& dataset) {
+  file.write_ids(item_ids_path, dataset.item_ids);
+  if (dataset.item_titles.size() > 0) file.write_ids(item_titles_path, dataset.item_titles);
+  write_array(file, item_users_path, std::span(dataset.item_users));
+  if (!dataset.user_hashes.empty()) write_array(file, user_hashes_path, std::span(dataset.user_hashes));
+}
+
+bool is_of_summary(const std::string& name) {
+  return name.starts_with("items/") || name.starts_with("users/");
 }
 
 }  // namespace
@@ -140,12 +150,15 @@ bool is_checkpoint(const std::string& path) {
 
 void write_checkpoint(const std::string& path, const Attributes& attributes,
                       std::span<const TensorSource> tensors, std::span<const ArraySource> arrays,
-                      const IdList* item_ids) {
+                      const DatasetSummary* summary) {
   Hdf5Writer file(path, sizeof(HeaderBlock));
-  file.write_attributes(attributes);
+  Attributes all = attributes;
+  all["format_version"] = std::int64_t{checkpoint_format};
+  file.write_attributes(all);
   for (const auto& tensor : tensors) write_tensor(file, tensor);
-  for (const auto& array : arrays) write_array(file, array);
-  if (item_ids != nullptr) file.write_ids(item_ids_path, *item_ids);
+  for (const auto& array : arrays)
+    std::visit([&](auto values) { write_array(file, array.name, values); }, array.values);
+  if (summary != nullptr) write_summary(file, *summary);
   file.finish();
   HeaderBlock header;
   const auto* const bytes = reinterpret_cast<const char*>(&header);
@@ -167,7 +180,7 @@ struct CheckpointFile::Content {
       };
       h5::check(H5Lvisit(file.id(), H5_INDEX_NAME, H5_ITER_INC, add_name, &names), "list the tensors");
       for (const std::string& name : names) {
-        if (name != item_ids_path && H5Iget_type(file.open_object(name).id()) != H5I_GROUP)
+        if (!is_of_summary(name) && H5Iget_type(file.open_object(name).id()) != H5I_GROUP)
           add(file.open(name, 2));
       }
     });
@@ -190,6 +203,9 @@ struct CheckpointFile::Content {
 
 CheckpointFile::CheckpointFile(const std::string& path) : content_(std::make_shared<Content>(path)) {}
 
+const std::string& CheckpointFile::path() const {
+  return content_->file.path();
+}
 std::uint64_t CheckpointFile::checksum() const {
   return content_->checksum;
 }
@@ -261,10 +277,30 @@ template std::vector<std::int64_t> CheckpointFile::read_array(const std::string&
 template std::vector<float> CheckpointFile::read_array(const std::string&, std::int64_t, std::int64_t) const;
 template std::vector<double> CheckpointFile::read_array(const std::string&, std::int64_t, std::int64_t) const;
 
-std::optional<IdList> CheckpointFile::item_ids() const {
+DatasetSummary CheckpointFile::dataset() const {
   const Hdf5Reader& file = content_->file;
-  return file.as_input_error([&]() -> std::optional<IdList> {
-    return file.has(item_ids_path) ? std::optional(file.ids(item_ids_path)) : std::nullopt;
+  const auto items = attribute<std::int64_t>("items");
+  return file.as_input_error([&] {
+    const auto require_one_per_item = [&](const char* name, std::int64_t size) {
+      if (size != items)
+        file.refuse(format("{} has {} elements, but the model has {} items", name, size, items));
+    };
+    const auto read = [&]<class T>(const char* name, std::vector<T>& to) {
+      const Hdf5Dataset stored = file.open(name, 1);
+      if (stored.kind() != H5T_INTEGER) file.refuse(format("{} is not an array of integers", name));
+      to = stored.read<T>(0, stored.shape[0]);
+    };
+    DatasetSummary summary;
+    summary.item_ids = file.ids(item_ids_path);
+    require_one_per_item(item_ids_path, summary.item_ids.size());
+    if (file.has(item_titles_path)) {
+      summary.item_titles = file.ids(item_titles_path);
+      require_one_per_item(item_titles_path, summary.item_titles.size());
+    }
+    read(item_users_path, summary.item_users);
+    require_one_per_item(item_users_path, std::ssize(summary.item_users));
+    if (file.has(user_hashes_path)) read(user_hashes_path, summary.user_hashes);
+    return summary;
   });
 }
 

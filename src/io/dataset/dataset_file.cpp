@@ -121,9 +121,16 @@ std::int64_t IdList::size() const {
   return static_cast<std::int64_t>(numeric() ? numbers.size() : strings.size());
 }
 
-IdList IdList::select(std::int64_t index) const {
-  const auto i = static_cast<std::size_t>(index);
-  return numeric() ? IdList{{numbers.at(i)}, {}} : IdList{{}, {strings.at(i)}};
+IdList IdList::select(std::span<const std::int64_t> indices) const {
+  IdList chosen;
+  for (const std::int64_t index : indices) {
+    const auto i = static_cast<std::size_t>(index);
+    if (numeric())
+      chosen.numbers.push_back(numbers.at(i));
+    else
+      chosen.strings.push_back(strings.at(i));
+  }
+  return chosen;
 }
 
 std::string IdList::text(std::int64_t index) const {
@@ -269,6 +276,14 @@ void DatasetFile::require_unique_ids() const {
     require_unique(ids.numbers, this->path(), path);
     require_unique(ids.strings, this->path(), path);
   }
+}
+
+IdList ids_or_numbers(const DatasetFile& file, const std::string& path, std::int64_t count) {
+  if (file.has_ids(path)) return file.read_ids(path);
+  IdList ids;
+  ids.numbers.resize(static_cast<std::size_t>(count));
+  std::iota(ids.numbers.begin(), ids.numbers.end(), 0);
+  return ids;
 }
 
 std::string DatasetFile::fingerprint() const {

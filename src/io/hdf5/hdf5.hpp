@@ -70,6 +70,7 @@ inline constexpr std::int64_t max_id_bytes = 4096;
 template <class T>
 hid_t native_type() {
   if constexpr (std::is_same_v<T, std::int32_t>) return H5T_NATIVE_INT32;
+  if constexpr (std::is_same_v<T, std::uint32_t>) return H5T_NATIVE_UINT32;
   if constexpr (std::is_same_v<T, std::int64_t>) return H5T_NATIVE_INT64;
   if constexpr (std::is_same_v<T, float>) return H5T_NATIVE_FLOAT;
   if constexpr (std::is_same_v<T, double>) return H5T_NATIVE_DOUBLE;
@@ -79,6 +80,7 @@ hid_t native_type() {
 template <class T>
 hid_t stored_type() {
   if constexpr (std::is_same_v<T, std::int32_t>) return H5T_STD_I32LE;
+  if constexpr (std::is_same_v<T, std::uint32_t>) return H5T_STD_U32LE;
   if constexpr (std::is_same_v<T, std::int64_t>) return H5T_STD_I64LE;
   if constexpr (std::is_same_v<T, float>) return H5T_IEEE_F32LE;
   if constexpr (std::is_same_v<T, double>) return H5T_IEEE_F64LE;

@@ -42,8 +42,8 @@ struct ResumeCandidate {
 };
 
 /// Returns the newest valid checkpoint of the folder. File names order the checkpoints of a kind, so only the
-/// newest of each kind is read. Damaged files are skipped with a warning. Throws InputError for a valid file
-/// of another format version, which the user may want to continue with another version of the program.
+/// newest of each kind is read. Damaged files are skipped with a warning. Throws InputError for a file of
+/// another format, since training from scratch instead would archive it.
 std::optional<ResumeCandidate> newest_valid_checkpoint(const std::string& folder, Log& log) {
   std::array<std::optional<ResumeCandidate>, 3> newest;
   const auto candidates = io::list_checkpoints(folder);
@@ -54,6 +54,8 @@ std::optional<ResumeCandidate> newest_valid_checkpoint(const std::string& folder
     try {
       whole.emplace(file->path);
     } catch (const io::FileInUseError&) {
+      throw;
+    } catch (const io::OtherFormatError&) {
       throw;
     } catch (const InputError& error) {
       log.warn("skipping unreadable checkpoint: {}", error.what());

@@ -6,17 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <string>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
 #include "train/checkpoint/tensor_rows.hpp"
+#include "train/checkpoint/user_hashes.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -43,36 +41,20 @@ std::vector<device::TensorSpec> with_items(std::vector<device::TensorSpec> specs
   return specs;
 }
 
-/// Returns the ids of the checkpoint's items: its own, or those of the dataset that it was trained on.
-io::IdList item_ids(const TrainingConfig& options, const TrainingState& state,
-                    const io::CheckpointFile& file) {
-  std::optional<io::IdList> ids = file.item_ids();
-  if (!ids) {
-    std::error_code unknown;
-    if (!std::filesystem::exists(options.start_dataset, unknown)) {
-      throw InputError(format(
-          "{}: the checkpoint contains no item ids, and the dataset of its run, \"{}\", does not exist; move that dataset back, or use a checkpoint with ids",
-          options.start_from, options.start_dataset));
-    }
-    const io::DatasetFile dataset(options.start_dataset);
-    require_same_dataset(options.start_from, state, dataset);
-    ids = dataset.read_ids("items/id");
-  }
-  if (ids->size() == state.items) return std::move(*ids);
-  throw InputError(format("{}: the model has {} items, but {} ids; use another checkpoint",
-                          options.start_from, state.items, ids->size()));
+bool is_same_dataset(const TrainingState& state, const io::DatasetFile& dataset) {
+  return state.items == dataset.items() && state.dataset_checksum == dataset.fingerprint();
 }
 
 /// Returns the index of each item of `dataset` in the checkpoint; -1 for an item that it does not contain.
 std::vector<std::int64_t> match_items(const TrainingConfig& options, const TrainingState& state,
                                       const io::CheckpointFile& file, const io::DatasetFile& dataset) {
   std::vector<std::int64_t> sources(static_cast<std::size_t>(dataset.items()), -1);
-  if (state.items == dataset.items() && state.dataset_checksum == dataset.fingerprint()) {
+  if (is_same_dataset(state, dataset)) {
     std::iota(sources.begin(), sources.end(), 0);
     return sources;
   }
-  const io::IdList before = item_ids(options, state, file);
-  const io::IdList now = dataset.read_ids("items/id");
+  const io::IdList before = file.dataset().item_ids;
+  const io::IdList now = io::ids_or_numbers(dataset, "items/id", dataset.items());
   std::unordered_map<std::string, std::int64_t> index;
   for (std::int64_t i = 0; i < before.size(); ++i) index.emplace(before.text(i), i);
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -89,7 +71,7 @@ std::vector<std::int64_t> match_items(const TrainingConfig& options, const Train
 
 StartPoint::StartPoint(const TrainingConfig& options, const RunContext& context,
                        const io::DatasetFile& dataset)
-    : options_(options), context_(context), checkpoint_(options.start_from, context) {
+    : options_(options), context_(context), dataset_(dataset), checkpoint_(options.start_from, context) {
   checkpoint_.read_file([&](const io::CheckpointFile& file) {
     const std::string& path = options.start_from;
     const TrainingState& state = checkpoint_.state();
@@ -158,6 +140,14 @@ void StartPoint::load_weights(Trainer& trainer) {
   const std::int64_t mapped = std::ssize(sources_) - added;
   context_.log.info("starting from {}: weights of {} items; {} items are new, {} are gone",
                     options_.start_from, mapped, added, checkpoint_.state().items - mapped);
+  checkpoint_.read_file([&](const io::CheckpointFile& file) {
+    if (is_same_dataset(checkpoint_.state(), dataset_)) return;
+    const KnownUsers known = find_known_users(file, dataset_);
+    if (known.by_chance) return;
+    context_.log.warn(
+        "{} was trained on {} validation and {} test users of {}, so that their metrics are too high; prepare both datasets with data.prepare.split: stable, and train again",
+        options_.start_from, known.validation, known.test, dataset_.path());
+  });
 }
 
 void validate_start(const TrainingConfig& options, const RunContext& context) {

@@ -16,16 +16,18 @@ namespace vaecf::train {
 class StartPoint {
  public:
   /// Reads the checkpoint, except tensors. `options` must outlive this object. Throws InputError on all ranks
-  /// if the file is not a valid checkpoint, has no item ids, or does not fit the model of `options`.
+  /// if the file is not a valid checkpoint, or does not fit the model of `options`.
   StartPoint(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset);
 
   /// Overwrites the initial weights of the trainer. Items that the checkpoint does not contain keep their
-  /// initial weights. Rank 0 reads one tensor at a time into host memory. Collective.
+  /// initial weights. Rank 0 reads one tensor at a time into host memory. Logs the number of items, and a
+  /// warning if the checkpoint was trained on held-out users of the dataset. Collective.
   void load_weights(Trainer& trainer);
 
  private:
   const TrainingConfig& options_;
   RunContext context_;
+  io::DatasetFile dataset_;
   CheckpointReader checkpoint_;
   std::vector<std::int64_t> sources_;  // on rank 0: index of each item in the checkpoint; -1: new item
 };

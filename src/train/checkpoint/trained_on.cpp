@@ -5,6 +5,8 @@
 #include <variant>
 
 #include "train/checkpoint/training_state.hpp"
+#include "train/checkpoint/user_hashes.hpp"
+#include "train/evaluate/popularity.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -16,6 +18,19 @@ std::string feature_hashing_of(const io::DatasetFile& dataset) {
   if (dataset.features() == 0 || found == dataset.attributes().end()) return "";
   const auto* text = std::get_if<std::string>(&found->second);
   return text == nullptr ? "" : *text;
+}
+
+/// Returns the part of the dataset that checkpoints contain, on rank 0; empty on other ranks. Collective.
+io::DatasetSummary summarize(const io::DatasetFile& dataset, const RunContext& context) {
+  const std::vector<std::int64_t> users = count_train_users(dataset, context).of_item;
+  io::DatasetSummary summary;
+  run_on_root(context.communicator, [&] {
+    summary.item_ids = io::ids_or_numbers(dataset, "items/id", dataset.items());
+    if (dataset.has_ids("items/title")) summary.item_titles = dataset.read_ids("items/title");
+    for (const std::int64_t count : users) summary.item_users.push_back(static_cast<std::int32_t>(count));
+    if (dataset.has_ids("train/user_id")) summary.user_hashes = hash_users(dataset.read_ids("train/user_id"));
+  });
+  return summary;
 }
 
 }  // namespace
@@ -44,16 +59,15 @@ void require_same_features(const std::string& path, const TrainingState& checkpo
       excerpt(hashing)));
 }
 
-void TrainingState::describe(const TrainingConfig& options, const io::DatasetFile& dataset,
-                             const std::string& metric) {
+void TrainingState::describe(const TrainingConfig& options, const io::DatasetFile& data,
+                             const std::string& metric, const RunContext& context) {
   select = metric;
   configuration = options.configuration_text;
-  items = dataset.items();
-  dataset_checksum = dataset.fingerprint();
-  features = model_input_dims(options, dataset).features;
-  feature_hashing = feature_hashing_of(dataset);
-  if (dataset.has_ids("items/id"))
-    item_ids = std::make_shared<const io::IdList>(dataset.read_ids("items/id"));
+  items = data.items();
+  dataset_checksum = data.fingerprint();
+  features = model_input_dims(options, data).features;
+  feature_hashing = feature_hashing_of(data);
+  if (!dataset) dataset = std::make_shared<const io::DatasetSummary>(summarize(data, context));
 }
 
 model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset,

@@ -16,7 +16,6 @@
 namespace vaecf::train {
 namespace {
 
-constexpr std::int64_t checkpoint_format = 1;
 namespace position {  // indices of sum_names and TrainingState::epoch_sums
 enum : std::size_t { nll, kl, weighted_kl, users, skipped };
 }
@@ -150,7 +149,6 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
 
 io::Attributes checkpoint_attributes(const TrainingConfig& options, const TrainingState& state) {
   io::Attributes attributes = {
-      {"format_version", checkpoint_format},
       {"ranks", static_cast<std::int64_t>(state.epoch_sums[0].size())},
       {"virtual_shards", std::int64_t{options.data.virtual_shards}},
       {"batch_size", options.train.batch_size},
@@ -210,13 +208,6 @@ device::LossSums TrainingState::sums_of(int rank, int size) const {
 }
 
 TrainingState read_training_state(const std::string& path, const io::CheckpointFile& file) {
-  const auto version = file.attribute<std::int64_t>("format_version");
-  if (version != checkpoint_format) {
-    throw InputError(
-        format("{}: format {} is not supported by this version, which reads format {}; "
-               "use the version that wrote the checkpoint",
-               path, version, checkpoint_format));
-  }
   TrainingState state;
   each_attribute(state, file.attributes().contains("features"), [&](const std::string& name, auto& field) {
     field = file.attribute<std::remove_reference_t<decltype(field)>>(name);
@@ -281,7 +272,7 @@ void Snapshot::write(const std::string& path) const {
     attributes["decoder_step"] = updates_by_group_[model::recvae_decoder];
     attributes["encoder_step"] = updates_by_group_[model::recvae_encoder];
   }
-  io::write_checkpoint(path, attributes, sources, {}, state_.item_ids.get());
+  io::write_checkpoint(path, attributes, sources, {}, state_.dataset.get());
 }
 
 std::string Snapshot::name() const {
@@ -297,6 +288,9 @@ CheckpointReader::CheckpointReader(const std::string& path, const RunContext& co
   });
   broadcast(state_, context.communicator);
 }
+
+CheckpointReader::CheckpointReader(const io::CheckpointFile& file, const RunContext& context)
+    : path_(file.path()), context_(context), file_(file), state_(read_training_state(path_, file)) {}
 
 void CheckpointReader::read(const std::string& group, const std::vector<device::TensorSpec>& specs,
                             const WriteRows& write, std::int64_t first) {

@@ -59,10 +59,13 @@ struct TrainingState {
   std::string dataset_checksum;
   std::int64_t features = 0;  ///< number of user features that the model reads; 0: none
   std::string feature_hashing;
-  std::shared_ptr<const io::IdList> item_ids;  ///< null if the dataset has none; not read from checkpoints
+  /// The part of the dataset that checkpoints contain, on rank 0. It is not read from checkpoints.
+  std::shared_ptr<const io::DatasetSummary> dataset;
 
-  /// Sets the selecting metric, the configuration, and the items, checksum and features of the dataset.
-  void describe(const TrainingConfig& options, const io::DatasetFile& dataset, const std::string& metric);
+  /// Sets the selecting metric, the configuration, and the items, checksum and features of the dataset; also
+  /// its summary, unless that is set. Collective.
+  void describe(const TrainingConfig& options, const io::DatasetFile& data, const std::string& metric,
+                const RunContext& context);
   /// Returns whether `metric` of the completed epoch is larger than all previous ones, and updates the best
   /// epoch or counts the validations since then.
   bool update_best(double metric);
@@ -120,6 +123,8 @@ class CheckpointReader {
  public:
   /// Reads the state. Throws InputError if the file is not a valid checkpoint.
   CheckpointReader(const std::string& path, const RunContext& context);
+  /// Reads the state of an open file, on a single rank.
+  CheckpointReader(const io::CheckpointFile& file, const RunContext& context);
 
   const TrainingState& state() const { return state_; }
   /// Calls `read` with the file on rank 0 only. Errors of `read` are thrown on all ranks. Collective.
@@ -149,8 +154,8 @@ class CheckpointReader {
   TrainingState state_;
 };
 
-/// Reads the state of a checkpoint on the calling rank. Throws InputError if the format is not supported, or
-/// if an attribute is missing or out of range.
+/// Reads the state of a checkpoint on the calling rank. Throws InputError if an attribute is missing or out
+/// of range.
 TrainingState read_training_state(const std::string& path, const io::CheckpointFile& file);
 
 /// Broadcasts the state of rank 0 to all ranks. Collective.

@@ -8,18 +8,18 @@
 namespace vaecf::train {
 namespace {
 
-constexpr std::int64_t block_rows = 1 << 14;
+constexpr std::int64_t popularity_block_rows = 1 << 14;
 
-/// Returns the number of train users of each item, and that of all train users with an item.
-std::pair<std::vector<std::int64_t>, std::int64_t> count_users(const io::DatasetFile& dataset,
-                                                               const RunContext& context) {
+}  // namespace
+
+TrainUserCounts count_train_users(const io::DatasetFile& dataset, const RunContext& context) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.items()) + 1, 0);
   const std::int64_t rows = dataset.rows("train");
   const std::int64_t rank = context.communicator.rank();
   const std::int64_t ranks = context.communicator.size();
   const Range share{rows * rank / ranks, rows * (rank + 1) / ranks};
-  for (std::int64_t begin = share.begin; begin < share.end; begin += block_rows) {
-    const Csr block = dataset.read_rows("train", {begin, std::min(share.end, begin + block_rows)});
+  for (std::int64_t begin = share.begin; begin < share.end; begin += popularity_block_rows) {
+    const Csr block = dataset.read_rows("train", {begin, std::min(share.end, begin + popularity_block_rows)});
     for (const std::int32_t item : block.columns) ++counts[static_cast<std::size_t>(item)];
     for (std::int64_t row = 0; row < block.rows(); ++row) counts.back() += block.view().row_size(row) > 0;
     context.communicator.activity().note_progress();
@@ -30,13 +30,11 @@ std::pair<std::vector<std::int64_t>, std::int64_t> count_users(const io::Dataset
   return {std::move(counts), users};
 }
 
-}  // namespace
-
 Popularity::Popularity(const io::DatasetFile& dataset, const RunContext& context)
-    : Popularity(count_users(dataset, context)) {}
+    : Popularity(count_train_users(dataset, context)) {}
 
-Popularity::Popularity(std::pair<std::vector<std::int64_t>, std::int64_t> counted)
-    : Popularity(std::move(counted.first), counted.second) {}
+Popularity::Popularity(TrainUserCounts counted)
+    : Popularity(std::move(counted.of_item), counted.with_items) {}
 
 Popularity::Popularity(std::vector<std::int64_t> counts, std::int64_t users)
     : counts_(std::move(counts)),

@@ -6,10 +6,18 @@
 
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace vaecf::train {
+
+/// Numbers of train users.
+struct TrainUserCounts {
+  std::vector<std::int64_t> of_item;  ///< of each item
+  std::int64_t with_items = 0;        ///< of all, without those who have no item
+};
+
+/// Counts the users of /train. Each rank reads an equal part. Collective.
+TrainUserCounts count_train_users(const io::DatasetFile& dataset, const RunContext& context);
 
 /// Returns whether user `row` is served the most popular items, because a model has no input for it: neither
 /// items nor, if it uses them, features.
@@ -21,7 +29,7 @@ inline bool is_served_by_popularity(CsrView items, CsrView features, std::int64_
 /// only input is the list of items that the user has seen; they are excluded.
 class Popularity {
  public:
-  /// Counts items in /train; each rank reads an equal part. Collective.
+  /// Counts items in /train. Collective.
   Popularity(const io::DatasetFile& dataset, const RunContext& context);
   /// Uses the given number of users of each item, of `users` users with an item in total.
   Popularity(std::vector<std::int64_t> counts, std::int64_t users);
@@ -45,7 +53,7 @@ class Popularity {
   double of_list(const math::Metric& metric, std::span<const std::int32_t> list) const;
 
  private:
-  explicit Popularity(std::pair<std::vector<std::int64_t>, std::int64_t> counted);
+  explicit Popularity(TrainUserCounts counted);
 
   std::vector<std::int64_t> counts_;
   double users_;

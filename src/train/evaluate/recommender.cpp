@@ -19,12 +19,18 @@ void require_known(CsrView rows, std::int64_t columns, const char* what) {
   if (!known) throw InputError(format("recommend: the users have {} outside the model's {}", what, columns));
 }
 
+/// Returns the popularity by the counts in the checkpoint. The number of users, which lists do not need, is
+/// 0.
+Popularity most_popular_items(const io::CheckpointFile& checkpoint) {
+  const std::vector<std::int32_t> users = checkpoint.dataset().item_users;
+  return {{users.begin(), users.end()}, 0};
+}
+
 }  // namespace
 
 Recommender::Recommender(const TrainingConfig& options, const RunContext& context,
-                         const std::string& checkpoint, const io::DatasetFile& dataset,
-                         RecommendOptions choice)
-    : dataset_(dataset),
+                         const io::CheckpointFile& checkpoint, RecommendOptions choice)
+    : checkpoint_(checkpoint),
       choice_(std::move(choice)),
       self_(comm::make_self_communicator()),
       single_rank_{*self_, context.engine, context.log, context.progress, nullptr, context.grid} {
@@ -32,16 +38,21 @@ Recommender::Recommender(const TrainingConfig& options, const RunContext& contex
     throw InputError(format("the number of recommendations must be 1 or more, got {}", choice_.k));
   }
   CheckpointReader reader(checkpoint, single_rank_);
-  reader.require_trained_on(options, dataset_);
-  items_ = reader.state().items;
-  checksum_ = reader.state().file_checksum;
+  const TrainingState& state = reader.state();
+  if (state.features > 0 && options.model.features == model::FeaturesInput::off) {
+    throw InputError(
+        format("{}: the checkpoint's model has {} user features, but model.features is off; set it to auto",
+               checkpoint.path(), state.features));
+  }
+  items_ = state.items;
   for (std::size_t item = 0; item < choice_.allowed_items.size(); ++item) {
     if (choice_.allowed_items[item] == 0) excluded_.push_back(static_cast<std::int32_t>(item));
   }
   allowed_count_ = items_ - static_cast<std::int64_t>(excluded_.size());
   if (allowed_count_ == 0)
     throw InputError("no item is left to recommend; include more or exclude fewer items");
-  model_ = load_scorer(reader, options, dataset_, single_rank_, batch_users);
+  model_ = load_scorer(reader, options, {items_, state.features, single_rank_.item_slices()}, single_rank_,
+                       batch_users);
   if (!choice_.allowed_items.empty()) model_->exclude_items(choice_.allowed_items);
 }
 
@@ -93,7 +104,7 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
     const auto best = items.subspan(first, width);
     const auto best_scores = scores.subspan(first, width);
     if (is_served_by_popularity(seen, features, row)) {
-      if (!popularity_) popularity_ = std::make_unique<Popularity>(dataset_, single_rank_);
+      if (!popularity_) popularity_ = std::make_unique<Popularity>(most_popular_items(checkpoint_));
       popularity_->top(excluded_, best);
       std::ranges::fill(best_scores, std::numeric_limits<float>::quiet_NaN());
       continue;

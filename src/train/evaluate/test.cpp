@@ -62,8 +62,8 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
   result.epoch = reader.state().epoch;
   result.title = format("epoch {}", result.epoch);
   {
-    const auto model =
-        load_scorer(reader, options, dataset, context, context.engine.facts().evaluation_batch);
+    const auto model = load_scorer(reader, options, model_input_dims(options, dataset, context.item_slices()),
+                                   context, context.engine.facts().evaluation_batch);
     if (model::is_solved(options.model.type)) result.title = solution_title(reader, context);
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold_start = evaluator.evaluate(*model, model::History::none);

@@ -133,14 +133,13 @@ std::string solution_title(CheckpointReader& reader, const RunContext& context) 
 }
 
 std::unique_ptr<model::Scorer> load_scorer(CheckpointReader& reader, const TrainingConfig& options,
-                                           const io::DatasetFile& dataset, const RunContext& context,
+                                           const model::InputDims& inputs, const RunContext& context,
                                            std::int64_t max_users) {
   if (model::is_solved(options.model.type)) {
-    return std::make_unique<ItemScorer>(read_item_model(reader, options.model.type, dataset.items(), context),
-                                        dataset.items(), item_model_threads(context));
+    return std::make_unique<ItemScorer>(read_item_model(reader, options.model.type, inputs.items, context),
+                                        inputs.items, item_model_threads(context));
   }
-  auto model = context.engine.make_model(
-      options.model, model_input_dims(options, dataset, context.item_slices()), max_users);
+  auto model = context.engine.make_model(options.model, inputs, max_users);
   reader.load_weights(*model);
   return model;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
 #include <vaecf/train/train.hpp>
 
@@ -25,7 +24,7 @@ std::string solution_title(CheckpointReader& reader, const RunContext& context);
 /// Reads the model of a checkpoint, of any type, for batches of up to `max_users` users. Collective. Throws
 /// InputError on all ranks if it does not match `options`.
 std::unique_ptr<model::Scorer> load_scorer(CheckpointReader& reader, const TrainingConfig& options,
-                                           const io::DatasetFile& dataset, const RunContext& context,
+                                           const model::InputDims& inputs, const RunContext& context,
                                            std::int64_t max_users);
 
 }  // namespace vaecf::train

@@ -62,7 +62,7 @@ class SolveRun {
     context.communicator.activity().enter(Phase::loading);
     if (can_validate(options, dataset_))
       evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), context);
-    state_.describe(options, dataset_, selection_of(options, dataset_));
+    state_.describe(options, dataset_, selection_of(options, dataset_), context);
     require_equal_on_all_ranks(context.communicator, state_.dataset_checksum,
                                format("the dataset {}", options.data.file));
     state_.gather_sums({}, context.communicator);
@@ -175,7 +175,7 @@ class SolveRun {
       }
       const StoredWeights weights = model.stored();
       io::write_checkpoint(options_.best_checkpoint(), attributes, weights.tensors, weights.arrays,
-                           state_.item_ids.get());
+                           state_.dataset.get());
     });
   }
 

@@ -54,7 +54,7 @@ void require_divisible_ranks(std::int64_t slices, std::int64_t items, int ranks)
 
 }  // namespace
 
-int choose_item_slices(const TrainingConfig& options, const io::DatasetFile& dataset,
+int choose_item_slices(const TrainingConfig& options, const model::InputDims& inputs,
                        const RunContext& context) {
   const std::int64_t wanted = options.distributed.item_slices;
   const int ranks = context.communicator.size();
@@ -63,8 +63,8 @@ int choose_item_slices(const TrainingConfig& options, const io::DatasetFile& dat
       !model::is_solved(options.model.type) && options.distributed.strategy == comm::Strategy::allreduce;
   if (wanted == comm::automatic_item_slices) {
     if (!divisible || ranks == 1) return 1;
-    const auto tensors = model::tensor_specs(options.model, model_input_dims(options, dataset));
-    comm::SliceProblem problem = slice_problem(options, tensors, dataset.items(), context.communicator);
+    const auto tensors = model::tensor_specs(options.model, inputs);
+    comm::SliceProblem problem = slice_problem(options, tensors, inputs.items, context.communicator);
     const bool gpu = context.engine.facts().device != "cpu";
     if (gpu) problem.memory_rate_ratio_within = 8.0;  // NVLink
     // The memory of a GPU is known to its device only, which reports a lack of it.
@@ -76,12 +76,12 @@ int choose_item_slices(const TrainingConfig& options, const io::DatasetFile& dat
   if (wanted == comm::all_item_slices && ranks == 1) return 1;
   const std::int64_t slices = wanted == comm::all_item_slices ? ranks : wanted;
   require_divisible_model(options, slices);
-  require_divisible_ranks(slices, dataset.items(), ranks);
+  require_divisible_ranks(slices, inputs.items, ranks);
   constexpr std::int64_t few_items = 256;
-  if (dataset.items() / slices < few_items) {
+  if (inputs.items / slices < few_items) {
     context.log.warn(
         "distributed.item_slices: {} slices of {} items have fewer than {} each, and much of the work is padding; fewer slices are faster",
-        slices, dataset.items(), few_items);
+        slices, inputs.items, few_items);
   }
   const int local = context.communicator.local_size();
   if (local < ranks && (local % slices != 0 || slices > local)) {

@@ -44,7 +44,7 @@ class TrainingRun {
         coordinator_(options.run, context, min_sync_interval(options.distributed)) {
     const Timeline::Span span(timeline(), Track::run, "loading");
     context.communicator.activity().enter(Phase::loading);
-    state_.describe(options, dataset_, select());
+    state_.describe(options, dataset_, select(), context);
     require_equal_on_all_ranks(context.communicator, state_.dataset_checksum,
                                format("the dataset {}", options.data.file));
     if (validates_) {
@@ -99,7 +99,9 @@ class TrainingRun {
     if (resumes) {
       CheckpointReader checkpoint(options_.resume_from, context_);
       checkpoint.restore(*trainer_);
+      const auto summary = state_.dataset;
       state_ = checkpoint.state();
+      state_.dataset = summary;
     } else if (!options_.start_from.empty()) {
       StartPoint(options_, context_, dataset_).load_weights(*trainer_);
     }
@@ -110,7 +112,7 @@ class TrainingRun {
     if (!events_) events_.emplace(options_, context_, RunLog::Mode::append);
     if (resumes) {
       reconcile_best_checkpoint(options_, context_, select(), state_);
-      state_.describe(options_, dataset_, select());
+      state_.describe(options_, dataset_, select(), context_);
       if (!selects()) state_.reset_best();
       if (in_place) resumed_at_ = state_.updates_done;
       coordinator_.saved(state_.updates_done);

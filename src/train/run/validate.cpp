@@ -58,7 +58,7 @@ int validate_distributed(const TrainingConfig& options, const RunContext& contex
                          const io::DatasetFile& dataset) {
   const comm::DistributedOptions& distributed = options.distributed;
   validate_servers(options, context);
-  const int slices = choose_item_slices(options, dataset, context);
+  const int slices = choose_item_slices(options, model_input_dims(options, dataset), context);
   const int ranks = slices > 1 ? context.communicator.size() / slices
                                : comm::Roles(distributed, context.communicator.size()).workers;
   if (slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {

@@ -2,6 +2,7 @@
 #include "support/temporary_folder.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/io/checkpoint.hpp>
 
 #include <gtest/gtest.h>
 
@@ -222,19 +223,30 @@ TEST_F(ListFiles, SplitAllListsEveryUserOnce) {
     writer.write_ids("test/user_id", {{5, 4}, {}});
     writer.commit();
   }
+  const std::string checkpoint = (folder_.path() / "model.h5").string();
+  io::write_checkpoint(checkpoint, {}, {});
   const io::DatasetFile file(path);
   RecommendArguments arguments;
   arguments.split = "all";
   Log log;
-  const auto everybody = make_target_users(arguments, {}, file, ItemNames({}), log);
+  const auto everybody =
+      make_target_users(arguments, {}, &file, io::CheckpointFile(checkpoint), ItemNames({}), log);
   EXPECT_EQ(everybody.users.numbers, (std::vector<std::int64_t>{7, 5, 6, 4}));
   const Csr seen = everybody.seen({0, 4});
   EXPECT_EQ(seen.offsets, (std::vector<std::int64_t>{0, 2, 4, 7, 9}));
   EXPECT_EQ(seen.columns, (std::vector<std::int32_t>{1, 2, 1, 3, 0, 4, 5, 7, 8}));
   const Csr some = everybody.seen({1, 3});
   EXPECT_EQ(some.columns, (std::vector<std::int32_t>{1, 3, 0, 4, 5}));
-  EXPECT_EQ(find_user(everybody, "6"), 2);
-  EXPECT_THROW(find_user(everybody, "60"), InputError);
+  arguments.user = {"6", "60", "5", "6", "4"};
+  const TargetUsers chosen = select_users(everybody, arguments, log);
+  EXPECT_EQ(chosen.users.numbers, (std::vector<std::int64_t>{6, 5, 4}));
+  const Csr theirs = chosen.seen({0, 3});
+  EXPECT_EQ(theirs.offsets, (std::vector<std::int64_t>{0, 3, 5, 7}));
+  EXPECT_EQ(theirs.columns, (std::vector<std::int32_t>{0, 4, 5, 1, 3, 5, 7}));
+  EXPECT_EQ(chosen.seen({1, 2}).columns, (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(chosen.features({0, 3}).rows(), 0);
+  arguments.user = {"60"};
+  EXPECT_THROW(select_users(everybody, arguments, log), InputError);
 }
 
 }  // namespace

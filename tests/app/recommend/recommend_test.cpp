@@ -140,7 +140,13 @@ TEST_F(Recommend, OutputFormatFollowsTheExtension) {
   EXPECT_EQ(workspace.read("top"), commas);
   workspace.succeed(command + "top.h5");
   EXPECT_EQ(workspace.read("top.h5").substr(1, 3), "HDF");
-  expect_refused(workspace.program(command + "top.parquet"), "Parquet is not supported");
+  workspace.succeed(command + "plain");
+  EXPECT_EQ(workspace.read("plain"), workspace.read("top.tsv"));
+  for (const std::string ending : {".parquet", ".xlsx", ".TSV"}) {
+    expect_refused(workspace.program(command + "top" + ending),
+                   "must end in .tsv, .csv, .jsonl, .json, .h5 or .hdf5, got " + ending);
+    workspace.succeed(command + "top" + ending + " --format tsv");
+  }
   EXPECT_EQ(workspace.program("recommend small.yaml --format hdf5").code, 2) << "not to standard output";
   EXPECT_EQ(workspace.program(command + "top.tsv --titles").code, 2) << "this dataset has no titles";
 }

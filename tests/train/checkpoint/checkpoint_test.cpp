@@ -22,7 +22,7 @@ class Checkpoint : public TrainTest {
       Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
       train_epochs(trainer, 1);
       TrainingState state;
-      state.describe(options_, dataset, "ndcg@10");
+      state.describe(options_, dataset, "ndcg@10", context);
       state.updates_done = trainer.updates_done();
       state.epoch = 1;
       state.users_seen = trainer.users_seen();
@@ -81,7 +81,7 @@ TEST_F(Checkpoint, ContainsWeightsMomentsAndState) {
   options_.train.seed = (std::uint64_t{1} << 63) + 5;
   save(2, file("a.h5"));
   const io::CheckpointFile checkpoint(file("a.h5"));
-  EXPECT_EQ(checkpoint.attribute<std::int64_t>("format_version"), 1);
+  EXPECT_EQ(checkpoint.attribute<std::int64_t>("format_version"), 2);
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("step"), 6);
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("epoch"), 1);
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("step_in_epoch"), 0);
@@ -98,6 +98,12 @@ TEST_F(Checkpoint, ContainsWeightsMomentsAndState) {
             io::DatasetFile(options_.data.file).fingerprint());
   ASSERT_EQ(checkpoint.tensors().size(), 3 * weights_.size());
   expect_tensors(checkpoint);
+  const io::DatasetSummary summary = checkpoint.dataset();
+  std::vector<std::int32_t> users(60, 0);
+  for (const std::int32_t item : io::DatasetFile(options_.data.file).read_rows("train", {0, 203}).columns)
+    ++users[static_cast<std::size_t>(item)];
+  EXPECT_EQ(summary.item_users, users) << "counted by two ranks";
+  EXPECT_EQ(summary.item_ids.text(59), "59") << "the dataset has no ids";
 }
 
 TEST_F(Checkpoint, TotalOverRanksCountsAStepThatAllRanksSkippedOnce) {
@@ -207,8 +213,7 @@ TEST_F(Checkpoint, RecommenderReturnsTopAllowedItems) {
     std::vector<float> scores;
   };
   const auto recommend = [&](const RunContext& context, CsrView rows, RecommendOptions choice) {
-    const io::DatasetFile dataset(options_.data.file);
-    Recommender recommender(options_, context, file("a.h5"), dataset, choice);
+    Recommender recommender(options_, context, io::CheckpointFile(file("a.h5")), choice);
     const auto width = static_cast<std::size_t>(recommender.list_length());
     const auto users = static_cast<std::size_t>(rows.rows());
     Best best{std::vector<std::int32_t>(users * width), std::vector<float>(users * width)};

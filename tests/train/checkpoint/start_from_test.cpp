@@ -1,6 +1,7 @@
 #include "train/checkpoint/start_point.hpp"
 
 #include "train/checkpoint/resume_fixture.hpp"
+#include "train/checkpoint/user_hashes.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -171,7 +172,56 @@ TEST_F(StartFrom, RunCountsEpochsFromTheBeginningAndResumes) {
   EXPECT_EQ(tensors_of(checkpoints("new") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
   const io::CheckpointFile last(checkpoints("new") + "/best.h5");
   EXPECT_EQ(last.attribute<std::int64_t>("best_epoch"), 2);
-  EXPECT_EQ(last.item_ids()->strings, new_ids.strings);
+  EXPECT_EQ(last.dataset().item_ids.strings, new_ids.strings);
+}
+
+// The values were computed by an independent implementation of XXH64.
+TEST_F(StartFrom, HashesOfUsersAreSortedAndHave32Bits) {
+  EXPECT_EQ(hash_users({{1, 12345}, {}}), (std::vector<std::uint32_t>{0x0ad64fb6, 0x360564d4}));
+  EXPECT_EQ(hash_users({{}, {"ann", "1"}}), (std::vector<std::uint32_t>{0x360564d4, 0x40346ebe}));
+}
+
+// 30,000 held-out users and 286,332 hashes: 2 users have one of the hashes by chance.
+TEST_F(StartFrom, FewEqualHashesOfManyUsersAreChance) {
+  io::IdList held_out;
+  for (std::int64_t user = 0; user < 30'000; ++user) held_out.numbers.push_back(1'000'000 + user);
+  io::DatasetWriter writer(file("many.h5"), 0);
+  writer.append_row("train", std::vector<std::int32_t>{0});
+  for (const char* const part : {"validation", "test"}) {
+    for (std::int64_t row = 0; row < (part == std::string("test") ? 2 : held_out.size()); ++row) {
+      writer.append_row(std::string(part) + "/fold_in", {});
+      writer.append_row(std::string(part) + "/held_out", {});
+    }
+  }
+  writer.write_ids("train/user_id", {{5}, {}});
+  writer.write_ids("validation/user_id", held_out);
+  writer.write_ids("test/user_id", {{5, 6}, {}});
+  writer.set_attribute("items", std::int64_t{1});
+  writer.commit();
+  const auto known = [&](std::vector<std::uint32_t> hashes) {
+    std::ranges::sort(hashes);
+    const io::DatasetSummary summary{{{1}, {}}, {}, {1}, std::move(hashes)};
+    io::write_checkpoint(file("c.h5"), {{"items", std::int64_t{1}}}, {}, {}, &summary);
+    return find_known_users(io::CheckpointFile(file("c.h5")), io::DatasetFile(file("many.h5")));
+  };
+  std::vector<std::uint32_t> hashes;
+  for (std::uint64_t hash = 0; hash < (std::uint64_t{1} << 32); hash += 15'000)
+    hashes.push_back(static_cast<std::uint32_t>(hash));
+  KnownUsers found = known(hashes);
+  EXPECT_LE(found.validation, 9) << "2 + 5 x 1.4";
+  EXPECT_TRUE(found.by_chance);
+  const auto train_users = hash_users({{1'000'000, 1'000'001, 1'000'002, 5, 6, 1'029'999}, {}});
+  const std::int64_t chance = found.validation;
+  found = known(train_users);
+  EXPECT_EQ(found.validation, 4);
+  EXPECT_EQ(found.test, 1) << "5 is also a train user of this dataset";
+  EXPECT_FALSE(found.by_chance);
+  const auto many = hash_users({{held_out.numbers.begin(), held_out.numbers.begin() + 20}, {}});
+  hashes.insert(hashes.end(), many.begin(), many.end());
+  found = known(hashes);
+  EXPECT_EQ(found.validation, chance + 20);
+  EXPECT_FALSE(found.by_chance);
+  EXPECT_TRUE(known({}).by_chance);
 }
 
 TEST_F(StartFrom, ChecksTheModelOnAllRanksBeforeAnyWork) {
@@ -197,29 +247,6 @@ TEST_F(StartFrom, ChecksTheModelOnAllRanksBeforeAnyWork) {
   options_.data.file = write_items("others.h5", {{1, 2, 3}, {}}, 3);
   contains("none of its 13 items is in");
   options_.data.file = file("new.h5");
-}
-
-TEST_F(StartFrom, CheckpointWithoutIdsHasThoseOfItsDataset) {
-  const Tensors before = train_first();
-  const Started expected = start(1);
-  const io::CheckpointFile checkpoint(options_.start_from);
-  std::vector<io::TensorSource> tensors;
-  for (const auto& info : checkpoint.tensors()) {
-    tensors.push_back({info.name, info.rows, info.columns, false,
-                       [&](std::int64_t begin, std::int64_t end, std::span<float> out) {
-                         checkpoint.read_rows(info.name, begin, end, out);
-                       }});
-  }
-  options_.start_from = file("without-ids.h5");
-  io::write_checkpoint(options_.start_from, checkpoint.attributes(), tensors);
-  EXPECT_NE(refusal(2).find("the checkpoint contains no item ids"), std::string::npos);
-  options_.start_dataset = file("new.h5");
-  EXPECT_NE(refusal().find("has 13 items, but "), std::string::npos);
-  options_.start_dataset = file("old.h5");
-  EXPECT_EQ(start(2).weights, expected.weights);
-  options_.data.file = file("old.h5");
-  options_.start_dataset.clear();
-  EXPECT_EQ(start(1).weights.size(), before.size() / 3) << "the same dataset needs no ids";
 }
 
 }  // namespace

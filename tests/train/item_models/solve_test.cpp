@@ -119,7 +119,7 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
     const Csr targets = dataset.read_rows("test/held_out", {0, 20});
     double recall = 0.0;
     on_ranks(1, [&](const RunContext& context) {
-      Recommender recommender(options_, context, options_.best_checkpoint(), dataset, {5, false, {}});
+      Recommender recommender(options_, context, best(), {5, false, {}});
       std::vector<std::int32_t> items(100);
       std::vector<float> scores(100);
       recommender.recommend(seen.view(), {}, items, scores);

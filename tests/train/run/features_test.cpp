@@ -134,8 +134,7 @@ TEST_F(Features, AllowRecommendationsWithoutHistory) {
   options_.train.epochs = 15;
   train_alone();
   on_ranks(1, [&](const RunContext& context) {
-    const io::DatasetFile dataset(options_.data.file);
-    Recommender recommender(options_, context, options_.best_checkpoint(), dataset,
+    Recommender recommender(options_, context, io::CheckpointFile(options_.best_checkpoint()),
                             RecommendOptions{4, false, {}});
     EXPECT_EQ(recommender.features(), 8);
     // No data, group 2, group 3, item 11 (of group 1).

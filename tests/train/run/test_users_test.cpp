@@ -41,7 +41,7 @@ TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
       const data::HeldOutUsers users = data::read_held_out(dataset, "test", 0, 1);
       std::vector<std::int32_t> lists(200);
       std::vector<float> scores(200);
-      Recommender(options_, context, options_.best_checkpoint(), dataset, {10, false, {}})
+      Recommender(options_, context, io::CheckpointFile(options_.best_checkpoint()), {10, false, {}})
           .recommend(users.fold_in.view(), features ? users.features.view() : CsrView{}, lists, scores);
       const Popularity counts(dataset, context);
       for (std::int64_t u = 0; u < 20; ++u) {

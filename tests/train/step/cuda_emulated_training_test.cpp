@@ -142,9 +142,8 @@ TEST_F(CudaEmulatedTraining, CheckpointsOfBothDevicesCanBeReadOnBoth) {
       items[emulated].resize(20);
       scores[emulated].resize(20);
       on(emulated == 1, [&](const RunContext& context) {
-        const io::DatasetFile dataset(options_.data.file);
         const std::string checkpoint = options_.best_checkpoint();
-        Recommender(options_, context, checkpoint, dataset, {10, false, {}})
+        Recommender(options_, context, io::CheckpointFile(checkpoint), {10, false, {}})
             .recommend(seen.view(), {}, items[emulated], scores[emulated]);
         ndcg[emulated] = test(options_, context, checkpoint).model.metrics.at("ndcg@10").mean;
       });

@@ -222,7 +222,7 @@ TEST_F(ItemsCheckpoint, InitialStateIsEqualToTheByte) {
       const io::DatasetFile dataset(options_.data.file);
       Trainer trainer(options_, context, dataset, 0);
       TrainingState state;
-      state.describe(options_, dataset, "last");
+      state.describe(options_, dataset, "last", context);
       state.gather_sums({}, context.communicator);
       RunLog events(options_, context, RunLog::Mode::train);
       CheckpointManager manager(options_, context, trainer.steps_per_epoch(), events);

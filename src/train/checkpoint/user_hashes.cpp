@@ -1,0 +1,53 @@
+#include "train/checkpoint/user_hashes.hpp"
+
+#include <vaecf/io/digest.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+namespace vaecf::train {
+namespace {
+
+std::uint32_t hash_of_user(const std::string& id) {
+  return static_cast<std::uint32_t>(io::xxh64(id));
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> hash_users(const io::IdList& users) {
+  std::vector<std::uint32_t> hashes;
+  hashes.reserve(static_cast<std::size_t>(users.size()));
+  for (std::int64_t i = 0; i < users.size(); ++i) hashes.push_back(hash_of_user(users.text(i)));
+  std::ranges::sort(hashes);
+  return hashes;
+}
+
+KnownUsers find_known_users(const io::CheckpointFile& checkpoint, const io::DatasetFile& dataset) {
+  KnownUsers found;
+  const std::vector<std::uint32_t> known = checkpoint.dataset().user_hashes;
+  if (known.empty() || !dataset.has_ids("train/user_id")) return found;
+  std::unordered_set<std::string> train;
+  const io::IdList train_ids = dataset.read_ids("train/user_id");
+  for (std::int64_t i = 0; i < train_ids.size(); ++i) train.insert(train_ids.text(i));
+  std::int64_t held_out = 0;
+  for (const auto& [path, count] :
+       {std::pair("validation/user_id", &found.validation), {"test/user_id", &found.test}}) {
+    if (!dataset.has_ids(path)) continue;
+    const io::IdList ids = dataset.read_ids(path);
+    for (std::int64_t i = 0; i < ids.size(); ++i) {
+      const std::string id = ids.text(i);
+      if (train.contains(id)) continue;
+      ++held_out;
+      *count += std::ranges::binary_search(known, hash_of_user(id)) ? 1 : 0;
+    }
+  }
+  // Different users have equal hashes by chance: a Poisson distribution with this mean.
+  const double mean = static_cast<double>(held_out) * static_cast<double>(known.size()) * 0x1p-32;
+  found.by_chance = static_cast<double>(found.validation + found.test) <= mean + 5.0 * std::sqrt(mean);
+  return found;
+}
+
+}  // namespace vaecf::train
