@@ -105,17 +105,21 @@ std::vector<Key> all_keys() {
       KEY("data.prepare.repeat_filters", prepare.repeat_filters,
           "apply min_item_users and min_user_items until nothing changes (k-core) instead of once"),
       KEY("data.prepare.validation_users", prepare.validation_users, between(0, max_users),
-          "users held out for validation; split time: at most so many, 0: all; "
+          "users held out for validation; split stable: not used; split time: at most so many, 0: all; "
           "weak splits: 0 disables validation, any other value means all users"),
       KEY("data.prepare.test_users", prepare.test_users, between(0, max_users),
-          "users held out for the test; split time: at most so many, 0: all; "
+          "users held out for the test; split stable: not used; split time: at most so many, 0: all; "
           "weak splits: 0 disables the test, any other value means all users"),
+      KEY("data.prepare.validation_fraction", prepare.validation_fraction, below_one(),
+          "split stable: fraction of the users held out for validation"),
+      KEY("data.prepare.test_fraction", prepare.test_fraction, below_one(),
+          "split stable: fraction of the users held out for the test"),
       KEY("data.prepare.held_out_fraction", prepare.held_out_fraction,
           Constraint{"greater than 0 and below 1",
                      [](double fraction) { return fraction > 0 && fraction < 1; }},
           "fraction of a held-out user's items that are targets"),
       KEY("data.prepare.split", prepare.split,
-          "strong: liang2018 (bit-exact to the published split), random; "
+          "strong: liang2018 (bit-exact to the published split), random, stable (by hashes, so that no user changes its part when data are added); "
           "weak: leave_one_out, ratio, given (read from files); time: events after two cuts in time"),
       KEY("data.prepare.holdout", prepare.holdout,
           "splits leave_one_out and ratio only: which items of a user become targets"),

@@ -52,6 +52,7 @@ class Provenance : public ::testing::Test {
 TEST_F(Provenance, EveryKeyOfSourceAndPrepareChangesItOrIsExempt) {
   std::vector<Overrides> contexts{{"data.source.format=delimited", "data.prepare.split=given"},
                                   {"data.source.format=delimited", "data.prepare.split=time"},
+                                  {"data.source.format=delimited", "data.prepare.split=stable"},
                                   {"data.source.format=delimited", "data.prepare.features=[country]"}};
   for (const std::string& format : data::source_formats())
     contexts.push_back({"data.source.format=" + format});

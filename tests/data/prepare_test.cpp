@@ -144,6 +144,10 @@ TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
   options_.holdout = Holdout::last;
   EXPECT_TRUE(used("data.source.time_column"));
   EXPECT_TRUE(used("data.prepare.holdout"));
+  options_.split = SplitMethod::stable;
+  EXPECT_TRUE(used("data.prepare.test_fraction"));
+  EXPECT_TRUE(used("data.prepare.held_out_fraction"));
+  EXPECT_FALSE(used("data.prepare.test_users"));
   source_.format = "json_lines";
   EXPECT_TRUE(used("data.source.user_column"));
   EXPECT_FALSE(used("data.source.header"));

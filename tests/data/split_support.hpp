@@ -57,7 +57,8 @@ inline SplitRun run_split(const SourceOptions& source, const PrepareOptions& opt
   run.items = file.read_ids("items/id");
   run.users = file.read_ids("train/user_id");
   const bool strong = options.split == SplitMethod::liang2018 || options.split == SplitMethod::random ||
-                      options.split == SplitMethod::time || source.format == "pro_sg";
+                      options.split == SplitMethod::time || options.split == SplitMethod::stable ||
+                      source.format == "pro_sg";
   const auto rows = [&](const std::string& matrix, std::int64_t first_user) {
     Csr csr = file.read_rows(matrix, {0, file.rows(matrix)});
     for (std::int64_t r = 0; r < csr.rows(); ++r) {

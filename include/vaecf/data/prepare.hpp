@@ -19,7 +19,7 @@ namespace vaecf::data {
 enum class ListStart { user, count };
 /// Split method. `liang2018` reproduces the split of the paper's notebook bit for bit; `given` keeps the
 /// split of the source files. docs/DATA.md describes the others.
-enum class SplitMethod { liang2018, random, leave_one_out, ratio, given, time };
+enum class SplitMethod { liang2018, random, stable, leave_one_out, ratio, given, time };
 /// Selection of the targets of a user in the splits `leave_one_out` and `ratio`: a random sample, or the last
 /// items by time.
 enum class Holdout { random, last };
@@ -83,9 +83,11 @@ struct PrepareOptions {
   std::int64_t min_item_users = 0;                  ///< items with fewer users are dropped
   bool repeat_filters = false;                      ///< repeat both filters by count until nothing changes
   /// Number of validation users. `time`: at most so many, 0: all. Weak splits (leave_one_out, ratio, given)
-  /// only distinguish 0 (no such part) from other values.
+  /// only distinguish 0 (no such part) from other values. `stable` has fractions instead.
   std::int64_t validation_users = 10000;
   std::int64_t test_users = 10000;
+  double validation_fraction = 0.05;  ///< fraction of the users, of the split `stable`
+  double test_fraction = 0.05;
   double held_out_fraction = 0.2;  ///< fraction of a held-out user's items that become targets
   SplitMethod split = SplitMethod::liang2018;
   Holdout holdout = Holdout::random;
@@ -193,9 +195,10 @@ template <>
 inline constexpr vaecf::EnumNames<vaecf::data::ListStart, 2> vaecf::enum_names<vaecf::data::ListStart>{
     {{vaecf::data::ListStart::user, "user"}, {vaecf::data::ListStart::count, "count"}}};
 template <>
-inline constexpr vaecf::EnumNames<vaecf::data::SplitMethod, 6> vaecf::enum_names<vaecf::data::SplitMethod>{
+inline constexpr vaecf::EnumNames<vaecf::data::SplitMethod, 7> vaecf::enum_names<vaecf::data::SplitMethod>{
     {{vaecf::data::SplitMethod::liang2018, "liang2018"},
      {vaecf::data::SplitMethod::random, "random"},
+     {vaecf::data::SplitMethod::stable, "stable"},
      {vaecf::data::SplitMethod::leave_one_out, "leave_one_out"},
      {vaecf::data::SplitMethod::ratio, "ratio"},
      {vaecf::data::SplitMethod::given, "given"},

@@ -105,7 +105,9 @@ bool is_used(std::string_view key, const SourceOptions& source, const PrepareOpt
       option == "seed")
     return split != given;
   if (option == "held_out_fraction")
-    return split == liang2018 || split == SplitMethod::random || split == ratio;
+    return split == liang2018 || split == SplitMethod::random || split == stable || split == ratio;
+  if (option == "validation_users" || option == "test_users") return split != stable;
+  if (option == "validation_fraction" || option == "test_fraction") return split == stable;
   if (option == "holdout") return split == leave_one_out || split == ratio;
   if (option == "time_quantiles" || option == "dates") return split == SplitMethod::time;
   return true;
@@ -124,6 +126,11 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     throw InputError(format(
         "data.prepare.split: time requires times, but data.source.format: {} has none{}; use another split",
         source.format, takes_columns(source) ? " without data.source.time_column" : ""));
+  }
+  if (options.split == SplitMethod::stable && options.validation_fraction + options.test_fraction >= 1.0) {
+    throw InputError(format(
+        "data.prepare: the sum of validation_fraction and test_fraction must be below 1, got {}; decrease one of them",
+        options.validation_fraction + options.test_fraction));
   }
   const io::Attributes made_by = provenance_attributes(source, options);
   ReadOptions wanted = make_read_options(options, flags.strict);

@@ -25,7 +25,8 @@ constexpr std::int64_t recipe_version = 3;
 // Returns whether only some recipes have the attribute `key`; its absence then matters as much as its value.
 bool is_optional(std::string_view key) {
   return key.starts_with("source_") || key.starts_with("users_") || key == "features_of" ||
-         key == "given_parts" || key == "time_quantiles" || key == "dates";
+         key == "given_parts" || key == "time_quantiles" || key == "dates" || key == "validation_fraction" ||
+         key == "test_fraction";
 }
 
 // Returns the member of an archive that `path` denotes if `path` is missing but its folder exists as an
@@ -99,6 +100,10 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
   if (options.split == SplitMethod::given && (options.validation_users == 0 || options.test_users == 0)) {
     attributes["given_parts"] = format("train{}{}", options.validation_users > 0 ? " validation" : "",
                                        options.test_users > 0 ? " test" : "");
+  }
+  if (options.split == SplitMethod::stable) {
+    attributes["validation_fraction"] = options.validation_fraction;
+    attributes["test_fraction"] = options.test_fraction;
   }
   if (options.split == SplitMethod::time && options.dates.empty())
     attributes["time_quantiles"] = options.time_quantiles;

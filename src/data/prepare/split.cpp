@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "data/prepare/stable_split.hpp"
 #include "data/prepare/time_split.hpp"
 
 namespace vaecf::data {
@@ -95,7 +96,8 @@ class Splitter {
         to_(&to),
         report_(&report),
         progress_(&progress),
-        drawn_(options.split == SplitMethod::liang2018 || options.split == SplitMethod::random),
+        stable_(options.split == SplitMethod::stable),
+        drawn_(options.split == SplitMethod::liang2018 || options.split == SplitMethod::random || stable_),
         given_(options.split == SplitMethod::given) {}
 
   Split run() {
@@ -119,7 +121,12 @@ class Splitter {
     }
     const auto sorted = sorted_users(filter_->events_of(), ratings_->user_ids);
     const auto users = static_cast<std::int64_t>(sorted.size());
-    if (drawn_) {
+    if (stable_) {
+      StableOrder order = stable_order(shuffled_users(sorted, options_->seed), ratings_->user_ids, *options_);
+      const auto [train, validation, test] = order.counts;
+      parts_ = {{0, train}, {train, train + validation}, {train + validation, users}};
+      split_.users = std::move(order.users);
+    } else if (drawn_) {
       parts_ = strong_parts(users, *options_);
       order_ = strong_order(sorted, *options_);
       split_.users = order_.users;
@@ -201,6 +208,7 @@ class Splitter {
   void draw(EventStore& rows) {
     std::vector<std::int64_t> first{0};
     const auto held_out = static_cast<std::int32_t>(parts_.validation.begin);
+    if (stable_) return draw_stable(rows, held_out);
     rows.each_user({"drawing", held_out}, *progress_, [&](std::span<const Event> events) {
       first.push_back(first.back() + std::count_if(events.begin(), events.end(), [&](const Event& event) {
                         return column(event) != nowhere;
@@ -210,6 +218,17 @@ class Splitter {
     draw_targets(order_, parts_.validation, *options_, first, is_target_);
     draw_targets(order_, parts_.test, *options_,
                  std::span(first).subspan(static_cast<std::size_t>(parts_.validation.size())), is_target_);
+  }
+
+  void draw_stable(EventStore& rows, std::int32_t held_out) {
+    rows.each_user({"drawing", held_out}, *progress_, [&](std::span<const Event> events) {
+      std::vector<std::string> items;
+      for (const Event& event : events)
+        if (column(event) != nowhere) items.push_back(ratings_->item_ids.text(event.item));
+      const auto user = split_.users[static_cast<std::size_t>(events.front().user)];
+      const std::vector<bool> targets = stable_targets(ratings_->user_ids.text(user), items, *options_);
+      is_target_.insert(is_target_.end(), targets.begin(), targets.end());
+    });
   }
 
   void write(EventStore& rows) {
@@ -259,7 +278,8 @@ class Splitter {
   SplitWriter* to_;
   PrepareReport* report_;
   Progress* progress_;
-  bool drawn_;  // held-out users and their targets are sampled
+  bool stable_;
+  bool drawn_;  // held-out users and their targets are sampled, or chosen by hashes
   bool given_;
   bool validates_ = false;  // there are validation events
   bool tests_ = false;      // there are test events
@@ -268,7 +288,7 @@ class Splitter {
   StrongParts parts_;  // row ranges; weak: all rows are train
   Split split_;
   std::vector<std::int32_t> column_of_;
-  std::vector<bool> is_target_;  // of the events of held-out users on train items, if sampled
+  std::vector<bool> is_target_;  // of the events of held-out users on train items, if drawn_
   std::size_t next_target_ = 0;
   std::vector<std::int32_t> fold_in_;  // columns of the row being written
   HeldOutRow validation_;

@@ -123,12 +123,12 @@ struct Split {
 /// Splits the events by the method of `options` and writes the rows to the dataset. Memory is proportional to
 /// users and items, plus one bit per held-out event of `liang2018` and `random`. `liang2018` follows Liang et
 /// al., WWW 2018, bit for bit like the notebook. `random`, `leave_one_out` and `ratio` are sampled with
-/// Philox, and `time` is TimeSplit. For these methods the columns are the items of train in order of first
-/// appearance, and held-out events on other items are dropped. `given` keeps the split of the source: strong
-/// for pro_sg, whose rows and columns keep their order, otherwise weak with all items. Throws InputError if
-/// no user is left to train on. For `given`, also throws it if the source has no train part or no held-out
-/// events, or for pro_sg if a user is in several parts; for `time`, if a part has no users. `report` receives
-/// the counts around the cuts of `time`.
+/// Philox, `stable` is by hashes (stable_split.hpp), and `time` is TimeSplit. For these methods the columns
+/// are the items of train in order of first appearance, and held-out events on other items are dropped.
+/// `given` keeps the split of the source: strong for pro_sg, whose rows and columns keep their order,
+/// otherwise weak with all items. Throws InputError if no user is left to train on. For `given`, also throws
+/// it if the source has no train part or no held-out events, or for pro_sg if a user is in several parts; for
+/// `time`, if a part has no users. `report` receives the counts around the cuts of `time`.
 Split make_split(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
                  PrepareReport& report, Progress& progress);
 

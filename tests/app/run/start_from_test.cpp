@@ -1,6 +1,11 @@
 #include "app/process_fixture.hpp"
 
 #include <gtest/gtest.h>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <algorithm>
+#include <set>
 
 namespace vaecf::app {
 namespace {
@@ -25,6 +30,53 @@ TEST_F(StartFrom, ANewRunHasTheWeightsOfTheCheckpoint) {
   EXPECT_EQ(workspace.read("runs/small.1/checkpoints/best.h5"), first);
   expect_in(workspace.succeed("small.yaml --train --start-from runs/small.1/checkpoints/best.h5").err,
             {"which was moved to runs/small.2\n", "starting from runs/small.1/checkpoints/best.h5: "});
+}
+
+TEST_F(StartFrom, HeldOutUsersThatTheCheckpointWasTrainedOnAreCounted) {
+  const std::string settings =
+      "c.yaml --quiet --set data.prepare.seed=7 --set name=other --set data.file=other.h5 ";
+  workspace.write("ratings.csv", made_ratings(60));
+  workspace.write(
+      "c.yaml",
+      "name: first\n"
+      "data: {file: first.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: {split: "
+      "random, min_user_items: 1, validation_users: 20, test_users: 10}}\n"
+      "model: {type: mult_dae, hidden: [4], latent: 2}\n"
+      "train: {epochs: 1, batch_size: 8}\n");
+  const auto users_of = [&](const std::string& file, const std::string& part) {
+    const io::IdList ids = io::DatasetFile(workspace.path(file)).read_ids(part + "/user_id");
+    return std::set<std::int64_t>(ids.numbers.begin(), ids.numbers.end());
+  };
+  workspace.succeed("prepare c.yaml --quiet");
+  workspace.succeed("c.yaml --train --quiet");
+  workspace.succeed("prepare " + settings);
+  const std::set<std::int64_t> train = users_of("first.h5", "train");
+  const auto known = [&](const std::string& part) {
+    const std::set<std::int64_t> users = users_of("other.h5", part);
+    return std::ranges::count_if(users, [&](std::int64_t user) { return train.contains(user); });
+  };
+  ASSERT_GT(known("validation"), 0);
+  const std::string start = " --train --start-from runs/first/checkpoints/best.h5";
+  for (const int ranks : {0, 2}) {
+    const Result result = workspace.succeed(settings + start, ranks);
+    expect_in(result.err, {format("best.h5 was trained on {} validation and {} test users of other.h5",
+                                  known("validation"), known("test")),
+                           "data.prepare.split: stable"});
+    EXPECT_EQ(count(result.err, "was trained on"), 1) << result.err;
+  }
+  EXPECT_EQ(workspace.succeed("c.yaml --quiet --set name=same" + start).err, "");
+  // With the split by hashes, more users change no part; a weak split trains on its held-out users itself.
+  for (const std::string split : {"stable", "leave_one_out"}) {
+    const std::string by =
+        "c.yaml --quiet --set data.prepare.split=" + split +
+        " --set data.prepare.test_fraction=0.2 --set data.prepare.validation_fraction=0.2 ";
+    workspace.write("ratings.csv", made_ratings(60));
+    workspace.succeed("prepare " + by);
+    workspace.succeed(by + "--train");
+    workspace.write("ratings.csv", made_ratings(90));
+    workspace.succeed("prepare " + by + "--set data.file=more.h5");
+    EXPECT_EQ(workspace.succeed(by + "--set data.file=more.h5 --set name=more" + start).err, "") << split;
+  }
 }
 
 TEST_F(StartFrom, InvalidInputIsRefusedOnAllRanksBeforeAnyWork) {
