@@ -1,5 +1,7 @@
 """vaecf.Run, vaecf.Dataset and vaecf.Model against the program that wrote the files."""
 
+import os
+import shutil
 from pathlib import Path
 
 import h5py
@@ -10,6 +12,10 @@ import scipy.sparse as sp
 from conftest import MODELS, Workspace
 
 import vaecf
+from vaecf import page
+from vaecf.compare import PerUser
+from vaecf.dataset import item_matrix
+from vaecf.report import report
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -81,6 +87,62 @@ def test_dataset_is_read_as_stored(workspace: Workspace) -> None:
         data.titles(data.item_id[:2])
 
 
+ODD_CONFIG = """
+name: odd
+data: {file: odd.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: {split: random, validation_users: 2, test_users: 3}}
+model: {type: item_knn}
+validation: {metrics: [ndcg@2], select: ndcg@2}
+"""
+
+
+def test_ids_in_any_bytes_and_titles_are_read_from_the_checkpoint(workspace: Workspace, tmp_path: Path) -> None:
+    users, items = [b"u\xe9%d" % n for n in range(12)], [b"\xe9", b"\xe8", "č".encode(), b"d", b"e", b"f"]
+    lines = [b"%s,%s,5,0" % (u, items[(n + k) % 6]) for n, u in enumerate(users) for k in range(5)]
+    (tmp_path / "ratings.csv").write_bytes(b"\n".join([b"userId,movieId,rating,timestamp", *lines, b""]))
+    (tmp_path / "movies.csv").write_text("movieId,title,genres\nd,Délicatessen,x\n")
+    (tmp_path / "odd.yaml").write_text(ODD_CONFIG)
+    space = Workspace(workspace.program, tmp_path)
+    space.call("prepare", "odd.yaml", "-q")
+    space.call("odd.yaml", "-q", "--per-user", "runs/odd/per-user.h5")
+    data, model = vaecf.Dataset(tmp_path / "odd.h5"), vaecf.Model(tmp_path / "runs/odd/checkpoints/best.h5")
+    assert sorted(item.encode("utf-8", "surrogateescape") for item in data.item_id) == sorted(items)
+    table = model.recommend(data.test.fold_in, k=6, users=data.test.user_id, titles=True)
+    assert {u.encode("utf-8", "surrogateescape") for u in table["user"]} <= set(users)
+    assert table.loc[table["item"] == "d", "title"].eq("Délicatessen").all()
+    assert model.histories([["\udce9", "d"]]).nnz == 2
+    escaped = vaecf.escaped(table)
+    assert "u\\xe9" in escaped["user"].iloc[0] and escaped["score"].equals(table["score"])
+    assert vaecf.escaped("\udce9č") == "\\xe9č"
+    assert PerUser(tmp_path / "runs/odd/per-user.h5").table["user_id"].tolist() == data.test.user_id.tolist()
+    os.rename(tmp_path / "runs/odd", tmp_path / "runs" / os.fsdecode(b"n\xe9w"))
+    runs = [vaecf.Run(tmp_path / "runs" / os.fsdecode(b"n\xe9w"))] * 2
+    page.write_text(tmp_path / "report.html", report(runs)[0])
+    assert "n\\xe9w" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_histories_of_another_dataset_are_refused(workspace: Workspace) -> None:
+    data = vaecf.Dataset(workspace.folder / "data.h5")
+    model = vaecf.Run(workspace.folder / "runs" / "mult_dae").model()
+    expected = model.recommend(data.test.fold_in[:5], k=10)
+    other = item_matrix(data.test.fold_in, data.item_id[::-1].copy())
+    for rows in (other, other[:5], other[2], other[[1, 2]], other[1:3, :], other[np.arange(60) < 5]):
+        with pytest.raises(vaecf.InputError, match="other items than the model"):
+            model.recommend(rows)
+    with pytest.raises(vaecf.InputError, match="other items than the model"):
+        vaecf.Run(workspace.folder / "runs" / "elsa").model().score(item_matrix(other, data.item_id.astype(str)))
+    # Matrices of SciPy and NumPy, and results of other operations, are columns of the model.
+    for plain in (sp.csr_matrix(other)[:5], other[:5].toarray(), other[:5, np.arange(120)], other[:5] + other[:5]):
+        pd.testing.assert_frame_equal(model.recommend(plain, k=10), expected)
+
+
+def test_checkpoint_of_another_format_is_refused(workspace: Workspace, tmp_path: Path) -> None:
+    shutil.copy(workspace.folder / "runs/elsa/checkpoints/best.h5", tmp_path / "old.h5")
+    with h5py.File(tmp_path / "old.h5", "r+") as file:
+        file.attrs["format_version"] = 1
+    with pytest.raises(vaecf.InputError, match="format 1, but this package reads format 2 only"):
+        vaecf.Model(tmp_path / "old.h5")
+
+
 def test_titles_and_text_ids_are_read_as_text(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "d.h5", "w") as file:
         file.attrs["items"] = 3
@@ -99,8 +161,8 @@ def test_users_without_items_get_popular_items_and_no_scores(workspace: Workspac
     model = vaecf.Run(workspace.folder / "runs" / "ease").model()
     nobody = sp.csr_matrix((1, 120))
     assert np.isnan(model.score(nobody)).all()
-    assert model.recommend(nobody).empty
-    popular = model.recommend(nobody, k=3, popularity=data.popularity)
+    assert model.item_users.tolist() == data.popularity.tolist()
+    popular = model.recommend(nobody, k=3)
     order = np.argsort(-data.popularity, kind="stable")[:3]
     assert popular["item"].tolist() == data.item_id[order].tolist()
     assert popular["score"].isna().all()

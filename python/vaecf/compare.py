@@ -38,7 +38,9 @@ class PerUser:
             columns = ["user_id", "history", "targets", "target_popularity", *self.metrics]
             columns += [f"{group}/{metric}" for group in self.groups for metric in self.metrics]
             columns = [name for name in columns if name in file]
-            self.table = pd.DataFrame({name: read_values(file, name) for name in columns})
+            self.table = pd.DataFrame(
+                {name: pd.Series(values, dtype=values.dtype) for name in columns for values in [read_values(file, name)]}
+            )
             """One row per user: user_id, history, targets, target_popularity, each metric, and GROUP/METRIC of baselines."""
 
     @property

@@ -24,23 +24,29 @@ def open_hdf5(path: str | Path) -> h5py.File:
 
 
 def read_attributes(file: h5py.File) -> dict[str, Any]:
-    """Returns the attributes of a file, with texts as str and numbers as those of Python."""
+    """Returns the attributes of a file, with texts as str and numbers as those of Python.
+
+    Bytes that are not UTF-8 are backslash escapes.
+    """
     values: dict[str, Any] = {}
     for name, value in file.attrs.items():
         if isinstance(value, bytes):
-            values[name] = value.decode()
+            values[name] = value.decode("utf-8", "backslashreplace")
         else:
             values[name] = value.item() if isinstance(value, np.generic) else value
     return values
 
 
 def read_values(group: h5py.Group, name: str) -> np.ndarray[Any, Any]:
-    """Returns a whole array of a file; texts as an array of str. Throws InputError if it is missing."""
+    """Returns a whole array of a file; texts as an array of str. Throws InputError if it is missing.
+
+    Bytes that are not UTF-8 are surrogates, as in file names: id.encode("utf-8", "surrogateescape") is the id.
+    """
     if name not in group:
         raise InputError(f"{group.file.filename}: {group.name.rstrip('/')}/{name} is missing")
     data = group[name]
     text = h5py.check_string_dtype(data.dtype) is not None
-    return np.asarray(data.asstr()[:] if text else data[:])
+    return np.asarray(data.asstr("utf-8", "surrogateescape")[:] if text else data[:])
 
 
 def read_matrix(group: h5py.Group, columns: int) -> sp.csr_matrix:
@@ -50,13 +56,52 @@ def read_matrix(group: h5py.Group, columns: int) -> sp.csr_matrix:
     return sp.csr_matrix((data, indices, indptr), (len(indptr) - 1, columns))
 
 
+class ItemMatrix(sp.csr_matrix):  # type: ignore[misc]
+    """A CSR matrix (users, items) that remembers the ids of its columns, also in slices of its rows.
+
+    Results of other operations are matrices without ids.
+    """
+
+    item_id: np.ndarray[Any, Any] | None = None
+    """The ids of the items, in the order of the columns; None: not known."""
+
+    def __getitem__(self, key: Any) -> Any:
+        """Returns a part of the matrix as SciPy does; whole rows remember the ids."""
+        part = super().__getitem__(key)
+        columns = key[1] if isinstance(key, tuple) and len(key) == 2 else slice(None)
+        whole = isinstance(columns, slice) and columns == slice(None)
+        if isinstance(part, ItemMatrix):
+            part.item_id = self.item_id if whole and part.shape[1] == self.shape[1] else None
+        return part
+
+
+def item_matrix(matrix: sp.csr_matrix, item_id: np.ndarray[Any, Any]) -> ItemMatrix:
+    """Returns the matrix with the ids of its columns, on the same memory."""
+    known = ItemMatrix(matrix, copy=False)
+    known.item_id = item_id
+    return known
+
+
+def titles_of(
+    ids: pd.Series[Any] | np.ndarray[Any, Any],
+    item_id: np.ndarray[Any, Any],
+    item_title: np.ndarray[Any, Any] | None,
+    path: Path,
+) -> list[str]:
+    """Returns the titles of items by their ids. Throws InputError if there are no titles."""
+    if item_title is None:
+        raise InputError(f"{path}: contains no titles")
+    table = dict(zip(item_id.tolist(), item_title.tolist(), strict=True))
+    return [str(table[item]) for item in np.asarray(ids).tolist()]
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """The held-out users of one split: a row of each matrix is a user."""
 
-    fold_in: sp.csr_matrix
+    fold_in: ItemMatrix
     """The items that are the model's input, (users, items)."""
-    held_out: sp.csr_matrix
+    held_out: ItemMatrix
     """The targets, (users, items)."""
     user_id: np.ndarray[Any, Any]
     """The ids of the users in the source; row numbers if the dataset has none."""
@@ -81,10 +126,10 @@ class Dataset:
         return f"Dataset({str(self.path)!r}): {self.attributes.get('users')} users, {self.items} items"
 
     @cached_property
-    def train(self) -> sp.csr_matrix:
+    def train(self) -> ItemMatrix:
         """The items of the train users, (users, items)."""
         with open_hdf5(self.path) as file:
-            return read_matrix(file["train"], self.items)
+            return item_matrix(read_matrix(file["train"], self.items), self.item_id)
 
     @cached_property
     def train_user_id(self) -> np.ndarray[Any, Any]:
@@ -105,9 +150,9 @@ class Dataset:
 
     @cached_property
     def item_id(self) -> np.ndarray[Any, Any]:
-        """The ids of the items in the source, in the order of the columns."""
+        """The ids of the items in the source, in the order of the columns; their numbers if the dataset has none."""
         with open_hdf5(self.path) as file:
-            return read_values(file, "items/id")
+            return read_values(file, "items/id") if "items/id" in file else np.arange(self.items)
 
     @cached_property
     def item_title(self) -> np.ndarray[Any, Any] | None:
@@ -122,19 +167,17 @@ class Dataset:
 
     def titles(self, ids: pd.Series[Any] | np.ndarray[Any, Any]) -> list[str]:
         """Returns the titles of items by their ids. Throws InputError if the dataset has no titles."""
-        if self.item_title is None:
-            raise InputError(f"{self.path}: the dataset has no titles")
-        table = dict(zip(self.item_id.tolist(), self.item_title.tolist(), strict=True))
-        return [str(table[item]) for item in np.asarray(ids).tolist()]
+        return titles_of(ids, self.item_id, self.item_title, self.path)
 
     def _held_out(self, split: str) -> HeldOut:
         with open_hdf5(self.path) as file:
             if split not in file:
                 raise InputError(f"{self.path}: the dataset has no {split} users")
             group = file[split]
-            fold_in = read_matrix(group["fold_in"], self.items)
+            fold_in = item_matrix(read_matrix(group["fold_in"], self.items), self.item_id)
+            held_out = item_matrix(read_matrix(group["held_out"], self.items), self.item_id)
             features = None
             if "features" in group and int(self.attributes.get("features", 0)) > 0:
                 features = read_matrix(group["features"], int(self.attributes["features"]))
             users = read_values(group, "user_id") if "user_id" in group else np.arange(fold_in.shape[0])
-            return HeldOut(fold_in, read_matrix(group["held_out"], self.items), users, features)
+            return HeldOut(fold_in, held_out, users, features)

@@ -12,13 +12,15 @@ import pandas as pd
 import scipy.sparse as sp
 from scipy.special import expit
 
-from .dataset import open_hdf5, read_attributes, read_matrix, read_values
+from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_matrix, read_values, titles_of
 from .errors import InputError
 from .yaml_files import flatten, parse_yaml
 
 Array = np.ndarray[Any, Any]
 Layer = dict[str, Array]
 
+# The format of checkpoints that this package reads.
+FORMAT = 2
 # The scores of so many users are in memory at once.
 BATCH_BYTES = 256 * 2**20
 
@@ -141,14 +143,23 @@ class Model:
             self.attributes = read_attributes(file)
             if "weights" not in file or "model_type" not in self.attributes:
                 raise InputError(f"{path}: is not a checkpoint; those of a run are in its folder checkpoints")
+            found = self.attributes.get("format_version")
+            if found != FORMAT:
+                raise InputError(
+                    f"{path}: is a checkpoint of format {found}, but this package reads format {FORMAT} only; "
+                    "train again, or use the package of the version that wrote it"
+                )
             self.type = str(self.attributes["model_type"])
             self.items = int(self.attributes["items"])
             self.features = int(self.attributes.get("features", 0))
             self.epoch = int(self.attributes["epoch"])
             self.config: dict[str, Any] = flatten(parse_yaml(str(self.attributes.get("configuration", ""))) or {})
-            # Older checkpoints have no ids; then an item is its column.
-            has_ids = "items/id" in file
-            self.item_id = read_values(file, "items/id") if has_ids else np.arange(self.items)
+            self.item_id = read_values(file, "items/id")
+            """The ids of the items in the source, in the order of the columns."""
+            self.item_title = read_values(file, "items/title") if "items/title" in file else None
+            """The titles of the items; None if the dataset had none."""
+            self.item_users = read_values(file, "items/users")
+            """The number of train users of each item."""
             self._scorer = self._read_scorer(file["weights"])
 
     def __repr__(self) -> str:
@@ -165,7 +176,11 @@ class Model:
             return _Ease(weights) if "items/inverse" in weights else _Neighbors(weights, self.items)
         raise InputError(f"{self.path}: {self.type} is not a type of model of this version of the package; update it")
 
-    def histories(self, users: Iterable[Iterable[Any]]) -> sp.csr_matrix:
+    def titles(self, ids: pd.Series[Any] | Array) -> list[str]:
+        """Returns the titles of items by their ids. Throws InputError if the model has no titles."""
+        return titles_of(ids, self.item_id, self.item_title, self.path)
+
+    def histories(self, users: Iterable[Iterable[Any]]) -> ItemMatrix:
         """Returns the matrix (users, items) of lists of item ids.
 
         Ids are those of the source, as numbers or texts. Throws InputError for an unknown id.
@@ -181,14 +196,18 @@ class Model:
                 ) from None
             indptr.append(len(indices))
         data = np.ones(len(indices), np.float32)
-        return sp.csr_matrix((data, np.array(indices, np.int32), np.array(indptr)), (len(indptr) - 1, self.items))
+        shape = (len(indptr) - 1, self.items)
+        rows = sp.csr_matrix((data, np.array(indices, np.int32), np.array(indptr)), shape)
+        return item_matrix(rows, self.item_id)
 
     def score(self, histories: Any, features: Any = None) -> Array:
         """Returns the scores (users, items), float32, in the order of the columns.
 
-        `histories`: matrix (users, items), sparse or dense; an entry other than 0 is an item of the user. `features`:
-        matrix (users, features) for a model that was trained with features; without it, users have none. A user with
-        neither items nor features has the score nan for all items. Throws InputError for another number of columns.
+        `histories`: matrix (users, items), sparse or dense; an entry other than 0 is an item of the user. Matrices of a
+        Dataset must have the items of the model; those of SciPy and NumPy have its columns. `features`: matrix
+        (users, features) for a model that was trained with features; without it, users have none. A user with neither
+        items nor features has the score nan for all items. Throws InputError for other items or another number of
+        columns.
         """
         parts = [scores for _, scores in self._batches(*self._inputs(histories, features))]
         return np.concatenate(parts) if parts else np.empty((0, self.items), np.float32)
@@ -199,14 +218,14 @@ class Model:
         k: int = 10,
         features: Any = None,
         users: Sequence[Any] | Array | None = None,
-        popularity: Array | None = None,
         keep_seen: bool = False,
+        titles: bool = False,
     ) -> pd.DataFrame:
         """Returns the top k items of each user: columns user, item and score, best first, ties by column.
 
         `histories` and `features` are as for score(). `users`: the ids for the column user; default: row numbers. Items
         of the history are left out unless `keep_seen`. A user with neither items nor features gets the items with the
-        highest `popularity`, such as Dataset.popularity, with score nan, and no items without it.
+        most train users, with score nan. `titles` adds a column title.
         """
         if k < 1:
             raise InputError(f"k must be at least 1, got {k}")
@@ -218,10 +237,7 @@ class Model:
         for first, scores in self._batches(rows, wide):
             for u, shown in enumerate(scores):
                 unknown = bool(np.isnan(shown).all())
-                if unknown and popularity is None:
-                    found.append((np.empty(0, np.int64), np.empty(0, np.float32)))
-                    continue
-                ranked = np.asarray(popularity, np.float64) if unknown else shown.copy()
+                ranked = self.item_users.astype(np.float64) if unknown else shown.copy()
                 if not keep_seen:
                     ranked[rows.indices[rows.indptr[first + u] : rows.indptr[first + u + 1]]] = -np.inf
                 items = _top(ranked, k)
@@ -229,10 +245,21 @@ class Model:
         counts = [len(items) for items, _ in found]
         columns = np.concatenate([np.empty(0, np.int64), *[items for items, _ in found]])
         values = np.concatenate([np.empty(0, np.float32), *[scores for _, scores in found]])
-        return pd.DataFrame({"user": np.repeat(names, counts), "item": self.item_id[columns], "score": values})
+        parts = {"user": np.repeat(names, counts), "item": self.item_id[columns], "score": values}
+        # With the dtype of the array, since a column of pandas' own texts cannot contain surrogates.
+        table = pd.DataFrame({name: pd.Series(part, dtype=part.dtype) for name, part in parts.items()})
+        if titles:
+            table["title"] = self.titles(table["item"])
+        return table
 
     def _inputs(self, histories: Any, features: Any) -> tuple[sp.csr_matrix, sp.csr_matrix | None]:
         """Returns the inputs as CSR matrices without stored zeros."""
+        ids = histories.item_id if isinstance(histories, ItemMatrix) else None
+        if ids is not None and (ids.dtype != self.item_id.dtype or not np.array_equal(ids, self.item_id)):
+            raise InputError(
+                f"{self.path}: the histories have other items than the model; use the dataset that it was trained on, "
+                "or Model.histories for lists of item ids"
+            )
         rows = _as_rows(histories, self.items, "histories")
         if features is None:
             return rows, None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .charts import VARIABLES, color
 from .errors import InputError
+from .texts import escaped
 
 _STYLE = """
 :root{color-scheme:light dark;--back:#fff;--text:#1b2330;--soft:#5b6675;--card:#f6f7f9;--line:#d6dae1}
@@ -34,8 +35,8 @@ summary{cursor:pointer;margin:.4rem 0}
 
 
 def text(value: object) -> str:
-    """Returns a value as escaped text."""
-    return html.escape(str(value))
+    """Returns a value as escaped text; bytes that are not UTF-8 are backslash escapes."""
+    return html.escape(escaped(str(value)))
 
 
 def heading(title: str) -> str:
@@ -109,6 +110,6 @@ def page(title: str, parts: Iterable[str]) -> str:
 def write_text(file: str | Path, content: str) -> None:
     """Writes a file. Throws InputError if that is not possible."""
     try:
-        Path(file).write_text(content, encoding="utf-8")
+        Path(file).write_text(escaped(content), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror}") from None

@@ -19,6 +19,7 @@ from .errors import InputError
 from .events import baseline_names, metric_names, smallest_is_best
 from .phases import benchmark_phases, timeline_phases
 from .run import Run
+from .texts import escaped
 
 # Charts and the functions that draw them, with or without a legend.
 Charts = list[tuple[Chart, Callable[[bool], str]]]
@@ -40,7 +41,7 @@ def _number(value: Any) -> str:
 def _names(runs: Sequence[Run]) -> list[str]:
     """Returns the names of the runs; their paths if two have the same name."""
     names = [run.name for run in runs]
-    return names if len(set(names)) == len(names) else [str(run.path) for run in runs]
+    return [escaped(name) for name in (names if len(set(names)) == len(names) else [str(run.path) for run in runs])]
 
 
 def _state(run: Run) -> str:
