@@ -142,7 +142,7 @@ TEST_F(CheckpointRetention, SeriesOfFailedWritesIsOneWarningAndOneSummary) {
   on_ranks(1, [&](const RunContext& context) {
     Log log(Verbosity::quiet, true);
     const RunContext with_log{context.communicator, context.engine, log, context.progress};
-    RunLog events(options_, with_log, RunLog::Mode::fresh);
+    RunLog events(options_, with_log, RunLog::Mode::train);
     ::testing::internal::CaptureStderr();
     {
       const io::FileSizeLimit disk(1);
