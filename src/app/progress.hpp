@@ -29,7 +29,7 @@ std::string format_rate(std::int64_t already, std::int64_t done, std::int64_t to
 class TextProgress : public Progress {
  public:
   TextProgress(std::FILE* out, ProgressStyle style, double line_seconds = 10.0,
-               double max_line_seconds = 30.0)
+               double max_line_seconds = 20.0)
       : out_(out), style_(style), line_seconds_(line_seconds), max_line_seconds_(max_line_seconds) {}
   void begin(std::string_view label, std::int64_t total, std::string_view unit,
              std::int64_t already = 0) override;
