@@ -89,7 +89,10 @@ def test_dataset_is_read_as_stored(workspace: Workspace) -> None:
 
 ODD_CONFIG = """
 name: odd
-data: {file: odd.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: {split: random, validation_users: 2, test_users: 3}}
+data:
+  file: odd.h5
+  source: {format: movielens_csv, path: ratings.csv}
+  prepare: {split: random, validation_users: 2, test_users: 3}
 model: {type: item_knn}
 validation: {metrics: [ndcg@2], select: ndcg@2}
 """
