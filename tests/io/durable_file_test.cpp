@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 // A file survives a power failure if its bytes are on disk before the rename, and the rename is as well. The
