@@ -136,7 +136,12 @@ bool LineReader::next(std::string_view& line) {
   while (true) {
     start_ = begin_;
     std::size_t length = 0;
-    if (!find_line_end(length)) return false;
+    const std::size_t at = line_end_ ? find(*line_end_, begin_) : end_;  // the usual case
+    if (at < end_) {
+      length = at - begin_;
+    } else if (!find_line_end(length)) {
+      return false;
+    }
     stop_ = begin_ + length;
     begin_ = stop_ + (stop_ < end_ ? 1 : 0);
     if (++number_ == 1 && std::string_view(buffer_.data(), stop_).starts_with(byte_order_mark)) {

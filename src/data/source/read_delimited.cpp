@@ -44,18 +44,17 @@ Columns columns_of(const SourceLayout& layout, Table& table, RatingsBuilder& to)
   return columns;
 }
 
-bool drop_missing(const Table& row, std::size_t column, const char* what, RatingsBuilder& to) {
-  if (!row.is_missing(column)) return false;
-  to.drop(format("the {} id is {}, which stands for a missing value (in quotes it is an id)", what,
-                 row.at(column)));
-  return true;
+void drop_missing(const Table& row, const Columns& columns, RatingsBuilder& to) {
+  const bool user = row.is_missing(columns.user);
+  to.drop(format("the {} id is {}, which stands for a missing value (in quotes it is an id)",
+                 user ? "user" : "item", row.at(user ? columns.user : columns.item)));
 }
 
 // `name` is a buffer for items that are identified by name.
 void read_row(const Table& row, const Columns& columns, RatingsBuilder& to, std::string& name) {
   if (const char* const problem = row.problem()) return to.drop(problem);
   if (row.has_several_lines()) to.note(several_lines);
-  if (drop_missing(row, columns.user, "user", to) || drop_missing(row, columns.item, "item", to)) return;
+  if (row.is_missing(columns.user) || row.is_missing(columns.item)) return drop_missing(row, columns, to);
   double rating = RatingsBuilder::no_rating;
   if (columns.rating != no_column && !to.read_rating(row.at(columns.rating), rating)) return;
   double time = 0;
