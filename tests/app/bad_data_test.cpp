@@ -112,7 +112,7 @@ TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
         "prepare c.yaml --set 'data.source.path=\"*.csv\"' --set data.file=other.csv",
         "prepare c.yaml --set data.prepare.split=given --set data.source.path=split/train.csv --set "
         "data.file=split/test.csv",
-        "recommend small.yaml --output small.yaml", "recommend small.yaml --output data.h5",
+        "recommend small.yaml --format tsv --output small.yaml", "recommend small.yaml --output data.h5",
         "export model.onnx --output model.onnx", "small.yaml --timeline small.yaml",
         "small.yaml --timeline data.h5", "small.yaml --timeline runs/small/checkpoints/best.h5",
         "small.yaml --timeline runs/small/metrics.jsonl",
