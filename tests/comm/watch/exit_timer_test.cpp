@@ -87,7 +87,7 @@ TEST_F(SingleRankWatchdog, EndsAHungRank) {
         pause_for(60);
       },
       testing::ExitedWithCode(1),
-      "warning: rank 0 on .* no progress.*training, step 7(.|\n)*rank 0 on .* no progress.*after 1 s");
+      "warning: rank 0 on .* no progress.*training, step 7(.|\n)*rank 0 on .* no progress.*The run ends, because the limit is 1 s");
 }
 
 TEST_F(SingleRankWatchdog, PrintsNothingWhileThereIsProgress) {

@@ -210,6 +210,7 @@ TEST_F(Resume, ProgressWithinAnEpochIncludesTheUsersBeforeTheStop) {
   options.resume_from = checkpoints("whole") + "/step-00000009.h5";
   RecordedProgress progress;
   on_ranks(1, [&](const RunContext& s) { train(options, {s.communicator, s.engine, s.log, progress}); });
+  std::erase_if(progress.lines, [](const std::string& line) { return line.starts_with("ranking"); });
   EXPECT_EQ(progress.lines, (std::vector<std::string>{"epoch 2/3: 111 of 203 148 185 203",
                                                       "epoch 3/3: 0 of 203 37 74 111 148 185 203"}));
 }
