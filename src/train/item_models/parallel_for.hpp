@@ -13,8 +13,8 @@
 namespace vaecf::train {
 
 /// Calls work(thread, i) for each i of `range` on `threads` threads, in chunks scheduled dynamically. After
-/// each of its chunks the calling thread calls progressed(done) with about the number of finished i. Rethrows
-/// the first exception.
+/// each of its chunks, and at the end, the calling thread calls progressed(done) with about the number of
+/// finished i. Rethrows the first exception.
 template <class Work, class Progressed>
 void parallel_for_with_thread(int threads, Range range, const Work& work, const Progressed& progressed) {
   constexpr std::int64_t chunk = 16;
@@ -38,6 +38,7 @@ void parallel_for_with_thread(int threads, Range range, const Work& work, const 
     run(0);
   }
   if (error) std::rethrow_exception(error);
+  if (range.size() > 0) progressed(range.size());
 }
 
 /// Calls work(i) in the same way.
