@@ -100,7 +100,9 @@ void refuse_empty_values(const CLI::App& app) {
 
 void add_run(CLI::App& app, CommandLine& line) {
   add_config(app, line, false);
-  app.add_flag("--train", line.train, "train the model and keep the best checkpoint; an earlier run of this name is moved to NAME.1, NAME.2, ...");
+  app.add_flag(
+      "--train", line.train,
+      "train the model and keep the best checkpoint; an earlier run of this name is moved to NAME.1, NAME.2, ...");
   app.add_flag("--test", line.test,
                "test the best checkpoint; without --train, --test and --benchmark: train, then test");
   app.add_option("--per-user", line.per_user,
@@ -259,7 +261,7 @@ void add_inspect(CLI::App& app, CommandLine& line) {
                               "  vaecf_dist inspect data/ml20m.h5\n"
                               "  vaecf_dist inspect runs/ml20m/checkpoints/best.h5\n"
                               "  vaecf_dist inspect runs/ml20m --metric recall@20\n"
-                              "  vaecf_dist inspect runs/ml20m --finished && echo complete");
+                              "  vaecf_dist inspect runs/ml20m --finished");
   command.add_option("FILE|RUN", line.path, "a dataset, a checkpoint, a metrics.jsonl, or a run folder")
       ->required();
   command.add_option("--metric", line.metric, "metric to show for a run; default: its validation.select");

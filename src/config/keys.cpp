@@ -94,8 +94,7 @@ std::vector<Key> all_keys() {
       KEY("data.source.users.user_column", source.users.user_column, not_empty(),
           "column of user ids: index from 0, or name in the header (ignored for known files)"),
       KEY("data.prepare.duplicates", prepare.duplicates,
-          "which event of a user with an item counts: the first, the last, or the one with which the sum or the "
-          "maximum of their ratings reaches min_rating"),
+          "which event of a user with an item counts: the first, the last, or the one with which the sum or the maximum of their ratings reaches min_rating"),
       KEY("data.prepare.min_rating", prepare.min_rating,
           "minimum rating of an interaction, inclusive (\"> 3.5\" is 4.0 on half-star data)"),
       KEY("data.prepare.min_user_items", prepare.min_user_items, at_least(0),

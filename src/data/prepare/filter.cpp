@@ -104,13 +104,14 @@ void Filter::count_positive(PrepareReport& report) {
   report.stages.push_back(raw.stage("raw"));
   report.stages.push_back(reduced.stage(to_string(options_->duplicates) + " of each (user, item)"));
   if (ratings_->unrated) return;
-  add_stage(positive, format("rating >= {}", options_->min_rating),
-            would_pass == 0
-                ? "lower data.prepare.min_rating"
-                : format("lower data.prepare.min_rating, or set data.prepare.duplicates to another "
-                         "rule, since {} repeated events with such a rating do not count",
-                         would_pass),
-            report);
+  add_stage(
+      positive, format("rating >= {}", options_->min_rating),
+      would_pass == 0
+          ? "lower data.prepare.min_rating"
+          : format(
+                "lower data.prepare.min_rating, or set data.prepare.duplicates to another rule, since {} repeated events with such a rating do not count",
+                would_pass),
+      report);
 }
 
 // With `sum` and `max` every event counts, so repeats are no issue.

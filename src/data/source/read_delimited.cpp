@@ -24,8 +24,7 @@ void check_header(const SourceLayout& layout, const Table& table, RatingsBuilder
   };
   if (!layout.table.header || (!is_data(layout.rating) && !is_data(layout.time))) return;
   to.issues().kept(
-      "the first line is read as the names of the columns, but contains a rating or a time; if it "
-      "is data, set data.source.header: false",
+      "the first line is read as the names of the columns, but contains a rating or a time; if it is data, set data.source.header: false",
       [&] { return format("{}: '{}'", table.location(), excerpt(table.line())); });
 }
 

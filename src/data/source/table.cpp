@@ -191,9 +191,12 @@ bool Table::read_record() {
   while (scanner.open_after(line_)) {
     const bool too_long = line_.size() > LineReader::max_line_bytes;
     if (!too_long && lines_->extend(line_)) continue;
-    throw InputError(format(
-        "{}: '{}': a quoted field begins in this record and is not closed {}; close the quote, or set {}.quotes: false if quotes have no meaning in this file",
-        location(), excerpt(line_), too_long ? "within 64 MiB" : "before the end of the file", layout_.keys));
+    throw InputError(
+        format("{}: '{}': a quoted field begins in this record and is not closed {}; close the quote, or {}",
+               location(), excerpt(line_), too_long ? "within 64 MiB" : "before the end of the file",
+               layout_.lenient
+                   ? "double it if it has no meaning"
+                   : format("set {}.quotes: false if quotes have no meaning in this file", layout_.keys)));
   }
   return true;
 }

@@ -12,8 +12,8 @@ namespace vaecf::train {
 
 /// Numbers of train users.
 struct TrainUserCounts {
-  std::vector<std::int64_t> of_item;  ///< of each item
-  std::int64_t with_items = 0;        ///< of all, without those who have no item
+  std::vector<std::int64_t> of_item;  ///< number of train users of each item
+  std::int64_t with_items = 0;        ///< number of train users with an item
 };
 
 /// Counts the users of /train. Each rank reads an equal part. Collective.

@@ -240,7 +240,8 @@ TEST(DoctorReport, LaterFindingsAreAdded) {
   comm::run_ranks(1, [](comm::Communicator& ranks) {
     auto report = make_report(ranks, "1", {{"a", Severity::ok, "one"}, {"b", Severity::fail, "two"}},
                               io::Json::array());
-    add_report(report, make_report(ranks, "1", {{"c", Severity::fail, "three"}}, {measured_rates}));
+    add_report(report,
+               make_report(ranks, "1", {{"c", Severity::fail, "three"}}, io::Json::array({measured_rates})));
     EXPECT_EQ(findings_table(report, true), "fail  b                 two\nfail  c                 three\n");
     EXPECT_EQ(summary_table(report, true), "1 ok, 0 warnings, 2 failed\n");
     expect_in(summary_table(report, false), {"25.0 GFLOP/s in total"});

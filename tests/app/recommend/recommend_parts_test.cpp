@@ -48,9 +48,11 @@ class ListFiles : public ::testing::Test {
 TEST_F(ListFiles, CsvFieldsMayBeQuoted) {
   const std::string path = write(
       "\xEF\xBB\xBF"
-      "a, \"b, \"\"c\"\"\" ,d\r\n\n \n\"open,x\n,\n");
-  EXPECT_EQ(rows(path), (Rows{{"a", "b, \"c\"", "d"}, {"open,x"}, {"", ""}}));
-  EXPECT_EQ(last_location_, path + ":5");
+      "a, \"b, \"\"c\"\"\" ,d\r\n\n \n\"open,\nx\",y\n,\n");
+  EXPECT_EQ(rows(path), (Rows{{"a", "b, \"c\"", "d"}, {"open,\nx", "y"}, {"", ""}}));
+  EXPECT_EQ(last_location_, path + ":6");
+  expect_in(message_of<InputError>([&] { rows(write("a,b\n\"open,x\n")); }),
+            {":2: ", "is not closed before the end of the file; close the quote, or double it"});
 }
 
 TEST_F(ListFiles, TsvHasNoQuotes) {
@@ -242,7 +244,7 @@ TEST_F(ListFiles, SplitAllListsEveryUserOnce) {
   EXPECT_EQ(chosen.users.numbers, (std::vector<std::int64_t>{6, 5, 4}));
   const Csr theirs = chosen.seen({0, 3});
   EXPECT_EQ(theirs.offsets, (std::vector<std::int64_t>{0, 3, 5, 7}));
-  EXPECT_EQ(theirs.columns, (std::vector<std::int32_t>{0, 4, 5, 1, 3, 5, 7}));
+  EXPECT_EQ(theirs.columns, (std::vector<std::int32_t>{0, 4, 5, 1, 3, 7, 8}));
   EXPECT_EQ(chosen.seen({1, 2}).columns, (std::vector<std::int32_t>{1, 3}));
   EXPECT_EQ(chosen.features({0, 3}).rows(), 0);
   arguments.user = {"60"};
