@@ -148,6 +148,7 @@ TEST_F(CheckpointRetention, SeriesOfFailedWritesIsOneWarningAndOneSummary) {
     Log log(Verbosity::quiet, true);
     const RunContext with_log{context.communicator, context.engine, log, context.progress};
     RunLog events(options_, with_log, RunLog::Mode::train);
+    events.write(io::Event("start").set("config", std::string(1000, 'x')));
     ::testing::internal::CaptureStderr();
     {
       const io::FileSizeLimit disk(500);  // the log has more bytes already, the captured lines fewer
