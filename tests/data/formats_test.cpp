@@ -18,25 +18,10 @@
 namespace vaecf::data {
 namespace {
 
+using test::Pairs;
 using vaecf::testing::packed;
-using Pairs = std::vector<std::string>;  // "user/item", with the prefix "-" if the rating is too low
 
-class Formats : public test::SourceTest {
- protected:
-  Pairs pairs(const test::ReadSource& ratings) {
-    Pairs all;
-    for (std::size_t e = 0; e < ratings.columns.positive.size(); ++e) {
-      all.push_back((ratings.columns.positive[e] != 0 ? "" : "-") +
-                    ratings.user_ids.text(ratings.columns.user[e]) + "/" +
-                    ratings.item_ids.text(ratings.columns.item[e]));
-    }
-    return all;
-  }
-  std::string folder(const std::string& name) {
-    std::filesystem::create_directories(folder_.path(name));
-    return folder_.path(name);
-  }
-};
+using Formats = test::PairsTest;
 
 const Pairs netflix_pairs = {"7/1", "-9/1", "9/2", "7/10"};
 

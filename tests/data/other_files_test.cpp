@@ -16,24 +16,9 @@ namespace {
 
 using vaecf::testing::packed;
 using Parts = std::vector<std::pair<std::string, std::string>>;  // names and contents of files
-using Pairs = std::vector<std::string>;  // "user/item", with the prefix "-" if the rating is too low
+using test::Pairs;
 
-class OtherFiles : public test::SourceTest {
- protected:
-  Pairs pairs(const test::ReadSource& ratings) {
-    Pairs all;
-    for (std::size_t e = 0; e < ratings.columns.positive.size(); ++e) {
-      all.push_back((ratings.columns.positive[e] != 0 ? "" : "-") +
-                    ratings.user_ids.text(ratings.columns.user[e]) + "/" +
-                    ratings.item_ids.text(ratings.columns.item[e]));
-    }
-    return all;
-  }
-  std::string folder(const std::string& name) {
-    std::filesystem::create_directories(folder_.path(name));
-    return folder_.path(name);
-  }
-};
+using OtherFiles = test::PairsTest;
 
 TEST_F(OtherFiles, FolderStandsForItsPartsInOrder) {
   source_.header = true;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -74,6 +76,27 @@ class SourceTest : public DataTest {
 
   SourceOptions source_;
   ReadOptions wanted_;
+};
+
+/// Events as "user/item", with the prefix "-" if the rating is too low.
+using Pairs = std::vector<std::string>;
+
+/// Fixture that lists the events of a source and makes folders.
+class PairsTest : public SourceTest {
+ protected:
+  Pairs pairs(const ReadSource& ratings) {
+    Pairs all;
+    for (std::size_t e = 0; e < ratings.columns.positive.size(); ++e) {
+      all.push_back((ratings.columns.positive[e] != 0 ? "" : "-") +
+                    ratings.user_ids.text(ratings.columns.user[e]) + "/" +
+                    ratings.item_ids.text(ratings.columns.item[e]));
+    }
+    return all;
+  }
+  std::string folder(const std::string& name) {
+    std::filesystem::create_directories(folder_.path(name));
+    return folder_.path(name);
+  }
 };
 
 }  // namespace vaecf::data::test
