@@ -1,8 +1,9 @@
 # Is there a CUDA toolkit that this code compiles with? Sets VAECF_HAS_CUDA, and then also
 #   vaecf_cuda_flags   how our .cu files are compiled
 #   vaecf_cudart, vaecf_cublaslt, vaecf_cusparse, vaecf_nccl   libraries; never the driver's libcuda, so that
-#                      the one program also starts on machines without an NVIDIA driver. cuBLASLt is not linked but
-#                      loaded when a GPU is used, from where the loader finds it or else from VAECF_CUBLASLT.
+#                      the one program also starts on machines without an NVIDIA driver. cuBLASLt and cuSPARSE are not
+#                      linked but loaded when a GPU uses them, from where the loader finds them or else from
+#                      VAECF_CUBLASLT and VAECF_CUSPARSE.
 # Distributions' own nvcc is mostly too old for C++20 with their own compiler, hence the trial compile.
 set(VAECF_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where a fit toolkit is found), ON (or fail), OFF")
 set_property(CACHE VAECF_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -27,17 +28,17 @@ function(_vaecf_nvcc_candidates result)
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
-# Looks for the header and library `name` in the toolkit and on the system; appends what is missing.
-macro(_vaecf_cuda_library name header library)
+# Looks for the header and library `name` in the toolkit and on the system; appends what is missing, with its use.
+macro(_vaecf_cuda_library name header library use)
   set(_places "${_root}" "$ENV{NCCL_HOME}" "$ENV{NCCL_ROOT}")
   find_path(_${name}_include ${header} NO_CACHE HINTS ${_places} PATH_SUFFIXES include targets/x86_64-linux/include)
   find_library(_${name}_library ${library} NO_CACHE
                HINTS ${_places} PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib)
   if(NOT _${name}_include)
-    list(APPEND _missing "${header}")
+    list(APPEND _missing "${header} (${use})")
   endif()
   if(NOT _${name}_library)
-    list(APPEND _missing "lib${library}.so")
+    list(APPEND _missing "lib${library}.so (${use})")
   endif()
 endmacro()
 
@@ -47,10 +48,10 @@ function(_vaecf_try_nvcc nvcc reason libraries)
   get_filename_component(_root "${real}" DIRECTORY)
   get_filename_component(_root "${_root}" DIRECTORY)
   set(_missing)
-  _vaecf_cuda_library(cudart cuda_runtime_api.h cudart)
-  _vaecf_cuda_library(cublaslt cublasLt.h cublasLt)
-  _vaecf_cuda_library(cusparse cusparse.h cusparse)
-  _vaecf_cuda_library(nccl nccl.h nccl)
+  _vaecf_cuda_library(cudart cuda_runtime_api.h cudart "for all work on GPUs")
+  _vaecf_cuda_library(cublaslt cublasLt.h cublasLt "for matrix products")
+  _vaecf_cuda_library(cusparse cusparse.h cusparse "for products with sparse matrices: the scores of EASE")
+  _vaecf_cuda_library(nccl nccl.h nccl "for communication between GPUs")
   if(_missing)
     list(JOIN _missing ", " names)
     set(${reason} "${nvcc}: ${names} not found" PARENT_SCOPE)
@@ -159,6 +160,10 @@ if(VAECF_HAS_CUDA)
     if(_name STREQUAL "cublaslt")
       target_compile_definitions(vaecf_cublaslt INTERFACE "VAECF_CUBLASLT=\"${_library}\"")
       target_link_libraries(vaecf_cublaslt INTERFACE ${CMAKE_DL_LIBS})
+      continue()
+    endif()
+    if(_name STREQUAL "cusparse")
+      set(VAECF_CUSPARSE "${_library}")  # a definition of the one source that loads it
       continue()
     endif()
     target_link_libraries(vaecf_${_name} INTERFACE "${_library}")

@@ -104,14 +104,13 @@ class _Elsa:
 
 
 class _Ease:
-    """ease: -(x P)_j / P_jj with P the inverse."""
+    """ease: x B with a dense matrix B whose rows are source items."""
 
     def __init__(self, weights: h5py.Group) -> None:
-        self.inverse = read_values(weights, "items/inverse")
-        self.factor = (-1.0 / read_values(weights, "items/diagonal")).astype(np.float32)
+        self.matrix = read_values(weights, "items/matrix")
 
     def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
-        return np.asarray((_ones(rows) @ self.inverse) * self.factor)
+        return np.asarray(_ones(rows) @ self.matrix)
 
 
 class _Neighbors:
@@ -173,7 +172,7 @@ class Model:
         if self.type == "elsa":
             return _Elsa(weights)
         if self.type in ("ease", "item_knn"):
-            return _Ease(weights) if "items/inverse" in weights else _Neighbors(weights, self.items)
+            return _Ease(weights) if "items/matrix" in weights else _Neighbors(weights, self.items)
         raise InputError(f"{self.path}: {self.type} is not a type of model of this version of the package; update it")
 
     def titles(self, ids: pd.Series[Any] | Array) -> list[str]:

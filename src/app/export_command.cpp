@@ -139,10 +139,8 @@ void add_array(const io::CheckpointFile& checkpoint, const std::string& part, io
 /// Returns the weights between items of a solved model; tensors of 8-byte elements come first.
 std::vector<io::ExportTensor> item_weights(const io::CheckpointFile& checkpoint) {
   std::vector<io::ExportTensor> tensors;
-  add_array<double>(checkpoint, "diagonal", io::TensorType::float64, tensors);
   add_array<std::int64_t>(checkpoint, "indptr", io::TensorType::int64, tensors);
-  if (tensors.size() == 1 && tensors[0].name == "items.diagonal")
-    tensors.push_back(weights(checkpoint, "items", "inverse"));
+  if (tensors.empty()) return {weights(checkpoint, "items", "matrix")};
   add_array<std::int32_t>(checkpoint, "indices", io::TensorType::int32, tensors);
   add_array<float>(checkpoint, "data", io::TensorType::float32, tensors);
   return tensors;

@@ -152,7 +152,7 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
   std::string out = format("checkpoint {}: complete, checksum correct\n", path);
   if (model::is_solved(text("model_type"))) {
     out += format("  model: {}, {} items\n", text("model_type"), text("items"));
-    for (const char* name : {"l2", "dropout", "neighbors"})
+    for (const char* name : {"user_power", "l2", "dropout", "relax", "kept_weight", "neighbors"})
       if (file.attributes().contains(name)) out += format("  {}: {}\n", name, text(name));
     if (text("select") != "last")
       out += format("  {} of validation users: {}\n", text("select"), text("best_metric"));
@@ -264,7 +264,7 @@ std::string solutions_text(const std::vector<io::Json>& events, const std::strin
   for (const io::Json& line : events) {
     if (io::get_string(line, "event") != "solve") continue;
     out += "  solved:";
-    for (const char* name : {"l2", "dropout"})
+    for (const char* name : {"user_power", "l2", "dropout", "relax", "kept_weight"})
       if (line.contains(name)) out += format(" {} {:g},", name, io::get_number(line, name));
     out += format(" {:.1f} s", io::get_number(line, "seconds"));
     if (line.contains(metric)) out += format(", {} {:.5g}", metric, io::get_number(line, metric));

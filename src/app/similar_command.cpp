@@ -103,13 +103,10 @@ std::vector<std::vector<Similar>> cosines(const Products& products, const Items&
 std::vector<Similar> weights_row(const io::CheckpointFile& checkpoint, std::int64_t i) {
   std::vector<Similar> list;
   const std::string folder = "weights/items/";
-  if (find_tensor(checkpoint, folder + "inverse") != nullptr) {
-    const auto diagonal = checkpoint.read_array<double>(folder + "diagonal");
-    std::vector<float> row(diagonal.size());
-    checkpoint.read_rows(folder + "inverse", i, i + 1, row);
-    for (std::size_t j = 0; j < row.size(); ++j)
-      list.push_back(
-          {static_cast<std::int32_t>(j), static_cast<float>(-static_cast<double>(row[j]) / diagonal[j])});
+  if (const auto* matrix = find_tensor(checkpoint, folder + "matrix")) {
+    std::vector<float> row(static_cast<std::size_t>(matrix->columns));
+    checkpoint.read_rows(matrix->name, i, i + 1, row);
+    for (std::size_t j = 0; j < row.size(); ++j) list.push_back({static_cast<std::int32_t>(j), row[j]});
     return list;
   }
   const auto bounds = checkpoint.read_array<std::int64_t>(folder + "indptr", i, i + 2);

@@ -9,8 +9,8 @@ namespace vaecf::config {
 namespace {
 
 /// Adds `word` to the values of the number `member(config)`, which then is `value`.
-template <class Member>
-Key or_word(Key key, const char* word, std::int64_t value, Member member) {
+template <class Number, class Member>
+Key or_word(Key key, const char* word, Number value, Member member) {
   key.type_name = format("{} or {}", word, key.type_name);
   key.read = [=, read = std::move(key.read)](Config& config, const YAML::Node& node) {
     if (!node.IsScalar() || node.Scalar() != word) return read(config, node);
@@ -164,18 +164,35 @@ std::vector<Key> all_keys() {
           "RecVAE: passes over the train users per epoch that update the encoder"),
       KEY("model.recvae.decoder_passes", session.model.recvae.decoder_passes, between(1, 1000),
           "RecVAE: passes after them that update the decoder"),
+      KEY("model.ease.user_power", session.model.ease.user_power, list_of(between(0.0, 2.0)),
+          "EASE: users with n items have the weight n^-user_power; of several values the best on validation is used"),
       KEY("model.ease.l2", session.model.ease.l2, list_of(positive()),
           "EASE: ridge penalty in numbers of users; of several values the best on validation is used"),
       KEY("model.ease.dropout", session.model.ease.dropout, list_of(below_one()),
           "EASE: dropout probability of the denoising form EDLAE; 0: EASE; of several values the best is used"),
+      KEY("model.ease.relax", session.model.ease.relax, list_of(between(0.0, 1.0)),
+          "EASE: largest weight of an item for itself before it is set to 0 (RLAE, RDLAE); 1: no limit (LAE, DLAE); not with kept_weight"),
+      KEY("model.ease.kept_weight", session.model.ease.kept_weight, list_of(at_least(0.0)),
+          "EASE: weight of a target that dropout keeps in the input, relative to one that it drops (DEQL); 0: EDLAE; 1: as relax: 1"),
+      KEY("model.ease.search", session.model.ease.search,
+          "EASE: standard: user_power [0, 0.5], l2 [100, 300, 500, 1000], dropout [0, 0.3, 0.5], relax [0, 0.4], except for those that are set"),
       KEY("model.ease.neighbors", session.model.ease.neighbors, at_least(0),
           "EASE: number of neighbors of an item, solved separately for each item; 0: all items, solved together"),
-      KEY("model.item_knn.neighbors", session.model.item_knn.neighbors, at_least(1),
-          "item-kNN: number of neighbors of an item"),
+      KEY("model.item_knn.neighbors", session.model.item_knn.neighbors, at_least(0),
+          "item-kNN: number of neighbors of an item; 0: all items"),
       KEY("model.item_knn.shrink", session.model.item_knn.shrink, at_least(0.0),
           "item-kNN: added to the denominator of the similarity"),
       KEY("model.item_knn.source_power", session.model.item_knn.source_power, between(0.0, 1.0),
-          "item-kNN: exponent of the source item's number of users in the denominator; the target's is 1 minus it"),
+          "item-kNN: exponent of the source item's number of users in the denominator"),
+      or_word(
+          KEY("model.item_knn.target_power", session.model.item_knn.target_power, between(0.0, 1.0),
+              "item-kNN: exponent of the target item's number of users; auto: 1 minus source_power"),
+          "auto", model::ItemKnnOptions::automatic,
+          [](auto& config) -> auto& { return config.session.model.item_knn.target_power; }),
+      KEY("model.item_knn.user_power", session.model.item_knn.user_power, between(0.0, 2.0),
+          "item-kNN: users with n items have the weight n^-user_power"),
+      KEY("model.item_knn.power", session.model.item_knn.power, positive(),
+          "item-kNN: exponent of the similarity"),
       KEY("model.item_knn.per", session.model.item_knn.per,
           "item-kNN: keep the nearest neighbors of each target item or of each source item"),
       KEY("model.elsa.factors", session.model.elsa.factors, between<std::int64_t>(1, model::max_layer_width),

@@ -4,6 +4,7 @@
 
 #include <yaml-cpp/eventhandler.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -104,8 +105,30 @@ class Reader {
     resolve_exclusive_groups();
   }
 
+  /// Replaces a search over keys of EASE by the lists that it stands for.
+  void resolve_search() {
+    auto& ease = config_.session.model.ease;
+    if (std::exchange(ease.search, model::EaseSearch::off) == model::EaseSearch::off) return;
+    const auto set_default = [&](const char* key, std::vector<double>& values, std::vector<double> grid) {
+      if (!places_.contains(key)) values = std::move(grid);
+    };
+    set_default("model.ease.user_power", ease.user_power, {0.0, 0.5});
+    set_default("model.ease.l2", ease.l2, {100.0, 300.0, 500.0, 1000.0});
+    set_default("model.ease.dropout", ease.dropout, {0.0, 0.3, 0.5});
+    // Both change the diagonal, and only one of them is possible.
+    if (ease.kept_weight == std::vector{0.0}) set_default("model.ease.relax", ease.relax, {0.0, 0.4});
+  }
+
   /// Checks the constraints between keys. Throws InputError if one is violated.
   void check() const {
+    const auto& ease = config_.session.model.ease;
+    const auto has_value = [](const std::vector<double>& values) {
+      return std::ranges::any_of(values, [](double value) { return value != 0.0; });
+    };
+    if (has_value(ease.relax) && has_value(ease.kept_weight)) {
+      fail("model.ease.kept_weight",
+           "model.ease.kept_weight and model.ease.relax both have values other than 0; set one of them to 0");
+    }
     const auto& validation = config_.session.validation;
     const auto& metrics = validation.metrics;
     if (validation.select != "last" &&
@@ -313,6 +336,7 @@ Config parse(const std::string& text, const std::string& name, std::span<const s
   Reader reader(renames);
   reader.read_file_text(text, name);
   reader.read_overrides(overrides);
+  reader.resolve_search();
   reader.check();
   Config config = reader.take();
   config.session.configuration_text = dump(config);

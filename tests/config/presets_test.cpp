@@ -22,11 +22,12 @@ TEST(Presets, EveryFileParsesAndHasItsStemAsName) {
       EXPECT_EQ(load(entry.path()).session.name, entry.path().stem());
     }
   }
-  for (const char* name :
-       {"quickstart", "ml1m",       "ml20m",       "ml20m-nvidia", "ml20m-thesis", "mult-dae",
-        "ml100k",     "ml-small",   "ml10m",       "ml25m",        "ml32m",        "netflix",
-        "msd",        "lastfm360k", "pinterest",   "citeulike-a",  "gowalla",      "pro-sg",
-        "elsa-ml1m",  "elsa-ml20m", "recvae-ml1m", "recvae-ml20m", "ease-ml1m",    "ease-ml20m"}) {
+  for (const char* name : {"quickstart",      "ml1m",         "ml20m",     "ml20m-nvidia", "ml20m-thesis",
+                           "mult-dae",        "ml100k",       "ml-small",  "ml10m",        "ml25m",
+                           "ml32m",           "netflix",      "msd",       "lastfm360k",   "pinterest",
+                           "citeulike-a",     "gowalla",      "pro-sg",    "elsa-ml1m",    "elsa-ml20m",
+                           "recvae-ml1m",     "recvae-ml20m", "ease-ml1m", "ease-ml20m",   "ease-gowalla",
+                           "item-knn-gowalla"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -72,6 +73,13 @@ TEST(Presets, HavePublishedHyperparameters) {
       {"models/autoencoder-ml1m", "train.optimizer.learning_rate", "0.03"},
       {"models/autoencoder-ml1m", "model.hidden", "[10]"},
       {"models/autoencoder-ml1m", "model.latent", "5"},
+      {"models/ease-ml1m", "model.ease.user_power", "[0.0, 0.5]"},
+      {"models/ease-ml1m", "model.ease.l2", "[100.0, 300.0, 500.0, 1000.0]"},
+      {"models/ease-ml1m", "model.ease.dropout", "[0.0, 0.3, 0.5]"},
+      {"models/ease-ml1m", "model.ease.relax", "[0.0, 0.4]"},
+      {"models/ease-ml1m", "model.ease.search", "off"},
+      {"models/ease-gowalla", "model.ease.neighbors", "300"},
+      {"models/item-knn-gowalla", "model.item_knn.target_power", "0.4"},
       {"gowalla", "data.prepare.split", "given"},
       {"gowalla", "validation.metrics", "[recall_n@20, ndcg@20]"},
   };

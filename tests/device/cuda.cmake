@@ -56,7 +56,7 @@ if(VAECF_HAS_CUDA)
              SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda/cuda_inverse_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_gpu.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_kernels.cu
              LIBRARIES vaecf_platform_contract vaecf_device vaecf_cuda_flags vaecf_cudart)
   vaecf_test(cuda_errors_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda/cuda_errors_test.cpp
-             LIBRARIES vaecf_device vaecf_cudart vaecf_cublaslt)
+             LIBRARIES vaecf_device vaecf_cudart vaecf_cublaslt vaecf_cusparse)
   target_include_directories(cuda_platform_gpu_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_include_directories(cuda_errors_test PRIVATE ${CMAKE_SOURCE_DIR}/src)
 endif()

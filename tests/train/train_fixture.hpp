@@ -107,21 +107,23 @@ inline void train_epochs(
   }
 }
 
-/// Requests a stop after the given number of steps.
+/// Requests a stop after the given number of updates of phases whose title contains `title`.
 class StopsAfter : public Progress {
  public:
-  StopsAfter(StopFlag& flag, int steps) : flag_(flag), left_(steps) {}
+  StopsAfter(StopFlag& flag, int updates, std::string title = "epoch")
+      : flag_(flag), left_(updates), title_(std::move(title)) {}
   void begin(std::string_view label, std::int64_t, std::string_view, std::int64_t) override {
-    trains_ = label.starts_with("epoch");
+    counts_ = label.find(title_) != std::string_view::npos;
   }
   void update(std::int64_t) override {
-    if (trains_ && --left_ == 0) flag_.request();
+    if (counts_ && --left_ == 0) flag_.request();
   }
 
  private:
   StopFlag& flag_;
   int left_;
-  bool trains_ = false;
+  std::string title_;
+  bool counts_ = false;
 };
 
 /// Provides a temporary folder with a dataset, and options for a small model.

@@ -13,12 +13,19 @@ namespace vaecf::model {
 /// Use of users' features as input; automatic: if the dataset has features.
 enum class FeaturesInput { automatic, off };
 
-/// EASE and its denoising form EDLAE. Every combination of the values is solved, and the best one on the
-/// validation users is used.
+/// A grid of values for the keys of EASE that the configuration does not set.
+enum class EaseSearch { off, standard };
+
+/// EASE and the linear models around the same inverse (math/linear_models.hpp). Every combination of the
+/// values is solved, and the best one on the validation users is used.
 struct EaseOptions {
-  std::vector<double> l2 = {500.0};     ///< ridge penalty, in numbers of users; above 0
-  std::vector<double> dropout = {0.0};  ///< dropout probability p of EDLAE; 0: EASE
-  std::int64_t neighbors = 0;           ///< neighbors of each item; 0: all items
+  std::vector<double> l2 = {500.0};         ///< ridge penalty, in users of mean weight; above 0
+  std::vector<double> dropout = {0.0};      ///< dropout probability p of EDLAE; 0: EASE
+  std::int64_t neighbors = 0;               ///< neighbors of each item; 0: all items
+  std::vector<double> user_power = {0.0};   ///< b of the weight n_u^-b of a user with n_u items
+  std::vector<double> relax = {0.0};        ///< upper bound of the diagonal of B; 1: none
+  std::vector<double> kept_weight = {0.0};  ///< weight of targets that dropout keeps in the input
+  EaseSearch search = EaseSearch::off;      ///< `off` once the configuration is read: then the lists count
   bool operator==(const EaseOptions&) const = default;
 };
 
@@ -26,10 +33,19 @@ struct EaseOptions {
 enum class NeighborsPer { target, source };
 
 struct ItemKnnOptions {
-  std::int64_t neighbors = 100;
+  static constexpr double automatic = -1.0;
+
+  std::int64_t neighbors = 100;  ///< 0: all items
   double shrink = 0.0;
   double source_power = 0.5;  ///< exponent of the source item's popularity in the similarity; 0.5: cosine
+  double target_power = automatic;  ///< that of the target item; automatic: 1 - source_power
+  double user_power = 0.0;          ///< b of the weight n_u^-b of a user with n_u items
+  double power = 1.0;               ///< exponent of the similarity; above 0
   NeighborsPer per = NeighborsPer::target;
+
+  double resolved_target_power() const {
+    return target_power == automatic ? 1.0 - source_power : target_power;
+  }
 };
 
 struct ElsaOptions {
@@ -78,6 +94,10 @@ template <>
 inline constexpr vaecf::EnumNames<vaecf::model::NeighborsPer, 2>
     vaecf::enum_names<vaecf::model::NeighborsPer>{
         {{vaecf::model::NeighborsPer::target, "target"}, {vaecf::model::NeighborsPer::source, "source"}}};
+
+template <>
+inline constexpr vaecf::EnumNames<vaecf::model::EaseSearch, 2> vaecf::enum_names<vaecf::model::EaseSearch>{
+    {{vaecf::model::EaseSearch::off, "off"}, {vaecf::model::EaseSearch::standard, "standard"}}};
 
 template <>
 inline constexpr vaecf::EnumNames<vaecf::model::FeaturesInput, 2>

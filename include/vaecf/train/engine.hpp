@@ -143,12 +143,19 @@ class Engine {
   virtual std::unique_ptr<model::Model> make_model(const model::ModelOptions& options,
                                                    model::InputDims inputs, std::int64_t max_users) = 0;
 
-  /// Adds X'X without its diagonal to `matrix` and inverts it on GPUs; see cpu::SpdInverse::invert() for
-  /// `progress` and the result. Returns nullopt on all ranks, with the matrix unchanged, unless every rank
-  /// has a GPU with enough memory. Collective.
-  virtual std::optional<bool> invert_on_gpu(cpu::SpdInverse& matrix, const cpu::Interactions& x,
-                                            comm::Communicator& ranks,
-                                            const cpu::SpdInverse::Progress& progress) = 0;
+  /// Adds X' diag(w) X without its diagonal to `matrix` and inverts it on GPUs; see cpu::SpdInverse::invert()
+  /// for `progress` and the result. Returns nullopt on all ranks, with the matrix unchanged, unless every
+  /// rank has a GPU with enough memory. Collective.
+  virtual std::optional<cpu::Inversion> invert_on_gpu(cpu::SpdInverse& matrix, const cpu::Interactions& x,
+                                                      comm::Communicator& ranks,
+                                                      const cpu::SpdInverse::Progress& progress) = 0;
+
+  /// Makes a scorer of x B for users x and a dense matrix B (items, items) of weights between items, whose
+  /// rows `read_rows` writes. The engine must outlive it. Returns null if this device leaves such scores to
+  /// the host: a CPU, or a GPU whose free memory B exceeds.
+  virtual std::unique_ptr<model::Scorer> make_matrix_scorer(
+      std::int64_t items,
+      const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows) = 0;
 
   /// Reads this rank's users and makes a network with initial weights. Throws std::logic_error if a training
   /// is active. Collective.

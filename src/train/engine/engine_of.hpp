@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <vaecf/train/slice_problem.hpp>
+#include "train/engine/matrix_scorer.hpp"
 #include "train/engine/training_data.hpp"
 #include "train/parameter_server/training.hpp"
 #include "train/step/step.hpp"
@@ -205,9 +206,9 @@ class EngineOf : public Engine {
     return model::make_trainable_model(options, inputs, *device_, max_users);
   }
 
-  std::optional<bool> invert_on_gpu(cpu::SpdInverse& matrix, const cpu::Interactions& x,
-                                    comm::Communicator& ranks,
-                                    const cpu::SpdInverse::Progress& progress) override {
+  std::optional<cpu::Inversion> invert_on_gpu(cpu::SpdInverse& matrix, const cpu::Interactions& x,
+                                              comm::Communicator& ranks,
+                                              const cpu::SpdInverse::Progress& progress) override {
     constexpr bool inverts = requires(Device & device) {
       device.has_memory_to_invert(matrix, x);
     };
@@ -217,6 +218,17 @@ class EngineOf : public Engine {
     const auto broadcast = [&](std::span<float> values, int root) { ranks.broadcast(values, root); };
     if constexpr (inverts) return device_->invert(matrix, x, broadcast, progress);
     return std::nullopt;
+  }
+
+  std::unique_ptr<model::Scorer> make_matrix_scorer(
+      std::int64_t items,
+      const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows)
+      override {
+    if constexpr (requires { typename Device::ItemMatrix; }) {
+      if (auto matrix = device_->make_item_matrix(items, read_rows))
+        return std::make_unique<MatrixScorer<Device>>(*device_, std::move(matrix));
+    }
+    return nullptr;
   }
 
   void start_training(const TrainingSetup& setup) override {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "train/evaluate/popularity.hpp"
+#include "train/item_models/ease_model.hpp"
 #include "train/item_models/item_knn.hpp"
 #include "train/item_models/item_scorer.hpp"
 #include "train/item_models/solve.hpp"
@@ -29,6 +30,18 @@ double memory_of_rank(comm::Communicator& ranks) {
   return ranks.all_reduce(bytes / ranks.local_size(), comm::Reduction::min);
 }
 
+/// Returns the values of EASE to choose from on the validation users; without them the first ones.
+std::vector<EaseValues> ease_candidates(const TrainingConfig& options, const io::DatasetFile& dataset) {
+  model::EaseOptions search = options.model.ease;
+  const bool can_choose = dataset.rows("validation/fold_in") > 0 &&
+                          dataset.entries("validation/held_out") > 0 && options.validation.select != "last";
+  if (can_choose && search == model::EaseOptions{.neighbors = search.neighbors})
+    search.l2 = {100.0, 200.0, 500.0, 1000.0};
+  std::vector<EaseValues> candidates = combinations(search);
+  if (!can_choose) candidates.resize(1);
+  return candidates;
+}
+
 /// Returns why `auto` leaves out the baseline `type`, an item model; empty if it does not. Collective.
 std::string obstacle_to(const std::string& type, const TrainingConfig& options, const RunContext& context,
                         const io::DatasetFile& dataset) {
@@ -36,7 +49,9 @@ std::string obstacle_to(const std::string& type, const TrainingConfig& options, 
   const double memory = memory_of_rank(ranks);
   const std::int64_t threads = ranks.all_reduce(std::int64_t{item_model_threads(context)});
   std::string obstacle;
-  if (type == "ease") obstacle = cost_of_ease(dataset.items(), options.model.ease.neighbors, threads, memory);
+  if (type == "ease")
+    obstacle = cost_of_ease(dataset.items(), options.model.ease.neighbors,
+                            inverses_of(ease_candidates(options, dataset)), threads, memory);
   const double bytes = memory_to_solve(type, options, context, dataset);
   const double missing = ranks.all_reduce(missing_memory(bytes), comm::Reduction::max);
   if (obstacle.empty() && missing > 0.0)
@@ -46,15 +61,20 @@ std::string obstacle_to(const std::string& type, const TrainingConfig& options, 
 
 }  // namespace
 
-std::string cost_of_ease(std::int64_t items, std::int64_t neighbors, std::int64_t threads, double memory) {
+std::string cost_of_ease(std::int64_t items, std::int64_t neighbors, std::int64_t solutions,
+                         std::int64_t threads, double memory) {
   const auto n = static_cast<double>(items);
   const auto k = static_cast<double>(neighbors);
   // With neighbors: the factorization, and the counts for each element, which take as long as 500 operations.
   const double operations = neighbors > 0 ? n * k * k * (k / 3.0 + 500.0) : 2.0 * n * n * n;
   const double bytes = neighbors > 0 ? 16.0 * n * k : 4.0 * n * n;
-  if (operations > 1e12 * static_cast<double>(threads))
+  const double affordable = 1e12 * static_cast<double>(threads);
+  if (operations > affordable)
     return format("{:.1f} x 10^12 operations, more than 10^12 for each of {} threads", operations / 1e12,
                   threads);
+  if (static_cast<double>(solutions) * operations > 4.0 * affordable)
+    return format("{} solutions of {:.2g} x 10^12 operations, more than 4 x 10^12 for each of {} threads",
+                  solutions, operations / 1e12, threads);
   if (bytes > memory / 4.0)
     return format("{:.1f} GiB on each rank, more than a quarter of the {:.1f} GiB of a rank", bytes / gib,
                   memory / gib);
@@ -95,39 +115,39 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
   if (!knn && !ease) return baselines;
   const Interactions train = read_interactions(dataset, context);
   if (knn) {
-    ItemScorer knn_scorer(std::make_shared<ItemKnn>(train, options.model.item_knn, context, threads), items,
-                          threads);
-    baselines.push_back({"item_knn", "item-kNN", evaluator.evaluate(knn_scorer)});
+    const auto scorer = make_item_scorer(
+        std::make_shared<ItemKnn>(train, options.model.item_knn, context, threads), items, context);
+    baselines.push_back({"item_knn", "item-kNN", evaluator.evaluate(*scorer)});
   }
   if (!ease) return baselines;
 
-  model::EaseOptions search = options.model.ease;
+  const std::vector<EaseValues> candidates = ease_candidates(options, dataset);
   const std::string& select = options.validation.select;
-  const bool can_choose = dataset.rows("validation/fold_in") > 0 &&
-                          dataset.entries("validation/held_out") > 0 && select != "last";
-  if (!can_choose) {
-    search.l2.resize(1);
-    search.dropout.resize(1);
-  } else if (search.l2 == model::EaseOptions{}.l2 && search.dropout == model::EaseOptions{}.dropout) {
-    search.l2 = {100.0, 200.0, 500.0, 1000.0};
-  }
-  const std::vector<EaseValues> candidates = combinations(search);
-  EaseValues best;
-  std::unique_ptr<ItemScorer> best_model;
+  RunContext without_stop = context;  // a test is never left incomplete
+  without_stop.stop = nullptr;
+  std::shared_ptr<EaseModel> model;
+  Baseline best{"ease", "", {}};
   double best_metric = 0.0;
-  for (const EaseValues& values : candidates) {
-    auto model = std::make_unique<ItemScorer>(solve_ease(train, values, context, threads), items, threads);
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    const EaseValues& values = candidates[c];
+    if (c > 0 && values.same_inverse(candidates[c - 1])) {
+      model->set_columns(values.relax, values.kept_weight);
+    } else {
+      model.reset();  // so that the memory of one solution suffices
+      model = solve_ease(train, values, without_stop, threads);
+    }
+    const auto scorer = make_item_scorer(model, items, context);
     double metric = 0.0;
     if (candidates.size() > 1) {
       Evaluator validation(dataset, "validation", {select}, context);
-      metric = validation.evaluate(*model).metrics.at(select).mean;
+      metric = validation.evaluate(*scorer).metrics.at(select).mean;
     }
-    if (best_model && !math::is_better(select, metric, best_metric)) continue;
-    best = values;
+    if (c > 0 && !math::is_better(select, metric, best_metric)) continue;
     best_metric = metric;
-    best_model = std::move(model);
+    best.title = ease_title(values);
+    best.result = evaluator.evaluate(*scorer);
   }
-  baselines.push_back({"ease", ease_title(best), evaluator.evaluate(*best_model)});
+  baselines.push_back(std::move(best));
   return baselines;
 }
 

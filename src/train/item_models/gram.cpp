@@ -38,8 +38,11 @@ Interactions reorder(const Interactions& train, std::span<const std::int32_t> or
 
 }  // namespace
 
-Gram::Gram(const Interactions& train, double max_table_bytes, int threads, Progress* progress)
-    : order_(order_by_popularity(train.items.view())) {
+Gram::Gram(const Interactions& train, const UserWeights& weights, double max_table_bytes, int threads,
+           Progress* progress)
+    : weights_(weights),
+      weighted_(std::ranges::any_of(weights.of_users, [](float w) { return w != 0.0F && w != 1.0F; })),
+      order_(order_by_popularity(train.items.view())) {
   Interactions x = reorder(train, order_, threads);
   columns_ = std::move(x.items);
   row_offsets_ = std::move(x.users.offsets);
@@ -53,7 +56,7 @@ Gram::Gram(const Interactions& train, double max_table_bytes, int threads, Progr
     for (const std::int32_t user : columns_.view().row(i)) {
       for (const std::int32_t other : rows().row(user)) {
         if (other >= i) break;
-        ++row[other];
+        row[other] += weight(user);
       }
     }
   };
@@ -65,11 +68,15 @@ Gram::Gram(const Interactions& train, double max_table_bytes, int threads, Progr
 }
 
 void Gram::read_row(std::int64_t i, Workspace& work) const {
-  for (const std::int32_t other : work.nonzero) work.counts[static_cast<std::size_t>(other)] = 0;
+  for (const std::int32_t other : work.nonzero) work.row[static_cast<std::size_t>(other)] = 0.0F;
   work.nonzero.clear();
-  for (const std::int32_t user : columns_.view().row(i))
-    for (const std::int32_t other : rows().row(user))
-      if (work.counts[static_cast<std::size_t>(other)]++ == 0) work.nonzero.push_back(other);
+  for (const std::int32_t user : columns_.view().row(i)) {
+    for (const std::int32_t other : rows().row(user)) {
+      float& element = work.row[static_cast<std::size_t>(other)];
+      if (element == 0.0F) work.nonzero.push_back(other);
+      element += weight(user);
+    }
+  }
 }
 
 void Gram::add_block(std::span<const std::int32_t> positions, cpu::SpdRegression& block,
@@ -94,6 +101,8 @@ void Gram::add_block(std::span<const std::int32_t> positions, cpu::SpdRegression
     for (const std::int32_t user : columns_.view().row(position))
       if (std::exchange(work.last_block[static_cast<std::size_t>(user)], work.blocks) != work.blocks)
         work.users.push_back(user);
+  // Sums of different weights depend on their order; counts do not.
+  if (weighted_) std::ranges::sort(work.users);
   // Each row is at a random place, so its offset and then its beginning are loaded early.
   const CsrView all = rows();
   constexpr std::size_t ahead = 8;
@@ -106,8 +115,9 @@ void Gram::add_block(std::span<const std::int32_t> positions, cpu::SpdRegression
     for (const std::int32_t item : all.row(work.users[u]))
       if ((work.members[static_cast<std::size_t>(item / 64)] & bit(item)) != 0)
         work.hits.push_back(work.slots[static_cast<std::size_t>(item)]);
+    const float own = weight(work.users[u]);
     for (std::size_t y = work.hits.size() - 1; y > 0 && work.hits[y] >= stored; --y)
-      for (std::size_t x = 0; x < y; ++x) ++block.at(work.hits[x], work.hits[y]);
+      for (std::size_t x = 0; x < y; ++x) block.at(work.hits[x], work.hits[y]) += own;
   }
   for (const std::int32_t position : positions) work.members[static_cast<std::size_t>(position / 64)] = 0;
 }

@@ -1,5 +1,7 @@
 #include "train/item_models/interactions.hpp"
 
+#include <vaecf/math/linear_models.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -19,6 +21,26 @@ Interactions make_interactions(Csr users, std::int64_t items) {
       by_item.columns[static_cast<std::size_t>(next[static_cast<std::size_t>(item)]++)] =
           static_cast<std::int32_t>(user);
   return train;
+}
+
+UserWeights weigh_users(const Interactions& train, double power) {
+  UserWeights weights;
+  const CsrView users = train.users.view();
+  std::int64_t with_items = 0;
+  for (std::int64_t user = 0; user < users.rows(); ++user) {
+    const auto items = static_cast<double>(users.row_size(user));
+    weights.of_users.push_back(static_cast<float>(math::user_weight(items, power)));
+    weights.sum += weights.of_users.back();
+    if (users.row_size(user) > 0) ++with_items;
+  }
+  if (with_items > 0) weights.mean = weights.sum / static_cast<double>(with_items);
+  for (std::int64_t item = 0; item < train.items.rows(); ++item) {
+    double sum = 0.0;
+    for (const std::int32_t user : train.items.view().row(item))
+      sum += weights.of_users[static_cast<std::size_t>(user)];
+    weights.of_items.push_back(sum);
+  }
+  return weights;
 }
 
 Interactions read_interactions(const io::DatasetFile& dataset, const RunContext& context) {

@@ -6,12 +6,11 @@
 #include <vaecf/device/cpu/storage.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "train/item_models/ease.hpp"
+#include "train/item_models/ease_values.hpp"
 #include "train/item_models/item_scorer.hpp"
 #include "train/item_models/solve.hpp"
 #include "train/item_models/sparse_weights.hpp"
@@ -19,10 +18,34 @@
 namespace vaecf::train {
 namespace {
 
-constexpr const char* inverse_name = "weights/items/inverse";
 constexpr std::int64_t broadcast_elements = std::int64_t{4} << 20;
 
-/// Weights of a checkpoint.
+/// A dense matrix B of a checkpoint.
+class StoredDenseModel final : public ItemModel {
+ public:
+  explicit StoredDenseModel(cpu::FloatBuffer matrix, std::int64_t items)
+      : matrix_(std::move(matrix)), items_(items) {}
+  void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
+    std::ranges::fill(scores, 0.0F);
+    for (const std::int32_t item : history) {
+      const std::span<const float> weights = view(matrix_, {item * items_, (item + 1) * items_});
+      for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += weights[j];
+    }
+  }
+  StoredWeights stored() const override {
+    const auto read_rows = [this](std::int64_t begin, std::int64_t end, std::span<float> out) {
+      std::ranges::copy(view(matrix_, {begin * items_, end * items_}), out.begin());
+    };
+    return {{{matrix_name, items_, items_, false, read_rows}}, {}};
+  }
+  bool is_dense() const override { return true; }
+
+ private:
+  cpu::FloatBuffer matrix_;  // (items, items)
+  std::int64_t items_;
+};
+
+/// Sparse weights of a checkpoint.
 class StoredSparseModel final : public ItemModel {
  public:
   explicit StoredSparseModel(SparseWeights weights) : weights_(std::move(weights)) {}
@@ -60,27 +83,21 @@ std::shared_ptr<const ItemModel> read_dense(CheckpointReader& reader, std::int64
     error.mark_on_all_ranks();
     throw error;
   }
-  std::vector<double> diagonal;
   reader.read_file([&](const io::CheckpointFile& file) {
-    const auto info = std::ranges::find(file.tensors(), inverse_name, &io::CheckpointFile::TensorInfo::name);
-    require(info->rows == items && info->columns == items, "inverse");
-    diagonal = file.read_array<double>("weights/items/diagonal");
-    const auto valid = [](double value) { return value > 0.0 && std::isfinite(value); };
-    require(static_cast<std::int64_t>(diagonal.size()) == items && std::ranges::all_of(diagonal, valid),
-            "diagonal");
+    const auto info = std::ranges::find(file.tensors(), matrix_name, &io::CheckpointFile::TensorInfo::name);
+    require(info->rows == items && info->columns == items, "matrix");
   });
-  broadcast_vector(diagonal, ranks);
-  cpu::FloatBuffer inverse(items * items);
+  cpu::FloatBuffer matrix(items * items);
   const std::int64_t step = std::max<std::int64_t>(1, broadcast_elements / items);
   for (std::int64_t begin = 0; begin < items; begin += step) {
     const Range rows{begin, std::min(items, begin + step)};
-    const auto values = view(inverse, {rows.begin * items, rows.end * items});
+    const auto values = view(matrix, {rows.begin * items, rows.end * items});
     reader.read_file(
-        [&](const io::CheckpointFile& file) { file.read_rows(inverse_name, rows.begin, rows.end, values); });
+        [&](const io::CheckpointFile& file) { file.read_rows(matrix_name, rows.begin, rows.end, values); });
     ranks.broadcast(values, 0);
     ranks.activity().note_progress();
   }
-  return std::make_shared<Ease>(std::move(inverse), std::move(diagonal));
+  return std::make_shared<StoredDenseModel>(std::move(matrix), items);
 }
 
 std::shared_ptr<const ItemModel> read_sparse(CheckpointReader& reader, std::int64_t items,
@@ -115,7 +132,7 @@ std::shared_ptr<const ItemModel> read_item_model(CheckpointReader& reader, const
       throw InputError(format(
           "model.type is {}, but the checkpoint contains a model of type {}; use the configuration of its run",
           type, excerpt(stored)));
-    dense = std::ranges::count(file.tensors(), inverse_name, &io::CheckpointFile::TensorInfo::name);
+    dense = std::ranges::count(file.tensors(), matrix_name, &io::CheckpointFile::TensorInfo::name);
   });
   context.communicator.broadcast(std::span(&dense, 1), 0);
   return dense > 0 ? read_dense(reader, items, context) : read_sparse(reader, items, context.communicator);
@@ -126,8 +143,12 @@ std::string solution_title(CheckpointReader& reader, const RunContext& context) 
   reader.read_file([&](const io::CheckpointFile& file) {
     title = file.attribute<std::string>("model_type");
     if (title == "ease")
-      title = ease_title({file.attribute<double>("l2"), file.attribute<double>("dropout"),
-                          file.attribute<std::int64_t>("neighbors")});
+      title = ease_title({.l2 = file.attribute<double>("l2"),
+                          .dropout = file.attribute<double>("dropout"),
+                          .neighbors = file.attribute<std::int64_t>("neighbors"),
+                          .user_power = file.attribute<double>("user_power"),
+                          .relax = file.attribute<double>("relax"),
+                          .kept_weight = file.attribute<double>("kept_weight")});
   });
   return context.communicator.broadcast_string(title, 0);
 }
@@ -136,8 +157,8 @@ std::unique_ptr<model::Scorer> load_scorer(CheckpointReader& reader, const Train
                                            const model::InputDims& inputs, const RunContext& context,
                                            std::int64_t max_users) {
   if (model::is_solved(options.model.type)) {
-    return std::make_unique<ItemScorer>(read_item_model(reader, options.model.type, inputs.items, context),
-                                        inputs.items, item_model_threads(context));
+    return make_item_scorer(read_item_model(reader, options.model.type, inputs.items, context), inputs.items,
+                            context);
   }
   auto model = context.engine.make_model(options.model, inputs, max_users);
   reader.load_weights(*model);

@@ -11,10 +11,9 @@
 
 namespace vaecf::train {
 
-/// Item-based nearest neighbors. With G = X'X, the similarity of a source item i and a target j is
-/// G_ij / (G_ii^a G_jj^(1-a) + shrink + 1e-6) with a = `source_power`; a = 0.5 is the cosine. Only the
-/// largest similarities of each target, or of each source, are used; of equal ones those with the lower
-/// index.
+/// Item-based nearest neighbors with the similarity math::ItemSimilarity, of G = X' diag(w) X. The default is
+/// the cosine. Only the largest similarities of each target, or of each source, are used; of equal ones those
+/// with the lower index.
 class ItemKnn final : public ItemModel {
  public:
   /// Computes the neighbors with `threads` threads; each rank computes a part. Collective.
@@ -25,6 +24,8 @@ class ItemKnn final : public ItemModel {
   }
   StoredWeights stored() const override { return weights_.stored(); }
   const SparseWeights& weights() const { return weights_; }
+  /// Returns the number of weights of a model with `neighbors` neighbors of each item; 0: all.
+  static std::int64_t entries(const Interactions& train, std::int64_t neighbors, int threads);
 
  private:
   SparseWeights weights_;

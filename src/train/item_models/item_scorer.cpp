@@ -59,6 +59,20 @@ int item_model_threads(const RunContext& context) {
       1, cores_within(cpu_limit(), static_cast<int>(process_cores())) / context.communicator.local_size());
 }
 
+std::unique_ptr<model::Scorer> make_item_scorer(std::shared_ptr<const ItemModel> model, std::int64_t items,
+                                                const RunContext& context) {
+  if (model->is_dense()) {
+    const StoredWeights stored = model->stored();
+    if (auto on_device = context.engine.make_matrix_scorer(items, stored.tensors.front().read_rows))
+      return on_device;
+    if (context.engine.facts().device == "cuda")
+      context.log.info(
+          "the scores of {} items are computed on the CPU: their matrix does not fit into the memory of the GPU",
+          items);
+  }
+  return std::make_unique<ItemScorer>(std::move(model), items, item_model_threads(context));
+}
+
 std::unique_ptr<model::LoadedUsers> ItemScorer::load_users(const model::UserData& users) {
   return std::make_unique<ItemUsers>(users);
 }

@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "train/checkpoint/resume_point.hpp"
 #include "train/checkpoint/training_state.hpp"
-#include "train/item_models/ease.hpp"
-#include "train/item_models/ease_k.hpp"
+#include "train/item_models/ease_model.hpp"
 #include "train/item_models/item_knn.hpp"
 #include "train/item_models/item_scorer.hpp"
 #include "train/run/collective_checks.hpp"
@@ -50,6 +50,23 @@ bool is_complete(const TrainingConfig& options) {
   return reason == "solved";
 }
 
+/// Returns the number of solutions that need not be computed again: those up to the best one, whose state is
+/// `best`, and those after it that the log contains and that are not better. If the log ends with a better
+/// one, its checkpoint was not written.
+std::int64_t kept_solutions(const TrainingConfig& options, TrainingState best) {
+  const std::int64_t in_checkpoint = best.epoch;
+  const std::string log = options.run_folder() + "/metrics.jsonl";
+  if (!std::filesystem::exists(log)) return best.epoch;
+  for (const io::Json& event : io::read_json_lines(log)) {
+    if (io::get_string(event, "event") != "solve" || io::get_number(event, "step") <= in_checkpoint) continue;
+    if (best.select != "last" && !event.contains(best.select)) break;
+    best.epoch = static_cast<std::int64_t>(io::get_number(event, "step"));
+    if (best.update_best(best.select == "last" ? 0.0 : io::get_number(event, best.select)))
+      return best.epoch - 1;
+  }
+  return best.epoch;
+}
+
 /// One call of solve(). In the state, an epoch is a solution.
 class SolveRun {
  public:
@@ -72,7 +89,7 @@ class SolveRun {
   TrainResult run() {
     const auto begin = Clock::now();
     if (!complete_) search();
-    const bool stopped = stop_requested();
+    const bool stopped = stop_requested(context_);
     if (stopped)
       context_.log.info("stopped on request after {} of {} solutions; --resume auto continues", state_.epoch,
                         candidates_.size());
@@ -88,12 +105,15 @@ class SolveRun {
     if (continues) {
       const TrainingState before = CheckpointReader(options_.resume_from, context_).state();
       complete_ = query_root(context_.communicator, [&] { return is_complete(options_); });
-      state_.updates_done = state_.epoch = before.epoch;
+      std::int64_t kept = before.epoch;
+      run_on_root(context_.communicator, [&] { kept = kept_solutions(options_, before); });
+      context_.communicator.broadcast(std::span(&kept, 1), 0);
+      state_.updates_done = state_.epoch = kept;
       state_.best_epoch = before.best_epoch;
       state_.best_metric = before.best_metric;
       context_.log.info("{} contains {}", options_.resume_from,
                         complete_ ? "the solution; --resume never solves it again"
-                                  : format("the best of {} solutions so far", before.epoch));
+                                  : format("the best of {} solutions so far", kept));
     }
     run_on_root(context_.communicator, [&] {
       if (complete_) return;
@@ -110,13 +130,13 @@ class SolveRun {
     const std::int64_t neighbors = neighbors_of(options_.model.type, options_.model);
     const std::int64_t weights = neighbors > 0 ? std::min(items, neighbors) : items;  // of an item
     events_->write(start_event(options_, context_, dataset_.rows("train"), items, items * weights));
-    context_.log.info("{}: {} train users, {} items, {}, {} ranks, {} to solve", excerpt(options_.name),
+    context_.log.info("{}: {} train users, {} items, {}, {} ranks, {}", excerpt(options_.name),
                       dataset_.rows("train"), items, options_.model.type, context_.communicator.size(),
-                      candidates_.size());
+                      plan());
     const Interactions train = read_interactions(dataset_, context_);
-    while (state_.epoch < static_cast<std::int64_t>(candidates_.size()) && !stop_requested())
-      solve_next(train);
-    const bool all = state_.epoch == static_cast<std::int64_t>(candidates_.size());
+    while (state_.epoch < std::ssize(candidates_) && !stop_requested(context_))
+      if (!solve_next(train)) break;
+    const bool all = state_.epoch == std::ssize(candidates_);
     io::Event end("end");
     end.set("reason", std::string(all ? "solved" : "stopped"))
         .set("epoch", state_.epoch)
@@ -126,62 +146,89 @@ class SolveRun {
     run_on_root(context_.communicator, [&] { events_->finish(); });
   }
 
-  void solve_next(const Interactions& train) {
+  /// Returns a description of the remaining work.
+  std::string plan() const {
+    const std::vector<EaseValues> left(candidates_.begin() + state_.epoch, candidates_.end());
+    return format("{} {} and {} evaluations to compute", inverses_of(left),
+                  is_ease_ && options_.model.ease.neighbors == 0 ? "inverses" : "solutions",
+                  evaluator_ ? std::ssize(left) : 0);
+  }
+
+  /// Solves the combination `values`, unless it follows from the last solution. Returns false if a request to
+  /// stop ended the solution.
+  bool solve_model(const Interactions& train, const EaseValues& values, int threads) {
+    if (!is_ease_) {
+      model_ = std::make_shared<ItemKnn>(train, options_.model.item_knn, context_, threads);
+      return true;
+    }
+    if (ease_ && solved_.same_inverse(values)) {
+      ease_->set_columns(values.relax, values.kept_weight);
+      return true;
+    }
+    model_.reset();  // so that the memory of one solution suffices
+    ease_.reset();
+    ease_ = solve_ease(train, values, context_, threads);
+    model_ = ease_;
+    solved_ = values;
+    return ease_ != nullptr;
+  }
+
+  /// Solves and evaluates the next combination. Returns false if a request to stop ended the solution.
+  bool solve_next(const Interactions& train) {
     Activity& activity = context_.communicator.activity();
     const Timeline::Span span(activity.timeline(), Track::run, "solve");
     activity.enter(Phase::training);
     const EaseValues values = candidates_[static_cast<std::size_t>(state_.epoch)];
     const int threads = item_model_threads(context_);
-    const auto begin = Clock::now();
-    std::shared_ptr<const ItemModel> model;
-    if (is_ease_)
-      model = solve_ease(train, values, context_, threads);
-    else
-      model = std::make_shared<ItemKnn>(train, options_.model.item_knn, context_, threads);
+    const bool reused = ease_ != nullptr && solved_.same_inverse(values);
+    auto begin = Clock::now();
+    if (!solve_model(train, values, threads)) return false;
     const double seconds = seconds_since(begin);
     state_.updates_done = ++state_.epoch;
 
     io::Event event("solve");
     event.set("step", state_.epoch);
-    if (is_ease_) event.set("l2", values.l2).set("dropout", values.dropout);
+    if (is_ease_) {
+      for (const auto& [name, value] : values.named()) event.set(name, value);
+      event.set("neighbors", values.neighbors);
+    }
     event.set("seconds", seconds);
-    std::string line =
-        format("{} solved in {:.1f} s", is_ease_ ? ease_title(values) : options_.model.type, seconds);
+    std::string line = is_ease_ ? ease_title(values) : options_.model.type;
+    line += reused ? " with the same inverse" : format(" solved in {:.1f} s", seconds);
     double metric = 0.0;
     if (evaluator_) {
       activity.enter(Phase::validation);
-      ItemScorer scorer(model, dataset_.items(), threads);
-      const EvaluationResult result = evaluator_->evaluate(scorer);
-      event.set("users", result.users).set("users_without_target", result.users_without_target);
+      begin = Clock::now();
+      const auto scorer = make_item_scorer(model_, dataset_.items(), context_);
+      const EvaluationResult result = evaluator_->evaluate(*scorer);
+      const double evaluation_seconds = seconds_since(begin);
+      event.set("evaluation_seconds", evaluation_seconds)
+          .set("users", result.users)
+          .set("users_without_target", result.users_without_target);
       add_metrics(event, result);
-      line += "  " + metrics_line(result);
+      line += format(", evaluated in {:.2f} s  {}", evaluation_seconds, metrics_line(result));
       if (state_.select != "last") metric = result.metrics.at(state_.select).mean;
     }
     events_->write(event);
     const bool best = state_.update_best(metric);
     context_.log.info("{}{}", line, best && candidates_.size() > 1 ? "  best" : "");
     // After the event: if the process ends in between, the candidate is solved again.
-    if (best) save(*model, values);
+    if (best) save(values);
+    return true;
   }
 
-  void save(const ItemModel& model, EaseValues values) {
+  void save(const EaseValues& values) {
     context_.communicator.activity().enter(Phase::checkpoint);
     run_on_root(context_.communicator, [&] {
       io::Attributes attributes = checkpoint_attributes(options_, state_);
       if (is_ease_) {
-        attributes["l2"] = values.l2;
-        attributes["dropout"] = values.dropout;
+        for (const auto& [name, value] : values.named()) attributes[name] = value;
         attributes["neighbors"] = values.neighbors;
       }
-      const StoredWeights weights = model.stored();
+      const StoredWeights weights = model_->stored();
       io::write_checkpoint(options_.best_checkpoint(), attributes, weights.tensors, weights.arrays,
                            state_.dataset.get());
     });
-  }
-
-  bool stop_requested() {
-    const std::int64_t mine = context_.stop != nullptr && context_.stop->requested() ? 1 : 0;
-    return context_.communicator.all_reduce(mine, comm::Reduction::max) == 1;
   }
 
   const TrainingConfig& options_;
@@ -192,31 +239,13 @@ class SolveRun {
   std::optional<Evaluator> evaluator_;
   TrainingState state_;
   std::optional<RunLog> events_;
-  bool complete_ = false;  // best.h5 contains the best of all candidates
+  std::shared_ptr<EaseModel> ease_;         // the last solution of EASE
+  EaseValues solved_;                       // its values
+  std::shared_ptr<const ItemModel> model_;  // the last model
+  bool complete_ = false;                   // best.h5 contains the best of all candidates
 };
 
 }  // namespace
-
-std::vector<EaseValues> combinations(const model::EaseOptions& options) {
-  std::vector<EaseValues> all;
-  for (const double l2 : options.l2)
-    for (const double dropout : options.dropout) all.push_back({l2, dropout, options.neighbors});
-  return all;
-}
-
-std::string ease_title(EaseValues values) {
-  std::string title = values.neighbors > 0 ? format("EASE K {} l2 {:g}", values.neighbors, values.l2)
-                                           : format("EASE l2 {:g}", values.l2);
-  if (values.dropout > 0.0) title += format(" p {:g}", values.dropout);
-  return title;
-}
-
-std::shared_ptr<const ItemModel> solve_ease(const Interactions& train, EaseValues values,
-                                            const RunContext& context, int threads) {
-  if (values.neighbors > 0)
-    return std::make_shared<EaseK>(train, values.neighbors, values.l2, values.dropout, context, threads);
-  return std::make_shared<Ease>(train, values.l2, values.dropout, context, threads);
-}
 
 double missing_memory(double bytes) {
   const HostMemory memory = host_memory();
@@ -235,14 +264,24 @@ double memory_to_solve(const std::string& type, const TrainingConfig& options, c
                        const io::DatasetFile& dataset) {
   const comm::Communicator& ranks = context.communicator;
   // Every rank has all weights and the train users twice. While it solves it has also its part of the matrix,
-  // or its lists of neighbors and another copy of the users.
+  // or its lists of neighbors, and as much again for the users.
   const auto items = static_cast<double>(dataset.items());
-  const auto neighbors = std::min(items, static_cast<double>(neighbors_of(type, options.model)));
+  const std::int64_t neighbors = neighbors_of(type, options.model);
+  const bool is_sparse = type != "ease" || neighbors > 0;
   const auto interactions = static_cast<double>(dataset.entries("train"));
   const double part = 1.0 / ranks.size();
-  const double dense = 8.0 * interactions + 4.0 * items * items * (ranks.size() == 1 ? 1.0 : 1.0 + part);
-  const double sparse = 16.0 * interactions + items * neighbors * (8.0 + 16.0 * part);
-  return ranks.local_size() * (neighbors > 0.0 ? sparse : dense);
+  const auto sparse = [&](double entries) {
+    const double lists = part * static_cast<double>(sizeof(NeighborList)) * items;
+    return 16.0 * interactions + entries * (8.0 + std::max(8.0 * part, 4.0)) + lists;
+  };
+  const double dense = 16.0 * interactions + 4.0 * items * items * (ranks.size() == 1 ? 1.0 : 1.0 + part);
+  const auto most = neighbors > 0 ? std::min(items, static_cast<double>(neighbors)) : items;
+  const double bytes = ranks.local_size() * (is_sparse ? sparse(items * most) : dense);
+  if (type != "item_knn" || missing_memory(bytes) == 0.0) return bytes;
+  // Few pairs of items have a user in common. They are counted only if it matters.
+  const Interactions train = read_interactions(dataset, context);
+  const int threads = item_model_threads(context);
+  return ranks.local_size() * sparse(static_cast<double>(ItemKnn::entries(train, neighbors, threads)));
 }
 
 void require_memory_to_solve(const std::string& type, const TrainingConfig& options,
@@ -250,10 +289,10 @@ void require_memory_to_solve(const std::string& type, const TrainingConfig& opti
   const double bytes = memory_to_solve(type, options, context, dataset);
   const double missing = missing_memory(bytes);
   if (missing == 0.0) return;
+  const bool is_sparse = type != "ease" || options.model.ease.neighbors > 0;
   throw memory_error(format("{}: {} of {} items on {} ranks", dataset.path(), type, dataset.items(),
                             context.communicator.size()),
-                     bytes, missing,
-                     neighbors_of(type, options.model) > 0 ? "fewer neighbors" : "model.ease.neighbors: 300");
+                     bytes, missing, is_sparse ? "fewer neighbors" : "model.ease.neighbors: 300");
 }
 
 void validate_solve(const TrainingConfig& options, const RunContext& context,
@@ -265,11 +304,11 @@ void validate_solve(const TrainingConfig& options, const RunContext& context,
                          : !can_validate(options, dataset)
                              ? "the dataset has no validation users with a target"
                              : nullptr;
-  if (is_ease && ease.l2.size() * ease.dropout.size() > 1 && obstacle != nullptr) {
+  if (is_ease && combinations(ease).size() > 1 && obstacle != nullptr) {
     throw InputError(
-        format("model.ease: {} values of l2 and {} of dropout cannot be compared, since {}; "
-               "set one value of each",
-               ease.l2.size(), ease.dropout.size(), obstacle));
+        format("model.ease: {} combinations of its values cannot be compared, since {}; "
+               "set one value of each key",
+               combinations(ease).size(), obstacle));
   }
   require_memory_to_solve(options.model.type, options, context, dataset);
 }

@@ -4,31 +4,9 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/train/train.hpp>
 
-#include <cstdint>
-#include <memory>
 #include <string>
-#include <vector>
-
-#include "train/item_models/interactions.hpp"
-#include "train/item_models/item_model.hpp"
 
 namespace vaecf::train {
-
-/// One combination of the values of model.ease.
-struct EaseValues {
-  double l2 = 0.0;
-  double dropout = 0.0;
-  std::int64_t neighbors = 0;
-};
-
-/// Returns all combinations.
-std::vector<EaseValues> combinations(const model::EaseOptions& options);
-/// Returns a name for tables, such as "EASE K 100 l2 500 p 0.3".
-std::string ease_title(EaseValues values);
-/// Solves EASE, by neighborhoods if `values.neighbors` > 0. Collective. Throws InputError on all ranks if the
-/// matrix is not positive definite.
-std::shared_ptr<const ItemModel> solve_ease(const Interactions& train, EaseValues values,
-                                            const RunContext& context, int threads);
 
 /// Returns by how many bytes `bytes` exceed the free memory of this host; 0 if they fit, or if it is unknown.
 double missing_memory(double bytes);
@@ -55,8 +33,9 @@ bool continues_solutions(const TrainingConfig& options, const RunContext& contex
 
 /// Solves the model of `options`, which is_solved(): all combinations of the values of model.ease, of which
 /// the best by validation.select is written to best.h5. Writes metrics.jsonl and config.yaml as train() does.
-/// With options.resume_from, does not solve again what the log and best.h5 contain. Collective. Throws
-/// InputError for invalid input, RunError if the checkpoint could not be written.
+/// With options.resume_from, does not solve again what the log and best.h5 contain. A request to stop ends a
+/// solution, whose combination is solved again when the run continues. Collective. Throws InputError
+/// for invalid input, RunError if the checkpoint could not be written.
 TrainResult solve(const TrainingConfig& options, const RunContext& context);
 
 }  // namespace vaecf::train

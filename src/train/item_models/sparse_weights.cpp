@@ -29,42 +29,60 @@ void SparseWeights::score(std::span<const std::int32_t> history, std::span<float
   }
 }
 
-SparseWeights gather_weights(NeighborLists own, std::span<const std::int32_t> order, ListDirection direction,
-                             comm::Communicator& ranks, int threads) {
+SparseWeights gather_weights(std::vector<NeighborList> own, std::span<const std::int32_t> order,
+                             ListDirection direction, comm::Communicator& ranks, int threads) {
   const auto items = static_cast<std::int64_t>(order.size());
-  const auto for_each = [&](const NeighborLists& lists, int rank, const auto& visit) {
-    for (std::int64_t s = 0; s < lists.lists; ++s) {
-      const std::int32_t item = order[static_cast<std::size_t>(s * ranks.size() + rank)];
-      for (auto k = static_cast<std::size_t>(s * lists.size);
-           k < static_cast<std::size_t>((s + 1) * lists.size); ++k) {
-        const std::int32_t neighbor = lists.neighbors[k];
-        if (neighbor < 0) continue;
-        const bool from_item = direction == ListDirection::targets_of_source;
-        visit(from_item ? item : neighbor, from_item ? neighbor : item, lists.weights[k]);
-      }
-    }
+  const bool from_item = direction == ListDirection::targets_of_source;
+  const auto item_of = [&](std::size_t list, int rank) {
+    return order[list * static_cast<std::size_t>(ranks.size()) + static_cast<std::size_t>(rank)];
   };
   SparseWeights all;
   all.indptr.assign(order.size() + 1, 0);
-  for_each(own, ranks.rank(), [&](std::int32_t source, std::int32_t, float) {
-    ++all.indptr[static_cast<std::size_t>(source) + 1];
-  });
+  for (std::size_t s = 0; s < own.size(); ++s) {
+    for (const std::int32_t neighbor : own[s].neighbors)
+      ++all.indptr[static_cast<std::size_t>(from_item ? item_of(s, ranks.rank()) : neighbor) + 1];
+  }
   ranks.all_reduce(std::span(all.indptr));
   for (std::size_t i = 1; i <= order.size(); ++i) all.indptr[i] += all.indptr[i - 1];
   all.indices.resize(static_cast<std::size_t>(all.indptr.back()));
   all.data.resize(all.indices.size());
   std::vector<std::int64_t> next(all.indptr.begin(), all.indptr.end() - 1);
+  const auto place = [&](std::int32_t item, std::int32_t neighbor, float weight) {
+    const std::int32_t source = from_item ? item : neighbor;
+    const auto k = static_cast<std::size_t>(next[static_cast<std::size_t>(source)]++);
+    all.indices[k] = from_item ? neighbor : item;
+    all.data[k] = weight;
+  };
+  // Lists are sent one after the other in blocks of about this size, so that no copy of all is needed.
+  constexpr std::size_t block_entries = std::size_t{1} << 22;
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    NeighborLists lists =
-        rank == ranks.rank() ? std::move(own) : NeighborLists(items, own.size, rank, ranks.size());
-    ranks.broadcast(std::span(lists.neighbors), rank);
-    ranks.broadcast(std::span(lists.weights), rank);
-    ranks.activity().note_progress();
-    for_each(lists, rank, [&](std::int32_t source, std::int32_t target, float weight) {
-      const auto k = static_cast<std::size_t>(next[static_cast<std::size_t>(source)]++);
-      all.indices[k] = target;
-      all.data[k] = weight;
-    });
+    const auto lists = static_cast<std::size_t>(lists_of(items, rank, ranks.size()));
+    std::vector<std::int64_t> sizes(lists, 0);
+    if (rank == ranks.rank())
+      std::ranges::transform(own, sizes.begin(),
+                             [](const NeighborList& list) { return std::ssize(list.weights); });
+    ranks.broadcast(std::span(sizes), rank);
+    NeighborList block;
+    for (std::size_t begin = 0, end = 0; begin < lists; begin = end) {
+      std::size_t entries = 0;
+      for (; end < lists && (end == begin || entries < block_entries); ++end)
+        entries += static_cast<std::size_t>(sizes[end]);
+      block = {};
+      for (std::size_t s = begin; s < end && rank == ranks.rank(); ++s) {
+        block.neighbors.insert(block.neighbors.end(), own[s].neighbors.begin(), own[s].neighbors.end());
+        block.weights.insert(block.weights.end(), own[s].weights.begin(), own[s].weights.end());
+        own[s] = {};
+      }
+      block.neighbors.resize(entries);
+      block.weights.resize(entries);
+      ranks.broadcast(std::span(block.neighbors), rank);
+      ranks.broadcast(std::span(block.weights), rank);
+      ranks.activity().note_progress();
+      for (std::size_t s = begin, n = 0; s < end; ++s) {
+        const std::size_t next_list = n + static_cast<std::size_t>(sizes[s]);
+        for (; n < next_list; ++n) place(item_of(s, rank), block.neighbors[n], block.weights[n]);
+      }
+    }
   }
   parallel_for(threads, {0, items}, [&](std::int64_t i) {
     const auto begin = static_cast<std::size_t>(all.indptr[static_cast<std::size_t>(i)]);

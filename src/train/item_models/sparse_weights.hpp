@@ -26,27 +26,23 @@ struct SparseWeights {
   }
 };
 
-/// Lists of neighbors with weights, for the items that one rank computes. List s of rank r is of the item
-/// order[s R + r], for an order of the items that is the same on all R ranks.
-struct NeighborLists {
-  /// Makes empty lists of at most `max_size` neighbors for rank `rank` of `ranks`.
-  NeighborLists(std::int64_t items, std::int64_t max_size, int rank, int ranks)
-      : lists((items - rank + ranks - 1) / ranks),
-        size(max_size),
-        neighbors(static_cast<std::size_t>(lists * size), -1),
-        weights(neighbors.size()) {}
-
-  std::int64_t lists;
-  std::int64_t size;
-  std::vector<std::int32_t> neighbors;  ///< (lists, size); -1: unused
-  std::vector<float> weights;           ///< (lists, size)
+/// The neighbors of one item, with weights.
+struct NeighborList {
+  std::vector<std::int32_t> neighbors;
+  std::vector<float> weights;
 };
 
-/// The direction of the weights in a NeighborLists.
+/// Returns the number of lists that rank `rank` of `ranks` computes for `items` items. List s of rank r is of
+/// the item order[s R + r], for an order of the items that is the same on all R ranks.
+inline std::int64_t lists_of(std::int64_t items, int rank, int ranks) {
+  return (items - rank + ranks - 1) / ranks;
+}
+
+/// The direction of the weights in a NeighborList.
 enum class ListDirection { sources_of_target, targets_of_source };
 
 /// Returns the weights in the lists of all ranks, on every rank. Collective.
-SparseWeights gather_weights(NeighborLists own, std::span<const std::int32_t> order, ListDirection direction,
-                             comm::Communicator& ranks, int threads);
+SparseWeights gather_weights(std::vector<NeighborList> own, std::span<const std::int32_t> order,
+                             ListDirection direction, comm::Communicator& ranks, int threads);
 
 }  // namespace vaecf::train

@@ -14,16 +14,19 @@ TEST_F(Solved, ModelIsSolvedTestedAndInspectedOnAnyNumberOfRanks) {
   for (const int ranks : {0, 3}) {
     const Result result = workspace.succeed(solved, ranks);
     expect_in(result.err, {"a model of type ease does not use data.virtual_shards, model.hidden, ",
-                           "2 to solve", "EASE l2 50 solved in ", "EASE l2 20 solved in ", "  best\n"});
+                           "2 inverses and 2 evaluations to compute", "EASE l2 50 solved in ",
+                           "EASE l2 20 solved in ", "  best\n"});
     expect_in(result.out, {"test of EASE l2 ", "popularity", "item-kNN"});
     EXPECT_EQ(count(result.out, "EASE"), 1) << "the model itself is no baseline: " << result.out;
     if (table.empty()) table = result.out;
     EXPECT_EQ(result.out, table) << ranks;
   }
-  expect_in(workspace.succeed("inspect runs/small").out,
-            {"end: solved, 2 solutions\n", "  solved: l2 50, dropout 0, ", "  solved: l2 20, dropout 0, "});
+  expect_in(
+      workspace.succeed("inspect runs/small").out,
+      {"end: solved, 2 solutions\n", "  solved: user_power 0, l2 50, dropout 0, relax 0, kept_weight 0, ",
+       "  solved: user_power 0, l2 20, dropout 0, relax 0, kept_weight 0, "});
   expect_in(workspace.succeed("inspect runs/small/checkpoints/best.h5").out,
-            {"model: ease, 60 items", "  l2: ", "ndcg@10 of validation users: 0.", "weights/items/inverse"});
+            {"model: ease, 60 items", "  l2: ", "ndcg@10 of validation users: 0.", "weights/items/matrix"});
   EXPECT_TRUE(workspace.exists("runs/small/config.yaml"));
 }
 
@@ -67,7 +70,7 @@ TEST_F(Solved, WhatCannotBeDoneIsRefusedBeforeAnyWork) {
   expect_refused(workspace.program(solved + "--set distributed.strategy=parameter_server"),
                  "but model.type is ease");
   expect_refused(workspace.program(solved + "--set validation.select=last"),
-                 "2 values of l2 and 1 of dropout cannot be compared");
+                 "2 combinations of its values cannot be compared");
   EXPECT_EQ(workspace.files(), (std::vector<std::string>{"data.h5", "small.yaml"}));
 }
 

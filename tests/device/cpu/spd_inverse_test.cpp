@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <vaecf/device/cpu/spd_inverse.hpp>
 
+#include <array>
 #include <barrier>
 #include <cmath>
 #include <random>
@@ -27,27 +28,32 @@ Matrix make_matrix(std::int64_t n, double shift, std::int64_t rows) {
 }
 
 struct Result {
-  bool definite = true;
+  Inversion outcome = Inversion::done;
   std::vector<float> inverse;
 };
 
-/// Inverts `a` on `ranks` ranks, each a thread of this process.
-Result invert(const Matrix& a, std::int64_t n, int ranks, int threads) {
-  Result result{true, std::vector<float>(a.size())};
+/// Inverts `a` on `ranks` ranks, each a thread of this process. With `needed_only`, elements that are not
+/// read are not set.
+Result invert(const Matrix& a, std::int64_t n, int ranks, int threads, bool needed_only = false) {
+  Result result{Inversion::done, std::vector<float>(a.size())};
   std::vector<float> message;
   std::barrier together(ranks);
   const auto run = [&](int rank) {
     SpdInverse matrix(n, rank, ranks, threads);
     const Range own = matrix.rows_of(rank);
-    for (std::int64_t i = own.begin; i < own.end; ++i) std::copy_n(&a[i * n], n, matrix.row(i).begin());
+    for (std::int64_t i = own.begin; i < own.end; ++i) {
+      const std::array<Range, 2> read = matrix.columns_read(i);
+      for (const Range columns : needed_only ? read : std::array<Range, 2>{Range{0, n}, Range{0, 0}})
+        std::copy_n(&a[i * n + columns.begin], columns.size(), matrix.row(i).begin() + columns.begin);
+    }
     const auto broadcast = [&](std::span<float> values, int root) {
       if (rank == root) message.assign(values.begin(), values.end());
       together.arrive_and_wait();
       std::copy(message.begin(), message.end(), values.begin());
       together.arrive_and_wait();
     };
-    const bool definite = matrix.invert(broadcast, [](std::int64_t, std::int64_t) {});
-    if (!definite) result.definite = false;
+    const Inversion outcome = matrix.invert(broadcast, [](std::int64_t, std::int64_t) { return true; });
+    if (outcome != Inversion::done) result.outcome = outcome;
     for (std::int64_t i = own.begin; i < own.end; ++i) {
       const auto row = matrix.row(i);
       std::copy(row.begin(), row.end(), &result.inverse[i * n]);
@@ -76,7 +82,7 @@ TEST_P(SpdInverseSizes, ProductWithTheMatrixIsTheIdentity) {
   const std::int64_t n = GetParam();
   const Matrix a = make_matrix(n, 0.5 * static_cast<double>(n), 2 * n);
   const Result result = invert(a, n, 1, 2);
-  ASSERT_TRUE(result.definite);
+  ASSERT_EQ(result.outcome, Inversion::done);
   expect_inverse(a, n, result.inverse, 1);
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, SpdInverseSizes, testing::Values(1, 5, 256, 257, 520));
@@ -98,11 +104,33 @@ TEST(SpdInverse, FourBlocksAreInvertedOnAnyNumberOfRanks) {
   for (int ranks = 2; ranks <= 5; ++ranks) EXPECT_EQ(invert(a, n, ranks, 1).inverse, one.inverse) << ranks;
 }
 
+TEST(SpdInverse, OnlyTheColumnsThatAreReadAreNeeded) {
+  for (const std::int64_t n : {200, 400, 700, 800}) {  // one to four blocks
+    const Matrix a = make_matrix(n, 100.0, 64);
+    const Result whole = invert(a, n, 1, 2);
+    for (const int ranks : {1, 3}) EXPECT_EQ(invert(a, n, ranks, 1, true).inverse, whole.inverse) << n;
+    SpdInverse matrix(n, 0, 1, 1);
+    std::int64_t elements = 0;
+    for (std::int64_t i = 0; i < n; ++i)
+      for (const Range columns : matrix.columns_read(i)) elements += columns.size();
+    EXPECT_LE(elements, n * n / 2 + n * SpdInverse::block / 2) << n;
+  }
+}
+
+TEST(SpdInverse, StopAfterABlockIsReported) {
+  SpdInverse matrix(600, 0, 1, 1);
+  for (std::int64_t i = 0; i < 600; ++i) matrix.row(i)[static_cast<std::size_t>(i)] = 1.0F;
+  std::int64_t blocks = 0;
+  EXPECT_EQ(matrix.invert({}, [&](std::int64_t done, std::int64_t) { return (blocks = done) < 2; }),
+            Inversion::stopped);
+  EXPECT_EQ(blocks, 2);
+}
+
 TEST(SpdInverse, IndefiniteMatrixIsReportedOnAllRanks) {
   const std::int64_t n = 300;
   Matrix a = make_matrix(n, 1.0, 2 * n);
   a[280 * n + 280] = -1.0;
-  for (int ranks = 1; ranks <= 2; ++ranks) EXPECT_FALSE(invert(a, n, ranks, 1).definite);
+  for (int ranks = 1; ranks <= 2; ++ranks) EXPECT_EQ(invert(a, n, ranks, 1).outcome, Inversion::indefinite);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ TEST(SpdRegression, CoefficientsSolveTheNormalEquationsForAnySize) {
       for (std::int64_t j = 0; j <= i; ++j) system.at(j, i) = static_cast<float>(a[j * n + i]);
     }
     std::vector<float> b(static_cast<std::size_t>(n - 1));
-    ASSERT_TRUE(system.solve(b)) << n;
+    const float pivot = system.solve(b);
+    ASSERT_GT(pivot, 0.0F) << n;
     // The residual of A_NN b = a, relative to the size of its terms.
     for (std::int64_t i = 0; i + 1 < n; ++i) {
       double residual = -a[i * n + n - 1], size = std::abs(residual);
@@ -33,6 +34,9 @@ TEST(SpdRegression, CoefficientsSolveTheNormalEquationsForAnySize) {
       }
       EXPECT_NEAR(residual, 0.0, 1e-6 * size) << n << ", " << i;
     }
+    double left = a[n * n - 1];
+    for (std::int64_t i = 0; i + 1 < n; ++i) left -= a[i * n + n - 1] * b[i];
+    EXPECT_NEAR(pivot, left, 1e-6 * a[n * n - 1]) << n;
   }
 }
 
@@ -42,11 +46,11 @@ TEST(SpdRegression, IndefiniteMatrixIsReported) {
   for (const std::int64_t bad : {0, 20, 39}) {
     system.reset(40);
     for (std::int64_t i = 0; i < 40; ++i) system.at(i, i) = i == bad ? -1.0F : 1.0F;
-    EXPECT_FALSE(system.solve(b)) << bad;
+    EXPECT_EQ(system.solve(b), 0.0F) << bad;
   }
   system.reset(2);
   system.at(0, 0) = system.at(0, 1) = system.at(1, 1) = 1.0F;  // singular
-  EXPECT_FALSE(system.solve(std::span(b).first(1)));
+  EXPECT_EQ(system.solve(std::span(b).first(1)), 0.0F);
 }
 
 }  // namespace

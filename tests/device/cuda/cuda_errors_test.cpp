@@ -1,4 +1,4 @@
-// Error messages of CUDA and its libraries, and the time when cuBLASLt is loaded; needs no GPU.
+// Error messages of CUDA and its libraries, and the time when they are loaded; needs no GPU.
 #include <vaecf/base/error.hpp>
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 
 #include "device/cuda/platform/check.cuh"
 #include "device/cuda/platform/cublaslt.hpp"
+#include "device/cuda/platform/cusparse.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -27,11 +28,11 @@ void expect_error(const std::function<void()>& work, std::initializer_list<const
   }
 }
 
-bool cublaslt_is_loaded() {
+bool is_loaded(const char* library) {
   std::ifstream maps("/proc/self/maps");
   const std::string text{std::istreambuf_iterator<char>(maps), {}};
   EXPECT_NE(text.find("libc.so"), std::string::npos);
-  return text.find("libcublasLt") != std::string::npos;
+  return text.find(library) != std::string::npos;
 }
 
 TEST(CudaErrors, MessagesNameTheCallAndTheCudaError) {
@@ -61,15 +62,20 @@ TEST(CudaErrors, FullMemoryMessageNamesSizesAndRemedies) {
 }
 
 TEST(CudaLibrary, IsLoadedAtTheFirstCall) {
-  EXPECT_FALSE(cublaslt_is_loaded());
+  EXPECT_FALSE(is_loaded("libcublasLt"));
   EXPECT_STREQ(cublaslt().GetStatusName(CUBLAS_STATUS_ARCH_MISMATCH), "CUBLAS_STATUS_ARCH_MISMATCH");
-  EXPECT_TRUE(cublaslt_is_loaded());
+  EXPECT_TRUE(is_loaded("libcublasLt"));
+  EXPECT_FALSE(is_loaded("libcusparse"));
+  EXPECT_STREQ(cusparse().GetErrorName(CUSPARSE_STATUS_ALLOC_FAILED), "CUSPARSE_STATUS_ALLOC_FAILED");
+  EXPECT_TRUE(is_loaded("libcusparse"));
 }
 
 TEST(CudaLibrary, MissingOrIncompatibleLibraryIsNamed) {
   expect_error([] { load_cublaslt("libno-such-cublas.so", "/no/such/folder/libcublasLt.so"); },
                {"cuBLASLt cannot be loaded: libno-such-cublas.so", "LD_LIBRARY_PATH", "device: cpu"});
   expect_error([] { load_cublaslt("libc.so.6", "libc.so.6"); }, {"libc.so.6 is not a compatible cuBLASLt"});
+  expect_error([] { load_cusparse("libno-such.so", "/no/such/folder/libcusparse.so"); },
+               {"cuSPARSE cannot be loaded: libno-such.so", "LD_LIBRARY_PATH", "device: cpu"});
 }
 
 }  // namespace

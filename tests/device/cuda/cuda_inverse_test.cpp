@@ -32,18 +32,19 @@ TEST_P(Inverse, EqualsThatOfTheCpu) {
     for (std::int64_t u = 0; u <= i; ++u) users.push_back(static_cast<std::int32_t>(u));
     item_offsets.push_back(static_cast<std::int64_t>(users.size()));
   }
-  const cpu::Interactions x{{offsets, items}, {item_offsets, users}};
+  const std::vector<float> weights(static_cast<std::size_t>(n), 1.0F);
+  const cpu::Interactions x{{offsets, items}, {item_offsets, users}, weights};
   for (std::int64_t i = 0; i < n; ++i) {
     for (std::int64_t j = 0; j < n; ++j)
       expected.row(i)[static_cast<std::size_t>(j)] = static_cast<float>(std::min(i, j) + 1);
     for (cpu::SpdInverse* a : {&expected, &matrix})
       a->row(i)[static_cast<std::size_t>(i)] = static_cast<float>(i + 1 + n);
   }
-  const auto progress = [](std::int64_t, std::int64_t) {};
-  ASSERT_TRUE(expected.invert({}, progress));
+  const auto progress = [](std::int64_t, std::int64_t) { return true; };
+  ASSERT_EQ(expected.invert({}, progress), cpu::Inversion::done);
   const auto device = cuda::make_device({.device = device::DeviceChoice::cuda});
   ASSERT_TRUE(device->has_memory_to_invert(matrix, x));
-  ASSERT_TRUE(device->invert(matrix, x, {}, progress));
+  ASSERT_EQ(device->invert(matrix, x, {}, progress), cpu::Inversion::done);
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t j = 0; j < n; ++j)
       ASSERT_NEAR(matrix.row(i)[static_cast<std::size_t>(j)], expected.row(i)[static_cast<std::size_t>(j)],

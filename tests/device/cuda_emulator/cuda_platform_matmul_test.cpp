@@ -3,6 +3,7 @@
 #include <vaecf/device/cuda/products.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -345,6 +346,49 @@ TEST_F(Matmul, LargeProductsAreCorrect) {
     spec.bias = true;
     ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
     ASSERT_NO_FATAL_FAILURE(expect_product(fixed, spec, true));
+  }
+}
+
+TEST_F(Platform, SparseProductEqualsFp64AndLeavesThePaddingAlone) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> value(-1.0F, 1.0F);
+  for (const bool deterministic : {false, true}) {
+    cuda::SparseProducts products(gpu(), deterministic);
+    for (const auto& [rows, depth, n] : {std::array<std::int64_t, 3>{1, 1, 1}, {70, 300, 256}, {5, 40, 33}}) {
+      const std::int64_t ldb = n + 4, ldc = n + 8;
+      std::vector<std::int32_t> offsets{0}, indices;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        for (std::int64_t k = row == 3 ? depth : row % 2; k < depth; k += 1 + row % 5)  // row 3 is empty
+          indices.push_back(static_cast<std::int32_t>(k));
+        offsets.push_back(static_cast<std::int32_t>(indices.size()));
+      }
+      std::vector<float> values(indices.size()), b(static_cast<std::size_t>(depth * ldb));
+      for (std::vector<float>* all : {&values, &b})
+        for (float& one : *all) one = value(random);
+      const std::vector<float> before(static_cast<std::size_t>(rows * ldc), untouched);
+      const auto device_offsets = upload(offsets);
+      const auto device_indices = upload(indices);
+      const auto device_values = upload(values);
+      const auto device_b = upload(b);
+      auto c = upload(before);
+      products.run(stream(),
+                   {device_offsets.data(), device_indices.data(), device_values.data(), rows, depth,
+                    std::ssize(indices)},
+                   device_b.data(), ldb, n, c.data(), ldc);
+      const std::vector<float> found = download(c);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        for (std::int64_t j = 0; j < ldc; ++j) {
+          double expected = 0.0, size = 0.0;
+          for (std::int32_t k = offsets[row]; k < offsets[row + 1] && j < n; ++k) {
+            const double term = static_cast<double>(values[k]) * b[indices[k] * ldb + j];
+            expected += term;
+            size += std::abs(term);
+          }
+          if (j >= n) expected = untouched;
+          ASSERT_NEAR(found[row * ldc + j], expected, 1e-5 * size) << row << ", " << j;
+        }
+      }
+    }
   }
 }
 

@@ -133,6 +133,32 @@ void Matmuls::run(Stream& stream, const MatmulSpec& s, const void* a, const void
   perform(stream, [=] { multiply(s, a, b, c, bias, fp32); });
 }
 
+struct SparseProducts::State {};
+SparseProducts::SparseProducts(Gpu&, bool) : state_(std::make_unique<State>()) {}
+SparseProducts::~SparseProducts() = default;
+
+void SparseProducts::run(Stream& stream, const SparseRows& a, const float* b, std::int64_t ldb,
+                         std::int64_t n, float* c, std::int64_t ldc) {
+  if (a.rows < 1 || a.columns < 1 || a.entries < 1 || n < 1)
+    throw std::logic_error("a sparse matrix product with an empty dimension");
+  if (stream.capturing()) throw std::logic_error("a sparse matrix product may allocate during a capture");
+  emulator::require_device(a.offsets, (a.rows + 1) * 4, "offsets of a sparse matrix");
+  emulator::require_device(a.indices, a.entries * 4, "columns of a sparse matrix");
+  emulator::require_device(a.values, a.entries * 4, "values of a sparse matrix");
+  emulator::require_device(b, extent(a.columns, n, ldb, DType::fp32), "right operand of a sparse product");
+  emulator::require_device(c, extent(a.rows, n, ldc, DType::fp32), "result of a sparse product");
+  perform(stream, [=] {
+    if (a.offsets[0] != 0 || a.offsets[a.rows] != a.entries)
+      throw std::logic_error("the offsets of a sparse matrix do not match its number of entries");
+    for (std::int64_t row = 0; row < a.rows; ++row) {
+      float* to = c + row * ldc;
+      std::fill_n(to, n, 0.0F);
+      for (std::int32_t k = a.offsets[row]; k < a.offsets[row + 1]; ++k)
+        for (std::int64_t j = 0; j < n; ++j) to[j] += a.values[k] * b[a.indices[k] * ldb + j];
+    }
+  });
+}
+
 struct Primitives::State {
   /// Grows the temporary storage to `n` elements, which is not possible during a capture.
   void reserve(const Stream& stream, std::int64_t n) {

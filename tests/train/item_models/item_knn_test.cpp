@@ -19,6 +19,47 @@ TEST_F(ItemModels, ItemKnnSimilaritiesEqualTheReference) {
   });
 }
 
+TEST_F(ItemModels, ItemKnnOfAllItemsWithPowersEqualsTheReference) {
+  constexpr Weights similarities = {{{0, .32193515, .35946182, .27858906, .22199999},
+                                     {.32193515, 0, .32193515, .214798, .24062226},
+                                     {.35946182, .32193515, 0, .32193515, .22199999},
+                                     {.27858906, .214798, .32193515, 0, .24062226},
+                                     {.22199999, .24062226, .22199999, .24062226, 0}}};
+  const Interactions train = make_interactions(item_model_users, 5);
+  std::vector<float> expected;
+  for (const int ranks : {1, 2, 3, 4}) {
+    on_ranks(ranks, [&](const RunContext& context) {
+      for (const auto per : {model::NeighborsPer::source, model::NeighborsPer::target}) {
+        const ItemKnn model(train,
+                            {.neighbors = 0,
+                             .source_power = 0.4,
+                             .target_power = 0.4,
+                             .user_power = 1.2,
+                             .power = 0.7,
+                             .per = per},
+                            context, 1 + ranks % 2);
+        expect_scores(model, similarities, 1e-6);
+        EXPECT_EQ(std::ssize(model.weights().data), ItemKnn::entries(train, 0, 2));
+        if (expected.empty()) expected = model.weights().data;
+        EXPECT_EQ(model.weights().data, expected);
+      }
+    });
+  }
+  EXPECT_EQ(ItemKnn::entries(train, 0, 1), 20) << "each item has a user in common with each other one";
+  EXPECT_EQ(ItemKnn::entries(train, 3, 1), 15);
+}
+
+TEST_F(ItemModels, PowerDoesNotChangeTheNeighborsOfItemKnn) {
+  on_ranks(1, [](const RunContext& context) {
+    const Interactions train = make_interactions(item_model_users, 5);
+    const ItemKnn plain(train, {.neighbors = 2, .user_power = 0.5}, context, 1);
+    const ItemKnn raised(train, {.neighbors = 2, .user_power = 0.5, .power = 0.3}, context, 1);
+    EXPECT_EQ(raised.weights().indices, plain.weights().indices);
+    for (std::size_t k = 0; k < plain.weights().data.size(); ++k)
+      EXPECT_NEAR(raised.weights().data[k], std::pow(plain.weights().data[k], 0.3), 1e-6);
+  });
+}
+
 TEST_F(ItemModels, ItemKnnKeepsTheNearestNeighborsOfTheGivenSide) {
   on_ranks(3, [](const RunContext& context) {
     const Interactions train = make_interactions(item_model_users, 5);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "train/item_models/ease_model.hpp"
 #include "train/item_models/interactions.hpp"
 #include "train/item_models/item_model.hpp"
 #include "train/train_fixture.hpp"
@@ -16,6 +17,16 @@ namespace vaecf::train {
 /// Six users, five items.
 inline const Csr item_model_users{{0, 3, 5, 8, 11, 14, 16}, {0, 1, 4, 0, 2, 1, 2, 3, 0, 1, 2, 2, 3, 4, 0, 3}};
 using Weights = std::array<std::array<double, 5>, 5>;
+
+/// Returns the stored dense matrix B (items, items) of a model.
+inline std::vector<float> stored_matrix(const ItemModel& model) {
+  const StoredWeights stored = model.stored();
+  const io::TensorSource& matrix = stored.tensors.at(0);
+  EXPECT_EQ(matrix.name, "weights/items/matrix");
+  std::vector<float> values(static_cast<std::size_t>(matrix.rows * matrix.columns));
+  matrix.read_rows(0, matrix.rows, values);
+  return values;
+}
 
 /// Tests of models that score items by weights between items.
 class ItemModels : public TrainTest {

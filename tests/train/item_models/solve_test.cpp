@@ -5,6 +5,7 @@
 
 #include "support/messages.hpp"
 #include "train/item_models/baselines.hpp"
+#include "train/item_models/ease_values.hpp"
 #include "train/train_fixture.hpp"
 
 #include <array>
@@ -37,13 +38,11 @@ class Solve : public TrainTest {
 /// Returns the matrix B (items, items) of a checkpoint in fp64.
 std::vector<double> weights_between_items(const io::CheckpointFile& file, std::size_t items) {
   std::vector<double> weights(items * items, 0.0);
-  if (file.tensors()[1].name == "weights/items/inverse") {
-    std::vector<float> inverse(items * items);
-    file.read_rows("weights/items/inverse", 0, static_cast<std::int64_t>(items), inverse);
-    const auto diagonal = file.read_array<double>("weights/items/diagonal");
-    for (std::size_t i = 0; i < items; ++i)
-      for (std::size_t j = 0; j < items; ++j)
-        if (i != j) weights[i * items + j] = -inverse[i * items + j] / diagonal[j];
+  const std::string matrix = "weights/items/matrix";
+  if (std::ranges::count(file.tensors(), matrix, &io::CheckpointFile::TensorInfo::name) > 0) {
+    std::vector<float> stored(items * items);
+    file.read_rows(matrix, 0, static_cast<std::int64_t>(items), stored);
+    std::ranges::copy(stored, weights.begin());
     return weights;
   }
   const auto indptr = file.read_array<std::int64_t>("weights/items/indptr");
@@ -101,16 +100,103 @@ TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
       const io::DatasetFile dataset(options_.data.file);
       Evaluator evaluator(dataset, "test", {select}, context);
       EXPECT_EQ(evaluate_baselines(options_, dataset, evaluator, context).at(0).title,
-                ease_title({least->at("l2"), least->at("dropout")}))
+                ease_title({.l2 = least->at("l2"), .dropout = least->at("dropout")}))
           << select;
     });
   }
 }
 
+TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
+  options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.3}, .user_power = {0.0, 0.5}, .relax = {0.0, 0.4}};
+  EXPECT_EQ(inverses_of(combinations(options_.model.ease)), 4);
+  const TrainResult result = solve_on(2);
+  EXPECT_EQ(result.epochs, 8);
+  const std::vector<io::Json> solutions = events("solve");
+  ASSERT_EQ(solutions.size(), 8U);
+  for (std::size_t s = 0; s < 8; ++s) {
+    EXPECT_EQ(solutions[s].at("user_power"), s < 4 ? 0.0 : 0.5);
+    EXPECT_EQ(solutions[s].at("l2"), s / 2 % 2 == 0 ? 20.0 : 50.0);
+    EXPECT_EQ(solutions[s].at("dropout"), 0.3);
+    EXPECT_EQ(solutions[s].at("relax"), s % 2 == 0 ? 0.0 : 0.4);
+    EXPECT_EQ(solutions[s].at("kept_weight"), 0.0);
+    EXPECT_TRUE(solutions[s].contains("neighbors") && solutions[s].contains("evaluation_seconds"));
+  }
+  const io::CheckpointFile found = best();
+  const std::vector<double> weights = weights_between_items(found, 60);
+  options_.model.ease = {.l2 = {found.attribute<double>("l2")},
+                         .dropout = {0.3},
+                         .user_power = {found.attribute<double>("user_power")},
+                         .relax = {found.attribute<double>("relax")}};
+  solve_on(1);
+  EXPECT_EQ(weights_between_items(best(), 60), weights);
+  EXPECT_EQ(events("solve").at(0).at("ndcg@10"), result.best_metric);
+}
+
+TEST_F(Solve, SolutionThatWasStoppedIsSolvedAgain) {
+  for (const std::int64_t neighbors : {0, 5}) {
+    options_.name = "neighbors_" + std::to_string(neighbors);
+    options_.resume_from.clear();
+    options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.3}, .neighbors = neighbors, .relax = {0.0, 0.4}};
+    solve_on(1);
+    const auto expected = weights_between_items(best(), 60);
+    std::filesystem::remove_all(options_.run_folder());
+    StopFlag stop;
+    on_ranks(2, [&](const RunContext& context) {
+      StopsAfter second_solution(stop, 1, " l2 50");
+      Progress none;
+      const bool first = context.communicator.rank() == 0;
+      Progress& progress = first ? static_cast<Progress&>(second_solution) : none;
+      RunContext stopping{context.communicator, context.engine, context.log, progress, &stop, context.grid};
+      const TrainResult result = train(options_, stopping);
+      EXPECT_TRUE(result.stopped);
+      EXPECT_EQ(result.epochs, 2) << "the third combination has another inverse";
+    });
+    EXPECT_EQ(events("solve").size(), 2U);
+    EXPECT_EQ(events("end").at(0).at("reason"), "stopped");
+    options_.resume_from = options_.best_checkpoint();
+    const TrainResult result = solve_on(2);
+    EXPECT_FALSE(result.stopped);
+    EXPECT_EQ(events("solve").size(), 4U);
+    EXPECT_EQ(weights_between_items(best(), 60), expected);
+  }
+}
+
+// Solutions after the best one are not computed again, except one that is better than the checkpoint, which
+// was not written then.
+TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
+  options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.0, 0.4}};
+  solve_on(1);
+  const std::int64_t best_step = best().attribute<std::int64_t>("epoch");
+  const std::string log = options_.run_folder() + "/metrics.jsonl";
+  options_.resume_from = options_.best_checkpoint();
+  for (const bool better : {false, true}) {
+    const double changed = events("solve").at(0).at("ndcg@10").get<double>() * 1e-3;
+    io::filter_event_log(log, [](const io::Json& event) { return io::get_string(event, "event") != "end"; });
+    std::ofstream(log, std::ios::app)
+        << "{\"event\":\"solve\",\"step\":5,\"ndcg@10\":" << (better ? 1.0 : changed) << "}\n";
+    options_.model.ease.l2 = {20.0, 50.0, 60.0};
+    const TrainResult result = solve_on(1);
+    EXPECT_EQ(result.epochs, 6);
+    const std::vector<io::Json> solutions = events("solve");
+    ASSERT_EQ(solutions.size(), 6U);
+    EXPECT_EQ(solutions[4].contains("l2"), better) << "the fifth solution was computed";
+    EXPECT_TRUE(solutions[5].contains("l2"));
+    if (result.best_epoch > 4) break;  // the checkpoint is newer than what is added next
+    EXPECT_EQ(result.best_epoch, best_step);
+    io::filter_event_log(log, [](const io::Json& event) {
+      return io::get_string(event, "event") != "solve" || io::get_number(event, "step") <= 4;
+    });
+  }
+}
+
 TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
-  for (const std::string type : {"ease", "item_knn", "ease by neighborhoods"}) {
+  for (const std::string type :
+       {"ease", "item_knn", "ease by neighborhoods", "relaxed ease", "relaxed ease by neighborhoods"}) {
+    const bool relaxed = type.starts_with("relaxed");
     options_.model.type = type == "item_knn" ? type : "ease";
-    options_.model.ease.neighbors = type == "ease by neighborhoods" ? 9 : 0;
+    options_.model.ease.neighbors = type.ends_with("by neighborhoods") ? 9 : 0;
+    options_.model.ease.user_power = {relaxed ? 0.5 : 0.0};
+    options_.model.ease.relax = {relaxed ? 0.4 : 0.0};
     options_.model.item_knn.neighbors = 7;
     solve_on(2);
     const std::vector<double> weights = weights_between_items(best(), 60);
@@ -205,8 +291,7 @@ TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
     });
   };
   options_.validation.select = "last";
-  refused(1,
-          "model.ease: 2 values of l2 and 2 of dropout cannot be compared, since validation.select is last");
+  refused(1, "model.ease: 4 combinations of its values cannot be compared, since validation.select is last");
   options_.model.ease = {{20.0}, {0.0}};
   on_ranks(1, [&](const RunContext& context) { EXPECT_NO_THROW(validate_run(options_, context)); });
   options_.data.file = make("no_validation.h5", {.validation = 0});
@@ -231,7 +316,6 @@ TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
 TEST_F(Solve, InvalidCheckpointsAreRefused) {
   solve_on(1);
   const io::CheckpointFile whole = best();
-  const std::vector<double> ones(60, 1.0);
   const auto refused = [&](std::vector<io::TensorSource> tensors, std::vector<io::ArraySource> arrays,
                            const std::string& because) {
     io::write_checkpoint(file("bad.h5"), whole.attributes(), tensors, arrays);
@@ -241,11 +325,7 @@ TEST_F(Solve, InvalidCheckpointsAreRefused) {
     });
   };
   const auto rows = [](std::int64_t, std::int64_t, std::span<float> out) { std::ranges::fill(out, 1.0F); };
-  std::vector<double> negative = ones;
-  negative[3] = -1.0;
-  refused({{"weights/items/inverse", 60, 60, false, rows}}, {{"weights/items/diagonal", negative}},
-          "diagonal");
-  refused({{"weights/items/inverse", 60, 59, false, rows}}, {{"weights/items/diagonal", ones}}, "inverse");
+  refused({{"weights/items/matrix", 60, 59, false, rows}}, {}, "matrix");
   std::vector<std::int64_t> indptr(61, 0);
   indptr[60] = 1;
   const std::vector<std::int32_t> outside = {60}, inside = {59};

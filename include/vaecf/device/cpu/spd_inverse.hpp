@@ -4,17 +4,22 @@
 #include <vaecf/device/cpu/storage.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
 
 namespace vaecf::cpu {
 
-/// A 0/1 matrix X (users, items), by users and by items; does not own its memory.
+/// A 0/1 matrix X (users, items), by users and by items, and weights w of the users; does not own its memory.
 struct Interactions {
-  CsrView users;  ///< items of each user
-  CsrView items;  ///< users of each item
+  CsrView users;                   ///< items of each user
+  CsrView items;                   ///< users of each item
+  std::span<const float> weights;  ///< (users)
 };
+
+/// The outcome of an inversion, equal on all ranks: done, not positive definite, or stopped on request.
+enum class Inversion { done, indefinite, stopped };
 
 /// Inverts a symmetric positive definite matrix (n, n) whose rows are distributed over ranks in contiguous
 /// blocks, in fp32 with fp64 pivot blocks, by block Gauss-Jordan sweeps (Goodnight, "A Tutorial on the SWEEP
@@ -56,17 +61,21 @@ class SpdInverse {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   int threads() const { return threads_; }
+  /// Returns the columns that invert() reads of row `i`, in two ranges, the second of which is left of the
+  /// first and may be empty. By symmetry the others are read elsewhere. On a GPU, all columns are read.
+  std::array<Range, 2> columns_read(std::int64_t i) const;
   /// Returns all elements of this rank's blocks, (blocks * block, stride) with an identity matrix as padding.
   std::span<float> elements() { return {rows_.data(), static_cast<std::size_t>(rows_.size())}; }
 
   /// Sends `values` of rank `root` to all ranks.
   using Broadcast = std::function<void(std::span<float> values, int root)>;
-  /// Receives the number of processed blocks and that of all blocks.
-  using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
-  /// Inverts the matrix in place on the CPU. Collective. `broadcast` is called for parts of each row of
-  /// blocks; it may be empty for one rank. `progress` is called after each block. Returns false on all ranks
-  /// if the matrix is not positive definite; the rows are then undefined.
-  bool invert(const Broadcast& broadcast, const Progress& progress);
+  /// Receives the number of processed blocks and that of all blocks. Returns whether to continue, equal on
+  /// all ranks.
+  using Progress = std::function<bool(std::int64_t done, std::int64_t total)>;
+  /// Inverts the matrix in place on the CPU. Reads of each row only the columns columns_read(). Collective.
+  /// `broadcast` is called for parts of each row of blocks; it may be empty for one rank. `progress` is
+  /// called after each block. Unless the inversion is done, the rows are undefined.
+  Inversion invert(const Broadcast& broadcast, const Progress& progress);
 
  private:
   bool owns(std::int64_t k) const { return k >= own_.begin && k < own_.end; }

@@ -19,8 +19,9 @@ class SpdRegression {
   float& at(std::int64_t row, std::int64_t column) {
     return panel(column / width)[row * width + column % width];
   }
-  /// Writes the n - 1 coefficients and destroys A. Returns false if A is not positive definite.
-  bool solve(std::span<float> coefficients);
+  /// Writes the n - 1 coefficients and destroys A. Returns the residual a_nn - a' A_NN^-1 a, which is the
+  /// reciprocal of the last diagonal element of the inverse of A, or 0 if A is not positive definite.
+  float solve(std::span<float> coefficients);
 
  private:
   /// Columns per panel. Panel p contains rows 0 .. 16 p + 15 of columns 16 p .. 16 p + 15, contiguous.

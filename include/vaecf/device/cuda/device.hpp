@@ -30,6 +30,9 @@ class Exporter {
   PinnedArray<float> staging_;
 };
 
+class Exchange;
+class Scorer;
+
 /// Rows of a gradient, one per user of a group: fp32 values or their 16-bit copies.
 struct GradientRows {
   const void* rows;  // (users, stride)
@@ -54,6 +57,7 @@ class Device {
   using Batch = cuda::Batch;
   using StepState = cuda::StepState;
   using MetricValues = cuda::MetricValues;
+  using ItemMatrix = cuda::ItemMatrix;
   using Graph = cuda::Graph;
   using DeviceTimer = cuda::DeviceTimer;
   using Exporter = cuda::Exporter;
@@ -180,19 +184,39 @@ class Device {
   std::vector<double> read_metrics(MetricValues& values);
   void top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
              int k, std::span<std::int32_t> items, std::span<float> scores);
+  /// Makes a matrix B (items, items) of the rows that `read_rows(begin, end, out)` writes, row-major. Returns
+  /// null if it does not fit into the memory.
+  std::unique_ptr<ItemMatrix> make_item_matrix(
+      std::int64_t items,
+      const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows);
+  /// Gives these items the score -infinity from now on.
+  void exclude_items(ItemMatrix& matrix, std::span<const std::int32_t> items);
+  /// Computes the scores x B of the users of `batch`, at most matrix.max_users, who have `entries` items.
+  void score_items(const Batch& batch, std::int64_t entries, ItemMatrix& matrix);
+  /// These are compute_metrics() and top_k() with the scores of the last score_items() of as many users.
+  void compute_metrics(const ItemMatrix& matrix, const Batch& batch, const UserRows& targets, Range rows,
+                       std::span<const math::Metric> metrics, MetricValues& values);
+  void top_k(const ItemMatrix& matrix, const Batch& batch, int k, std::span<std::int32_t> items,
+             std::span<float> scores);
   /// Returns whether the memory suffices for invert().
   bool has_memory_to_invert(const cpu::SpdInverse& matrix, const cpu::Interactions& x) const;
-  /// Adds X'X without its diagonal to `matrix` and inverts it as its member function does, with this rank's
-  /// rows in device memory, fp32 products and pivot blocks inverted on the host. The pivot rows are broadcast
-  /// through host memory. The result does not depend on the number of ranks.
-  bool invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
-              const cpu::SpdInverse::Broadcast& broadcast, const cpu::SpdInverse::Progress& progress);
+  /// Adds X' diag(w) X without its diagonal to `matrix` and inverts it as its member function does, with this
+  /// rank's rows in device memory, fp32 products and pivot blocks inverted on the host. The pivot rows are
+  /// broadcast through host memory. The result does not depend on the number of ranks.
+  cpu::Inversion invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
+                        const cpu::SpdInverse::Broadcast& broadcast,
+                        const cpu::SpdInverse::Progress& progress);
   double measure_gemm_rate(std::int64_t max_bytes);
   double measure_memory_rate(std::int64_t max_bytes);
   std::unique_ptr<DeviceTimer> make_timer();
   std::int64_t peak_device_bytes() const;
 
  private:
+  using MakeScorer = std::function<Scorer(Exchange&)>;
+  void rank_and_measure(const MakeScorer& make_scorer, const Batch& batch, const UserRows& targets,
+                        Range rows, std::span<const math::Metric> metrics, MetricValues& values);
+  void sort_scores(const MakeScorer& make_scorer, const Batch& batch, int k, std::span<std::int32_t> items,
+                   std::span<float> scores);
   /// Divides the batches of `schedule` into windows and reserves memory for the largest.
   void plan_windows(const UserRows& source, BatchSchedule& schedule);
   void gather_window(const UserRows& source, BatchSchedule& schedule, std::int64_t window);

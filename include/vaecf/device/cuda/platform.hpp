@@ -11,10 +11,10 @@
 
 /// All functions that the CUDA device needs from a GPU: memory, streams, events, graphs, products, scan and
 /// sort. src/device/cuda/platform/launch.hpp launches kernels. There are two implementations. platform.cpp,
-/// matmuls.cpp and primitives.cu call the CUDA runtime, cuBLASLt and CUB. The host emulation in
-/// tests/support/cuda_emulator keeps "device memory" on the host, runs each block of a kernel on
-/// EmulatedThreadGroup and multiplies with plain loops. So all kernels and all logic above this layer are
-/// tested on machines without a GPU.
+/// matmuls.cpp, sparse_products.cpp and primitives.cu call the CUDA runtime, cuBLASLt, cuSPARSE and CUB. The
+/// host emulation in tests/support/cuda_emulator keeps "device memory" on the host, runs each block of a
+/// kernel on EmulatedThreadGroup and multiplies with plain loops. So all kernels and all logic above this
+/// layer are tested on machines without a GPU.
 namespace vaecf::cuda {
 
 /// One GPU. Allocations are zeroed, aligned to 256 bytes, and counted.
@@ -208,6 +208,32 @@ class Matmuls {
   /// Queues a product; `bias` must be set if spec.bias is.
   void run(Stream& stream, const MatmulSpec& spec, const void* a, const void* b, void* c,
            const void* bias = nullptr);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A sparse fp32 matrix (rows, columns) in compressed row form, in device memory.
+struct SparseRows {
+  const std::int32_t* offsets = nullptr;  ///< (rows + 1), starting at 0
+  const std::int32_t* indices = nullptr;  ///< (entries) columns, ascending in each row
+  const float* values = nullptr;          ///< (entries)
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t entries = 0;
+};
+
+/// Products of a sparse and a dense matrix.
+class SparseProducts {
+ public:
+  /// `deterministic`: uses only an algorithm whose sums do not depend on timing.
+  SparseProducts(Gpu& gpu, bool deterministic);
+  ~SparseProducts();
+  /// Queues c (a.rows, n) = a b for the row-major matrices b (a.columns, n) and c with `ldb` and `ldc`
+  /// elements between rows. All sizes must be at least 1. Not during a capture, since it may allocate memory.
+  void run(Stream& stream, const SparseRows& a, const float* b, std::int64_t ldb, std::int64_t n, float* c,
+           std::int64_t ldc);
 
  private:
   struct State;

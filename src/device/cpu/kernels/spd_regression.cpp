@@ -112,8 +112,8 @@ void SpdRegression::reset(std::int64_t n) {
   for (std::int64_t i = n; i < panels * width; ++i) at(i, i) = 1.0F;
 }
 
-bool SpdRegression::solve(std::span<float> coefficients) {
-  if (!factorize(values_.data(), (n_ + width - 1) / width)) return false;
+float SpdRegression::solve(std::span<float> coefficients) {
+  if (!factorize(values_.data(), (n_ + width - 1) / width)) return 0.0F;
   // The last column of U is U_NN'^-1 a; backward substitution by rows of panels.
   const std::int64_t last = n_ - 1;
   for (std::int64_t i = 0; i < last; ++i) coefficients[static_cast<std::size_t>(i)] = at(i, last);
@@ -134,7 +134,7 @@ bool SpdRegression::solve(std::span<float> coefficients) {
       coefficients[static_cast<std::size_t>(i)] -= sum;
     }
   }
-  return true;
+  return at(last, last) * at(last, last);
 }
 
 }  // namespace vaecf::cpu

@@ -35,6 +35,15 @@ bool SpdInverse::updates(std::int64_t j, std::int64_t l) const {
   return 2 * distance < blocks || (2 * distance == blocks && j < l);
 }
 
+std::array<Range, 2> SpdInverse::columns_read(std::int64_t i) const {
+  const std::int64_t blocks = stride_ / block;
+  const std::int64_t j = i / block;
+  std::int64_t end = j;
+  while (end < j + blocks && updates(j, end % blocks)) ++end;
+  return {Range{j * block, std::min(n_, end * block)},
+          Range{0, std::max<std::int64_t>(0, end - blocks) * block}};
+}
+
 void SpdInverse::gather_row(std::int64_t k, const Broadcast& broadcast, FloatBuffer& row) {
   const std::int64_t blocks = stride_ / block;
   parallel_for(threads_, blocks, [&](int, std::int64_t l) {
@@ -57,7 +66,7 @@ void SpdInverse::gather_row(std::int64_t k, const Broadcast& broadcast, FloatBuf
   }
 }
 
-bool SpdInverse::invert(const Broadcast& broadcast, const Progress& progress) {
+Inversion SpdInverse::invert(const Broadcast& broadcast, const Progress& progress) {
   const std::int64_t blocks = stride_ / block;
   const std::int64_t updated = blocks / 2 + 1;  // blocks of a row, at most
   std::vector<std::unique_ptr<GemmEngine>> engines;
@@ -76,7 +85,7 @@ bool SpdInverse::invert(const Broadcast& broadcast, const Progress& progress) {
     gather_row(k, broadcast, row);
     // D = A_KK^-1, in fp64 on every rank.
     std::copy_n(&row[k * block_size], block_size, factor.begin());
-    if (!factorize(factor)) return false;
+    if (!factorize(factor)) return Inversion::indefinite;
     parallel_for_static(threads_, block, 8,
                         [&](int, Range columns) { invert_columns(factor, columns, work, inverse); });
     for (std::int64_t i = 0; i < block_size; ++i) pivot[i] = static_cast<float>(-inverse[i]);
@@ -106,7 +115,7 @@ bool SpdInverse::invert(const Broadcast& broadcast, const Progress& progress) {
           result[i * stride_ + c] = l == k ? -factors[i * block + c] : 0.0F;
       if (l != k) engines[t]->run_packed(update, factors, packed[static_cast<std::size_t>(l)], result);
     });
-    progress(k + 1, blocks);
+    if (!progress(k + 1, blocks)) return Inversion::stopped;
   }
   // All blocks are swept, so the updated half of the matrix contains minus the inverse.
   for (std::int64_t k = 0; k < blocks; ++k) {
@@ -121,7 +130,7 @@ bool SpdInverse::invert(const Broadcast& broadcast, const Progress& progress) {
   parallel_for_static(threads_, rows_.size(), 64, [&](int, Range part) {
     for (std::int64_t i = part.begin; i < part.end; ++i) rows_[i] = -rows_[i];
   });
-  return true;
+  return Inversion::done;
 }
 
 }  // namespace vaecf::cpu

@@ -248,6 +248,20 @@ std::unique_ptr<MetricValues> Device::make_metric_values(std::size_t metrics, st
 void Device::compute_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets,
                              Range rows, const Parameters& parameters, device::Layer layer,
                              std::span<const math::Metric> metrics, MetricValues& values) {
+  const auto make_scorer = [&](Exchange& exchange) {
+    return Scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);
+  };
+  rank_and_measure(make_scorer, batch, targets, rows, metrics, values);
+}
+
+void Device::compute_metrics(const ItemMatrix& matrix, const Batch& batch, const UserRows& targets,
+                             Range rows, std::span<const math::Metric> metrics, MetricValues& values) {
+  rank_and_measure([&](Exchange&) { return Scorer(stream_, matmuls_, matrix); }, batch, targets, rows,
+                   metrics, values);
+}
+
+void Device::rank_and_measure(const MakeScorer& make_scorer, const Batch& batch, const UserRows& targets,
+                              Range rows, std::span<const math::Metric> metrics, MetricValues& values) {
   const NvtxRange nvtx("evaluation: metrics");
   const std::int64_t users = rows.size();
   if (users != batch.users() || std::ssize(metrics) * values.users != values.values.size()) {
@@ -264,7 +278,7 @@ void Device::compute_metrics(const Activations& hidden, const Batch& batch, cons
   auto* ranks = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
   Exchange exchange(*this, stream_, scratch_, batch);
   exchange.values_memory(entries);
-  Scorer scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);
+  Scorer scorer = make_scorer(exchange);
   count_ranks(exchange, scorer, batch, lists, offsets, ranks);
 
   const Range own = batch.own();

@@ -74,12 +74,28 @@ class Scorer {
     rows_ = static_cast<const std::byte*>(exchange.gather(hidden, dtype));
   }
 
+  /// Takes the scores of a matrix between items, which are one part.
+  Scorer(Stream& stream, Products& matmuls, const ItemMatrix& matrix)
+      : stream_(stream),
+        matmuls_(matmuls),
+        dtype_(DType::fp32),
+        hidden_(matrix.scores),
+        users_(matrix.scores.rows()),
+        weight_(nullptr),
+        bias_(nullptr),
+        items_(matrix.items),
+        stride_(matrix.scores.stride()),
+        part_(users_),
+        given_(matrix.scores.values()) {}
+
   Stream& stream() const { return stream_; }
   std::int64_t items() const { return items_; }
 
   /// Calls use(const ScoreRows&) for each part in turn.
   template <class Use>
   void for_each_part(Use&& use) {
+    if (given_ != nullptr)
+      return use(ScoreRows{given_, stride_, 0, users_, static_cast<std::int32_t>(items_)});
     for (std::int64_t first = 0; first < users_; first += part_) {
       const std::int64_t users = std::min(part_, users_ - first);
       const MatmulSpec spec{.m = users,
@@ -120,6 +136,7 @@ class Scorer {
   std::int64_t stride_ = 0;
   std::int64_t part_ = 0;
   float* values_ = nullptr;
+  const float* given_ = nullptr;  // scores of all users that need not be computed
 };
 
 }  // namespace vaecf::cuda

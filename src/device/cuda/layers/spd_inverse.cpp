@@ -37,10 +37,10 @@ void negate(Stream& stream, const float* from, std::int64_t rows, std::int64_t c
   launch(stream, blocks_for(rows * columns, Negate::threads), Negate{from, rows, columns, to, stride});
 }
 
-/// One item per block, in the order of its users: adds the number of users that it has in common with each
-/// other item to the item's row. The items of a user are different, so no two threads write to one element.
-/// Custom kernel instead of cuSPARSE, which needs a dense block of X and I / n times as many operations, with
-/// n items per user.
+/// One item per block, in the order of its users: adds the weights of the users that it has in common with
+/// each other item to the item's row. The items of a user are different, so no two threads write to one
+/// element. Custom kernel instead of cuSPARSE, which needs a dense block of X and I / n times as many
+/// operations, with n items per user.
 struct AddGramRow {
   static constexpr int threads = 128;
   static constexpr int scratch_bytes = 0;
@@ -48,7 +48,8 @@ struct AddGramRow {
   const std::int32_t* users;
   const std::int64_t* user_offsets;
   const std::int32_t* items;
-  std::int64_t first;  // item of row 0
+  const float* weights;  // of users
+  std::int64_t first;    // item of row 0
   float* rows;
   std::int64_t stride;
 
@@ -58,15 +59,16 @@ struct AddGramRow {
     const std::int64_t end = item_offsets[block + 1] - item_offsets[0];
     for (std::int64_t k = item_offsets[block] - item_offsets[0]; k < end; ++k) {
       const std::int64_t begin = user_offsets[users[k]];
+      const float weight = weights[users[k]];
       group.each(user_offsets[users[k] + 1] - begin, [&](std::int64_t i) {
         const std::int32_t other = items[begin + i];
-        if (other != first + block) row[other] += 1.0F;
+        if (other != first + block) row[other] += weight;
       });
     }
   }
 };
 
-/// Adds X'X without its diagonal to `rows`, those of the items `own`.
+/// Adds X' diag(w) X without its diagonal to `rows`, those of the items `own`.
 void add_gram(Gpu& gpu, Stream& stream, const cpu::Interactions& x, Range own, float* rows,
               std::int64_t stride) {
   if (x.items.entries() == 0) return;
@@ -81,9 +83,10 @@ void add_gram(Gpu& gpu, Stream& stream, const cpu::Interactions& x, Range own, f
   const auto users = upload(own_items.columns);
   const auto user_offsets = upload(x.users.offsets);
   const auto items = upload(x.users.columns);
+  const auto weights = upload(x.weights);
   launch(stream, own.size(),
-         AddGramRow{item_offsets.data(), users.data(), user_offsets.data(), items.data(), own.begin, rows,
-                    stride});
+         AddGramRow{item_offsets.data(), users.data(), user_offsets.data(), items.data(), weights.data(),
+                    own.begin, rows, stride});
   stream.synchronize();  // before the arrays are released
 }
 
@@ -105,14 +108,15 @@ bool invert_pivot(int threads, cpu::Block& a, cpu::Block& work, cpu::Block& inve
 bool Device::has_memory_to_invert(const cpu::SpdInverse& matrix, const cpu::Interactions& x) const {
   const std::int64_t rows = matrix.blocks_of(matrix.rank()).size() * block_rows;
   const std::int64_t elements = (rows + block_rows) * (matrix.stride() + block_rows);
-  const std::int64_t interactions = 2 * x.users.entries() + 2 * (x.users.rows() + x.items.rows() + 2);
+  const std::int64_t interactions = 2 * x.users.entries() + 3 * x.users.rows() + 2 * x.items.rows() + 4;
   // The products' kernels and workspace need memory too.
   return (elements + interactions) * static_cast<std::int64_t>(sizeof(float)) <=
          gpu_.free_bytes() - gpu_.total_bytes() / 32;
 }
 
-bool Device::invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
-                    const cpu::SpdInverse::Broadcast& broadcast, const cpu::SpdInverse::Progress& progress) {
+cpu::Inversion Device::invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
+                              const cpu::SpdInverse::Broadcast& broadcast,
+                              const cpu::SpdInverse::Progress& progress) {
   constexpr const char* what = "the matrix of EASE";
   constexpr std::int64_t block = block_rows;
   const std::int64_t stride = matrix.stride();
@@ -148,7 +152,7 @@ bool Device::invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
     for (std::int64_t i = 0; i < block; ++i)
       for (std::int64_t j = 0; j < block; ++j)
         factor[i * block + j] = host_rows.data()[i * stride + first + j];
-    if (!invert_pivot(matrix.threads(), factor, work, inverse)) return false;
+    if (!invert_pivot(matrix.threads(), factor, work, inverse)) return cpu::Inversion::indefinite;
     for (std::int64_t i = 0; i < block * block; ++i) host_pivot.data()[i] = static_cast<float>(-inverse[i]);
     stream_.copy_h2d(pivot.data(), host_pivot.data(), pivot.bytes());
 
@@ -174,13 +178,16 @@ bool Device::invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
     }
     // Columns K become A_JK D, and -D in rows K.
     if (own_rows > 0) negate(stream_, left.data(), own_rows, block, rows.data() + first, stride);
-    progress(k + 1, blocks);
+    if (!progress(k + 1, blocks)) {
+      stream_.synchronize();  // before the memory is released
+      return cpu::Inversion::stopped;
+    }
   }
   // All blocks are swept: the rows contain minus the inverse.
   negate(stream_, rows.data(), own_rows, stride, rows.data(), stride);
   stream_.copy_d2h(elements.data(), rows.data(), rows.bytes());
   stream_.synchronize();
-  return true;
+  return cpu::Inversion::done;
 }
 
 }  // namespace vaecf::cuda

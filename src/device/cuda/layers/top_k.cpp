@@ -144,11 +144,24 @@ struct MergeLists {
 
 }  // namespace
 
+void Device::top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+                   device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
+  const auto make_scorer = [&](Exchange& exchange) {
+    return Scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);
+  };
+  sort_scores(make_scorer, batch, k, items, scores);
+}
+
+void Device::top_k(const ItemMatrix& matrix, const Batch& batch, int k, std::span<std::int32_t> items,
+                   std::span<float> scores) {
+  sort_scores([&](Exchange&) { return Scorer(stream_, matmuls_, matrix); }, batch, k, items, scores);
+}
+
 /// Rows are sorted completely, for any k: the entries of many users at once, stably by score and then by
 /// user, so that equal scores stay in item order. For k = 10 this costs about as much as selecting one item
 /// after the other, and for large k far less.
-void Device::top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters,
-                   device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
+void Device::sort_scores(const MakeScorer& make_scorer, const Batch& batch, int k,
+                         std::span<std::int32_t> items, std::span<float> scores) {
   const NvtxRange nvtx("recommendation: top k");
   const std::int64_t users = batch.users();
   const std::int64_t all_places = users * k;
@@ -157,7 +170,7 @@ void Device::top_k(const Activations& hidden, const Batch& batch, const Paramete
   if (!exchange.alone()) exchange.values_memory(2 * all_places);
   auto* best = scratch_.get<std::int32_t>(Scratch::ranks, all_places, "best items");
   auto* best_scores = scratch_.get<float>(Scratch::per_user, all_places, "best items");
-  Scorer scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);
+  Scorer scorer = make_scorer(exchange);
   const SeenItems held(batch);
   constexpr std::int64_t sorted_entries = std::int64_t{1} << 21;
   const std::int64_t sorted_users =

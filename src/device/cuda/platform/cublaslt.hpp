@@ -27,12 +27,10 @@ struct CublasLt {
 #undef VAECF_MEMBER
 };
 
-/// Returns the functions of cuBLASLt. The first call loads the library; thread-safe. Loading at program start
-/// would cost every process 0.1 s and 200 MB, even without a GPU. Throws RunError if the library cannot be
-/// loaded.
+/// Returns the functions of cuBLASLt. The first call loads the library (library.hpp); thread-safe.
 const CublasLt& cublaslt();
 
-/// Loads the first available of two libraries: `library`, found by the loader's search path, or `built_with`.
-CublasLt load_cublaslt(const char* library, const char* built_with);
+/// Loads the library from the given files; see Library.
+CublasLt load_cublaslt(const char* file, const char* built_with);
 
 }  // namespace vaecf::cuda
