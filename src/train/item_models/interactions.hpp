@@ -26,7 +26,7 @@ struct UserWeights {
   std::vector<float> of_users;
   std::vector<double> of_items;  ///< sum over the users of each item: the diagonal g of G = X' diag(w) X
   double sum = 0.0;
-  double mean = 1.0;  ///< of the users with items; 1 if there are none
+  double mean = 1.0;  ///< mean weight of the users with items; 1 if there are none
 };
 /// Returns the weights with b = `power`; 0: every user with items has the weight 1.
 UserWeights weigh_users(const Interactions& train, double power);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/device/cpu/spd_inverse.hpp>
+#include <vaecf/device/cuda/item_matrix.hpp>
 #include <vaecf/device/cuda/products.hpp>
 #include <vaecf/device/cuda/storage.hpp>
 #include <vaecf/device/device.hpp>
