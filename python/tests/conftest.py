@@ -21,8 +21,8 @@ MODELS = {
     "mult_dae": ["model.type=mult_dae"],
     "recvae": ["model.type=recvae"],
     "elsa": ["model.type=elsa", "model.elsa.factors=16"],
-    "ease": ["model.type=ease", "model.ease.l2=[50,200]", "model.ease.dropout=0.2"],
-    "ease_k": ["model.type=ease", "model.ease.l2=50", "model.ease.neighbors=20"],
+    "ease": ["model.type=ease", "model.ease.l2=[50,200]", "model.ease.dropout=0.2", "model.ease.relax=0.4"],
+    "ease_k": ["model.type=ease", "model.ease.l2=50", "model.ease.neighbors=20", "model.ease.user_power=0.5"],
     "item_knn": ["model.type=item_knn", "model.item_knn.neighbors=20", "model.item_knn.shrink=5"],
     "autoencoder": ["model.type=autoencoder"],
     "autoencoder_multinomial": [

@@ -154,7 +154,8 @@ def test_page_of_three_runs_shows_them_beside_each_other(workspace: Workspace, t
     keys = {row[0]: row[1:] for row in page.tables["differences"][1:]}
     assert keys["model.type"] == names and "data.file" not in keys
     assert page.tables["groups-history"][0][2:] == [*names, "popularity", "item-knn"]
-    assert [row[1] for row in page.tables["solutions"][1:]] == ["50", "200"]
+    column = page.tables["solutions"][0].index("l2")
+    assert [row[column] for row in page.tables["solutions"][1:]] == ["50", "200"]
 
 
 def test_file_of_another_checkpoint_is_left_out(

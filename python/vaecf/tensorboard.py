@@ -15,6 +15,7 @@ from .events import Event, baseline_names, metric_names, parse_events
 from .run import Run
 
 EPOCH_VALUES = ("loss", "nll", "kl", "beta", "users_per_second", "seconds")
+SOLUTION_VALUES = ("user_power", "l2", "dropout", "relax", "kept_weight", "seconds")
 
 SECONDS_TO_TEST = 120.0
 
@@ -28,7 +29,7 @@ def scalars(event: Event) -> Iterator[tuple[str, float]]:
         names = [(f"train/{name}", name) for name in EPOCH_VALUES]
     elif kind in ("validation", "solve"):
         names = [(f"validation/{name}", name) for name in metric_names(event)]
-        names += [(f"solve/{name}", name) for name in ("l2", "dropout", "seconds") if kind == "solve"]
+        names += [(f"solve/{name}", name) for name in SOLUTION_VALUES if kind == "solve"]
     elif kind == "test":
         metrics = metric_names(event)
         names = [(f"test/{name}", name) for name in metrics]
