@@ -80,7 +80,8 @@ class NeighborhoodSolver {
     };
     for (const std::int32_t position : work_.nonzero)
       if (position != j) add(position);
-    // Correlations with items that share no user with j are negative, and the less popular item comes first.
+    // Correlations with items that share no user with j are negative, and the item with the smaller G_ii
+    // comes first.
     std::size_t known = static_cast<std::size_t>(
         std::ranges::count_if(candidates_, [](const Candidate& c) { return c.correlation > 0.0; }));
     for (std::int64_t i = gram_.items() - 1; i >= 0 && known < neighbors_; --i) {

@@ -13,11 +13,12 @@ namespace {
 /// Items with fewer users are not stored, because their users are quickly visited.
 constexpr std::int64_t min_stored_users = 16;
 
-std::vector<std::int32_t> order_by_popularity(const CsrView& users_of_items) {
-  std::vector<std::int32_t> order(static_cast<std::size_t>(users_of_items.rows()));
+std::vector<std::int32_t> order_by_popularity(const UserWeights& weights) {
+  std::vector<std::int32_t> order(weights.of_items.size());
   std::iota(order.rbegin(), order.rend(), 0);
-  std::ranges::stable_sort(order, std::ranges::greater{},
-                           [&](std::int32_t item) { return users_of_items.row_size(item); });
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::int32_t item) {
+    return weights.of_items[static_cast<std::size_t>(item)];
+  });
   return order;
 }
 
@@ -42,7 +43,7 @@ Gram::Gram(const Interactions& train, const UserWeights& weights, double max_tab
            Progress* progress)
     : weights_(weights),
       weighted_(std::ranges::any_of(weights.of_users, [](float w) { return w != 0.0F && w != 1.0F; })),
-      order_(order_by_popularity(train.items.view())) {
+      order_(order_by_popularity(weights)) {
   Interactions x = reorder(train, order_, threads);
   columns_ = std::move(x.items);
   row_offsets_ = std::move(x.users.offsets);

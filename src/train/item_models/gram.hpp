@@ -13,9 +13,10 @@
 namespace vaecf::train {
 
 /// Rows and blocks of G = X' diag(w) X for the train matrix X with weights w of the users. Items are numbered
-/// by position: in descending order of popularity, and of equally popular items those with the higher index
-/// first. G is not stored, except its part of the most popular items, whose users are too many to visit for
-/// each block. Each element is a sum in fp32 in ascending order of the users, however much is stored.
+/// by position: in descending order of popularity, that is of G_ii, and of equally popular items those with
+/// the higher index first. G is not stored, except its part of the most popular items, whose users are too
+/// many to visit for each block. Each element is a sum in fp32 in ascending order of the users, however much
+/// is stored.
 class Gram {
  public:
   /// Stores at most `max_table_bytes` of G. Reports to `progress`, unless it is null. `weights` must outlive

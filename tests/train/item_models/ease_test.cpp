@@ -92,14 +92,15 @@ TEST_F(ItemModels, ColumnsOfOneInverseEqualThoseOfSeparateSolutions) {
 
 constexpr std::int32_t many = 600;  // items: three blocks, the last one with padding
 
-/// Makes users with 2 to 90 of the items, and one without; the last item has no user.
+/// Makes users with 3 to 90 of the items, and one without; the last item has no user.
 Csr make_many_users() {
   std::mt19937 random(11);
+  const auto below = [&](std::uint32_t bound) { return static_cast<std::int32_t>(random() % bound); };
   Csr users;
   for (std::int32_t user = 0; user < 900; ++user) {
-    const std::int32_t step = 6 + static_cast<std::int32_t>(random() % 200);
-    for (std::int32_t item = static_cast<std::int32_t>(random() % 300); item + 1 < many && user != 5;
-         item += 1 + static_cast<std::int32_t>(random()) % step / 2 + step / 4)
+    const std::int32_t step = 5 + below(100);
+    for (std::int32_t item = below(300); item + 1 < many && user != 5;
+         item += 1 + below(2) + below(9) * step / 9)
       users.columns.push_back(item);
     users.offsets.push_back(std::ssize(users.columns));
   }
