@@ -25,18 +25,6 @@ struct Narrow {
   }
 };
 
-struct FillOnes {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
-  std::int64_t size;
-  float* to;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, size, [&](std::int64_t i) { to[i] = 1.0F; });
-  }
-};
-
 /// Gives the excluded items of each user the score -infinity.
 struct Exclude {
   static constexpr int threads = 256;
@@ -103,7 +91,7 @@ void Device::score_items(const Batch& batch, std::int64_t entries, ItemMatrix& m
       stream_.synchronize();
       matrix.ones = FloatBuffer();
       matrix.ones = FloatBuffer(gpu_, entries, ItemMatrix::what);
-      launch(stream_, blocks_for(entries, FillOnes::threads), FillOnes{entries, matrix.ones.data()});
+      fill(matrix.ones, 1.0F);
     }
     launch(stream_, blocks_for(users + 1, Narrow::threads),
            Narrow{batch.offsets.data(), users + 1, matrix.offsets.data()});
