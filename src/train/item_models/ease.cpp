@@ -55,9 +55,16 @@ void add_gram_row(const Interactions& train, const UserWeights& weights,
   const float diagonal = row[static_cast<std::size_t>(item)];
   const auto first = static_cast<std::size_t>(train.items.offsets[static_cast<std::size_t>(item)]);
   const std::span<const std::int32_t> users = train.items.view().row(item);
+  // The rows of users are at random places, so their offsets and then the items are loaded early.
+  constexpr std::size_t ahead = 8;
+  const CsrView rows = train.users.view();
   for (std::size_t n = 0; n < users.size(); ++n) {
+    if (n + 2 * ahead < users.size())
+      __builtin_prefetch(&rows.offsets[static_cast<std::size_t>(users[n + 2 * ahead])]);
+    if (n + ahead < users.size())
+      __builtin_prefetch(rows.row(users[n + ahead]).data() + counted[first + n + ahead].begin);
     const float weight = weights.of_users[static_cast<std::size_t>(users[n])];
-    const std::span<const std::int32_t> items = train.users.view().row(users[n]);
+    const std::span<const std::int32_t> items = rows.row(users[n]);
     const auto begin = static_cast<std::size_t>(counted[first + n].begin);
     const auto count = static_cast<std::size_t>(counted[first + n].count);
     const std::size_t right = std::min(count, items.size() - begin);
