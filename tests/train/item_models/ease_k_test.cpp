@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <random>
-#include <ranges>
 
 #include "train/item_models/ease.hpp"
 #include "train/item_models/gram.hpp"
@@ -81,18 +80,16 @@ std::vector<double> reference_column(const Csr& users, std::int32_t items, std::
   const auto k = static_cast<std::size_t>(values.neighbors);
   const double p = values.dropout;
   std::vector<std::vector<double>> g(static_cast<std::size_t>(items), std::vector<double>(items, 0.0));
-  double total = 0.0;
+  double total = 0.0, with_items = 0.0;
   for (std::int64_t u = 0; u < users.rows(); ++u) {
     if (users.view().row_size(u) == 0) continue;
     const double w = std::pow(static_cast<double>(users.view().row_size(u)), -values.user_power);
     total += w;
+    ++with_items;
     for (const std::int32_t a : users.view().row(u))
       for (const std::int32_t b : users.view().row(u)) g[a][b] += w;
   }
-  const double l2 = values.l2 * total /
-                    static_cast<double>(
-                        std::ranges::count_if(std::views::iota(std::int64_t{0}, users.rows()),
-                                              [&](std::int64_t u) { return users.view().row_size(u) > 0; }));
+  const double l2 = values.l2 * total / with_items;
   std::vector<std::pair<double, std::int32_t>> order;  // by descending correlation, then by item
   for (std::int32_t i = 0; i < items; ++i) {
     if (i == j || g[i][i] == 0.0) continue;
