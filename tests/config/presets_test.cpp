@@ -77,7 +77,7 @@ TEST(Presets, HavePublishedHyperparameters) {
       {"models/ease-ml1m", "model.ease.l2", "[100.0, 300.0, 500.0, 1000.0]"},
       {"models/ease-ml1m", "model.ease.dropout", "[0.0, 0.3, 0.5]"},
       {"models/ease-ml1m", "model.ease.relax", "[0.0, 0.4]"},
-      {"models/ease-ml1m", "model.ease.search", "off"},
+      {"models/ease-ml1m", "model.ease.search", "\"off\""},
       {"models/ease-gowalla", "model.ease.neighbors", "300"},
       {"models/item-knn-gowalla", "model.item_knn.target_power", "0.4"},
       {"gowalla", "data.prepare.split", "given"},
