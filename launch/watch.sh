@@ -90,8 +90,9 @@ start_watched() {
   disown "$watcher"
   exec {errors}>&-
 }
-# end_watch: waits for the last lines of the command's output.
+# end_watch: waits for the last lines of the command's output. A watcher that ends the command ends all of its processes.
 end_watch() {
+  if [ -e "$watch_folder/ended" ]; then wait_until_ended 7 "$watcher"; fi
   kill -s KILL "$watcher" 2>/dev/null || true
   wait_until_ended 2 "$passes_on"
 }
