@@ -1,0 +1,240 @@
+"""The fixed set of runs. A run has a name, files in its folder, and steps, which are commands of the program in that folder.
+
+The data of most runs are those of the run `data`, in ../data. A run that checks a change of results must be added here.
+"""
+
+from dataclasses import dataclass, field
+
+from .sources import EVENTS, MOVIELENS_1M, lines, sources, users_of
+
+
+@dataclass
+class Step:
+    """A command: its arguments, the ranks it runs on (1: without mpirun) and its exit code."""
+
+    arguments: str
+    ranks: int = 1
+    emulated: bool = False  # on the emulated GPU
+    code: int = 0
+
+
+@dataclass
+class Run:
+    name: str
+    steps: list
+    files: dict = field(default_factory=dict)
+    first: bool = False  # other runs read its results
+
+
+BASE = {
+    "name": "r", "data.file": "../data/plain.h5", "data.virtual_shards": "8", "model.hidden": "[24]", "model.latent": "12",
+    "model.elsa.factors": "16", "train.epochs": "2", "train.batch_size": "64", "train.precision": "fp32",
+    "train.optimizer.learning_rate": "0.01", "train.annealing.steps": "10", "validation.select": "ndcg@10",
+    "validation.metrics": "[ndcg@10, recall@5]", "validation.baselines": "[popularity]", "run.checkpoint_every": "1", "run.keep": "1",
+    "distributed.bucket_mib": "0.02", "distributed.timeout": "60",
+}
+ALL_METRICS = {"validation.metrics": "[ndcg@10, recall@5, recall_n@10, hit@10, mrr@10, map@10, precision@10, coverage@10, gini@10, "
+                                     "popularity@10, tail@10, novelty@10]", "validation.baselines": "[auto]"}
+CHECKPOINT = "runs/r/checkpoints/best.h5"
+
+
+def of_model(kind, **settings):
+    return {"model.type": kind} | {f"model.{kind}.{key}": str(value) for key, value in settings.items()}
+
+
+TRAINED = {
+    "mult_vae": {}, "mult_dae": of_model("mult_dae"), "recvae": of_model("recvae"), "elsa": of_model("elsa"),
+    "autoencoder": of_model("autoencoder"),
+    "autoencoder_multinomial": of_model("autoencoder", loss="multinomial", activation="tanh", initial_deviation=0.1),
+}
+SOLVED = {
+    "ease": of_model("ease", l2="[50, 200]"), "ease_dropout": of_model("ease", l2=100, dropout="[0.2, 0.5]"),
+    "ease_user_power": of_model("ease", user_power=0.5, relax=0.3), "ease_kept_weight": of_model("ease", dropout=0.3, kept_weight=0.5),
+    "ease_neighbors": of_model("ease", neighbors=30),
+    "ease_neighbors_dropout": of_model("ease", neighbors=30, dropout=0.3, l2="[50, 200]"),
+    "item_knn": of_model("item_knn"),
+    "item_knn_source": of_model("item_knn", neighbors=20, per="source", shrink=5, power=1.5, user_power=0.5),
+}
+MODELS = TRAINED | SOLVED
+
+
+def yaml(settings):
+    """Returns a configuration with these keys, as YAML of one line per section."""
+    tree = {}
+    for key, value in settings.items():
+        *parents, last = key.split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = value
+
+    def flow(node):
+        return "{" + ", ".join(f"{key}: {flow(value)}" for key, value in node.items()) + "}" if isinstance(node, dict) else node
+
+    return "".join(f"{key}: {flow(value)}\n" for key, value in tree.items()).encode()
+
+
+def configured(settings, emulated=False):
+    """Returns the file of a configuration for a device."""
+    device = {"device": "cuda", "distributed.allow_shared_gpu": "true"} if emulated else {"device": "cpu"}
+    keys = BASE | device | settings
+    return {"config.yaml": yaml({key: value for key, value in keys.items() if value is not None})}
+
+
+def training(name, settings, ranks=1, emulated=False, then=()):
+    """Trains, tests, and runs further steps."""
+    where = "emulated" if emulated else "cpu"
+    return Run(f"{where}-{ranks}-{name}", [Step("config.yaml -v", ranks, emulated), *then], configured(settings, emulated))
+
+
+def serving(emulated, exports_onnx):
+    """Returns the steps that use a trained model."""
+    return [
+        Step("config.yaml --test --per-user users.h5", emulated=emulated),
+        Step("recommend config.yaml --top 5", emulated=emulated),
+        Step("recommend config.yaml --top 5 --split all --output all.h5 --set backend.threads=2", emulated=emulated),
+        Step(f"similar --checkpoint {CHECKPOINT} --item 3 --item 17 --top 4"),
+        Step(f"export {CHECKPOINT} --output model.safetensors"),
+        Step(f"export {CHECKPOINT} --output model.onnx", code=0 if exports_onnx else 2),
+        Step(f"inspect -v {CHECKPOINT}"),
+        Step("inspect runs/r --metric recall@5"),
+    ]
+
+
+def models():
+    for name, settings in MODELS.items():
+        for emulated in (False, True):
+            yield training(name, settings | ALL_METRICS, 1, emulated, serving(emulated, name in TRAINED))
+        for ranks in (2, 3):
+            yield training(name, settings, ranks, then=[Step("recommend config.yaml --output top.tsv", ranks)] if ranks == 2 else [])
+        yield training(name, settings, 2, True)
+    for name, settings in TRAINED.items():
+        bf16 = settings | {"train.precision": "bf16"}
+        yield training(f"{name}-bf16", bf16)
+        yield training(f"{name}-bf16", bf16, 3)
+        yield training(f"{name}-bf16", bf16, 1, True)
+        yield training(f"{name}-bf16", bf16, 3, True)
+
+
+def ranks_and_communication():
+    sharded = {"distributed.optimizer": "sharded"}
+    overlap = {"distributed.overlap": "on"}
+    bf16 = {"train.precision": "bf16", "distributed.comm_dtype": "bf16"}
+    clip = {"train.clip_gradient_norm": "0.5"}
+    for emulated in (False, True):
+        yield training("sharded", sharded, 2, emulated)
+        yield training("sharded-bf16", sharded | bf16, 3, emulated)
+        yield training("sharded-recvae", sharded | TRAINED["recvae"], 2, emulated)
+        yield training("overlap", overlap, 2, emulated)
+        yield training("overlap-sharded-bf16", overlap | sharded | bf16, 3, emulated)
+        yield training("clipping", clip, 1, emulated)
+        yield training("clipping-sharded", clip | sharded, 2, emulated)
+        yield training("bf16-sums", bf16, 2, emulated)
+        for name in ("mult_vae", "recvae", "elsa", "autoencoder"):
+            yield training(f"slices-{name}", TRAINED[name] | {"distributed.item_slices": "2"}, 2, emulated)
+        yield training("slices-clipping", clip | {"distributed.item_slices": "all"}, 3, emulated)
+        yield training("slices-bf16", bf16 | {"distributed.item_slices": "2"}, 4, emulated)
+    server = {"distributed.strategy": "parameter_server"}
+    yield training("server", server, 2)
+    yield training("server-mult_dae", server | TRAINED["mult_dae"], 3)
+    yield training("servers-bf16", server | bf16 | {"distributed.servers": "2"}, 3)
+    yield training("algorithm-auto", {"distributed.algorithm": "auto"}, 2)
+
+
+def options_of_training():
+    features = {"data.file": "../data/features.h5", "model.history_dropout": "0.1"}
+    for emulated in (False, True):
+        yield training("features", features, 1, emulated, [Step("recommend config.yaml --top 5", emulated=emulated)])
+        yield training("features-bf16", features | {"train.precision": "bf16"}, 2, emulated)
+        yield training("features-sharded", features | {"distributed.optimizer": "sharded"}, 3, emulated)
+        yield training("no-hidden-layers", {"model.hidden": "[]"}, 1, emulated)
+        yield training("hidden-layers", {"model.hidden": "[33, 18]", "model.latent": "7", "train.last_batch": "drop"}, 1, emulated)
+        yield training("rmsprop", {"train.optimizer.type": "rmsprop", "train.optimizer.momentum": "0.5", "train.weight_decay": "0.01"}, 1, emulated)
+        yield training("sgd", {"train.optimizer.type": "sgd", "train.optimizer.momentum": "0.9", "train.batch_size": "480"}, 1, emulated)
+        yield training("recvae-beta", of_model("recvae", beta=0.2, encoder_passes=2, decoder_passes=2), 1, emulated)
+        yield training("deterministic", {"train.deterministic": "true", "train.weight_decay": "0.01"}, 1, emulated)
+    yield training("portable", {"backend.kernels": "portable"})
+    yield training("threads", {"backend.threads": "2", "validation.select": "last", "train.annealing.steps": None, "train.annealing.epochs": "2"})
+    yield training("patience", {"train.epochs": "6", "train.patience": "1", "train.optimizer.learning_rate": "1.0", "validation.every": "2"})
+    for precision in ("fp16", "tf32", "bf16x3"):
+        yield training(precision, {"train.precision": precision}, 1, True)
+    yield training("fp16-ranks", {"train.precision": "fp16", "distributed.optimizer": "sharded"}, 2, True)
+    yield training("no-graph", {"backend.cuda_graph": "off", "train.precision": "bf16"}, 1, True)
+    yield training("host-rows", {"backend.resident": "off"}, 1, True)
+
+
+def continued_runs():
+    """Resumes within an epoch, and starts from the weights of another run."""
+    steps = {"run.checkpoint_every": "{steps: 3}", "run.keep": "100"}
+    start = f"config.yaml -v --set name=s --set data.file=../data/other.h5 --start-from {CHECKPOINT}"
+    resumed = "config.yaml -v --resume runs/r/checkpoints/step-00000003.h5"
+    for emulated in (False, True):
+        yield training("resume", steps, 1, emulated, [Step(resumed, emulated=emulated)])
+        yield training("resume-sharded", steps | {"distributed.optimizer": "sharded"}, 2, emulated, [Step(resumed, 3, emulated)])
+        yield training("resume-recvae", steps | TRAINED["recvae"] | {"train.precision": "bf16"}, 1, emulated, [Step(resumed, emulated=emulated)])
+        yield training("start", {}, 1, emulated, [Step(start, emulated=emulated)])
+        yield training("start-slices", {"distributed.item_slices": "2"}, 2, emulated, [Step(start, 2, emulated)])
+    yield training("resume-server", steps | {"distributed.strategy": "parameter_server"}, 3, then=[Step(resumed, 3)])
+    yield training("resume-auto", steps, 2, then=[Step("config.yaml --resume auto --set train.epochs=3", 2)])
+    yield training("start-recvae", TRAINED["recvae"], 1, then=[Step(start)])
+
+
+def preparing():
+    held_out = {"data.file": "data.h5", "data.prepare.validation_users": "12", "data.prepare.test_users": "12", "data.prepare.min_user_items": "3"}
+    steps = [Step("prepare config.yaml -v"), Step("inspect -v data.h5"), Step("prepare config.yaml")]
+    for name, (settings, files) in sources().items():
+        yield Run(f"prepare-{name}", steps, configured(held_out | settings) | files)
+    splits = {
+        "random": {}, "stable": {"validation_fraction": "0.1", "test_fraction": "0.1"}, "leave_one_out": {"holdout": "last"},
+        "ratio": {"held_out_fraction": "0.3"}, "time": {}, "time-dates": {"split": "time", "dates": "[2003-01-01, 2003-09-01]"},
+        "filters": {"split": "liang2018", "min_item_users": "10", "repeat_filters": "true", "compression": "4", "seed": "7"},
+    }
+    for name, keys in splits.items():
+        settings = {f"data.prepare.{key}": value for key, value in ({"split": name} | keys).items()}
+        settings |= {"data.source.format": "movielens_dat", "data.source.path": "ml"}
+        yield Run(f"split-{name}", steps, configured(held_out | settings) | MOVIELENS_1M)
+    doubled = {"ml/ratings.dat": lines("{u}::{i}::{r}::{t}") + lines("{u}::{i}::1::{t}", EVENTS[::3])}
+    for which in ("last", "sum", "max"):
+        settings = {"data.source.format": "movielens_dat", "data.source.path": "ml", "data.prepare.duplicates": which}
+        yield Run(f"duplicates-{which}", steps, configured(held_out | settings) | doubled)
+    delimited = sources()["delimited"]
+    yield Run("prepare-strict", [Step("prepare config.yaml --strict", code=2)], configured(held_out | delimited[0]) | delimited[1])
+
+
+def recommending():
+    """Prepares ratings with features and titles, trains, and recommends in every way."""
+    settings = {"data.file": "data.h5", "data.source.format": "movielens_dat", "data.source.path": "ml", "data.prepare.features": "[gender, age]",
+                "data.prepare.validation_users": "10", "data.prepare.test_users": "10", "data.prepare.min_user_items": "3"}
+    files = MOVIELENS_1M | {"new.csv": b"user,item\nann,3\nann,5\nbob,3\nbob,999\ncy,8\n", "users.dat": users_of("{u}::{g}::{a}::{o}::1"),
+                            "some.txt": b"1\n2\n3\n4\n7\n", "none.txt": b"2\n"}
+    ways = ["--titles --output top.csv", "--split train --keep-seen --output top.jsonl", "--split validation --output top.json",
+            "--input new.csv", "--input new.csv --format jsonl", "--users users.dat --top 3", "--split all --user 5 --user 7",
+            "--include some.txt --exclude none.txt", "--split all --user-list some.txt --output top.h5"]
+    steps = [Step("prepare config.yaml"), Step("config.yaml"), *[Step(f"recommend config.yaml {way}") for way in ways],
+             Step("recommend config.yaml --split all --output ranks.tsv", 3), Step(f"similar --checkpoint {CHECKPOINT} --item 3 --titles --output like.tsv"),
+             Step("inspect runs/r --finished")]
+    yield Run("recommend", steps, configured(settings) | files)
+
+
+def texts():
+    helps = ["--help", "--help-config", "--version", *[f"{name} --help" for name in
+             ("prepare", "synthesize", "recommend", "similar", "inspect", "export", "doctor")]]
+    yield Run("help", [*[Step(each) for each in helps], Step("config.yaml --print-config")], configured({}))
+    errors = ["config.yaml --set train.batch_sise=3", "config.yaml --set train.epochs=0", "config.yaml --set data.file=none.h5",
+              "config.yaml --set model.type=vae", "config.yaml --resume auto --start-from x.h5", "none.yaml", "inspect config.yaml",
+              "recommend config.yaml", "config.yaml --set train.precision=fp16", "--nothing"]
+    yield Run("errors", [*[Step(each, code=2) for each in errors], Step("config.yaml --set distributed.item_slices=5", 2, code=2)], configured({}))
+
+
+def data():
+    shape = "--interactions-per-user 15 --validation-users 50 --test-users 50 --quiet"
+    return Run("data", [
+        Step(f"synthesize plain.h5 --users 500 --items 300 {shape}"), Step(f"synthesize features.h5 --users 400 --items 280 --user-columns 3 {shape}"),
+        Step(f"synthesize other.h5 --users 300 --items 330 --seed 5 --compression 3 --tastes 8 {shape}"),
+        Step("inspect -v plain.h5"), Step("inspect -v features.h5"),
+    ], first=True)
+
+
+def all_runs():
+    groups = (models(), ranks_and_communication(), options_of_training(), continued_runs(), preparing(), recommending(), texts())
+    return [data(), *[run for group in groups for run in group]]
