@@ -1,45 +1,60 @@
 # shellcheck shell=bash disable=SC2154
-# The part `benchmark` of launch/gpu-check, which sources this file and defines step, row, asked_for, configuration and
-# the settings.
+# The parts of launch/gpu-check that measure time: speed, pytorch, million, runs, inverse and kernels. gpu-check sources this
+# file and defines step, missed, row, data, number and the settings.
 
-# value LOG LABEL FIELD: prints field FIELD after LABEL in the benchmark table of a log.
+# value NAME LABEL FIELD: prints field FIELD after LABEL in the benchmark table of a log.
 value() {
   awk -v label="$2" -v field="$3" '
     /^benchmark on / { table = 1 }
     { sub(/^ +/, "") }
-    table && index($0, label " ") == 1 { split(substr($0, length(label) + 1), word, " "); print word[field]; exit }' "$1"
-}
-
-# benchmark_numbers LOG: prints the benchmark table in one line: speed, phases, and percentages of peak rates.
-benchmark_numbers() {
-  local log=$1 phase time phases=
-  [ -n "$(value "$log" training 1)" ] || return 0
-  for phase in input forward loss backward all-reduce optimizer; do
-    time=$(value "$log" "$phase" 1)
-    if [ -n "$time" ]; then phases="$phases${phases:+, }$phase $time"; fi
-  done
-  printf '%s users/s, epoch %s s, step %s ms (%s), dense %s %%, memory %s %%, %s MiB' "$(value "$log" training 1)" \
-    "$(value "$log" epoch 1)" "$(value "$log" 'step (median)' 1)" "$phases" "$(value "$log" 'dense products' 3)" \
-    "$(value "$log" 'weights and moments' 3)" "$(value "$log" 'peak GPU memory' 1)"
+    table && index($0, label " ") == 1 { split(substr($0, length(label) + 1), word, " "); print word[field]; exit }' \
+    "$work/logs/$1.log"
 }
 
 # larger A B, ratio A B: print the larger number and the ratio; empty arguments count as 0.
 larger() { awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { print (a + 0 > b + 0 ? a : b) }'; }
-ratio() { awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { if (b + 0 > 0) printf "%.2f", a / b; else printf "-" }'; }
+ratio() { awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { if (a > 0 && b > 0) printf "%.2f", a / b; else printf "-" }'; }
 
-# target_of NAME: prints the target on one H100, in users per second, if there is one.
-target_of() {
-  case $1 in
-    bf16-500) echo 900000 ;;
-    bf16-24576) echo 2000000 ;;
-  esac
+# bench PART DATA PRECISION BATCH [SETTING...]: adds a row with the speed of training.
+declare -A rates=()
+bench() {
+  local name="bench-$2-$3-$4" settings=() setting phase time phases='' rate check="$3, batch $4"
+  for setting in "train.precision=$3" "train.batch_size=$4" train.epochs=100 benchmark.seconds=1.5 \
+    benchmark.warm_up_seconds=0.3 benchmark.evaluate=false "${@:5}"; do settings+=(--set "$setting"); done
+  if ! step "$name" 120 "${on_gpu[@]}" "${settings[@]}" "$work/$2.yaml" --benchmark; then
+    missed "$1" "$check" "$name"
+    return
+  fi
+  rate=$(value "$name" training 1)
+  if [ -z "$rate" ]; then row "$1" "$check" FAILED "no results, see $name.log"; return; fi
+  if [ "$1" = speed ]; then rates[$3-$4]=$(larger "$rate" "${rates[$3-$4]:-}"); fi
+  for phase in input forward loss backward all-reduce optimizer; do
+    time=$(value "$name" "$phase" 1)
+    if [ -n "$time" ]; then phases="$phases${phases:+, }$phase $time"; fi
+  done
+  row "$1" "$check" ok "$rate users/s, step $(value "$name" 'step (median)' 1) ms ($phases), dense" \
+    "$(value "$name" 'dense products' 3) %, memory $(value "$name" 'weights and moments' 3) %," \
+    "$(value "$name" 'peak GPU memory' 1) MiB"
+  if [ -n "$(value "$name" 'full-ranking test' 1)" ]; then
+    row "$1" 'full ranking' ok "$(value "$name" 'full-ranking test' 3) users in $(value "$name" 'full-ranking test' 6) ms"
+  fi
+}
+part_speed() {
+  local batch
+  data speed ml20m || return
+  for batch in 24576 500 2048; do bench speed ml20m bf16 "$batch"; done
+  bench speed ml20m fp32 24576
+  bench speed ml20m bf16x3 24576
+  # Again: the difference is the noise.
+  bench speed ml20m bf16 24576
+  bench speed ml20m bf16 500 benchmark.evaluate=true
 }
 
-# find_baseline: sets `python` and `baseline` for the PyTorch baseline; fails, with the reason in `why`, if Python has
-# no PyTorch with CUDA or no h5py.
-find_baseline() {
-  python=${VAECF_PYTHON:-python3}
-  baseline=$root/tools/baselines/torch_multvae.py
+part_million() { if data million million; then bench million million bf16 4096; fi; }
+
+part_pytorch() {
+  local python=${VAECF_PYTHON:-python3} baseline=$root/tools/baselines/torch_multvae.py why batch variant best theirs name
+  data pytorch ml20m || return
   if [ ! -f "$baseline" ]; then
     why="no $baseline"
   elif ! command -v "$python" >/dev/null 2>&1; then
@@ -47,96 +62,110 @@ find_baseline() {
   elif ! why=$("$python" -c 'import h5py, torch, sys; sys.exit(not torch.cuda.is_available() and "PyTorch finds no GPU")' \
     2>&1); then
     why="$python: ${why##*$'\n'}; set VAECF_PYTHON to another Python"
-  else
-    return 0
   fi
-  return 1
-}
-
-# run_theirs NAME PRECISION BATCH ARGUMENT...: sets `theirs` to the users per second of PyTorch; empty if it failed.
-run_theirs() {
-  theirs=
-  step "$1" "$python" "$baseline" --data "$out/ml20m-size.h5" --device cuda --benchmark --precision "$2" --batch "$3" \
-    --warmup 20 --steps 200 "${@:4}" || return 0
-  theirs=$(sed -n 's/.*"event": "benchmark".*"users_per_second_median": \([0-9.e+]*\).*/\1/p' "$out/$1.log")
-}
-
-# benchmark_pair PRECISION BATCH: adds rows with the faster of two runs, interleaved with PyTorch if available. PyTorch
-# runs with and without a CUDA graph, and its fastest run counts.
-benchmark_pair() {
-  local name=$1-$2 round variant rate best=0 best_log='' best_theirs=0 failure='' target detail
-  for round in 1 2; do
-    if step "benchmark-$name-$round" "${on_gpu[@]}" --set "train.precision=$1" --set "train.batch_size=$2" \
-      --set train.epochs=20 "$out/benchmark.yaml" --benchmark; then
-      rate=$(value "$out/benchmark-$name-$round.log" training 1)
-      if [ "$(larger "$rate" "$best")" != "$best" ]; then best=$rate best_log=$out/benchmark-$name-$round.log; fi
+  if [ -n "$why" ]; then row pytorch 'all' 'left out' "$why"; return; fi
+  for batch in 500 24576 2048; do
+    best=
+    for variant in auto off; do
+      name=torch-$batch-$variant
+      step "$name" 120 "$python" "$baseline" --data "$work/ml20m.h5" --device cuda --benchmark --precision bf16 \
+        --batch "$batch" --warmup 10 --steps 60 --graph "$variant" || continue
+      theirs=$(sed -n 's/.*"event": "benchmark".*"users_per_second_median": \([0-9.e+]*\).*/\1/p' "$work/logs/$name.log")
+      best=$(larger "$theirs" "$best")
+    done
+    if [ "$(larger "$best" 0)" != 0 ]; then
+      row pytorch "bf16, batch $batch" ok "$best users/s; vaecf_dist $(ratio "${rates[bf16-$batch]:-}" "$best") x as fast"
+    elif [ -e "$work/$name.missed" ]; then
+      missed pytorch "bf16, batch $batch" "$name"
     else
-      failure=$why
-    fi
-    if [ "$against" = 1 ]; then
-      for variant in auto off; do
-        run_theirs "torch-$name-$variant-$round" "$1" "$2" --graph "$variant"
-        best_theirs=$(larger "$theirs" "$best_theirs")
-      done
+      row pytorch "bf16, batch $batch" FAILED "no results, see $name.log"
     fi
   done
-  if [ -n "$failure" ] || [ -z "$best_log" ]; then
-    row benchmark "$1, batch $2" FAILED "${failure:-no results, see $out/benchmark-$name-1.log}"
-    return
-  fi
-  detail=$(benchmark_numbers "$best_log")
-  target=$(target_of "$name")
-  if [ -n "$target" ]; then detail="$detail; $(ratio "$best" "$target") x the H100 target of $target"; fi
-  row benchmark "$1, batch $2" ok "$detail"
-  if [ "$name" = bf16-24576 ]; then
-    row benchmark 'full ranking' ok \
-      "$(value "$best_log" 'full-ranking test' 3) users in $(value "$best_log" 'full-ranking test' 6) ms; target 20 ms for 10000"
-  fi
-  if [ "$against" = 0 ]; then return; fi
-  if [ "$(larger "$best_theirs" 0)" = 0 ]; then
-    row benchmark "$1, batch $2, PyTorch" FAILED "no results, see $out/torch-$name-auto-1.log"
-  else
-    row benchmark "$1, batch $2, PyTorch" ok \
-      "$best_theirs users/s; vaecf_dist $(ratio "$best" "$best_theirs") x as fast, target 3"
-  fi
 }
 
-# Runs the settings of configs/ml20m-nvidia.yaml with validation and the last checkpoint. A checkpoint every 50 epochs,
-# about 1.5 s, would measure the disk.
-# benchmark_epochs PART TEXT: adds a row with the time of 400 epochs and TEXT.
-benchmark_epochs() {
-  local seconds
-  configuration "$out/nvidia.yaml" "$out/ml20m-size.h5" 'name: ml20m-nvidia' \
-    'model: {type: mult_vae, hidden: [600], latent: 200, dropout: 0.5}' \
-    'train: {epochs: 400, last_batch: drop, batch_size: 24576, seed: 98765, annealing: {cap: 0.1, steps: 15000},' \
-    '        optimizer: {type: adam, learning_rate: 4.0e-3, beta1: 0.9, beta2: 0.90, epsilon: 1.0e-8}}' \
-    'validation: {every: 50, metrics: [ndcg@100, recall@20, recall@50], select: last}'
-  if ! step ml20m-nvidia "${on_gpu[@]}" --set run.checkpoint_every=0 "$out/nvidia.yaml" --train; then
-    row "$1" '400 epochs of ml20m-nvidia' FAILED "$why"
-    return
-  fi
-  seconds=$(sed -n 's/.*"event":"end".*"epoch":400,.*"seconds":\([0-9.e+]*\).*/\1/p' \
-    "$out/curve-runs/ml20m-nvidia/metrics.jsonl" 2>/dev/null) || true
-  if [ -n "$seconds" ]; then
-    row "$1" '400 epochs of ml20m-nvidia' ok "$seconds s, $took including startup and loading; $2"
+# whole_run CHECK NAME CONFIG SETTING...: adds a row with the time of a training run, and its test.
+whole_run() {
+  local settings=() setting seconds
+  for setting in "name=$2" "run.directory=$work/runs" 'validation.baselines=[]' "${@:4}"; do settings+=(--set "$setting"); done
+  if ! step "$2" 300 "${on_gpu[@]}" "${settings[@]}" "$3"; then missed runs "$1" "$2"; return; fi
+  seconds=$(number end seconds "$2")
+  if [ -z "$seconds" ]; then row runs "$1" FAILED "did not reach the end, see $2.log"; return; fi
+  row runs "$1" ok "$seconds s; test ndcg@100 $(number test ndcg@100 "$2")"
+}
+part_runs() {
+  if [ -f "$ml1m" ]; then
+    whole_run 'ML-1M, 200 epochs' ml1m "$root/configs/ml1m.yaml" "data.file=$ml1m"
   else
-    row "$1" '400 epochs of ml20m-nvidia' FAILED "did not reach epoch 400, see $out/ml20m-nvidia.log"
+    row runs 'ML-1M, 200 epochs' 'left out' "no dataset $ml1m; set --ml1m"
   fi
+  data runs ml20m || return
+  # A checkpoint every 50 epochs would measure the disk.
+  whole_run '400 epochs of ml20m-nvidia' ml20m-nvidia "$root/configs/ml20m-nvidia.yaml" "data.file=$work/ml20m.h5" \
+    run.checkpoint_every=0
 }
 
-part_benchmark() {
-  local precision batch against=0
-  rm -f "$out/ml20m-size.h5"
-  if ! step benchmark-data "$program" synthesize "$out/ml20m-size.h5" --users 136677 --items 20108 \
-      --interactions-per-user 73; then
-    row benchmark 'data' FAILED "$why"
+part_inverse() {
+  local check='EASE, 20,108 items' seconds
+  data inverse ml20m || return
+  if ! step ease 300 "${on_gpu[@]}" --set name=ease --set model.type=ease --set model.ease.l2=500 "$work/ml20m.yaml" --train; then
+    missed inverse "$check" ease
     return
   fi
-  if find_baseline; then against=1; else row benchmark 'PyTorch comparison' 'left out' "$why"; fi
-  configuration "$out/benchmark.yaml" "$out/ml20m-size.h5" 'name: benchmark'
-  for precision in bf16 tf32 fp32; do
-    if ! asked_for "benchmark:$precision"; then continue; fi
-    for batch in 500 24576; do benchmark_pair "$precision" "$batch"; done
+  seconds=$(number solve seconds ease)
+  if [ -z "$seconds" ]; then row inverse "$check" FAILED 'no solution, see ease.log'; return; fi
+  row inverse "$check" ok "solved in $seconds s; $(number solve users ease) users scored in" \
+    "$(number solve evaluation_seconds ease) s"
+}
+
+# Times the kernels of one step. Two counters need one pass, and caches are not flushed, so kernels run as in training.
+part_kernels() {
+  local batch name detail
+  if ! command -v ncu >/dev/null 2>&1; then row kernels 'all' 'left out' 'no ncu in PATH or CUDA_HOME'; return; fi
+  data kernels ml20m || return
+  for batch in 500 24576; do
+    name=ncu-$batch
+    if ! step "$name" 120 ncu --target-processes all --clock-control none --cache-control none --launch-skip 3000 \
+      --launch-count 160 --csv --page raw --print-units base --kernel-name-base demangled \
+      --metrics gpu__time_duration.sum,dram__bytes.sum --log-file "$work/logs/$name.csv" "${on_gpu[@]}" \
+      --set train.precision=bf16 --set "train.batch_size=$batch" --set backend.cuda_graph=off --set train.epochs=1 \
+      --set benchmark.seconds=1 --set benchmark.warm_up_seconds=0 --set benchmark.evaluate=false "$work/ml20m.yaml" \
+      --benchmark; then
+      missed kernels "batch $batch" "$name"
+      continue
+    fi
+    if detail=$(awk -F '","' '
+      !/^"/ { next }
+      { gsub(/^"|"$/, "") }
+      !name {
+        for (i = 1; i <= NF; ++i) {
+          if ($i == "Kernel Name") name = i
+          if ($i ~ /^gpu__time_duration/) time = i
+          if ($i ~ /^dram__bytes/) bytes = i
+        }
+        next
+      }
+      $name ~ /BeginStep/ && ++steps > 1 { exit }
+      steps {
+        kernel = $name
+        gsub(/<unnamed>::|\(anonymous namespace\)::|[A-Za-z_0-9]+::/, "", kernel)
+        sub(/.*run_body<|^void /, "", kernel)
+        sub(/[<>(,].*/, "", kernel)
+        gsub(/,/, "", $time); gsub(/,/, "", $bytes)
+        us[kernel] += $time / 1000; total += $time / 1000; mb[kernel] += $bytes / 1e6; ++launches
+      }
+      END {
+        if (!launches) exit 1
+        printf "%d launches a step, %.0f us", launches, total
+        for (n = 0; n < 10; ++n) {
+          longest = ""
+          for (kernel in us) if (longest == "" || us[kernel] > us[longest]) longest = kernel
+          if (longest == "") break
+          printf "; %s %.0f us %.0f MB", longest, us[longest], mb[longest]
+          delete us[longest]
+        }}' "$work/logs/$name.csv"); then
+      row kernels "batch $batch" ok "$detail"
+    else
+      row kernels "batch $batch" FAILED "no kernel in $name.csv"
+    fi
   done
-  if asked_for benchmark:epochs; then benchmark_epochs benchmark 'target 25.9 s'; fi
 }
