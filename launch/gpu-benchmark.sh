@@ -67,6 +67,7 @@ part_pytorch() {
   for batch in 500 24576 2048; do
     best=
     for variant in auto off; do
+      if [ "$batch.$variant" = 24576.auto ]; then continue; fi  # at large batches the host is not the limit
       name=torch-$batch-$variant
       step "$name" 120 "$python" "$baseline" --data "$work/ml20m.h5" --device cuda --benchmark --precision bf16 \
         --batch "$batch" --warmup 10 --steps 60 --graph "$variant" || continue
@@ -139,8 +140,8 @@ part_kernels() {
       !name {
         for (i = 1; i <= NF; ++i) {
           if ($i == "Kernel Name") name = i
-          if ($i ~ /^gpu__time_duration/) time = i
-          if ($i ~ /^dram__bytes/) bytes = i
+          if ($i ~ /^gpu__time_duration.*sum$/) time = i
+          if ($i ~ /^dram__bytes.*sum$/) bytes = i
         }
         next
       }
