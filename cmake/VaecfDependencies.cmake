@@ -57,8 +57,8 @@ target_compile_definitions(vaecf_xxhash INTERFACE XXH_INLINE_ALL=1
   # Sanitizer builds do not inline what the header demands.
   $<$<BOOL:${VAECF_SANITIZE}>:XXH_NO_INLINE_HINTS=1>)
 
-# The optional libraries. CMAKE_DISABLE_FIND_PACKAGE_(LibArchive, bson, OpenSSL, dnnl) also excludes one.
-foreach(name LIBARCHIVE LIBBSON OPENSSL ONEDNN)
+# The optional libraries. CMAKE_DISABLE_FIND_PACKAGE_(LibArchive, bson, dnnl) also excludes one.
+foreach(name LIBARCHIVE LIBBSON ONEDNN)
   set(VAECF_WITH_${name} AUTO CACHE STRING "Build with this library: AUTO (if it is found), ON (or fail), OFF")
   set_property(CACHE VAECF_WITH_${name} PROPERTY STRINGS AUTO ON OFF)
 endforeach()
@@ -112,16 +112,6 @@ vaecf_optional(LIBBSON vaecf_bson "the program cannot read the Pinterest boards"
 if(found AND NOT bson_FOUND)
   target_include_directories(vaecf_bson SYSTEM INTERFACE ${VAECF_BSON_INCLUDE})
 endif()
-
-# Of the library only libcrypto.
-set(found)
-if(VAECF_WITH_OPENSSL)
-  find_package(OpenSSL 1.1 QUIET COMPONENTS Crypto)
-  if(OPENSSL_FOUND)
-    set(found OpenSSL::Crypto)
-  endif()
-endif()
-vaecf_optional(OPENSSL vaecf_crypto "SHA-256 of source files is computed more slowly" ${found})
 
 # Debian's dnnl-config.cmake asks for OpenCL headers that nothing here needs, so look for the files themselves.
 set(found)

@@ -59,7 +59,7 @@ bool begins_with_tab(const std::string& text, int number) {
 class Reader {
  public:
   /// `stored`: the configuration comes from a checkpoint.
-  explicit Reader(const Renames& renames, bool stored = false) : renames_(renames), stored_(stored) {}
+  explicit Reader(bool stored = false) : stored_(stored) {}
 
   void read_file_text(const std::string& text, const std::string& name) {
     file_ = name;
@@ -196,16 +196,8 @@ class Reader {
     }
   }
 
-  /// Reads the key or section `path`. `old_name`: the name that the text uses, if it was renamed.
-  void visit(const std::string& path, const YAML::Node& key, const YAML::Node& value,
-             const std::string& old_name = "") {
-    if (const auto renamed = renames_.find(path); renamed != renames_.end()) {
-      if (warned_of_.insert(path).second) {
-        config_.notes.push_back(
-            format("{}: {} is now named {}; the old name is still read", place(key), path, renamed->second));
-      }
-      return visit(renamed->second, key, value, path);
-    }
+  /// Reads the key or section `path`.
+  void visit(const std::string& path, const YAML::Node& key, const YAML::Node& value) {
     const std::string section = path + ".";
     const auto known = std::find_if(keys_.begin(), keys_.end(), [&](const Key& one) {
       return one.path == path ||
@@ -215,7 +207,7 @@ class Reader {
                                         [&](const Key& one) { return one.path.starts_with(section); });
     try {
       if (known != keys_.end()) {
-        read_key(*known, value, place(key), old_name.empty() ? known->path : old_name);
+        read_key(*known, value, place(key));
       } else if (is_section) {
         visit_section(section, value);
       } else {
@@ -228,12 +220,7 @@ class Reader {
     }
   }
 
-  /// Reads the value of `key`, which the text calls `name`.
-  void read_key(const Key& key, const YAML::Node& node, const std::string& where, const std::string& name) {
-    if (layer_.contains(key.path) && names_.at(key.path) != name) {
-      throw InputError(format("{}: {} and {} (at {}) are the old and the new name of one key; keep {}", where,
-                              name, names_.at(key.path), places_.at(key.path), key.path));
-    }
+  void read_key(const Key& key, const YAML::Node& node, const std::string& where) {
     // For example once nested in its section and once dotted. Repeated --set options are allowed; the last
     // one wins.
     if (override_.empty() && layer_.contains(key.path)) {
@@ -248,7 +235,6 @@ class Reader {
       throw InputError(format("{}: {} must be {}, got {}", where, key.path, error.limit, quote(node)));
     }
     places_[key.path] = where;
-    names_[key.path] = name;
     layer_.insert(key.path);
   }
 
@@ -301,14 +287,11 @@ class Reader {
   }
 
   const std::vector<Key> keys_ = all_keys();
-  const Renames& renames_;
   const bool stored_;
   Config config_;
   std::string file_;
   std::string override_;                       // empty while the file is read
   std::map<std::string, std::string> places_;  // location of every key that was set
-  std::map<std::string, std::string> names_;   // by which they were given
-  std::set<std::string> warned_of_;            // old names that a note mentions
   std::set<std::string> layer_;                // keys set in the current layer
 };
 
@@ -331,9 +314,8 @@ std::string file_text(const std::string& path) {
 
 }  // namespace
 
-Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides,
-             const Renames& renames) {
-  Reader reader(renames);
+Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
+  Reader reader;
   reader.read_file_text(text, name);
   reader.read_overrides(overrides);
   reader.resolve_search();
@@ -343,8 +325,8 @@ Config parse(const std::string& text, const std::string& name, std::span<const s
   return config;
 }
 
-Config parse_stored(const std::string& text, const std::string& checkpoint, const Renames& renames) {
-  Reader reader(renames, true);
+Config parse_stored(const std::string& text, const std::string& checkpoint) {
+  Reader reader(true);
   reader.read_file_text(text, checkpoint);
   return reader.take();
 }

@@ -20,7 +20,7 @@ using Overrides = std::vector<std::string>;
 
 // Keys that are not among the provenance attributes, with the reason.
 const std::map<std::string, std::string> not_recorded{
-    {"data.source.path", "names and sha256 of the source's files are compared"},
+    {"data.source.path", "names and digests of the source's files are compared"},
     {"data.source.users.path", "as for data.source.path; users_member records the file of an archive"},
     {"data.prepare.compression", "compared with the compression of the file"},
     {"data.prepare.memory_gib", "does not change the dataset"}};
@@ -75,16 +75,6 @@ TEST_F(Provenance, FormatsWithAGivenLayoutRecordTheLayoutKeys) {
       EXPECT_TRUE(tells(key, {"data.source.format=" + format.name})) << format.name << " " << key.path;
     }
   }
-}
-
-TEST_F(Provenance, DatasetsWithTheOldNameOfHoldoutAreRecognized) {
-  const io::Attributes now = of({"data.source.format=delimited"});
-  io::Attributes older = now;
-  older["pick"] = older.at("holdout");
-  older.erase("holdout");
-  EXPECT_TRUE(data::made_by(older, now));
-  older["pick"] = std::string("last");
-  EXPECT_FALSE(data::made_by(older, now));
 }
 
 }  // namespace

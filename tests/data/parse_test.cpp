@@ -213,8 +213,7 @@ TEST_F(Parse, RejectsInvalidSources) {
 
 TEST_F(Parse, SourceAttributeHasNameSizeAndDigest) {
   const auto path = folder_.write("ratings", "1::2::5\n");
-  EXPECT_EQ(describe_sources({path}),
-            "ratings (8 bytes, sha256 6126ee8d8db3c96a106cf695de391d1dc605d47b7cf653459f8d027cbdf392ae)");
+  EXPECT_EQ(describe_sources({path}), "ratings (8 bytes, xxh128 5ef60158ddf72f58f909d7b917f6852e)");
   const std::string many = describe_sources(std::vector<std::string>(20, path));
   expect_in(many, {"20 files, 160 bytes"});
   std::stop_source unwanted;

@@ -79,7 +79,7 @@ TEST_F(Prepare, AttributesDescribeSourceAndOptions) {
   }
   const auto whole = [](std::int64_t value) { return io::Attribute(value); };
   const std::vector<std::pair<std::string, io::Attribute>> expected{
-      {"format_version", whole(1)},   {"name", "tiny"},
+      {"format_version", whole(2)},   {"name", "tiny"},
       {"users", whole(30)},           {"items", file.items()},
       {"interactions", interactions}, {"min_rating", 4.0},
       {"min_user_items", whole(5)},   {"min_item_users", whole(0)},
@@ -89,7 +89,7 @@ TEST_F(Prepare, AttributesDescribeSourceAndOptions) {
   for (const auto& [name, value] : expected) EXPECT_EQ(file.attributes().at(name), value) << name;
   const auto source = std::get<std::string>(file.attributes().at("source"));
   EXPECT_TRUE(source.starts_with("ratings.csv (")) << source;
-  expect_in(source, {"sha256 "});
+  expect_in(source, {"xxh128 "});
 }
 
 TEST_F(Prepare, StringIdsAreStoredAsStrings) {

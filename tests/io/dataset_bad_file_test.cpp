@@ -155,9 +155,6 @@ std::vector<BadFile> bad_matrices() {
 
 std::vector<BadFile> bad_attributes_and_ids() {
   return {
-      {"OneOfSeveralFiles",
-       [](Hdf5Editor& editor) { editor.put_integer_attribute("parts", 4); },
-       {"is one file of a multi-file dataset", "run `vaecf_dist prepare` again"}},
       {"NoItems", [](Hdf5Editor& editor) { editor.remove_attribute("items"); }, {"no attribute `items`"}},
       {"ItemsZero", attribute("items", 0), {"`items` must be"}},
       {"ItemsTooMany", attribute("items", std::int64_t{1} << 31), {"`items` must be"}},
@@ -167,7 +164,8 @@ std::vector<BadFile> bad_attributes_and_ids() {
          editor.put_double_attribute("items", 6.0);
        },
        {"`items` must be"}},
-      {"NewerFormat", attribute("format_version", 2), {"format_version"}},
+      {"OlderFormat", attribute("format_version", 1), {"its format_version is not 2"}},
+      {"NewerFormat", attribute("format_version", 3), {"its format_version is not 2"}},
       {"VariableAttribute",
        [](Hdf5Editor& editor) { editor.put_variable_string_attribute("note", "hello"); },
        {"attribute note", "variable length"}},

@@ -33,7 +33,7 @@ TEST_F(DatasetRoundTrip, ReadsWhatWasWritten) {
   EXPECT_EQ(std::get<std::string>(dataset.attributes().at("name")), "small");
   EXPECT_EQ(std::get<std::string>(dataset.attributes().at("source")), "");
   EXPECT_EQ(std::get<double>(dataset.attributes().at("min_rating")), 3.5);
-  EXPECT_EQ(std::get<std::int64_t>(dataset.attributes().at("format_version")), 1);
+  EXPECT_EQ(std::get<std::int64_t>(dataset.attributes().at("format_version")), 2);
 }
 
 TEST_F(DatasetRoundTrip, IdsKeepTheirType) {
@@ -153,7 +153,7 @@ TEST_F(DatasetRoundTrip, FingerprintsOfDifferentDatasetsDiffer) {
   write_small_dataset(file("a.h5"));
   write_small_dataset(file("b.h5"));
   EXPECT_EQ(bytes_of(file("a.h5")), bytes_of(file("b.h5")));
-  const std::string print = "c43b942d4ed1b26b";
+  const std::string print = "4ea6828c20abe97a";
   EXPECT_EQ(DatasetFile(file("a.h5")).fingerprint(), print);
   test::Hdf5Editor(file("a.h5")).put_integer_attribute("seed", 1);
   EXPECT_NE(DatasetFile(file("a.h5")).fingerprint(), print);

@@ -2,7 +2,6 @@
 // pair.
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/bson_reader.hpp>
-#include <vaecf/io/digest.hpp>
 #include <vaecf/io/source_reader.hpp>
 
 #include <gtest/gtest.h>
@@ -57,25 +56,6 @@ TEST_F(WithoutLibarchive, PlainFilesAreRead) {
 TEST(WithoutLibbson, BsonIsAnErrorWithAWayOut) {
   expect_in(message_of<InputError>([] { BsonReader("boards.bson", [](std::span<char>) { return 0U; }); }),
             {"boards.bson: is BSON", "built without libbson", "docs/CLUSTERS.md"});
-}
-
-std::string digest_of(const std::string& text, std::size_t piece) {
-  Sha256 hash;
-  for (std::size_t at = 0; at < text.size(); at += piece) {
-    const std::string part = text.substr(at, piece);
-    hash.update(part);
-  }
-  return hash.finish();
-}
-
-// Expected digests: FIPS 180-4, and Python's hashlib for all lengths around the ends of one and two blocks.
-TEST(WithoutOpenssl, Sha256IsThatOfTheStandard) {
-  EXPECT_EQ(digest_of("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(digest_of(std::string(1000000, 'a'), 65),
-            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-  std::string digests;
-  for (std::size_t length = 0; length <= 130; ++length) digests += digest_of(std::string(length, 'b'), 7);
-  EXPECT_EQ(digest_of(digests, 1000), "f03fa14c3c386399e9b0a30a03cb4170d435db472cb4e6706bcc94f2ea9c2cbd");
 }
 
 }  // namespace

@@ -7,8 +7,7 @@
 # metaphor   no `twin`, `verb`, `room` (or their plurals), `newcomers`, `strangers` in any file or file name, in any case: as
 #            whole words (vaecf_room, cuda-twin) and as parts of CamelCase names (CudaTwinDevice).
 # spelling   US spelling of optimizer, initialize, initialization, normalize, synchronize, serialize, behavior, neighbor in src
-#            and include, also within words. Accepted: a line that contains the US spelling too, or the words "old spelling",
-#            since it reads files of older versions.
+#            and include, also within words.
 # open       files are opened for writing in src/io/files/atomic_file.cpp only (io::open_for_writing), because elsewhere links that
 #            other users have planted might be followed.
 # literal    no message in src and include is split in mid-sentence: see check_literals().
@@ -57,15 +56,9 @@ function check_docstring(line,   at, text) {
   if (tolower(text) ~ openings) complain(FNR, "a docstring begins with `" found(text, "^ *[A-Za-z]+( same)?") "`")
 }
 
-function check_spelling(line,   text, us) {
+function check_spelling(line,   text) {
   text = tolower(line)
-  if (text !~ british || text ~ /old spelling/) return
-  us = british
-  gsub(/ise/, "ize", us)
-  gsub(/isa/, "iza", us)
-  gsub(/iour/, "ior", us)
-  gsub(/bour/, "bor", us)
-  if (text !~ us) complain(FNR, "`" found(text, british) "`: use the US spelling")
+  if (text ~ british) complain(FNR, "`" found(text, british) "`: use the US spelling")
 }
 
 # Two string literals are adjacent if one ends a line (a comment or \ may follow) and the other begins the next. They must not be

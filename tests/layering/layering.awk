@@ -26,7 +26,6 @@ BEGIN {
   library("xxhash", "io", "^xxh", "XXH[0-9_]")
   library("libarchive", "io", "^archive(_entry)?\\.h", "archive_(read|write|entry)_")
   library("libbson", "io", "^bson/", "bson_")
-  library("OpenSSL", "io", "^openssl/", "(EVP|OPENSSL)_|evp_md_")
   library("fmt", "base", "^fmt/", "fmt::")
   library("spdlog", "base", "^spdlog/", "spdlog::")
 

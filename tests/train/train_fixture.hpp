@@ -85,7 +85,6 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
       if (data.features) writer.append_row(split + "/features", features_of(u));
     }
   }
-  writer.set_attribute("format_version", std::int64_t{1});
   writer.set_attribute("name", std::string("made up"));
   writer.set_attribute("source", std::string("made up"));
   writer.set_attribute("users", data.users + data.validation + data.test);

@@ -20,18 +20,10 @@ struct Config {
   data::SourceOptions source;
   data::PrepareOptions prepare;
   device::BackendOptions backend;
-  std::vector<std::string> notes = {};   ///< log messages about renamed and ignored keys
+  std::vector<std::string> notes = {};   ///< log messages about ignored keys
   std::vector<std::string> unused = {};  ///< keys that are set, but not used by a model of this type
   std::map<std::string, std::string> places = {};  ///< keys that are set, with "FILE:LINE" or the override
 };
-
-/// Maps former names of keys and sections to current names. Both are accepted.
-using Renames = std::map<std::string, std::string>;
-inline const Renames renamed_keys = {{"backend.graph", "backend.cuda_graph"},
-                                     {"data.prepare.pick", "data.prepare.holdout"},
-                                     {"distributed.loading_timeout", "distributed.startup_timeout"},
-                                     {"distributed.warn_after", "distributed.stall_warning"},
-                                     {"distributed.wire", "distributed.comm_dtype"}};
 
 /// Reads the file at `path`, then applies `overrides`, each "key.path=value" with the value as YAML. Throws
 /// InputError if a file, key or value is invalid; the message names the file and line (or the override), the
@@ -39,15 +31,13 @@ inline const Renames renamed_keys = {{"backend.graph", "backend.cuda_graph"},
 Config load(const std::string& path, std::span<const std::string> overrides = {});
 
 /// Reads the YAML string `text`, then applies `overrides` as load() does. `name` replaces the file name in
-/// error messages; `renames` are the former names to accept. Throws InputError like load().
-Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides = {},
-             const Renames& renames = renamed_keys);
+/// error messages. Throws InputError like load().
+Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
 
 /// Reads the configuration stored in a checkpoint, possibly written by another version. Unknown keys are
 /// ignored, and so are invalid values of keys that require_resumable() does not compare; Config::notes lists
 /// them. Throws InputError if the value of a compared key is invalid. `checkpoint` is its path, for messages.
-Config parse_stored(const std::string& text, const std::string& checkpoint,
-                    const Renames& renames = renamed_keys);
+Config parse_stored(const std::string& text, const std::string& checkpoint);
 
 /// Reads the configuration stored in a checkpoint as parse_stored() does, to serve its model on any machine:
 /// device, backend.* and distributed.* have their defaults. Then applies `overrides` as load() does. Throws

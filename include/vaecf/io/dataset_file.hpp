@@ -34,7 +34,7 @@ class DatasetWriter {
   /// Writes ids to `path`, for example "items/id" or "train/user_id". Throws InputError if an id is longer
   /// than 4096 bytes.
   void write_ids(const std::string& path, const IdList& ids);
-  /// Sets an attribute of the file; the last value set for a name counts. format_version = 1 is preset.
+  /// Sets an attribute of the file; the last value set for a name counts. format_version is preset.
   void set_attribute(const std::string& name, const Attribute& value);
   /// Writes the remaining data and gives the file its final name. All five interaction matrices are written,
   /// even if empty, and the feature matrices if attribute `features` is above 0. Attribute `items` must be

@@ -12,20 +12,19 @@ namespace vaecf::io {
 /// hash.
 std::uint64_t xxh64(std::string_view bytes, std::uint64_t seed = 0);
 
-/// Incremental SHA-256 (FIPS 180-4), computed by OpenSSL, or by plain loops in a program built without it.
-/// All functions throw RunError if OpenSSL fails, for example if its configuration loads no provider of
-/// SHA-256.
-class Sha256 {
+/// Incremental XXH3 with 128 bits (xxHash), which tells changed files from equal ones. It is not a
+/// cryptographic hash.
+class Xxh128 {
  public:
-  Sha256();
-  ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
+  Xxh128();
+  ~Xxh128();
+  Xxh128(const Xxh128&) = delete;
+  Xxh128& operator=(const Xxh128&) = delete;
 
   /// Appends `bytes` to the input.
   void update(std::span<const char> bytes);
-  /// Returns the digest of all bytes as 64 hexadecimal digits. No function may be called afterwards.
-  std::string finish();
+  /// Returns the hash of all bytes as 32 hexadecimal digits, as the program xxh128sum prints it.
+  std::string finish() const;
 
  private:
   struct State;

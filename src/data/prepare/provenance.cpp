@@ -46,11 +46,11 @@ io::Attribute value_of(const std::string& option, const SourceOptions& source) {
   return values.at(option);
 }
 
-// Returns the SHA-256 of a file and adds its size to `bytes`.
+// Returns the XXH3-128 of a file and adds its size to `bytes`.
 std::string digest_of(const std::string& path, const std::stop_token& stop, std::int64_t& bytes) {
   std::ifstream file(path, std::ios::binary);
   std::vector<char> piece(std::size_t{1} << 20);
-  io::Sha256 hash;
+  io::Xxh128 hash;
   while (file && !stop.stop_requested()) {
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     hash.update(std::span(piece).first(static_cast<std::size_t>(file.gcount())));
@@ -125,8 +125,7 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
 
 bool made_by(const io::Attributes& found, const io::Attributes& provenance) {
   const auto same = [&](const auto& attribute) {
-    auto at = found.find(attribute.first);
-    if (at == found.end() && attribute.first == "holdout") at = found.find("pick");  // in older datasets
+    const auto at = found.find(attribute.first);
     return at != found.end() && at->second == attribute.second;
   };
   const auto also_asked_for = [&](const auto& attribute) {
@@ -144,14 +143,14 @@ std::string describe_sources(const std::vector<std::string>& paths, const std::s
   for (const std::string& path : paths) {
     std::int64_t bytes = 0;
     const std::string digest = digest_of(path, stop, bytes);
-    text += format("{}{} ({} bytes, sha256 {})", text.empty() ? "" : ", ", name(path), bytes, digest);
+    text += format("{}{} ({} bytes, xxh128 {})", text.empty() ? "" : ", ", name(path), bytes, digest);
     sums += format("{}  {}\n", digest, name(path));
     all_bytes += bytes;
   }
   if (paths.size() <= max_named) return text;
-  io::Sha256 hash;
+  io::Xxh128 hash;
   hash.update(sums);
-  return format("{} to {} ({} files, {} bytes, sha256 of their sha256sum lines {})", name(paths.front()),
+  return format("{} to {} ({} files, {} bytes, xxh128 of their xxh128sum lines {})", name(paths.front()),
                 name(paths.back()), paths.size(), all_bytes, hash.finish());
 }
 

@@ -16,7 +16,7 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
 /// Returns whether a dataset with the attributes `found` was made with `provenance`, from any source.
 bool made_by(const io::Attributes& found, const io::Attributes& provenance);
 
-/// Returns names, sizes and SHA-256 digests of `paths` for the attribute `source`. Reads all of them; stops
+/// Returns names, sizes and XXH3-128 digests of `paths` for the attribute `source`. Reads all of them; stops
 /// early once `stop` is requested, and the result is then meaningless.
 std::string describe_sources(const std::vector<std::string>& paths, const std::stop_token& stop = {});
 

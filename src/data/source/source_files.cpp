@@ -192,7 +192,7 @@ bool archive_holds(const std::string& path, const std::string& member) {
 void require_file(const std::string& path) {
   if (fs::is_regular_file(path)) return;
   throw InputError(format(
-      "{}: is a pipe or a device, but a source is read twice, for its lines and its SHA-256; choose a file",
+      "{}: is a pipe or a device, but a source is read twice, for its lines and its digest; choose a file",
       path));
 }
 

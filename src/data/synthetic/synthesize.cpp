@@ -167,7 +167,6 @@ io::IdList numbers_from(std::int64_t first, std::int64_t count) {
 void write_header(io::DatasetWriter& writer, const SynthesizeOptions& options, const Sizes& sizes,
                   const std::string& output) {
   const io::Attributes attributes{
-      {"format_version", std::int64_t{1}},
       {"name", std::filesystem::path(output).stem().string()},
       {"users", options.users},
       {"items", options.items},

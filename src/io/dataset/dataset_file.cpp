@@ -25,7 +25,6 @@ namespace {
 
 const char* const how_to_get_a_dataset =
     "create a dataset with `vaecf_dist prepare` or `vaecf_dist synthesize`";
-constexpr std::int64_t format_version = 1;
 constexpr std::array id_paths = {"items/id", "train/user_id", "validation/user_id", "test/user_id"};
 
 /// Element i is the index of the matrix that has the same users as matrix_names[first_features + i].
@@ -147,13 +146,9 @@ struct DatasetFile::Content {
       if (file.has("target_popularity"))
         file.refuse(format("contains metrics of test users, not a dataset; {}", how_to_get_a_dataset));
       attributes = file.attributes();
-      if (width_at("format_version", 0).value_or(format_version) != format_version) {
+      if (width_at("format_version", 0).value_or(dataset_format) != dataset_format) {
         file.refuse(format("its format_version is not {}, the only version that is supported; {}",
-                           format_version, how_to_get_a_dataset));
-      }
-      if (attributes.contains("parts")) {
-        file.refuse(
-            "is one file of a multi-file dataset, which is no longer supported; run `vaecf_dist prepare` again");
+                           dataset_format, how_to_get_a_dataset));
       }
       const auto found_items = width_at("items", 1);
       if (!found_items)

@@ -72,7 +72,7 @@ struct DatasetWriter::File {
 
   Hdf5Writer writer;
   std::vector<MatrixColumns> matrices;  // in the order of matrix_names
-  Attributes attributes{{"format_version", std::int64_t{1}}};
+  Attributes attributes{{"format_version", dataset_format}};
 };
 
 DatasetWriter::DatasetWriter(const std::string& path, std::int64_t compression)

@@ -14,6 +14,9 @@
 
 namespace vaecf::io {
 
+/// Number of the format of dataset files, attribute `format_version`. Other numbers are refused.
+inline constexpr std::int64_t dataset_format = 2;
+
 /// Names of all matrices of a dataset file, in the order in which fingerprints cover them.
 inline constexpr std::array<std::string_view, 8> matrix_names = {
     "train",         "validation/fold_in", "validation/held_out", "test/fold_in",

@@ -33,7 +33,6 @@ class StartFrom : public Resume {
       writer.set_attribute("features", std::int64_t{features});
       writer.set_attribute("feature_hashing", std::string("by hand\n"));
     }
-    writer.set_attribute("format_version", std::int64_t{1});
     writer.set_attribute("name", std::string("made up"));
     writer.set_attribute("source", std::string("made up"));
     writer.set_attribute("users", std::int64_t{80});
