@@ -207,13 +207,11 @@ concept Device = requires(
   // upload_batch_schedule() checks an order and copies it to the device, and start_batch_schedule() makes it
   // the current one; without a new order it does nothing. The first upload belongs to the device's thread.
   // Later ones of at most as many users and batches may run on another thread, during steps with the current
-  // order. prepare_batch() must be called before begin_step() of a step on batch `count`; it is never part of
-  // a graph. gather_scheduled_batch() gathers the batch that `step` selects, with its transpose; `count` must
+  // order. gather_scheduled_batch() gathers the batch that `step` selects, with its transpose; `count` must
   // be its number of users. gather_batch() gathers the given rows, with the transpose if losses or gradients
   // are needed.
   device.upload_batch_schedule(rows, numbers, numbers, schedule);
   device.start_batch_schedule(rows, schedule);
-  device.prepare_batch(rows, schedule, count);
   device.gather_scheduled_batch(rows, schedule, step, count, into);
   device.gather_batch(rows, numbers, true, into);
 

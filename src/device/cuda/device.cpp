@@ -121,7 +121,24 @@ std::unique_ptr<Batch> Device::make_batch() {
 void Device::synchronize() {
   stream_.synchronize();
   side_stream_.synchronize();
-  side_pending_ = false;
+  sort_.pending = update_.pending = false;
+}
+
+void Device::run_beside(SideWork& side, const std::function<void()>& work) {
+  stream_.record(forked_);
+  side_stream_.wait_event(forked_.native());
+  work();
+  side_stream_.record(side.done);
+  side.pending = true;
+}
+
+void Device::join(SideWork& side) {
+  if (std::exchange(side.pending, false)) stream_.wait_event(side.done.native());
+}
+
+void Device::join_side_stream() {
+  join(sort_);
+  join(update_);
 }
 
 device::EventHandle Device::record_event() {

@@ -224,16 +224,22 @@ void Device::set_loss_scale(device::LossScale scale, StepState& step) {
 
 std::unique_ptr<Graph> Device::capture(const std::function<void()>& work) {
   if (stream_.capturing()) throw std::logic_error("capture: captures cannot be nested");
-  work();
+  // Operations without end_step() leave work on the side stream. A capture must contain its end, and cannot
+  // wait for work that was queued before.
+  const auto run = [&] {
+    work();
+    join_side_stream();
+  };
+  run();
   if (options_.cuda_graph == Toggle::off) return nullptr;
   // The first run allocated all memory, planned the products and loaded the kernels.
   stream_.begin_capture();
   allocation_epoch_.capturing = true;
   try {
-    work();
+    run();
   } catch (...) {
     allocation_epoch_.capturing = false;
-    side_pending_ = false;
+    sort_.pending = update_.pending = false;
     discard_capture(stream_);
     throw;
   }

@@ -12,7 +12,7 @@
 namespace vaecf::cuda {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 11> switches = {
+constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 10> switches = {
     {{"ones", &Tune::ones},
      {"chunk", &Tune::chunk},
      {"slice", &Tune::slice},
@@ -21,7 +21,6 @@ constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 11> swit
      {"fuse", &Tune::fuse},
      {"side", &Tune::side},
      {"diet", &Tune::diet},
-     {"window", &Tune::window},
      {"latent", &Tune::latent},
      {"exp", &Tune::exp}}};
 

@@ -17,7 +17,6 @@ struct Tune {
   std::int64_t fuse = 0;       ///< R5a: update of the input table where its gradient is computed
   std::int64_t side = 0;       ///< R5b: update of the output layer on a second stream
   std::int64_t diet = 1;       ///< R6: fewer launches
-  std::int64_t window = 0;     ///< R7: batches are gathered and sorted in windows; above 1: entries of one
   std::int64_t latent = 1;     ///< R8: vectorized latent layer
   std::int64_t exp = 0;        ///< R9b: factor of the softmax folded into the gradient products
 };

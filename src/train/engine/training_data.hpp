@@ -61,7 +61,6 @@ class ShardRows {
   }
   void start_pass() { device_.start_batch_schedule(*held_, *schedule_); }
   std::int64_t users(std::int64_t batch) const { return schedule_->users(batch); }
-  void prepare(std::int64_t batch) { device_.prepare_batch(*held_, *schedule_, batch); }
   /// Gathers the batch selected by `step`, which has `users` users of this rank.
   const typename Device::Batch& gather(const typename Device::StepState& step, std::int64_t users) {
     device_.gather_scheduled_batch(*held_, *schedule_, step, users, *batch_);
@@ -100,11 +99,6 @@ struct TrainingData {
   void start_epoch() {
     device.clear_losses(*state);
     model->start_epoch();
-  }
-  /// Must precede the start of the step on batch `batch`.
-  void prepare(std::int64_t batch) {
-    items.prepare(batch);
-    if (features) features->prepare(batch);
   }
   /// Gathers the batch selected by `state`, which has `users` users of this rank's group.
   model::NetworkInput<typename Device::Batch> gather(std::int64_t users) {

@@ -33,7 +33,6 @@ ParameterServerTraining::ParameterServerTraining(cpu::Device& device, const Trai
 void ParameterServerTraining::step(device::StepParams params, std::int64_t batch_users, UpdatedGroup group) {
   timer_.start();
   params.rule = optimizer_.rule(group.updates, batch_users);
-  data.prepare(params.batch);
   device_.begin_step(params, *data.state);
   synced_ = false;
   if (server_) {

@@ -32,7 +32,6 @@ class Step {
   void run(const device::StepParams& params, std::int64_t users, int group,
            typename StepGraphs<Device>::Shape shape) {
     timer.start();
-    data_.prepare(params.batch);
     // Kernels read the parameters from device memory, so that a replayed graph uses those of this step.
     device_.begin_step(params, state_);
     graphs_.run(shape, [&] { work(users, group); });

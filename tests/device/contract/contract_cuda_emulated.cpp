@@ -37,14 +37,14 @@ std::vector<ContractDevice> contract_devices() {
   // The old way of everything that has two.
   const cuda::Tune old{.ones = 0, .chunk = 0, .softmax = 0, .groups = 1, .diet = 0, .latent = 0};
   // The real size is slow, so it runs once, in the precision of production runs.
-  return {emulated("fp32", Precision::fp32), emulated("bf16", Precision::bf16, true),
-          emulated("fp16", Precision::fp16), emulated("tf32", Precision::tf32),
+  return {emulated("fp32", Precision::fp32),
+          emulated("bf16", Precision::bf16, true),
+          emulated("fp16", Precision::fp16),
+          emulated("tf32", Precision::tf32),
           emulated("bf16x3", Precision::bf16x3),
           emulated("host_rows", Precision::fp32, false, 0, Toggle::off),
           emulated("fp32_old", Precision::fp32, false, 0, Toggle::automatic, old),
-          emulated("fp16_old", Precision::fp16, false, 0, Toggle::automatic, old),
-          // Several windows per epoch.
-          emulated("windows", Precision::fp32, false, 0, Toggle::automatic, {.window = 2500})};
+          emulated("fp16_old", Precision::fp16, false, 0, Toggle::automatic, old)};
 }
 
 std::vector<ContractDevice> small_cuda_devices() {

@@ -276,7 +276,6 @@ TEST_P(CudaInputLayer, GraphsWithSumsInPartsAreBitwiseEqual) {
   TestBatch batch{{}, device().make_batch()};
   const auto output = activations(random_matrix(1500, 16, 1));
   const auto d_output = activations(random_matrix(1500, 16, 2));
-  device().prepare_batch(*held, *schedule, 0);
   begin({5, 6});
   const auto recording = device().capture([&] {
     device().gather_scheduled_batch(*held, *schedule, step(), 1500, *batch.device);

@@ -183,7 +183,6 @@ TEST_P(Step, ScheduledBatchesEqualBatchesByRows) {
       SCOPED_TRACE(format("batch {} of {} users", t, mine.size()));
       std::vector<std::vector<float>> results[2];
       for (const bool by_number : {false, true}) {
-        device().prepare_batch(*held, *schedule, t);
         begin({5, 6}, 0.0F, {}, t);
         if (by_number)
           device().gather_scheduled_batch(*held, *schedule, step(), schedule->users(t), *batch);
@@ -250,8 +249,6 @@ struct SmallModel {
     UpdateRule rule{
         OptimizerKind::adam, 1e-2F / static_cast<float>(1 + step), 0.9F, 0.99F, 1e-8F, 1.0F / 20, 0.01F};
     rule.clip_norm = 0.1F * static_cast<float>(1 + step % 3);
-    device.prepare_batch(*held, *schedule, t);
-    device.prepare_batch(*side_held, *side_order, t);
     device.begin_step({11, step, t, 0.1F * static_cast<float>(step), rule}, *state);
   }
   void upload_order(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin_rows) {

@@ -5,13 +5,15 @@
 #include <vaecf/device/cuda/device.hpp>
 
 #include <algorithm>
-#include <map>
+#include <functional>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "device/cuda/tune.hpp"
+#include "support/cuda_emulator/runtime.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -155,141 +157,93 @@ TEST_P(CudaEmulatedRows, ItemsOutOfRangeThrow) {
   }
 }
 
-/// Batches by windows, compared with those that are gathered and sorted one by one.
-class CudaEmulatedWindows : public ::testing::Test {
+/// The transpose of a scheduled batch, which is sorted beside the step.
+class CudaEmulatedTranspose : public ::testing::Test {
  protected:
   static constexpr std::int64_t items = 50;
+  static constexpr std::int64_t users = 300;
 
-  CudaEmulatedWindows() {
-    plain_ = device_.make_batch_schedule();
-    tune().window = 1;
-    windowed_ = device_.make_batch_schedule();
-    tune().window = 0;
+  CudaEmulatedTranspose() {
+    device_.upload_batch_schedule(*held_, counted(2 * users), Numbers{0, users, 2 * users}, *schedule_);
+    device_.start_batch_schedule(*held_, *schedule_);
   }
 
-  void set_order(const Numbers& rows, const Numbers& begin) {
-    device_.upload_batch_schedule(*held_, rows, begin, *plain_);
-    device_.start_batch_schedule(*held_, *plain_);
-    device_.upload_batch_schedule(*held_, rows, begin, *windowed_);
-    device_.start_batch_schedule(*held_, *windowed_);
+  void begin(std::int64_t t) { device_.begin_step({0, 0, t, 0.0F, {}}, *step_); }
+  void gather(Batch& batch) { device_.gather_scheduled_batch(*held_, *schedule_, *step_, users, batch); }
+  /// Runs the work of the device's stream, and only that of other streams for which it waits.
+  void run_stream() {
+    emulator::run_until_point(*static_cast<const emulator::Point*>(device_.record_event().event));
   }
-  std::int64_t windows() const { return std::ssize(windowed_->windows.begin) - 1; }
-
-  void begin(std::int64_t t) {
-    device_.prepare_batch(*held_, *windowed_, t);
-    device_.begin_step({0, 0, t, 0.0F, {}}, *step_);
-  }
-  void gather(const BatchSchedule& schedule, std::int64_t t, Batch& batch) {
-    device_.gather_scheduled_batch(*held_, schedule, *step_, schedule.users(t), batch);
-  }
-  void expect_equal(std::int64_t t) {
-    SCOPED_TRACE(t);
-    gather(*plain_, t, *expected_);
-    device_.synchronize();
-    const std::int64_t users = plain_->users(t);
-    const std::int64_t entries = expected_->offsets.data()[users];
-    const auto same = [](const auto& a, const auto& b, std::int64_t size) {
-      return std::equal(a.data(), a.data() + size, b.data());
-    };
-    EXPECT_EQ(found_->items, expected_->items);
-    EXPECT_EQ(found_->max_entries, expected_->max_entries);
-    EXPECT_TRUE(found_->has_transpose);
-    EXPECT_TRUE(same(found_->user_numbers, expected_->user_numbers, users));
-    EXPECT_TRUE(same(found_->offsets, expected_->offsets, users + 1));
-    EXPECT_TRUE(same(found_->columns, expected_->columns, entries));
-    EXPECT_TRUE(same(found_->item_begin, expected_->item_begin, items + 1));
-    EXPECT_TRUE(same(found_->item_users, expected_->item_users, entries));
+  /// Returns whether the batch has the transpose of batch `t` of the schedule.
+  bool is_transposed(std::int64_t t) const {
+    Numbers begin{0};
+    std::vector<std::uint32_t> item_users;
+    for (std::int32_t item = 0; item < items; ++item) {
+      for (std::int64_t user = 0; user < users; ++user) {
+        const auto row = rows_.view().row(t * users + user);
+        if (std::ranges::count(row, item) > 0) item_users.push_back(static_cast<std::uint32_t>(user));
+      }
+      begin.push_back(std::ssize(item_users));
+    }
+    return std::ranges::equal(begin, std::span(batch_->item_begin.data(), items + 1)) &&
+           std::ranges::equal(item_users, std::span(batch_->item_users.data(), item_users.size()));
   }
 
   Device device_{options(Toggle::on), 0};
-  std::unique_ptr<UserRows> held_ = device_.make_user_rows(make_rows(2000, items).view(), 4000, items);
+  const Csr rows_ = make_rows(2 * users, items);
+  std::unique_ptr<UserRows> held_ = device_.make_user_rows(rows_.view(), 4000, items);
+  std::unique_ptr<BatchSchedule> schedule_ = device_.make_batch_schedule();
   std::unique_ptr<StepState> step_ = device_.make_step_state();
-  std::unique_ptr<Batch> expected_ = device_.make_batch();
-  std::unique_ptr<Batch> found_ = device_.make_batch();
-  std::unique_ptr<BatchSchedule> plain_, windowed_;
+  std::unique_ptr<Batch> batch_ = device_.make_batch();
+  std::unique_ptr<Batch> other_ = device_.make_batch();
 };
 
-// One batch is empty, one has no entries, and the last one is smaller.
-TEST_F(CudaEmulatedWindows, EqualBatchesSortedOneByOne) {
-  Numbers rows;
-  for (std::int64_t i = 0; i < 900; ++i) rows.push_back(i * 11 % 1999);
-  for (std::int64_t i = 300; i < 600; ++i) rows[static_cast<std::size_t>(i)] = 7 * (i - 300) % 1995;
-  const Numbers begin_rows{0, 300, 600, 600, 850, 900};
-  struct Limits {
-    std::int64_t entries, item_offsets, windows;
+TEST_F(CudaEmulatedTranspose, PrecedesWhatMustNotRunBesideIt) {
+  const std::pair<const char*, std::function<void()>> joins[] = {
+      {"end of the step", [&] { device_.end_step(*step_); }},
+      {"next step", [&] { begin(0); }},
+      {"other gather", [&] { gather(*other_); }},
+      {"gather of given rows", [&] { device_.gather_batch(*held_, counted(9), true, *other_); }},
+      {"synchronize", [&] { device_.synchronize(); }},
   };
-  const Limits limits[] = {{1 << 20, 1 << 20, 1}, {1 << 20, 3 * items, 2}, {1 << 20, 2 * items, 3},
-                           {1 << 20, 1, 5},       {1000, 1 << 20, 2},      {1, 1 << 20, 4}};
-  for (const Limits& limit : limits) {
-    windowed_->windows.max_entries = limit.entries;
-    windowed_->windows.max_item_offsets = limit.item_offsets;
-    SCOPED_TRACE(limit.entries);
-    SCOPED_TRACE(limit.item_offsets);
-    set_order(rows, begin_rows);
-    EXPECT_EQ(windows(), limit.windows);
-    // In order, and as after a resume within an epoch.
-    for (const std::int64_t t : {0, 1, 2, 3, 4, 3, 1, 4, 0}) {
-      begin(t);
-      gather(*windowed_, t, *found_);
-      EXPECT_EQ(found_->users(), plain_->users(t));
-      expect_equal(t);
-    }
-    std::reverse(rows.begin(), rows.end());
+  std::int64_t t = 0;
+  for (const auto& [name, join] : joins) {
+    SCOPED_TRACE(name);
+    begin(t);
+    gather(*batch_);
+    run_stream();
+    EXPECT_FALSE(is_transposed(t)) << "the sort is beside the stream";
+    join();
+    run_stream();
+    EXPECT_TRUE(is_transposed(t));
+    t = 1 - t;
   }
 }
 
-TEST_F(CudaEmulatedWindows, GraphsServeAllBatchesUntilAWindowGrows) {
-  windowed_->windows.max_entries = 1900;
-  std::map<std::int64_t, std::unique_ptr<Graph>> graphs;  // by number of users
-  Numbers rows = counted(2000);
-  const auto train_epoch = [&] {
-    std::string steps;
-    for (std::int64_t t = 0; t < windowed_->batches(); ++t) {
-      auto& graph = graphs[windowed_->users(t)];
-      begin(t);
-      const bool replayed = graph && device_.replay(*graph);
-      if (!replayed) graph = device_.capture([&] { gather(*windowed_, t, *found_); });
-      steps += replayed ? '>' : 'o';
-      device_.synchronize();
-      // The batch to compare with is gathered when the graph has run.
-      expect_equal(t);
-    }
-    return steps;
-  };
-  const Numbers begin_rows{0, 300, 600, 900, 1200, 1300};
-  set_order(rows, begin_rows);
-  EXPECT_EQ(windows(), 3);
-  train_epoch();
-  std::reverse(rows.begin(), rows.end());
-  set_order(rows, begin_rows);
-  EXPECT_EQ(train_epoch(), ">>>>>");
-  windowed_->windows.max_entries = 1 << 20;
-  set_order(rows, begin_rows);
-  EXPECT_EQ(windows(), 1);
-  EXPECT_EQ(train_epoch(), "o>>>o");
-}
-
-TEST_F(CudaEmulatedWindows, UnpreparedBatchThrows) {
-  windowed_->windows.max_entries = 1;
-  set_order(counted(20), {0, 10, 20});
-  device_.begin_step({0, 0, 0, 0.0F, {}}, *step_);
-  EXPECT_THROW(gather(*windowed_, 0, *found_), std::logic_error);
+TEST_F(CudaEmulatedTranspose, IsPartOfAGraphWithoutTheEndOfTheStep) {
   begin(0);
-  EXPECT_NO_THROW(gather(*windowed_, 0, *found_));
-  device_.begin_step({0, 0, 1, 0.0F, {}}, *step_);
-  EXPECT_THROW(gather(*windowed_, 1, *found_), std::logic_error);
-  EXPECT_THROW(device_.capture([&] { begin(1); }), std::logic_error);
+  gather(*batch_);  // is pending when the capture begins
+  const auto graph = device_.capture([&] { gather(*batch_); });
+  for (const std::int64_t t : {1, 0}) {
+    begin(t);
+    ASSERT_TRUE(device_.replay(*graph));
+    run_stream();
+    EXPECT_TRUE(is_transposed(t));
+  }
 }
 
-TEST_F(CudaEmulatedWindows, RowsOnTheHostAreSortedBatchByBatch) {
-  Device streaming(options(Toggle::off), 0);
-  const auto held = streaming.make_user_rows(make_rows(20, items).view(), 0, items);
-  tune().window = 1;
-  const auto schedule = streaming.make_batch_schedule();
-  tune().window = 0;
-  streaming.upload_batch_schedule(*held, counted(20), Numbers{0, 10, 20}, *schedule);
-  streaming.start_batch_schedule(*held, *schedule);
-  EXPECT_TRUE(schedule->windows.begin.empty());
+TEST_F(CudaEmulatedTranspose, IsForgottenByAFailedCapture) {
+  begin(0);
+  int calls = 0;
+  const auto fails = [&] {
+    gather(*batch_);
+    if (++calls == 2) throw std::runtime_error("no");
+  };
+  EXPECT_THROW(device_.capture(fails), std::runtime_error);
+  begin(1);
+  gather(*batch_);
+  device_.synchronize();
+  EXPECT_TRUE(is_transposed(1));
 }
 
 TEST(CudaEmulatedRowsPlacement, StayOnTheHostIfTheyDoNotFit) {

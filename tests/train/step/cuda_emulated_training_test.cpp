@@ -8,7 +8,6 @@
 #include "device/cuda/tune.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 #include "support/thread_communicator.hpp"
-#include "train/checkpoint/resume_fixture.hpp"
 #include "train/engine/engine_of.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
@@ -183,30 +182,6 @@ TEST_F(CudaEmulatedTraining, GraphsAndMemoryLocationOfRowsHaveNoEffect) {
   }
 }
 
-/// Sets tune().window as long as it exists.
-struct WindowOf {
-  explicit WindowOf(std::int64_t entries) { cuda::tune().window = entries; }
-  ~WindowOf() { cuda::tune().window = 0; }
-};
-
-// An epoch has about 1300 items and 370 features.
-TEST_F(CudaEmulatedTraining, WindowsOfBatchesHaveNoEffect) {
-  options_.data.file = make("features.h5", {.features = true});
-  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    SCOPED_TRACE(vaecf::to_string(precision));
-    const OneRun plain = on_emulator(precision);
-    for (const std::int64_t window : {1, 900, 500}) {
-      SCOPED_TRACE(window);
-      const WindowOf set(window);
-      expect_same_bits(plain, on_emulator(precision));
-      expect_same_bits(plain, on_emulator(precision, Toggle::off));
-    }
-  }
-  const RankResults plain = run(3, 12);
-  const WindowOf set(200);
-  EXPECT_EQ(run(3, 12).masters, plain.masters);
-}
-
 // With clipping, updates are not fused.
 TEST_F(CudaEmulatedTraining, FusedUpdatesHaveNoEffect) {
   options_.data.file = make("features.h5", {.features = true});
@@ -257,13 +232,6 @@ TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored
   EXPECT_EQ(traffic(1, 1), apart - table_bytes);
   with_cpu(measure);
   EXPECT_DOUBLE_EQ(bytes, apart / 34.0 * 32.0 - 2.0 * table_bytes) << "in fp32, and both layers are fused";
-}
-
-class CudaEmulatedWindowsResume : public Resume {};
-
-TEST_F(CudaEmulatedWindowsResume, WithinAnEpochPlacesTheWindow) {
-  const WindowOf set(500);
-  expect_same_from_everywhere(1);
 }
 
 TEST_F(CudaEmulatedTraining, LaterEpochsAndValidationsDoNotAllocate) {

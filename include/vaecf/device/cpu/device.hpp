@@ -125,7 +125,6 @@ class Device {
     schedule.set_next(rows, begin);
   }
   void start_batch_schedule(const UserRows&, BatchSchedule& schedule) { schedule.start_next(); }
-  void prepare_batch(const UserRows&, BatchSchedule&, std::int64_t) {}
   void gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule, const StepState& step,
                               std::int64_t users, Batch& batch);
   void gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,

@@ -42,8 +42,8 @@ struct GradientRows {
   std::int64_t stride;
 };
 
-/// The device for NVIDIA GPUs. All work of a step is queued on one stream, except update_beside(), without
-/// blocking the host. In bf16 and fp16, products have 16-bit operands and fp32 sums; master weights,
+/// The device for NVIDIA GPUs. All work of a step is queued on one stream, except that of run_beside(),
+/// without blocking the host. In bf16 and fp16, products have 16-bit operands and fp32 sums; master weights,
 /// gradients, moments and other values are fp32; in bf16x3, only products differ from fp32 (see Products).
 /// Tensors are stored in their logical orientation. Rows are padded to 16 bytes, items to a multiple of 256
 /// for aligned logit rows and whole tiles. See the concept device::Device for the operations.
@@ -117,7 +117,6 @@ class Device {
   void upload_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
                              std::span<const std::int64_t> begin, BatchSchedule& schedule);
   void start_batch_schedule(const UserRows& source, BatchSchedule& schedule);
-  void prepare_batch(const UserRows& source, BatchSchedule& schedule, std::int64_t batch);
   void gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule, const StepState& step,
                               std::int64_t users, Batch& batch);
   void gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
@@ -218,11 +217,6 @@ class Device {
                         Range rows, std::span<const math::Metric> metrics, MetricValues& values);
   void sort_scores(const MakeScorer& make_scorer, const Batch& batch, int k, std::span<std::int32_t> items,
                    std::span<float> scores);
-  /// Divides the batches of `schedule` into windows and reserves memory for the largest.
-  void plan_windows(const UserRows& source, BatchSchedule& schedule);
-  void gather_window(const UserRows& source, BatchSchedule& schedule, std::int64_t window);
-  void copy_from_window(const UserRows& source, const BatchSchedule& schedule, const StepState& step,
-                        std::int64_t users, Batch& batch);
   DType dtype() const;  ///< data type of product operands
   bool half_precision() const { return dtype() != DType::fp32; }
   /// Returns memory for a loss term of `users` users, which end_step() will add to the step's losses.
@@ -243,21 +237,28 @@ class Device {
                       const device::GradientReady& ready, const FusedUpdate* fused = nullptr);
   /// Throws std::logic_error, naming `operation`, if the update of `step` cannot be fused.
   void require_fusible(const char* operation, const StepState& step) const;
-  /// Updates `ranges` on the side stream, after all work so far, until join_side_stream().
+  /// Updates `ranges` on the side stream.
   void update_beside(const StepState& step, std::span<const device::UpdateRange> ranges,
                      const FloatBuffer& gradients, const FusedUpdate& fused);
-  /// Makes later work wait for update_beside().
+  /// Work on the side stream, and whether stream_ has not waited for its end yet.
+  struct SideWork {
+    Event done;
+    bool pending = false;
+  };
+  /// Queues `work` on the side stream, after all work so far. join() makes later work wait for its end.
+  void run_beside(SideWork& side, const std::function<void()>& work);
+  void join(SideWork& side);
   void join_side_stream();
 
   device::BackendOptions options_;
   device::Precision precision_;
   Gpu gpu_;
   mutable Stream stream_;  // mutable: reading back streams a copy
-  // Must not use scratch memory or products, which belong to stream_.
+  // Must not use scratch memory or products, which belong to stream_; only the sort uses that of primitives_.
   Stream side_stream_;
   Event forked_;
-  Event side_done_;
-  bool side_pending_ = false;  ///< stream_ has not waited for side_done_
+  SideWork sort_;    // the transpose of a scheduled batch
+  SideWork update_;  // the output layer
   AllocationEpoch allocation_epoch_;
   Scratch scratch_;
   Primitives primitives_;

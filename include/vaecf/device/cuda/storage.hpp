@@ -159,7 +159,6 @@ struct UploadedOrder {
   Stream stream;
   Event started;                    // in the device's stream: the last order was copied from here
   std::vector<std::int64_t> begin;  // empty: none, or it was started
-  std::vector<std::int64_t> entry_begin;
   std::int64_t rows = 0;
   std::int64_t max_users = 0;
   std::int64_t max_entries = 0;
@@ -209,45 +208,19 @@ class Batch {
   AllocationEpoch& allocation_epoch_;
 };
 
-/// Position of a batch in its window.
-struct WindowPosition {
-  std::int64_t user_base;   // number of the window's users before the batch
-  std::int64_t entry_base;  // number of the window's entries before the batch
-  std::int64_t item_base;   // place of the batch's first item in the window's item_begin
-  std::int64_t users;
-  std::int64_t entries;
-};
-
-/// The batches of a schedule in windows of consecutive batches. A window is gathered and sorted at once, and
-/// each step copies its batch out of it: one launch, where gathering and sorting a batch takes about twelve.
-struct BatchWindows {
-  // A window has several batches only within these limits.
-  std::int64_t max_entries = 0;  // 0: no windows
-  std::int64_t max_item_offsets = (std::int64_t{256} << 20) / 8;
-
-  std::vector<std::int64_t> begin;  // first batch of each window, then the number of batches; empty: unused
-  std::int64_t current = -1;        // window in device memory
-  // All batches of the current window as one, except that `item_users` counts users from the batch's first
-  // one, and that `item_begin` has one place for each (batch, item).
-  std::unique_ptr<Batch> batch;
-  DeviceArray<WindowPosition> positions;  // (batches of the schedule)
-};
-
 /// Row indices of every batch of an epoch on the device, and the size of the largest batch.
 class BatchSchedule {
  public:
   std::int64_t batches() const { return static_cast<std::int64_t>(begin.size()) - 1; }
   std::int64_t users(std::int64_t batch) const { return begin[batch + 1] - begin[batch]; }
 
-  std::vector<std::int64_t> begin{0};        // (batches + 1)
-  std::vector<std::int64_t> entry_begin{0};  // (batches + 1): number of entries before each batch
-  DeviceArray<std::int64_t> device_begin;    // (batches + 1)
-  DeviceArray<std::int64_t> device_rows;     // (all users of the epoch)
+  std::vector<std::int64_t> begin{0};      // (batches + 1)
+  DeviceArray<std::int64_t> device_begin;  // (batches + 1)
+  DeviceArray<std::int64_t> device_rows;   // (all users of the epoch)
   // Maxima over all batches so far; max_entries includes a margin, so that later epochs fit the captured
   // graphs.
   std::int64_t max_users = 0;
   std::int64_t max_entries = 0;
-  BatchWindows windows;
   UploadedOrder next;
 };
 

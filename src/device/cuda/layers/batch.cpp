@@ -160,28 +160,27 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
   launch(stream, users + (pads ? blocks_for(capacity, GatherRows::keys_per_block) : 0),
          GatherRows{selection, from.offsets(), from.ids(), batch.offsets.data(), batch.columns.data(), keys,
                     entry_users, users, capacity, batch.items});
-  if (!transpose) return;
-
-  // The transpose by a stable sort: users of an item stay in ascending order.
-  const std::int64_t* entries = batch.offsets.data() + users;
-  if (!exact && !pads) {
+  if (transpose && !exact && !pads) {
     launch(stream, blocks_for(capacity, PadKeys::threads),
-           PadKeys{entries, capacity, batch.items, keys, entry_users});
+           PadKeys{batch.offsets.data() + users, capacity, batch.items, keys, entry_users});
   }
+}
+
+/// Computes the transpose by a stable sort: users of an item stay in ascending order.
+void transpose(Stream& stream, Primitives& primitives, Batch& batch) {
   primitives.sort_pairs(
-      stream, keys, batch.sorted_keys.data(), entry_users, batch.item_users.data(), capacity,
+      stream, batch.keys.data(), batch.sorted_keys.data(), batch.entry_users.data(), batch.item_users.data(),
+      batch.max_entries,
       std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(batch.items)))));
   launch(stream, blocks_for(batch.items + 1, FindItemOffsets::threads),
-         FindItemOffsets{batch.sorted_keys.data(), entries, batch.items, batch.item_begin.data()});
+         FindItemOffsets{batch.sorted_keys.data(), batch.offsets.data() + batch.users(), batch.items,
+                         batch.item_begin.data()});
 }
 
 }  // namespace
 
 std::unique_ptr<BatchSchedule> Device::make_batch_schedule() {
-  auto schedule = std::make_unique<BatchSchedule>();
-  constexpr std::int64_t window_entries = std::int64_t{32} << 20;
-  if (tune().window > 0) schedule->windows.max_entries = tune().window > 1 ? tune().window : window_entries;
-  return schedule;
+  return std::make_unique<BatchSchedule>();
 }
 
 void Device::upload_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
@@ -194,7 +193,6 @@ void Device::upload_batch_schedule(const UserRows& source, std::span<const std::
   }
   UploadedOrder& next = schedule.next;
   next.begin.assign(begin.begin(), begin.end());
-  next.entry_begin = {0};
   next.max_users = 0;
   next.max_entries = 0;
   for (std::size_t t = 0; t + 1 < begin.size(); ++t) {
@@ -203,7 +201,6 @@ void Device::upload_batch_schedule(const UserRows& source, std::span<const std::
         source.entries_of(rows.subspan(static_cast<std::size_t>(begin[t]), static_cast<std::size_t>(users)));
     next.max_users = std::max(next.max_users, users);
     next.max_entries = std::max(next.max_entries, entries);
-    next.entry_begin.push_back(next.entry_begin.back() + entries);
   }
   next.rows = static_cast<std::int64_t>(rows.size());
   gpu_.make_current();
@@ -222,7 +219,6 @@ void Device::start_batch_schedule(const UserRows& source, BatchSchedule& schedul
   UploadedOrder& next = schedule.next;
   if (next.begin.empty()) return;
   schedule.begin = std::exchange(next.begin, {});
-  schedule.entry_begin = std::exchange(next.entry_begin, {});
   if (next.max_users > schedule.max_users || next.max_entries > schedule.max_entries) {
     ++allocation_epoch_.value;
   }
@@ -240,7 +236,6 @@ void Device::start_batch_schedule(const UserRows& source, BatchSchedule& schedul
   copy(next.device_rows, next.rows, schedule.device_rows);
   copy(next.device_begin, std::ssize(schedule.begin), schedule.device_begin);
   stream_.record(next.started);
-  plan_windows(source, schedule);
 }
 
 void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule,
@@ -252,11 +247,13 @@ void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule&
         "gather_scheduled_batch: the step's batch is not in the schedule, or `users` is not its size");
   }
   batch.reserve(schedule.max_users, schedule.max_entries, source.items(), true);
-  if (!schedule.windows.begin.empty()) return copy_from_window(source, schedule, step, users, batch);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, schedule.max_users, row_sizes);
   const RowSelection selection{schedule.device_rows.data(), schedule.device_begin.data(),
                                step.device_state.data()};
+  join(sort_);  // of another batch: it uses the scratch memory of the scan
   gather(stream_, primitives_, counts, source, selection, users, schedule.max_entries, false, true, batch);
+  // Only the gradient of a table reads the transpose, so the sort may run during the forward pass.
+  run_beside(sort_, [&] { transpose(side_stream_, primitives_, batch); });
 }
 
 void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
@@ -272,7 +269,9 @@ void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> 
   auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, users, "the row indices of a batch");
   stream_.copy_h2d(picked, rows.data(), users * 8);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, row_sizes);
+  join(sort_);  // it uses the scratch memory of the scan, and may read the keys that are overwritten here
   gather(stream_, primitives_, counts, source, {.rows = picked}, users, entries, true, with_transpose, batch);
+  if (with_transpose) transpose(stream_, primitives_, batch);
 }
 
 }  // namespace vaecf::cuda

@@ -233,6 +233,7 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
     throw std::logic_error(
         "sparse_linear_backward: gradient, batch and table must have the same users and items");
   }
+  join(sort_);  // the gradient reads the transpose
   const Dropout dropout = step != nullptr ? dropout_of(input_dropout, *step, b) : Dropout{};
   UserScales scale{b.row_sizes(), input_dropout.normalized, b.user_numbers.data(), dropout,
                    input_dropout.item_keep_prob};

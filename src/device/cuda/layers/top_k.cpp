@@ -181,6 +181,7 @@ void Device::sort_scores(const MakeScorer& make_scorer, const Batch& batch, int 
   auto* entries = keys + 2 * capacity;
   auto* sorted = keys + 3 * capacity;
 
+  join(sort_);  // it uses the scratch memory of the sorts below
   scorer.for_each_part([&](const ScoreRows& part) {
     for (std::int64_t first = 0; first < part.users; first += sorted_users) {
       ScoreRows rows = part;

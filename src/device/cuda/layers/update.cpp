@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "device/cuda/kernels/update_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
@@ -135,20 +134,12 @@ void Device::require_fusible(const char* operation, const StepState& step) const
 void Device::update_beside(const StepState& step, std::span<const device::UpdateRange> ranges,
                            const FloatBuffer& gradients, const FusedUpdate& fused) {
   const NvtxRange nvtx("optimizer, beside");
-  stream_.record(forked_);
-  side_stream_.wait_event(forked_.native());
   dispatch_dtype(dtype(), [&]<class T>(T) {
     const Moments moments{fused.first_moment, fused.second_moment};
     UpdateBeside<T> update{make_update<T>(step, gradients, moments, fused.parameters)};
     for (const device::UpdateRange& range : ranges) update.whole.add(range, 0);
-    launch(side_stream_, UpdateBeside<T>::blocks, update);
+    run_beside(update_, [&] { launch(side_stream_, UpdateBeside<T>::blocks, update); });
   });
-  side_stream_.record(side_done_);
-  side_pending_ = true;
-}
-
-void Device::join_side_stream() {
-  if (std::exchange(side_pending_, false)) stream_.wait_event(side_done_.native());
 }
 
 }  // namespace vaecf::cuda
