@@ -7,7 +7,6 @@
 
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
-#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -201,7 +200,7 @@ std::optional<device::LossSums> Device::poll_losses(StepState& step) {
     step.has_losses = true;
     step.last_losses = step.readback.data()->sums;
   }
-  if (!step.readback_pending && (tune().diet == 0 || step.polls++ % polls_per_readback == 0)) {
+  if (!step.readback_pending && step.polls++ % polls_per_readback == 0) {
     stream_.copy_d2h(step.readback.data(), step.device_state.data(), sizeof(DeviceStepState));
     stream_.record(step.arrived);
     step.readback_pending = true;

@@ -12,16 +12,13 @@
 namespace vaecf::cuda {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 10> switches = {
-    {{"ones", &Tune::ones},
-     {"chunk", &Tune::chunk},
+constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 7> switches = {
+    {{"chunk", &Tune::chunk},
      {"slice", &Tune::slice},
      {"softmax", &Tune::softmax},
      {"groups", &Tune::groups},
      {"fuse", &Tune::fuse},
      {"side", &Tune::side},
-     {"diet", &Tune::diet},
-     {"latent", &Tune::latent},
      {"exp", &Tune::exp}}};
 
 }  // namespace

@@ -35,7 +35,7 @@ ContractDevice emulated(const std::string& name, device::Precision precision, bo
 std::vector<ContractDevice> contract_devices() {
   using device::Precision;
   // The old way of everything that has two.
-  const cuda::Tune old{.ones = 0, .chunk = 0, .softmax = 0, .groups = 1, .diet = 0, .latent = 0};
+  const cuda::Tune old{.chunk = 0, .softmax = 0, .groups = 1};
   // The real size is slow, so it runs once, in the precision of production runs.
   return {emulated("fp32", Precision::fp32),
           emulated("bf16", Precision::bf16, true),

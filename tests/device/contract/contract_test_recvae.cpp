@@ -29,7 +29,6 @@ std::vector<ContractDevice> recvae_devices() {
   std::vector<ContractDevice> all = contract_devices();
 #ifdef VAECF_CONTRACT_CUDA
   all.push_back(tuned_cuda_device("bf16_exp", device::Precision::bf16, {.exp = 1}));
-  all.push_back(tuned_cuda_device("bf16_no_ones", device::Precision::bf16, {.ones = 0}));
 #endif
   return all;
 }

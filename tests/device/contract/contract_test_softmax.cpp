@@ -22,18 +22,16 @@ std::vector<ContractDevice> other_ways() {
   using device::Precision;
   const cuda::Tune slices{.chunk = 128, .slice = 1};
   const cuda::Tune segments{.softmax = 16};  // items
-  return {
-      tuned_cuda_device("fp32_slices", Precision::fp32, slices),
-      tuned_cuda_device("bf16_slices", Precision::bf16, slices),
-      tuned_cuda_device("fp32_segments", Precision::fp32, segments),
-      tuned_cuda_device("bf16_segments", Precision::bf16, segments),
-      tuned_cuda_device("fp16_segments", Precision::fp16, segments),
-      tuned_cuda_device("fp32_exp", Precision::fp32, {.exp = 1}),
-      tuned_cuda_device("bf16_exp", Precision::bf16, {.exp = 1}),
-      tuned_cuda_device("fp16_exp", Precision::fp16, {.exp = 1}),
-      tuned_cuda_device("fp32_exp_slices", Precision::fp32, {.ones = 0, .slice = 1, .softmax = 16, .exp = 1}),
-      tuned_cuda_device("bf16_exp_slices", Precision::bf16,
-                        {.ones = 0, .slice = 1, .softmax = 16, .exp = 1})};
+  return {tuned_cuda_device("fp32_slices", Precision::fp32, slices),
+          tuned_cuda_device("bf16_slices", Precision::bf16, slices),
+          tuned_cuda_device("fp32_segments", Precision::fp32, segments),
+          tuned_cuda_device("bf16_segments", Precision::bf16, segments),
+          tuned_cuda_device("fp16_segments", Precision::fp16, segments),
+          tuned_cuda_device("fp32_exp", Precision::fp32, {.exp = 1}),
+          tuned_cuda_device("bf16_exp", Precision::bf16, {.exp = 1}),
+          tuned_cuda_device("fp16_exp", Precision::fp16, {.exp = 1}),
+          tuned_cuda_device("fp32_exp_slices", Precision::fp32, {.slice = 1, .softmax = 16, .exp = 1}),
+          tuned_cuda_device("bf16_exp_slices", Precision::bf16, {.slice = 1, .softmax = 16, .exp = 1})};
 }
 INSTANTIATE_TEST_SUITE_P(OtherWays, Softmax, ::testing::ValuesIn(other_ways()), contract_name);
 #endif

@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Squared, ::testing::ValuesIn(contract_devices(
 #ifdef VAECF_CONTRACT_CUDA
 std::vector<ContractDevice> squared_in_other_ways() {
   using device::Precision;
-  const cuda::Tune slices{.ones = 0, .chunk = 128, .slice = 1};
+  const cuda::Tune slices{.chunk = 128, .slice = 1};
   return {tuned_cuda_device("fp32_slices", Precision::fp32, slices),
           tuned_cuda_device("bf16_slices", Precision::bf16, slices),
           tuned_cuda_device("bf16_exp", Precision::bf16, {.exp = 1}),

@@ -8,15 +8,15 @@ namespace {
 
 TEST(Tune, SwitchesAreParsed) {
   const Tune defaults = parse_tune("");
-  EXPECT_EQ(defaults.ones, 1);
-  const Tune tune = parse_tune("ones=0,chunk=640");
-  EXPECT_EQ(tune.ones, 0);
-  EXPECT_EQ(tune.chunk, 640);
-  EXPECT_EQ(tune.slice, defaults.slice);
+  EXPECT_EQ(defaults.groups, 4);
+  const Tune tune = parse_tune("groups=1,side=1");
+  EXPECT_EQ(tune.groups, 1);
+  EXPECT_EQ(tune.side, 1);
+  EXPECT_EQ(tune.fuse, defaults.fuse);
 }
 
 TEST(Tune, InvalidSwitchThrows) {
-  for (const char* text : {"one=1", "ones", "ones=", "ones=-1", "ones=1x", "ones=1,,chunk=2"})
+  for (const char* text : {"sid=1", "side", "side=", "side=-1", "side=1x", "side=1,,fuse=1"})
     EXPECT_THROW(parse_tune(text), InputError) << text;
 }
 

@@ -80,26 +80,23 @@ struct ActivationBackward {
   }
 };
 
-template <class T>
 struct PartialColumnSums {
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = 0;
-  const T* values;
+  const float* values;
   std::int64_t rows;
   std::int64_t vecs;  // groups of eight per row
   std::int64_t partials;
-  bool first;
   float* partial;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     for_each_in_grid<threads>(group, block, partials * vecs, [&](std::int64_t w) {
       Vec8 sums{};
-      if (!first) sums = load_vec8(partial + 8 * w);
       constexpr int together = 4;  // rows loaded concurrently
-      const T* const end = values + 8 * rows * vecs;
+      const float* const end = values + 8 * rows * vecs;
       const std::int64_t step = 8 * partials * vecs;
-      const T* row = values + 8 * w;
+      const float* row = values + 8 * w;
       for (; end - row > (together - 1) * step; row += together * step) {
         Vec8 d[together];
         for (int i = 0; i < together; ++i) d[i] = load_vec8(row + i * step);
@@ -204,13 +201,10 @@ std::int64_t num_partials(std::int64_t rows, std::int64_t columns) {
   return std::clamp<std::int64_t>(threads_wanted / (columns / 8), 1, max_for_rows);
 }
 
-void partial_column_sums(Stream& stream, DType dtype, const void* values, std::int64_t rows,
-                         std::int64_t columns, std::int64_t partials, bool first, float* partial) {
-  dispatch_dtype(dtype, [&]<class T>(T) {
-    const PartialColumnSums<T> body{
-        static_cast<const T*>(values), rows, columns / 8, partials, first, partial};
-    launch(stream, blocks_for(partials * columns / 8, body.threads), body);
-  });
+void partial_column_sums(Stream& stream, const float* values, std::int64_t rows, std::int64_t columns,
+                         std::int64_t partials, float* partial) {
+  const PartialColumnSums body{values, rows, columns / 8, partials, partial};
+  launch(stream, blocks_for(partials * columns / 8, body.threads), body);
 }
 
 void reduce_partials(Stream& stream, const float* partial, std::int64_t partials, std::int64_t columns,

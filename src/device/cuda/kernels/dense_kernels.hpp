@@ -46,10 +46,10 @@ void activation_backward(Stream& stream, Scratch& scratch, DType dtype, device::
 /// Returns the number P of partial sums per column. Partial sum s is the sum of rows s, s + P, s + 2P, ..;
 /// the partial sums are then added. P depends only on the sizes, and so does the order of every addition.
 std::int64_t num_partials(std::int64_t rows, std::int64_t columns);
-/// Computes the partial sums of the columns of `values` (rows, columns), row-major; columns must be a
-/// multiple of 8. Overwrites `partial` (partials, columns) if `first` is set, otherwise adds to it.
-void partial_column_sums(Stream& stream, DType dtype, const void* values, std::int64_t rows,
-                         std::int64_t columns, std::int64_t partials, bool first, float* partial);
+/// Writes the partial sums of the columns of `values` (rows, columns), row-major, to `partial` (partials,
+/// columns); columns must be a multiple of 8.
+void partial_column_sums(Stream& stream, const float* values, std::int64_t rows, std::int64_t columns,
+                         std::int64_t partials, float* partial);
 /// Computes sums (columns) = the sum of the rows of `partial` (partials, columns).
 void reduce_partials(Stream& stream, const float* partial, std::int64_t partials, std::int64_t columns,
                      float* sums);

@@ -43,10 +43,8 @@ struct UserScales {
   const std::uint32_t* user_numbers;
   Dropout dropout;
   float keep_prob;
-  const float* computed = nullptr;  // (users); null: computed again for every row
 
   VAECF_HD float operator()(std::int64_t user) const {
-    if (computed != nullptr) return computed[user];
     if (!dropout.keeps_history(user_numbers[user])) return 0.0F;
     return (normalized ? math::input_scale(sizes(user)) : 1.0F) / keep_prob;
   }

@@ -91,26 +91,6 @@ struct GatherRows {
   }
 };
 
-/// Pads `keys`, so that keys after the last entry sort after all items.
-struct PadKeys {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
-  const std::int64_t* entries;
-  std::int64_t capacity;
-  std::int64_t items;
-  std::uint32_t* keys;
-  std::uint32_t* entry_users;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, capacity, [&](std::int64_t k) {
-      if (k < *entries) return;
-      keys[k] = static_cast<std::uint32_t>(items);
-      entry_users[k] = 0;
-    });
-  }
-};
-
 /// Computes item_begin[i] = number of entries of items before i.
 struct FindItemOffsets {
   static constexpr int threads = 256;
@@ -156,14 +136,10 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
   primitives.exclusive_scan(stream, counts, users, batch.offsets.data());
   std::uint32_t* keys = transpose ? batch.keys.data() : nullptr;
   std::uint32_t* entry_users = batch.entry_users.data();
-  const bool pads = transpose && !exact && tune().diet != 0;
+  const bool pads = transpose && !exact;
   launch(stream, users + (pads ? blocks_for(capacity, GatherRows::keys_per_block) : 0),
          GatherRows{selection, from.offsets(), from.ids(), batch.offsets.data(), batch.columns.data(), keys,
                     entry_users, users, capacity, batch.items});
-  if (transpose && !exact && !pads) {
-    launch(stream, blocks_for(capacity, PadKeys::threads),
-           PadKeys{batch.offsets.data() + users, capacity, batch.items, keys, entry_users});
-  }
 }
 
 /// Computes the transpose by a stable sort: users of an item stay in ascending order.

@@ -2,7 +2,6 @@
 
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
-#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 
@@ -76,7 +75,6 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
                         .accumulate = adds,
                         .operands = dtype()};
   matmuls_.run(stream_, spec, d_output.operand(), parameters.operand(layer.weight), d_input->values());
-  if (tune().diet == 0) update_half_copy(stream_, dtype(), *d_input);
 }
 
 }  // namespace vaecf::cuda

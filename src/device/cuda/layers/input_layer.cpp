@@ -82,19 +82,6 @@ struct EncodeUser {
   }
 };
 
-struct ScaleUsers {
-  static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
-  UserScales scales;
-  std::int64_t users;
-  float* computed;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, users, [&](std::int64_t u) { computed[u] = scales(u); });
-  }
-};
-
 // An item of many users in a large batch would keep one block busy long after all others. So in batches of
 // more users than this, such an item is summed in parts; the parts are then added in order.
 constexpr std::int64_t users_without_parts = 1024;
@@ -235,13 +222,8 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
   }
   join(sort_);  // the gradient reads the transpose
   const Dropout dropout = step != nullptr ? dropout_of(input_dropout, *step, b) : Dropout{};
-  UserScales scale{b.row_sizes(), input_dropout.normalized, b.user_numbers.data(), dropout,
-                   input_dropout.item_keep_prob};
-  if (tune().diet == 0) {
-    auto* computed = scratch_.get<float>(Scratch::per_user, users, "the scales of users' rows");
-    launch(stream_, blocks_for(users, ScaleUsers::threads), ScaleUsers{scale, users, computed});
-    scale.computed = computed;
-  }
+  const UserScales scale{b.row_sizes(), input_dropout.normalized, b.user_numbers.data(), dropout,
+                         input_dropout.item_keep_prob};
 
   const std::int64_t* part_begin = nullptr;
   float* partial = nullptr;

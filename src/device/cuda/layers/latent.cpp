@@ -6,7 +6,6 @@
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
-#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -16,26 +15,21 @@ const std::uint32_t* own_numbers(const Batch& batch) {
   return batch.user_numbers.data() + batch.own().begin;
 }
 
-/// Writes activations element by element, with their 16-bit copies. No copies are written if T is float, or
-/// without `copies`.
+/// Writes activations element by element, with their 16-bit copies unless T is float.
 template <class T>
 struct Written {
-  explicit Written(Activations& to, bool copies = true)
-      : values(to.values()), copy(copies ? reinterpret_cast<T*>(to.copy()) : nullptr), stride(to.stride()) {}
+  explicit Written(Activations& to)
+      : values(to.values()), copy(reinterpret_cast<T*>(to.copy())), stride(to.stride()) {}
 
   VAECF_HD void set(std::int64_t user, std::int64_t column, float value) const {
     values[user * stride + column] = value;
-    if constexpr (!std::is_same_v<T, float>) {
-      if (copy != nullptr) copy[user * stride + column] = from_float<T>(value);
-    }
+    if constexpr (!std::is_same_v<T, float>) copy[user * stride + column] = from_float<T>(value);
   }
 
   /// Writes columns [column, column + 4); both `column` and stride are divisible by four.
   VAECF_HD void set(std::int64_t user, std::int64_t column, const Vec4& four) const {
     store_vec4(values + user * stride + column, four);
-    if constexpr (!std::is_same_v<T, float>) {
-      if (copy != nullptr) store_vec4(copy + user * stride + column, four);
-    }
+    if constexpr (!std::is_same_v<T, float>) store_vec4(copy + user * stride + column, four);
   }
 
   float* values;
@@ -138,8 +132,8 @@ struct CopyMean {
   }
 };
 
-/// Computes the gradient of the statistics and the KL divergence, one user per block.
-template <class T>
+/// Computes the gradient of the statistics and the KL divergence, one user per block. The layer before
+/// writes the gradient's 16-bit copy.
 struct LatentBackward {
   static constexpr int threads = 64;
   static constexpr int scratch_bytes = 0;
@@ -150,7 +144,7 @@ struct LatentBackward {
   std::int64_t statistics_stride;
   const float* d_z;
   std::int64_t z_stride;
-  Written<T> d_statistics;
+  Written<float> d_statistics;
   double* kl;  // (users)
 
   template <class Group>
@@ -177,10 +171,8 @@ struct LatentBackward {
   }
 };
 
-template <class T>
-LatentBackward<T> latent_backward_body(const Batch& batch, const Activations& statistics,
-                                       const StepState& step, const Activations& d_z, double* kl,
-                                       Activations& d_statistics) {
+LatentBackward latent_backward_body(const Batch& batch, const Activations& statistics, const StepState& step,
+                                    const Activations& d_z, double* kl, Activations& d_statistics) {
   return {.state = step.device_state.data(),
           .user_numbers = own_numbers(batch),
           .latents = d_z.columns(),
@@ -188,17 +180,16 @@ LatentBackward<T> latent_backward_body(const Batch& batch, const Activations& st
           .statistics_stride = statistics.stride(),
           .d_z = d_z.values(),
           .z_stride = d_z.stride(),
-          .d_statistics = Written<T>(d_statistics, tune().diet == 0),
+          .d_statistics = Written<float>(d_statistics),
           .kl = kl};
 }
 
 /// Computes the same as LatentBackward if the number of latent dimensions is divisible by four. Each warp
 /// processes one user; every value is read and written once, four at a time.
-template <class T>
 struct LatentBackwardByFours {
   static constexpr int threads = 32;
   static constexpr int scratch_bytes = 0;
-  LatentBackward<T> of;
+  LatentBackward of;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
@@ -229,11 +220,10 @@ struct LatentBackwardByFours {
 };
 
 // One user per block.
-template <class T>
 struct CompositeLatentBackward {
   static constexpr int threads = 64;
   static constexpr int scratch_bytes = 0;
-  LatentBackward<T> of;
+  LatentBackward of;
   RowSizes sizes;
   const float* old_statistics;
   math::CompositePrior prior;
@@ -272,7 +262,7 @@ struct CompositeLatentBackward {
 };
 
 bool by_fours(std::int64_t latents) {
-  return tune().latent != 0 && latents % 4 == 0;
+  return latents % 4 == 0;
 }
 
 }  // namespace
@@ -336,15 +326,12 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
   d_statistics.set_rows(users);
   if (users == 0) return;
   double* kl = user_losses(users, step.kl, step);
-  dispatch_dtype(dtype(), [&]<class T>(T) {
-    const auto body = latent_backward_body<T>(batch, statistics, step, d_z, kl, d_statistics);
-    if (by_fours(body.latents)) {
-      launch(stream_, users, LatentBackwardByFours<T>{body});
-    } else {
-      launch(stream_, users, body);
-    }
-  });
-  if (tune().diet == 0) add_losses(step);
+  const auto body = latent_backward_body(batch, statistics, step, d_z, kl, d_statistics);
+  if (by_fours(body.latents)) {
+    launch(stream_, users, LatentBackwardByFours{body});
+  } else {
+    launch(stream_, users, body);
+  }
 }
 
 void Device::composite_latent_backward(const Batch& batch, const Activations& statistics,
@@ -357,17 +344,13 @@ void Device::composite_latent_backward(const Batch& batch, const Activations& st
   if (users == 0) return;
   double* kl = user_losses(users, step.kl, step);
   double* weighted_kl = user_losses(users, step.weighted_kl, step);
-  dispatch_dtype(dtype(), [&]<class T>(T) {
-    launch(stream_, users,
-           CompositeLatentBackward<T>{
-               .of = latent_backward_body<T>(batch, statistics, step, d_z, kl, d_statistics),
-               .sizes = batch.row_sizes(batch.own().begin),
-               .old_statistics = old_statistics.values(),
-               .prior = prior,
-               .gamma = gamma,
-               .weighted_kl = weighted_kl});
-  });
-  if (tune().diet == 0) add_losses(step);
+  launch(stream_, users,
+         CompositeLatentBackward{.of = latent_backward_body(batch, statistics, step, d_z, kl, d_statistics),
+                                 .sizes = batch.row_sizes(batch.own().begin),
+                                 .old_statistics = old_statistics.values(),
+                                 .prior = prior,
+                                 .gamma = gamma,
+                                 .weighted_kl = weighted_kl});
 }
 
 }  // namespace vaecf::cuda

@@ -95,19 +95,14 @@ class OutputLayer {
     const bool of_hidden = which != device::SoftmaxGradients::weights;
     const bool of_weights = which != device::SoftmaxGradients::hidden;
     logits_ = logits_buffer(std::min(slice_, users()));
-    // With a column of ones after the hidden units, the product that computes d_weight computes d_bias, too:
-    // d_bias follows d_weight in memory.
-    const bool adjacent = d_bias == d_weight + hidden_.columns() * stride_;
+    // With a column of ones after the hidden units, the product that computes d_weight computes d_bias, too.
+    if (d_bias != d_weight + hidden_.columns() * stride_)
+      throw std::logic_error("output layer: the bias must follow the weights in memory");
     // Instead of gradients, products read exponentials, and a factor of each user with the hidden units.
-    const bool exponentials = exchange_.alone() && loss_ == device::Loss::multinomial && tune().exp != 0 &&
-                              adjacent && dtype_ != DType::fp16;
-    const bool ones = exponentials || (tune().ones != 0 && adjacent);
-    const bool sums = of_weights && !ones && items_ > 0;
+    const bool exponentials =
+        exchange_.alone() && loss_ == device::Loss::multinomial && tune().exp != 0 && dtype_ != DType::fp16;
     if (exponentials)
       factors_ = scratch_.get<float>(Scratch::factors, users(), "factors of the batch's users");
-    const std::int64_t partials = sums ? num_partials(std::min(chunk_, users()), stride_) : 0;
-    float* partial = nullptr;
-    if (sums) partial = scratch_.get<float>(Scratch::products, partials * stride_, "sums of gradients");
     auto* positive_logits =
         scratch_.get<float>(Scratch::per_entry, std::max<std::int64_t>(batch_.max_entries, 1),
                             "logits of the batch's interactions");
@@ -137,12 +132,6 @@ class OutputLayer {
         } else {
           forward(chunk, logits, positive_logits, nullptr);
         }
-        // A separate pass over the L2 cache: in the softmax kernel, with one user per block, partial sums
-        // would take as many bytes again.
-        if (sums) {
-          partial_column_sums(stream_, dtype_, logits, chunk.size(), stride_, partials, chunk.begin == 0,
-                              partial);
-        }
       });
       const Operand gradient = matmuls_.split(stream_, dtype_, logits_, slice.size() * stride_);
       const bool last = slice.end == users();
@@ -150,11 +139,8 @@ class OutputLayer {
         hidden_gradient(slice, gradient, d_all);
         if (last) summed = exchange_.start_sum(d_all, d_hidden);
       }
-      if (of_weights) weight_gradient(slice, ones, gradient, d_weight);
-      if (of_weights && last) {
-        if (sums) reduce_partials(stream_, partial, partials, stride_, d_bias);
-        weights_done();
-      }
+      if (of_weights) weight_gradient(slice, gradient, d_weight);
+      if (of_weights && last) weights_done();
       if (of_hidden && exchange_.alone()) hidden_gradient(slice, gradient, d_all);
     });
     return summed;
@@ -290,13 +276,12 @@ class OutputLayer {
     return to;
   }
 
-  /// Adds up the gradients of `slice` and those of the slices before it. With `ones`, d_bias follows
-  /// d_weight.
-  void weight_gradient(Range slice, bool ones, const Operand& gradient, float* d_weight) {
+  /// Adds up the gradients of `slice` and those of the slices before it: d_weight, and d_bias after it.
+  void weight_gradient(Range slice, const Operand& gradient, float* d_weight) {
     if (items_ == 0) return;
-    const std::int64_t rows = hidden_.columns() + (ones ? 1 : 0);
+    const std::int64_t rows = hidden_.columns() + 1;
     const std::int64_t lda = round_up(rows, row_alignment);
-    const void* hidden = ones ? append_ones(slice, lda) : hidden_from(slice.begin);
+    const void* hidden = append_ones(slice, lda);
     const MatmulSpec spec{.m = rows,
                           .n = stride_,
                           .k = slice.size(),

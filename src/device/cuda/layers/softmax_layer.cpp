@@ -55,7 +55,6 @@ void Device::output_layer_step(device::Loss loss, const Activations& hidden, con
     report();
   } else {
     summed = output.step(which, d_hidden, d_weight, d_bias, report);
-    if (tune().diet == 0) add_losses(step);
   }
   if (fused != nullptr && which != device::SoftmaxGradients::hidden) {
     // The update overwrites weights that the gradient of the hidden units is computed from.
@@ -68,7 +67,6 @@ void Device::output_layer_step(device::Loss loss, const Activations& hidden, con
     }
   }
   stream_.wait_event(summed.event);
-  if (of_hidden && tune().diet == 0) update_half_copy(stream_, dtype(), d_hidden);
 }
 
 }  // namespace vaecf::cuda

@@ -106,7 +106,7 @@ void Device::swish_norm_backward(Activations& s, const Parameters& parameters, d
     if (s.rows() == 0) return stream_.memset_zero(gradients.data() + to.begin, to.size() * 4);
     const std::int64_t partials = num_partials(s.rows(), s.stride());
     auto* partial = scratch_.get<float>(Scratch::products, partials * s.stride(), "sums of gradients");
-    partial_column_sums(stream_, DType::fp32, of.values(), s.rows(), s.stride(), partials, true, partial);
+    partial_column_sums(stream_, of.values(), s.rows(), s.stride(), partials, partial);
     reduce_partials(stream_, partial, partials, s.stride(), gradients.data() + to.begin);
   };
   column_sums(d_h, offset);

@@ -12,7 +12,7 @@ namespace vaecf::cuda {
 namespace {
 
 /// The maximum number of ranges of the weights that one launch updates.
-constexpr int max_parts = 16;
+constexpr std::size_t max_parts = 16;
 
 /// Updates weights and moments in one pass over gradient, moments and weights. It accesses 30 bytes per
 /// element and is bound by memory bandwidth. Groups of eight elements are aligned to the start of the
@@ -103,11 +103,10 @@ void Device::update_all(const StepState& step, std::span<const device::UpdateRan
   const NvtxRange nvtx("optimizer");
   dispatch_dtype(dtype(), [&]<class T>(T) {
     const auto update = make_update<T>(step, gradients, moments, parameters);
-    const std::size_t at_once = tune().diet != 0 ? max_parts : 1;
-    for (; !ranges.empty(); ranges = ranges.subspan(std::min(at_once, ranges.size()))) {
+    for (; !ranges.empty(); ranges = ranges.subspan(std::min(max_parts, ranges.size()))) {
       Update<T> some = update;
       std::int64_t blocks = 0;
-      for (const device::UpdateRange& range : ranges.first(std::min(at_once, ranges.size()))) {
+      for (const device::UpdateRange& range : ranges.first(std::min(max_parts, ranges.size()))) {
         blocks = some.add(range, blocks);
       }
       launch(stream_, blocks, some);

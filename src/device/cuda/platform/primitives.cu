@@ -10,23 +10,12 @@
 #include <vector>
 
 #include "device/cuda/platform/check.cuh"
-#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {
 
-struct Widen {
-  __host__ __device__ std::int64_t operator()(std::int32_t value) const { return value; }
-};
-
-// The scan accumulates in its input's type, so the input is converted to 64 bits to avoid overflow at 2^31.
-cudaError_t scan(void* scratch, std::size_t& bytes, const std::int32_t* in, std::int64_t* out, std::int64_t n,
-                 cudaStream_t stream) {
-  return cub::DeviceScan::InclusiveSum(scratch, bytes, thrust::make_transform_iterator(in, Widen{}), out, n,
-                                       stream);
-}
-
-/// The first n of n + 1 counts, which an exclusive scan reads.
+/// The first n of n + 1 counts, which an exclusive scan reads. The scan accumulates in its input's type, so
+/// the input is converted to 64 bits to avoid overflow at 2^31.
 struct WidenFirst {
   const std::int32_t* counts;
   std::int64_t n;
@@ -34,8 +23,8 @@ struct WidenFirst {
 };
 
 /// Writes out[0..n], so that out[0] needs no memset.
-cudaError_t scan_all(void* scratch, std::size_t& bytes, const std::int32_t* in, std::int64_t* out,
-                     std::int64_t n, cudaStream_t stream) {
+cudaError_t scan(void* scratch, std::size_t& bytes, const std::int32_t* in, std::int64_t* out, std::int64_t n,
+                 cudaStream_t stream) {
   const auto counts =
       thrust::make_transform_iterator(thrust::make_counting_iterator(std::int64_t{0}), WidenFirst{in, n});
   return cub::DeviceScan::ExclusiveSum(scratch, bytes, counts, out, n + 1, stream);
@@ -73,18 +62,10 @@ Primitives::Primitives(Gpu& gpu) : state_(std::make_unique<State>(gpu)) {}
 Primitives::~Primitives() = default;
 
 void Primitives::exclusive_scan(Stream& stream, const std::int32_t* in, std::int64_t n, std::int64_t* out) {
-  if (tune().diet == 0) {
-    stream.memset_zero(out, sizeof *out);
-    if (n == 0) return;
-  }
   const auto native = static_cast<cudaStream_t>(stream.native());
   std::size_t bytes = 0;
-  const auto run = [&](void* scratch) {
-    return tune().diet == 0 ? scan(scratch, bytes, in, out + 1, n, native)
-                            : scan_all(scratch, bytes, in, out, n, native);
-  };
-  check(run(nullptr), "planning a scan");
-  check(run(state_->take(stream, bytes)), "a scan");
+  check(scan(nullptr, bytes, in, out, n, native), "planning a scan");
+  check(scan(state_->take(stream, bytes), bytes, in, out, n, native), "a scan");
 }
 
 void Primitives::sort_pairs(Stream& stream, const std::uint32_t* keys, std::uint32_t* sorted_keys,
