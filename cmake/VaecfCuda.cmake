@@ -147,8 +147,10 @@ if(VAECF_HAS_CUDA)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   add_library(vaecf_cuda_flags INTERFACE)
+  # ptxas reports the stack frame and spills of each kernel to OBJECT.ptxas, which .ci/run checks.
   target_compile_options(vaecf_cuda_flags INTERFACE
-    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wshadow>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wshadow;-Xptxas=-v>")
+  list(PREPEND CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CURRENT_LIST_DIR}/keep-ptxas")
   if(VAECF_WERROR)
     target_compile_options(vaecf_cuda_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
   endif()
