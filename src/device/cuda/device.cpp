@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "device/cuda/tune.hpp"
-
 namespace vaecf::cuda {
 
 static_assert(device::Device<Device>);
@@ -40,7 +38,7 @@ Device::Device(const device::BackendOptions& options, int index)
       precision_(options.precision == device::Precision::automatic ? device::Precision::bf16
                                                                    : options.precision),
       gpu_(index),
-      stream_(tune().side != 0 ? StreamPriority::raised : StreamPriority::normal),
+      stream_(StreamPriority::raised),
       scratch_(gpu_, allocation_epoch_),
       primitives_(gpu_),
       matmuls_(gpu_, scratch_, options.deterministic, precision_),

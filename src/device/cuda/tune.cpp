@@ -12,13 +12,11 @@
 namespace vaecf::cuda {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 7> switches = {
+constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 5> switches = {
     {{"chunk", &Tune::chunk},
      {"slice", &Tune::slice},
      {"softmax", &Tune::softmax},
      {"groups", &Tune::groups},
-     {"fuse", &Tune::fuse},
-     {"side", &Tune::side},
      {"exp", &Tune::exp}}};
 
 }  // namespace

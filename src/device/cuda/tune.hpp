@@ -13,8 +13,6 @@ struct Tune {
   std::int64_t slice = 12288;  ///< R2: MiB of logits that are kept for the gradient products
   std::int64_t softmax = 1;    ///< R3: each row of logits is read once; N > 1: in segments of N items
   std::int64_t groups = 4;     ///< R4: groups of threads that sum the rows of one user; 1: the old way
-  std::int64_t fuse = 0;       ///< R5a: update of the input table where its gradient is computed
-  std::int64_t side = 0;       ///< R5b: update of the output layer on a second stream
   std::int64_t exp = 0;        ///< R9b: factor of the softmax folded into the gradient products
 };
 

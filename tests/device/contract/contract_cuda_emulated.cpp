@@ -74,9 +74,7 @@ class SideStream : public LayerContract {
   std::unique_ptr<Device::Activations> hidden = activations(random_matrix(9, 5, 2));
   std::unique_ptr<Device::Activations> d_hidden = device().make_activations(9, 5);
 };
-INSTANTIATE_TEST_SUITE_P(Devices, SideStream,
-                         ::testing::Values(emulated("fp32", device::Precision::fp32, false, 0,
-                                                    Toggle::automatic, {.side = 1})),
+INSTANTIATE_TEST_SUITE_P(Devices, SideStream, ::testing::Values(emulated("fp32", device::Precision::fp32)),
                          contract_name);
 
 // Even if it runs as early as its events allow.

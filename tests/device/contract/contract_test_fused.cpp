@@ -15,19 +15,6 @@ namespace {
 using device::TensorKind;
 using device::UpdateRule;
 
-/// Returns all devices, and CUDA devices that fuse updates.
-std::vector<ContractDevice> devices() {
-  std::vector<ContractDevice> all = contract_devices();
-#ifdef VAECF_CONTRACT_CUDA
-  using device::Precision;
-  all.push_back(tuned_cuda_device("fp32_fuse", Precision::fp32, {.fuse = 1}));
-  all.push_back(tuned_cuda_device("fp32_side", Precision::fp32, {.side = 1}));
-  all.push_back(tuned_cuda_device("fp32_fuse_side", Precision::fp32, {.fuse = 1, .side = 1}));
-  all.push_back(tuned_cuda_device("bf16_fuse_side", Precision::bf16, {.fuse = 1, .side = 1}));
-#endif
-  return all;
-}
-
 class Fused : public LayerContract {
  protected:
   struct Side {
@@ -62,7 +49,7 @@ class Fused : public LayerContract {
     expect_zero_padding(fused.layer.layout, *fused.moments.second);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Devices, Fused, ::testing::ValuesIn(devices()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Fused, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(Fused, EqualsSeparateOperations) {
   if (!device().fuses_updates()) GTEST_SKIP() << "this device does not fuse updates";

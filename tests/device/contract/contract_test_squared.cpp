@@ -54,8 +54,7 @@ std::vector<ContractDevice> squared_in_other_ways() {
   const cuda::Tune slices{.chunk = 128, .slice = 1};
   return {tuned_cuda_device("fp32_slices", Precision::fp32, slices),
           tuned_cuda_device("bf16_slices", Precision::bf16, slices),
-          tuned_cuda_device("bf16_exp", Precision::bf16, {.exp = 1}),
-          tuned_cuda_device("fp32_side", Precision::fp32, {.side = 1})};
+          tuned_cuda_device("bf16_exp", Precision::bf16, {.exp = 1})};
 }
 INSTANTIATE_TEST_SUITE_P(OtherWays, Squared, ::testing::ValuesIn(squared_in_other_ways()), contract_name);
 #endif

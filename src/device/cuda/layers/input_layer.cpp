@@ -169,10 +169,8 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
                                     const FusedUpdate* fused) {
   const NvtxRange nvtx("backward: input table");
   if (fused != nullptr) require_fusible("sparse_linear_backward", step);
-  const device::TensorLayout& table = layout.tensors[layer.weight];
   if (d_output.rows() != batch.own().size())
     throw std::logic_error("sparse_linear_backward: the gradient must be that of the batch's own users");
-  const bool at_once = fused != nullptr && tune().fuse != 0;
   Exchange exchange(*this, stream_, scratch_, batch);
   const DType reads = gradient_reads(dtype(), batch.users(), d_output);
   exchange.reserve_gather(d_output, reads);
@@ -192,11 +190,7 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   const void* all = exchange.gather(d_output, reads);
   if (layer.bias >= 0 && ready) ready(bias, record_event());
   const GradientRows d{all, reads, batch.users(), d_output.stride()};
-  table_gradient(batch, table, input_dropout, &step, d, gradients,
-                 fused == nullptr ? ready : device::GradientReady(), at_once ? fused : nullptr);
-  if (fused == nullptr || at_once) return;
-  update(step, table.spec.decays, table.range, gradients, {fused->first_moment, fused->second_moment},
-         fused->parameters);
+  table_gradient(batch, layout.tensors[layer.weight], input_dropout, &step, d, gradients, ready, fused);
 }
 
 void Device::side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,

@@ -60,11 +60,7 @@ void Device::output_layer_step(device::Loss loss, const Activations& hidden, con
     // The update overwrites weights that the gradient of the hidden units is computed from.
     const device::UpdateRange ranges[] = {{weight, tensors[layer.weight].spec.decays},
                                           {bias, tensors[layer.bias].spec.decays}};
-    if (tune().side != 0) {
-      update_beside(step, ranges, gradients, *fused);
-    } else {
-      update_all(step, ranges, gradients, {fused->first_moment, fused->second_moment}, fused->parameters);
-    }
+    update_beside(step, ranges, gradients, *fused);
   }
   stream_.wait_event(summed.event);
 }

@@ -116,11 +116,11 @@ void Device::update_all(const StepState& step, std::span<const device::UpdateRan
 
 bool Device::fuses_updates() const {
   // In fp16, the overflow of any gradient prevents all updates.
-  return precision_ != device::Precision::fp16 && (tune().fuse != 0 || tune().side != 0);
+  return precision_ != device::Precision::fp16;
 }
 
 bool Device::stores_fused_gradient(device::TensorKind kind) const {
-  return kind != device::TensorKind::input_table || tune().fuse == 0;
+  return kind != device::TensorKind::input_table;
 }
 
 void Device::require_fusible(const char* operation, const StepState& step) const {
