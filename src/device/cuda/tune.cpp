@@ -12,12 +12,8 @@
 namespace vaecf::cuda {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 5> switches = {
-    {{"chunk", &Tune::chunk},
-     {"slice", &Tune::slice},
-     {"softmax", &Tune::softmax},
-     {"groups", &Tune::groups},
-     {"exp", &Tune::exp}}};
+constexpr std::array<std::pair<std::string_view, std::int64_t Tune::*>, 1> switches = {
+    {{"groups", &Tune::groups}}};
 
 }  // namespace
 

@@ -9,11 +9,7 @@ namespace vaecf::cuda {
 /// until the changes are measured on a GPU; docs/PERFORMANCE.md lists them. Each member names its change; 0
 /// is the old way unless stated otherwise.
 struct Tune {
-  std::int64_t chunk = 2560;   ///< R2: users whose logits are computed at a time; 0: as many as fit in 24 MiB
-  std::int64_t slice = 12288;  ///< R2: MiB of logits that are kept for the gradient products
-  std::int64_t softmax = 1;    ///< R3: each row of logits is read once; N > 1: in segments of N items
-  std::int64_t groups = 4;     ///< R4: groups of threads that sum the rows of one user; 1: the old way
-  std::int64_t exp = 0;        ///< R9b: factor of the softmax folded into the gradient products
+  std::int64_t groups = 4;  ///< R4: groups of threads that sum the rows of one user; 1: the old way
 };
 
 /// Parses "ones=0,chunk=5120". Throws InputError if a name is unknown or a value is not an integer >= 0.

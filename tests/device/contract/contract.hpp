@@ -69,8 +69,8 @@ inline void PrintTo(const ContractDevice& device, std::ostream* out) {
 /// Returns the devices of this executable, with their precisions and kernels.
 std::vector<ContractDevice> contract_devices();
 #ifdef VAECF_CONTRACT_CUDA
-/// Returns devices with so little memory that batches are divided into slices; none on real GPUs.
-std::vector<ContractDevice> small_cuda_devices();
+/// Returns devices of `mebibytes`, an eighth of which slices of users may have; none on real GPUs.
+std::vector<ContractDevice> small_cuda_devices(int mebibytes);
 /// Returns a device that computes as the switches of `tune` demand.
 ContractDevice tuned_cuda_device(const std::string& name, device::Precision precision,
                                  const cuda::Tune& tune);

@@ -35,7 +35,7 @@ ContractDevice emulated(const std::string& name, device::Precision precision, bo
 std::vector<ContractDevice> contract_devices() {
   using device::Precision;
   // The old way of everything that has two.
-  const cuda::Tune old{.chunk = 0, .softmax = 0, .groups = 1};
+  const cuda::Tune old{.groups = 1};
   // The real size is slow, so it runs once, in the precision of production runs.
   return {emulated("fp32", Precision::fp32),
           emulated("bf16", Precision::bf16, true),
@@ -47,12 +47,11 @@ std::vector<ContractDevice> contract_devices() {
           emulated("fp16_old", Precision::fp16, false, 0, Toggle::automatic, old)};
 }
 
-std::vector<ContractDevice> small_cuda_devices() {
-  // The emulated GPU with index n has n MiB: of this one, 32 may be used for logits.
-  constexpr int small = 256;
-  return {emulated("fp32_small", device::Precision::fp32, false, small),
-          emulated("bf16_small", device::Precision::bf16, false, small),
-          emulated("bf16x3_small", device::Precision::bf16x3, false, small)};
+std::vector<ContractDevice> small_cuda_devices(int mebibytes) {
+  // The emulated GPU with index n has n MiB.
+  return {emulated("fp32_small", device::Precision::fp32, false, mebibytes),
+          emulated("bf16_small", device::Precision::bf16, false, mebibytes),
+          emulated("bf16x3_small", device::Precision::bf16x3, false, mebibytes)};
 }
 
 ContractDevice tuned_cuda_device(const std::string& name, device::Precision precision,

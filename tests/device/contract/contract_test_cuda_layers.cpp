@@ -1,6 +1,6 @@
-// The CUDA device's layers at sizes that the other tests do not reach: batches in several chunks and slices,
-// sums over thousands of rows, items with thousands of users in a batch, users with thousands of items,
-// gradients too large for the cache, and the largest loss scale.
+// The CUDA device's layers at sizes that the other tests do not reach: batches in several slices, sums
+// over thousands of rows, items with thousands of users in a batch, users with thousands of items, gradients
+// too large for the cache, and the largest loss scale.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -21,8 +21,7 @@ std::vector<ContractDevice> devices(bool with_small) {
   std::erase_if(all, [](const ContractDevice& device) {
     return device.name.ends_with("_tf32") || device.name.ends_with("_host_rows");
   });
-  if (with_small) all.push_back(tuned_cuda_device("bf16_exp", device::Precision::bf16, {.exp = 1}));
-  for (ContractDevice& small : small_cuda_devices()) {
+  for (ContractDevice& small : small_cuda_devices(256)) {
     if (with_small) all.push_back(std::move(small));
   }
   return all;
@@ -31,8 +30,8 @@ std::vector<ContractDevice> devices(bool with_small) {
 class CudaLayers : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, CudaLayers, ::testing::ValuesIn(devices(true)), contract_name);
 
-// Three chunks in fp32 and two in 16 bits; as many slices on the small device.
-TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
+// On small devices three slices in fp32 and two in 16 bits; rows of four segments.
+TEST_P(CudaLayers, SlicesOfUsersAddUp) {
   constexpr std::int64_t users = 300;
   constexpr std::int64_t items = 60000;
   constexpr std::int64_t width = 2;
@@ -49,8 +48,9 @@ TEST_P(CudaLayers, ChunksAndSlicesOfUsersAddUp) {
   EXPECT_EQ(GetParam().name.ends_with("_small"), device().peak_device_bytes() < all_logits);
 }
 
-// On a GPU more than 2^31 logits in one product. Without weights, every user's softmax is that of the bias.
-TEST_P(CudaLayers, ProductsOfMoreThan31BitIndices) {
+// On a GPU a slice of almost 2^31 logits and a small one. Without weights, every user's softmax is that of
+// the bias.
+TEST_P(CudaLayers, SlicesOfTheLargestProducts) {
   const bool large = !GetParam().name.starts_with("cuda_emulated") && low_precision() && !fp16();
   const std::int64_t users = large ? 2200 : 20;
   const std::int64_t items = large ? 1000000 : 1000;

@@ -24,17 +24,8 @@ Matrix sum_of(const Matrix& a, const Matrix& b) {
   return sum;
 }
 
-/// Returns all devices, and CUDA devices that compute the output layer's gradients in other ways.
-std::vector<ContractDevice> recvae_devices() {
-  std::vector<ContractDevice> all = contract_devices();
-#ifdef VAECF_CONTRACT_CUDA
-  all.push_back(tuned_cuda_device("bf16_exp", device::Precision::bf16, {.exp = 1}));
-#endif
-  return all;
-}
-
 class RecVae : public LayerContract {};
-INSTANTIATE_TEST_SUITE_P(Devices, RecVae, ::testing::ValuesIn(recvae_devices()), contract_name);
+INSTANTIATE_TEST_SUITE_P(Devices, RecVae, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(RecVae, SwishNorm) {
   for (const std::int64_t width : {1, 7, 33, 600}) {

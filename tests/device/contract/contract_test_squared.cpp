@@ -49,14 +49,7 @@ class Squared : public LayerContract {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Squared, ::testing::ValuesIn(contract_devices()), contract_name);
 #ifdef VAECF_CONTRACT_CUDA
-std::vector<ContractDevice> squared_in_other_ways() {
-  using device::Precision;
-  const cuda::Tune slices{.chunk = 128, .slice = 1};
-  return {tuned_cuda_device("fp32_slices", Precision::fp32, slices),
-          tuned_cuda_device("bf16_slices", Precision::bf16, slices),
-          tuned_cuda_device("bf16_exp", Precision::bf16, {.exp = 1})};
-}
-INSTANTIATE_TEST_SUITE_P(OtherWays, Squared, ::testing::ValuesIn(squared_in_other_ways()), contract_name);
+INSTANTIATE_TEST_SUITE_P(OtherWays, Squared, ::testing::ValuesIn(small_cuda_devices(16)), contract_name);
 #endif
 
 TEST_P(Squared, AgainstFp64) {

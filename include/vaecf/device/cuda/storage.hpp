@@ -315,7 +315,6 @@ class Scratch {
     logits,
     hidden,
     segments,
-    factors,
     products,
     per_user,
     per_entry,

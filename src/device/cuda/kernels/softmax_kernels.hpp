@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "device/cuda/kernels/vec8.hpp"
 
@@ -13,6 +14,25 @@
 namespace vaecf::cuda {
 
 using SoftmaxPart = math::SoftmaxPart<float>;
+
+/// Returns e^x. For logits of type Bf16 or Fp16, whose own error is at least |logit| 2^-12, by one
+/// instruction: with a relative error of 2^-22 + |x| 2^-24, and 0 instead of a subnormal number.
+template <class T>
+VAECF_HD inline float exponential(float x) {
+  if constexpr (std::is_same_v<T, float>) {
+    return std::exp(x);
+  } else {
+    const float exponent = x * 1.442695041F;  // log2(e)
+#ifdef __CUDA_ARCH__
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+    return power;
+#else
+    const float power = std::exp2(exponent);
+    return power < std::numeric_limits<float>::min() ? 0.0F : power;
+#endif
+  }
+}
 
 /// Columns [first, last) of a user's row of logits; `first` is a multiple of 8.
 template <class T>
@@ -29,16 +49,16 @@ struct RowPart {
   VAECF_HD bool contains(std::int64_t column) const { return first <= column && column < last; }
 };
 
-/// The logits of a chunk of users, which kernels replace by the gradient
+/// The logits of a slice of users, which kernels replace by the gradient
 ///   scale (N_u softmax_i - x_i),
 /// with zeros in the padding. The user's own logits are saved before they are overwritten, so that their
 /// gradient, a possibly small difference, is rounded only once.
 template <class T>
 struct LogitRows {
-  T* logits;  // (users, stride) of a chunk
+  T* logits;  // (users, stride) of the slice
   std::int64_t stride;
   std::int64_t items;
-  std::int64_t first_user;       // first user of the chunk in the batch
+  std::int64_t first_user;       // first user of the slice in the batch
   const std::int64_t* offsets;   // offsets of the batch
   RowSizes sizes;                // of the batch
   const std::int32_t* columns;   // columns of the batch
@@ -113,28 +133,12 @@ struct LogitRows {
     group.each(part.vecs(), [&](std::int64_t e) {
       const std::int64_t at = part.first + 8 * e;
       Vec8 x = load_vec8(row + at);
-      for (int j = 0; j < 8; ++j) x.at[j] = factor * std::exp(x.at[j] - softmax.maximum);
+      for (int j = 0; j < 8; ++j) x.at[j] = factor * exponential<T>(x.at[j] - softmax.maximum);
       store_vec8(part.row + at, x);
     });
     write_padding(group, part);
     write_positives(group, part,
-                    [&](float logit) { return factor * std::exp(logit - softmax.maximum) - scale; });
-  }
-
-  /// Replaces the logits of a part by exponentials, and returns the sum of these.
-  template <class Group>
-  VAECF_HD float write_exponentials(Group& group, const RowPart<T>& part, float maximum) const {
-    return group.sum(part.vecs(), [&](std::int64_t e) {
-      const std::int64_t at = part.first + 8 * e;
-      Vec8 x = mask_padding(at, load_vec8(part.row + at));
-      float sum = 0.0F;
-      for (float& value : x.at) {
-        value = std::exp(value - maximum);
-        sum += value;
-      }
-      store_vec8(part.row + at, x);
-      return sum;
-    });
+                    [&](float logit) { return factor * exponential<T>(logit - softmax.maximum) - scale; });
   }
 
   /// Writes zeros after the last item.
@@ -151,24 +155,6 @@ struct LogitRows {
       const std::int64_t column = columns[part.begin + k];
       if (part.contains(column)) part.row[column] = from_float<T>(f(positive_logits[part.begin + k]));
     });
-  }
-};
-
-/// One user per block. Each logit is read twice, eight at a time, and written once.
-template <class T>
-struct SoftmaxOfUser {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = threads * sizeof(SoftmaxPart);
-  static constexpr int blocks_at_once = 8;
-  LogitRows<T> rows;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
-    const RowPart<T> row = rows.part(block, 0, rows.items);
-    const SoftmaxPart softmax = rows.template softmax_of<threads>(group, row, scratch);
-    const double own = rows.save_positives(group, row, row.row);
-    rows.write_nll(group, row, softmax, own);
-    rows.write_gradient(group, row, row.row, softmax);
   }
 };
 
@@ -196,7 +182,7 @@ struct StagedSoftmax {
     const float sum = group.sum(row.vecs(), [&](std::int64_t e) {
       const Vec8 x = rows.mask_padding(8 * e, load_vec8(staged + 8 * e));
       float part = 0.0F;
-      for (const float logit : x.at) part += std::exp(logit - maximum);
+      for (const float logit : x.at) part += exponential<T>(logit - maximum);
       return part;
     });
     const SoftmaxPart softmax{maximum, sum};
@@ -217,20 +203,11 @@ template <class T>
 struct Segments {
   std::int64_t per_row;
   std::int64_t length;  // a multiple of 8
-  SegmentSums* sums;    // (users of the chunk, per_row)
+  SegmentSums* sums;    // (users of the slice, per_row)
 
   VAECF_HD RowPart<T> part(const LogitRows<T>& rows, std::int64_t block) const {
     const std::int64_t first = block % per_row * length;
     return rows.part(block / per_row, first, first + length);
-  }
-  /// Returns the sums of a whole row.
-  template <class Group>
-  VAECF_HD SegmentSums row_sums(Group& group, std::int64_t row) const {
-    const SegmentSums* of_row = sums + row * per_row;
-    const float maximum = group.max(per_row, [&](std::int64_t s) { return of_row[s].softmax.maximum; });
-    const float sum =
-        group.sum(per_row, [&](std::int64_t s) { return of_row[s].softmax.sum_below(maximum); });
-    return {{maximum, sum}, group.sum(per_row, [&](std::int64_t s) { return of_row[s].own; })};
   }
 };
 
@@ -251,54 +228,42 @@ struct SoftmaxOfSegments {
   }
 };
 
-/// The second kernel reads the logits again and writes their gradients.
-template <class T>
-struct GradientOfSegments {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
-  LogitRows<T> rows;
-  Segments<T> segments;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    const RowPart<T> part = segments.part(rows, block);
-    const SegmentSums sums = segments.row_sums(group, block / segments.per_row);
-    if (part.first == 0) rows.write_nll(group, part, sums.softmax, sums.own);
-    rows.write_gradient(group, part, part.row, sums.softmax);
-  }
-};
-
-/// Writes maximum and sum of each user's row, which other slices of the items need, and keeps the sum of the
-/// user's own logits in `nll`.
+/// Then the sums of segments are merged: writes maximum and sum of each user's row, which other slices of the
+/// items need, and keeps the sum of the user's own logits in `nll`.
 template <class T>
 struct PairsOfUsers {
   static constexpr int threads = 32;
   static constexpr int scratch_bytes = 0;
   LogitRows<T> rows;
   Segments<T> segments;
-  float* pairs;  // (users of the chunk, 2)
+  float* pairs;  // (users of the slice, 2)
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t row, std::byte*) const {
-    const SegmentSums sums = segments.row_sums(group, row);
+    const SegmentSums* of_row = segments.sums + row * segments.per_row;
+    const float maximum =
+        group.max(segments.per_row, [&](std::int64_t s) { return of_row[s].softmax.maximum; });
+    const float sum =
+        group.sum(segments.per_row, [&](std::int64_t s) { return of_row[s].softmax.sum_below(maximum); });
+    const double own = group.sum(segments.per_row, [&](std::int64_t s) { return of_row[s].own; });
     group.each(1, [&](std::int64_t) {
-      pairs[2 * row] = sums.softmax.maximum;
-      pairs[2 * row + 1] = sums.softmax.sum;
-      rows.nll[rows.first_user + row] = sums.own;
+      pairs[2 * row] = maximum;
+      pairs[2 * row + 1] = sum;
+      rows.nll[rows.first_user + row] = own;
     });
   }
 };
 
-/// Merges the softmax of all slices, in their order, and replaces the logits by their gradients. The loss is
-/// that of the user's items in this slice.
+/// Finally merges the softmax of all slices of the items, in their order, reads the logits again and replaces
+/// them by their gradients. The loss is that of the user's items in this slice.
 template <class T>
-struct GradientOfSlice {
+struct GradientOfSegments {
   using Merged = math::SoftmaxPart<double>;
   static constexpr int threads = 256;
   static constexpr int scratch_bytes = sizeof(Merged);
   LogitRows<T> rows;
   Segments<T> segments;
-  const float* pairs;  // of the chunk's first user in slice 0
+  const float* pairs;  // (slices, users of the slice, 2)
   int slices;
   std::int64_t slice_stride;  // elements between the pairs of consecutive slices
 
@@ -318,6 +283,34 @@ struct GradientOfSlice {
       if (part.first == 0) rows.nll[part.user] = math::nll(part.count, all, rows.nll[part.user]);
     });
     rows.write_gradient(group, part, part.row, *shared);
+  }
+};
+
+/// Appends a column of ones to the hidden units, whose row of the weight gradient is the gradient of the
+/// bias.
+template <class T>
+struct AppendOnes {
+  static constexpr int threads = 256;
+  static constexpr int scratch_bytes = 0;
+  const T* from;  // (rows, stride) with zeros after its columns
+  std::int64_t stride;
+  std::int64_t columns;
+  std::int64_t vecs;          // total number of groups of eight in `to`
+  std::int64_t vecs_per_row;  // of `to`: more than `columns` elements
+  T* to;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    for_each_in_grid<threads>(group, block, vecs, [&](std::int64_t e) {
+      const std::int64_t row = e / vecs_per_row;
+      const std::int64_t first = e % vecs_per_row * 8;
+      Vec8 x{};
+      if (first < stride) x = load_vec8(from + row * stride + first);
+      for (int j = 0; j < 8; ++j) {
+        if (first + j == columns) x.at[j] = 1.0F;
+      }
+      store_vec8(to + 8 * e, x);
+    });
   }
 };
 
