@@ -24,7 +24,7 @@ target_link_libraries(vaecf_cuda_emulator PUBLIC vaecf_math vaecf_base PRIVATE v
 
 target_sources(vaecf_contract_cuda PRIVATE
   ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_layers.cpp ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_slices.cpp)
-target_include_directories(vaecf_contract_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src)  # the switches of tune.hpp
+target_include_directories(vaecf_contract_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src)
 vaecf_test(contract_cuda_emulated_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda_emulated.cpp
   LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_ops vaecf_cuda_emulator
@@ -33,7 +33,7 @@ vaecf_test(contract_cuda_emulated_test IN_PARTS
 
 # Graphs, and users' rows.
 vaecf_test(cuda_emulator_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulator_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulated_rows_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/tune_test.cpp
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulator_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulated_rows_test.cpp
   LIBRARIES vaecf_cuda_emulator)
 
 # The contract of vaecf/device/cuda/platform.hpp, compiled once for the host emulation and the GPU.

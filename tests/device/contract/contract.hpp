@@ -6,7 +6,6 @@
 #ifdef VAECF_CONTRACT_CUDA
 #include <vaecf/device/cuda/device.hpp>
 
-#include "device/cuda/tune.hpp"
 #else
 #include <vaecf/device/cpu/device.hpp>
 #endif
@@ -71,9 +70,6 @@ std::vector<ContractDevice> contract_devices();
 #ifdef VAECF_CONTRACT_CUDA
 /// Returns devices of `mebibytes`, an eighth of which slices of users may have; none on real GPUs.
 std::vector<ContractDevice> small_cuda_devices(int mebibytes);
-/// Returns a device that computes as the switches of `tune` demand.
-ContractDevice tuned_cuda_device(const std::string& name, device::Precision precision,
-                                 const cuda::Tune& tune);
 #endif
 
 /// Allowed deviation from fp64: ||a - b|| <= norm ||b|| + floor sqrt(elements), and for each element |a - b|

@@ -20,12 +20,8 @@ std::vector<float> read(const Device::Buffer& buffer) {
   return values;
 }
 
-ContractDevice on_gpu(const std::string& name, const device::BackendOptions& options,
-                      const cuda::Tune& tune = cuda::tune()) {
-  const auto make = [options, tune] {
-    cuda::tune() = tune;
-    return cuda::make_device(options);
-  };
+ContractDevice on_gpu(const std::string& name, const device::BackendOptions& options) {
+  const auto make = [options] { return cuda::make_device(options); };
   return {"cuda_" + name, make, read, true, cuda::availability().reason, false};
 }
 
@@ -48,11 +44,6 @@ std::vector<ContractDevice> contract_devices() {
 
 std::vector<ContractDevice> small_cuda_devices(int) {
   return {};
-}
-
-ContractDevice tuned_cuda_device(const std::string& name, device::Precision precision,
-                                 const cuda::Tune& tune) {
-  return on_gpu(name, {.device = device::DeviceChoice::cuda, .precision = precision}, tune);
 }
 
 }  // namespace vaecf::testing

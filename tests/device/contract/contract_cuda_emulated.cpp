@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "device/cuda/tune.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 
 namespace vaecf::testing {
@@ -15,14 +14,10 @@ namespace vaecf::testing {
 namespace {
 
 ContractDevice emulated(const std::string& name, device::Precision precision, bool fast = false,
-                        int device = 0, Toggle resident = Toggle::automatic, const cuda::Tune& tune = {}) {
+                        int device = 0, Toggle resident = Toggle::automatic) {
   const device::BackendOptions options{
       .device = device::DeviceChoice::cuda, .precision = precision, .resident = resident};
-  return {"cuda_emulated_" + name,
-          [=] {
-            cuda::tune() = tune;
-            return std::make_unique<Device>(options, device);
-          },
+  return {"cuda_emulated_" + name, [=] { return std::make_unique<Device>(options, device); },
           // Emulated device memory is host memory; callers have waited for the operations that write it.
           [](const Device::Buffer& buffer) {
             return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
@@ -34,17 +29,11 @@ ContractDevice emulated(const std::string& name, device::Precision precision, bo
 
 std::vector<ContractDevice> contract_devices() {
   using device::Precision;
-  // The old way of everything that has two.
-  const cuda::Tune old{.groups = 1};
   // The real size is slow, so it runs once, in the precision of production runs.
-  return {emulated("fp32", Precision::fp32),
-          emulated("bf16", Precision::bf16, true),
-          emulated("fp16", Precision::fp16),
-          emulated("tf32", Precision::tf32),
-          emulated("bf16x3", Precision::bf16x3),
-          emulated("host_rows", Precision::fp32, false, 0, Toggle::off),
-          emulated("fp32_old", Precision::fp32, false, 0, Toggle::automatic, old),
-          emulated("fp16_old", Precision::fp16, false, 0, Toggle::automatic, old)};
+  return {
+      emulated("fp32", Precision::fp32),     emulated("bf16", Precision::bf16, true),
+      emulated("fp16", Precision::fp16),     emulated("tf32", Precision::tf32),
+      emulated("bf16x3", Precision::bf16x3), emulated("host_rows", Precision::fp32, false, 0, Toggle::off)};
 }
 
 std::vector<ContractDevice> small_cuda_devices(int mebibytes) {
@@ -52,11 +41,6 @@ std::vector<ContractDevice> small_cuda_devices(int mebibytes) {
   return {emulated("fp32_small", device::Precision::fp32, false, mebibytes),
           emulated("bf16_small", device::Precision::bf16, false, mebibytes),
           emulated("bf16x3_small", device::Precision::bf16x3, false, mebibytes)};
-}
-
-ContractDevice tuned_cuda_device(const std::string& name, device::Precision precision,
-                                 const cuda::Tune& tune) {
-  return emulated(name, precision, false, 0, Toggle::automatic, tune);
 }
 
 namespace {

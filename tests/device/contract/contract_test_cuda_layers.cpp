@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "device/contract/contract.hpp"
-#include "device/cuda/tune.hpp"
 
 namespace vaecf::testing {
 namespace {
@@ -192,29 +191,27 @@ TEST_P(CudaLayers, LossesOfOneStepAddUp) {
 /// In every precision: products of large gradients read 16-bit copies.
 class CudaInputLayer : public LayerContract {
  protected:
-  ~CudaInputLayer() override { cuda::tune() = before_; }
-  /// Sums with 1 group of threads (the old way), 4 and 8.
-  static constexpr std::int64_t group_counts[] = {1, 4, 8};
-  const cuda::Tune before_ = cuda::tune();
   static constexpr std::int64_t items = 40;
-
-  static std::int64_t users_of_part() { return cuda::tune().groups > 1 ? 256 : 1024; }
+  /// In larger batches, rows are summed by one group of threads, and parts of items are larger.
+  static constexpr std::int64_t users_of_wide_blocks = 8192;
 
   /// Each user has item 0. Item 1 has as many users as one part allows, and item 2 one more. Item 3 has none,
   /// the others some.
   static Csr popular_items(std::int64_t users) {
+    const std::int64_t part = users > users_of_wide_blocks ? 1024 : 256;
     Csr rows;
     for (std::int64_t user = 0; user < users; ++user) {
       rows.columns.push_back(0);
-      if (user < users_of_part()) rows.columns.push_back(1);
-      if (user % 2 == 0 && user < 2 * (users_of_part() + 1)) rows.columns.push_back(2);
+      if (user < part) rows.columns.push_back(1);
+      if (user % 2 == 0 && user < 2 * (part + 1)) rows.columns.push_back(2);
       rows.columns.push_back(static_cast<std::int32_t>(4 + user * 7 % (items - 4)));
       rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
     }
     return rows;
   }
 
-  void expect_sums_in_parts();
+  /// A gradient of `wide` columns exceeds the cache.
+  void expect_sums_in_parts(std::int64_t users, std::int64_t wide);
 
   void sparse_linear_backward(const TestLayer& layer, const TestBatch& batch,
                               device::InputDropout input_dropout, const cuda::Activations& output,
@@ -226,23 +223,21 @@ class CudaInputLayer : public LayerContract {
 INSTANTIATE_TEST_SUITE_P(Devices, CudaInputLayer, ::testing::ValuesIn(devices(false)), contract_name);
 
 TEST_P(CudaInputLayer, PopularItemsAreSummedInParts) {
-  for (const std::int64_t groups : group_counts) {
-    cuda::tune().groups = groups;
-    expect_sums_in_parts();
-  }
+  expect_sums_in_parts(2100, 2048);
+  expect_sums_in_parts(9000, 480);
 }
 
-void CudaInputLayer::expect_sums_in_parts() {
+void CudaInputLayer::expect_sums_in_parts(std::int64_t users, std::int64_t wide) {
   TestBatch batch;
-  gather(popular_items(2100), items, true, batch);
+  gather(popular_items(users), items, true, batch);
   const double half = fp16() ? 1e-3 : 8e-3;
   // Rows of the wider gradient exceed the cache, so their 16-bit copies are read.
-  for (const std::int64_t width : {24, 2048}) {
+  for (const std::int64_t width : {std::int64_t{24}, wide}) {
     const bool reads_copy = width > 24 && low_precision();
     const Tolerance sums = reads_copy ? Tolerance{half, half, 0.0} : Tolerance{5e-6, 1e-5, 0.0};
     const TestLayer layer = random_layer(device::TensorKind::input_table, items, width);
-    const Matrix y = random_matrix(2100, width, 1);
-    const Matrix d_y = random_matrix(2100, width, 2);
+    const Matrix y = random_matrix(users, width, 1);
+    const Matrix d_y = random_matrix(users, width, 2);
     for (const float input_dropout : {1.0F, 0.5F}) {
       begin({5, 6});
       const auto output = activations(y);
@@ -291,16 +286,17 @@ TEST_P(CudaInputLayer, GraphsWithSumsInPartsAreBitwiseEqual) {
 }
 
 TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
-  // A pass has 768 candidates: tests one less, exactly that, one more, and several passes.
+  // In a large batch, a pass has 768 candidates: tests one less, exactly that, one more, and several passes.
   Csr rows;
   for (const std::int64_t n : {767, 768, 769, 3000, 0, 1}) {
     for (std::int64_t k = 0; k < n; ++k) rows.columns.push_back(static_cast<std::int32_t>(k * 3000 / n));
     rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
   }
+  rows.offsets.resize(users_of_wide_blocks + 2, rows.offsets.back());
   TestBatch batch;
   gather(rows, 3000, true, batch);
   const TestLayer layer = random_layer(device::TensorKind::input_table, 3000, 20);
-  const auto output = device().make_activations(6, 20);
+  const auto output = device().make_activations(users_of_wide_blocks + 1, 20);
   for (const float input_dropout : {1.0F, 0.5F, 0.01F}) {
     const auto encode = [&](const cuda::SideFeatures* side) {
       device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh,
@@ -320,8 +316,8 @@ TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
   }
 }
 
-// With 4 groups a pass has 2,560 candidates, and more than 32 rows are divided among groups. 320 threads are
-// two groups at a width of 1,024, and a single one at 2,600.
+// A pass has 2,560 candidates, and more than 32 rows are divided among groups of threads: four, two at a
+// width of 1,024, and a single one at 2,600.
 TEST_P(CudaInputLayer, GroupsOfThreadsSumTheRowsOfAUser) {
   Csr rows;
   for (const std::int64_t n : {0, 1, 31, 32, 33, 2560, 2561}) {
@@ -336,17 +332,14 @@ TEST_P(CudaInputLayer, GroupsOfThreadsSumTheRowsOfAUser) {
     for (const float keep : {1.0F, 0.5F}) {
       const Matrix expected = reference::sparse_linear(batch.host, layer.weight, layer.bias,
                                                        device::Activation::tanh, keep, {5, 6});
-      for (const std::int64_t groups : group_counts) {
-        SCOPED_TRACE(::testing::Message() << width << " columns, " << groups << " groups");
-        cuda::tune().groups = groups;
-        device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh, keep,
-                               begin({5, 6}), *output);
-        const std::vector<float> found = read(*output);
-        expect_near(found, expected, "encoded");
-        device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh, keep,
-                               begin({5, 6}), *output);
-        EXPECT_EQ(read(*output), found);
-      }
+      SCOPED_TRACE(width);
+      device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh, keep,
+                             begin({5, 6}), *output);
+      const std::vector<float> found = read(*output);
+      expect_near(found, expected, "encoded");
+      device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh, keep,
+                             begin({5, 6}), *output);
+      EXPECT_EQ(read(*output), found);
     }
   }
 }

@@ -5,7 +5,6 @@
 #include <array>
 #include <tuple>
 
-#include "device/cuda/tune.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 #include "support/thread_communicator.hpp"
 #include "train/engine/engine_of.hpp"

@@ -18,16 +18,18 @@ struct alignas(8) WeightedRow {
   float weight;
 };
 
-/// Threads of a block that sums with one group of threads. At a width of 600, 75 threads have work.
+/// Threads of a block that sums with one group of threads, or with up to four. At a width of 600, 75 threads
+/// of a group have work.
 constexpr int narrow_threads = 96;
+constexpr int wide_threads = 320;
 
 /// The selected rows of one pass in shared memory. Each thread tests `share` candidates; the selected ones
-/// are compacted, so that the long loop over rows has no gaps. Blocks of more than `narrow_threads` threads
-/// divide the rows of a pass among groups of threads.
+/// are compacted, so that the long loop over rows has no gaps. Wide blocks divide the rows of a pass among
+/// groups of threads.
 template <int threads>
 struct CompactedRows {
   static constexpr bool narrow = threads == narrow_threads;
-  static constexpr int share = narrow ? 8 : 2560 / threads;
+  static constexpr int share = 8;
   static constexpr int size = threads * share;
 
   /// One row of sums per group, aligned as 128-bit accesses require: groups * (stride / 8) <= threads.
@@ -83,17 +85,17 @@ VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t 
 /// k is selected, `row_of(k)` its row and weight. Calls `store(column, sum)` for eight columns at a time.
 /// Works in passes of CompactedRows::size candidates, and `running_sums` (stride) stores the sums between
 /// passes. With `adds`, the sums start from the contents of `running_sums`. If a pass has more than 32 rows,
-/// up to `max_groups` groups of threads sum them and their sums are added in order; one group has less
-/// latency to hide for fewer. The order of additions depends only on the selected candidates and on the
-/// width.
+/// all groups of threads sum them and their sums are added in order; one group has less latency to hide for
+/// fewer. The order of additions depends only on the selected candidates, on the number of threads
+/// and on the width.
 template <int threads, class T, class Group, class IsSelected, class RowOf, class Store>
 VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_t n, const T* table,
-                       std::int64_t stride, float* running_sums, bool adds, int max_groups,
-                       IsSelected&& is_selected, RowOf&& row_of, Store&& store) {
+                       std::int64_t stride, float* running_sums, bool adds, IsSelected&& is_selected,
+                       RowOf&& row_of, Store&& store) {
   constexpr bool narrow = CompactedRows<threads>::narrow;
   constexpr int at_once = narrow ? 4 : 16 / int{sizeof(T)};
   const std::int64_t eights = stride / 8;
-  const std::int64_t most = narrow ? 1 : threads / eights < max_groups ? threads / eights : max_groups;
+  const std::int64_t most = narrow ? 1 : threads / eights < 4 ? threads / eights : 4;
   std::int64_t first = 0;
   do {
     const std::int64_t left = n - first;

@@ -80,14 +80,12 @@ struct SumUsers {
   UserScales scale;
   const T* d;  // (users, stride)
   std::int64_t stride;
-  int max_groups;
 
   template <int threads, class Group, class Done>
   VAECF_HD void sum(Group& group, std::byte* scratch, std::int64_t item, std::int64_t begin, std::int64_t end,
                     float* sums, const Done& done) const {
     sum_rows(
         group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, sums, false,
-        max_groups,
         [&](std::int64_t k) {
           return dropout.keeps(user_numbers[item_users[begin + k]], static_cast<std::uint32_t>(item));
         },

@@ -7,7 +7,6 @@
 
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
-#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {

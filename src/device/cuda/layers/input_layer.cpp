@@ -11,7 +11,6 @@
 #include "device/cuda/kernels/table_gradient.hpp"
 #include "device/cuda/layers/exchange.hpp"
 #include "device/cuda/platform/launch.hpp"
-#include "device/cuda/tune.hpp"
 
 // Custom kernels instead of cuSPARSE: its products need stored values, but dropout and scale are computed on
 // the fly. It cannot fuse bias, tanh and the 16-bit copy. And its product with the transpose, which the
@@ -53,7 +52,6 @@ struct EncodeUser {
   float* values;  // (users, stride)
   T* copy;        // null: not written
   bool adds;
-  int max_groups;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t user, std::byte* scratch) const {
@@ -63,7 +61,7 @@ struct EncodeUser {
     const float weight = math::input_scale(n > 0 ? sizes(user) : 0, normalized) / keep_prob;
     float* row = values + user * stride;
     sum_rows(
-        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds, max_groups,
+        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds,
         [&](std::int64_t k) {
           return dropout.keeps(user_numbers[user], static_cast<std::uint32_t>(columns[begin + k]));
         },
@@ -86,17 +84,20 @@ struct EncodeUser {
 // more users than this, such an item is summed in parts; the parts are then added in order.
 constexpr std::int64_t users_without_parts = 1024;
 
+// In batches of at most this many users, wide blocks and small parts shorten the wait for the longest sums.
+// In larger ones, the other blocks hide that wait, and more narrow blocks than wide ones run at once.
+constexpr std::int64_t users_of_wide_blocks = 8192;
+
 /// Returns the number of users of a part.
-std::int64_t part_size() {
-  return tune().groups > 1 ? 256 : 1024;
+std::int64_t part_size(std::int64_t users) {
+  return users > users_of_wide_blocks ? 1024 : 256;
 }
 
-/// Calls f with the number of threads of the blocks that sum long rows, by the switch `groups`.
+/// Calls f with the number of threads of the blocks that sum long rows.
 template <class F>
-void dispatch_row_threads(F&& f) {
-  if (tune().groups <= 1) return f(std::integral_constant<int, narrow_threads>());
-  if (tune().groups <= 4) return f(std::integral_constant<int, 320>());
-  f(std::integral_constant<int, 640>());
+void dispatch_row_threads(std::int64_t users, F&& f) {
+  if (users > users_of_wide_blocks) return f(std::integral_constant<int, narrow_threads>());
+  f(std::integral_constant<int, wide_threads>());
 }
 
 // Gradient rows are read once per item of the user: as fp32 if they fit into the L2 cache; in 16-bit
@@ -119,7 +120,7 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
   Exchange exchange(*this, stream_, scratch_, batch);
   float* const sums = exchange.sums_memory(output);
   dispatch_dtype(dtype(), [&]<class T>(T) {
-    dispatch_row_threads([&](auto threads) {
+    dispatch_row_threads(batch.users(), [&](auto threads) {
       using Encode = EncodeUser<T, threads()>;
       const auto encode = [&](const Batch& of, int table, device::InputDropout kept) {
         return Encode{.offsets = of.offsets.data(),
@@ -136,8 +137,7 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
                       .stride = output.stride(),
                       .values = output.values(),
                       .copy = reinterpret_cast<T*>(output.copy()),
-                      .adds = false,
-                      .max_groups = static_cast<int>(tune().groups)};
+                      .adds = false};
       };
       const auto complete = [&](Encode last, bool adds) {
         if (layer.bias >= 0) last.bias = parameters.weights(layer.bias);
@@ -222,7 +222,7 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
   const std::int64_t* part_begin = nullptr;
   float* partial = nullptr;
   // An upper bound: an item's last part may have few users, but then it is not its only one.
-  const std::int64_t users_of_part = part_size();
+  const std::int64_t users_of_part = part_size(users);
   const std::int64_t parts = users > users_without_parts ? 2 * b.max_entries / users_of_part : 0;
   if (parts > 0) {
     auto* counts = scratch_.get<std::int32_t>(Scratch::flags, items, "parts of items");
@@ -240,9 +240,8 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
                           .dropout = dropout,
                           .scale = scale,
                           .d = static_cast<const T*>(d.rows),
-                          .stride = d.stride,
-                          .max_groups = static_cast<int>(tune().groups)};
-    dispatch_row_threads([&](auto threads) {
+                          .stride = d.stride};
+    dispatch_row_threads(users, [&](auto threads) {
       launch(stream_, parts,
              SumPart<T, threads()>{sum, b.item_begin.data(), part_begin, items, users_of_part, partial});
     });

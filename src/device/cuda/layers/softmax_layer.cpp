@@ -3,7 +3,6 @@
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/layers/exchange.hpp"
 #include "device/cuda/layers/output_layer.hpp"
-#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 

@@ -6,7 +6,6 @@
 
 #include "device/cuda/kernels/update_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
-#include "device/cuda/tune.hpp"
 
 namespace vaecf::cuda {
 namespace {
