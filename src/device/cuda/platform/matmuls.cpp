@@ -19,7 +19,7 @@ namespace {
 
 /// NVIDIA's recommendation for Hopper; large enough for the split sums of all products here.
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
-constexpr int max_candidates = 8;
+constexpr int max_candidates = 16;
 
 void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
