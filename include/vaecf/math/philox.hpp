@@ -55,7 +55,11 @@ VAECF_HD constexpr PhiloxBlock random_block(std::uint64_t seed, RandomStream str
 /// Returns the random word with index `index`. Stateless like random_block().
 VAECF_HD constexpr std::uint32_t random_word(std::uint64_t seed, RandomStream stream, std::uint32_t step,
                                              std::uint32_t user, std::uint32_t index) {
-  return random_block(seed, stream, step, user, index / 4).word[index % 4];
+  const PhiloxBlock block = random_block(seed, stream, step, user, index / 4);
+  // Not word[index % 4]: GPUs keep indexed words in memory.
+  const std::uint32_t low = index % 2 == 0 ? block.word[0] : block.word[1];
+  const std::uint32_t high = index % 2 == 0 ? block.word[2] : block.word[3];
+  return index % 4 < 2 ? low : high;
 }
 
 /// Returns a value uniform on (0, 1]: (word + 1/2) / 2^32 rounded to fp32, at least 2^-33.

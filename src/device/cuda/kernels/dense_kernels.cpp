@@ -131,7 +131,7 @@ struct ReduceColumnPartials {
       for (std::int64_t partial_row = i / vecs_per_block; partial_row < partials; partial_row += shares) {
         add(load_vec8(partial + 8 * (partial_row * vecs + first + e)), sum);
       }
-      store_vec8(shared + 8 * i, sum);
+      store_vec8(shared + 8 * i, sum, Memory::shared);
     });
     group.each(8 * mine, [&](std::int64_t column) {
       float sum = 0.0F;

@@ -33,10 +33,11 @@ struct SplitMatrix {
       } else {
         for (int j = 0; j < 8 && j < left; ++j) x.at[j] = source[j];
       }
-      Vec8 low;
-      for (int j = 0; j < 8; ++j) low.at[j] = x.at[j] - round_to_bf16(x.at[j]);
       for (int i = 0; i < blocks; ++i) {
-        store_vec8(to + i * to_block + row * to_stride + column, (low_blocks >> i & 1U) != 0 ? low : x);
+        const bool is_low = (low_blocks >> i & 1U) != 0;
+        Vec8 half;
+        for (int j = 0; j < 8; ++j) half.at[j] = is_low ? x.at[j] - round_to_bf16(x.at[j]) : x.at[j];
+        store_vec8(to + i * to_block + row * to_stride + column, half);
       }
     });
   }

@@ -57,28 +57,29 @@ VAECF_HD inline Vec8 unpack8(const Words128* words) {
 }
 
 /// Computes sum += selected[k].weight * columns [column, column + 8) of row selected[k].row for k = first,
-/// first + step, .., in this order, with `at_once` concurrent loads.
+/// first + step, .., in this order, with `at_once` concurrent loads: in the last round, those without a
+/// row repeat the first one with weight 0.
 template <int at_once, class T>
 VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t column,
                               const WeightedRow* selected, std::int32_t first, std::int32_t step,
                               std::int32_t n, Vec8& sum) {
-  std::int32_t k = first;
-  for (; k + (at_once - 1) * step < n; k += at_once * step) {
+  const auto add = [&](std::int32_t k, bool is_last) {
     // 16-bit rows stay packed until they are used, in half the registers.
     Words128 rows[at_once][sizeof(T) / 2];
     for (int j = 0; j < at_once; ++j) {
-      const T* row = table + selected[k + j * step].row * stride + column;
+      const std::int32_t at = is_last && k + j * step >= n ? k : k + j * step;
+      const T* row = table + selected[at].row * stride + column;
       for (int part = 0; part < int{sizeof(T)} / 2; ++part) rows[j][part] = load_words(row + 4 * part);
     }
     for (int j = 0; j < at_once; ++j) {
       const Vec8 row = unpack8<T>(rows[j]);
-      for (int c = 0; c < 8; ++c) sum.at[c] += selected[k + j * step].weight * row.at[c];
+      const float weight = is_last && k + j * step >= n ? 0.0F : selected[k + j * step].weight;
+      for (int c = 0; c < 8; ++c) sum.at[c] += weight * row.at[c];
     }
-  }
-  for (; k < n; k += step) {
-    const Vec8 row = load_vec8(table + selected[k].row * stride + column);
-    for (int c = 0; c < 8; ++c) sum.at[c] += selected[k].weight * row.at[c];
-  }
+  };
+  std::int32_t k = first;
+  for (; k + (at_once - 1) * step < n; k += at_once * step) add(k, false);
+  if (k < n) add(k, true);
 }
 
 /// Sums the rows of `table` that are selected from `n` candidates: `is_selected(k)` returns whether candidate
@@ -141,7 +142,7 @@ VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_
         Vec8 sum{};
         add_rows<at_once>(table, stride, column, shared.rows, static_cast<std::int32_t>(thread / eights),
                           groups, rows, sum);
-        store_vec8(shared.partial + 8 * thread, sum);
+        store_vec8(shared.partial + 8 * thread, sum, Memory::shared);
       });
     }
     group.each(eights, [&](std::int64_t eight) {

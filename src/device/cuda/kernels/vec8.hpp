@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <type_traits>
 
 #ifdef __CUDACC__
@@ -60,8 +61,13 @@ VAECF_HD inline void unpack2(std::uint32_t pair, float& first, float& second) {
 }
 
 /// Returns whether the address has the alignment that 128-bit instructions require.
-inline bool aligned(const void* memory) {
-  return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
+inline bool aligned(const void* memory, std::size_t bytes = 16) {
+  return reinterpret_cast<std::uintptr_t>(memory) % bytes == 0;
+}
+
+/// Throws std::logic_error if `memory` is not aligned: GPUs cannot access it.
+inline void require_aligned(const void* memory, std::size_t bytes = 16) {
+  if (!aligned(memory, bytes)) throw std::logic_error("an access of several elements must be aligned");
 }
 
 VAECF_HD inline Words128 load_words(const void* from) {
@@ -70,16 +76,28 @@ VAECF_HD inline Words128 load_words(const void* from) {
   const uint4 four = *static_cast<const uint4*>(from);
   return {{four.x, four.y, four.z, four.w}};
 #else
+  require_aligned(from);
   Words128 words;
   std::memcpy(&words, __builtin_assume_aligned(from, 16), 16);
   return words;
 #endif
 }
 
-VAECF_HD inline void store_words(void* to, const Words128& words) {
+/// The memory that a store writes to.
+enum class Memory { global, shared };
+
+VAECF_HD inline void store_words(void* to, const Words128& words,
+                                 [[maybe_unused]] Memory memory = Memory::global) {
 #ifdef __CUDA_ARCH__
-  *static_cast<uint4*>(to) = make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
+  if (memory == Memory::shared) {
+    *static_cast<uint4*>(to) = make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
+  } else {  // the compiler splits some stores to global memory
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(words.word[0]), "r"(words.word[1]), "r"(words.word[2]), "r"(words.word[3])
+                 : "memory");
+  }
 #else
+  require_aligned(to);
   std::memcpy(__builtin_assume_aligned(to, 16), &words, 16);
 #endif
 }
@@ -113,6 +131,7 @@ VAECF_HD inline void store_vec4(T* to, const Vec4& four) {
 #ifdef __CUDA_ARCH__
     *reinterpret_cast<uint2*>(to) = make_uint2(word[0], word[1]);
 #else
+    require_aligned(to, 8);
     std::memcpy(static_cast<void*>(to), word, 8);
 #endif
   }
@@ -134,29 +153,29 @@ VAECF_HD inline Vec8 load_vec8(const T* from) {
 }
 
 template <class T>
-VAECF_HD inline void store_vec8(T* to, const Vec8& vec) {
+VAECF_HD inline void store_vec8(T* to, const Vec8& vec, Memory memory = Memory::global) {
   Words128 words;
   if constexpr (std::is_same_v<T, float>) {
     for (int half = 0; half < 2; ++half) {
       for (int j = 0; j < 4; ++j) words.word[j] = std::bit_cast<std::uint32_t>(vec.at[4 * half + j]);
-      store_words(to + 4 * half, words);
+      store_words(to + 4 * half, words, memory);
     }
   } else {
     for (int j = 0; j < 4; ++j) words.word[j] = pack2<T>(vec.at[2 * j], vec.at[2 * j + 1]);
-    store_words(to, words);
+    store_words(to, words, memory);
   }
 }
 
-/// Copies eight elements and returns their values.
+/// Copies eight elements to shared memory and returns their values.
 template <class T>
 VAECF_HD inline Vec8 copy_vec8(const T* from, T* to) {
   if constexpr (std::is_same_v<T, float>) {
     const Vec8 vec = load_vec8(from);
-    store_vec8(to, vec);
+    store_vec8(to, vec, Memory::shared);
     return vec;
   } else {
     const Words128 words = load_words(from);
-    store_words(to, words);
+    store_words(to, words, Memory::shared);
     return unpack8<T>(words);
   }
 }
