@@ -151,6 +151,8 @@ struct UpdateTable {
 template <class T, class Done>
 struct SumItem {
   static constexpr int threads = narrow_threads;  // most items have few users
+  // Without the bound, the compiler uses fewer registers in some versions that update, and spills.
+  static constexpr int blocks_at_once = std::is_same_v<Done, StoreSums> ? 0 : 8;
   static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   SumUsers<T> users;
   const std::int64_t* item_begin;
