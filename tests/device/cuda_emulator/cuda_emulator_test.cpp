@@ -5,6 +5,7 @@
 #include <vaecf/device/cuda/device.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -12,6 +13,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "device/cuda/kernels/softmax_kernels.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 
 namespace vaecf::cuda {
@@ -251,6 +253,25 @@ TEST_F(CudaEmulatedBackend, MarksOfSeveralStepsAreDistinct) {
   backend.wait_event({});
   backend.fill(*buffer, 1.0F);
   EXPECT_EQ(first(backend, *buffer), 1.0F);
+}
+
+TEST(CudaKernels, UnalignedVectorAccessThrows) {
+  alignas(16) float values[12] = {};
+  EXPECT_NO_THROW(store_vec8(values + 4, load_vec8(values)));
+  EXPECT_THROW(load_vec8(values + 1), std::logic_error);
+  EXPECT_THROW(store_vec8(values + 2, Vec8{}), std::logic_error);
+}
+
+TEST(CudaKernels, FastExponentialIsAccurateAndHasNoSubnormalNumbers) {
+  for (float x = 0.0F; x > -87.0F; x -= 0.37F) {
+    const double error = 0x1p-22 + std::abs(x) * 0x1p-23;
+    EXPECT_NEAR(static_cast<double>(exponential<Bf16>(x)) / std::exp(static_cast<double>(x)), 1.0, error)
+        << x;
+    EXPECT_EQ(exponential<float>(x), std::exp(x));
+  }
+  EXPECT_EQ(exponential<Fp16>(-90.0F), 0.0F);
+  EXPECT_EQ(exponential<Fp16>(-std::numeric_limits<float>::infinity()), 0.0F);
+  EXPECT_TRUE(std::isnan(exponential<Bf16>(std::numeric_limits<float>::quiet_NaN())));
 }
 
 }  // namespace
