@@ -33,6 +33,13 @@ class Names:
     def __init__(self, replacements):
         self._replacements = [(re.compile(rf"(?<!\w){re.escape(text)}(?!\w)"), name) for text, name in replacements if text]
 
+    def bytes(self, content):
+        """Returns a binary file without the commit, which exported models contain."""
+        for pattern, name in self._replacements:
+            if name == "COMMIT":
+                content = re.sub(pattern.pattern.encode(), name.encode(), content)
+        return content
+
     def lines(self, text):
         for pattern, name in self._replacements:
             text = pattern.sub(name, text)
@@ -122,7 +129,7 @@ def read_file(path, names):
         if "\0" in text:
             raise ValueError("a binary file")
     except ValueError:
-        return {"": np.frombuffer(content, "u1")}
+        return {"": np.frombuffer(names.bytes(content), "u1")}
     return {"": read_events(text, names) if path.name == "metrics.jsonl" else names.lines(text)}
 
 
