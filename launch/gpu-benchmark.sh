@@ -125,7 +125,7 @@ part_kernels() {
   data kernels ml20m || return
   for batch in 500 24576; do
     name=ncu-$batch
-    if ! step "$name" 120 ncu --target-processes all --clock-control none --cache-control none --launch-skip 3000 \
+    if ! step "$name" 120 ncu --target-processes all --clock-control none --cache-control none --launch-skip 1000 \
       --launch-count 160 --csv --page raw --print-units base --kernel-name-base demangled \
       --metrics gpu__time_duration.sum,dram__bytes.sum --log-file "$work/logs/$name.csv" "${on_gpu[@]}" \
       --set train.precision=bf16 --set "train.batch_size=$batch" --set backend.cuda_graph=off --set train.epochs=1 \
