@@ -317,11 +317,6 @@ def test_valid_benchmark_events_are_read(tmp_path):
     assert two.phase_seconds["all-reduce"] == 7.5e-3
 
 
-@pytest.mark.parametrize("phase", ["optimi" + "ser", "optimizer"])
-def test_old_spelling_of_the_optimizer_phase_is_read(phase):
-    assert record_of({f"{phase}_ms": 250}).phase_seconds["optimizer"] == 0.25
-
-
 def test_items_of_the_tables_are_read():
     work = record_of({"parameters": 1000, "items": 20, "item_widths": 9, "item_slices": 4, "ranks": 4}).workload
     assert (work.table_parameters, work.table_widths) == (200.0, 9.0)

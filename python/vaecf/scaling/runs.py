@@ -77,9 +77,7 @@ def _text(event: dict[str, Any], key: str, otherwise: str = "") -> str:
 
 
 def _phase_seconds(event: dict[str, Any], phase: str) -> float:
-    # Older versions spell the last phase with an "s" in place of the "z".
-    key = f"{phase}_ms"
-    return 1e-3 * _number(event, key if key in event or phase != "optimizer" else "optimi" + "ser_ms")
+    return 1e-3 * _number(event, f"{phase}_ms")
 
 
 def record_of(event: dict[str, Any]) -> RunRecord:
