@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "train/item_models/parallel_for.hpp"
+#include "train/run/step_coordinator.hpp"
 
 namespace vaecf::train {
 namespace {

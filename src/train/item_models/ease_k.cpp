@@ -10,6 +10,7 @@
 #include "train/item_models/gram.hpp"
 #include "train/item_models/parallel_for.hpp"
 #include "train/run/host_info.hpp"
+#include "train/run/step_coordinator.hpp"
 
 namespace vaecf::train {
 namespace {

@@ -25,11 +25,6 @@ std::unique_ptr<EaseModel> solve_ease(const Interactions& train, const EaseValue
   return model;
 }
 
-bool stop_requested(const RunContext& context) {
-  const std::int64_t mine = context.stop != nullptr && context.stop->requested() ? 1 : 0;
-  return context.communicator.all_reduce(mine, comm::Reduction::max) == 1;
-}
-
 void throw_indefinite(double l2) {
   InputError error(
       format("model.ease.l2: with {:g} the matrix of EASE is not positive definite in fp32; "

@@ -45,9 +45,6 @@ class EaseModel : public ItemModel {
 std::unique_ptr<EaseModel> solve_ease(const Interactions& train, const EaseValues& values,
                                       const RunContext& context, int threads);
 
-/// Returns whether any rank was requested to stop. Collective.
-bool stop_requested(const RunContext& context);
-
 /// Throws the error that the matrix of EASE with `l2` is not positive definite. Must be called on all ranks.
 [[noreturn]] void throw_indefinite(double l2);
 

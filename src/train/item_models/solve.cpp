@@ -21,6 +21,7 @@
 #include "train/run/collective_checks.hpp"
 #include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
+#include "train/run/step_coordinator.hpp"
 
 namespace vaecf::train {
 namespace {

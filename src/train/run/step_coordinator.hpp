@@ -11,6 +11,16 @@
 
 namespace vaecf::train {
 
+/// Returns 1 if this rank was requested to stop, otherwise 0.
+inline std::int64_t asked_to_stop(const RunContext& context) {
+  return context.stop != nullptr && context.stop->requested() ? 1 : 0;
+}
+
+/// Returns whether any rank was requested to stop. Collective.
+inline bool stop_requested(const RunContext& context) {
+  return context.communicator.all_reduce(asked_to_stop(context), comm::Reduction::max) == 1;
+}
+
 /// Decides between two steps whether to stop or to write a checkpoint, equally on all ranks. Stop requests
 /// may reach any rank and clocks differ, so the ranks synchronize. To keep short steps fast, they do so about
 /// four times a second, at steps that were fixed by the previous synchronization.
@@ -35,7 +45,7 @@ class StepCoordinator {
     if (!alone && step < next_ && !force_sync) return {false, due};
     // Stop request, checkpoint due by time, steps until the next synchronization; rank 0's clock decides the
     // latter two.
-    std::array<std::int64_t, 3> votes = {asked_to_stop(), 0, 1};
+    std::array<std::int64_t, 3> votes = {asked_to_stop(context_), 0, 1};
     if (communicator.rank() == 0) {
       votes[1] = every_.minutes > 0.0 && seconds_since(saved_at_) >= 60.0 * every_.minutes ? 1 : 0;
       votes[2] = sync_interval(step);
@@ -47,11 +57,6 @@ class StepCoordinator {
     return {votes[0] == 1, due || votes[1] == 1};
   }
 
-  /// Returns whether a stop was requested on any rank. Collective.
-  bool stop_requested() {
-    return context_.communicator.all_reduce(asked_to_stop(), comm::Reduction::max) == 1;
-  }
-
   /// Records that a checkpoint was written before step `step`; the interval to the next one starts here.
   void saved(std::int64_t step) {
     last_saved_ = step;
@@ -59,9 +64,6 @@ class StepCoordinator {
   }
 
  private:
-  std::int64_t asked_to_stop() const {
-    return context_.stop != nullptr && context_.stop->requested() ? 1 : 0;
-  }
   std::int64_t sync_interval(std::int64_t step) const {
     constexpr double seconds_between = 0.25;
     constexpr std::int64_t max_stride = 256;

@@ -65,7 +65,7 @@ class TrainingRun {
       end_epoch();
     }
     if (!stopped) {
-      stopped = coordinator_.stop_requested();
+      stopped = stop_requested(context_);
       finish_training(stopped);
     }
     context_.communicator.activity().enter(Phase::checkpoint);
