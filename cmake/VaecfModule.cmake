@@ -1,6 +1,6 @@
 # vaecf_add_module(NAME [COLD] [ALIGNMENT_SANITIZER] SOURCES ... DEPENDS ... LIBRARIES ...)
 # One static library per module: DEPENDS are the modules below that it may include, LIBRARIES the outside
-# libraries that it owns, which no user of the module gets to see. Every public header is also compiled alone.
+# libraries that it owns, which no user of the module gets to see. Every header is also compiled alone.
 # COLD: a module that works once a run, which is built faster than it could ever save.
 # ALIGNMENT_SANITIZER: a module that takes bytes for values: only there can sanitizers find misaligned access (tests/layering checks it).
 function(vaecf_add_module name)
@@ -21,18 +21,28 @@ function(vaecf_add_module name)
 
   # Sanitizers would find nothing in it; and where files are compiled several at once, headers help each other out.
   if(VAECF_TESTS AND NOT VAECF_SANITIZE AND NOT CMAKE_UNITY_BUILD)
-    file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR}/include CONFIGURE_DEPENDS
-         ${CMAKE_SOURCE_DIR}/include/vaecf/${name}/*.hpp)
+    file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
+         ${CMAKE_SOURCE_DIR}/include/vaecf/${name}/*.hpp ${CMAKE_SOURCE_DIR}/src/${name}/*.hpp)
+    if(NOT VAECF_HAS_CUDA)
+      list(FILTER headers EXCLUDE REGEX "/nccl/|cuda/platform/cu")  # they include headers of libraries that are not there
+    endif()
     set(units)
     foreach(header IN LISTS headers)
       set(unit ${CMAKE_BINARY_DIR}/header_units/${header}.cpp)
-      file(CONFIGURE OUTPUT ${unit} CONTENT "#include <${header}>\n")
+      file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${CMAKE_SOURCE_DIR}/${header}\"\n")
+      if(header MATCHES "device/cuda/(kernels|layers|platform/launch)")
+        set_source_files_properties(${unit} PROPERTIES COMPILE_DEFINITIONS VAECF_CUDA_EMULATOR)
+      elseif(header MATCHES "avx512|amx")
+        set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS -march=sapphirerapids)
+      endif()
       list(APPEND units ${unit})
     endforeach()
     if(units)
       add_library(vaecf_${name}_headers OBJECT ${units})
-      target_link_libraries(vaecf_${name}_headers PRIVATE vaecf_${name} vaecf_flags)
-      target_compile_options(vaecf_${name}_headers PRIVATE -O0)  # there is nothing in them to optimize
+      target_include_directories(vaecf_${name}_headers PRIVATE
+        $<TARGET_PROPERTY:vaecf_${name},INCLUDE_DIRECTORIES> ${CMAKE_SOURCE_DIR}/tests)
+      target_compile_definitions(vaecf_${name}_headers PRIVATE $<TARGET_PROPERTY:vaecf_${name},COMPILE_DEFINITIONS>)
+      target_compile_options(vaecf_${name}_headers PRIVATE $<TARGET_PROPERTY:vaecf_${name},COMPILE_OPTIONS> -O0)  # there is nothing in them to optimize
       if(NOT TARGET headers)
         add_custom_target(headers)
       endif()

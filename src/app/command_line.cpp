@@ -7,8 +7,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "app/version.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -16,6 +14,8 @@
 #include <limits>
 #include <sstream>
 #include <system_error>
+
+#include "app/version.hpp"
 
 namespace vaecf::app {
 namespace {

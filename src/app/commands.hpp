@@ -1,9 +1,9 @@
 #pragma once
 
+#include <string>
+
 #include "app/command_line.hpp"
 #include "app/task_result.hpp"
-
-#include <string>
 
 namespace vaecf::app {
 

@@ -7,9 +7,6 @@
 #include <vaecf/data/synthesize.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
-#include "app/commands.hpp"
-#include "app/progress.hpp"
-
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,6 +14,9 @@
 #include <fstream>
 #include <system_error>
 #include <tuple>
+
+#include "app/commands.hpp"
+#include "app/progress.hpp"
 
 namespace vaecf::app {
 namespace {

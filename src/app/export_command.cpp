@@ -6,17 +6,17 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
-#include <vaecf/math/cosine_loss.hpp>
+#include <vaecf/math/loss.hpp>
 #include <vaecf/math/swish_norm.hpp>
 #include <vaecf/model/model.hpp>
-
-#include "app/commands.hpp"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <numeric>
 #include <span>
+
+#include "app/commands.hpp"
 
 namespace vaecf::app {
 namespace {

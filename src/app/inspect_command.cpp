@@ -21,6 +21,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+
 #include "app/commands.hpp"
 
 namespace vaecf::app {

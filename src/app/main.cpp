@@ -1,10 +1,10 @@
-#include "app/commands.hpp"
-
 #include <fcntl.h>
 
 #include <cerrno>
 #include <csignal>
 #include <map>
+
+#include "app/commands.hpp"
 
 namespace vaecf::app {
 namespace {

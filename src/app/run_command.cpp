@@ -9,13 +9,6 @@
 #include <vaecf/train/run_timeline.hpp>
 #include <vaecf/train/train.hpp>
 
-#include "app/commands.hpp"
-#include "app/doctor/doctor.hpp"
-#include "app/progress.hpp"
-#include "app/ranks.hpp"
-#include "app/stop_signals.hpp"
-#include "app/version.hpp"
-
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -23,6 +16,13 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "app/commands.hpp"
+#include "app/doctor/doctor.hpp"
+#include "app/progress.hpp"
+#include "app/ranks.hpp"
+#include "app/stop_signals.hpp"
+#include "app/version.hpp"
 
 namespace vaecf::app {
 namespace {

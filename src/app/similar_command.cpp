@@ -5,15 +5,15 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
-#include "app/commands.hpp"
-#include "app/recommend/input_files.hpp"
-#include "app/served_checkpoint.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <optional>
 #include <span>
+
+#include "app/commands.hpp"
+#include "app/recommend/input_files.hpp"
+#include "app/served_checkpoint.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,9 +1,9 @@
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/model/model.hpp>
 
-#include "config/keys.hpp"
-
 #include <algorithm>
+
+#include "config/keys.hpp"
 
 namespace vaecf::config {
 namespace {

@@ -1,6 +1,6 @@
-#include <vaecf/model/model.hpp>
-
 #include "config/keys.hpp"
+
+#include <vaecf/model/model.hpp>
 
 #include <limits>
 #include <map>

@@ -1,7 +1,5 @@
 #include <vaecf/base/utf8.hpp>
 
-#include "config/keys.hpp"
-
 #include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
@@ -13,6 +11,8 @@
 #include <set>
 #include <sstream>
 #include <utility>
+
+#include "config/keys.hpp"
 
 namespace vaecf::config {
 namespace {

@@ -1,6 +1,6 @@
-#include "config/keys.hpp"
-
 #include <vaecf/base/utf8.hpp>
+
+#include "config/keys.hpp"
 
 namespace vaecf::config {
 namespace {

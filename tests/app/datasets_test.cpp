@@ -1,8 +1,8 @@
-#include "app/process_fixture.hpp"
-
 #include <vaecf/io/dataset_file.hpp>
 
 #include <gtest/gtest.h>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,11 +1,12 @@
-#include "app/process_fixture.hpp"
+#include <vaecf/io/json.hpp>
 
 #include <gtest/gtest.h>
-#include <vaecf/io/json.hpp>
 
 #include <cmath>
 #include <cstring>
 #include <map>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,11 +1,11 @@
 // User features, from a synthetic table to recommendations.
-#include "app/process_fixture.hpp"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <sstream>
 #include <vector>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

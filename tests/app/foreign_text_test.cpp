@@ -1,10 +1,10 @@
-#include "app/process_fixture.hpp"
-
 #include <vaecf/base/format.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

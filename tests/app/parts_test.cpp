@@ -1,13 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/communicator.hpp>
 
-#include "app/command_line.hpp"
-#include "app/progress.hpp"
-#include "app/ranks.hpp"
-#include "app/recommend/input_files.hpp"
-#include "app/task_result.hpp"
-#include "support/messages.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,6 +15,13 @@
 #include <thread>
 #include <tuple>
 #include <vector>
+
+#include "app/command_line.hpp"
+#include "app/progress.hpp"
+#include "app/ranks.hpp"
+#include "app/recommend/input_files.hpp"
+#include "app/task_result.hpp"
+#include "support/messages.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "support/messages.hpp"
-#include "support/temporary_folder.hpp"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "support/messages.hpp"
+#include "support/temporary_folder.hpp"
 
 /// Runs the real program, as a user would.
 namespace vaecf::app {

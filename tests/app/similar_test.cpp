@@ -1,12 +1,13 @@
-#include "app/process_fixture.hpp"
+#include <vaecf/io/checkpoint.hpp>
 
 #include <gtest/gtest.h>
-#include <vaecf/io/checkpoint.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <stdexcept>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

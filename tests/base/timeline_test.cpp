@@ -1,5 +1,6 @@
-#include <gtest/gtest.h>
 #include <vaecf/base/timeline.hpp>
+
+#include <gtest/gtest.h>
 
 #include <thread>
 

@@ -1,13 +1,14 @@
 // Runs on every kind of communicator.
-#include "comm/communicators.hpp"
-
-#include <gtest/gtest.h>
 #include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/device/cpu/device.hpp>
+
+#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>
 #include <vector>
+
+#include "comm/communicators.hpp"
 
 namespace vaecf::comm {
 namespace {

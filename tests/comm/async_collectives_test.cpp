@@ -1,8 +1,5 @@
 // Tests the non-blocking collectives of every kind of communicator. Inputs are small integers, which are
 // exact in bf16 too, so that results must equal the serial ones bitwise. Tests of rounding use other inputs.
-#include "comm/communicators.hpp"
-#include "comm/inputs.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +8,9 @@
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "comm/communicators.hpp"
+#include "comm/inputs.hpp"
 
 namespace vaecf::comm {
 namespace {

@@ -1,5 +1,6 @@
-#include <gtest/gtest.h>
 #include <vaecf/comm/bucket_plan.hpp>
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <stdexcept>

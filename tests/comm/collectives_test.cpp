@@ -1,12 +1,12 @@
 // Tests the blocking collectives of every kind of communicator. Inputs are small integers, so that any order
 // of addition gives the serial sum exactly.
-#include "comm/communicators.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
+
+#include "comm/communicators.hpp"
 
 namespace vaecf::comm {
 namespace {

@@ -1,7 +1,5 @@
 // Tests communicators that are parts of others, and the grid of groups and slices, on every kind of
 // communicator.
-#include "comm/communicators.hpp"
-
 #include <vaecf/base/item_slice.hpp>
 #include <vaecf/comm/rank_grid.hpp>
 
@@ -10,6 +8,8 @@
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
+
+#include "comm/communicators.hpp"
 
 namespace vaecf::comm {
 namespace {

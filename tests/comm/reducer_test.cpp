@@ -1,9 +1,7 @@
-#include "comm/communicators.hpp"
-#include "comm/inputs.hpp"
-
-#include <gtest/gtest.h>
 #include <vaecf/comm/reducer.hpp>
 #include <vaecf/device/cpu/device.hpp>
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +9,9 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "comm/communicators.hpp"
+#include "comm/inputs.hpp"
 
 namespace vaecf::comm {
 namespace {

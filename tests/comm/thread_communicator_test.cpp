@@ -1,8 +1,9 @@
 // Tests the thread communicator, which other tests use, when one of its ranks fails.
 #include "support/thread_communicator.hpp"
 
-#include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
+
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <string>

@@ -1,7 +1,7 @@
+#include <gtest/gtest.h>
+
 #include "comm/communicators.hpp"
 #include "support/thread_communicator.hpp"
-
-#include <gtest/gtest.h>
 
 namespace vaecf::comm {
 

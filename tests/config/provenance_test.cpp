@@ -1,4 +1,4 @@
-#include "support/temporary_folder.hpp"
+#include "data/prepare/provenance.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "config/other_value.hpp"
-#include "data/prepare/provenance.hpp"
 #include "data/source/source_formats.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace vaecf::config {
 namespace {

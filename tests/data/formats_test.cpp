@@ -1,16 +1,14 @@
 // All formats of docs/DATA.md except those of parse_test.cpp, in small files with the irregularities of the
 // published ones.
-#include "data/source/source_formats.hpp"
-
 #include <vaecf/base/error.hpp>
 
 #include <gtest/gtest.h>
-
 #include <sys/stat.h>
 
 #include <filesystem>
 
 #include "data/ratings_support.hpp"
+#include "data/source/source_formats.hpp"
 #include "data/support.hpp"
 #include "support/bson.hpp"
 #include "support/packing.hpp"

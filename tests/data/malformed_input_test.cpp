@@ -1,14 +1,13 @@
 // Malformed and unusual input is either read as intended, or counted and reported.
-#include "data/prepare/filter.hpp"
-#include "data/source/source_formats.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/data/table.hpp>
 
 #include <gtest/gtest.h>
 
+#include "data/prepare/filter.hpp"
 #include "data/ratings_support.hpp"
+#include "data/source/source_formats.hpp"
 #include "data/support.hpp"
 
 namespace vaecf::data {

@@ -1,6 +1,4 @@
 // Folders of parts, JSON lines, and files of other programs.
-#include "data/source/source_formats.hpp"
-
 #include <vaecf/base/error.hpp>
 
 #include <gtest/gtest.h>
@@ -8,6 +6,7 @@
 #include <filesystem>
 
 #include "data/ratings_support.hpp"
+#include "data/source/source_formats.hpp"
 #include "data/support.hpp"
 #include "support/packing.hpp"
 

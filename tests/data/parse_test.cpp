@@ -1,5 +1,3 @@
-#include "data/source/source_formats.hpp"
-
 #include <vaecf/base/error.hpp>
 
 #include <gtest/gtest.h>
@@ -8,6 +6,7 @@
 
 #include "data/prepare/provenance.hpp"
 #include "data/ratings_support.hpp"
+#include "data/source/source_formats.hpp"
 #include "data/support.hpp"
 
 namespace vaecf::data {

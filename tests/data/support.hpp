@@ -4,9 +4,6 @@
 #include <vaecf/base/run_control.hpp>
 #include <vaecf/data/prepare.hpp>
 
-#include "support/messages.hpp"
-#include "support/temporary_folder.hpp"
-
 #include <sys/stat.h>
 
 #include <array>
@@ -18,6 +15,9 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include "support/messages.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace vaecf::data::test {
 

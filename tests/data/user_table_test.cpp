@@ -1,3 +1,5 @@
+#include "data/features/user_table.hpp"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/data/prepare.hpp>
 
@@ -5,7 +7,6 @@
 
 #include <filesystem>
 
-#include "data/features/user_table.hpp"
 #include "data/support.hpp"
 #include "support/packing.hpp"
 

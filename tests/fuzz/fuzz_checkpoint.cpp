@@ -1,16 +1,16 @@
 // Fuzzes checkpoints. Half of the inputs damage a valid checkpoint; any changed byte must be detected. The
 // other half are HDF5 files of arbitrary shapes, types and values with a valid checksum, which must be read
 // or rejected with a message.
-#include "fuzz/hostile_hdf5.hpp"
-#include "fuzz/support.hpp"
-#include "support/sealed_checkpoint.hpp"
-#include "support/temporary_folder.hpp"
-
 #include <vaecf/io/checkpoint.hpp>
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+
+#include "fuzz/hostile_hdf5.hpp"
+#include "fuzz/support.hpp"
+#include "support/sealed_checkpoint.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace vaecf;
 

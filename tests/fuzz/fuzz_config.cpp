@@ -1,8 +1,8 @@
 // Fuzzes the configuration parser. Text must be read or rejected with a message. Dump and parse must
 // reproduce what was read.
-#include "fuzz/support.hpp"
-
 #include <vaecf/config/config.hpp>
+
+#include "fuzz/support.hpp"
 
 using namespace vaecf;
 

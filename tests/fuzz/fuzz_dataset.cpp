@@ -1,10 +1,10 @@
 // Fuzzes datasets, written by the HDF5 library with arbitrary shapes, types and values. They must be read
 // into valid rows or rejected with a message.
+#include <vaecf/io/dataset_file.hpp>
+
 #include "fuzz/hostile_hdf5.hpp"
 #include "fuzz/support.hpp"
 #include "support/temporary_folder.hpp"
-
-#include <vaecf/io/dataset_file.hpp>
 
 using namespace vaecf;
 

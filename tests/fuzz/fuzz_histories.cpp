@@ -1,8 +1,7 @@
 // Fuzzes the list of users to recommend for. The first byte selects numeric or string ids, and the
 // description of the dataset.
-#include "fuzz/support.hpp"
-
 #include "app/recommend/input_files.hpp"
+#include "fuzz/support.hpp"
 
 using namespace vaecf;
 

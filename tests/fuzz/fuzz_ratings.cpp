@@ -1,13 +1,13 @@
 // Fuzzes ratings files of all formats, which must be prepared into a dataset or rejected with a message. The
 // first byte selects the format, the second the split.
-#include "fuzz/support.hpp"
-#include "support/temporary_folder.hpp"
-
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <array>
 #include <filesystem>
+
+#include "fuzz/support.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace vaecf;
 

@@ -1,12 +1,12 @@
 // Fuzzes user tables and the text form of FeatureHashing. The first byte selects between them, the second the
 // table format.
-#include "fuzz/support.hpp"
-#include "support/temporary_folder.hpp"
-
 #include <vaecf/data/prepare.hpp>
 
 #include <array>
 #include <string_view>
+
+#include "fuzz/support.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace vaecf;
 

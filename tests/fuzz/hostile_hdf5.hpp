@@ -1,10 +1,10 @@
 #pragma once
 
-#include "fuzz/input.hpp"
-#include "support/bad_hdf5.hpp"
-
 #include <string>
 #include <vector>
+
+#include "fuzz/input.hpp"
+#include "support/bad_hdf5.hpp"
 
 /// HDF5 files with fuzzed shapes, types and values. They are written by the library itself, so only their
 /// contents are hostile, not their encoding.

@@ -2,9 +2,6 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
-#include "io/files/file_system.hpp"
-#include "io/io_fixture.hpp"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -14,6 +11,9 @@
 #include <chrono>
 #include <random>
 #include <thread>
+
+#include "io/files/file_system.hpp"
+#include "io/io_fixture.hpp"
 
 namespace vaecf::io {
 namespace {

@@ -1,11 +1,11 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/bson_reader.hpp>
 
-#include "io/io_fixture.hpp"
-#include "support/bson.hpp"
-
 #include <algorithm>
 #include <cstring>
+
+#include "io/io_fixture.hpp"
+#include "support/bson.hpp"
 
 namespace vaecf::io {
 namespace {

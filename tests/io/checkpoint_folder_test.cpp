@@ -1,11 +1,11 @@
 #include <vaecf/io/checkpoint.hpp>
 
-#include "io/files/file_system.hpp"
-#include "io/io_fixture.hpp"
-
 #include <sys/stat.h>
 
 #include <limits>
+
+#include "io/files/file_system.hpp"
+#include "io/io_fixture.hpp"
 
 namespace vaecf::io {
 namespace {

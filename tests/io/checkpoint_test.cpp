@@ -1,15 +1,15 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
-#include "io/io_fixture.hpp"
-#include "support/sealed_checkpoint.hpp"
-
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <random>
 #include <thread>
+
+#include "io/io_fixture.hpp"
+#include "support/sealed_checkpoint.hpp"
 
 namespace vaecf::io {
 namespace {

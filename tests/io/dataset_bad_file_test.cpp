@@ -1,9 +1,9 @@
-#include "io/io_fixture.hpp"
-#include "support/bad_hdf5.hpp"
-
 #include <functional>
 #include <limits>
 #include <tuple>
+
+#include "io/io_fixture.hpp"
+#include "support/bad_hdf5.hpp"
 
 namespace vaecf::io {
 namespace {

@@ -1,8 +1,8 @@
-#include "io/io_fixture.hpp"
-#include "support/bad_hdf5.hpp"
-
 #include <algorithm>
 #include <random>
+
+#include "io/io_fixture.hpp"
+#include "support/bad_hdf5.hpp"
 
 namespace vaecf::io {
 namespace {

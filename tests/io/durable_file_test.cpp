@@ -2,8 +2,6 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
-#include "io/io_fixture.hpp"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +10,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "io/io_fixture.hpp"
 
 // A file survives a power failure if its bytes are on disk before the rename, and the rename is as well. The
 // linker (--wrap) replaces the two calls by those below, which record each call with its file.

@@ -1,8 +1,8 @@
 #include <vaecf/io/json.hpp>
 
-#include "io/io_fixture.hpp"
-
 #include <limits>
+
+#include "io/io_fixture.hpp"
 
 namespace vaecf::io {
 namespace {

@@ -1,8 +1,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/file_lock.hpp>
 
-#include "io/io_fixture.hpp"
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -12,6 +10,8 @@
 #include <memory>
 #include <thread>
 #include <utility>
+
+#include "io/io_fixture.hpp"
 
 namespace vaecf::io {
 namespace {

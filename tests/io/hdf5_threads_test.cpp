@@ -1,7 +1,5 @@
 #include <vaecf/io/checkpoint.hpp>
 
-#include "io/io_fixture.hpp"
-
 #include <hdf5.h>
 
 #include <algorithm>
@@ -10,6 +8,8 @@
 #include <functional>
 #include <span>
 #include <thread>
+
+#include "io/io_fixture.hpp"
 
 // HDF5 without thread safety must never be entered by two threads at once. The linker (--wrap) replaces calls
 // of some functions by those below. Each records whether another thread is inside, waits briefly, and calls

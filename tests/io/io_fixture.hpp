@@ -3,8 +3,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
-#include "support/temporary_folder.hpp"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,6 +10,8 @@
 #include <iterator>
 #include <string>
 #include <vector>
+
+#include "support/temporary_folder.hpp"
 
 namespace vaecf::io {
 

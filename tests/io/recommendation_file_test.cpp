@@ -1,6 +1,4 @@
 // Reads the files with the HDF5 C library, as other programs do.
-#include "io/io_fixture.hpp"
-
 #include <vaecf/io/recommendation_file.hpp>
 #include <vaecf/io/user_columns_file.hpp>
 
@@ -9,6 +7,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+
+#include "io/io_fixture.hpp"
 
 namespace vaecf::io {
 namespace {

@@ -2,11 +2,11 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
 
-#include "io/bad_disk.hpp"
-#include "io/io_fixture.hpp"
-
 #include <functional>
 #include <numeric>
+
+#include "io/bad_disk.hpp"
+#include "io/io_fixture.hpp"
 
 // Tests of all writers of a run on paths that cannot be written. Each must report the error, keep the
 // previous file, leave no temporary file, and succeed once the path is writable.

@@ -71,6 +71,10 @@ function check_include(line,   file, parts, name) {
     split(file, parts, "/")
     if (file ~ /^vaecf\// && parts[2] != module && index(" " allowed[module] " ", " " parts[2] " ") == 0)
       complain("<" file ">: " module " may not include " parts[2])
+    if (file ~ /^vaecf\//) {
+      if (parts[2] != module) needed["include/" file] = 1
+      else if (FILENAME ~ /^include\//) includes[FILENAME] = includes[FILENAME] " include/" file
+    }
     for (name in owner) if (file !~ /^vaecf\// && file ~ headers[name]) uses(name, "<" file ">")
   } else if (match(line, /"[^"]*"/)) {
     file = substr(line, RSTART + 1, RLENGTH - 2)
@@ -141,6 +145,7 @@ FNR == 1 {
   module = module_of(FILENAME)
   in_comment = has_guard = 0
   if (module != "" && !(module in allowed)) complain("there is no module " module)
+  if (FILENAME ~ /^include\/.*\.hpp$/) public[FILENAME] = 1
 }
 { lines = FNR }
 /^#pragma once/ { has_guard = 1 }
@@ -151,7 +156,24 @@ FILENAME ~ /\.(cpp|hpp|cu|cuh)$/ {
   else if (module != "") check_names(code)
 }
 
+# A public header is needed if another module includes it, or a needed header of its own module does.
+function check_public_headers(   path, found, files, count, i) {
+  do {
+    found = 0
+    for (path in includes) {
+      if (!(path in needed)) continue
+      count = split(includes[path], files, " ")
+      for (i = 1; i <= count; i++) if (!(files[i] in needed)) found = needed[files[i]] = 1
+    }
+  } while (found)
+  for (path in public) if (!(path in needed)) {
+    printf "%s:1: no other module includes it: it belongs beside its sources, in src/\n", path
+    bad++
+  }
+}
+
 END {
   if (previous != "") end_of_file()
+  check_public_headers()
   exit bad > 0
 }

@@ -1,5 +1,6 @@
-#include <gtest/gtest.h>
 #include <vaecf/math/elementwise.hpp>
+
+#include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>

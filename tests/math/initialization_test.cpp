@@ -1,5 +1,6 @@
-#include <gtest/gtest.h>
 #include <vaecf/math/initialization.hpp>
+
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>

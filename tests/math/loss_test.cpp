@@ -1,5 +1,6 @@
-#include <gtest/gtest.h>
 #include <vaecf/math/loss.hpp>
+
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>

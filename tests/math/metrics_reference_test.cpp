@@ -1,8 +1,7 @@
-#include "support/emulated_thread_group.hpp"
-
-#include <gtest/gtest.h>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/math/user_metrics.hpp>
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +10,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "support/emulated_thread_group.hpp"
 
 namespace vaecf::math {
 namespace {

@@ -1,6 +1,7 @@
-#include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/math/user_metrics.hpp>
+
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>

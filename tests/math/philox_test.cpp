@@ -1,5 +1,6 @@
-#include <gtest/gtest.h>
 #include <vaecf/math/philox.hpp>
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

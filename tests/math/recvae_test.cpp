@@ -1,8 +1,9 @@
 // Formulas of RecVAE, against values computed in NumPy and finite differences.
-#include <gtest/gtest.h>
 #include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/swish_norm.hpp>
 #include <vaecf/math/thread_group.hpp>
+
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstddef>

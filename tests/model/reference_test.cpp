@@ -1,5 +1,4 @@
 #include <vaecf/math/philox.hpp>
-#include <vaecf/train/optimizer.hpp>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 
 #include "model/model_fixture.hpp"
 #include "model/reference_file.hpp"
+#include "train/step/optimizer.hpp"
 
 namespace vaecf::model {
 namespace {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "device/cpu/kernels/tile_kernels.hpp"
-
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>
+
+#include "device/cpu/kernels/tile_kernels.hpp"
 
 namespace vaecf::testing {
 

@@ -1,8 +1,8 @@
 // RecVAE's operations of reference_ops.hpp.
-#include "support/reference_ops.hpp"
-
 #include <cmath>
 #include <vector>
+
+#include "support/reference_ops.hpp"
 
 namespace vaecf::testing::reference {
 

@@ -4,9 +4,6 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/network.hpp>
 #include <vaecf/train/train.hpp>
-#include <vaecf/train/trainer.hpp>
-
-#include "support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,8 +19,10 @@
 #include <utility>
 #include <vector>
 
+#include "support/temporary_folder.hpp"
 #include "support/thread_communicator.hpp"
 #include "train/step/run_on_ranks.hpp"
+#include "train/step/trainer.hpp"
 
 namespace vaecf::train {
 

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <vaecf/base/views.hpp>
-
 #include <vaecf/base/host_device.hpp>
+#include <vaecf/base/views.hpp>
 
 #include <cstdint>
 #include <utility>

@@ -1,5 +1,3 @@
-#include "app/doctor/doctor.hpp"
-
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 
@@ -16,6 +14,8 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+
+#include "app/doctor/doctor.hpp"
 
 namespace vaecf::app {
 namespace {

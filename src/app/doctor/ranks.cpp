@@ -1,3 +1,5 @@
+#include "app/ranks.hpp"
+
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/launcher.hpp>
@@ -7,7 +9,6 @@
 #include <set>
 
 #include "app/doctor/doctor.hpp"
-#include "app/ranks.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -5,8 +5,6 @@
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/io/json.hpp>
 
-#include "app/commands.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -14,6 +12,8 @@
 #include <map>
 #include <sstream>
 #include <utility>
+
+#include "app/commands.hpp"
 
 namespace vaecf::app {
 namespace {

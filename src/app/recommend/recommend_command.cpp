@@ -7,13 +7,6 @@
 #include <vaecf/io/digest.hpp>
 #include <vaecf/train/recommender.hpp>
 
-#include "app/commands.hpp"
-#include "app/progress.hpp"
-#include "app/ranks.hpp"
-#include "app/recommend/output.hpp"
-#include "app/recommend/target_users.hpp"
-#include "app/served_checkpoint.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -21,6 +14,13 @@
 #include <span>
 #include <string>
 #include <system_error>
+
+#include "app/commands.hpp"
+#include "app/progress.hpp"
+#include "app/ranks.hpp"
+#include "app/recommend/output.hpp"
+#include "app/recommend/target_users.hpp"
+#include "app/served_checkpoint.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,7 +1,6 @@
-#include <vaecf/comm/launcher.hpp>
-
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/launcher.hpp>
 
 #include <cstdlib>
 

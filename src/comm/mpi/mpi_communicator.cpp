@@ -1,8 +1,3 @@
-#include "comm/mpi/mpi_session.hpp"
-#include "comm/mpi/ordered_sum.hpp"
-#include "comm/watch/exit_timer.hpp"
-#include "comm/watch/launcher_shutdown.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
@@ -20,6 +15,11 @@
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include "comm/mpi/mpi_session.hpp"
+#include "comm/mpi/ordered_sum.hpp"
+#include "comm/watch/exit_timer.hpp"
+#include "comm/watch/launcher_shutdown.hpp"
 
 namespace vaecf::comm {
 namespace {

@@ -1,7 +1,5 @@
 #include "comm/mpi/mpi_session.hpp"
 
-#include "comm/watch/exit_timer.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
@@ -12,6 +10,8 @@
 #include <exception>
 #include <string>
 #include <utility>
+
+#include "comm/watch/exit_timer.hpp"
 
 namespace vaecf::comm {
 namespace {

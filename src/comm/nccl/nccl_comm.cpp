@@ -1,9 +1,10 @@
 #include "comm/nccl/nccl_comm.hpp"
 
-#include <mpi.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/nccl.hpp>
+
+#include <mpi.h>
 
 #include <algorithm>
 #include <chrono>

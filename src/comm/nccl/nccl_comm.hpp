@@ -1,8 +1,8 @@
 #pragma once
 
-#include <nccl.h>
-
 #include <vaecf/comm/communicator.hpp>
+
+#include <nccl.h>
 
 #include <functional>
 #include <mutex>

@@ -1,8 +1,8 @@
-#include "comm/mpi/mpi_session.hpp"
-
 #include <vaecf/comm/parameter_server/messages.hpp>
 
 #include <vector>
+
+#include "comm/mpi/mpi_session.hpp"
 
 namespace vaecf::comm {
 namespace {

@@ -1,10 +1,5 @@
-#include <vaecf/comm/watchdog.hpp>
-
-#include "comm/mpi/mpi_session.hpp"
-#include "comm/watch/exit_timer.hpp"
-#include "comm/watch/stall_detector.hpp"
-
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/watchdog.hpp>
 
 #include <mpi.h>
 
@@ -19,6 +14,10 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "comm/mpi/mpi_session.hpp"
+#include "comm/watch/exit_timer.hpp"
+#include "comm/watch/stall_detector.hpp"
 
 namespace vaecf::comm {
 namespace {

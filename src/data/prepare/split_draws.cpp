@@ -1,10 +1,9 @@
-#include "data/prepare/split.hpp"
-
 #include <algorithm>
 #include <numeric>
 
 #include "data/prepare/numpy_random.hpp"
 #include "data/prepare/philox_stream.hpp"
+#include "data/prepare/split.hpp"
 
 namespace vaecf::data {
 namespace {

@@ -2,12 +2,12 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/data/line_reader.hpp>
 
-#include "data/source/foreign_formats.hpp"
-
 #include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
+
+#include "data/source/foreign_formats.hpp"
 
 namespace vaecf::data {
 namespace {

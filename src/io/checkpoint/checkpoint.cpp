@@ -1,9 +1,5 @@
 #include <vaecf/io/checkpoint.hpp>
 
-#include "io/files/file_system.hpp"
-#include "io/hdf5/hdf5_reader.hpp"
-#include "io/hdf5/hdf5_writer.hpp"
-
 #include <fcntl.h>
 #include <xxhash.h>
 
@@ -17,6 +13,10 @@
 #include <system_error>
 #include <type_traits>
 #include <variant>
+
+#include "io/files/file_system.hpp"
+#include "io/hdf5/hdf5_reader.hpp"
+#include "io/hdf5/hdf5_writer.hpp"
 
 namespace vaecf::io {
 namespace {

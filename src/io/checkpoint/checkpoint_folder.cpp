@@ -3,8 +3,6 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
-#include "io/files/file_system.hpp"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,6 +16,8 @@
 #include <system_error>
 #include <tuple>
 #include <vector>
+
+#include "io/files/file_system.hpp"
 
 namespace vaecf::io {
 namespace {

@@ -2,9 +2,6 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/file_lock.hpp>
 
-#include "io/dataset/stored_matrix.hpp"
-#include "io/hdf5/hdf5_reader.hpp"
-
 #include <xxhash.h>
 
 #include <algorithm>
@@ -19,6 +16,9 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+
+#include "io/dataset/stored_matrix.hpp"
+#include "io/hdf5/hdf5_reader.hpp"
 
 namespace vaecf::io {
 namespace {

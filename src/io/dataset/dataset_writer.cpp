@@ -1,12 +1,12 @@
 #include <vaecf/io/dataset_file.hpp>
 
-#include "io/dataset/stored_matrix.hpp"
-#include "io/hdf5/hdf5_writer.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include "io/dataset/stored_matrix.hpp"
+#include "io/hdf5/hdf5_writer.hpp"
 
 namespace vaecf::io {
 namespace {

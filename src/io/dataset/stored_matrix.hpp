@@ -1,7 +1,5 @@
 #pragma once
 
-#include "io/hdf5/hdf5_reader.hpp"
-
 #include <vaecf/base/views.hpp>
 
 #include <array>
@@ -11,6 +9,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "io/hdf5/hdf5_reader.hpp"
 
 namespace vaecf::io {
 

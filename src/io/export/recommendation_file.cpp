@@ -1,8 +1,8 @@
 #include <vaecf/io/recommendation_file.hpp>
 
-#include "io/hdf5/hdf5_writer.hpp"
-
 #include <array>
+
+#include "io/hdf5/hdf5_writer.hpp"
 
 namespace vaecf::io {
 

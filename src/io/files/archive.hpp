@@ -2,14 +2,14 @@
 
 // C++ wrapper of libarchive. Only src/io includes this.
 
-#include "io/files/gzip.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "io/files/gzip.hpp"
 
 struct archive;
 struct archive_entry;

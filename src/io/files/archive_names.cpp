@@ -1,8 +1,8 @@
-#include "io/files/archive.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "io/files/archive.hpp"
 
 namespace vaecf::io {
 namespace {

@@ -4,8 +4,6 @@
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/io/file_lock.hpp>
 
-#include "io/files/file_system.hpp"
-
 #include <fcntl.h>
 #include <sys/file.h>
 
@@ -14,6 +12,8 @@
 #include <system_error>
 #include <thread>
 #include <tuple>
+
+#include "io/files/file_system.hpp"
 
 namespace vaecf::io {
 namespace {

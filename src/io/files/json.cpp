@@ -3,8 +3,6 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/json.hpp>
 
-#include "io/files/file_system.hpp"
-
 #include <fcntl.h>
 
 #include <cerrno>
@@ -12,6 +10,8 @@
 #include <fstream>
 #include <system_error>
 #include <tuple>
+
+#include "io/files/file_system.hpp"
 
 namespace vaecf::io {
 namespace {

@@ -2,13 +2,13 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/source_reader.hpp>
 
-#include "io/files/archive.hpp"
-
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+
+#include "io/files/archive.hpp"
 
 namespace vaecf::io {
 namespace {

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "io/hdf5/hdf5.hpp"
-
 #include <vaecf/io/dataset_file.hpp>
 
 #include <cstdint>
 #include <new>
 #include <string>
 #include <vector>
+
+#include "io/hdf5/hdf5.hpp"
 
 namespace vaecf::io {
 

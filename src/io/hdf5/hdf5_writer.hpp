@@ -1,14 +1,14 @@
 #pragma once
 
-#include "io/files/file_system.hpp"
-#include "io/hdf5/hdf5.hpp"
-
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <cstdint>
 #include <span>
 #include <string>
+
+#include "io/files/file_system.hpp"
+#include "io/hdf5/hdf5.hpp"
 
 namespace vaecf::io {
 

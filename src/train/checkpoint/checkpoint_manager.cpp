@@ -4,15 +4,15 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
-#include "train/checkpoint/tensor_rows.hpp"
-#include "train/run/collective_checks.hpp"
-#include "train/run/host_info.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <new>
 #include <system_error>
 #include <utility>
+
+#include "train/checkpoint/tensor_rows.hpp"
+#include "train/run/collective_checks.hpp"
+#include "train/run/host_info.hpp"
 
 namespace vaecf::train {
 namespace {

@@ -3,7 +3,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/train/train.hpp>
-#include <vaecf/train/trainer.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include "train/checkpoint/training_state.hpp"
 #include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
+#include "train/step/trainer.hpp"
 
 namespace vaecf::train {
 

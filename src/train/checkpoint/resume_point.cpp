@@ -5,15 +5,15 @@
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/io/file_lock.hpp>
 
-#include "train/run/collective_checks.hpp"
-#include "train/run/run_log.hpp"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <optional>
 #include <system_error>
 #include <utility>
+
+#include "train/run/collective_checks.hpp"
+#include "train/run/run_log.hpp"
 
 namespace vaecf::train {
 namespace {

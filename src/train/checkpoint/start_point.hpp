@@ -2,12 +2,12 @@
 
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/train/train.hpp>
-#include <vaecf/train/trainer.hpp>
 
 #include <cstdint>
 #include <vector>
 
 #include "train/checkpoint/training_state.hpp"
+#include "train/step/trainer.hpp"
 
 namespace vaecf::train {
 

@@ -1,7 +1,5 @@
 #include "train/checkpoint/training_state.hpp"
 
-#include "train/checkpoint/tensor_rows.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/math/metrics.hpp>
@@ -12,6 +10,8 @@
 #include <limits>
 #include <span>
 #include <type_traits>
+
+#include "train/checkpoint/tensor_rows.hpp"
 
 namespace vaecf::train {
 namespace {

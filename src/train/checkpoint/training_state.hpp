@@ -5,7 +5,6 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
 #include <vaecf/train/train.hpp>
-#include <vaecf/train/trainer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "train/run/collective_checks.hpp"
+#include "train/step/trainer.hpp"
 
 namespace vaecf::train {
 

@@ -3,6 +3,7 @@
 #include <vaecf/device/cpu/device.hpp>
 #include <vaecf/model/make_model.hpp>
 #include <vaecf/train/engine.hpp>
+#include <vaecf/train/slice_problem.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <algorithm>
@@ -18,7 +19,6 @@
 #include <variant>
 #include <vector>
 
-#include <vaecf/train/slice_problem.hpp>
 #include "train/engine/matrix_scorer.hpp"
 #include "train/engine/training_data.hpp"
 #include "train/parameter_server/training.hpp"

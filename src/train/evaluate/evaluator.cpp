@@ -1,5 +1,6 @@
+#include "train/evaluate/evaluator.hpp"
+
 #include <vaecf/base/format.hpp>
-#include <vaecf/train/evaluator.hpp>
 
 #include <algorithm>
 #include <array>

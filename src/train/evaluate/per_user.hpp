@@ -1,8 +1,9 @@
 #pragma once
 
 #include <vaecf/io/user_columns_file.hpp>
-#include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/train.hpp>
+
+#include "train/evaluate/evaluator.hpp"
 
 namespace vaecf::train {
 

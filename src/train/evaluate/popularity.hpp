@@ -1,12 +1,13 @@
 #pragma once
 
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "train/evaluate/evaluator.hpp"
 
 namespace vaecf::train {
 

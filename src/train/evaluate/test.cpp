@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "train/checkpoint/training_state.hpp"
+#include "train/evaluate/evaluator.hpp"
 #include "train/evaluate/per_user.hpp"
 #include "train/item_models/baselines.hpp"
 #include "train/item_models/item_checkpoint.hpp"

@@ -5,7 +5,6 @@
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/train/evaluator.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,6 +14,7 @@
 
 #include "train/checkpoint/resume_point.hpp"
 #include "train/checkpoint/training_state.hpp"
+#include "train/evaluate/evaluator.hpp"
 #include "train/item_models/ease_model.hpp"
 #include "train/item_models/item_knn.hpp"
 #include "train/item_models/item_scorer.hpp"

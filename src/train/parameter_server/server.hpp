@@ -4,7 +4,6 @@
 #include <vaecf/device/cpu/device.hpp>
 #include <vaecf/model/step_timer.hpp>
 #include <vaecf/train/engine.hpp>
-#include <vaecf/train/optimizer.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "train/parameter_server/staleness_controller.hpp"
+#include "train/step/optimizer.hpp"
 
 namespace vaecf::train {
 

@@ -3,7 +3,6 @@
 #include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/device/cpu/device.hpp>
 #include <vaecf/train/engine.hpp>
-#include <vaecf/train/optimizer.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <cstdint>
@@ -13,6 +12,7 @@
 
 #include "train/engine/training_data.hpp"
 #include "train/parameter_server/server.hpp"
+#include "train/step/optimizer.hpp"
 
 namespace vaecf::train {
 

@@ -2,9 +2,7 @@
 #include <vaecf/base/median.hpp>
 #include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/io/digest.hpp>
-#include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/train.hpp>
-#include <vaecf/train/trainer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -16,9 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "train/evaluate/evaluator.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
+#include "train/step/trainer.hpp"
 
 namespace vaecf::train {
 namespace {

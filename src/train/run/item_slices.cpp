@@ -2,12 +2,12 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/slice_plan.hpp>
 #include <vaecf/model/network_shape.hpp>
+#include <vaecf/train/slice_problem.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <algorithm>
 #include <string>
 
-#include <vaecf/train/slice_problem.hpp>
 #include "train/run/host_info.hpp"
 
 namespace vaecf::train {

@@ -6,8 +6,6 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/file_lock.hpp>
 
-#include "train/run/collective_checks.hpp"
-
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -20,6 +18,8 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "train/run/collective_checks.hpp"
 
 namespace vaecf::train {
 namespace {

@@ -1,8 +1,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
-#include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/train.hpp>
-#include <vaecf/train/trainer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -14,11 +12,13 @@
 #include "train/checkpoint/checkpoint_manager.hpp"
 #include "train/checkpoint/resume_point.hpp"
 #include "train/checkpoint/start_point.hpp"
+#include "train/evaluate/evaluator.hpp"
 #include "train/item_models/solve.hpp"
 #include "train/run/collective_checks.hpp"
 #include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
 #include "train/run/step_coordinator.hpp"
+#include "train/step/trainer.hpp"
 
 namespace vaecf::train {
 namespace {

@@ -5,11 +5,11 @@
 #include <vaecf/device/cpu/device.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/network_shape.hpp>
+#include <vaecf/train/slice_problem.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <algorithm>
 
-#include <vaecf/train/slice_problem.hpp>
 #include "train/checkpoint/training_state.hpp"
 #include "train/item_models/solve.hpp"
 #include "train/run/collective_checks.hpp"

@@ -1,4 +1,4 @@
-#include <vaecf/train/optimizer.hpp>
+#include "train/step/optimizer.hpp"
 
 #include <cmath>
 

@@ -4,7 +4,6 @@
 #include <vaecf/comm/reducer.hpp>
 #include <vaecf/model/trainable_model.hpp>
 #include <vaecf/train/engine.hpp>
-#include <vaecf/train/optimizer.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "train/engine/training_data.hpp"
+#include "train/step/optimizer.hpp"
 
 namespace vaecf::train {
 

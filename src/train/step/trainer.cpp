@@ -1,8 +1,9 @@
+#include "train/step/trainer.hpp"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/parameter_server/channel.hpp>
-#include <vaecf/train/trainer.hpp>
 
 #include <algorithm>
 #include <thread>

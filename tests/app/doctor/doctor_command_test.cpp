@@ -1,7 +1,8 @@
-#include "app/process_fixture.hpp"
+#include <vaecf/io/json.hpp>
 
 #include <gtest/gtest.h>
-#include <vaecf/io/json.hpp>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

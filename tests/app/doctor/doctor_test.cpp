@@ -1,3 +1,5 @@
+#include "app/doctor/doctor.hpp"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -5,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "app/doctor/doctor.hpp"
 #include "app/ranks.hpp"
 #include "support/messages.hpp"
 #include "support/temporary_folder.hpp"

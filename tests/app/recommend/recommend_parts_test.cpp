@@ -1,11 +1,7 @@
-#include "support/packing.hpp"
-#include "support/temporary_folder.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
 #include <gtest/gtest.h>
-
 #include <sys/stat.h>
 
 #include <fstream>
@@ -14,6 +10,8 @@
 #include "app/recommend/input_files.hpp"
 #include "app/recommend/target_users.hpp"
 #include "support/messages.hpp"
+#include "support/packing.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,10 +1,10 @@
-#include "app/process_fixture.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

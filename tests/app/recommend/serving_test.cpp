@@ -1,13 +1,14 @@
 // A checkpoint is served without its configuration and its dataset.
-#include "app/process_fixture.hpp"
-
-#include <gtest/gtest.h>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/json.hpp>
+
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 #include <sstream>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,13 +1,13 @@
 #include <vaecf/base/error.hpp>
 
-#include "app/ranks.hpp"
-#include "support/messages.hpp"
-#include "support/thread_communicator.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "app/ranks.hpp"
+#include "support/messages.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,10 +1,11 @@
-#include "app/process_fixture.hpp"
+#include <vaecf/io/json.hpp>
 
 #include <gtest/gtest.h>
-#include <vaecf/io/json.hpp>
 
 #include <string>
 #include <vector>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

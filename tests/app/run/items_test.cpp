@@ -1,9 +1,9 @@
 // Runs of the program with the items divided over ranks: the whole pipeline, and what is refused.
-#include "app/process_fixture.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

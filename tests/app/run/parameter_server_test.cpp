@@ -1,8 +1,8 @@
-#include "app/process_fixture.hpp"
-
 #include <gtest/gtest.h>
 
 #include <sstream>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,6 +1,6 @@
-#include "app/process_fixture.hpp"
-
 #include <gtest/gtest.h>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,7 +1,5 @@
 #include <vaecf/io/checkpoint.hpp>
 
-#include "app/process_fixture.hpp"
-
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -9,6 +7,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "app/process_fixture.hpp"
 
 // Signals that arrive while threads compute. oneDNN's AVX2 GEMMs keep a heap address in the stack pointer for
 // most of this model's step, so a handler on such a thread would overwrite heap data.

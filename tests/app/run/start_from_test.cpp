@@ -1,11 +1,12 @@
-#include "app/process_fixture.hpp"
-
-#include <gtest/gtest.h>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <set>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

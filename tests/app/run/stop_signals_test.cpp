@@ -1,13 +1,12 @@
 #include "app/stop_signals.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <thread>
-
-#include <unistd.h>
 
 namespace vaecf::app {
 namespace {

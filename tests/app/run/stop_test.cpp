@@ -1,11 +1,12 @@
-#include "app/process_fixture.hpp"
+#include <vaecf/io/json.hpp>
 
 #include <gtest/gtest.h>
-#include <vaecf/io/json.hpp>
 
 #include <map>
 #include <string>
 #include <utility>
+
+#include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {

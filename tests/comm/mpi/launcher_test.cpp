@@ -1,6 +1,7 @@
-#include <gtest/gtest.h>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/launcher.hpp>
+
+#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <map>

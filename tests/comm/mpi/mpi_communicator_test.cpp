@@ -1,7 +1,6 @@
-#include "support/mpi_main.hpp"
+#include <vaecf/base/error.hpp>
 
 #include <gtest/gtest.h>
-#include <vaecf/base/error.hpp>
 
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +8,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "support/mpi_main.hpp"
 
 namespace vaecf::comm {
 namespace {

@@ -1,9 +1,9 @@
-#include "comm/communicators.hpp"
-#include "support/mpi_main.hpp"
-
 #include <gtest/gtest.h>
 
 #include <memory>
+
+#include "comm/communicators.hpp"
+#include "support/mpi_main.hpp"
 
 namespace vaecf::comm {
 namespace {

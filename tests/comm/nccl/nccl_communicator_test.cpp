@@ -1,11 +1,12 @@
 // Tests the NCCL communicator on GPUs, which the ranks of mpirun may share. Inputs are small integers, whose
 // sums are exact in bf16 too, so that results must equal the serial ones bitwise.
-#include <cuda_runtime_api.h>
-#include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/device/cuda/device.hpp>
 #include <vaecf/device/cuda_info.hpp>
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <memory>

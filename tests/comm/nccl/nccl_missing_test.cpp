@@ -1,7 +1,8 @@
 // Tests the stub of builds without CUDA.
-#include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/nccl.hpp>
+
+#include <gtest/gtest.h>
 
 #include <string>
 

@@ -1,8 +1,9 @@
 // Tests the order of the NCCL communicator's NCCL and CUDA calls, and its handling of their errors. Both
 // libraries are replaced by nccl_fakes.cpp, so no GPU is needed.
-#include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/nccl.hpp>
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,9 @@
 #include "comm/nccl/nccl_settings.hpp"
 
-#include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+
+#include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>

@@ -2,12 +2,12 @@
 #include <vaecf/comm/reducer.hpp>
 #include <vaecf/device/cpu/device.hpp>
 
-#include "comm/communicators.hpp"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <vector>
+
+#include "comm/communicators.hpp"
 
 namespace vaecf::comm {
 namespace {

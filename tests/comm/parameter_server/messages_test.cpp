@@ -1,13 +1,13 @@
 // Tests point-to-point messages between thread ranks and between MPI ranks.
 #include <vaecf/comm/parameter_server/messages.hpp>
 
-#include "comm/communicators.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
+
+#include "comm/communicators.hpp"
 
 namespace vaecf::comm {
 namespace {

@@ -1,11 +1,12 @@
 // ScopedExitTimer and Watchdog end the process, so each case runs in a process of its own.
 #include "comm/watch/exit_timer.hpp"
 
+#include <vaecf/base/error.hpp>
+#include <vaecf/comm/watchdog.hpp>
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
-#include <vaecf/base/error.hpp>
-#include <vaecf/comm/watchdog.hpp>
 
 #include <array>
 #include <chrono>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "support/reference_ops.hpp"
-
 #include <gtest/gtest.h>
+
+#include "support/reference_ops.hpp"
 #ifdef VAECF_CONTRACT_CUDA
 #include <vaecf/device/cuda/device.hpp>
 

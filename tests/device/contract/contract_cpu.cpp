@@ -1,10 +1,9 @@
-#include "device/contract/contract.hpp"
-
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "device/contract/contract.hpp"
 #include "device/cpu/kernels/panels.hpp"
 #include "device/cpu/kernels/tile_kernels.hpp"
 #include "support/emulated_tiles.hpp"

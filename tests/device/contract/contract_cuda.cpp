@@ -1,12 +1,13 @@
 // The CUDA device on a GPU. Without a GPU the tests are skipped, or fail if VAECF_REQUIRE_GPU=1.
-#include "device/contract/contract.hpp"
+#include <vaecf/device/cuda_info.hpp>
 
 #include <cuda_runtime_api.h>
-#include <vaecf/device/cuda_info.hpp>
 
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

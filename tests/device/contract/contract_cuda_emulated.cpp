@@ -1,12 +1,11 @@
 // The CUDA device's logic and kernels in host emulation: see tests/support/cuda_emulator.
-#include "device/contract/contract.hpp"
-
 #include <memory>
 #include <ranges>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "device/contract/contract.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 
 namespace vaecf::testing {

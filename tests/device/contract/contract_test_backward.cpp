@@ -1,10 +1,10 @@
-#include "device/contract/contract.hpp"
-
 #include <vaecf/base/format.hpp>
 
 #include <cmath>
 #include <cstdint>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

@@ -1,6 +1,4 @@
 // Clipping by the global norm: which elements are counted, and how updates are scaled.
-#include "device/contract/contract.hpp"
-
 #include <vaecf/base/format.hpp>
 
 #include <cmath>
@@ -8,6 +6,8 @@
 #include <limits>
 #include <memory>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

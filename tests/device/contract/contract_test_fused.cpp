@@ -1,6 +1,4 @@
 // Updates fused into the weight gradient, on devices that support it: same results as separate operations.
-#include "device/contract/contract.hpp"
-
 #include <vaecf/base/format.hpp>
 
 #include <cstdint>
@@ -8,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

@@ -1,11 +1,11 @@
-#include "device/contract/contract.hpp"
-
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

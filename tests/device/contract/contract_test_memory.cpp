@@ -1,5 +1,3 @@
-#include "device/contract/contract.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -7,6 +5,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

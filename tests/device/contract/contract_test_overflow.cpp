@@ -1,11 +1,11 @@
 // Gradients in fp16: loss scale and skipped steps. Other precisions have neither.
-#include "device/contract/contract.hpp"
-
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

@@ -1,6 +1,4 @@
 // Ranks, metrics and top-k lists.
-#include "device/contract/contract.hpp"
-
 #include <vaecf/base/format.hpp>
 #include <vaecf/math/user_metrics.hpp>
 
@@ -12,6 +10,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

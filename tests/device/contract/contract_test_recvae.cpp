@@ -1,12 +1,12 @@
 // Operations that only RecVAE uses, and arguments of others that only RecVAE sets.
-#include "device/contract/contract.hpp"
-
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

@@ -1,6 +1,4 @@
 // Side features: a second sparse input of the encoder with a separate table.
-#include "device/contract/contract.hpp"
-
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
@@ -8,6 +6,8 @@
 #include <map>
 #include <stdexcept>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

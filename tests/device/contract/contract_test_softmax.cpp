@@ -1,5 +1,3 @@
-#include "device/contract/contract.hpp"
-
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
@@ -8,6 +6,8 @@
 #include <limits>
 #include <stdexcept>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

@@ -1,6 +1,4 @@
 // The complete step: parameters, losses, scheduled batches, and graphs.
-#include "device/contract/contract.hpp"
-
 #include <vaecf/base/format.hpp>
 
 #include <cmath>
@@ -11,6 +9,8 @@
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

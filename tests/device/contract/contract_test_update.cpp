@@ -1,5 +1,3 @@
-#include "device/contract/contract.hpp"
-
 #include <vaecf/base/format.hpp>
 
 #include <cmath>
@@ -7,6 +5,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "device/contract/contract.hpp"
 
 namespace vaecf::testing {
 namespace {

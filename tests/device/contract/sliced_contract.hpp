@@ -1,11 +1,11 @@
 #pragma once
 
-#include "device/contract/contract.hpp"
-#include "support/thread_slices.hpp"
-
 #include <cstdint>
 #include <functional>
 #include <vector>
+
+#include "device/contract/contract.hpp"
+#include "support/thread_slices.hpp"
 
 /// The contract of operations whose items are shared by a group of ranks: each slice has a device and a
 /// thread of its own, and the reference is that of all items.

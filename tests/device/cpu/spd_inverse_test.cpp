@@ -1,5 +1,6 @@
-#include <gtest/gtest.h>
 #include <vaecf/device/cpu/spd_inverse.hpp>
+
+#include <gtest/gtest.h>
 
 #include <array>
 #include <barrier>

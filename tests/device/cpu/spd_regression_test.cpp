@@ -1,5 +1,6 @@
-#include <gtest/gtest.h>
 #include <vaecf/device/cpu/spd_regression.hpp>
+
+#include <gtest/gtest.h>
 
 #include <random>
 #include <vector>

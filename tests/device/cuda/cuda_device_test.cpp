@@ -1,5 +1,6 @@
-#include <gtest/gtest.h>
 #include <vaecf/device/cuda_info.hpp>
+
+#include <gtest/gtest.h>
 
 #include <string>
 

@@ -1,7 +1,8 @@
 // The Gram matrix and the inverse of EASE's matrix on a GPU; train_cuda_emulated_test checks it in host
 // emulation.
-#include <gtest/gtest.h>
 #include <vaecf/device/cuda/device.hpp>
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>

@@ -1,8 +1,9 @@
 // Location of users' rows, validation of rows, and the batch orders that fit a captured graph, in host
 // emulation; see tests/support/cuda_emulator.
-#include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/device/cuda/device.hpp>
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>

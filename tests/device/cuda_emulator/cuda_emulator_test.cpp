@@ -1,8 +1,9 @@
 // The host emulation itself, as strict and as lazy as a GPU, and properties of the CUDA device outside the
 // common contract: graphs, pending read-backs, and exhausted memory.
-#include <gtest/gtest.h>
 #include <vaecf/base/error.hpp>
 #include <vaecf/device/cuda/device.hpp>
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

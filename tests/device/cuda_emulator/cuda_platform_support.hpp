@@ -1,7 +1,8 @@
 #pragma once
 
-#include <gtest/gtest.h>
 #include <vaecf/device/cuda/platform.hpp>
+
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <optional>

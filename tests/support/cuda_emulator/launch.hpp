@@ -2,8 +2,6 @@
 
 #include <vaecf/device/cuda/platform.hpp>
 
-#include "support/emulated_thread_group.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +10,8 @@
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
+
+#include "support/emulated_thread_group.hpp"
 
 namespace vaecf::cuda {
 

@@ -1,14 +1,14 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/recommender.hpp>
-
-#include "train/checkpoint/checkpoint_manager.hpp"
-#include "train/run/collective_checks.hpp"
-#include "train/train_fixture.hpp"
 
 #include <cmath>
 #include <limits>
 #include <set>
+
+#include "train/checkpoint/checkpoint_manager.hpp"
+#include "train/evaluate/evaluator.hpp"
+#include "train/run/collective_checks.hpp"
+#include "train/train_fixture.hpp"
 
 namespace vaecf::train {
 namespace {

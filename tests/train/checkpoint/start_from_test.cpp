@@ -1,6 +1,5 @@
-#include "train/checkpoint/start_point.hpp"
-
 #include "train/checkpoint/resume_fixture.hpp"
+#include "train/checkpoint/start_point.hpp"
 #include "train/checkpoint/user_hashes.hpp"
 
 namespace vaecf::train {

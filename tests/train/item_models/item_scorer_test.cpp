@@ -1,9 +1,9 @@
 #include "train/item_models/item_scorer.hpp"
 
-#include "train/train_fixture.hpp"
-
 #include <array>
 #include <cmath>
+
+#include "train/train_fixture.hpp"
 
 namespace vaecf::train {
 namespace {

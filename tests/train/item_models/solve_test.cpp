@@ -3,13 +3,13 @@
 #include <vaecf/io/json.hpp>
 #include <vaecf/train/recommender.hpp>
 
+#include <array>
+#include <numeric>
+
 #include "support/messages.hpp"
 #include "train/item_models/baselines.hpp"
 #include "train/item_models/ease_values.hpp"
 #include "train/train_fixture.hpp"
-
-#include <array>
-#include <numeric>
 
 namespace vaecf::train {
 namespace {

@@ -1,10 +1,9 @@
-#include <vaecf/train/evaluator.hpp>
-
-#include "train/evaluate/popularity.hpp"
-#include "train/train_fixture.hpp"
-
 #include <array>
 #include <set>
+
+#include "train/evaluate/evaluator.hpp"
+#include "train/evaluate/popularity.hpp"
+#include "train/train_fixture.hpp"
 
 namespace vaecf::train {
 namespace {

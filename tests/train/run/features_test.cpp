@@ -1,11 +1,11 @@
 // Tests user features from the dataset to the test.
 #include <vaecf/base/error.hpp>
-#include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/recommender.hpp>
 
 #include <algorithm>
 
 #include "train/checkpoint/resume_fixture.hpp"
+#include "train/evaluate/evaluator.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {

@@ -1,13 +1,13 @@
 // Tests the groups of users of the test.
 #include <vaecf/train/recommender.hpp>
 
+#include <array>
+#include <numeric>
+
 #include "train/evaluate/per_user.hpp"
 #include "train/evaluate/popularity.hpp"
 #include "train/item_models/baselines.hpp"
 #include "train/train_fixture.hpp"
-
-#include <array>
-#include <numeric>
 
 namespace vaecf::train {
 namespace {

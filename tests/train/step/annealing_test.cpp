@@ -1,11 +1,11 @@
-#include <vaecf/train/annealing.hpp>
-#include <vaecf/train/evaluator.hpp>
+#include "train/step/annealing.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "train/checkpoint/training_state.hpp"
+#include "train/evaluate/evaluator.hpp"
 
 namespace vaecf::train {
 namespace {

@@ -1,7 +1,6 @@
 // All ranks must capture and replay graphs with collectives together (NCCL). As on a GPU, emulated device
 // memory is reallocated when the batches of a rank outgrow it.
 #include <vaecf/device/cuda/device.hpp>
-#include <vaecf/train/evaluator.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -10,6 +9,7 @@
 
 #include "support/cuda_emulator/communicator.hpp"
 #include "train/engine/engine_of.hpp"
+#include "train/evaluate/evaluator.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {

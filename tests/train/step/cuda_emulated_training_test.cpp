@@ -1,5 +1,4 @@
 // Compares training on the host emulation of the CUDA device with training on the CPU.
-#include <vaecf/train/evaluator.hpp>
 #include <vaecf/train/recommender.hpp>
 
 #include <array>
@@ -8,6 +7,7 @@
 #include "support/cuda_emulator/runtime.hpp"
 #include "support/thread_communicator.hpp"
 #include "train/engine/engine_of.hpp"
+#include "train/evaluate/evaluator.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {

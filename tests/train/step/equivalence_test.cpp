@@ -1,5 +1,4 @@
-#include <vaecf/train/evaluator.hpp>
-
+#include "train/evaluate/evaluator.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {

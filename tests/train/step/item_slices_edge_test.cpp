@@ -1,9 +1,8 @@
 // Slices of the items that have different sizes, few users or no items of some users, and exact results.
-#include <vaecf/train/evaluator.hpp>
-
 #include <array>
 #include <cmath>
 
+#include "train/evaluate/evaluator.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {

@@ -1,8 +1,7 @@
 // Training with the items divided over groups of ranks: the same curve as on one rank, whatever the division.
-#include <vaecf/train/evaluator.hpp>
-
 #include "train/checkpoint/checkpoint_manager.hpp"
 #include "train/checkpoint/training_state.hpp"
+#include "train/evaluate/evaluator.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {

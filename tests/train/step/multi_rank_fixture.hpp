@@ -1,7 +1,6 @@
 #pragma once
 
-#include <vaecf/train/trainer.hpp>
-
+#include "train/step/trainer.hpp"
 #include "train/train_fixture.hpp"
 
 namespace vaecf::train {

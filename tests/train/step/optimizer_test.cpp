@@ -1,5 +1,6 @@
+#include "train/step/optimizer.hpp"
+
 #include <vaecf/device/cpu/device.hpp>
-#include <vaecf/train/optimizer.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
-#include "train/step/run_on_ranks.hpp"
-
 #include "support/thread_communicator.hpp"
 #include "train/engine/engine_of.hpp"
+#include "train/step/run_on_ranks.hpp"
 
 namespace vaecf::train {
 

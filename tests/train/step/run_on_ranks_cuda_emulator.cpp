@@ -1,9 +1,8 @@
-#include "train/step/run_on_ranks.hpp"
-
 #include <vaecf/device/cuda/device.hpp>
 
 #include "support/cuda_emulator/communicator.hpp"
 #include "train/engine/engine_of.hpp"
+#include "train/step/run_on_ranks.hpp"
 
 namespace vaecf::train {
 

@@ -2,10 +2,10 @@
 #include <vaecf/base/format.hpp>
 
 #include <omp.h>
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
 #include <map>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 
 #include "device/cpu/kernels/gemm.hpp"

@@ -1,6 +1,6 @@
-#include "device/cpu/kernels/panels.hpp"
-
 #include <immintrin.h>
+
+#include "device/cpu/kernels/panels.hpp"
 
 namespace vaecf::cpu {
 namespace {

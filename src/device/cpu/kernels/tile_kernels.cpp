@@ -1,9 +1,8 @@
 #include "device/cpu/kernels/tile_kernels.hpp"
 
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cpuid.h>
 
 #include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/panels.hpp"

@@ -1,7 +1,7 @@
 #include "device/cpu/kernels/vector_kernels.hpp"
 
 #include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/squared_error.hpp>
+#include <vaecf/math/loss.hpp>
 
 #include <bit>
 #include <cmath>

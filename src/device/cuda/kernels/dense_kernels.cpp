@@ -1,10 +1,10 @@
 #include "device/cuda/kernels/dense_kernels.hpp"
-#include "device/cuda/platform/launch.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/math/squared_error.hpp>
+#include <vaecf/math/loss.hpp>
 
 #include "device/cuda/kernels/softmax_kernels.hpp"
 

@@ -1,7 +1,7 @@
 // The item table of ELSA, whose rows have norm 1, with its loss and gradient. No operation computes (B, I)
 // scores.
 #include <vaecf/device/cuda/device.hpp>
-#include <vaecf/math/cosine_loss.hpp>
+#include <vaecf/math/loss.hpp>
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,9 +1,9 @@
+#include "device/cuda/platform/check.cuh"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
 #include <string>
-
-#include "device/cuda/platform/check.cuh"
 
 namespace vaecf::cuda {
 namespace {

@@ -4,13 +4,14 @@
 #include <vaecf/data/distributed_sampler.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/train/annealing.hpp>
 #include <vaecf/train/engine.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <cstdint>
 #include <future>
 #include <vector>
+
+#include "train/step/annealing.hpp"
 
 namespace vaecf::train {
 
