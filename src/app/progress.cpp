@@ -1,5 +1,6 @@
 #include "app/progress.hpp"
 
+#include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
@@ -11,8 +12,6 @@
 
 namespace vaecf::app {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Returns a duration as H:MM:SS or M:SS.
 std::string format_duration(double seconds) {
@@ -59,7 +58,7 @@ void TextProgress::begin(std::string_view label, std::int64_t total, std::string
 void TextProgress::update(std::int64_t done) {
   if (!running_) return;
   done_ = done;
-  const double now = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double now = seconds_since(start_);
   if (style_ == ProgressStyle::bar) {
     if (now >= shown_ + 0.1) show(now);
     return;

@@ -4,7 +4,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,17 +27,6 @@ std::string format_ranges(const std::vector<int>& numbers) {
     i = end;
   }
   return text;
-}
-
-std::vector<int> cores_of_process(int process) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(process, sizeof(set), &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
 }
 
 CpuAffinity query_affinity() {

@@ -18,10 +18,6 @@ std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOpt
 /// Formats ascending numbers as ranges: 0, 1, 2, 3, 8 as "0-3, 8".
 std::string format_ranges(const std::vector<int>& numbers);
 
-/// Returns the cores in the affinity mask of a process (0: this one), ascending; empty if it cannot be
-/// queried.
-std::vector<int> cores_of_process(int process);
-
 /// Numbers of cores that limit a rank's threads.
 struct CpuAffinity {
   int bound = 0;       ///< cores in this process's affinity mask

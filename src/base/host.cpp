@@ -1,4 +1,7 @@
+#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
+
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -77,6 +80,46 @@ double cpu_limit_of(const fs::path& group) {
 }
 
 }  // namespace
+
+std::string cpu_info(const std::string& key, const std::string& root) {
+  std::ifstream lines(root + "/proc/cpuinfo");
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t value = line.find_first_not_of(" \t", line.find(':') + 1);
+    if (line.starts_with(key) && value != std::string::npos) return line.substr(value);
+  }
+  return "";
+}
+
+std::string describe_host() {
+  const std::string processor = cpu_info("model name");
+  return format("{}, {} cores, {:.0f} GiB", processor.empty() ? "unknown processor" : processor, host_cores(),
+                static_cast<double>(host_memory().total) / 1073741824.0);
+}
+
+std::int64_t host_cores() {
+  return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+std::vector<int> cores_of_process(int process) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(process, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+std::int64_t process_cores() {
+  const std::vector<int> cores = cores_of_process(0);
+  return cores.empty() ? host_cores() : static_cast<std::int64_t>(cores.size());
+}
+
+double peak_memory_mib() {
+  // getrusage() is not used: its maximum includes the process that called exec() for this program.
+  return static_cast<double>(number_in("/proc/self/status", "VmHWM:")) / 1024.0;  // from kB
+}
 
 HostMemory host_memory(const std::string& root) {
   const fs::path top = root + "/";

@@ -1,7 +1,7 @@
+#include <vaecf/base/clock.hpp>
 #include <vaecf/comm/all_reduce_benchmark.hpp>
 
 #include <algorithm>
-#include <chrono>
 
 namespace vaecf::comm {
 
@@ -14,7 +14,6 @@ std::vector<std::int64_t> all_reduce_benchmark_sizes() {
 std::vector<AllReduceTiming> measure_all_reduce(Communicator& communicator,
                                                 std::span<const std::int64_t> sizes, double budget,
                                                 const RunAllReduces& sums) {
-  using Clock = std::chrono::steady_clock;
   constexpr int rounds = 5;
   constexpr double max_sums = 100.0;  // in a round
   // Returns seconds per all-reduce on the slowest rank, so that all ranks make the same decisions.
@@ -22,7 +21,7 @@ std::vector<AllReduceTiming> measure_all_reduce(Communicator& communicator,
     communicator.barrier();
     const auto begin = Clock::now();
     sums(elements, count);
-    const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double mine = seconds_since(begin);
     return communicator.all_reduce(mine, Reduction::max) / count;
   };
   std::vector<AllReduceTiming> times;

@@ -29,6 +29,7 @@ class HostLimitsTest : public ::testing::Test {
     EXPECT_EQ(memory.available, available);
     EXPECT_EQ(memory.limit, limit);
   }
+  std::string processor(const std::string& key) const { return cpu_info(key, folder_.path()); }
   double limit() const { return cpu_limit(folder_.path()); }
 
  private:
@@ -110,6 +111,19 @@ TEST_F(HostLimitsTest, UnknownMemoryIsZero) {
   const testing::TemporaryFolder empty;
   EXPECT_EQ(host_memory(empty.path()).available, 0);
   EXPECT_GT(host_memory().available, 0);
+}
+
+TEST_F(HostLimitsTest, ProcessorIsThatOfTheFirstCore) {
+  write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu avx2\n");
+  EXPECT_EQ(processor("model name"), "Some CPU @ 2 GHz");
+  EXPECT_EQ(processor("bugs"), "");
+}
+
+TEST(Host, FactsOfThisHostAreKnown) {
+  EXPECT_GE(process_cores(), 1);
+  EXPECT_LE(process_cores(), host_cores());
+  EXPECT_GT(peak_memory_mib(), 1.0);
+  EXPECT_GT(free_memory_bytes(), 0.0);
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 // Tests the blocking collectives of every kind of communicator. Inputs are small integers, so that any order
 // of addition gives the serial sum exactly.
+#include <vaecf/base/host.hpp>
+#include <vaecf/comm/collectives.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -125,6 +129,31 @@ TEST(Collectives, RanksOnThisHostAreCounted) {
     EXPECT_EQ(comm.local_rank(), comm.rank());
     EXPECT_FALSE(comm.host().empty());
     EXPECT_FALSE(comm.description().empty());
+  });
+}
+
+TEST(Collectives, TextThatDiffersOnAnyRankIsAnErrorOnAllRanks) {
+  for_each_communicator([](Communicator& comm) {
+    EXPECT_NO_THROW(require_equal_on_all_ranks(comm, "same", "the text"));
+    for (int other = 0; comm.size() > 1 && other < comm.size(); ++other) {
+      const std::string text = comm.rank() == other ? "longer" : "text";
+      EXPECT_THROW(require_equal_on_all_ranks(comm, text, "the text"), InputError) << other;
+    }
+  });
+}
+
+TEST(Collectives, ErrorOfRootIsAnErrorOnAllRanks) {
+  for_each_communicator([](Communicator& comm) {
+    EXPECT_THROW(run_on_root(comm, [] { throw InputError("bad"); }), InputError);
+    EXPECT_THROW(run_on_root(comm, [] { throw std::runtime_error("bad"); }), RunError);
+    EXPECT_TRUE(query_root(comm, [&] { return comm.rank() == 0; }));
+  });
+}
+
+TEST(Collectives, UsableCoresIncludeThoseOfThisRank) {
+  for_each_communicator([](Communicator& comm) {
+    EXPECT_GE(usable_cores(comm), 1);
+    EXPECT_LE(usable_cores(comm), host_cores());
   });
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace vaecf {
 
@@ -15,6 +16,23 @@ inline std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
+
+/// Returns the value of `key` of the first processor in /proc/cpuinfo, such as "model name"; empty if there
+/// is none. `root` replaces / in tests.
+std::string cpu_info(const std::string& key, const std::string& root = "");
+
+/// Returns a description of this host, such as "AMD EPYC 9V74 80-Core Processor, 2 cores, 24 GiB".
+std::string describe_host();
+
+/// Returns the number of cores of this host.
+std::int64_t host_cores();
+
+/// Returns the cores in the affinity mask of a process (0: this one), ascending; empty if it cannot be
+/// queried.
+std::vector<int> cores_of_process(int process);
+
+/// Returns the number of cores in the affinity mask of this process.
+std::int64_t process_cores();
 
 /// Memory of this host in bytes, within the limits of the control groups of this process: those of a
 /// container, or of a job under Slurm.
@@ -27,6 +45,15 @@ struct HostMemory {
 /// Queries the memory, on Linux. All values are 0 if the system does not provide them. `root` replaces / in
 /// tests.
 HostMemory host_memory(const std::string& root = "");
+
+/// Returns the memory in bytes that is available to this process, as host_memory(); 0 if the system does not
+/// provide it.
+inline double free_memory_bytes() {
+  return static_cast<double>(host_memory().available);
+}
+
+/// Returns the peak resident memory of this process in MiB; 0 if the system does not provide it.
+double peak_memory_mib();
 
 /// Returns the CPU limit of this process in cores: the smallest quota of its control group and of all groups
 /// around it, as of a container; 0 if there is none. Linux suspends threads beyond it. `root` replaces / in

@@ -1,3 +1,4 @@
+#include <vaecf/base/clock.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,24 +20,6 @@
 namespace vaecf::app {
 namespace {
 
-/// Returns the contents of a file; empty if it cannot be read.
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// Returns the value in the line "KEY: VALUE" of `text` that begins with `key`; empty if there is none.
-std::string line_value(const std::string& text, const std::string& key) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(key)) continue;
-    const auto colon = line.find(':');
-    const auto begin = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
-    return begin == std::string::npos ? "" : line.substr(begin);
-  }
-  return "";
-}
-
 /// Returns the integer at the beginning of `text`; 0 if there is none.
 std::int64_t number(const std::string& text) {
   std::int64_t value = 0;
@@ -45,11 +27,11 @@ std::int64_t number(const std::string& text) {
   return value;
 }
 
-/// Returns the relevant instruction-set extensions in /proc/cpuinfo.
-std::vector<std::string> instructions_of(const std::string& cpuinfo) {
+/// Returns the relevant instruction-set extensions of the processor.
+std::vector<std::string> instructions_of(const std::string& root) {
   constexpr std::array<const char*, 6> known = {"avx2",        "fma",      "avx512f",
                                                 "avx512_bf16", "amx_tile", "amx_bf16"};
-  const std::string flags = " " + line_value(cpuinfo, "flags") + " ";
+  const std::string flags = " " + cpu_info("flags", root) + " ";
   std::vector<std::string> found;
   for (const std::string name : known) {
     if (flags.find(" " + name + " ") != std::string::npos) found.push_back(name);
@@ -60,11 +42,11 @@ std::vector<std::string> instructions_of(const std::string& cpuinfo) {
 /// Sets the host name and the duration of its lookup.
 void look_up_name(HostInfo& facts) {
   facts.name = host_name();
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   addrinfo* found = nullptr;
   (void)getaddrinfo(facts.name.c_str(), nullptr, nullptr, &found);
   if (found != nullptr) freeaddrinfo(found);
-  facts.name_lookup_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  facts.name_lookup_seconds = seconds_since(begin);
 }
 
 /// Returns whether the folder exists and is not empty.
@@ -146,10 +128,9 @@ CheckResults check_host(const HostInfo& facts, int ranks, bool gpus) {
 HostInfo query_host_info(const std::string& root) {
   HostInfo facts;
   look_up_name(facts);
-  const std::string cpuinfo = text_of(root + "/proc/cpuinfo");
-  facts.processor = line_value(cpuinfo, "model name");
-  facts.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  facts.instructions = instructions_of(cpuinfo);
+  facts.processor = cpu_info("model name", root);
+  facts.cores = static_cast<int>(host_cores());
+  facts.instructions = instructions_of(root);
   facts.cpu_limit = cpu_limit(root);
   const HostMemory memory = host_memory(root);
   facts.memory = memory.total;
@@ -164,7 +145,7 @@ HostInfo query_host_info(const std::string& root) {
     facts.locked_memory = static_cast<std::int64_t>(limit.rlim_cur);
   }
   // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ..."
-  std::istringstream words(line_value(text_of(root + "/proc/driver/nvidia/version"), "NVRM version"));
+  std::ifstream words(root + "/proc/driver/nvidia/version");
   for (std::string word; facts.nvidia_driver.empty() && words >> word;) {
     if (word.find('.') != std::string::npos && number(word) > 0) facts.nvidia_driver = word;
   }

@@ -1,7 +1,9 @@
 #include "train/checkpoint/checkpoint_manager.hpp"
 
+#include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
 #include <algorithm>
@@ -11,8 +13,6 @@
 #include <utility>
 
 #include "train/checkpoint/tensor_rows.hpp"
-#include "train/run/collective_checks.hpp"
-#include "train/run/host_info.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -98,7 +98,7 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Tr
   }
   const bool waits = role.resumable || !automatic();
   Write write{Snapshot(), role};
-  run_on_root(context_.communicator, [&] {
+  comm::run_on_root(context_.communicator, [&] {
     superseded_ = automatic() && role.resumable;
     if (waits) wait();
     require_finite();
@@ -128,7 +128,7 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Tr
 }
 
 void CheckpointManager::save_slices(const TrainingState& state, CheckpointRole role, Trainer& trainer) {
-  run_on_root(context_.communicator, [&] { require_finite(); });
+  comm::run_on_root(context_.communicator, [&] { require_finite(); });
   auto gathered = std::make_unique<GatheredState>(context_, trainer.model().tensors());
   GatheredState& state_of_group = *gathered;
   Write write{Snapshot(std::move(gathered)), role};
@@ -192,7 +192,7 @@ void CheckpointManager::poll() {
 }
 
 bool CheckpointManager::due() {
-  return query_root(context_.communicator, [&] {
+  return comm::query_root(context_.communicator, [&] {
     poll();
     require_finite();
     return !writing_.valid() && spent_seconds_ < 0.1 * seconds_since(begin_);
@@ -250,7 +250,7 @@ void CheckpointManager::prune() {
 }
 
 void CheckpointManager::finish(bool stopped) {
-  run_on_root(context_.communicator, [&] {
+  comm::run_on_root(context_.communicator, [&] {
     wait();
     if (best_ && diverged_.empty()) {
       std::vector<Write> best;

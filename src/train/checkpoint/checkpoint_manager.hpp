@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/train/train.hpp>
@@ -14,7 +15,6 @@
 #include <vector>
 
 #include "train/checkpoint/training_state.hpp"
-#include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
 #include "train/step/trainer.hpp"
 

@@ -3,6 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/io/file_lock.hpp>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <system_error>
 #include <utility>
 
-#include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
 
 namespace vaecf::train {
@@ -104,7 +104,7 @@ std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, cons
                                              const std::string& requested) {
   comm::Communicator& communicator = context.communicator;
   std::optional<ResumeCandidate> point;
-  run_on_root(communicator, [&] {
+  comm::run_on_root(communicator, [&] {
     if (requested == "auto") {
       point = newest_valid_checkpoint(options.checkpoint_folder(), context.log);
     } else {
@@ -120,14 +120,14 @@ std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, cons
 }
 
 bool resumes_in_place(const TrainingConfig& options, comm::Communicator& communicator) {
-  return query_root(communicator,
-                    [&] { return depth_in(options.checkpoint_folder(), options.resume_from) == 1; });
+  return comm::query_root(communicator,
+                          [&] { return depth_in(options.checkpoint_folder(), options.resume_from) == 1; });
 }
 
 void reconcile_best_checkpoint(const TrainingConfig& options, const RunContext& context,
                                const std::string& select, TrainingState& state) {
   if (state.best_epoch == 0) return;
-  const bool there = query_root(context.communicator, [&] {
+  const bool there = comm::query_root(context.communicator, [&] {
     std::string other;
     if (state.select != select) {
       other = format("validation.select has changed from \"{}\" to \"{}\"", excerpt(state.select), select);

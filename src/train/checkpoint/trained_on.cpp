@@ -24,7 +24,7 @@ std::string feature_hashing_of(const io::DatasetFile& dataset) {
 io::DatasetSummary summarize(const io::DatasetFile& dataset, const RunContext& context) {
   const std::vector<std::int64_t> users = count_train_users(dataset, context).of_item;
   io::DatasetSummary summary;
-  run_on_root(context.communicator, [&] {
+  comm::run_on_root(context.communicator, [&] {
     summary.item_ids = io::ids_or_numbers(dataset, "items/id", dataset.items());
     if (dataset.has_ids("items/title")) summary.item_titles = dataset.read_ids("items/title");
     for (const std::int64_t count : users) summary.item_users.push_back(static_cast<std::int32_t>(count));

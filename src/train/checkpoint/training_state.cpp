@@ -239,7 +239,7 @@ void Snapshot::take(const TrainingConfig& options, const RunContext& context, co
   specs_ = trainer.model().tensors();
   prior_tensors_ = context.engine.training().prior_tensors;
   updates_by_group_ = trainer.updates_by_group();
-  run_on_root(context.communicator, [&] {
+  comm::run_on_root(context.communicator, [&] {
     state_ = state;
     options_ = &options;
   });
@@ -282,7 +282,7 @@ std::string Snapshot::name() const {
 
 CheckpointReader::CheckpointReader(const std::string& path, const RunContext& context)
     : path_(path), context_(context) {
-  run_on_root(context.communicator, [&] {
+  comm::run_on_root(context.communicator, [&] {
     file_.emplace(path);
     state_ = read_training_state(path, *file_);
   });
@@ -294,15 +294,16 @@ CheckpointReader::CheckpointReader(const io::CheckpointFile& file, const RunCont
 
 void CheckpointReader::read(const std::string& group, const std::vector<device::TensorSpec>& specs,
                             const WriteRows& write, std::int64_t first) {
-  run_on_root(context_.communicator, [&] { check_shapes(path_, *file_, specs, group); });
+  comm::run_on_root(context_.communicator, [&] { check_shapes(path_, *file_, specs, group); });
   std::vector<float> values;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const device::TensorSpec& spec = specs[i];
     for (std::int64_t begin = 0; begin < spec.logical_rows(); begin += block_rows(spec)) {
       const Range rows{begin, std::min(spec.logical_rows(), begin + block_rows(spec))};
       values.resize(static_cast<std::size_t>(rows.size() * spec.logical_columns()));
-      run_on_root(context_.communicator,
-                  [&] { file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values); });
+      comm::run_on_root(context_.communicator, [&] {
+        file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values);
+      });
       context_.communicator.broadcast(std::span<float>(values), 0);
       const StoredRows mine = stored_rows(spec, rows, values);
       write(static_cast<int>(first) + static_cast<int>(i), mine.rows, mine.values);

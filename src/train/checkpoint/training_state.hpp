@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model.hpp>
@@ -16,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "train/run/collective_checks.hpp"
 #include "train/step/trainer.hpp"
 
 namespace vaecf::train {
@@ -129,7 +129,7 @@ class CheckpointReader {
   const TrainingState& state() const { return state_; }
   /// Calls `read` with the file on rank 0 only. Errors of `read` are thrown on all ranks. Collective.
   void read_file(const std::function<void(const io::CheckpointFile&)>& read) {
-    run_on_root(context_.communicator, [&] { read(*file_); });
+    comm::run_on_root(context_.communicator, [&] { read(*file_); });
   }
   /// Throws InputError if the checkpoint was trained on another dataset, or with other user features than the
   /// model of `options` has.

@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include "train/evaluate/per_user.hpp"
 #include "train/item_models/baselines.hpp"
 #include "train/item_models/item_checkpoint.hpp"
-#include "train/run/collective_checks.hpp"
 #include "train/run/run_log.hpp"
 
 namespace vaecf::train {
@@ -51,8 +51,8 @@ void add_result(io::Event& event, const EvaluationResult& result, const std::str
 TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint,
                 const std::string& per_user) {
   const io::DatasetFile dataset(options.data.file);
-  require_equal_on_all_ranks(context.communicator, dataset.fingerprint(),
-                             format("the dataset {}", options.data.file));
+  comm::require_equal_on_all_ranks(context.communicator, dataset.fingerprint(),
+                                   format("the dataset {}", options.data.file));
   require_test_users(dataset);
   CheckpointReader reader(checkpoint, context);
   reader.require_trained_on(options, dataset);
@@ -99,7 +99,7 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
                         {"dataset_checksum", dataset.fingerprint()},
                         {"metrics", join(names)},
                         {"groups", join(groups)}};
-  run_on_root(context.communicator, [&] { io::write_user_columns(per_user, content); });
+  comm::run_on_root(context.communicator, [&] { io::write_user_columns(per_user, content); });
   context.log.info("wrote {}: metrics of {} users", per_user, content.users.size());
   return result;
 }

@@ -1,6 +1,7 @@
 #include "train/item_models/ease_k.hpp"
 
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +10,6 @@
 
 #include "train/item_models/gram.hpp"
 #include "train/item_models/parallel_for.hpp"
-#include "train/run/host_info.hpp"
 #include "train/run/step_coordinator.hpp"
 
 namespace vaecf::train {

@@ -1,5 +1,6 @@
 #include "train/item_models/item_scorer.hpp"
 
+#include <vaecf/base/host.hpp>
 #include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <numeric>
 
 #include "train/item_models/parallel_for.hpp"
-#include "train/run/host_info.hpp"
 
 namespace vaecf::train {
 namespace {

@@ -1,8 +1,11 @@
 #include "train/item_models/solve.hpp"
 
+#include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
 
@@ -18,8 +21,6 @@
 #include "train/item_models/ease_model.hpp"
 #include "train/item_models/item_knn.hpp"
 #include "train/item_models/item_scorer.hpp"
-#include "train/run/collective_checks.hpp"
-#include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
 #include "train/run/step_coordinator.hpp"
 
@@ -81,8 +82,8 @@ class SolveRun {
     if (can_validate(options, dataset_))
       evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), context);
     state_.describe(options, dataset_, selection_of(options, dataset_), context);
-    require_equal_on_all_ranks(context.communicator, state_.dataset_checksum,
-                               format("the dataset {}", options.data.file));
+    comm::require_equal_on_all_ranks(context.communicator, state_.dataset_checksum,
+                                     format("the dataset {}", options.data.file));
     state_.gather_sums({}, context.communicator);
     open_run_folder();
   }
@@ -105,9 +106,9 @@ class SolveRun {
     const bool continues = !options_.resume_from.empty();
     if (continues) {
       const TrainingState before = CheckpointReader(options_.resume_from, context_).state();
-      complete_ = query_root(context_.communicator, [&] { return is_complete(options_); });
+      complete_ = comm::query_root(context_.communicator, [&] { return is_complete(options_); });
       std::int64_t kept = before.epoch;
-      run_on_root(context_.communicator, [&] { kept = kept_solutions(options_, before); });
+      comm::run_on_root(context_.communicator, [&] { kept = kept_solutions(options_, before); });
       context_.communicator.broadcast(std::span(&kept, 1), 0);
       state_.updates_done = state_.epoch = kept;
       state_.best_epoch = before.best_epoch;
@@ -116,7 +117,7 @@ class SolveRun {
                         complete_ ? "the solution; --resume never solves it again"
                                   : format("the best of {} solutions so far", kept));
     }
-    run_on_root(context_.communicator, [&] {
+    comm::run_on_root(context_.communicator, [&] {
       if (complete_) return;
       if (continues) rewind_run_folder(options_, state_.epoch, state_.updates_done, context_.log);
       events_.emplace(options_, context_, RunLog::Mode::train);
@@ -144,7 +145,7 @@ class SolveRun {
         .set("best_epoch", state_.best_epoch);
     if (state_.select != "last") end.set("best_metric", state_.best_metric);
     events_->write(end.set("seconds", seconds_since(begin)));
-    run_on_root(context_.communicator, [&] { events_->finish(); });
+    comm::run_on_root(context_.communicator, [&] { events_->finish(); });
   }
 
   /// Returns a description of the remaining work.
@@ -220,7 +221,7 @@ class SolveRun {
 
   void save(const EaseValues& values) {
     context_.communicator.activity().enter(Phase::checkpoint);
-    run_on_root(context_.communicator, [&] {
+    comm::run_on_root(context_.communicator, [&] {
       io::Attributes attributes = checkpoint_attributes(options_, state_);
       if (is_ease_) {
         for (const auto& [name, value] : values.named()) attributes[name] = value;

@@ -1,6 +1,9 @@
+#include <vaecf/base/clock.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/base/median.hpp>
 #include <vaecf/comm/all_reduce_benchmark.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/io/digest.hpp>
 #include <vaecf/train/train.hpp>
 
@@ -15,8 +18,6 @@
 #include <vector>
 
 #include "train/evaluate/evaluator.hpp"
-#include "train/run/collective_checks.hpp"
-#include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
 #include "train/step/trainer.hpp"
 
@@ -89,7 +90,7 @@ class BenchmarkRun {
     event.set("version", options_.version)
         .set("ranks_per_host", std::int64_t{context_.communicator.local_size()})
         .set("cores", host_cores())
-        .set("usable_cores", usable_cores(context_.communicator))
+        .set("usable_cores", comm::usable_cores(context_.communicator))
         .set("bound_cores", process_cores())
         .set("ranks_per_gpu", ranks_on_one_device())
         .set("strategy", to_string(options_.distributed.strategy))
@@ -312,8 +313,8 @@ class BenchmarkRun {
 
 BenchmarkResult benchmark(const TrainingConfig& options, const RunContext& context) {
   const io::DatasetFile dataset(options.data.file);
-  require_equal_on_all_ranks(context.communicator, dataset.fingerprint(),
-                             format("the dataset {}", options.data.file));
+  comm::require_equal_on_all_ranks(context.communicator, dataset.fingerprint(),
+                                   format("the dataset {}", options.data.file));
   BenchmarkRun run(options, context, dataset);
   const BenchmarkResult result = run.run();
   append_event(options, context, run.event());

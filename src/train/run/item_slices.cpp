@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
 #include <vaecf/comm/slice_plan.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/train/slice_problem.hpp>
@@ -7,8 +8,6 @@
 
 #include <algorithm>
 #include <string>
-
-#include "train/run/host_info.hpp"
 
 namespace vaecf::train {
 namespace {

@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/file_lock.hpp>
 #include <vaecf/io/json.hpp>
@@ -20,7 +21,6 @@
 
 #include "train/checkpoint/resume_point.hpp"
 #include "train/item_models/solve.hpp"
-#include "train/run/collective_checks.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -131,7 +131,7 @@ void move_previous_run(TrainingConfig& options, const RunContext& context) {
       return;
     }
   }
-  run_on_root(ranks, [&] {
+  comm::run_on_root(ranks, [&] {
     const std::string run = describe_previous_run(options);
     if (run.empty()) return;
     const std::string folder = options.run_folder();

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/file_lock.hpp>
@@ -18,8 +19,6 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-
-#include "train/run/collective_checks.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -147,7 +146,7 @@ void RunLog::finish() {
 }
 
 void append_event(const TrainingConfig& options, const RunContext& context, const io::Event& event) {
-  run_on_root(context.communicator, [&] {
+  comm::run_on_root(context.communicator, [&] {
     RunLog log(options, context, RunLog::Mode::append);
     log.write(event);
     log.finish();

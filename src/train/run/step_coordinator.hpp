@@ -1,13 +1,12 @@
 #pragma once
 
+#include <vaecf/base/clock.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
-
-#include "train/run/host_info.hpp"
 
 namespace vaecf::train {
 

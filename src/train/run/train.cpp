@@ -1,5 +1,7 @@
+#include <vaecf/base/clock.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <algorithm>
@@ -14,8 +16,6 @@
 #include "train/checkpoint/start_point.hpp"
 #include "train/evaluate/evaluator.hpp"
 #include "train/item_models/solve.hpp"
-#include "train/run/collective_checks.hpp"
-#include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
 #include "train/run/step_coordinator.hpp"
 #include "train/step/trainer.hpp"
@@ -45,8 +45,8 @@ class TrainingRun {
     const Timeline::Span span(timeline(), Track::run, "loading");
     context.communicator.activity().enter(Phase::loading);
     state_.describe(options, dataset_, select(), context);
-    require_equal_on_all_ranks(context.communicator, state_.dataset_checksum,
-                               format("the dataset {}", options.data.file));
+    comm::require_equal_on_all_ranks(context.communicator, state_.dataset_checksum,
+                                     format("the dataset {}", options.data.file));
     if (validates_) {
       evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), context);
     }
@@ -81,7 +81,7 @@ class TrainingRun {
         .set("best_epoch", state_.best_epoch);
     if (selects() && state_.best_epoch > 0) end.set("best_metric", state_.best_metric);
     events_->write(end.set("seconds", seconds));
-    run_on_root(context_.communicator, [&] { events_->finish(); });
+    comm::run_on_root(context_.communicator, [&] { events_->finish(); });
     if (stopped) {
       const std::string& file = checkpoint_manager_->last_file();
       context_.log.info("stopped on request after {} steps; --resume auto continues from {}",
@@ -105,7 +105,7 @@ class TrainingRun {
     } else if (!options_.start_from.empty()) {
       StartPoint(options_, context_, dataset_).load_weights(*trainer_);
     }
-    run_on_root(context_.communicator, [&] {
+    comm::run_on_root(context_.communicator, [&] {
       if (in_place) rewind_run_folder(options_, state_.epoch, state_.updates_done, context_.log);
       events_.emplace(options_, context_, RunLog::Mode::train);
     });

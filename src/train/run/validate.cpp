@@ -1,5 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/device/cpu/device.hpp>
@@ -12,8 +14,6 @@
 
 #include "train/checkpoint/training_state.hpp"
 #include "train/item_models/solve.hpp"
-#include "train/run/collective_checks.hpp"
-#include "train/run/host_info.hpp"
 #include "train/run/run_log.hpp"
 
 namespace vaecf::train {
@@ -171,7 +171,7 @@ void plan_memory(const TrainingConfig& options, const RunContext& context, const
 
 int validate_run(const TrainingConfig& options, const RunContext& context, bool trains) {
   // The only collective comes first, since the other checks may throw on some ranks only.
-  require_equal_on_all_ranks(context.communicator, options.configuration_text, "the configuration");
+  comm::require_equal_on_all_ranks(context.communicator, options.configuration_text, "the configuration");
   const bool solved = model::is_solved(options.model.type);
   if (!solved) validate_patience(options);
   const io::DatasetFile dataset = open_dataset(options);

@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/train/recommender.hpp>
 
 #include <cmath>
@@ -7,7 +8,6 @@
 
 #include "train/checkpoint/checkpoint_manager.hpp"
 #include "train/evaluate/evaluator.hpp"
-#include "train/run/collective_checks.hpp"
 #include "train/train_fixture.hpp"
 
 namespace vaecf::train {
@@ -29,7 +29,7 @@ class Checkpoint : public TrainTest {
       state.update_best(0.25);
       Snapshot snapshot(context.communicator.rank() == 0 ? context.engine.make_state_copy(false) : nullptr);
       snapshot.take(options_, context, state, trainer);
-      run_on_root(context.communicator, [&] { snapshot.write(path); });
+      comm::run_on_root(context.communicator, [&] { snapshot.write(path); });
       context.communicator.barrier();
       Evaluator evaluator(dataset, "test", options_.validation.metrics, context);
       const EvaluationResult result = evaluator.evaluate(trainer.model());

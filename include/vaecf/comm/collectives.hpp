@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/comm/communicator.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace vaecf::comm {
+
+/// Runs `work` on rank 0 only. Collective. If `work` throws, all ranks throw an InputError or RunError with
+/// its message, so that no rank blocks on one that has failed.
+void run_on_root(Communicator& communicator, const std::function<void()>& work);
+
+/// Returns the result of `question` on rank 0. Collective. Throws as run_on_root() does.
+bool query_root(Communicator& communicator, const std::function<bool()>& question);
+
+/// Throws InputError on all ranks unless `text` is equal on all of them; `what` is its name in the message.
+/// Collective.
+void require_equal_on_all_ranks(Communicator& communicator, std::string_view text, std::string_view what);
+
+/// Returns the number of cores in the combined affinity mask of all ranks of a host, within the CPU limit of
+/// their container or job; the minimum over hosts. Collective.
+std::int64_t usable_cores(Communicator& ranks);
+
+}  // namespace vaecf::comm
