@@ -41,13 +41,13 @@ std::string flags_text(const CommandLine& line) {
 void check_same_on_all_ranks(comm::Communicator& communicator, const CommandLine& line,
                              const config::Config& config) {
   const std::string flags = communicator.broadcast_string(flags_text(line), 0);
-  const std::string text = communicator.broadcast_string(config.session.configuration_text, 0);
+  const std::string text = communicator.broadcast_string(config.text, 0);
   if (flags != flags_text(line)) {
     throw InputError(format(
         "command differs from rank 0: \"{}\" here and \"{}\" there; start all ranks with the same command",
         excerpt(flags_text(line)), excerpt(flags)));
   }
-  if (text == config.session.configuration_text) return;
+  if (text == config.text) return;
   const auto differences = config::differences(config, config::parse(text, "rank 0"));
   const auto& first = differences.at(0);
   throw InputError(
@@ -74,6 +74,8 @@ struct Parts {
   std::unique_ptr<train::RunTimeline> timeline;      // with --timeline
   Console console;
   std::optional<StopSignals> signals;
+  train::RunState state;
+  std::optional<io::DatasetFile> dataset;
   io::DirectoryLock run_folder;  // locked by rank 0 in training
   int item_slices = 1;
 
@@ -91,7 +93,7 @@ void log_run_header(Parts& parts, const CommandLine& line, const config::Config&
   }
   log.info("backend: {}", parts.engine->facts().description);
   log.info("ranks: {}", parts.ranks().description());
-  log.debug("configuration:\n{}", config.session.configuration_text);
+  log.debug("configuration:\n{}", config.text);
   const std::string advice = binding_advice(query_affinity(), parts.communicator->local_size(),
                                             requested_threads(config), parts.engine->facts().threads);
   if (!advice.empty()) log.warn("{}", advice);
@@ -145,17 +147,17 @@ void lock_run_folder(Parts& parts, const config::Config& config) {
       config.session.run_folder());
 }
 
-/// Sets session.resume_from to the checkpoint that --resume selects, if any. Collective. Throws InputError if
+/// Sets run.resume_from to the checkpoint that --resume selects, if any. Collective. Throws InputError if
 /// the checkpoint is not valid or belongs to another run.
-void choose_checkpoint(const CommandLine& line, const train::RunContext& context, config::Config& config) {
-  const auto point = train::find_resume_point(config.session, context, line.resume);
+void choose_checkpoint(const CommandLine& line, const config::Config& config, train::Run& run) {
+  const auto point = train::find_resume_point(run, line.resume);
   if (!point) {
-    context.log.info("{} contains no valid checkpoint; starting from scratch",
-                     config.session.checkpoint_folder());
+    run.log.info("{} contains no valid checkpoint; starting from scratch",
+                 config.session.checkpoint_folder());
     return;
   }
-  config::require_resumable(config, point->path, point->configuration, context.log);
-  config.session.resume_from = point->path;
+  config::require_resumable(config, point->path, point->configuration, run.log);
+  run.resume_from = point->path;
 }
 
 /// Returns the tasks of a command in order.
@@ -167,16 +169,19 @@ std::vector<std::string> tasks_of(const CommandLine& line) {
   return tasks;
 }
 
-/// Returns a function that logs the message by which this rank ends the run. Both arguments must outlive it.
-std::function<void(const std::string&)> failure_log(comm::Communicator& ranks, const config::Config& config) {
+/// Returns a function that logs the message by which this rank ends the run. All arguments must outlive it.
+std::function<void(const std::string&)> failure_log(comm::Communicator& ranks, const config::Config& config,
+                                                    const train::RunState& state) {
   return [&](const std::string& message) {
-    train::log_failure(config.session, {message, ranks.rank(), ranks.host(), ranks.activity().report()});
+    train::log_failure(config.session.run_folder(),
+                       {state.id, message, ranks.rank(), ranks.host(), ranks.activity().report()});
   };
 }
 
 /// Runs the phases of the setup, with the outcome exchanged after each. Collective. Returns the exit code of
 /// the first phase that fails on any rank, else ExitCode::done.
-ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, const TaskResult& parsed) {
+ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& config,
+                const TaskResult& parsed) {
   comm::Communicator& ranks = *parts.communicator;
   ExitCode code = agree_on_result(ranks, parsed);
   const auto together = [&](const std::function<void()>& work) {
@@ -184,7 +189,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
   };
   together([&] {
     parts.watchdog = std::make_unique<comm::Watchdog>(ranks, config.session.distributed, &parts.stop,
-                                                      failure_log(ranks, config));
+                                                      failure_log(ranks, config, parts.state));
   });
   together([&] { check_same_on_all_ranks(ranks, line, config); });
   together([&] {
@@ -210,27 +215,31 @@ ExitCode set_up(Parts& parts, const CommandLine& line, config::Config& config, c
       if (finding.severity != Severity::ok) parts.console.log.warn("{}; {}", finding.text, finding.advice);
     }
   });
+  together([&] { parts.dataset = train::open_dataset(config.session); });
   if (code != ExitCode::done) return code;
   const train::RunContext context{ranks, *parts.engine, parts.console.log, *parts.console.progress};
+  train::Run run{context, parts.state, config.session, *parts.dataset};
   together([&] {
-    parts.item_slices = train::validate_run(config.session, context, line.train || line.benchmark);
+    parts.item_slices = train::validate_run(run, line.train || line.benchmark);
     check_deterministic(config);
     check_benchmark(line, config);
-    if (line.test) train::require_test_users(io::DatasetFile(config.session.data.file));
+    if (line.test) train::require_test_users(run.dataset);
   });
   together([&] {
-    if (ranks.rank() == 0) io::DatasetFile(config.session.data.file).require_unique_ids();
+    if (ranks.rank() == 0) run.dataset.require_unique_ids();
   });
   if (line.train) {
     together([&] {
       if (ranks.rank() == 0) lock_run_folder(parts, config);
     });
-    if (line.resume != "never") together([&] { choose_checkpoint(line, context, config); });
+    if (line.resume != "never") together([&] { choose_checkpoint(line, config, run); });
     if (!line.start_from.empty()) {
-      config.session.start_from = line.start_from;
-      together([&] { train::validate_start(config.session, context); });
+      run.start_from = line.start_from;
+      together([&] { train::validate_start(run); });
     }
-    together([&] { train::move_previous_run(config.session, context); });
+    together([&] { train::move_previous_run(run); });
+    parts.state.resume_from = run.resume_from;  // not the whole state, which the watchdog reads
+    parts.state.start_from = run.start_from;
   }
   // In the run folder, the file must not be moved.
   together([&] {
@@ -256,14 +265,14 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   const train::RunContext context{parts.ranks(),     *parts.engine,
                                   parts.console.log, *parts.console.progress,
                                   &parts.stop,       train::divide_ranks(parts.ranks(), parts.item_slices)};
-  const auto& session = config.session;
+  const train::Run run{context, parts.state, config.session, *parts.dataset};
   const bool prints = parts.communicator->rank() == 0;
-  const auto& timeline = context.communicator.activity().timeline();
+  const auto& timeline = run.communicator.activity().timeline();
   bool trained = false;
   if (line.train) {
     phase = "training";
     if (parts.communicator->size() == 1) parts.signals->handle_sigint();
-    const train::TrainResult result = train::train(session, context);
+    const train::TrainResult result = train::train(run);
     if (result.stopped) {
       parts.signals->ignore_further_signals();
       return ExitCode::stopped;
@@ -274,18 +283,18 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   if (line.test) {
     phase = "testing";
     const Timeline::Span span(timeline, Track::run, "test");
-    context.communicator.activity().enter(Phase::test);
-    const auto result = train::test(session, context, session.best_checkpoint(), line.per_user);
+    run.communicator.activity().enter(Phase::test);
+    const auto result = train::test(run, run.options.best_checkpoint(), line.per_user);
     if (prints) print(train::to_table(result));
   }
   if (line.benchmark) {
     phase = "the benchmark";
     const Timeline::Span span(timeline, Track::run, "benchmark");
-    context.communicator.activity().enter(Phase::benchmark);
-    const auto result = train::benchmark(session, context);
+    run.communicator.activity().enter(Phase::benchmark);
+    const auto result = train::benchmark(run);
     if (prints) print(train::to_table(result));
   }
-  if (!trained) train::log_done(session, context);
+  if (!trained) train::log_done(run);
   return ExitCode::done;
 }
 
@@ -300,10 +309,8 @@ ExitCode run_on_ranks(const CommandLine& line, const TaskResult& usage) {
     if (line.train) parts.signals.emplace(parts.stop);
     parsed = run_and_capture([&] {
       config = config::load(line.config, line.overrides);
-      config.session.version = version_text();
-      config.session.commit = commit;
-      config.session.tasks = tasks_of(line);
-      if (const char* id = std::getenv("VAECF_RUN_ID")) config.session.run_id = id;
+      parts.state = {config.text, version_text(), commit, "", tasks_of(line), "", ""};
+      if (const char* id = std::getenv("VAECF_RUN_ID")) parts.state.id = id;
     });
   }
   parts.communicator = make_communicator(config.session.distributed);
@@ -324,7 +331,7 @@ ExitCode run_on_ranks(const CommandLine& line, const TaskResult& usage) {
   });
   if (outcome.ok()) return ended;
   parts.console.progress->end();
-  return abort_all_ranks(parts.ranks(), outcome, phase, failure_log(parts.ranks(), config));
+  return abort_all_ranks(parts.ranks(), outcome, phase, failure_log(parts.ranks(), config, parts.state));
 }
 
 }  // namespace vaecf::app

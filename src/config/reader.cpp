@@ -321,7 +321,7 @@ Config parse(const std::string& text, const std::string& name, std::span<const s
   reader.resolve_search();
   reader.check();
   Config config = reader.take();
-  config.session.configuration_text = dump(config);
+  config.text = dump(config);
   return config;
 }
 

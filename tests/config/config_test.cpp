@@ -62,8 +62,8 @@ TEST(Config, EveryKeySetsADifferentMember) {
 
 TEST(Config, EmptyFilesAndSectionsKeepTheDefaults) {
   const std::string defaults = dump(Config{});
-  EXPECT_EQ(read("").session.configuration_text, defaults);
-  EXPECT_EQ(read("# nothing\ntrain:\n  # epochs: 5\n").session.configuration_text, defaults);
+  EXPECT_EQ(read("").text, defaults);
+  EXPECT_EQ(read("# nothing\ntrain:\n  # epochs: 5\n").text, defaults);
 }
 
 TEST(Config, UnknownKeyErrorHasLocationAndSuggestion) {
@@ -112,8 +112,7 @@ TEST(Config, ResumeRequiresTheSameRun) {
   const Config config = read("train: {epochs: 3}\nmodel: {latent: 8}");
   Log log;
   const auto refused = [&](const Config& now) {
-    return message_of<InputError>(
-        [&] { require_resumable(now, "c.h5", config.session.configuration_text, log); });
+    return message_of<InputError>([&] { require_resumable(now, "c.h5", config.text, log); });
   };
   EXPECT_EQ(refused(config), "(nothing thrown)");
   EXPECT_EQ(refused(read("train: {epochs: 9, patience: 2, precision: bf16}\nmodel: {latent: 8}\nname: other\n"
@@ -155,7 +154,7 @@ TEST(Config, KlWeightOfRecVaeIsANumberOrNull) {
   EXPECT_EQ(read("model: {recvae: {beta: 0.3}}").session.model.recvae.beta, 0.3);
   const Config off = read("model: {recvae: {beta: 0.3}}", {"model.recvae.beta=null"});
   EXPECT_EQ(off.session.model.recvae.beta, 0.0);
-  EXPECT_NE(off.session.configuration_text.find("beta: null"), std::string::npos);
+  EXPECT_NE(off.text.find("beta: null"), std::string::npos);
   EXPECT_EQ(refusal("model: {recvae: {beta: 0}}"),
             "c.yaml:1: model.recvae.beta must be greater than 0, got \"0\"");
   for (const char* weights : {"[0.5, 0.5]", "[0.5, 0.4, 0.2]", "[1.0, 0.0, 0.0]"}) {
@@ -231,7 +230,7 @@ TEST(Config, KeysThatASolvedModelDoesNotUseAreListedAndMayChange) {
   EXPECT_TRUE(read(text, {"model.type=mult_vae"}).unused.empty());
   Log log;
   const auto resumes_from = [&](const std::vector<std::string>& overrides) {
-    require_resumable(ease, "c.h5", read(text, overrides).session.configuration_text, log);
+    require_resumable(ease, "c.h5", read(text, overrides).text, log);
   };
   EXPECT_NO_THROW(resumes_from(
       {"model.hidden=[20]", "train.seed=8", "data.virtual_shards=9", "model.item_knn.neighbors=3"}));
@@ -328,9 +327,9 @@ TEST(Config, DumpReadsBackUnchanged) {
       "model: {hidden: []}\n"
       "train: {optimizer: {epsilon: 1e-8, learning_rate: 0.1}, annealing: {users: 3e7}, precision: fp32}\n"
       "distributed: {overlap: off}\n");
-  const std::string text = config.session.configuration_text;
+  const std::string text = config.text;
   const Config again = read(text);
-  EXPECT_EQ(again.session.configuration_text, text);
+  EXPECT_EQ(again.text, text);
   EXPECT_EQ(again.session.name, "on");
   EXPECT_EQ(again.session.data.file, "a b: #c\"\\");
   EXPECT_EQ(again.source.separator, "\t");
@@ -351,7 +350,7 @@ TEST(Config, DifferencesNameTheKeys) {
 
 TEST(Config, ReferenceParsesToTheDefaults) {
   const std::string text = reference_yaml();
-  EXPECT_EQ(read(text).session.configuration_text, dump(Config{}));
+  EXPECT_EQ(read(text).text, dump(Config{}));
   expect_in(text, {"batch_size: 500", "format:", "epochs:", "users:"});
 }
 

@@ -37,7 +37,7 @@ TEST(ItemModelKeys, SearchOfEaseStandsForListsExceptKeysThatAreSet) {
   EXPECT_EQ(ease("search: standard, kept_weight: [0, 4]").relax, List{0.0}) << "only one of both is possible";
   EXPECT_EQ(ease("search: off"), model::EaseOptions{});
   const Config stored = parsed("model: {type: ease, ease: {search: standard}}\n");
-  EXPECT_TRUE(differences(parse_stored(stored.session.configuration_text, "stored"), stored).empty());
+  EXPECT_TRUE(differences(parse_stored(stored.text, "stored"), stored).empty());
 }
 
 TEST(ItemModelKeys, RelaxAndKeptWeightExcludeEachOther) {

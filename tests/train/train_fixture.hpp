@@ -127,6 +127,8 @@ class StopsAfter : public Progress {
 /// Provides a temporary folder with a dataset, and options for a small model.
 class TrainTest : public ::testing::Test {
  protected:
+  using Run = train::Run;  // not testing::Test::Run()
+
   void SetUp() override {
     options_.name = "made_up";
     options_.data.file = make("data.h5", {});
@@ -138,8 +140,8 @@ class TrainTest : public ::testing::Test {
     options_.validation.select = "ndcg@10";
     options_.run.directory = file("runs");
     options_.distributed.bucket_mib = 0.001;  // many buckets even for a small model
-    options_.configuration_text = "name: made_up\n";
-    options_.version = "0";
+    state_.configuration_text = "name: made_up\n";
+    state_.version = "0";
   }
 
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
@@ -148,35 +150,40 @@ class TrainTest : public ::testing::Test {
     return file(name);
   }
 
-  /// Runs `body` on thread ranks, each with its own engine. If options_ selects item slices, groups of that
-  /// many ranks share the items.
-  void on_ranks(int ranks, const std::function<void(const RunContext&)>& body) const {
+  /// Returns a run of `options` or options_, with its dataset.
+  Run run_of(const RunContext& context, const TrainingConfig& options) const {
+    return {context, state_, options, io::DatasetFile(options.data.file)};
+  }
+  Run run_of(const RunContext& context) const { return run_of(context, options_); }
+
+  /// Calls `body` with a run of options_ on thread ranks, each with its own engine. If options_ selects item
+  /// slices, groups of that many ranks share the items.
+  void on_ranks(int ranks, const std::function<void(const Run&)>& body) const {
     run_on_ranks(ranks, backend_, [&](const RunContext& context) {
       RunContext divided = context;
       const auto slices = static_cast<int>(options_.distributed.item_slices);
       if (slices > 1) divided.grid = divide_ranks(context.communicator, slices);
-      body(divided);
+      body(run_of(divided));
     });
   }
 
   /// Returns the results of `body` on all ranks.
   template <class Body>
   auto of_ranks(int ranks, Body&& body) const {
-    std::vector<decltype(body(std::declval<const RunContext&>()))> results(static_cast<std::size_t>(ranks));
-    on_ranks(ranks, [&](const RunContext& context) {
-      results[static_cast<std::size_t>(context.communicator.rank())] = body(context);
-    });
+    std::vector<decltype(body(std::declval<const Run&>()))> results(static_cast<std::size_t>(ranks));
+    on_ranks(ranks,
+             [&](const Run& run) { results[static_cast<std::size_t>(run.communicator.rank())] = body(run); });
     return results;
   }
 
   /// Trains as the program does, in a folder whose previous run is moved unless this one continues it.
-  static TrainResult train(TrainingConfig options, const RunContext& context) {
-    move_previous_run(options, context);
-    return vaecf::train::train(options, context);
+  static TrainResult train(Run run) {
+    move_previous_run(run);
+    return vaecf::train::train(run);
   }
 
   /// Trains on `ranks` ranks, whose results must be equal.
-  TrainResult train_on(int ranks, const std::function<TrainResult(const RunContext&)>& body) const {
+  TrainResult train_on(int ranks, const std::function<TrainResult(const Run&)>& body) const {
     const std::vector<TrainResult> results = of_ranks(ranks, body);
     for (const TrainResult& result : results) {
       EXPECT_EQ(result.stopped, results[0].stopped);
@@ -205,6 +212,7 @@ class TrainTest : public ::testing::Test {
   testing::TemporaryFolder temporary_;
   const std::filesystem::path& folder_ = temporary_.path();
   TrainingConfig options_;
+  RunState state_;
   device::BackendOptions backend_ = {device::DeviceChoice::cpu, device::Precision::fp32,
                                      device::Kernels::portable, 1};
 };

@@ -16,10 +16,11 @@ namespace vaecf::config {
 
 /// The complete configuration of a command.
 struct Config {
-  train::TrainingConfig session;  ///< `configuration_text` is filled by load and parse
+  train::TrainingConfig session;
   data::SourceOptions source;
   data::PrepareOptions prepare;
   device::BackendOptions backend;
+  std::string text = {};                 ///< dump() of the configuration; filled by load and parse
   std::vector<std::string> notes = {};   ///< log messages about ignored keys
   std::vector<std::string> unused = {};  ///< keys that are set, but not used by a model of this type
   std::map<std::string, std::string> places = {};  ///< keys that are set, with "FILE:LINE" or the override

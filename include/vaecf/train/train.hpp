@@ -1,17 +1,8 @@
 #pragma once
 
 #include <vaecf/base/activity.hpp>
-#include <vaecf/base/log.hpp>
-#include <vaecf/base/run_control.hpp>
 #include <vaecf/comm/all_reduce_benchmark.hpp>
-#include <vaecf/comm/communicator.hpp>
-#include <vaecf/comm/rank_grid.hpp>
-#include <vaecf/data/shards.hpp>
-#include <vaecf/device/options.hpp>
-#include <vaecf/model/model_options.hpp>
-#include <vaecf/model/network_shape.hpp>
-#include <vaecf/train/engine.hpp>
-#include <vaecf/train/train_options.hpp>
+#include <vaecf/train/run.hpp>
 
 #include <cstdint>
 #include <map>
@@ -21,53 +12,6 @@
 #include <vector>
 
 namespace vaecf::train {
-
-/// The complete configuration of a run: the option structs of all modules.
-struct TrainingConfig {
-  std::string name = "run";
-  data::DataOptions data;
-  model::ModelOptions model;
-  TrainOptions train;
-  train::OptimizerOptions optimizer;
-  ValidationOptions validation;
-  RunOptions run;
-  BenchmarkOptions benchmark;
-  comm::DistributedOptions distributed;
-  std::string configuration_text;  ///< YAML of every resolved key, for config.yaml and checkpoints
-  std::string version;             ///< version of the program
-  std::string commit;              ///< commit of the program; empty if unknown
-  std::string run_id;              ///< id of this start of the program for its events; empty: none
-  std::vector<std::string> tasks;  ///< tasks of this command in order: train, test, benchmark
-  std::string resume_from;         ///< path of the checkpoint to resume from; empty: train from scratch
-  std::string start_from;  ///< path of the checkpoint with the initial weights of a new run; empty: random
-
-  std::string run_folder() const { return run.directory + "/" + name; }
-  std::string checkpoint_folder() const { return run_folder() + "/checkpoints"; }
-  std::string best_checkpoint() const { return checkpoint_folder() + "/best.h5"; }
-};
-
-/// Returns the input dimensions of the model: the items of the dataset, its user features unless
-/// model.features is off, and the group of ranks that share the items.
-model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset,
-                                  device::ItemSlices& slices = device::one_slice());
-
-/// The objects that a command provides to train(), test() and benchmark(). They must outlive the call.
-struct RunContext {
-  comm::Communicator& communicator;
-  Engine& engine;
-  Log& log;
-  Progress& progress;
-  const StopFlag* stop = nullptr;  ///< requests an early end with a checkpoint; may be null
-  /// The division of the ranks into groups that share the items; null: every rank holds all items.
-  std::shared_ptr<const comm::RankGrid> grid = nullptr;
-
-  int slices() const { return grid ? grid->slices() : 1; }
-  int group() const { return grid ? grid->group() : communicator.rank(); }
-  int groups() const { return grid ? grid->groups() : communicator.size(); }
-  device::ItemSlices& item_slices() const { return grid ? grid->item_slices() : device::one_slice(); }
-  /// Returns the ranks with the same slice of the items, one of each group.
-  comm::Communicator& data_ranks() const { return grid ? grid->data_ranks() : communicator; }
-};
 
 /// A metric's mean over users and the standard error of the mean.
 struct MetricValue {
@@ -124,11 +68,14 @@ struct TestResult {
   std::vector<LeftOut> left_out = {};  ///< in the last line of the table
 };
 
+/// Opens data.file. Throws InputError if the key is not set or the file is not a dataset.
+io::DatasetFile open_dataset(const TrainingConfig& options);
+
 /// Validates the run before any expensive work: configuration equal on all ranks, dataset, sizes, number of
 /// ranks, run folder writable, and if `trains`, the model. Returns choose_item_slices(). Collective. Throws
 /// InputError or RunError; most errors are thrown on the affected ranks only, so the caller must exchange the
 /// outcome.
-int validate_run(const TrainingConfig& options, const RunContext& context, bool trains = true);
+int validate_run(const Run& run, bool trains = true);
 
 /// Returns the number of slices of the items that distributed.item_slices selects; with `auto`, logs why.
 /// Throws InputError if the ranks, the items or the model cannot be divided.
@@ -151,51 +98,50 @@ struct ResumePoint {
 /// valid checkpoint of the run folder; unreadable ones are skipped with a warning. Returns nullopt if "auto"
 /// finds none. Collective. Throws InputError on all ranks if the checkpoint is invalid, has another format
 /// version or was trained on another dataset.
-std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, const RunContext& context,
-                                             const std::string& requested);
+std::optional<ResumePoint> find_resume_point(const Run& run, const std::string& requested);
 
-/// Checks the checkpoint options.start_from. Collective. Throws InputError on all ranks if it is not valid,
-/// or its weights do not fit the model of `options`.
-void validate_start(const TrainingConfig& options, const RunContext& context);
+/// Checks the checkpoint run.start_from. Collective. Throws InputError on all ranks if it is not valid, or
+/// its weights do not fit the model of the run.
+void validate_start(const Run& run);
 
 /// Prepares the run folder for a run that does not continue the one in it: if the folder contains a
 /// checkpoint or an event `epoch` or `solve`, moves its contents except the lock file to RUN.N, with the
-/// smallest free N from 1, and logs what was moved. Then options.resume_from and start_from are the new paths
+/// smallest free N from 1, and logs what was moved. Then run.resume_from and start_from are the new paths
 /// of these files; resume_from is empty if the search of a solved model does not continue. Must be called
 /// before train(), by the holder of the lock. Collective; only rank 0 accesses the folder. Throws InputError
 /// on all ranks, with all files at their places, if the contents cannot be moved, or if data.file is one of
 /// them.
-void move_previous_run(TrainingConfig& options, const RunContext& context);
+void move_previous_run(Run& run);
 
 /// Trains, validates, and writes checkpoints, metrics.jsonl and config.yaml. A resumed run removes log lines
 /// newer than the checkpoint and moves newer checkpoints to checkpoints/aside. Collective. Throws InputError
 /// for invalid input. Throws RunError if the loss is not finite, in which case existing checkpoints are kept,
 /// or if the last or the best checkpoint could not be written.
-TrainResult train(const TrainingConfig& options, const RunContext& context);
+TrainResult train(const Run& run);
 
 /// Evaluates `checkpoint` and the baselines on /test, and appends the result to metrics.jsonl. If the model
 /// has user features, it is also evaluated with these alone. Writes the metrics of each user to the file
 /// `per_user`, unless it is empty. Collective. Throws InputError if the dataset has no test users or the
 /// checkpoint does not match.
-TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint,
-                const std::string& per_user = "");
+TestResult test(const Run& run, const std::string& checkpoint, const std::string& per_user = "");
 
 /// Appends the event "done" to metrics.jsonl, which proves that a command without an event "start" has
 /// finished. Collective. Throws RunError if it cannot be written.
-void log_done(const TrainingConfig& options, const RunContext& context);
+void log_done(const Run& run);
 
 /// The error by which a rank ends a run.
 struct RunFailure {
+  std::string id;      ///< RunState::id
   std::string reason;  ///< the message that the rank prints
   int rank = 0;        ///< the rank that ends the run; another one may be the cause, which the reason names
   std::string host;
   Activity::Report at;  ///< activity of that rank
 };
 
-/// Appends the event "failed" to metrics.jsonl. Does nothing if the file does not exist or cannot be written.
-/// Blocks for at most 5 seconds, since the file system may be the cause of the failure. Any thread may call
-/// it.
-void log_failure(const TrainingConfig& options, const RunFailure& failure);
+/// Appends the event "failed" to metrics.jsonl in `run_folder`. Does nothing if the file does not exist or
+/// cannot be written. Blocks for at most 5 seconds, since the file system may be the cause of the failure.
+/// Any thread may call it.
+void log_failure(const std::string& run_folder, const RunFailure& failure);
 
 /// The result of a benchmark; times and memory are those of the slowest or largest rank. Phase times are
 /// medians over additional steps of the rank with the longest compute time, by the device clock on a GPU.
@@ -232,7 +178,7 @@ struct BenchmarkResult {
 
 /// Measures training for train.epochs epochs or benchmark.seconds, whichever is shorter, but at least 20
 /// steps, after warm-up steps. Appends the result to metrics.jsonl. Collective.
-BenchmarkResult benchmark(const TrainingConfig& options, const RunContext& context);
+BenchmarkResult benchmark(const Run& run);
 /// Formats a result for the terminal.
 std::string to_table(const BenchmarkResult& result);
 std::string to_table(const TestResult& result);

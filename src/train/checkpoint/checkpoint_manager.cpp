@@ -45,11 +45,10 @@ std::vector<std::string> resumable_checkpoints(const std::string& folder, std::i
 
 }  // namespace
 
-CheckpointManager::CheckpointManager(const TrainingConfig& options, const RunContext& context,
-                                     std::int64_t steps_per_epoch, RunLog& events)
-    : options_(options), context_(context), events_(events) {
-  if (context.communicator.rank() == 0)
-    kept_ = resumable_checkpoints(options.checkpoint_folder(), steps_per_epoch);
+CheckpointManager::CheckpointManager(const Run& run, std::int64_t steps_per_epoch, RunLog& events)
+    : run_(run), events_(events) {
+  if (run.communicator.rank() == 0)
+    kept_ = resumable_checkpoints(run.options.checkpoint_folder(), steps_per_epoch);
 }
 
 CheckpointManager::~CheckpointManager() {
@@ -62,7 +61,7 @@ Snapshot CheckpointManager::free_snapshot() {
     poll();
     if (free_.empty() && snapshots_ < (automatic() ? max_snapshots : 1)) {
       try {
-        auto values = context_.engine.make_state_copy(snapshots_ > 0);
+        auto values = run_.engine.make_state_copy(snapshots_ > 0);
         if (values) {
           free_.emplace_back(std::move(values));
           ++snapshots_;
@@ -87,18 +86,18 @@ Snapshot CheckpointManager::free_snapshot() {
 }
 
 void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Trainer& trainer) {
-  Activity& activity = context_.communicator.activity();
+  Activity& activity = run_.communicator.activity();
   const Phase before = activity.report().phase;
   activity.enter(Phase::checkpoint);
   const Timeline::Span span(activity.timeline(), Track::run, "checkpoint", "step", state.updates_done);
-  if (context_.slices() > 1) {
+  if (run_.slices() > 1) {
     save_slices(state, role, trainer);
     activity.enter(before);
     return;
   }
   const bool waits = role.resumable || !automatic();
   Write write{Snapshot(), role};
-  comm::run_on_root(context_.communicator, [&] {
+  comm::run_on_root(run_.communicator, [&] {
     superseded_ = automatic() && role.resumable;
     if (waits) wait();
     require_finite();
@@ -110,12 +109,12 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Tr
     require_finite();
   });
   const auto begin = Clock::now();
-  write.snapshot.take(options_, context_, state, trainer);
+  write.snapshot.take(run_, state, trainer);
   write.copy_seconds = seconds_since(begin);
   spent_seconds_ += write.copy_seconds;
   if (role.resumable) last_step_ = state.updates_done;
   activity.enter(before);
-  if (context_.communicator.rank() != 0) return;
+  if (run_.communicator.rank() != 0) return;
 
   if (!waits) {
     best_ = std::move(write);
@@ -128,17 +127,17 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Tr
 }
 
 void CheckpointManager::save_slices(const TrainingState& state, CheckpointRole role, Trainer& trainer) {
-  comm::run_on_root(context_.communicator, [&] { require_finite(); });
-  auto gathered = std::make_unique<GatheredState>(context_, trainer.model().tensors());
+  comm::run_on_root(run_.communicator, [&] { require_finite(); });
+  auto gathered = std::make_unique<GatheredState>(run_, trainer.model().tensors());
   GatheredState& state_of_group = *gathered;
   Write write{Snapshot(std::move(gathered)), role};
-  write.snapshot.take(options_, context_, state, trainer);
+  write.snapshot.take(run_, state, trainer);
   if (role.resumable) last_step_ = state.updates_done;
-  if (context_.group() > 0) return;
-  if (context_.communicator.rank() > 0) return state_of_group.serve();
+  if (run_.group() > 0) return;
+  if (run_.communicator.rank() > 0) return state_of_group.serve();
   std::vector<Write> writes;
   writes.push_back(std::move(write));
-  for (Write& done : write_all(std::move(writes), context_.communicator.activity().timeline())) {
+  for (Write& done : write_all(std::move(writes), run_.communicator.activity().timeline())) {
     state_of_group.finish();
     on_write_finished(std::move(done));
   }
@@ -150,8 +149,8 @@ std::vector<CheckpointManager::Write> CheckpointManager::write_all(
   for (Write& write : writes) {
     const auto begin = Clock::now();
     const Timeline::Span span(timeline, Track::writer, "writing a checkpoint", "step", write.snapshot.step());
-    write.file = write.role.resumable ? options_.checkpoint_folder() + "/" + write.snapshot.name()
-                                      : options_.best_checkpoint();
+    write.file = write.role.resumable ? run_.options.checkpoint_folder() + "/" + write.snapshot.name()
+                                      : run_.options.best_checkpoint();
     // A checkpoint to resume from must not name a best epoch that is not on disk.
     write.error = error;
     write.skipped = superseded_ && !write.role.best;
@@ -166,7 +165,7 @@ std::vector<CheckpointManager::Write> CheckpointManager::write_all(
     }
     if (write.error.empty() && write.role.resumable && write.role.best) {
       write.best_error =
-          message_of_failure([&] { io::link_or_copy(write.file, options_.best_checkpoint()); });
+          message_of_failure([&] { io::link_or_copy(write.file, run_.options.best_checkpoint()); });
     }
     error = write.error;
     write.seconds = seconds_since(begin);
@@ -176,7 +175,7 @@ std::vector<CheckpointManager::Write> CheckpointManager::write_all(
 
 void CheckpointManager::start(std::vector<Write> writes) {
   superseded_ = false;
-  writing_ = std::async(std::launch::async, [this, timeline = context_.communicator.activity().timeline(),
+  writing_ = std::async(std::launch::async, [this, timeline = run_.communicator.activity().timeline(),
                                              todo = std::move(writes)]() mutable {
     return write_all(std::move(todo), timeline);
   });
@@ -192,7 +191,7 @@ void CheckpointManager::poll() {
 }
 
 bool CheckpointManager::due() {
-  return comm::query_root(context_.communicator, [&] {
+  return comm::query_root(run_.communicator, [&] {
     poll();
     require_finite();
     return !writing_.valid() && spent_seconds_ < 0.1 * seconds_since(begin_);
@@ -205,8 +204,7 @@ void CheckpointManager::require_finite() const {
 
 void CheckpointManager::on_write_finished(Write done) {
   const std::string& error = done.error.empty() ? done.best_error : done.error;
-  const bool retry =
-      context_.slices() == 1 && automatic() && !done.role.resumable && !error.empty() && !best_;
+  const bool retry = run_.slices() == 1 && automatic() && !done.role.resumable && !error.empty() && !best_;
   spent_seconds_ += done.seconds;
   if (done.diverged) diverged_ = done.error;
   if (!done.skipped && !done.diverged) {
@@ -226,8 +224,8 @@ void CheckpointManager::on_write_finished(Write done) {
         .set("copy_seconds", done.copy_seconds)
         .set("seconds", done.seconds);
     if (error.empty()) {
-      context_.log.debug("checkpoint {}: copied in {:.2f} s, written in the background in {:.2f} s",
-                         done.file, done.copy_seconds, done.seconds);
+      run_.log.debug("checkpoint {}: copied in {:.2f} s, written in the background in {:.2f} s", done.file,
+                     done.copy_seconds, done.seconds);
     } else {
       event.set("error", error);
     }
@@ -236,13 +234,13 @@ void CheckpointManager::on_write_finished(Write done) {
   }
   if (retry) {
     best_ = Write{std::move(done.snapshot), done.role, done.copy_seconds};
-  } else if (context_.slices() == 1) {
+  } else if (run_.slices() == 1) {
     free_.push_back(std::move(done.snapshot));
   }
 }
 
 void CheckpointManager::prune() {
-  while (static_cast<std::int64_t>(kept_.size()) > options_.run.keep) {
+  while (static_cast<std::int64_t>(kept_.size()) > run_.options.run.keep) {
     std::error_code ignored;  // a file that cannot be removed is harmless
     std::filesystem::remove(kept_.front(), ignored);
     kept_.erase(kept_.begin());
@@ -250,7 +248,7 @@ void CheckpointManager::prune() {
 }
 
 void CheckpointManager::finish(bool stopped) {
-  comm::run_on_root(context_.communicator, [&] {
+  comm::run_on_root(run_.communicator, [&] {
     wait();
     if (best_ && diverged_.empty()) {
       std::vector<Write> best;
@@ -270,7 +268,7 @@ void CheckpointManager::finish(bool stopped) {
                             stopped ? "training was stopped" : "training is done", resumable_error_, failed));
     }
     if (events_.failures() > 1)
-      context_.log.warn("{} writes of events and checkpoints failed", events_.failures());
+      run_.log.warn("{} writes of events and checkpoints failed", events_.failures());
   });
 }
 

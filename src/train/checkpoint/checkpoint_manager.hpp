@@ -33,8 +33,7 @@ struct CheckpointRole {
 /// kept, and later writes are attempted.
 class CheckpointManager {
  public:
-  CheckpointManager(const TrainingConfig& options, const RunContext& context, std::int64_t steps_per_epoch,
-                    RunLog& events);
+  CheckpointManager(const Run& run, std::int64_t steps_per_epoch, RunLog& events);
   /// Waits for the active write.
   ~CheckpointManager();
 
@@ -72,7 +71,7 @@ class CheckpointManager {
     std::string best_error = {};  ///< error of linking the file to best.h5; empty if none
   };
 
-  bool automatic() const { return options_.run.checkpoint_every.epochs == CheckpointEvery::automatic; }
+  bool automatic() const { return run_.options.run.checkpoint_every.epochs == CheckpointEvery::automatic; }
   /// Returns a snapshot that may be overwritten. Waits for one if memory for another is short.
   Snapshot free_snapshot();
   /// Starts to write these in order.
@@ -86,8 +85,7 @@ class CheckpointManager {
   void on_write_finished(Write done);
   void prune();
 
-  const TrainingConfig& options_;
-  RunContext context_;
+  const Run& run_;
   RunLog& events_;
   Clock::time_point begin_ = Clock::now();
   double spent_seconds_ = 0.0;  // in copies and writes since begin_

@@ -85,14 +85,14 @@ std::int64_t epoch_of(const std::string& path) {
 
 /// Returns whether best.h5 contains the best epoch of `state`, after restoring it from another checkpoint of
 /// that epoch if possible. For rank 0 only.
-bool best_exists(const TrainingConfig& options, const TrainingState& state) {
-  if (epoch_of(options.best_checkpoint()) == state.best_epoch) return true;
+bool best_exists(const Run& run, const TrainingState& state) {
+  if (epoch_of(run.options.best_checkpoint()) == state.best_epoch) return true;
   // The previous run may have ended after it wrote the checkpoint, but before it created best.h5.
-  const std::string by_epoch =
-      options.checkpoint_folder() + "/" + io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
-  for (const std::string& file : {options.resume_from, by_epoch}) {
+  const std::string by_epoch = run.options.checkpoint_folder() + "/" +
+                               io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
+  for (const std::string& file : {run.resume_from, by_epoch}) {
     if (epoch_of(file) != state.best_epoch) continue;
-    io::link_or_copy(file, options.best_checkpoint());
+    io::link_or_copy(file, run.options.best_checkpoint());
     return true;
   }
   return false;
@@ -100,13 +100,12 @@ bool best_exists(const TrainingConfig& options, const TrainingState& state) {
 
 }  // namespace
 
-std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, const RunContext& context,
-                                             const std::string& requested) {
-  comm::Communicator& communicator = context.communicator;
+std::optional<ResumePoint> find_resume_point(const Run& run, const std::string& requested) {
+  comm::Communicator& communicator = run.communicator;
   std::optional<ResumeCandidate> point;
   comm::run_on_root(communicator, [&] {
     if (requested == "auto") {
-      point = newest_valid_checkpoint(options.checkpoint_folder(), context.log);
+      point = newest_valid_checkpoint(run.options.checkpoint_folder(), run.log);
     } else {
       point = {requested, read_training_state(requested, io::CheckpointFile(requested))};
     }
@@ -115,30 +114,29 @@ std::optional<ResumePoint> find_resume_point(const TrainingConfig& options, cons
   if (!point) point.emplace();
   point->path = communicator.broadcast_string(std::move(point->path), 0);
   broadcast(point->state, communicator);
-  require_same_dataset(point->path, point->state, io::DatasetFile(options.data.file));
+  require_same_dataset(point->path, point->state, run.dataset);
   return ResumePoint{point->path, point->state.configuration};
 }
 
-bool resumes_in_place(const TrainingConfig& options, comm::Communicator& communicator) {
-  return comm::query_root(communicator,
-                          [&] { return depth_in(options.checkpoint_folder(), options.resume_from) == 1; });
+bool resumes_in_place(const Run& run) {
+  return comm::query_root(run.communicator,
+                          [&] { return depth_in(run.options.checkpoint_folder(), run.resume_from) == 1; });
 }
 
-void reconcile_best_checkpoint(const TrainingConfig& options, const RunContext& context,
-                               const std::string& select, TrainingState& state) {
+void reconcile_best_checkpoint(const Run& run, const std::string& select, TrainingState& state) {
   if (state.best_epoch == 0) return;
-  const bool there = comm::query_root(context.communicator, [&] {
+  const bool there = comm::query_root(run.communicator, [&] {
     std::string other;
     if (state.select != select) {
       other = format("validation.select has changed from \"{}\" to \"{}\"", excerpt(state.select), select);
-    } else if (!best_exists(options, state)) {
-      other = format("{} does not contain epoch {}, the best so far", options.best_checkpoint(),
+    } else if (!best_exists(run, state)) {
+      other = format("{} does not contain epoch {}, the best so far", run.options.best_checkpoint(),
                      state.best_epoch);
     }
     if (other.empty()) return true;
-    context.log.warn("{}; best-epoch tracking restarts here", other);
-    const std::string best = options.best_checkpoint();
-    if (std::filesystem::is_regular_file(best)) set_aside(options, best);
+    run.log.warn("{}; best-epoch tracking restarts here", other);
+    const std::string best = run.options.best_checkpoint();
+    if (std::filesystem::is_regular_file(best)) set_aside(run.options, best);
     return false;
   });
   if (!there) state.reset_best();

@@ -46,8 +46,9 @@ bool is_same_dataset(const TrainingState& state, const io::DatasetFile& dataset)
 }
 
 /// Returns the index of each item of `dataset` in the checkpoint; -1 for an item that it does not contain.
-std::vector<std::int64_t> match_items(const TrainingConfig& options, const TrainingState& state,
-                                      const io::CheckpointFile& file, const io::DatasetFile& dataset) {
+std::vector<std::int64_t> match_items(const Run& run, const TrainingState& state,
+                                      const io::CheckpointFile& file) {
+  const io::DatasetFile& dataset = run.dataset;
   std::vector<std::int64_t> sources(static_cast<std::size_t>(dataset.items()), -1);
   if (is_same_dataset(state, dataset)) {
     std::iota(sources.begin(), sources.end(), 0);
@@ -64,26 +65,24 @@ std::vector<std::int64_t> match_items(const TrainingConfig& options, const Train
   if (std::ranges::any_of(sources, [](std::int64_t source) { return source >= 0; })) return sources;
   throw InputError(
       format("{}: none of its {} items is in {}, for example {}; use a checkpoint with the same item ids",
-             options.start_from, before.size(), dataset.path(), excerpt(before.text(0))));
+             run.start_from, before.size(), dataset.path(), excerpt(before.text(0))));
 }
 
 }  // namespace
 
-StartPoint::StartPoint(const TrainingConfig& options, const RunContext& context,
-                       const io::DatasetFile& dataset)
-    : options_(options), context_(context), dataset_(dataset), checkpoint_(options.start_from, context) {
+StartPoint::StartPoint(const Run& run) : run_(run), checkpoint_(run.start_from, run) {
   checkpoint_.read_file([&](const io::CheckpointFile& file) {
-    const std::string& path = options.start_from;
+    const std::string& path = run.start_from;
     const TrainingState& state = checkpoint_.state();
-    if (const auto type = file.attribute<std::string>("model_type"); type != options.model.type) {
+    if (const auto type = file.attribute<std::string>("model_type"); type != run.options.model.type) {
       throw InputError(format(
           "{}: the checkpoint contains a model of type {}, but model.type is {}; set model.type to {}, or train from scratch",
-          path, excerpt(type), options.model.type, excerpt(type)));
+          path, excerpt(type), run.options.model.type, excerpt(type)));
     }
-    require_same_features(path, state, options, dataset);
-    const auto specs = model::tensor_specs(options.model, model_input_dims(options, dataset));
+    require_same_features(path, state, run);
+    const auto specs = model::tensor_specs(run.options.model, model_input_dims(run.options, run.dataset));
     check_shapes(path, file, with_items(specs, state.items), "weights");
-    sources_ = match_items(options, state, file, dataset);
+    sources_ = match_items(run, state, file);
   });
 }
 
@@ -91,7 +90,7 @@ void StartPoint::load_weights(Trainer& trainer) {
   model::Model& model = trainer.model();
   const std::vector<device::TensorSpec> specs = model.tensors();
   const std::vector<device::TensorSpec> stored = with_items(specs, checkpoint_.state().items);
-  comm::Communicator& communicator = context_.communicator;
+  comm::Communicator& communicator = run_.communicator;
   std::vector<float> before;
   // A value that the checkpoint does not contain; the weights of checkpoints are finite.
   constexpr float none = std::numeric_limits<float>::quiet_NaN();
@@ -112,7 +111,7 @@ void StartPoint::load_weights(Trainer& trainer) {
     }
   };
   // Weights are not rounded to bf16, as those of a new run before its first update.
-  context_.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
+  run_.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
     std::vector<float> values;
     std::vector<float> mine;
     for (std::size_t t = 0; t < specs.size(); ++t) {
@@ -138,27 +137,27 @@ void StartPoint::load_weights(Trainer& trainer) {
   });
   const std::int64_t added = std::ranges::count(sources_, -1);
   const std::int64_t mapped = std::ssize(sources_) - added;
-  context_.log.info("starting from {}: weights of {} items; {} items are new, {} are gone",
-                    options_.start_from, mapped, added, checkpoint_.state().items - mapped);
+  run_.log.info("starting from {}: weights of {} items; {} items are new, {} are gone", run_.start_from,
+                mapped, added, checkpoint_.state().items - mapped);
   checkpoint_.read_file([&](const io::CheckpointFile& file) {
-    if (is_same_dataset(checkpoint_.state(), dataset_)) return;
-    const KnownUsers known = find_known_users(file, dataset_);
+    if (is_same_dataset(checkpoint_.state(), run_.dataset)) return;
+    const KnownUsers known = find_known_users(file, run_.dataset);
     if (known.by_chance) return;
-    context_.log.warn(
+    run_.log.warn(
         "{} was trained on {} validation and {} test users of {}, so that their metrics are too high; prepare both datasets with data.prepare.split: stable, and train again",
-        options_.start_from, known.validation, known.test, dataset_.path());
+        run_.start_from, known.validation, known.test, run_.dataset.path());
   });
 }
 
-void validate_start(const TrainingConfig& options, const RunContext& context) {
-  if (model::is_solved(options.model.type)) {
+void validate_start(const Run& run) {
+  if (model::is_solved(run.options.model.type)) {
     InputError error(format(
         "--start-from: a model of type {} is solved at once, so that nothing is to be started from; omit it",
-        options.model.type));
+        run.options.model.type));
     error.mark_on_all_ranks();
     throw error;
   }
-  StartPoint(options, context, io::DatasetFile(options.data.file));
+  StartPoint checkpoint(run);
 }
 
 }  // namespace vaecf::train

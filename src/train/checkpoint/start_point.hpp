@@ -11,13 +11,13 @@
 
 namespace vaecf::train {
 
-/// The checkpoint options.start_from, whose weights a new run starts with. Items are matched by id. All ranks
+/// The checkpoint run.start_from, whose weights a new run starts with. Items are matched by id. All ranks
 /// must call the functions in the same order.
 class StartPoint {
  public:
-  /// Reads the checkpoint, except tensors. `options` must outlive this object. Throws InputError on all ranks
-  /// if the file is not a valid checkpoint, or does not fit the model of `options`.
-  StartPoint(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset);
+  /// Reads the checkpoint, except tensors. Throws InputError on all ranks if the file is not a valid
+  /// checkpoint, or does not fit the model of the run.
+  explicit StartPoint(const Run& run);
 
   /// Overwrites the initial weights of the trainer. Items that the checkpoint does not contain keep their
   /// initial weights. Rank 0 reads one tensor at a time into host memory. Logs the number of items, and a
@@ -25,9 +25,7 @@ class StartPoint {
   void load_weights(Trainer& trainer);
 
  private:
-  const TrainingConfig& options_;
-  RunContext context_;
-  io::DatasetFile dataset_;
+  const Run& run_;
   CheckpointReader checkpoint_;
   std::vector<std::int64_t> sources_;  // on rank 0: index of each item in the checkpoint; -1: new item
 };

@@ -21,10 +21,11 @@ std::string feature_hashing_of(const io::DatasetFile& dataset) {
 }
 
 /// Returns the part of the dataset that checkpoints contain, on rank 0; empty on other ranks. Collective.
-io::DatasetSummary summarize(const io::DatasetFile& dataset, const RunContext& context) {
-  const std::vector<std::int64_t> users = count_train_users(dataset, context).of_item;
+io::DatasetSummary summarize(const Run& run) {
+  const io::DatasetFile& dataset = run.dataset;
+  const std::vector<std::int64_t> users = count_train_users(run).of_item;
   io::DatasetSummary summary;
-  comm::run_on_root(context.communicator, [&] {
+  comm::run_on_root(run.communicator, [&] {
     summary.item_ids = io::ids_or_numbers(dataset, "items/id", dataset.items());
     if (dataset.has_ids("items/title")) summary.item_titles = dataset.read_ids("items/title");
     for (const std::int64_t count : users) summary.item_users.push_back(static_cast<std::int32_t>(count));
@@ -35,9 +36,9 @@ io::DatasetSummary summarize(const io::DatasetFile& dataset, const RunContext& c
 
 }  // namespace
 
-void require_same_features(const std::string& path, const TrainingState& checkpoint,
-                           const TrainingConfig& options, const io::DatasetFile& dataset) {
-  const std::int64_t expected = model_input_dims(options, dataset).features;
+void require_same_features(const std::string& path, const TrainingState& checkpoint, const Run& run) {
+  const io::DatasetFile& dataset = run.dataset;
+  const std::int64_t expected = model_input_dims(run.options, dataset).features;
   if (checkpoint.features == 0 && expected == 0) return;
   if (checkpoint.features == 0) {
     throw InputError(format(
@@ -59,15 +60,14 @@ void require_same_features(const std::string& path, const TrainingState& checkpo
       excerpt(hashing)));
 }
 
-void TrainingState::describe(const TrainingConfig& options, const io::DatasetFile& data,
-                             const std::string& metric, const RunContext& context) {
+void TrainingState::describe(const Run& run, const std::string& metric) {
   select = metric;
-  configuration = options.configuration_text;
-  items = data.items();
-  dataset_checksum = data.fingerprint();
-  features = model_input_dims(options, data).features;
-  feature_hashing = feature_hashing_of(data);
-  if (!dataset) dataset = std::make_shared<const io::DatasetSummary>(summarize(data, context));
+  configuration = run.configuration_text;
+  items = run.dataset.items();
+  dataset_checksum = run.dataset.fingerprint();
+  features = model_input_dims(run.options, run.dataset).features;
+  feature_hashing = feature_hashing_of(run.dataset);
+  if (!dataset) dataset = std::make_shared<const io::DatasetSummary>(summarize(run));
 }
 
 model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset,
@@ -91,10 +91,9 @@ void require_same_dataset(const std::string& path, const TrainingState& checkpoi
   }
 }
 
-void CheckpointReader::require_trained_on(const TrainingConfig& options,
-                                          const io::DatasetFile& dataset) const {
-  require_same_features(path_, state_, options, dataset);
-  require_same_dataset(path_, state_, dataset);
+void CheckpointReader::require_trained_on(const Run& run) const {
+  require_same_features(path_, state_, run);
+  require_same_dataset(path_, state_, run.dataset);
 }
 
 }  // namespace vaecf::train

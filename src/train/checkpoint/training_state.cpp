@@ -234,17 +234,16 @@ void broadcast(TrainingState& state, comm::Communicator& communicator) {
   });
 }
 
-void Snapshot::take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
-                    Trainer& trainer) {
+void Snapshot::take(const Run& run, const TrainingState& state, Trainer& trainer) {
   specs_ = trainer.model().tensors();
-  prior_tensors_ = context.engine.training().prior_tensors;
+  prior_tensors_ = run.engine.training().prior_tensors;
   updates_by_group_ = trainer.updates_by_group();
-  comm::run_on_root(context.communicator, [&] {
+  comm::run_on_root(run.communicator, [&] {
     state_ = state;
-    options_ = &options;
+    options_ = &run.options;
   });
-  item_slices_ = context.slices();
-  if (item_slices_ == 1) context.engine.copy_state(values_.get());
+  item_slices_ = run.slices();
+  if (item_slices_ == 1) run.engine.copy_state(values_.get());
 }
 
 void Snapshot::write(const std::string& path) const {

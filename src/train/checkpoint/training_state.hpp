@@ -64,8 +64,7 @@ struct TrainingState {
 
   /// Sets the selecting metric, the configuration, and the items, checksum and features of the dataset; also
   /// its summary, unless that is set. Collective.
-  void describe(const TrainingConfig& options, const io::DatasetFile& data, const std::string& metric,
-                const RunContext& context);
+  void describe(const Run& run, const std::string& metric);
   /// Returns whether `metric` of the completed epoch is larger than all previous ones, and updates the best
   /// epoch or counts the validations since then.
   bool update_best(double metric);
@@ -90,9 +89,8 @@ class Snapshot {
   explicit Snapshot(std::unique_ptr<StateCopy> values = nullptr) : values_(std::move(values)) {}
 
   /// Copies state and tensors to rank 0; if ranks share the items, tensors are not copied, and write() reads
-  /// them as they are then. Collective. `options` must outlive this object.
-  void take(const TrainingConfig& options, const RunContext& context, const TrainingState& state,
-            Trainer& trainer);
+  /// them as they are then. Collective. `run` must outlive this object.
+  void take(const Run& run, const TrainingState& state, Trainer& trainer);
   /// Writes the checkpoint. May be called on rank 0 from any thread, but not during take(). Throws RunError
   /// if writing fails, and Diverged if a value is not finite, so that such a checkpoint never replaces a good
   /// one.
@@ -131,9 +129,9 @@ class CheckpointReader {
   void read_file(const std::function<void(const io::CheckpointFile&)>& read) {
     comm::run_on_root(context_.communicator, [&] { read(*file_); });
   }
-  /// Throws InputError if the checkpoint was trained on another dataset, or with other user features than the
-  /// model of `options` has.
-  void require_trained_on(const TrainingConfig& options, const io::DatasetFile& dataset) const;
+  /// Throws InputError if the checkpoint was trained on another dataset than that of `run`, or with other
+  /// user features than its model has.
+  void require_trained_on(const Run& run) const;
   /// Reads the weights. Throws InputError if tensors are missing or have other shapes than those of the
   /// model.
   void load_weights(model::Model& model);
@@ -165,9 +163,8 @@ void broadcast(TrainingState& state, comm::Communicator& communicator);
 void check_shapes(const std::string& path, const io::CheckpointFile& file,
                   const std::vector<device::TensorSpec>& specs, const std::string& group);
 
-/// Throws InputError unless the model of the checkpoint has the same user features as that of `options`.
-void require_same_features(const std::string& path, const TrainingState& checkpoint,
-                           const TrainingConfig& options, const io::DatasetFile& dataset);
+/// Throws InputError unless the model of the checkpoint has the same user features as that of `run`.
+void require_same_features(const std::string& path, const TrainingState& checkpoint, const Run& run);
 
 /// Throws InputError if the checkpoint at `path` was trained on another dataset.
 void require_same_dataset(const std::string& path, const TrainingState& checkpoint,

@@ -21,14 +21,12 @@ struct Evaluator::Values {
   std::vector<std::vector<std::int64_t>> lists;  // number of lists with each item, for each catalog metric
 };
 
-Evaluator::Evaluator(const io::DatasetFile& dataset, const std::string& split,
-                     const std::vector<std::string>& metrics, const RunContext& context)
-    : context_(context),
-      dataset_(dataset),
+Evaluator::Evaluator(const Run& run, const std::string& split, const std::vector<std::string>& metrics)
+    : run_(run),
       split_(split),
-      items_(dataset.items()),
-      all_users_(dataset.rows(split + "/fold_in")),
-      held_out_(data::read_held_out(dataset, split, context.group(), context.groups())) {
+      items_(run.dataset.items()),
+      all_users_(run.dataset.rows(split + "/fold_in")),
+      held_out_(data::read_held_out(run.dataset, split, run.group(), run.groups())) {
   for (const std::string& name : metrics) {
     const math::Metric metric = math::parse_metric(name);
     const bool of_catalog = metric.kind == math::Metric::coverage || metric.kind == math::Metric::gini;
@@ -57,12 +55,12 @@ void Evaluator::prepare_popularity() {
   std::int64_t needed = list_metrics_.empty() ? 0 : 1;
   for (std::int64_t row = 0; row < held_out_.targets.rows(); ++row)
     if (held_out_.targets.view().row_size(row) > 0 && held_out_.fold_in.view().row_size(row) == 0) needed = 1;
-  if (context_.communicator.all_reduce(needed, comm::Reduction::max) > 0) popularity();
+  if (run_.communicator.all_reduce(needed, comm::Reduction::max) > 0) popularity();
   popularity_prepared_ = true;
 }
 
 const Popularity& Evaluator::popularity() {
-  if (!popularity_) popularity_ = std::make_unique<Popularity>(dataset_, context_);
+  if (!popularity_) popularity_ = std::make_unique<Popularity>(run_);
   return *popularity_;
 }
 
@@ -106,22 +104,22 @@ EvaluationResult Evaluator::evaluate(model::Scorer& model, model::History histor
   const std::unique_ptr<model::LoadedUsers> loaded = prepared ? nullptr : load_users(model);
   model::LoadedUsers& users = prepared ? *prepared_users_ : *loaded;
   prepare_popularity();
-  Activity& activity = context_.communicator.activity();
+  Activity& activity = run_.communicator.activity();
   const CsrView targets = held_out_.targets.view();
   const CsrView features = model.features() > 0 ? held_out_.features.view() : CsrView{};
   // Of this rank's users, about as many are done as of all.
   const auto report = [&](std::int64_t done) {
     activity.note_progress();
-    context_.progress.update(done * all_users_ / std::max<std::int64_t>(1, targets.rows()));
+    run_.progress.update(done * all_users_ / std::max<std::int64_t>(1, targets.rows()));
   };
-  context_.progress.begin(format("ranking for {} users", split_), all_users_, "users");
+  run_.progress.begin(format("ranking for {} users", split_), all_users_, "users");
   Values values{model.evaluate(users, history, rank_metrics_, report),
                 {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
   values.of_users.resize(names_.size() * static_cast<std::size_t>(targets.rows()));
 
-  if (list_length_ > 0) context_.progress.begin(format("lists of {} users", split_), all_users_, "users");
+  if (list_length_ > 0) run_.progress.begin(format("lists of {} users", split_), all_users_, "users");
   const auto length = static_cast<std::size_t>(list_length_);
-  const std::int64_t step = std::min(context_.engine.facts().evaluation_batch, model.max_users());
+  const std::int64_t step = std::min(run_.engine.facts().evaluation_batch, model.max_users());
   std::vector<std::int32_t> lists(static_cast<std::size_t>(step) * length);
   std::vector<float> scores(lists.size());
   for (std::int64_t begin = 0; length > 0 && begin < targets.rows(); begin += step) {
@@ -139,14 +137,14 @@ EvaluationResult Evaluator::evaluate(model::Scorer& model, model::History histor
     }
     report(rows.end);
   }
-  context_.progress.end();
+  run_.progress.end();
   if (model.divides_items()) sum_over_group(values);
   serve_by_popularity(features, values);
   return reduce(values);
 }
 
 void Evaluator::sum_over_group(Values& values) const {
-  comm::Communicator& group = context_.grid->group_ranks();
+  comm::Communicator& group = run_.grid->group_ranks();
   group.all_reduce(std::span<double>(values.of_users));
   for (std::vector<std::int64_t>& lists : values.lists) group.all_reduce(std::span<std::int64_t>(lists));
 }
@@ -160,14 +158,14 @@ EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopIte
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
     if (targets.row_size(row) == 0 || held_out_.fold_in.view().row_size(row) == 0) continue;
-    if (row % context_.slices() != context_.item_slices().index()) continue;
+    if (row % run_.slices() != run_.item_slices().index()) continue;
     ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
     ranks_of(row, ranks);
     set_ranks(row, ranks, values);
     if (!list.empty()) set_list(row, std::span(list).first(top_of(row, list)), values);
-    context_.communicator.activity().note_progress();
+    run_.communicator.activity().note_progress();
   }
-  if (context_.slices() > 1) sum_over_group(values);
+  if (run_.slices() > 1) sum_over_group(values);
   serve_by_popularity({}, values);
   return reduce(values);
 }
@@ -187,7 +185,7 @@ Metrics Evaluator::means(const Values& values, Group group, std::int64_t users) 
       if (is_member(row)) sums.add(*value);
     moments.insert(moments.end(), {sums.sum, sums.sum_of_squares});
   }
-  context_.data_ranks().all_reduce(std::span<double>(moments));
+  run_.data_ranks().all_reduce(std::span<double>(moments));
   Metrics means;
   for (std::size_t m = 0; m < names_.size(); ++m) {
     const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users};
@@ -204,7 +202,7 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     ++users[counts ? 0 : 1];
     if (counts && held_out_.fold_in.view().row_size(row) == 0) ++users[2];
   }
-  context_.data_ranks().all_reduce(std::span<std::int64_t>(users));
+  run_.data_ranks().all_reduce(std::span<std::int64_t>(users));
 
   EvaluationResult result;
   result.users = users[0];
@@ -221,7 +219,7 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     value += targets.rows();
   }
   for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
-    context_.data_ranks().all_reduce(std::span<std::int64_t>(values.lists[m]));
+    run_.data_ranks().all_reduce(std::span<std::int64_t>(values.lists[m]));
     const bool is_gini = catalog_metrics_[m].kind == math::Metric::gini;
     const double total = is_gini ? math::gini(values.lists[m]) : math::coverage(values.lists[m]);
     result.metrics[math::to_string(catalog_metrics_[m])] = {total, std::nullopt};

@@ -36,8 +36,7 @@ class Evaluator {
  public:
   /// Reads this rank's users of `split` ("validation" or "test"). Throws InputError if a metric name is
   /// invalid.
-  Evaluator(const io::DatasetFile& dataset, const std::string& split, const std::vector<std::string>& metrics,
-            const RunContext& context);
+  Evaluator(const Run& run, const std::string& split, const std::vector<std::string>& metrics);
   ~Evaluator();
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
@@ -82,8 +81,7 @@ class Evaluator {
   std::vector<math::Metric> catalog_metrics_;  // metrics of all lists together
   std::vector<std::string> names_;             // of rank_metrics_ and list_metrics_
   int list_length_ = 0;                        // that the metrics need; 0: no lists
-  RunContext context_;
-  io::DatasetFile dataset_;
+  const Run& run_;
   std::string split_;
   std::int64_t items_;
   std::int64_t all_users_;

@@ -25,9 +25,8 @@ std::vector<T> gather(comm::Communicator& ranks, const std::vector<T>& mine) {
 
 }  // namespace
 
-io::UserColumns metrics_per_user(const TestResult& result, Evaluator& evaluator,
-                                 const io::DatasetFile& dataset, const RunContext& context) {
-  comm::Communicator& ranks = context.data_ranks();
+io::UserColumns metrics_per_user(const TestResult& result, Evaluator& evaluator, const Run& run) {
+  comm::Communicator& ranks = run.data_ranks();
   const CsrView fold_in = evaluator.held_out().fold_in.view();
   const CsrView targets = evaluator.held_out().targets.view();
   const std::span<const std::int64_t> counts = evaluator.popularity().counts();
@@ -62,7 +61,7 @@ io::UserColumns metrics_per_user(const TestResult& result, Evaluator& evaluator,
   for (const Baseline& baseline : result.baselines) add(baseline.result, baseline.name + "/");
 
   io::IdList ids;
-  if (dataset.has_ids("test/user_id")) ids = dataset.read_ids("test/user_id");
+  if (run.dataset.has_ids("test/user_id")) ids = run.dataset.read_ids("test/user_id");
   for (const std::int64_t row : gather(ranks, rows)) {
     if (!ids.numeric()) {
       content.users.strings.push_back(ids.strings[static_cast<std::size_t>(row)]);

@@ -12,7 +12,6 @@ namespace vaecf::train {
 /// users of the targets), and each metric that is a mean over users; those of features alone and of baselines
 /// are in the groups `cold` and Baseline::name. `evaluator` must have made `result`. Equal on all ranks.
 /// Collective.
-io::UserColumns metrics_per_user(const TestResult& result, Evaluator& evaluator,
-                                 const io::DatasetFile& dataset, const RunContext& context);
+io::UserColumns metrics_per_user(const TestResult& result, Evaluator& evaluator, const Run& run);
 
 }  // namespace vaecf::train

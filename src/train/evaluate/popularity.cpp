@@ -12,26 +12,26 @@ constexpr std::int64_t popularity_block_rows = 1 << 14;
 
 }  // namespace
 
-TrainUserCounts count_train_users(const io::DatasetFile& dataset, const RunContext& context) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.items()) + 1, 0);
-  const std::int64_t rows = dataset.rows("train");
-  const std::int64_t rank = context.communicator.rank();
-  const std::int64_t ranks = context.communicator.size();
+TrainUserCounts count_train_users(const Run& run) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(run.dataset.items()) + 1, 0);
+  const std::int64_t rows = run.dataset.rows("train");
+  const std::int64_t rank = run.communicator.rank();
+  const std::int64_t ranks = run.communicator.size();
   const Range share{rows * rank / ranks, rows * (rank + 1) / ranks};
   for (std::int64_t begin = share.begin; begin < share.end; begin += popularity_block_rows) {
-    const Csr block = dataset.read_rows("train", {begin, std::min(share.end, begin + popularity_block_rows)});
+    const Csr block =
+        run.dataset.read_rows("train", {begin, std::min(share.end, begin + popularity_block_rows)});
     for (const std::int32_t item : block.columns) ++counts[static_cast<std::size_t>(item)];
     for (std::int64_t row = 0; row < block.rows(); ++row) counts.back() += block.view().row_size(row) > 0;
-    context.communicator.activity().note_progress();
+    run.communicator.activity().note_progress();
   }
-  context.communicator.all_reduce(std::span<std::int64_t>(counts));
+  run.communicator.all_reduce(std::span<std::int64_t>(counts));
   const std::int64_t users = counts.back();
   counts.pop_back();
   return {std::move(counts), users};
 }
 
-Popularity::Popularity(const io::DatasetFile& dataset, const RunContext& context)
-    : Popularity(count_train_users(dataset, context)) {}
+Popularity::Popularity(const Run& run) : Popularity(count_train_users(run)) {}
 
 Popularity::Popularity(TrainUserCounts counted)
     : Popularity(std::move(counted.of_item), counted.with_items) {}

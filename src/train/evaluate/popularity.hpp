@@ -18,7 +18,7 @@ struct TrainUserCounts {
 };
 
 /// Counts the users of /train. Each rank reads an equal part. Collective.
-TrainUserCounts count_train_users(const io::DatasetFile& dataset, const RunContext& context);
+TrainUserCounts count_train_users(const Run& run);
 
 /// Returns whether user `row` is served the most popular items, because a model has no input for it: neither
 /// items nor, if it uses them, features.
@@ -31,7 +31,7 @@ inline bool is_served_by_popularity(CsrView items, CsrView features, std::int64_
 class Popularity {
  public:
   /// Counts items in /train. Collective.
-  Popularity(const io::DatasetFile& dataset, const RunContext& context);
+  explicit Popularity(const Run& run);
   /// Uses the given number of users of each item, of `users` users with an item in total.
   Popularity(std::vector<std::int64_t> counts, std::int64_t users);
 

@@ -48,27 +48,26 @@ void add_result(io::Event& event, const EvaluationResult& result, const std::str
 
 }  // namespace
 
-TestResult test(const TrainingConfig& options, const RunContext& context, const std::string& checkpoint,
-                const std::string& per_user) {
-  const io::DatasetFile dataset(options.data.file);
-  comm::require_equal_on_all_ranks(context.communicator, dataset.fingerprint(),
-                                   format("the dataset {}", options.data.file));
-  require_test_users(dataset);
-  CheckpointReader reader(checkpoint, context);
-  reader.require_trained_on(options, dataset);
+TestResult test(const Run& run, const std::string& checkpoint, const std::string& per_user) {
+  comm::require_equal_on_all_ranks(run.communicator, run.dataset.fingerprint(),
+                                   format("the dataset {}", run.options.data.file));
+  require_test_users(run.dataset);
+  CheckpointReader reader(checkpoint, run);
+  reader.require_trained_on(run);
 
-  Evaluator evaluator(dataset, "test", evaluated_metrics(options.validation), context);
+  Evaluator evaluator(run, "test", evaluated_metrics(run.options.validation));
   TestResult result;
   result.epoch = reader.state().epoch;
   result.title = format("epoch {}", result.epoch);
   {
-    const auto model = load_scorer(reader, options, model_input_dims(options, dataset, context.item_slices()),
-                                   context, context.engine.facts().evaluation_batch);
-    if (model::is_solved(options.model.type)) result.title = solution_title(reader, context);
+    const auto model =
+        load_scorer(reader, run.options, model_input_dims(run.options, run.dataset, run.item_slices()), run,
+                    run.engine.facts().evaluation_batch);
+    if (model::is_solved(run.options.model.type)) result.title = solution_title(reader, run);
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold_start = evaluator.evaluate(*model, model::History::none);
   }
-  result.baselines = evaluate_baselines(options, dataset, evaluator, context, &result.left_out);
+  result.baselines = evaluate_baselines(run, evaluator, &result.left_out);
 
   io::Event event("test");
   event.set("epoch", result.epoch)
@@ -80,27 +79,27 @@ TestResult test(const TrainingConfig& options, const RunContext& context, const 
   if (result.cold_start) add_result(event, *result.cold_start, "cold_");
   for (const Baseline& baseline : result.baselines) add_result(event, baseline.result, baseline.name + "_");
   for (const LeftOut& baseline : result.left_out) event.set("left_out_" + baseline.name, baseline.reason);
-  append_event(options, context, event);
+  append_event(run, event);
   if (per_user.empty()) return result;
 
-  io::UserColumns content = metrics_per_user(result, evaluator, dataset, context);
+  io::UserColumns content = metrics_per_user(result, evaluator, run);
   std::vector<std::string> groups;
   if (result.cold_start) groups.emplace_back("cold");
   for (const Baseline& baseline : result.baselines) groups.push_back(baseline.name);
   std::vector<std::string> names;
   for (const auto& [name, values] : result.model.of_users) names.push_back(name);
   content.attributes = {{"format_version", std::int64_t{1}},
-                        {"model", options.model.type},
+                        {"model", run.options.model.type},
                         {"checkpoint", checkpoint},
                         {"checkpoint_xxh3", format("{:016x}", reader.state().file_checksum)},
                         {"epoch", result.epoch},
                         {"step", reader.state().updates_done},
-                        {"dataset", dataset.path()},
-                        {"dataset_checksum", dataset.fingerprint()},
+                        {"dataset", run.dataset.path()},
+                        {"dataset_checksum", run.dataset.fingerprint()},
                         {"metrics", join(names)},
                         {"groups", join(groups)}};
-  comm::run_on_root(context.communicator, [&] { io::write_user_columns(per_user, content); });
-  context.log.info("wrote {}: metrics of {} users", per_user, content.users.size());
+  comm::run_on_root(run.communicator, [&] { io::write_user_columns(per_user, content); });
+  run.log.info("wrote {}: metrics of {} users", per_user, content.users.size());
   return result;
 }
 

@@ -31,10 +31,11 @@ double memory_of_rank(comm::Communicator& ranks) {
 }
 
 /// Returns the values of EASE to choose from on the validation users; without them the first ones.
-std::vector<EaseValues> ease_candidates(const TrainingConfig& options, const io::DatasetFile& dataset) {
-  model::EaseOptions search = options.model.ease;
-  const bool can_choose = dataset.rows("validation/fold_in") > 0 &&
-                          dataset.entries("validation/held_out") > 0 && options.validation.select != "last";
+std::vector<EaseValues> ease_candidates(const Run& run) {
+  model::EaseOptions search = run.options.model.ease;
+  const bool can_choose = run.dataset.rows("validation/fold_in") > 0 &&
+                          run.dataset.entries("validation/held_out") > 0 &&
+                          run.options.validation.select != "last";
   if (can_choose && search == model::EaseOptions{.neighbors = search.neighbors})
     search.l2 = {100.0, 200.0, 500.0, 1000.0};
   std::vector<EaseValues> candidates = combinations(search);
@@ -43,16 +44,15 @@ std::vector<EaseValues> ease_candidates(const TrainingConfig& options, const io:
 }
 
 /// Returns why `auto` leaves out the baseline `type`, an item model; empty if it does not. Collective.
-std::string obstacle_to(const std::string& type, const TrainingConfig& options, const RunContext& context,
-                        const io::DatasetFile& dataset) {
-  comm::Communicator& ranks = context.communicator;
+std::string obstacle_to(const std::string& type, const Run& run) {
+  comm::Communicator& ranks = run.communicator;
   const double memory = memory_of_rank(ranks);
-  const std::int64_t threads = ranks.all_reduce(std::int64_t{item_model_threads(context)});
+  const std::int64_t threads = ranks.all_reduce(std::int64_t{item_model_threads(run)});
   std::string obstacle;
   if (type == "ease")
-    obstacle = cost_of_ease(dataset.items(), options.model.ease.neighbors,
-                            inverses_of(ease_candidates(options, dataset)), threads, memory);
-  const double bytes = memory_to_solve(type, options, context, dataset);
+    obstacle = cost_of_ease(run.dataset.items(), run.options.model.ease.neighbors,
+                            inverses_of(ease_candidates(run)), threads, memory);
+  const double bytes = memory_to_solve(type, run);
   const double missing = ranks.all_reduce(missing_memory(bytes), comm::Reduction::max);
   if (obstacle.empty() && missing > 0.0)
     obstacle = format("{:.1f} GiB per host, {:.1f} GiB more than are free", bytes / gib, missing / gib);
@@ -81,20 +81,20 @@ std::string cost_of_ease(std::int64_t items, std::int64_t neighbors, std::int64_
   return "";
 }
 
-std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io::DatasetFile& dataset,
-                                         Evaluator& evaluator, const RunContext& context,
+std::vector<Baseline> evaluate_baselines(const Run& run, Evaluator& evaluator,
                                          std::vector<LeftOut>* left_out) {
   const auto selected = [&](const std::string& name) {
-    return std::ranges::find(options.validation.baselines, name) != options.validation.baselines.end();
+    return std::ranges::find(run.options.validation.baselines, name) !=
+           run.options.validation.baselines.end();
   };
-  const int threads = item_model_threads(context);
-  const std::int64_t items = dataset.items();
+  const int threads = item_model_threads(run);
+  const std::int64_t items = run.dataset.items();
   const bool automatic = selected("auto");
   const auto includes = [&](const std::string& type) {
     if (selected(type)) return true;
     // The model itself is no baseline, unless it is listed.
-    if (!automatic || options.model.type == type) return false;
-    const std::string obstacle = obstacle_to(type, options, context, dataset);
+    if (!automatic || run.options.model.type == type) return false;
+    const std::string obstacle = obstacle_to(type, run);
     if (!obstacle.empty() && left_out != nullptr) left_out->push_back({type, obstacle});
     return obstacle.empty();
   };
@@ -102,7 +102,7 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
   const bool ease = includes("ease");
   std::vector<Baseline> baselines;
   if (automatic || selected("popularity")) {
-    const Popularity popularity(dataset, context);
+    const Popularity popularity(run);
     const CsrView seen = evaluator.held_out().fold_in.view();
     const CsrView targets = evaluator.held_out().targets.view();
     const EvaluationResult result = evaluator.evaluate(
@@ -113,17 +113,17 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
     baselines.push_back({"popularity", "popularity", result});
   }
   if (!knn && !ease) return baselines;
-  const Interactions train = read_interactions(dataset, context);
+  const Interactions train = read_interactions(run);
   if (knn) {
     const auto scorer = make_item_scorer(
-        std::make_shared<ItemKnn>(train, options.model.item_knn, context, threads), items, context);
+        std::make_shared<ItemKnn>(train, run.options.model.item_knn, run, threads), items, run);
     baselines.push_back({"item_knn", "item-kNN", evaluator.evaluate(*scorer)});
   }
   if (!ease) return baselines;
 
-  const std::vector<EaseValues> candidates = ease_candidates(options, dataset);
-  const std::string& select = options.validation.select;
-  RunContext without_stop = context;  // a test is never left incomplete
+  const std::vector<EaseValues> candidates = ease_candidates(run);
+  const std::string& select = run.options.validation.select;
+  RunContext without_stop = run;  // a test is never left incomplete
   without_stop.stop = nullptr;
   std::shared_ptr<EaseModel> model;
   Baseline best{"ease", "", {}};
@@ -136,10 +136,10 @@ std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io
       model.reset();  // so that the memory of one solution suffices
       model = solve_ease(train, values, without_stop, threads);
     }
-    const auto scorer = make_item_scorer(model, items, context);
+    const auto scorer = make_item_scorer(model, items, run);
     double metric = 0.0;
     if (candidates.size() > 1) {
-      Evaluator validation(dataset, "validation", {select}, context);
+      Evaluator validation(run, "validation", {select});
       metric = validation.evaluate(*scorer).metrics.at(select).mean;
     }
     if (c > 0 && !math::is_better(select, metric, best_metric)) continue;

@@ -18,12 +18,11 @@ namespace vaecf::train {
 std::string cost_of_ease(std::int64_t items, std::int64_t neighbors, std::int64_t solutions,
                          std::int64_t threads, double memory);
 
-/// Computes the baselines that `options.validation.baselines` selects on the users of `evaluator`. The values
+/// Computes the baselines that validation.baselines selects on the users of `evaluator`. The values
 /// of EASE are chosen on the validation users, if there are several and such users; otherwise the first ones
 /// are used. Appends the baselines that `auto` leaves out to `left_out`, unless it is null.
 /// Collective.
-std::vector<Baseline> evaluate_baselines(const TrainingConfig& options, const io::DatasetFile& dataset,
-                                         Evaluator& evaluator, const RunContext& context,
+std::vector<Baseline> evaluate_baselines(const Run& run, Evaluator& evaluator,
                                          std::vector<LeftOut>* left_out = nullptr);
 
 }  // namespace vaecf::train

@@ -43,18 +43,18 @@ UserWeights weigh_users(const Interactions& train, double power) {
   return weights;
 }
 
-Interactions read_interactions(const io::DatasetFile& dataset, const RunContext& context) {
+Interactions read_interactions(const Run& run) {
   constexpr std::int64_t block_rows = 1 << 14;
   Csr users;
-  const std::int64_t rows = dataset.rows("train");
+  const std::int64_t rows = run.dataset.rows("train");
   for (std::int64_t begin = 0; begin < rows; begin += block_rows) {
-    const Csr block = dataset.read_rows("train", {begin, std::min(rows, begin + block_rows)});
+    const Csr block = run.dataset.read_rows("train", {begin, std::min(rows, begin + block_rows)});
     const std::int64_t before = users.offsets.back() - block.offsets.front();
     for (std::size_t r = 1; r < block.offsets.size(); ++r) users.offsets.push_back(before + block.offsets[r]);
     users.columns.insert(users.columns.end(), block.columns.begin(), block.columns.end());
-    context.communicator.activity().note_progress();
+    run.communicator.activity().note_progress();
   }
-  return make_interactions(std::move(users), dataset.items());
+  return make_interactions(std::move(users), run.dataset.items());
 }
 
 }  // namespace vaecf::train

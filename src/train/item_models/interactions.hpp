@@ -16,7 +16,7 @@ struct Interactions {
 };
 
 /// Reads /train. Every rank reads all rows.
-Interactions read_interactions(const io::DatasetFile& dataset, const RunContext& context);
+Interactions read_interactions(const Run& run);
 /// Returns `users` and its transpose for `items` items.
 Interactions make_interactions(Csr users, std::int64_t items);
 

@@ -28,13 +28,13 @@ namespace vaecf::train {
 namespace {
 
 /// Returns whether solutions are evaluated on validation users.
-bool can_validate(const TrainingConfig& options, const io::DatasetFile& dataset) {
-  return options.validation.every > 0 && dataset.entries("validation/held_out") > 0;
+bool can_validate(const Run& run) {
+  return run.options.validation.every > 0 && run.dataset.entries("validation/held_out") > 0;
 }
 
 /// Returns the metric that selects the best solution; "last" without validation.
-std::string selection_of(const TrainingConfig& options, const io::DatasetFile& dataset) {
-  return can_validate(options, dataset) ? options.validation.select : "last";
+std::string selection_of(const Run& run) {
+  return can_validate(run) ? run.options.validation.select : "last";
 }
 
 /// Returns the number of neighbors of an item in a model of `type`; 0: all items.
@@ -72,29 +72,26 @@ std::int64_t kept_solutions(const TrainingConfig& options, TrainingState best) {
 /// One call of solve(). In the state, an epoch is a solution.
 class SolveRun {
  public:
-  SolveRun(const TrainingConfig& options, const RunContext& context)
-      : options_(options),
-        context_(context),
-        dataset_(options.data.file),
-        is_ease_(options.model.type == "ease"),
-        candidates_(is_ease_ ? combinations(options.model.ease) : std::vector<EaseValues>(1)) {
-    context.communicator.activity().enter(Phase::loading);
-    if (can_validate(options, dataset_))
-      evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), context);
-    state_.describe(options, dataset_, selection_of(options, dataset_), context);
-    comm::require_equal_on_all_ranks(context.communicator, state_.dataset_checksum,
-                                     format("the dataset {}", options.data.file));
-    state_.gather_sums({}, context.communicator);
+  explicit SolveRun(const Run& run)
+      : run_(run),
+        is_ease_(run.options.model.type == "ease"),
+        candidates_(is_ease_ ? combinations(run.options.model.ease) : std::vector<EaseValues>(1)) {
+    run.communicator.activity().enter(Phase::loading);
+    if (can_validate(run)) evaluator_.emplace(run, "validation", evaluated_metrics(run.options.validation));
+    state_.describe(run, selection_of(run));
+    comm::require_equal_on_all_ranks(run.communicator, state_.dataset_checksum,
+                                     format("the dataset {}", run.options.data.file));
+    state_.gather_sums({}, run.communicator);
     open_run_folder();
   }
 
   TrainResult run() {
     const auto begin = Clock::now();
     if (!complete_) search();
-    const bool stopped = stop_requested(context_);
+    const bool stopped = stop_requested(run_);
     if (stopped)
-      context_.log.info("stopped on request after {} of {} solutions; --resume auto continues", state_.epoch,
-                        candidates_.size());
+      run_.log.info("stopped on request after {} of {} solutions; --resume auto continues", state_.epoch,
+                    candidates_.size());
     return {state_.epoch,       state_.updates_done,  state_.best_epoch,
             state_.best_metric, seconds_since(begin), stopped,
             complete_};
@@ -103,40 +100,40 @@ class SolveRun {
  private:
   /// Opens the log: new, or that of the run that this one continues.
   void open_run_folder() {
-    const bool continues = !options_.resume_from.empty();
+    const bool continues = !run_.resume_from.empty();
     if (continues) {
-      const TrainingState before = CheckpointReader(options_.resume_from, context_).state();
-      complete_ = comm::query_root(context_.communicator, [&] { return is_complete(options_); });
+      const TrainingState before = CheckpointReader(run_.resume_from, run_).state();
+      complete_ = comm::query_root(run_.communicator, [&] { return is_complete(run_.options); });
       std::int64_t kept = before.epoch;
-      comm::run_on_root(context_.communicator, [&] { kept = kept_solutions(options_, before); });
-      context_.communicator.broadcast(std::span(&kept, 1), 0);
+      comm::run_on_root(run_.communicator, [&] { kept = kept_solutions(run_.options, before); });
+      run_.communicator.broadcast(std::span(&kept, 1), 0);
       state_.updates_done = state_.epoch = kept;
       state_.best_epoch = before.best_epoch;
       state_.best_metric = before.best_metric;
-      context_.log.info("{} contains {}", options_.resume_from,
-                        complete_ ? "the solution; --resume never solves it again"
-                                  : format("the best of {} solutions so far", kept));
+      run_.log.info("{} contains {}", run_.resume_from,
+                    complete_ ? "the solution; --resume never solves it again"
+                              : format("the best of {} solutions so far", kept));
     }
-    comm::run_on_root(context_.communicator, [&] {
+    comm::run_on_root(run_.communicator, [&] {
       if (complete_) return;
-      if (continues) rewind_run_folder(options_, state_.epoch, state_.updates_done, context_.log);
-      events_.emplace(options_, context_, RunLog::Mode::train);
+      if (continues) rewind_run_folder(run_, state_.epoch, state_.updates_done);
+      events_.emplace(run_, RunLog::Mode::train);
     });
-    if (!events_) events_.emplace(options_, context_, RunLog::Mode::append);
+    if (!events_) events_.emplace(run_, RunLog::Mode::append);
   }
 
   /// Solves the remaining candidates.
   void search() {
     const auto begin = Clock::now();
-    const std::int64_t items = dataset_.items();
-    const std::int64_t neighbors = neighbors_of(options_.model.type, options_.model);
+    const std::int64_t items = run_.dataset.items();
+    const std::int64_t neighbors = neighbors_of(run_.options.model.type, run_.options.model);
     const std::int64_t weights = neighbors > 0 ? std::min(items, neighbors) : items;  // of an item
-    events_->write(start_event(options_, context_, dataset_.rows("train"), items, items * weights));
-    context_.log.info("{}: {} train users, {} items, {}, {} ranks, {}", excerpt(options_.name),
-                      dataset_.rows("train"), items, options_.model.type, context_.communicator.size(),
-                      plan());
-    const Interactions train = read_interactions(dataset_, context_);
-    while (state_.epoch < std::ssize(candidates_) && !stop_requested(context_))
+    events_->write(start_event(run_, run_.dataset.rows("train"), items, items * weights));
+    run_.log.info("{}: {} train users, {} items, {}, {} ranks, {}", excerpt(run_.options.name),
+                  run_.dataset.rows("train"), items, run_.options.model.type, run_.communicator.size(),
+                  plan());
+    const Interactions train = read_interactions(run_);
+    while (state_.epoch < std::ssize(candidates_) && !stop_requested(run_))
       if (!solve_next(train)) break;
     const bool all = state_.epoch == std::ssize(candidates_);
     io::Event end("end");
@@ -145,14 +142,14 @@ class SolveRun {
         .set("best_epoch", state_.best_epoch);
     if (state_.select != "last") end.set("best_metric", state_.best_metric);
     events_->write(end.set("seconds", seconds_since(begin)));
-    comm::run_on_root(context_.communicator, [&] { events_->finish(); });
+    comm::run_on_root(run_.communicator, [&] { events_->finish(); });
   }
 
   /// Returns a description of the remaining work.
   std::string plan() const {
     const std::vector<EaseValues> left(candidates_.begin() + state_.epoch, candidates_.end());
     return format("{} {} and {} evaluations to compute", inverses_of(left),
-                  is_ease_ && options_.model.ease.neighbors == 0 ? "inverses" : "solutions",
+                  is_ease_ && run_.options.model.ease.neighbors == 0 ? "inverses" : "solutions",
                   evaluator_ ? std::ssize(left) : 0);
   }
 
@@ -160,7 +157,7 @@ class SolveRun {
   /// stop ended the solution.
   bool solve_model(const Interactions& train, const EaseValues& values, int threads) {
     if (!is_ease_) {
-      model_ = std::make_shared<ItemKnn>(train, options_.model.item_knn, context_, threads);
+      model_ = std::make_shared<ItemKnn>(train, run_.options.model.item_knn, run_, threads);
       return true;
     }
     if (ease_ && solved_.same_inverse(values)) {
@@ -169,7 +166,7 @@ class SolveRun {
     }
     model_.reset();  // so that the memory of one solution suffices
     ease_.reset();
-    ease_ = solve_ease(train, values, context_, threads);
+    ease_ = solve_ease(train, values, run_, threads);
     model_ = ease_;
     solved_ = values;
     return ease_ != nullptr;
@@ -177,11 +174,11 @@ class SolveRun {
 
   /// Solves and evaluates the next combination. Returns false if a request to stop ended the solution.
   bool solve_next(const Interactions& train) {
-    Activity& activity = context_.communicator.activity();
+    Activity& activity = run_.communicator.activity();
     const Timeline::Span span(activity.timeline(), Track::run, "solve");
     activity.enter(Phase::training);
     const EaseValues values = candidates_[static_cast<std::size_t>(state_.epoch)];
-    const int threads = item_model_threads(context_);
+    const int threads = item_model_threads(run_);
     const bool reused = ease_ != nullptr && solved_.same_inverse(values);
     auto begin = Clock::now();
     if (!solve_model(train, values, threads)) return false;
@@ -195,13 +192,13 @@ class SolveRun {
       event.set("neighbors", values.neighbors);
     }
     event.set("seconds", seconds);
-    std::string line = is_ease_ ? ease_title(values) : options_.model.type;
+    std::string line = is_ease_ ? ease_title(values) : run_.options.model.type;
     line += reused ? " with the same inverse" : format(" solved in {:.1f} s", seconds);
     double metric = 0.0;
     if (evaluator_) {
       activity.enter(Phase::validation);
       begin = Clock::now();
-      const auto scorer = make_item_scorer(model_, dataset_.items(), context_);
+      const auto scorer = make_item_scorer(model_, run_.dataset.items(), run_);
       const EvaluationResult result = evaluator_->evaluate(*scorer);
       const double evaluation_seconds = seconds_since(begin);
       event.set("evaluation_seconds", evaluation_seconds)
@@ -213,29 +210,27 @@ class SolveRun {
     }
     events_->write(event);
     const bool best = state_.update_best(metric);
-    context_.log.info("{}{}", line, best && candidates_.size() > 1 ? "  best" : "");
+    run_.log.info("{}{}", line, best && candidates_.size() > 1 ? "  best" : "");
     // After the event: if the process ends in between, the candidate is solved again.
     if (best) save(values);
     return true;
   }
 
   void save(const EaseValues& values) {
-    context_.communicator.activity().enter(Phase::checkpoint);
-    comm::run_on_root(context_.communicator, [&] {
-      io::Attributes attributes = checkpoint_attributes(options_, state_);
+    run_.communicator.activity().enter(Phase::checkpoint);
+    comm::run_on_root(run_.communicator, [&] {
+      io::Attributes attributes = checkpoint_attributes(run_.options, state_);
       if (is_ease_) {
         for (const auto& [name, value] : values.named()) attributes[name] = value;
         attributes["neighbors"] = values.neighbors;
       }
       const StoredWeights weights = model_->stored();
-      io::write_checkpoint(options_.best_checkpoint(), attributes, weights.tensors, weights.arrays,
+      io::write_checkpoint(run_.options.best_checkpoint(), attributes, weights.tensors, weights.arrays,
                            state_.dataset.get());
     });
   }
 
-  const TrainingConfig& options_;
-  RunContext context_;
-  io::DatasetFile dataset_;
+  const Run& run_;
   bool is_ease_;
   std::vector<EaseValues> candidates_;
   std::optional<Evaluator> evaluator_;
@@ -262,15 +257,14 @@ InputError memory_error(const std::string& what, double bytes, double missing, c
              what, bytes / gib, missing / gib, advice));
 }
 
-double memory_to_solve(const std::string& type, const TrainingConfig& options, const RunContext& context,
-                       const io::DatasetFile& dataset) {
-  const comm::Communicator& ranks = context.communicator;
+double memory_to_solve(const std::string& type, const Run& run) {
+  const comm::Communicator& ranks = run.communicator;
   // Every rank has all weights and the train users twice. While it solves it has also its part of the matrix,
   // or its lists of neighbors, and as much again for the users.
-  const auto items = static_cast<double>(dataset.items());
-  const std::int64_t neighbors = neighbors_of(type, options.model);
+  const auto items = static_cast<double>(run.dataset.items());
+  const std::int64_t neighbors = neighbors_of(type, run.options.model);
   const bool is_sparse = type != "ease" || neighbors > 0;
-  const auto interactions = static_cast<double>(dataset.entries("train"));
+  const auto interactions = static_cast<double>(run.dataset.entries("train"));
   const double part = 1.0 / ranks.size();
   const auto sparse = [&](double entries) {
     const double lists = part * static_cast<double>(sizeof(NeighborList)) * items;
@@ -281,59 +275,56 @@ double memory_to_solve(const std::string& type, const TrainingConfig& options, c
   const double bytes = ranks.local_size() * (is_sparse ? sparse(items * most) : dense);
   if (type != "item_knn" || missing_memory(bytes) == 0.0) return bytes;
   // Few pairs of items have a user in common. They are counted only if it matters.
-  const Interactions train = read_interactions(dataset, context);
-  const int threads = item_model_threads(context);
+  const Interactions train = read_interactions(run);
+  const int threads = item_model_threads(run);
   return ranks.local_size() * sparse(static_cast<double>(ItemKnn::entries(train, neighbors, threads)));
 }
 
-void require_memory_to_solve(const std::string& type, const TrainingConfig& options,
-                             const RunContext& context, const io::DatasetFile& dataset) {
-  const double bytes = memory_to_solve(type, options, context, dataset);
+void require_memory_to_solve(const std::string& type, const Run& run) {
+  const double bytes = memory_to_solve(type, run);
   const double missing = missing_memory(bytes);
   if (missing == 0.0) return;
-  const bool is_sparse = type != "ease" || options.model.ease.neighbors > 0;
-  throw memory_error(format("{}: {} of {} items on {} ranks", dataset.path(), type, dataset.items(),
-                            context.communicator.size()),
+  const bool is_sparse = type != "ease" || run.options.model.ease.neighbors > 0;
+  throw memory_error(format("{}: {} of {} items on {} ranks", run.dataset.path(), type, run.dataset.items(),
+                            run.communicator.size()),
                      bytes, missing, is_sparse ? "fewer neighbors" : "model.ease.neighbors: 300");
 }
 
-void validate_solve(const TrainingConfig& options, const RunContext& context,
-                    const io::DatasetFile& dataset) {
-  const bool is_ease = options.model.type == "ease";
-  const model::EaseOptions& ease = options.model.ease;
-  const char* obstacle = options.validation.select == "last" ? "validation.select is last"
-                         : options.validation.every == 0     ? "validation.every is 0"
-                         : !can_validate(options, dataset)
-                             ? "the dataset has no validation users with a target"
-                             : nullptr;
+void validate_solve(const Run& run) {
+  const bool is_ease = run.options.model.type == "ease";
+  const model::EaseOptions& ease = run.options.model.ease;
+  const char* obstacle = run.options.validation.select == "last" ? "validation.select is last"
+                         : run.options.validation.every == 0     ? "validation.every is 0"
+                         : !can_validate(run) ? "the dataset has no validation users with a target"
+                                              : nullptr;
   if (is_ease && combinations(ease).size() > 1 && obstacle != nullptr) {
     throw InputError(
         format("model.ease: {} combinations of its values cannot be compared, since {}; "
                "set one value of each key",
                combinations(ease).size(), obstacle));
   }
-  require_memory_to_solve(options.model.type, options, context, dataset);
+  require_memory_to_solve(run.options.model.type, run);
 }
 
-bool continues_solutions(const TrainingConfig& options, const RunContext& context) {
-  if (!resumes_in_place(options, context.communicator)) {
+bool continues_solutions(const Run& run) {
+  if (!resumes_in_place(run)) {
     InputError error(
         format("{}: models of type {} are solved at once, so that only a run in its own folder can continue; "
                "use --resume auto",
-               options.resume_from, options.model.type));
+               run.resume_from, run.options.model.type));
     error.mark_on_all_ranks();
     throw error;
   }
-  const std::string before = CheckpointReader(options.resume_from, context).state().select;
-  const std::string now = selection_of(options, io::DatasetFile(options.data.file));
+  const std::string before = CheckpointReader(run.resume_from, run).state().select;
+  const std::string now = selection_of(run);
   if (before == now) return true;
-  context.log.info("{} was selected by {}, not by {}, so that the model is solved again", options.resume_from,
-                   before, now);
+  run.log.info("{} was selected by {}, not by {}, so that the model is solved again", run.resume_from, before,
+               now);
   return false;
 }
 
-TrainResult solve(const TrainingConfig& options, const RunContext& context) {
-  return SolveRun(options, context).run();
+TrainResult solve(const Run& run) {
+  return SolveRun(run).run();
 }
 
 }  // namespace vaecf::train

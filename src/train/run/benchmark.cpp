@@ -37,49 +37,44 @@ constexpr double max_evaluation_seconds =
 /// One call of benchmark().
 class BenchmarkRun {
  public:
-  BenchmarkRun(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset)
-      : options_(options),
-        context_(context),
-        dataset_(dataset),
-        trainer_(options, context, dataset, context.engine.facts().evaluation_batch) {}
+  explicit BenchmarkRun(const Run& run) : run_(run), trainer_(run, run.engine.facts().evaluation_batch) {}
 
   BenchmarkResult run() {
     warm_up();
-    (void)context_.engine.take_staleness();
+    (void)run_.engine.take_staleness();
     measure_steps();
-    staleness_ = context_.engine.take_staleness();
+    staleness_ = run_.engine.take_staleness();
     measure_phases(std::min(result_.steps, steps_by_phase));
-    if (options_.benchmark.evaluate) measure_evaluation();
+    if (run_.options.benchmark.evaluate) measure_evaluation();
     result_.comm_volume = trainer_.facts().comm_volume;
     result_.peak_memory_mib = slowest(peak_memory_mib());
-    result_.peak_device_mib = slowest(static_cast<double>(context_.engine.facts().peak_bytes) / 1048576.0);
+    result_.peak_device_mib = slowest(static_cast<double>(run_.engine.facts().peak_bytes) / 1048576.0);
     result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().data_bytes) / 1048576.0);
     // These measurements come last, since they allocate memory, which would change the peaks above.
-    const std::int64_t spare = host_memory().available / 2 / context_.communicator.local_size();
-    context_.communicator.barrier();
-    result_.gemm_gflops = context_.communicator.all_reduce(context_.engine.measure(Rate::gemm, spare));
-    context_.communicator.barrier();
-    result_.memory_rate_gbytes =
-        context_.communicator.all_reduce(context_.engine.measure(Rate::memory, spare));
+    const std::int64_t spare = host_memory().available / 2 / run_.communicator.local_size();
+    run_.communicator.barrier();
+    result_.gemm_gflops = run_.communicator.all_reduce(run_.engine.measure(Rate::gemm, spare));
+    run_.communicator.barrier();
+    result_.memory_rate_gbytes = run_.communicator.all_reduce(run_.engine.measure(Rate::memory, spare));
     result_.all_reduce =
-        context_.engine.measure_all_reduce(context_.communicator, sizes_to_measure(), all_reduce_seconds);
-    result_.machine = describe_host() + "; " + context_.engine.facts().description;
+        run_.engine.measure_all_reduce(run_.communicator, sizes_to_measure(), all_reduce_seconds);
+    result_.machine = describe_host() + "; " + run_.engine.facts().description;
     return result_;
   }
 
   /// Returns the result with the configuration that it depends on. Collective.
   io::Event event() {
-    const DeviceFacts device = context_.engine.facts();
+    const DeviceFacts device = run_.engine.facts();
     const TrainingFacts training = trainer_.facts();
     const std::vector<device::TensorSpec> tensors = trainer_.model().tensors();
     io::Event event("benchmark");
     event.set("machine", result_.machine)
-        .set("host", context_.communicator.host())
-        .set("ranks", std::int64_t{context_.communicator.size()})
+        .set("host", run_.communicator.host())
+        .set("ranks", std::int64_t{run_.communicator.size()})
         .set("threads", std::int64_t{device.threads})
         .set("device", device.device)
         .set("precision", vaecf::to_string(device.precision))
-        .set("batch_size", options_.train.batch_size)
+        .set("batch_size", run_.options.train.batch_size)
         .set("warm_up_steps", result_.warm_up_steps)
         .set("steps", result_.steps)
         .set("users_per_step", result_.users_per_step)
@@ -87,29 +82,29 @@ class BenchmarkRun {
         .set("seconds_per_epoch", result_.seconds_per_epoch)
         .set("milliseconds_per_step", result_.milliseconds_per_step);
     for (const auto& [name, value] : result_.phase_milliseconds) event.set(name + "_ms", value);
-    event.set("version", options_.version)
-        .set("ranks_per_host", std::int64_t{context_.communicator.local_size()})
+    event.set("version", run_.version)
+        .set("ranks_per_host", std::int64_t{run_.communicator.local_size()})
         .set("cores", host_cores())
-        .set("usable_cores", comm::usable_cores(context_.communicator))
+        .set("usable_cores", comm::usable_cores(run_.communicator))
         .set("bound_cores", process_cores())
         .set("ranks_per_gpu", ranks_on_one_device())
-        .set("strategy", to_string(options_.distributed.strategy))
-        .set("optimizer", to_string(options_.distributed.optimizer))
-        .set("wire", to_string(options_.distributed.comm_dtype))
+        .set("strategy", to_string(run_.options.distributed.strategy))
+        .set("optimizer", to_string(run_.options.distributed.optimizer))
+        .set("wire", to_string(run_.options.distributed.comm_dtype))
         .set("overlap", training.overlaps ? "on" : "off")
-        .set("bucket_mib", options_.distributed.bucket_mib)
-        .set("virtual_shards", options_.data.virtual_shards)
-        .set("item_slices", std::int64_t{context_.slices()})
-        .set("groups", std::int64_t{context_.groups()})
+        .set("bucket_mib", run_.options.distributed.bucket_mib)
+        .set("virtual_shards", run_.options.data.virtual_shards)
+        .set("item_slices", std::int64_t{run_.slices()})
+        .set("groups", std::int64_t{run_.groups()})
         .set("exchanged_bytes", training.comm_volume.exchanged);
     if (uses_parameter_server()) {
-      event.set("servers", std::int64_t{options_.distributed.servers})
-          .set("server_updates", to_string(options_.distributed.updates));
+      event.set("servers", std::int64_t{run_.options.distributed.servers})
+          .set("server_updates", to_string(run_.options.distributed.updates));
     }
     add_comm_volume(event, training.comm_volume);
     event.set("parameters", static_cast<double>(model::parameter_count(tensors)))
         .set("dense_weights", static_cast<double>(model::dense_weights(tensors)))
-        .set("items", dataset_.items())
+        .set("items", run_.dataset.items())
         .set("item_widths", item_widths(tensors))
         .set("update_bytes", training.update_bytes);
     if (staleness_) add_staleness(event, *staleness_);
@@ -138,7 +133,7 @@ class BenchmarkRun {
   }
 
  private:
-  double slowest(double value) const { return context_.communicator.all_reduce(value, comm::Reduction::max); }
+  double slowest(double value) const { return run_.communicator.all_reduce(value, comm::Reduction::max); }
 
   /// Returns the default sizes and the size of the complete gradient, if it is within their range.
   std::vector<std::int64_t> sizes_to_measure() {
@@ -155,11 +150,11 @@ class BenchmarkRun {
   void measure_phases(std::int64_t steps) {
     using model::StepPhase;
     const std::int64_t updates_before = trainer_.updates_done();
-    context_.engine.enable_timing(true);
+    run_.engine.enable_timing(true);
     for (std::int64_t i = 0; i < steps; ++i) next_step();
-    const std::vector<model::PhaseInterval> intervals = context_.engine.take_phase_intervals();
-    context_.engine.enable_timing(false);
-    if (const auto& timeline = context_.communicator.activity().timeline()) {
+    const std::vector<model::PhaseInterval> intervals = run_.engine.take_phase_intervals();
+    run_.engine.enable_timing(false);
+    if (const auto& timeline = run_.communicator.activity().timeline()) {
       add_phase_intervals(*timeline, intervals, updates_before);
     }
     const std::vector<model::PhaseTimes> taken = model::phase_times_by_step(intervals);
@@ -175,11 +170,11 @@ class BenchmarkRun {
     // time is that of the servers.
     const bool is_worker = trainer_.facts().is_worker;
     const double longest = slowest(is_worker ? compute : 0.0);
-    const int claim = is_worker && compute >= longest ? context_.communicator.rank() : -1;
+    const int claim = is_worker && compute >= longest ? run_.communicator.rank() : -1;
     const auto chosen =
-        static_cast<int>(context_.communicator.all_reduce(std::int64_t{claim}, comm::Reduction::max));
+        static_cast<int>(run_.communicator.all_reduce(std::int64_t{claim}, comm::Reduction::max));
     model::PhaseTimes theirs = mine;
-    context_.communicator.broadcast(std::span<double>(theirs), chosen);
+    run_.communicator.broadcast(std::span<double>(theirs), chosen);
     if (uses_parameter_server()) {
       auto& updates = theirs[static_cast<std::size_t>(StepPhase::update)];
       updates = slowest(mine[static_cast<std::size_t>(StepPhase::update)]);
@@ -209,7 +204,7 @@ class BenchmarkRun {
   }
 
   bool uses_parameter_server() const {
-    return options_.distributed.strategy == comm::Strategy::parameter_server;
+    return run_.options.distributed.strategy == comm::Strategy::parameter_server;
   }
 
   /// Runs warm-up steps, which cover one-time setup, and the smaller last batch of an epoch if the epoch is
@@ -226,29 +221,29 @@ class BenchmarkRun {
     // All ranks must run the same number of steps, so the slowest rank's time decides.
     step_seconds_ = slowest(median(times));
     const std::int64_t steps =
-        warm_up_steps(options_.benchmark.warm_up_seconds, step_seconds_, trainer_.steps_per_epoch());
+        warm_up_steps(run_.options.benchmark.warm_up_seconds, step_seconds_, trainer_.steps_per_epoch());
     while (trainer_.updates_done() < steps) step();
     step_seconds_ = slowest(median(times));
     result_.warm_up_steps = trainer_.updates_done();
   }
 
   void measure_steps() {
-    const std::int64_t planned = options_.train.epochs * trainer_.steps_per_epoch();
+    const std::int64_t planned = run_.options.train.epochs * trainer_.steps_per_epoch();
     const double step = std::max(step_seconds_, 1e-6);
-    const auto affordable = static_cast<std::int64_t>(options_.benchmark.seconds / step);
+    const auto affordable = static_cast<std::int64_t>(run_.options.benchmark.seconds / step);
     const std::int64_t steps = std::max(min_steps, std::min(planned, affordable));
     const std::int64_t block = std::max(
         min_block_steps, std::min(steps / 4, static_cast<std::int64_t>(std::ceil(block_seconds / step))));
 
     std::vector<double> step_times;
     const std::int64_t users_before = trainer_.users_seen();
-    context_.progress.begin("benchmark", steps, "steps");
-    context_.communicator.barrier();
+    run_.progress.begin("benchmark", steps, "steps");
+    run_.communicator.barrier();
     const auto begin = Clock::now();
     auto block_begin = begin;
     for (std::int64_t i = 1; i <= steps; ++i) {
       next_step();
-      context_.progress.update(i);
+      run_.progress.update(i);
       if (i % block != 0) continue;
       (void)trainer_.losses();
       step_times.push_back(seconds_since(std::exchange(block_begin, Clock::now())) /
@@ -256,7 +251,7 @@ class BenchmarkRun {
     }
     (void)trainer_.losses();
     const double seconds = slowest(seconds_since(begin));
-    context_.progress.end();
+    run_.progress.end();
 
     result_.steps = steps;
     const auto users = static_cast<double>(trainer_.users_seen() - users_before);
@@ -264,33 +259,33 @@ class BenchmarkRun {
     result_.users_per_second = users / seconds;
     result_.seconds_per_epoch = static_cast<double>(trainer_.users_per_epoch()) / result_.users_per_second;
     result_.milliseconds_per_step = 1e3 * slowest(median(step_times));
-    result_.gflops =
-        1e-9 * model::dense_operations(options_.model, trainer_.model().tensors()) * result_.users_per_second;
-    result_.memory_gbytes = 1e-9 * context_.communicator.all_reduce(trainer_.facts().update_bytes) *
+    result_.gflops = 1e-9 * model::dense_operations(run_.options.model, trainer_.model().tensors()) *
+                     result_.users_per_second;
+    result_.memory_gbytes = 1e-9 * run_.communicator.all_reduce(trainer_.facts().update_bytes) *
                             static_cast<double>(steps) / seconds;
   }
 
   /// Returns the maximum number of ranks per device; 0 if devices have no id, as on the CPU.
   std::int64_t ranks_on_one_device() {
-    const std::string id = context_.engine.facts().id;
+    const std::string id = run_.engine.facts().id;
     // Ids are unique over all hosts. A hash collision would only cause a false warning.
     const auto mine = static_cast<std::int64_t>(id.empty() ? 0 : io::xxh64(id) | 1);
-    std::vector<std::int64_t> all(static_cast<std::size_t>(context_.communicator.size()));
-    context_.communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(all));
+    std::vector<std::int64_t> all(static_cast<std::size_t>(run_.communicator.size()));
+    run_.communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(all));
     const std::int64_t here = id.empty() ? 0 : std::count(all.begin(), all.end(), mine);
-    return context_.communicator.all_reduce(here, comm::Reduction::max);
+    return run_.communicator.all_reduce(here, comm::Reduction::max);
   }
 
   /// Measures the full ranking of the held-out users; does nothing if the dataset has none.
   void measure_evaluation() {
-    const std::string split = dataset_.entries("validation/held_out") > 0 ? "validation" : "test";
-    if (dataset_.entries(split + "/held_out") == 0) return;
-    Evaluator evaluator(dataset_, split, evaluated_metrics(options_.validation), context_);
+    const std::string split = run_.dataset.entries("validation/held_out") > 0 ? "validation" : "test";
+    if (run_.dataset.entries(split + "/held_out") == 0) return;
+    Evaluator evaluator(run_, split, evaluated_metrics(run_.options.validation));
     model::Model& model = trainer_.model();
     evaluator.prepare(model);
     double seconds = 0.0;
     for (int round = 0; round < 2 && seconds < max_evaluation_seconds; ++round) {
-      context_.communicator.barrier();
+      run_.communicator.barrier();
       const auto begin = Clock::now();
       evaluator.evaluate(model);
       seconds = slowest(seconds_since(begin));
@@ -300,9 +295,7 @@ class BenchmarkRun {
     result_.evaluation_users_per_second = static_cast<double>(evaluator.users()) / seconds;
   }
 
-  const TrainingConfig& options_;
-  const RunContext& context_;
-  const io::DatasetFile& dataset_;
+  const Run& run_;
   Trainer trainer_;
   double step_seconds_ = 0.0;  // median duration of a step, including waiting for the device
   std::optional<Staleness> staleness_;
@@ -311,13 +304,12 @@ class BenchmarkRun {
 
 }  // namespace
 
-BenchmarkResult benchmark(const TrainingConfig& options, const RunContext& context) {
-  const io::DatasetFile dataset(options.data.file);
-  comm::require_equal_on_all_ranks(context.communicator, dataset.fingerprint(),
-                                   format("the dataset {}", options.data.file));
-  BenchmarkRun run(options, context, dataset);
-  const BenchmarkResult result = run.run();
-  append_event(options, context, run.event());
+BenchmarkResult benchmark(const Run& run) {
+  comm::require_equal_on_all_ranks(run.communicator, run.dataset.fingerprint(),
+                                   format("the dataset {}", run.options.data.file));
+  BenchmarkRun measured(run);
+  const BenchmarkResult result = measured.run();
+  append_event(run, measured.event());
   return result;
 }
 

@@ -121,36 +121,36 @@ bool moves_with(const std::string& folder, const std::string& path) {
 
 }  // namespace
 
-void move_previous_run(TrainingConfig& options, const RunContext& context) {
-  comm::Communicator& ranks = context.communicator;
-  if (!options.resume_from.empty()) {
-    if (model::is_solved(options.model.type)) {
-      if (continues_solutions(options, context)) return;
-      options.resume_from.clear();
-    } else if (resumes_in_place(options, ranks)) {
+void move_previous_run(Run& run) {
+  comm::Communicator& ranks = run.communicator;
+  if (!run.resume_from.empty()) {
+    if (model::is_solved(run.options.model.type)) {
+      if (continues_solutions(run)) return;
+      run.resume_from.clear();
+    } else if (resumes_in_place(run)) {
       return;
     }
   }
   comm::run_on_root(ranks, [&] {
-    const std::string run = describe_previous_run(options);
-    if (run.empty()) return;
-    const std::string folder = options.run_folder();
-    if (moves_with(folder, options.data.file)) {
+    const std::string previous = describe_previous_run(run.options);
+    if (previous.empty()) return;
+    const std::string folder = run.options.run_folder();
+    if (moves_with(folder, run.options.data.file)) {
       throw InputError(format(
           "data.file: {} is in the folder {}, whose contents are moved when a new run begins; move the dataset to another folder",
-          options.data.file, folder));
+          run.options.data.file, folder));
     }
-    const std::array<std::string*, 2> paths{&options.resume_from, &options.start_from};
+    const std::array<std::string*, 2> paths{&run.resume_from, &run.start_from};
     // Links are resolved before they are moved.
     for (std::string* path : paths)
       if (!path->empty() && moves_with(folder, *path)) *path = fs::weakly_canonical(*path).string();
     const std::string target = move_contents(folder);
     for (std::string* path : paths)
       if (const auto inner = path_below(folder, *path)) *path = (target / *inner).string();
-    context.log.info("{} contained {}, which was moved to {}", folder, run, target);
+    run.log.info("{} contained {}, which was moved to {}", folder, previous, target);
   });
-  options.resume_from = ranks.broadcast_string(std::move(options.resume_from), 0);
-  options.start_from = ranks.broadcast_string(std::move(options.start_from), 0);
+  run.resume_from = ranks.broadcast_string(std::move(run.resume_from), 0);
+  run.start_from = ranks.broadcast_string(std::move(run.start_from), 0);
 }
 
 }  // namespace vaecf::train

@@ -52,14 +52,14 @@ std::string utc_now() {
   return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &parts)};
 }
 
-io::EventLog open_events(const TrainingConfig& options, const RunContext& context, RunLog::Mode mode) {
-  if (context.communicator.rank() != 0) return {};
-  prepare_run_folder(options);
+io::EventLog open_events(const Run& run, RunLog::Mode mode) {
+  if (run.communicator.rank() != 0) return {};
+  prepare_run_folder(run.options);
   if (mode != RunLog::Mode::append) {
-    io::remove_stale_temporaries(options.checkpoint_folder());
-    io::write_file_atomically(options.run_folder() + "/config.yaml", options.configuration_text);
+    io::remove_stale_temporaries(run.options.checkpoint_folder());
+    io::write_file_atomically(run.options.run_folder() + "/config.yaml", run.configuration_text);
   }
-  return io::EventLog(options.run_folder() + "/metrics.jsonl");
+  return io::EventLog(run.options.run_folder() + "/metrics.jsonl");
 }
 
 }  // namespace
@@ -95,24 +95,23 @@ void prepare_run_folder(const TrainingConfig& options) {
   }
 }
 
-void rewind_run_folder(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step, Log& log) {
+void rewind_run_folder(const Run& run, std::int64_t epochs_done, std::int64_t step) {
   // Checkpoints are moved first: if the run is killed in between, the log still covers the newest checkpoint.
-  set_aside_later_checkpoints(options, epochs_done, step);
+  set_aside_later_checkpoints(run.options, epochs_done, step);
   const io::FilterResult cut =
-      io::filter_event_log(options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
+      io::filter_event_log(run.options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
         const std::string name = io::get_string(event, "event");
         if (name == "end" || name == "test") return false;  // the run is no longer finished
         if (name == "epoch" || name == "validation") return io::get_number(event, "epoch") <= epochs_done;
         return io::get_number(event, "step") <= step;
       });
   if (cut.dropped + cut.unreadable > 0) {
-    log.debug("metrics.jsonl: removed {} lines newer than the checkpoint and {} unreadable ones", cut.dropped,
-              cut.unreadable);
+    run.log.debug("metrics.jsonl: removed {} lines newer than the checkpoint and {} unreadable ones",
+                  cut.dropped, cut.unreadable);
   }
 }
 
-RunLog::RunLog(const TrainingConfig& options, const RunContext& context, Mode mode)
-    : log_(context.log), events_(open_events(options, context, mode)) {}
+RunLog::RunLog(const Run& run, Mode mode) : log_(run.log), events_(open_events(run, mode)) {}
 
 void RunLog::flush_pending() {
   for (; !pending_.empty(); pending_.pop_front()) events_.write(pending_.front());
@@ -145,23 +144,23 @@ void RunLog::finish() {
   flush_pending();
 }
 
-void append_event(const TrainingConfig& options, const RunContext& context, const io::Event& event) {
-  comm::run_on_root(context.communicator, [&] {
-    RunLog log(options, context, RunLog::Mode::append);
+void append_event(const Run& run, const io::Event& event) {
+  comm::run_on_root(run.communicator, [&] {
+    RunLog log(run, RunLog::Mode::append);
     log.write(event);
     log.finish();
   });
 }
 
-void log_done(const TrainingConfig& options, const RunContext& context) {
+void log_done(const Run& run) {
   io::Event event("done");
-  if (!options.run_id.empty()) event.set("id", options.run_id);
-  append_event(options, context, event.set("tasks", options.tasks));
+  if (!run.id.empty()) event.set("id", run.id);
+  append_event(run, event.set("tasks", run.tasks));
 }
 
-void log_failure(const TrainingConfig& options, const RunFailure& failure) {
+void log_failure(const std::string& run_folder, const RunFailure& failure) {
   io::Event event("failed");
-  if (!options.run_id.empty()) event.set("id", options.run_id);
+  if (!failure.id.empty()) event.set("id", failure.id);
   event.set("reason", failure.reason)
       .set("rank", std::int64_t{failure.rank})
       .set("host", failure.host)
@@ -170,7 +169,7 @@ void log_failure(const TrainingConfig& options, const RunFailure& failure) {
       .set("time", utc_now());
   // A thread that is not waited for without end, because a file system may not respond.
   const auto written = std::make_shared<std::promise<void>>();
-  std::thread([written, event, path = options.run_folder() + "/metrics.jsonl"] {
+  std::thread([written, event, path = run_folder + "/metrics.jsonl"] {
     try {
       if (std::filesystem::exists(path)) io::EventLog(path).write(event);
     } catch (const std::exception&) {  // the message on the terminal has to suffice
@@ -180,21 +179,20 @@ void log_failure(const TrainingConfig& options, const RunFailure& failure) {
   written->get_future().wait_for(std::chrono::seconds(5));
 }
 
-io::Event start_event(const TrainingConfig& options, const RunContext& context, std::int64_t users,
-                      model::InputDims inputs, std::int64_t parameters) {
-  const auto host_of = comm::all_gather_strings(context.communicator, context.communicator.host());
-  const DeviceFacts device = context.engine.facts();
+io::Event start_event(const Run& run, std::int64_t users, model::InputDims inputs, std::int64_t parameters) {
+  const auto host_of = comm::all_gather_strings(run.communicator, run.communicator.host());
+  const DeviceFacts device = run.engine.facts();
   io::Event event("start");
-  if (!options.run_id.empty()) event.set("id", options.run_id);
-  event.set("tasks", options.tasks).set("version", options.version);
-  if (!options.commit.empty()) event.set("commit", options.commit);
+  if (!run.id.empty()) event.set("id", run.id);
+  event.set("tasks", run.tasks).set("version", run.version);
+  if (!run.commit.empty()) event.set("commit", run.commit);
   event.set("hosts", std::set(host_of.begin(), host_of.end()));
   if (const char* job = std::getenv("SLURM_JOB_ID")) event.set("slurm_job_id", std::string(job));
-  event.set("name", options.name)
-      .set("model", options.model.type)
-      .set("config", options.configuration_text)
-      .set("ranks", std::int64_t{context.communicator.size()})
-      .set("item_slices", std::int64_t{context.slices()})
+  event.set("name", run.options.name)
+      .set("model", run.options.model.type)
+      .set("config", run.configuration_text)
+      .set("ranks", std::int64_t{run.communicator.size()})
+      .set("item_slices", std::int64_t{run.slices()})
       .set("device", device.device)
       .set("precision", vaecf::to_string(device.precision))
       .set("threads", std::int64_t{device.threads})

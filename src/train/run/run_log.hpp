@@ -18,7 +18,7 @@ class RunLog {
     append,  ///< a test or a benchmark, which adds to existing files
   };
   /// Opens the log. Throws RunError if the run folder is not writable.
-  RunLog(const TrainingConfig& options, const RunContext& context, Mode mode);
+  RunLog(const Run& run, Mode mode);
 
   /// Writes the event with the current time. If that fails, as on a full disk, buffers the event until the
   /// next write() or finish(), and reports it as note_checkpoint() does.
@@ -46,10 +46,9 @@ class RunLog {
 };
 
 /// Appends an event to the log of a completed run on rank 0. Collective.
-void append_event(const TrainingConfig& options, const RunContext& context, const io::Event& event);
+void append_event(const Run& run, const io::Event& event);
 /// Returns the event "start", which describes the run and its machines. Collective.
-io::Event start_event(const TrainingConfig& options, const RunContext& context, std::int64_t users,
-                      model::InputDims inputs, std::int64_t parameters);
+io::Event start_event(const Run& run, std::int64_t users, model::InputDims inputs, std::int64_t parameters);
 /// Adds each metric and its standard error under its name ("ndcg@100", "ndcg@100_se").
 void add_metrics(io::Event& event, const EvaluationResult& result, const std::string& prefix = "");
 /// Adds the communication volume of a step: "wire_bytes" and "wire_bytes_in" of a worker, and that of all
@@ -72,6 +71,6 @@ void set_aside(const TrainingConfig& options, const std::string& path);
 
 /// Rewinds the run folder to a checkpoint: removes later lines of metrics.jsonl, and moves later checkpoints
 /// to checkpoints/aside. For rank 0 only. Throws RunError if that fails.
-void rewind_run_folder(const TrainingConfig& options, std::int64_t epochs_done, std::int64_t step, Log& log);
+void rewind_run_folder(const Run& run, std::int64_t epochs_done, std::int64_t step);
 
 }  // namespace vaecf::train

@@ -36,21 +36,19 @@ std::int64_t min_sync_interval(const comm::DistributedOptions& distributed) {
 /// One call of train(): runs epochs, validation and checkpoints.
 class TrainingRun {
  public:
-  TrainingRun(const TrainingConfig& options, const RunContext& context)
-      : options_(options),
-        context_(context),
-        dataset_(options.data.file),
-        validates_(options.validation.every > 0 && dataset_.entries("validation/held_out") > 0),
-        coordinator_(options.run, context, min_sync_interval(options.distributed)) {
+  explicit TrainingRun(const Run& run)
+      : run_(run),
+        validates_(run.options.validation.every > 0 && run.dataset.entries("validation/held_out") > 0),
+        coordinator_(run.options.run, run, min_sync_interval(run.options.distributed)) {
     const Timeline::Span span(timeline(), Track::run, "loading");
-    context.communicator.activity().enter(Phase::loading);
-    state_.describe(options, dataset_, select(), context);
-    comm::require_equal_on_all_ranks(context.communicator, state_.dataset_checksum,
-                                     format("the dataset {}", options.data.file));
+    run.communicator.activity().enter(Phase::loading);
+    state_.describe(run, select());
+    comm::require_equal_on_all_ranks(run.communicator, state_.dataset_checksum,
+                                     format("the dataset {}", run.options.data.file));
     if (validates_) {
-      evaluator_.emplace(dataset_, "validation", evaluated_metrics(options.validation), context);
+      evaluator_.emplace(run, "validation", evaluated_metrics(run.options.validation));
     }
-    trainer_.emplace(options, context, dataset_, validates_ ? context.engine.facts().evaluation_batch : 0);
+    trainer_.emplace(run, validates_ ? run.engine.facts().evaluation_batch : 0);
     if (evaluator_) evaluator_->prepare(trainer_->model());
     open_run_folder();
   }
@@ -59,19 +57,19 @@ class TrainingRun {
     const auto begin = Clock::now();
     announce();
     bool stopped = false;
-    while (state_.epoch < options_.train.epochs && !patience_exhausted()) {
+    while (state_.epoch < run_.options.train.epochs && !patience_exhausted()) {
       stopped = !run_steps();
       if (stopped) break;
       end_epoch();
     }
     if (!stopped) {
-      stopped = stop_requested(context_);
+      stopped = stop_requested(run_);
       finish_training(stopped);
     }
-    context_.communicator.activity().enter(Phase::checkpoint);
+    run_.communicator.activity().enter(Phase::checkpoint);
     checkpoint_manager_->finish(stopped);
     const double seconds = seconds_since(begin);
-    const bool over = patience_exhausted() && state_.epoch < options_.train.epochs;
+    const bool over = patience_exhausted() && state_.epoch < run_.options.train.epochs;
     io::Event end("end");
     end.set("reason", std::string(stopped ? "stopped"
                                   : over  ? "patience"
@@ -81,11 +79,11 @@ class TrainingRun {
         .set("best_epoch", state_.best_epoch);
     if (selects() && state_.best_epoch > 0) end.set("best_metric", state_.best_metric);
     events_->write(end.set("seconds", seconds));
-    comm::run_on_root(context_.communicator, [&] { events_->finish(); });
+    comm::run_on_root(run_.communicator, [&] { events_->finish(); });
     if (stopped) {
       const std::string& file = checkpoint_manager_->last_file();
-      context_.log.info("stopped on request after {} steps; --resume auto continues from {}",
-                        trainer_->updates_done(), file.empty() ? options_.resume_from : file);
+      run_.log.info("stopped on request after {} steps; --resume auto continues from {}",
+                    trainer_->updates_done(), file.empty() ? run_.resume_from : file);
     }
     return {state_.epoch, trainer_->updates_done(), state_.best_epoch, state_.best_metric, seconds, stopped};
   }
@@ -94,83 +92,82 @@ class TrainingRun {
   /// Restores the checkpoint to resume from, or the weights to start from, if any, and opens the log, rewound
   /// to the checkpoint or new.
   void open_run_folder() {
-    const bool resumes = !options_.resume_from.empty();
-    const bool in_place = resumes && resumes_in_place(options_, context_.communicator);
+    const bool resumes = !run_.resume_from.empty();
+    const bool in_place = resumes && resumes_in_place(run_);
     if (resumes) {
-      CheckpointReader checkpoint(options_.resume_from, context_);
+      CheckpointReader checkpoint(run_.resume_from, run_);
       checkpoint.restore(*trainer_);
       const auto summary = state_.dataset;
       state_ = checkpoint.state();
       state_.dataset = summary;
-    } else if (!options_.start_from.empty()) {
-      StartPoint(options_, context_, dataset_).load_weights(*trainer_);
+    } else if (!run_.start_from.empty()) {
+      StartPoint(run_).load_weights(*trainer_);
     }
-    comm::run_on_root(context_.communicator, [&] {
-      if (in_place) rewind_run_folder(options_, state_.epoch, state_.updates_done, context_.log);
-      events_.emplace(options_, context_, RunLog::Mode::train);
+    comm::run_on_root(run_.communicator, [&] {
+      if (in_place) rewind_run_folder(run_, state_.epoch, state_.updates_done);
+      events_.emplace(run_, RunLog::Mode::train);
     });
-    if (!events_) events_.emplace(options_, context_, RunLog::Mode::append);
+    if (!events_) events_.emplace(run_, RunLog::Mode::append);
     if (resumes) {
-      reconcile_best_checkpoint(options_, context_, select(), state_);
-      state_.describe(options_, dataset_, select(), context_);
+      reconcile_best_checkpoint(run_, select(), state_);
+      state_.describe(run_, select());
       if (!selects()) state_.reset_best();
       if (in_place) resumed_at_ = state_.updates_done;
       coordinator_.saved(state_.updates_done);
       enter_epoch();
     }
-    checkpoint_manager_.emplace(options_, context_, trainer_->steps_per_epoch(), *events_);
-    if (timeline()) context_.engine.enable_timing(true);
+    checkpoint_manager_.emplace(run_, trainer_->steps_per_epoch(), *events_);
+    if (timeline()) run_.engine.enable_timing(true);
     timed_updates_ = trainer_->updates_done();
   }
 
-  std::string select() const { return validates_ ? options_.validation.select : "last"; }
+  std::string select() const { return validates_ ? run_.options.validation.select : "last"; }
   bool selects() const { return state_.select != "last"; }
   bool patience_exhausted() const {
-    return options_.train.patience > 0 && state_.validations_since_best >= options_.train.patience;
+    return run_.options.train.patience > 0 && state_.validations_since_best >= run_.options.train.patience;
   }
 
-  const std::shared_ptr<Timeline>& timeline() const { return context_.communicator.activity().timeline(); }
+  const std::shared_ptr<Timeline>& timeline() const { return run_.communicator.activity().timeline(); }
 
   void enter_epoch() {
     trainer_->start_epoch(state_.epoch, state_.step_in_epoch);
-    const comm::Communicator& ranks = context_.communicator;
+    const comm::Communicator& ranks = run_.communicator;
     if (state_.step_in_epoch > 0) trainer_->set_losses(state_.sums_of(ranks.rank(), ranks.size()));
   }
 
   void announce() {
     const std::int64_t parameters = model::parameter_count(trainer_->model().tensors());
-    const model::InputDims inputs = model_input_dims(options_, dataset_);
-    events_->write(start_event(options_, context_, dataset_.rows("train"), inputs, parameters));
-    context_.log.info("{}: {} train users, {} items, {}{} parameters, {} ranks, {} epochs of {} steps",
-                      excerpt(options_.name), dataset_.rows("train"), inputs.items,
-                      inputs.features > 0 ? format("{} features of users, ", inputs.features) : "",
-                      parameters, context_.communicator.size(), options_.train.epochs,
-                      trainer_->steps_per_epoch());
+    const model::InputDims inputs = model_input_dims(run_.options, run_.dataset);
+    events_->write(start_event(run_, run_.dataset.rows("train"), inputs, parameters));
+    run_.log.info("{}: {} train users, {} items, {}{} parameters, {} ranks, {} epochs of {} steps",
+                  excerpt(run_.options.name), run_.dataset.rows("train"), inputs.items,
+                  inputs.features > 0 ? format("{} features of users, ", inputs.features) : "", parameters,
+                  run_.communicator.size(), run_.options.train.epochs, trainer_->steps_per_epoch());
     if (const std::string data = trainer_->facts().data_description; !data.empty()) {
-      context_.log.info("{}", data);
+      run_.log.info("{}", data);
     }
-    if (context_.communicator.size() > 1) {
-      context_.log.info("communication per step: {}", format_comm_volume(trainer_->facts().comm_volume));
+    if (run_.communicator.size() > 1) {
+      run_.log.info("communication per step: {}", format_comm_volume(trainer_->facts().comm_volume));
     }
-    if (options_.validation.every > 0 && !validates_) {
-      const bool none = dataset_.rows("validation/fold_in") == 0;
-      context_.log.warn("{} has no validation users{}: the last epoch will count as the best one",
-                        options_.data.file, none ? "" : " that have a held-out item");
+    if (run_.options.validation.every > 0 && !validates_) {
+      const bool none = run_.dataset.rows("validation/fold_in") == 0;
+      run_.log.warn("{} has no validation users{}: the last epoch will count as the best one",
+                    run_.options.data.file, none ? "" : " that have a held-out item");
     }
-    if (!options_.resume_from.empty()) {
+    if (!run_.resume_from.empty()) {
       events_->write(io::Event("resume")
-                         .set("file", options_.resume_from)
+                         .set("file", run_.resume_from)
                          .set("epoch", state_.epoch)
                          .set("step", trainer_->updates_done()));
-      context_.log.info("resuming from {}: {} epochs and {} steps are done", options_.resume_from,
-                        state_.epoch, state_.step_in_epoch);
+      run_.log.info("resuming from {}: {} epochs and {} steps are done", run_.resume_from, state_.epoch,
+                    state_.step_in_epoch);
     }
-    const std::int64_t updates = options_.train.epochs * trainer_->steps_per_epoch();
-    const std::int64_t users = options_.train.epochs * trainer_->users_per_epoch();
+    const std::int64_t updates = run_.options.train.epochs * trainer_->steps_per_epoch();
+    const std::int64_t users = run_.options.train.epochs * trainer_->users_per_epoch();
     const std::int64_t last_batch = trainer_->users_of_last_step();
     const Annealing& annealing = trainer_->annealing();
-    if (options_.model.type == "mult_vae" && !annealing.reaches_cap(updates, users - last_batch)) {
-      context_.log.warn(
+    if (run_.options.model.type == "mult_vae" && !annealing.reaches_cap(updates, users - last_batch)) {
+      run_.log.warn(
           "training ends after {} updates ({} users), before KL annealing reaches its cap of {}; beta will only reach {:.4g}; "
           "check train.annealing against batch size and number of epochs",
           updates, users, annealing.cap(),
@@ -181,27 +178,27 @@ class TrainingRun {
   /// Runs the remaining steps of the current epoch. Returns false if a stop was requested.
   bool run_steps() {
     const Timeline::Span span(timeline(), Track::run, "steps", "epoch", state_.epoch + 1);
-    context_.communicator.activity().enter(Phase::training);
+    run_.communicator.activity().enter(Phase::training);
     epoch_begin_ = Clock::now();
     enter_epoch();
     const std::int64_t steps = trainer_->steps_per_epoch();
     const std::int64_t users_before = trainer_->users_seen() - trainer_->users_before(state_.step_in_epoch);
     users_here_ = trainer_->users_seen();
-    context_.progress.begin(format("epoch {}/{}", state_.epoch + 1, options_.train.epochs),
-                            trainer_->users_per_epoch(), "users", users_here_ - users_before);
+    run_.progress.begin(format("epoch {}/{}", state_.epoch + 1, run_.options.train.epochs),
+                        trainer_->users_per_epoch(), "users", users_here_ - users_before);
     for (std::int64_t t = state_.step_in_epoch; t < steps; ++t) {
       const auto decision = coordinator_.decide(trainer_->updates_done(), t == state_.step_in_epoch);
       checkpoint_manager_->poll();
       if (decision.checkpoint || decision.stop) save_resumable(t);
       if (decision.stop) {
-        context_.progress.end();
+        run_.progress.end();
         record_phase_intervals();
         return false;
       }
       last_beta_ = trainer_->beta();
       trainer_->step(t);
       if (trainer_->updates_done() - timed_updates_ >= steps_per_phase_record) record_phase_intervals();
-      context_.progress.update(trainer_->users_seen() - users_before);
+      run_.progress.update(trainer_->users_seen() - users_before);
     }
     record_phase_intervals();
     return true;
@@ -211,7 +208,7 @@ class TrainingRun {
   /// finished.
   void record_phase_intervals() {
     if (!timeline()) return;
-    add_phase_intervals(*timeline(), context_.engine.take_phase_intervals(), timed_updates_);
+    add_phase_intervals(*timeline(), run_.engine.take_phase_intervals(), timed_updates_);
     timed_updates_ = trainer_->updates_done();
   }
 
@@ -219,15 +216,15 @@ class TrainingRun {
     ++state_.epoch;
     state_.step_in_epoch = 0;
     const std::string line = report_epoch();
-    const bool last = state_.epoch == options_.train.epochs;
+    const bool last = state_.epoch == run_.options.train.epochs;
     bool best = false;
-    if (validates_ && (last || state_.epoch % options_.validation.every == 0)) {
+    if (validates_ && (last || state_.epoch % run_.options.validation.every == 0)) {
       best = validate(line);
     } else {
-      context_.log.info("{}", line);
+      run_.log.info("{}", line);
     }
     if (last && !selects()) best = state_.update_best(0.0);
-    const std::int64_t every = options_.run.checkpoint_every.epochs;
+    const std::int64_t every = run_.options.run.checkpoint_every.epochs;
     const bool due = (last && writes_resumable()) || (every > 0 && state_.epoch % every == 0) ||
                      (every == CheckpointEvery::automatic && checkpoint_manager_->due());
     if (due || best) save({.resumable = due, .best = best});
@@ -237,8 +234,8 @@ class TrainingRun {
   /// was stopped. It allows training more epochs, also after early stopping.
   void finish_training(bool stopped) {
     if (patience_exhausted()) {
-      context_.log.info("early stopping: no better {} for {} validations; the best epoch was {}",
-                        options_.validation.select, options_.train.patience, state_.best_epoch);
+      run_.log.info("early stopping: no better {} for {} validations; the best epoch was {}",
+                    run_.options.validation.select, run_.options.train.patience, state_.best_epoch);
     }
     const bool needs_best = state_.best_epoch == 0;  // it was lost, and no further validation followed
     if (needs_best) {
@@ -252,45 +249,45 @@ class TrainingRun {
   }
 
   bool writes_resumable() const {
-    const CheckpointEvery& every = options_.run.checkpoint_every;
+    const CheckpointEvery& every = run_.options.run.checkpoint_every;
     return every.epochs != 0 || every.steps > 0 || every.minutes > 0.0;
   }
 
   std::string report_epoch() {
     const device::LossSums totals = trainer_->losses();
-    context_.progress.end();
+    run_.progress.end();
     const double seconds = seconds_since(epoch_begin_);
 
     std::array<double, 4> sums = {totals.nll, totals.kl, totals.weighted_kl,
                                   static_cast<double>(totals.users)};
-    context_.communicator.all_reduce(std::span<double>(sums));
+    run_.communicator.all_reduce(std::span<double>(sums));
     const double users = std::max(1.0, sums[3]);  // in fp16 every step may have been skipped
     const double nll = sums[0] / users;
     const double kl = sums[1] / users;
     // The decay term is that of the weights at the end of the epoch, which avoids a pass over them per step.
-    const double decay = options_.train.weight_decay > 0.0
-                             ? options_.train.weight_decay * context_.engine.sum_of_squares()
+    const double decay = run_.options.train.weight_decay > 0.0
+                             ? run_.options.train.weight_decay * run_.engine.sum_of_squares()
                              : 0.0;
     const double loss = nll + sums[2] / users + decay;
     // With a KL weight per user, the event has the mean weight of a unit of KL.
-    const double beta = options_.model.type == "recvae" && sums[1] > 0.0 ? sums[2] / sums[1] : last_beta_;
+    const double beta = run_.options.model.type == "recvae" && sums[1] > 0.0 ? sums[2] / sums[1] : last_beta_;
     const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
     io::Event event("epoch");
     event.set("epoch", state_.epoch).set("step", trainer_->updates_done()).set("loss", loss).set("nll", nll);
     std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}", state_.epoch, loss, nll);
-    if (model::has_kl(options_.model.type)) {
+    if (model::has_kl(run_.options.model.type)) {
       event.set("kl", kl).set("beta", beta);
       line += format("  kl {:.3f}  beta {:.4f}", kl, beta);
     }
     event.set("seconds", seconds).set("users_per_second", rate);
     line += format("  {:.0f} users/s", rate);
-    if (context_.engine.facts().precision == device::Precision::fp16) {
+    if (run_.engine.facts().precision == device::Precision::fp16) {
       const auto scale = static_cast<double>(trainer_->loss_scale().scale);
       event.set("skipped_steps", totals.skipped).set("loss_scale", scale);
       if (totals.skipped > 0) line += format("  {} steps skipped, loss scale {}", totals.skipped, scale);
     }
-    if (context_.communicator.size() > 1) add_comm_volume(event, trainer_->facts().comm_volume);
-    if (const auto staleness = context_.engine.take_staleness()) {
+    if (run_.communicator.size() > 1) add_comm_volume(event, trainer_->facts().comm_volume);
+    if (const auto staleness = run_.engine.take_staleness()) {
       add_staleness(event, *staleness);
       line += format("  at most {} ahead", staleness->max_lead);
     }
@@ -300,7 +297,7 @@ class TrainingRun {
 
   /// Returns true if this epoch is the best so far.
   bool validate(const std::string& epoch_line) {
-    context_.communicator.activity().enter(Phase::validation);
+    run_.communicator.activity().enter(Phase::validation);
     const Timeline::Span span(timeline(), Track::run, "validation", "epoch", state_.epoch);
     const auto begin = Clock::now();
     const EvaluationResult result = evaluator_->evaluate(trainer_->model());
@@ -313,8 +310,8 @@ class TrainingRun {
     event.set("seconds", seconds_since(begin));
     events_->write(event);
 
-    const bool best = selects() && state_.update_best(result.metrics.at(options_.validation.select).mean);
-    context_.log.info("{}  {}{}", epoch_line, metrics_line(result), best ? "  best" : "");
+    const bool best = selects() && state_.update_best(result.metrics.at(run_.options.validation.select).mean);
+    run_.log.info("{}  {}{}", epoch_line, metrics_line(result), best ? "  best" : "");
     return best;
   }
 
@@ -329,21 +326,19 @@ class TrainingRun {
     state_.users_seen = trainer_->users_seen();
     state_.loss_scale = 0.0;
     state_.loss_scale_good_steps = 0;
-    if (context_.engine.facts().precision == device::Precision::fp16) {
+    if (run_.engine.facts().precision == device::Precision::fp16) {
       const device::LossScale scale = trainer_->loss_scale();
       state_.loss_scale = static_cast<double>(scale.scale);
       state_.loss_scale_good_steps = scale.good_steps;
     }
     // losses() also throws if the loss of any step was not finite, before anything is written.
     const device::LossSums sums = trainer_->losses();
-    state_.gather_sums(state_.step_in_epoch > 0 ? sums : device::LossSums{}, context_.communicator);
+    state_.gather_sums(state_.step_in_epoch > 0 ? sums : device::LossSums{}, run_.communicator);
     checkpoint_manager_->save(state_, role, *trainer_);
     if (role.resumable) coordinator_.saved(state_.updates_done);
   }
 
-  const TrainingConfig& options_;
-  RunContext context_;
-  io::DatasetFile dataset_;
+  const Run& run_;
   bool validates_;
   TrainingState state_;  // updates, users and sums are those of the last checkpoint
   StepCoordinator coordinator_;
@@ -361,9 +356,9 @@ class TrainingRun {
 
 }  // namespace
 
-TrainResult train(const TrainingConfig& options, const RunContext& context) {
-  if (model::is_solved(options.model.type)) return solve(options, context);
-  return TrainingRun(options, context).run();
+TrainResult train(const Run& run) {
+  if (model::is_solved(run.options.model.type)) return solve(run);
+  return TrainingRun(run).run();
 }
 
 }  // namespace vaecf::train

@@ -27,21 +27,21 @@ void validate_patience(const TrainingConfig& options) {
       "set patience to 0, or validation.every to 1 and validation.select to a metric");
 }
 
-void validate_servers(const TrainingConfig& options, const RunContext& context) {
-  const comm::DistributedOptions& distributed = options.distributed;
+void validate_servers(const Run& run) {
+  const comm::DistributedOptions& distributed = run.options.distributed;
   if (distributed.strategy != comm::Strategy::parameter_server) return;
-  if (options.model.type != "mult_vae" && options.model.type != "mult_dae") {
+  if (run.options.model.type != "mult_vae" && run.options.model.type != "mult_dae") {
     throw InputError(format(
         "distributed.strategy: parameter_server trains mult_vae and mult_dae only, but model.type is {}; set distributed.strategy to allreduce",
-        options.model.type));
+        run.options.model.type));
   }
-  const int ranks = context.communicator.size();
+  const int ranks = run.communicator.size();
   if (distributed.servers >= ranks) {
     throw InputError(format(
         "distributed.servers: {} leaves no worker among {} ranks; start {} ranks or more with mpirun, or set distributed.strategy to allreduce",
         distributed.servers, ranks, distributed.servers + 1));
   }
-  const DeviceFacts device = context.engine.facts();
+  const DeviceFacts device = run.engine.facts();
   if (device.device != "cpu") {
     throw InputError(format(
         "distributed.strategy: parameter_server requires device: cpu, but this rank computes on {} in {}; set device to cpu, or distributed.strategy to allreduce",
@@ -54,32 +54,27 @@ void validate_servers(const TrainingConfig& options, const RunContext& context) 
 }
 
 /// Returns the number of item slices.
-int validate_distributed(const TrainingConfig& options, const RunContext& context,
-                         const io::DatasetFile& dataset) {
-  const comm::DistributedOptions& distributed = options.distributed;
-  validate_servers(options, context);
-  const int slices = choose_item_slices(options, model_input_dims(options, dataset), context);
-  const int ranks = slices > 1 ? context.communicator.size() / slices
-                               : comm::Roles(distributed, context.communicator.size()).workers;
+int validate_distributed(const Run& run) {
+  const comm::DistributedOptions& distributed = run.options.distributed;
+  validate_servers(run);
+  const int slices = choose_item_slices(run.options, model_input_dims(run.options, run.dataset), run);
+  const int ranks = slices > 1 ? run.communicator.size() / slices
+                               : comm::Roles(distributed, run.communicator.size()).workers;
   if (slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {
     throw InputError(format(
         "distributed.optimizer: sharded is not possible with {} item slices, which divide weights, gradients and moments already; set it to replicated, or item_slices to 1",
         slices));
   }
-  if (ranks > options.data.virtual_shards && !model::is_solved(options.model.type)) {
+  if (ranks > run.options.data.virtual_shards && !model::is_solved(run.options.model.type)) {
     throw InputError(format(
         "the number of {} must be at most data.virtual_shards ({}), got {}; start fewer ranks, or raise data.virtual_shards",
-        slices > 1 ? "groups of item slices" : "workers", options.data.virtual_shards, ranks));
+        slices > 1 ? "groups of item slices" : "workers", run.options.data.virtual_shards, ranks));
   }
   return slices;
 }
 
-io::DatasetFile open_dataset(const TrainingConfig& options) {
-  if (options.data.file.empty()) {
-    throw InputError(
-        "data.file is not set; set it to a dataset made by `vaecf_dist prepare` or `synthesize`");
-  }
-  io::DatasetFile dataset(options.data.file);
+/// Throws InputError if the dataset does not fit the configuration.
+void validate_dataset(const TrainingConfig& options, const io::DatasetFile& dataset) {
   const std::int64_t rows = dataset.rows("train");
   if (rows < 1 || dataset.items() < 1) {
     throw InputError(
@@ -99,43 +94,43 @@ io::DatasetFile open_dataset(const TrainingConfig& options) {
         "keep the last batch or use smaller batches",
         options.train.batch_size, rows));
   }
-  return dataset;
 }
 
 /// Logs the memory of a rank. Throws InputError if the model configuration is invalid, or if the ranks of
 /// this host do not have enough memory.
-void plan_memory(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset,
-                 int slices) {
-  const auto tensors = model::tensor_specs(options.model, model_input_dims(options, dataset));
-  const comm::SliceProblem problem = slice_problem(options, tensors, dataset.items(), context.communicator);
+void plan_memory(const Run& run, int slices) {
+  const auto tensors = model::tensor_specs(run.options.model, model_input_dims(run.options, run.dataset));
+  const comm::SliceProblem problem =
+      slice_problem(run.options, tensors, run.dataset.items(), run.communicator);
   const double parameters = problem.table_parameters / slices + problem.middle_parameters;
-  const std::int64_t rows = dataset.rows("train");
+  const std::int64_t rows = run.dataset.rows("train");
   constexpr double mib = 1048576.0;
   // Bytes per parameter: fp32 weights and gradient, and two moments. A sharded optimizer has shards of
   // moments, master weights and summed gradient. bf16 communication needs a bf16 buffer.
-  const int ranks = context.communicator.size();
-  const bool sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded && ranks > 1;
-  const double comm_buffer = options.distributed.comm_dtype == comm::CommDtype::bf16 && ranks > 1 ? 2.0 : 0.0;
-  const comm::Roles roles(options.distributed, ranks);
+  const int ranks = run.communicator.size();
+  const bool sharded = run.options.distributed.optimizer == comm::OptimizerPlacement::sharded && ranks > 1;
+  const double comm_buffer =
+      run.options.distributed.comm_dtype == comm::CommDtype::bf16 && ranks > 1 ? 2.0 : 0.0;
+  const comm::Roles roles(run.options.distributed, ranks);
   double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + comm_buffer;
   // A server has weights and gradient, and shards of master weights, moments and summed gradient.
   if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + comm_buffer;
   const double groups = static_cast<double>(ranks) / slices;
-  const double data = 4.0 * static_cast<double>(dataset.entries("train")) / ranks +
+  const double data = 4.0 * static_cast<double>(run.dataset.entries("train")) / ranks +
                       (slices > 1 ? 12.0 : 8.0) * static_cast<double>(rows) / groups;
   // Rank 0 copies weights and moments for a checkpoint, unless ranks share the items.
   const double copy = slices > 1 ? 0.0 : 12.0 * parameters;
   // On the CPU, exponentials of a part of the batch and scores of held-out users are stored for all items.
   double outputs = 0.0;
-  if (context.engine.facts().device == "cpu") {
-    const ItemSlice slice{dataset.items(), 0, slices};
-    const std::int64_t users = std::min(cpu::slice_users(slice), options.train.batch_size);
+  if (run.engine.facts().device == "cpu") {
+    const ItemSlice slice{run.dataset.items(), 0, slices};
+    const std::int64_t users = std::min(cpu::slice_users(slice), run.options.train.batch_size);
     const auto values = static_cast<double>(slice.count() * (users + cpu::scored_users(slice)));
-    outputs = options.model.type == "elsa" ? 0.0 : 4.0 * values;
+    outputs = run.options.model.type == "elsa" ? 0.0 : 4.0 * values;
   }
   // With slices, checkpoints are gathered in blocks: each rank has its own part and the parts of all ranks,
   // and rank 0 also the rows that it writes.
-  const double block = 4.0 * static_cast<double>(min_block_rows * dataset.items());
+  const double block = 4.0 * static_cast<double>(min_block_rows * run.dataset.items());
   const double blocks = slices > 1 ? (2.0 + 1.0 / slices) * block : 0.0;
   constexpr double program = 64.0 * mib;
   const double needed = bytes * parameters + data + outputs + blocks + program;
@@ -145,16 +140,16 @@ void plan_memory(const TrainingConfig& options, const RunContext& context, const
       copy > 0.0 ? format(", and {:.0f} MiB on rank 0 for the copy of a checkpoint", copy / mib) : "");
   constexpr double gib = 1073741824.0;
   if (slices > 1) {
-    context.log.info("{} groups of {} item slices with {} items each", ranks / slices, slices,
-                     (dataset.items() + slices - 1) / slices);
+    run.log.info("{} groups of {} item slices with {} items each", ranks / slices, slices,
+                 (run.dataset.items() + slices - 1) / slices);
   }
   if (slices > 1 || needed > gib) {
-    context.log.info("{}", text);
+    run.log.info("{}", text);
   } else {
-    context.log.debug("{}", text);
+    run.log.debug("{}", text);
   }
-  if (context.engine.facts().device != "cpu") return;  // a GPU reports what it lacks
-  const double free = free_memory_bytes() / context.communicator.local_size();
+  if (run.engine.facts().device != "cpu") return;  // a GPU reports what it lacks
+  const double free = free_memory_bytes() / run.communicator.local_size();
   if (needed <= free) return;
   std::string fits =
       "use a smaller model, fewer ranks on this host, or more hosts with distributed.item_slices";
@@ -163,25 +158,34 @@ void plan_memory(const TrainingConfig& options, const RunContext& context, const
     fits = format("set distributed.item_slices to {} or more", s);
     break;
   }
-  throw InputError(format("{} needs {:.0f} MiB per rank, but {:.0f} MiB are free; {}", options.model.type,
+  throw InputError(format("{} needs {:.0f} MiB per rank, but {:.0f} MiB are free; {}", run.options.model.type,
                           needed / mib, free / mib, fits));
 }
 
 }  // namespace
 
-int validate_run(const TrainingConfig& options, const RunContext& context, bool trains) {
+io::DatasetFile open_dataset(const TrainingConfig& options) {
+  if (options.data.file.empty()) {
+    throw InputError(
+        "data.file is not set; set it to a dataset made by `vaecf_dist prepare` or `synthesize`");
+  }
+  return io::DatasetFile(options.data.file);
+}
+
+int validate_run(const Run& run, bool trains) {
   // The only collective comes first, since the other checks may throw on some ranks only.
-  comm::require_equal_on_all_ranks(context.communicator, options.configuration_text, "the configuration");
+  comm::require_equal_on_all_ranks(run.communicator, run.configuration_text, "the configuration");
+  const TrainingConfig& options = run.options;
   const bool solved = model::is_solved(options.model.type);
   if (!solved) validate_patience(options);
-  const io::DatasetFile dataset = open_dataset(options);
-  const int slices = validate_distributed(options, context, dataset);
+  validate_dataset(options, run.dataset);
+  const int slices = validate_distributed(run);
   // Baselines that are listed are solved after the training, whatever they cost.
   for (const std::string& baseline : options.validation.baselines)
-    if (model::is_solved(baseline)) require_memory_to_solve(baseline, options, context, dataset);
-  if (trains && solved) validate_solve(options, context, dataset);
-  if (trains && !solved) plan_memory(options, context, dataset, slices);
-  if (context.communicator.rank() == 0) prepare_run_folder(options);
+    if (model::is_solved(baseline)) require_memory_to_solve(baseline, run);
+  if (trains && solved) validate_solve(run);
+  if (trains && !solved) plan_memory(run, slices);
+  if (run.communicator.rank() == 0) prepare_run_folder(options);
   return slices;
 }
 

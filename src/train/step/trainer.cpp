@@ -12,55 +12,52 @@ namespace vaecf::train {
 namespace {
 
 /// Returns the number of threads that sample the next epoch; 1 on CPUs, whose cores are busy with the steps.
-int sampling_threads(const RunContext& context) {
-  if (context.engine.facts().device == "cpu") return 1;
+int sampling_threads(const Run& run) {
+  if (run.engine.facts().device == "cpu") return 1;
   const int cores = cores_within(cpu_limit(), static_cast<int>(std::thread::hardware_concurrency()));
-  return std::clamp(cores / context.communicator.local_size(), 1, 4);
+  return std::clamp(cores / run.communicator.local_size(), 1, 4);
 }
 
 /// Returns the range of the virtual shards of this rank's group; empty if the rank is a server of the
 /// parameter server.
-Range owned_shards(const TrainingConfig& options, const RunContext& context,
-                   const data::VirtualShards& shards) {
-  if (context.slices() > 1) return shards.owned_shards(context.group(), context.groups());
-  const comm::Communicator& communicator = context.communicator;
-  const comm::Roles roles(options.distributed, communicator.size());
+Range owned_shards(const Run& run, const data::VirtualShards& shards) {
+  if (run.slices() > 1) return shards.owned_shards(run.group(), run.groups());
+  const comm::Communicator& communicator = run.communicator;
+  const comm::Roles roles(run.options.distributed, communicator.size());
   if (!roles.is_worker(communicator.rank())) return {};
   return shards.owned_shards(communicator.rank(), roles.workers);
 }
 
 }  // namespace
 
-Trainer::Trainer(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset,
-                 std::int64_t min_model_rows)
-    : options_(options),
-      context_(context),
-      shards_(dataset.rows("train"), options.data.virtual_shards),
-      owned_(owned_shards(options, context, shards_)),
-      sampler_(shards_, owned_, options.train.batch_size, options.train.last_batch == LastBatch::keep,
-               options.train.seed),
-      sampling_threads_(sampling_threads(context)),
-      groups_(model::passes_of_epoch(options.model)),
-      annealing_(options.train.annealing, sampler_.steps_per_epoch()) {
-  if (!context_.grid) context_.grid = std::make_shared<comm::RankGrid>(context.communicator);
-  context_.engine.start_training({options, *context_.grid, dataset, shards_.rows_of(owned_),
-                                  std::max(min_model_rows, sampler_.max_local_rows())});
+Trainer::Trainer(const Run& run, std::int64_t min_model_rows)
+    : run_(run),
+      grid_(run.grid ? run.grid : std::make_shared<const comm::RankGrid>(run.communicator)),
+      shards_(run.dataset.rows("train"), run.options.data.virtual_shards),
+      owned_(owned_shards(run, shards_)),
+      sampler_(shards_, owned_, run.options.train.batch_size, run.options.train.last_batch == LastBatch::keep,
+               run.options.train.seed),
+      sampling_threads_(sampling_threads(run)),
+      groups_(model::passes_of_epoch(run.options.model)),
+      annealing_(run.options.train.annealing, sampler_.steps_per_epoch()) {
+  run_.engine.start_training({run.options, *grid_, run.dataset, shards_.rows_of(owned_),
+                              std::max(min_model_rows, sampler_.max_local_rows())});
 }
 
 Trainer::~Trainer() {
   if (upload_.valid()) upload_.wait();
-  context_.engine.end_training();
+  run_.engine.end_training();
 }
 
 void Trainer::upload(std::int64_t pass) {
-  context_.engine.upload_pass(sampler_.sample(pass, sampling_threads_));
+  run_.engine.upload_pass(sampler_.sample(pass, sampling_threads_));
 }
 
 void Trainer::start_pass(std::int64_t pass) {
   if (pass == pass_) return;
   if (upload_.valid()) upload_.get();
   if (pass != next_pass_) upload(pass);
-  context_.engine.start_pass();
+  run_.engine.start_pass();
   pass_ = pass;
   next_pass_ = pass + 1;
   upload_ = std::async(std::launch::async, [this] { upload(next_pass_); });
@@ -70,12 +67,12 @@ void Trainer::start_epoch(std::int64_t epoch, std::int64_t t) {
   start_pass(epoch * passes() + t / sampler_.steps_per_epoch());
   epoch_ = epoch;
   if (t > 0) return set_losses({});
-  context_.engine.start_epoch();
+  run_.engine.start_epoch();
 }
 
 std::int64_t Trainer::users_before(std::int64_t t) const {
   const std::int64_t steps = sampler_.steps_per_epoch();
-  return t / steps * sampler_.users_per_epoch() + t % steps * options_.train.batch_size;
+  return t / steps * sampler_.users_per_epoch() + t % steps * run_.options.train.batch_size;
 }
 
 std::vector<std::int64_t> Trainer::updates_by_group() const {
@@ -97,31 +94,34 @@ UpdatedGroup Trainer::next_group() const {
 }
 
 double Trainer::beta() const {
-  if (options_.model.type == "recvae") return options_.model.recvae.beta;
+  if (run_.options.model.type == "recvae") return run_.options.model.recvae.beta;
   return annealing_.beta(updates_done_, users_seen_);
 }
 
 void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale) {
   updates_done_ = updates_done;
   users_seen_ = users_seen;
-  if (scale.scale > 0.0F) context_.engine.set_sums({{}, scale});
+  if (scale.scale > 0.0F) run_.engine.set_sums({{}, scale});
 }
 
 void Trainer::step(std::int64_t t) {
-  context_.communicator.activity().begin_step(updates_done_);
+  run_.communicator.activity().begin_step(updates_done_);
   const std::int64_t steps = sampler_.steps_per_epoch();
   start_pass(epoch_ * passes() + t / steps);
   const std::int64_t batch = t % steps;
   const std::int64_t batch_users = sampler_.batch_users(batch);
-  const device::StepParams params{
-      options_.train.seed, static_cast<std::uint32_t>(updates_done_), batch, static_cast<float>(beta()), {}};
-  if (const auto sums = context_.engine.step(params, batch_users, next_group())) require_finite_loss(*sums);
+  const device::StepParams params{run_.options.train.seed,
+                                  static_cast<std::uint32_t>(updates_done_),
+                                  batch,
+                                  static_cast<float>(beta()),
+                                  {}};
+  if (const auto sums = run_.engine.step(params, batch_users, next_group())) require_finite_loss(*sums);
   ++updates_done_;
   users_seen_ += batch_users;
 }
 
 device::LossSums Trainer::losses() {
-  const device::LossSums sums = context_.engine.sums().losses;
+  const device::LossSums sums = run_.engine.sums().losses;
   require_finite_loss(sums);
   return sums;
 }
@@ -129,12 +129,12 @@ device::LossSums Trainer::losses() {
 void Trainer::require_finite_loss(const device::LossSums& sums) const {
   if (sums.nonfinite_step < 0) return;
   const std::string kl =
-      model::has_kl(options_.model.type) ? format(", kl {}", sums.nonfinite_kl) : std::string();
+      model::has_kl(run_.options.model.type) ? format(", kl {}", sums.nonfinite_kl) : std::string();
   throw RunError(format(
       "the loss is not finite at step {} on rank {} (nll {}{}), since the weights have diverged; "
       "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",
-      sums.nonfinite_step + 1, context_.communicator.rank(), sums.nonfinite_nll, kl,
-      options_.optimizer.learning_rate));
+      sums.nonfinite_step + 1, run_.communicator.rank(), sums.nonfinite_nll, kl,
+      run_.options.optimizer.learning_rate));
 }
 
 void add_phase_intervals(Timeline& timeline, const std::vector<model::PhaseInterval>& intervals,

@@ -9,22 +9,22 @@
 
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <vector>
 
 #include "train/step/annealing.hpp"
 
 namespace vaecf::train {
 
-/// Runs training steps on the engine of `context`: samples the batches, and counts updates and users. The
+/// Runs training steps on the engine of the run: samples the batches, and counts updates and users. The
 /// caller decides when to validate and to write checkpoints. All ranks must call its functions in the same
 /// order.
 class Trainer {
  public:
   /// Reads this rank's training users and initializes the weights. The model accepts batches of
-  /// `min_model_rows` users or more, for evaluation. Collective. `options` must outlive this object. Throws
-  /// std::logic_error if the engine has a Trainer already.
-  Trainer(const TrainingConfig& options, const RunContext& context, const io::DatasetFile& dataset,
-          std::int64_t min_model_rows);
+  /// `min_model_rows` users or more, for evaluation. Collective. Throws std::logic_error if the engine
+  /// has a Trainer already.
+  Trainer(const Run& run, std::int64_t min_model_rows);
   /// Frees the memory of the training; blocks until background sampling has finished.
   ~Trainer();
   Trainer(const Trainer&) = delete;
@@ -44,9 +44,9 @@ class Trainer {
   device::LossSums losses();
   /// Restores this rank's loss sums of the steps of the current epoch that a checkpoint contains. Must be
   /// called after start_epoch().
-  void set_losses(const device::LossSums& sums) { context_.engine.set_sums({sums, loss_scale()}); }
+  void set_losses(const device::LossSums& sums) { run_.engine.set_sums({sums, loss_scale()}); }
   /// Waits for all steps, and returns the loss scale; its value is used in fp16 only.
-  device::LossScale loss_scale() { return context_.engine.sums().scale; }
+  device::LossScale loss_scale() { return run_.engine.sums().scale; }
   /// Restores the numbers of updates done and of users seen over all ranks. Unless `scale.scale` is 0, also
   /// restores the loss scale and clears the loss sums.
   void restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale);
@@ -64,11 +64,11 @@ class Trainer {
   /// Returns the KL weight of the next step; 0 if each user has a weight of its own.
   double beta() const;
   const Annealing& annealing() const { return annealing_; }
-  TrainingFacts facts() const { return context_.engine.training(); }
+  TrainingFacts facts() const { return run_.engine.training(); }
 
   /// Returns the network with the weights of all updates so far; valid until the next step. The first call
   /// after a step is collective.
-  model::Model& model() { return context_.engine.model(); }
+  model::Model& model() { return run_.engine.model(); }
 
  private:
   void require_finite_loss(const device::LossSums& sums) const;
@@ -80,8 +80,8 @@ class Trainer {
   /// Returns the update group of the next step.
   UpdatedGroup next_group() const;
 
-  const TrainingConfig& options_;
-  RunContext context_;
+  const Run& run_;
+  std::shared_ptr<const comm::RankGrid> grid_;
   data::VirtualShards shards_;
   Range owned_;  // virtual shards of this rank's group
   data::DistributedBatchSampler sampler_;

@@ -18,16 +18,15 @@ class AutomaticCheckpoints : public Resume {
   /// Calls `body` on each rank with the manager of a new run, its trainer, and a state that names epoch 0.
   template <class Body>
   void with_manager(int ranks, Body&& body) {
-    on_ranks(ranks, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
+    on_ranks(ranks, [&](const Run& run) {
       std::optional<RunLog> log;
-      if (context.communicator.rank() == 0) log.emplace(options_, context, RunLog::Mode::train);
-      context.communicator.barrier();
-      if (!log) log.emplace(options_, context, RunLog::Mode::append);
-      Trainer trainer(options_, context, dataset, 0);
-      if (context.communicator.rank() == 0) begin_ = Clock::now();
-      CheckpointManager manager(options_, context, trainer.steps_per_epoch(), *log);
-      body(context, trainer, manager);
+      if (run.communicator.rank() == 0) log.emplace(run, RunLog::Mode::train);
+      run.communicator.barrier();
+      if (!log) log.emplace(run, RunLog::Mode::append);
+      Trainer trainer(run, 0);
+      if (run.communicator.rank() == 0) begin_ = Clock::now();
+      CheckpointManager manager(run, trainer.steps_per_epoch(), *log);
+      body(run, trainer, manager);
     });
   }
 
@@ -50,7 +49,7 @@ class AutomaticCheckpoints : public Resume {
 
 TEST_F(AutomaticCheckpoints, NextIsDueWhenWritingTookLessThanATenthOfTheTime) {
   double passed = 0.0;
-  with_manager(1, [&](const RunContext&, Trainer& trainer, CheckpointManager& manager) {
+  with_manager(1, [&](const Run&, Trainer& trainer, CheckpointManager& manager) {
     manager.save(state_of(1, 1), {.resumable = true}, trainer);
     while (!manager.due()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     passed = seconds_since(begin_);
@@ -62,11 +61,11 @@ TEST_F(AutomaticCheckpoints, NextIsDueWhenWritingTookLessThanATenthOfTheTime) {
 }
 
 TEST_F(AutomaticCheckpoints, BestIsKeptInMemoryUntilTheNextCheckpoint) {
-  with_manager(2, [&](const RunContext& context, Trainer& trainer, CheckpointManager& manager) {
+  with_manager(2, [&](const Run& run, Trainer& trainer, CheckpointManager& manager) {
     const auto expect = [&](const auto& check) {
-      context.communicator.barrier();
-      if (context.communicator.rank() == 0) check();
-      context.communicator.barrier();
+      run.communicator.barrier();
+      if (run.communicator.rank() == 0) check();
+      run.communicator.barrier();
     };
     EXPECT_TRUE(manager.due());
     manager.save(state_of(1, 1), {.best = true}, trainer);
@@ -97,7 +96,7 @@ TEST_F(AutomaticCheckpoints, BestIsKeptInMemoryUntilTheNextCheckpoint) {
 
 TEST_F(AutomaticCheckpoints, CheckpointIsNotWrittenWithoutTheBestItNames) {
   std::filesystem::create_directories(options_.checkpoint_folder() + "/best.h5/x");
-  with_manager(1, [&](const RunContext&, Trainer& trainer, CheckpointManager& manager) {
+  with_manager(1, [&](const Run&, Trainer& trainer, CheckpointManager& manager) {
     std::filesystem::create_directories(options_.checkpoint_folder() + "/best.h5/x");
     manager.save(state_of(1, 1), {.best = true}, trainer);
     manager.save(state_of(2, 1), {.resumable = true}, trainer);
@@ -113,8 +112,8 @@ TEST_F(AutomaticCheckpoints, CheckpointIsNotWrittenWithoutTheBestItNames) {
 }
 
 TEST_F(AutomaticCheckpoints, FailedWriteAtTheEndThrows) {
-  with_manager(2, [&](const RunContext& context, Trainer& trainer, CheckpointManager& manager) {
-    if (context.communicator.rank() == 0) {
+  with_manager(2, [&](const Run& run, Trainer& trainer, CheckpointManager& manager) {
+    if (run.communicator.rank() == 0) {
       std::filesystem::create_directories(options_.checkpoint_folder() + "/best.h5/x");
     }
     manager.save(state_of(1, 1), {.best = true}, trainer);
@@ -124,9 +123,9 @@ TEST_F(AutomaticCheckpoints, FailedWriteAtTheEndThrows) {
 }
 
 TEST_F(AutomaticCheckpoints, DivergedWeightsEndTheRunAndReplaceNothing) {
-  with_manager(2, [&](const RunContext& context, Trainer& trainer, CheckpointManager& manager) {
+  with_manager(2, [&](const Run& run, Trainer& trainer, CheckpointManager& manager) {
     manager.save(state_of(1, 1), {.resumable = true, .best = true}, trainer);
-    context.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
+    run.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
       write(0, {0, 1}, std::vector<float>(60, std::numeric_limits<float>::quiet_NaN()));
     });
     manager.save(state_of(2, 2), {.best = true}, trainer);

@@ -20,11 +20,11 @@ class CheckpointRetention : public TrainTest {
   }
 
   TrainResult run(int ranks = 1) {
-    return train_on(ranks, [&](const RunContext& context) { return train(options_, context); });
+    return train_on(ranks, [&](const Run& run) { return train(run); });
   }
   TrainResult run_with(Progress& progress, const StopFlag* stop = nullptr) {
-    return train_on(1, [&](const RunContext& context) {
-      return train(options_, {context.communicator, context.engine, context.log, progress, stop});
+    return train_on(1, [&](const Run& run) {
+      return train(run_of({run.communicator, run.engine, run.log, progress, stop}));
     });
   }
 
@@ -57,7 +57,7 @@ TEST_F(CheckpointRetention, OrderIsByStepAndNotByFileTime) {
     std::filesystem::last_write_time(options_.checkpoint_folder() + "/" + name,
                                      time += std::chrono::hours(1));
   }
-  options_.resume_from = options_.checkpoint_folder() + "/epoch-0003.h5";
+  state_.resume_from = options_.checkpoint_folder() + "/epoch-0003.h5";
   options_.train.epochs = 4;
   options_.run.checkpoint_every = {1, 0, 0.0};
   options_.run.keep = 3;
@@ -144,10 +144,10 @@ TEST_F(CheckpointRetention, FullDiskIsAWarningAndPendingEventsAreWrittenLater) {
 }
 
 TEST_F(CheckpointRetention, SeriesOfFailedWritesIsOneWarningAndOneSummary) {
-  on_ranks(1, [&](const RunContext& context) {
+  on_ranks(1, [&](const Run& run) {
     Log log(Verbosity::quiet, true);
-    const RunContext with_log{context.communicator, context.engine, log, context.progress};
-    RunLog events(options_, with_log, RunLog::Mode::train);
+    const Run with_log = run_of({run.communicator, run.engine, log, run.progress});
+    RunLog events(with_log, RunLog::Mode::train);
     events.write(io::Event("start").set("config", std::string(1000, 'x')));
     ::testing::internal::CaptureStderr();
     {
@@ -224,13 +224,12 @@ TEST_F(CheckpointRetention, ShortMemoryMakesTrainingWaitForWrites) {
     }
   };
   options_.run.checkpoint_every = {};
-  on_ranks(1, [&](const RunContext& context) {
+  on_ranks(1, [&](const Run& run) {
     ShortOfMemory engine(cpu::make_device(backend_));
-    const RunContext with_engine{context.communicator, engine, context.log, context.progress};
-    const io::DatasetFile dataset(options_.data.file);
-    RunLog log(options_, with_engine, RunLog::Mode::train);
-    Trainer trainer(options_, with_engine, dataset, 0);
-    CheckpointManager manager(options_, with_engine, trainer.steps_per_epoch(), log);
+    const Run with_engine = run_of({run.communicator, engine, run.log, run.progress});
+    RunLog log(with_engine, RunLog::Mode::train);
+    Trainer trainer(with_engine, 0);
+    CheckpointManager manager(with_engine, trainer.steps_per_epoch(), log);
     TrainingState state;
     for (state.epoch = 1; state.epoch <= 4; ++state.epoch) {
       if (state.epoch < 4) state.best_epoch = state.epoch;
@@ -264,19 +263,18 @@ TEST_F(CheckpointRetention, CopyInHostMemoryEqualsThatOfTheDevice) {
 }
 
 TEST_F(CheckpointRetention, NonFiniteWeightsDoNotReplaceACheckpoint) {
-  on_ranks(2, [&](const RunContext& context) {
-    const io::DatasetFile dataset(options_.data.file);
+  on_ranks(2, [&](const Run& run) {
     std::optional<RunLog> log;
-    if (context.communicator.rank() == 0) log.emplace(options_, context, RunLog::Mode::train);
-    context.communicator.barrier();
-    if (!log) log.emplace(options_, context, RunLog::Mode::append);
-    Trainer trainer(options_, context, dataset, 0);
-    CheckpointManager manager(options_, context, trainer.steps_per_epoch(), *log);
+    if (run.communicator.rank() == 0) log.emplace(run, RunLog::Mode::train);
+    run.communicator.barrier();
+    if (!log) log.emplace(run, RunLog::Mode::append);
+    Trainer trainer(run, 0);
+    CheckpointManager manager(run, trainer.steps_per_epoch(), *log);
     TrainingState state;
     state.epoch = 1;
     manager.save(state, {.resumable = true, .best = true}, trainer);
     manager.finish(false);
-    context.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
+    run.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
       write(0, {0, 1}, std::vector<float>(60, std::numeric_limits<float>::quiet_NaN()));
     });
     // The writer notices, so the error follows with the next save() or finish().

@@ -17,27 +17,26 @@ class Checkpoint : public TrainTest {
  protected:
   /// Trains a few steps on `ranks` ranks and saves; returns the metrics on /test by the weights in memory.
   EvaluationResult save(int ranks, const std::string& path) {
-    return of_ranks(ranks, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
+    return of_ranks(ranks, [&](const Run& run) {
+      Trainer trainer(run, run.engine.facts().evaluation_batch);
       train_epochs(trainer, 1);
       TrainingState state;
-      state.describe(options_, dataset, "ndcg@10", context);
+      state.describe(run, "ndcg@10");
       state.updates_done = trainer.updates_done();
       state.epoch = 1;
       state.users_seen = trainer.users_seen();
       state.update_best(0.25);
-      Snapshot snapshot(context.communicator.rank() == 0 ? context.engine.make_state_copy(false) : nullptr);
-      snapshot.take(options_, context, state, trainer);
-      comm::run_on_root(context.communicator, [&] { snapshot.write(path); });
-      context.communicator.barrier();
-      Evaluator evaluator(dataset, "test", options_.validation.metrics, context);
+      Snapshot snapshot(run.communicator.rank() == 0 ? run.engine.make_state_copy(false) : nullptr);
+      snapshot.take(run, state, trainer);
+      comm::run_on_root(run.communicator, [&] { snapshot.write(path); });
+      run.communicator.barrier();
+      Evaluator evaluator(run, "test", options_.validation.metrics);
       const EvaluationResult result = evaluator.evaluate(trainer.model());
-      const auto exported = [&](StateTensor which) { return read_all(context.engine, which); };
+      const auto exported = [&](StateTensor which) { return read_all(run.engine, which); };
       const Tensors weights = exported(StateTensor::weights);
       const Tensors first = exported(StateTensor::first_moment);
       const Tensors second = exported(StateTensor::second_moment);
-      if (context.communicator.rank() == 0) {
+      if (run.communicator.rank() == 0) {
         weights_ = weights;
         first_ = first;
         second_ = second;
@@ -47,8 +46,7 @@ class Checkpoint : public TrainTest {
   }
 
   TestResult test_on(int ranks, const std::string& path) {
-    const auto results =
-        of_ranks(ranks, [&](const RunContext& context) { return test(options_, context, path); });
+    const auto results = of_ranks(ranks, [&](const Run& run) { return test(run, path); });
     for (const TestResult& result : results) {
       EXPECT_EQ(result.model.metrics.at("ndcg@10").mean, results[0].model.metrics.at("ndcg@10").mean);
     }
@@ -212,8 +210,8 @@ TEST_F(Checkpoint, RecommenderReturnsTopAllowedItems) {
     std::vector<std::int32_t> items;
     std::vector<float> scores;
   };
-  const auto recommend = [&](const RunContext& context, CsrView rows, RecommendOptions choice) {
-    Recommender recommender(options_, context, io::CheckpointFile(file("a.h5")), choice);
+  const auto recommend = [&](const Run& run, CsrView rows, RecommendOptions choice) {
+    Recommender recommender(options_, run, io::CheckpointFile(file("a.h5")), choice);
     const auto width = static_cast<std::size_t>(recommender.list_length());
     const auto users = static_cast<std::size_t>(rows.rows());
     Best best{std::vector<std::int32_t>(users * width), std::vector<float>(users * width)};
@@ -227,16 +225,16 @@ TEST_F(Checkpoint, RecommenderReturnsTopAllowedItems) {
   RecommendOptions three{10, false, std::vector<std::uint8_t>(60, 0)};
   for (const int item : {0, 7, 41}) three.allowed_items[static_cast<std::size_t>(item)] = 1;
   // Only one of two ranks recommends.
-  on_ranks(2, [&](const RunContext& context) {
-    if (context.communicator.rank() != 0) return;
-    few = recommend(context, seen.view(), {4, false, {}});
-    all = recommend(context, seen.view(), {1000, false, {}});
-    with_seen = recommend(context, seen.view(), {1000, true, {}});
-    offered = recommend(context, seen.view(), three);
-    EXPECT_THROW(recommend(context, seen.view(), {0, false, {}}), InputError);
-    EXPECT_THROW(recommend(context, seen.view(), {1, false, std::vector<std::uint8_t>(60)}), InputError);
+  on_ranks(2, [&](const Run& run) {
+    if (run.communicator.rank() != 0) return;
+    few = recommend(run, seen.view(), {4, false, {}});
+    all = recommend(run, seen.view(), {1000, false, {}});
+    with_seen = recommend(run, seen.view(), {1000, true, {}});
+    offered = recommend(run, seen.view(), three);
+    EXPECT_THROW(recommend(run, seen.view(), {0, false, {}}), InputError);
+    EXPECT_THROW(recommend(run, seen.view(), {1, false, std::vector<std::uint8_t>(60)}), InputError);
     const Csr beyond = {{0, 1}, {60}};
-    EXPECT_THROW(recommend(context, beyond.view(), {4, false, {}}), InputError);
+    EXPECT_THROW(recommend(run, beyond.view(), {4, false, {}}), InputError);
   });
   for (std::size_t u : {0U, 2U}) {
     SCOPED_TRACE(u);

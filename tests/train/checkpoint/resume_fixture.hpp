@@ -27,15 +27,14 @@ class Resume : public TrainTest {
     TrainingConfig options = options_;
     options.name = name;
     StopFlag stop;
-    return train_on(ranks, [&](const RunContext& context) {
-      TrainingConfig mine = options;
-      StopsAfter progress(stop, context.communicator.rank() == ranks - 1 ? stop_after_updates : 0);
-      const RunContext with_stop{context.communicator, context.engine, context.log, progress, &stop};
+    return train_on(ranks, [&](const Run& run) {
+      StopsAfter progress(stop, run.communicator.rank() == ranks - 1 ? stop_after_updates : 0);
+      Run mine = run_of({run.communicator, run.engine, run.log, progress, &stop}, options);
       if (!resume.empty()) {
-        const auto point = find_resume_point(mine, with_stop, resume);
+        const auto point = find_resume_point(mine, resume);
         if (point) mine.resume_from = point->path;
       }
-      return train(mine, with_stop);
+      return train(mine);
     });
   }
 

@@ -17,12 +17,12 @@ TEST_F(ResumePoint, AutoSelectsTheNewestValidCheckpoint) {
     TrainingConfig options = options_;
     options.name = "whole";
     std::string name;
-    on_ranks(2, [&](const RunContext& context) {
-      const auto point = find_resume_point(options, context, "auto");
-      if (context.communicator.rank() == 1) {
+    on_ranks(2, [&](const Run& run) {
+      const auto point = find_resume_point(run_of(run, options), "auto");
+      if (run.communicator.rank() == 1) {
         name = point ? std::filesystem::path(point->path).filename().string() : "none";
         if (point) {
-          EXPECT_EQ(point->configuration, options.configuration_text);
+          EXPECT_EQ(point->configuration, state_.configuration_text);
         }
       }
     });
@@ -45,8 +45,8 @@ TEST_F(ResumePoint, AutoSelectsACheckpointOfTheEpochRatherThanAnEqualBest) {
   ASSERT_EQ(epoch_of_best("whole"), 3);
   TrainingConfig options = options_;
   options.name = "whole";
-  on_ranks(1, [&](const RunContext& context) {
-    const auto point = find_resume_point(options, context, "auto");
+  on_ranks(1, [&](const Run& run) {
+    const auto point = find_resume_point(run_of(run, options), "auto");
     ASSERT_TRUE(point);
     EXPECT_EQ(point->path, checkpoints("whole") + "/epoch-0003.h5");
   });
@@ -117,14 +117,15 @@ TEST_F(ResumePoint, FileOfTheRunThatIsMovedIsReadThere) {
 
 TEST_F(ResumePoint, OnlyRankZeroAccessesTheRunFolder) {
   run(2, "whole");
-  on_ranks(2, [&](const RunContext& context) {
-    TrainingConfig mine = options_;
-    mine.name = "whole";
-    const auto point = find_resume_point(mine, context, "auto");
+  on_ranks(2, [&](const Run& run) {
+    TrainingConfig options = options_;
+    options.name = "whole";
+    Run mine = run_of(run, options);
+    const auto point = find_resume_point(mine, "auto");
     ASSERT_TRUE(point);
     mine.resume_from = point->path;
-    if (context.communicator.rank() == 1) mine.run.directory = file("of another host");
-    EXPECT_EQ(train(mine, context).steps, 18);
+    if (run.communicator.rank() == 1) options.run.directory = file("of another host");
+    EXPECT_EQ(train(mine).steps, 18);
   });
   EXPECT_EQ(count("whole", "epoch"), 3);
 }

@@ -151,8 +151,8 @@ TEST_F(Resume, AfterAStopBeforeTheFirstStep) {
     options.name = "again";
     StopFlag stop;
     stop.request();  // during loading
-    on_ranks(2, [&](const RunContext& s) {
-      EXPECT_TRUE(train(options, {s.communicator, s.engine, s.log, s.progress, &stop}).stopped);
+    on_ranks(2, [&](const Run& s) {
+      EXPECT_TRUE(train(run_of({s.communicator, s.engine, s.log, s.progress, &stop}, options)).stopped);
     });
     EXPECT_EQ(names("again"), std::vector<std::string>{"epoch-0000.h5"});
     run(2, "again", "auto");
@@ -207,9 +207,9 @@ TEST_F(Resume, ProgressWithinAnEpochIncludesTheUsersBeforeTheStop) {
   run(1, "whole", "", 9);  // of batches of 37 users, three of the second epoch
   TrainingConfig options = options_;
   options.name = "whole";
-  options.resume_from = checkpoints("whole") + "/step-00000009.h5";
+  state_.resume_from = checkpoints("whole") + "/step-00000009.h5";
   RecordedProgress progress;
-  on_ranks(1, [&](const RunContext& s) { train(options, {s.communicator, s.engine, s.log, progress}); });
+  on_ranks(1, [&](const Run& s) { train(run_of({s.communicator, s.engine, s.log, progress}, options)); });
   std::erase_if(progress.lines, [](const std::string& line) { return line.starts_with("ranking"); });
   EXPECT_EQ(progress.lines, (std::vector<std::string>{"epoch 2/3: 111 of 203 148 185 203",
                                                       "epoch 3/3: 0 of 203 37 74 111 148 185 203"}));

@@ -44,11 +44,11 @@ class StartFrom : public Resume {
   /// Trains on the first dataset, and selects its checkpoint and the second dataset. Returns its weights.
   Tensors train_first(std::int32_t features = 0) {
     options_.data.file = write_items("old.h5", old_ids, 13, features);
-    options_.start_from.clear();
+    state_.start_from.clear();
     run(1, "old");
-    options_.start_from = checkpoints("old") + "/best.h5";
+    state_.start_from = checkpoints("old") + "/best.h5";
     options_.data.file = write_items("new.h5", new_ids, 9, features);
-    return tensors_of(options_.start_from);
+    return tensors_of(state_.start_from);
   }
 
   /// The state of a new run on some ranks.
@@ -56,18 +56,17 @@ class StartFrom : public Resume {
     Tensors initial, weights, first_moment, second_moment, prior;
   };
   Started start(int ranks) const {
-    const std::vector<Started> all = of_ranks(ranks, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, 0);
+    const std::vector<Started> all = of_ranks(ranks, [&](const Run& run) {
+      Trainer trainer(run, 0);
       Started started;
-      started.initial = read_all(context.engine, StateTensor::weights);
-      StartPoint(options_, context, dataset).load_weights(trainer);
-      started.weights = read_all(context.engine, StateTensor::weights);
-      started.first_moment = read_all(context.engine, StateTensor::first_moment);
-      started.second_moment = read_all(context.engine, StateTensor::second_moment);
+      started.initial = read_all(run.engine, StateTensor::weights);
+      StartPoint(run).load_weights(trainer);
+      started.weights = read_all(run.engine, StateTensor::weights);
+      started.first_moment = read_all(run.engine, StateTensor::first_moment);
+      started.second_moment = read_all(run.engine, StateTensor::second_moment);
       if (options_.model.type == "recvae") {
         trainer.start_epoch(0);
-        started.prior = read_all(context.engine, StateTensor::prior);
+        started.prior = read_all(run.engine, StateTensor::prior);
       }
       EXPECT_EQ(trainer.updates_done(), 0);
       return started;
@@ -77,9 +76,8 @@ class StartFrom : public Resume {
   }
 
   std::string refusal(int ranks = 1) const {
-    const auto messages = of_ranks(ranks, [&](const RunContext& context) {
-      return message_of<InputError>([&] { validate_start(options_, context); });
-    });
+    const auto messages =
+        of_ranks(ranks, [&](const Run& run) { return message_of<InputError>([&] { validate_start(run); }); });
     for (const std::string& message : messages) EXPECT_EQ(message, messages[0]);
     return messages[0];
   }
@@ -121,7 +119,7 @@ TEST_F(StartFrom, OtherItemsAreMatchedByIdOnAnyNumberOfRanks) {
     options_.model = model;
     const Tensors before = train_first();
     const Started now = start(1);
-    const io::CheckpointFile checkpoint(options_.start_from);
+    const io::CheckpointFile checkpoint(state_.start_from);
     int by_item = 0;
     for (const auto& info : checkpoint.tensors()) {
       if (!info.name.starts_with("weights/")) continue;

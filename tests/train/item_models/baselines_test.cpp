@@ -7,13 +7,12 @@ namespace vaecf::train {
 namespace {
 
 TEST_F(ItemModels, BaselinesAreEqualOnAnyNumberOfRanks) {
-  const io::DatasetFile dataset(options_.data.file);
   options_.validation.metrics = {"ndcg@10", "recall@5", "coverage@5", "popularity@5", "gini@5"};
   std::vector<Baseline> expected;
   for (const int ranks : {1, 2, 3, 4}) {
-    on_ranks(ranks, [&](const RunContext& context) {
-      Evaluator evaluator(dataset, "test", evaluated_metrics(options_.validation), context);
-      const std::vector<Baseline> found = evaluate_baselines(options_, dataset, evaluator, context);
+    on_ranks(ranks, [&](const Run& run) {
+      Evaluator evaluator(run, "test", evaluated_metrics(options_.validation));
+      const std::vector<Baseline> found = evaluate_baselines(run, evaluator);
       ASSERT_EQ(found.size(), 3U);
       if (ranks == 1) expected = found;
       for (std::size_t b = 0; b < 3; ++b) {
@@ -34,42 +33,39 @@ TEST_F(ItemModels, BaselinesAreEqualOnAnyNumberOfRanks) {
 }
 
 TEST_F(ItemModels, SelectedBaselinesAreEvaluatedAlone) {
-  const io::DatasetFile dataset(options_.data.file);
-  on_ranks(1, [&](const RunContext& context) {
-    Evaluator evaluator(dataset, "test", {"ndcg@10"}, context);
+  on_ranks(1, [&](const Run& run) {
+    Evaluator evaluator(run, "test", {"ndcg@10"});
     options_.validation.baselines = {"ease"};
     options_.model.ease = {{30.0, 70.0}, {0.3}};
-    const std::vector<Baseline> found = evaluate_baselines(options_, dataset, evaluator, context);
+    const std::vector<Baseline> found = evaluate_baselines(run, evaluator);
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].name, "ease");
     EXPECT_TRUE(found[0].title == "EASE l2 30 p 0.3" || found[0].title == "EASE l2 70 p 0.3")
         << found[0].title;
     options_.model.ease.neighbors = 7;
-    EXPECT_TRUE(
-        evaluate_baselines(options_, dataset, evaluator, context)[0].title.starts_with("EASE K 7 l2 "));
+    EXPECT_TRUE(evaluate_baselines(run, evaluator)[0].title.starts_with("EASE K 7 l2 "));
     options_.validation.baselines = {};
-    EXPECT_TRUE(evaluate_baselines(options_, dataset, evaluator, context).empty());
+    EXPECT_TRUE(evaluate_baselines(run, evaluator).empty());
   });
 }
 
 // Two values of relax follow from each inverse, and all four models are compared.
 TEST_F(ItemModels, BestOfAllValuesOfEaseIsABaseline) {
-  const io::DatasetFile dataset(options_.data.file);
   options_.validation.baselines = {"auto"};
   options_.model.ease = {.l2 = {30.0, 70.0}, .dropout = {0.3}, .user_power = {0.5}, .relax = {0.2, 0.4}};
-  on_ranks(2, [&](const RunContext& context) {
+  on_ranks(2, [&](const Run& run) {
     const std::string& select = options_.validation.select;
-    Evaluator evaluator(dataset, "test", {select}, context);
-    Evaluator validation(dataset, "validation", {select}, context);
+    Evaluator evaluator(run, "test", {select});
+    Evaluator validation(run, "validation", {select});
     std::vector<LeftOut> left_out;
-    const std::vector<Baseline> found = evaluate_baselines(options_, dataset, evaluator, context, &left_out);
+    const std::vector<Baseline> found = evaluate_baselines(run, evaluator, &left_out);
     EXPECT_TRUE(left_out.empty());
     ASSERT_EQ(found.size(), 3U);
-    const Interactions train = read_interactions(dataset, context);
+    const Interactions train = read_interactions(run);
     std::string title;
     double best = 0.0, of_test = 0.0;
     for (const EaseValues& values : combinations(options_.model.ease)) {
-      const auto scorer = make_item_scorer(solve_ease(train, values, context, 1), 60, context);
+      const auto scorer = make_item_scorer(solve_ease(train, values, run, 1), 60, run);
       const double metric = validation.evaluate(*scorer).metrics.at(select).mean;
       if (metric <= best) continue;
       best = metric;
@@ -118,11 +114,10 @@ TEST_F(ItemModels, LeftOutBaselinesAreInTheLastLine) {
   options_.validation.baselines = {"auto"};
   options_.model.item_knn.neighbors = 0;  // all: at most 894 GiB, but few items have a user in common
   for (const int ranks : {1, 2}) {
-    on_ranks(ranks, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Evaluator evaluator(dataset, "test", {"ndcg@10"}, context);
+    on_ranks(ranks, [&](const Run& run) {
+      Evaluator evaluator(run, "test", {"ndcg@10"});
       TestResult result;
-      result.baselines = evaluate_baselines(options_, dataset, evaluator, context, &result.left_out);
+      result.baselines = evaluate_baselines(run, evaluator, &result.left_out);
       ASSERT_EQ(result.baselines.size(), 2U);
       EXPECT_EQ(result.baselines[1].name, "item_knn");
       ASSERT_EQ(result.left_out.size(), 1U);
@@ -140,7 +135,7 @@ TEST_F(ItemModels, LeftOutBaselinesAreInTheLastLine) {
       TrainingConfig knn = options_;
       knn.model.type = "item_knn";
       result.left_out.clear();
-      evaluate_baselines(knn, dataset, evaluator, context, &result.left_out);
+      evaluate_baselines(run_of(run, knn), evaluator, &result.left_out);
       ASSERT_EQ(result.left_out.size(), 1U) << "the model itself is not left out";
       EXPECT_EQ(result.left_out[0].name, "ease");
     });
@@ -163,16 +158,15 @@ TEST_F(ItemModels, LongPhasesReportTheirProgressWithATotal) {
     std::vector<int> updates;
     std::int64_t total = 0;
   };
-  const io::DatasetFile dataset(options_.data.file);
   options_.validation.baselines = {"item_knn", "ease"};
   options_.model.ease = {{30.0, 70.0}, {0.0}};
   for (const std::int64_t neighbors : {0, 7}) {
     options_.model.ease.neighbors = neighbors;
-    on_ranks(1, [&](const RunContext& context) {
+    on_ranks(1, [&](const Run& run) {
       Recorder recorder;
-      const RunContext recorded{context.communicator, context.engine, context.log, recorder};
-      Evaluator evaluator(dataset, "test", {"ndcg@10", "coverage@10"}, recorded);
-      evaluate_baselines(options_, dataset, evaluator, recorded);
+      const Run recorded = run_of({run.communicator, run.engine, run.log, recorder});
+      Evaluator evaluator(recorded, "test", {"ndcg@10", "coverage@10"});
+      evaluate_baselines(recorded, evaluator);
       for (const char* const phase : {"item-kNN, 60 items", "EASE ", "ranking for validation users",
                                       "ranking for test users", "lists of test users"}) {
         int count = 0;

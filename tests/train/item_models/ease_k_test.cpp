@@ -32,7 +32,7 @@ std::vector<float> scores_of(const ItemModel& model, std::int32_t item, std::siz
 
 TEST_F(ItemModels, EaseKWithAllNeighborsEqualsEaseForEveryKey) {
   constexpr std::int32_t items = 40;
-  on_ranks(1, [](const RunContext& context) {
+  on_ranks(1, [](const Run& run) {
     const Interactions train = make_interactions(make_users(60, items), items);
     for (EaseValues values :
          std::vector<EaseValues>{{.l2 = 3.0},
@@ -40,9 +40,9 @@ TEST_F(ItemModels, EaseKWithAllNeighborsEqualsEaseForEveryKey) {
                                  {.l2 = 3.0, .dropout = 0.3, .user_power = 0.7, .relax = 0.4},
                                  {.l2 = 3.0, .user_power = 0.5, .kept_weight = 4.0}}) {
       SCOPED_TRACE(ease_title(values));
-      const auto all = solve_ease(train, values, context, 1);
+      const auto all = solve_ease(train, values, run, 1);
       values.neighbors = items - 1;
-      const auto neighborhoods = solve_ease(train, values, context, 2);
+      const auto neighborhoods = solve_ease(train, values, run, 2);
       for (std::int32_t i = 0; i < items; ++i) {
         const std::vector<float> expected = scores_of(*all, i, items),
                                  found = scores_of(*neighborhoods, i, items);
@@ -58,10 +58,10 @@ TEST_F(ItemModels, WeightsOfEaseKEqualTheReference) {
                                 {0, .14196690, 0, .14196690, 0},
                                 {0, 0, .15983637, 0, .08258911},
                                 {.08699660, .09509674, 0, .09509674, 0}}};
-  on_ranks(2, [&](const RunContext& context) {
+  on_ranks(2, [&](const Run& run) {
     const Interactions train = make_interactions(item_model_users, 5);
     const EaseValues values{.l2 = 2.0, .dropout = 0.25, .neighbors = 2, .user_power = 0.5, .relax = 0.4};
-    const auto model = solve_ease(train, values, context, 2);
+    const auto model = solve_ease(train, values, run, 2);
     expect_scores(*model, weights, 1e-6);
     const StoredWeights stored = model->stored();
     const auto indptr = std::get<std::span<const std::int64_t>>(stored.arrays.at(0).values);
@@ -123,8 +123,8 @@ TEST_F(ItemModels, EaseKEqualsItsDefinitionOnAnyNumberOfRanks) {
     const EaseValues values{.l2 = 2.0, .dropout = 0.25, .neighbors = 20, .user_power = user_power};
     SparseWeights expected;
     for (const int ranks : {1, 2, 3, 4}) {
-      on_ranks(ranks, [&](const RunContext& context) {
-        const auto model = EaseK::solve(make_interactions(users, items), values, context, 1 + ranks % 3);
+      on_ranks(ranks, [&](const Run& run) {
+        const auto model = EaseK::solve(make_interactions(users, items), values, run, 1 + ranks % 3);
         if (ranks == 1) {
           expected = model->weights();
           for (std::int32_t j = 0; j < items; ++j) {

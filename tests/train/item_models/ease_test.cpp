@@ -54,11 +54,11 @@ TEST_F(ItemModels, WeightsOfEaseEqualTheReferenceForEveryKey) {
       {{.l2 = 2.0, .dropout = 0.25, .user_power = 0.5, .relax = 0.4}, weighted_rdlae},
       {{.l2 = 2.0, .dropout = 0.25, .kept_weight = 0.2}, deql},
       {{.l2 = 2.0, .dropout = 0.5, .user_power = 0.5, .kept_weight = 4.0}, weighted_deql}};
-  on_ranks(3, [&](const RunContext& context) {
+  on_ranks(3, [&](const Run& run) {
     const Interactions train = make_interactions(item_model_users, 5);
     for (const auto& [values, weights] : references) {
       SCOPED_TRACE(ease_title(values));
-      const auto model = solve_ease(train, values, context, 2);
+      const auto model = solve_ease(train, values, run, 2);
       expect_scores(*model, weights, 1e-6);
       const std::vector<float> stored = stored_matrix(*model);
       for (std::size_t i = 0; i < 5; ++i) {
@@ -70,17 +70,16 @@ TEST_F(ItemModels, WeightsOfEaseEqualTheReferenceForEveryKey) {
 }
 
 TEST_F(ItemModels, ColumnsOfOneInverseEqualThoseOfSeparateSolutions) {
-  on_ranks(1, [](const RunContext& context) {
+  on_ranks(1, [](const Run& run) {
     const Interactions train = make_interactions(item_model_users, 5);
     EaseValues values{.l2 = 2.0, .dropout = 0.25, .user_power = 0.5};
-    const auto model = solve_ease(train, values, context, 1);
+    const auto model = solve_ease(train, values, run, 1);
     for (const auto& [relax, kept] :
          std::vector<std::pair<double, double>>{{0.4, 0}, {0, 4}, {1, 0}, {0, 0}}) {
       values.relax = relax;
       values.kept_weight = kept;
       model->set_columns(relax, kept);
-      EXPECT_EQ(stored_matrix(*model), stored_matrix(*solve_ease(train, values, context, 1)))
-          << relax << kept;
+      EXPECT_EQ(stored_matrix(*model), stored_matrix(*solve_ease(train, values, run, 1))) << relax << kept;
     }
     model->set_columns(1.0, 0.0);
     const std::vector<float> unlimited = stored_matrix(*model);
@@ -143,8 +142,8 @@ TEST_F(ItemModels, WeightsOfSixHundredItemsEqualFp64OnAnyNumberOfRanksAndThreads
   const std::vector<double> inverse = invert_in_fp64(users, values);
   std::vector<float> expected;
   for (const int ranks : {1, 2, 3, 4}) {
-    on_ranks(ranks, [&](const RunContext& context) {
-      const auto model = solve_ease(make_interactions(users, many), values, context, 5 - ranks);
+    on_ranks(ranks, [&](const Run& run) {
+      const auto model = solve_ease(make_interactions(users, many), values, run, 5 - ranks);
       const std::vector<float> found = stored_matrix(*model);
       if (ranks == 1) {
         expected = found;
@@ -161,12 +160,12 @@ TEST_F(ItemModels, WeightsOfSixHundredItemsEqualFp64OnAnyNumberOfRanksAndThreads
 }
 
 TEST_F(ItemModels, EaseOfAnIndefiniteMatrixThrowsOnAllRanks) {
-  on_ranks(2, [](const RunContext& context) {
+  on_ranks(2, [](const Run& run) {
     Interactions train = make_interactions(Csr{{0, 2}, {0, 1}}, 2);  // equal columns: X'X is singular
     for (const std::int64_t neighbors : {0, 1}) {
       const EaseValues values{.l2 = 1e-30, .neighbors = neighbors};
       EXPECT_NE(message_of<InputError>([&] {
-                  solve_ease(train, values, context, 1);
+                  solve_ease(train, values, run, 1);
                 }).find("model.ease.l2: with 1e-30"),
                 std::string::npos);
     }
@@ -178,14 +177,13 @@ TEST_F(ItemModels, RequestToStopEndsASolutionOnAllRanks) {
   for (const std::int64_t neighbors : {0, 20}) {
     StopFlag flag;
     std::atomic<int> solved = 0;
-    on_ranks(3, [&](RunContext context) {
+    on_ranks(3, [&](RunContext run) {
       StopsAfter stops(flag, 2, "EASE");  // blocks or items of rank 0
-      if (context.communicator.rank() == 0) {
-        RunContext stopping{context.communicator, context.engine, context.log, stops, &flag, context.grid};
+      if (run.communicator.rank() == 0) {
+        RunContext stopping{run.communicator, run.engine, run.log, stops, &flag, run.grid};
         if (solve_ease(make_interactions(users, many), {.l2 = 20.0, .neighbors = neighbors}, stopping, 1))
           ++solved;
-      } else if (solve_ease(make_interactions(users, many), {.l2 = 20.0, .neighbors = neighbors}, context,
-                            1)) {
+      } else if (solve_ease(make_interactions(users, many), {.l2 = 20.0, .neighbors = neighbors}, run, 1)) {
         ++solved;
       }
     });

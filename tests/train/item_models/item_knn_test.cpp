@@ -6,9 +6,9 @@ namespace vaecf::train {
 namespace {
 
 TEST_F(ItemModels, ItemKnnSimilaritiesEqualTheReference) {
-  on_ranks(2, [](const RunContext& context) {
+  on_ranks(2, [](const Run& run) {
     const Interactions train = make_interactions(item_model_users, 5);
-    const ItemKnn model(train, {.neighbors = 5, .shrink = 1.0}, context, 2);
+    const ItemKnn model(train, {.neighbors = 5, .shrink = 1.0}, run, 2);
     const std::array<std::array<double, 5>, 2> rows = {
         {{0, .44801838, .39999992, .22400919, .26120381}, {.44801838, 0, .44801838, .24999994, .28989786}}};
     for (std::int32_t i = 0; i < 2; ++i) {
@@ -28,7 +28,7 @@ TEST_F(ItemModels, ItemKnnOfAllItemsWithPowersEqualsTheReference) {
   const Interactions train = make_interactions(item_model_users, 5);
   std::vector<float> expected;
   for (const int ranks : {1, 2, 3, 4}) {
-    on_ranks(ranks, [&](const RunContext& context) {
+    on_ranks(ranks, [&](const Run& run) {
       for (const auto per : {model::NeighborsPer::source, model::NeighborsPer::target}) {
         const ItemKnn model(train,
                             {.neighbors = 0,
@@ -37,7 +37,7 @@ TEST_F(ItemModels, ItemKnnOfAllItemsWithPowersEqualsTheReference) {
                              .user_power = 1.2,
                              .power = 0.7,
                              .per = per},
-                            context, 1 + ranks % 2);
+                            run, 1 + ranks % 2);
         expect_scores(model, similarities, 1e-6);
         EXPECT_EQ(std::ssize(model.weights().data), ItemKnn::entries(train, 0, 2));
         if (expected.empty()) expected = model.weights().data;
@@ -50,10 +50,10 @@ TEST_F(ItemModels, ItemKnnOfAllItemsWithPowersEqualsTheReference) {
 }
 
 TEST_F(ItemModels, PowerDoesNotChangeTheNeighborsOfItemKnn) {
-  on_ranks(1, [](const RunContext& context) {
+  on_ranks(1, [](const Run& run) {
     const Interactions train = make_interactions(item_model_users, 5);
-    const ItemKnn plain(train, {.neighbors = 2, .user_power = 0.5}, context, 1);
-    const ItemKnn raised(train, {.neighbors = 2, .user_power = 0.5, .power = 0.3}, context, 1);
+    const ItemKnn plain(train, {.neighbors = 2, .user_power = 0.5}, run, 1);
+    const ItemKnn raised(train, {.neighbors = 2, .user_power = 0.5, .power = 0.3}, run, 1);
     EXPECT_EQ(raised.weights().indices, plain.weights().indices);
     for (std::size_t k = 0; k < plain.weights().data.size(); ++k)
       EXPECT_NEAR(raised.weights().data[k], std::pow(plain.weights().data[k], 0.3), 1e-6);
@@ -61,11 +61,11 @@ TEST_F(ItemModels, PowerDoesNotChangeTheNeighborsOfItemKnn) {
 }
 
 TEST_F(ItemModels, ItemKnnKeepsTheNearestNeighborsOfTheGivenSide) {
-  on_ranks(3, [](const RunContext& context) {
+  on_ranks(3, [](const Run& run) {
     const Interactions train = make_interactions(item_model_users, 5);
     for (const auto per : {model::NeighborsPer::source, model::NeighborsPer::target}) {
-      const ItemKnn all(train, {.neighbors = 5, .source_power = 0.8, .per = per}, context, 1);
-      const ItemKnn nearest(train, {.neighbors = 1, .source_power = 0.8, .per = per}, context, 1);
+      const ItemKnn all(train, {.neighbors = 5, .source_power = 0.8, .per = per}, run, 1);
+      const ItemKnn nearest(train, {.neighbors = 1, .source_power = 0.8, .per = per}, run, 1);
       std::array<std::array<float, 5>, 5> similarities{}, kept{};
       for (std::int32_t i = 0; i < 5; ++i) {
         all.score(std::array{i}, similarities[static_cast<std::size_t>(i)]);

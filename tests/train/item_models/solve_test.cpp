@@ -24,7 +24,7 @@ class Solve : public TrainTest {
   }
 
   TrainResult solve_on(int ranks) {
-    return train_on(ranks, [&](const RunContext& context) { return train(options_, context); });
+    return train_on(ranks, [&](const Run& run) { return train(run); });
   }
   std::vector<io::Json> events(const std::string& name) const {
     std::vector<io::Json> found;
@@ -96,10 +96,9 @@ TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
 
     // The baseline is the same solution.
     options_.validation.baselines = {"ease"};
-    on_ranks(1, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Evaluator evaluator(dataset, "test", {select}, context);
-      EXPECT_EQ(evaluate_baselines(options_, dataset, evaluator, context).at(0).title,
+    on_ranks(1, [&](const Run& run) {
+      Evaluator evaluator(run, "test", {select});
+      EXPECT_EQ(evaluate_baselines(run, evaluator).at(0).title,
                 ease_title({.l2 = least->at("l2"), .dropout = least->at("dropout")}))
           << select;
     });
@@ -135,25 +134,25 @@ TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
 TEST_F(Solve, SolutionThatWasStoppedIsSolvedAgain) {
   for (const std::int64_t neighbors : {0, 5}) {
     options_.name = "neighbors_" + std::to_string(neighbors);
-    options_.resume_from.clear();
+    state_.resume_from.clear();
     options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.3}, .neighbors = neighbors, .relax = {0.0, 0.4}};
     solve_on(1);
     const auto expected = weights_between_items(best(), 60);
     std::filesystem::remove_all(options_.run_folder());
     StopFlag stop;
-    on_ranks(2, [&](const RunContext& context) {
+    on_ranks(2, [&](const Run& run) {
       StopsAfter second_solution(stop, 1, " l2 50");
       Progress none;
-      const bool first = context.communicator.rank() == 0;
+      const bool first = run.communicator.rank() == 0;
       Progress& progress = first ? static_cast<Progress&>(second_solution) : none;
-      RunContext stopping{context.communicator, context.engine, context.log, progress, &stop, context.grid};
-      const TrainResult result = train(options_, stopping);
+      const Run stopping = run_of({run.communicator, run.engine, run.log, progress, &stop, run.grid});
+      const TrainResult result = train(stopping);
       EXPECT_TRUE(result.stopped);
       EXPECT_EQ(result.epochs, 2) << "the third combination has another inverse";
     });
     EXPECT_EQ(events("solve").size(), 2U);
     EXPECT_EQ(events("end").at(0).at("reason"), "stopped");
-    options_.resume_from = options_.best_checkpoint();
+    state_.resume_from = options_.best_checkpoint();
     const TrainResult result = solve_on(2);
     EXPECT_FALSE(result.stopped);
     EXPECT_EQ(events("solve").size(), 4U);
@@ -168,7 +167,7 @@ TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
   solve_on(1);
   const std::int64_t best_step = best().attribute<std::int64_t>("epoch");
   const std::string log = options_.run_folder() + "/metrics.jsonl";
-  options_.resume_from = options_.best_checkpoint();
+  state_.resume_from = options_.best_checkpoint();
   for (const bool better : {false, true}) {
     const double changed = events("solve").at(0).at("ndcg@10").get<double>() * 1e-3;
     io::filter_event_log(log, [](const io::Json& event) { return io::get_string(event, "event") != "end"; });
@@ -204,8 +203,8 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
     const Csr seen = dataset.read_rows("test/fold_in", {0, 20});
     const Csr targets = dataset.read_rows("test/held_out", {0, 20});
     double recall = 0.0;
-    on_ranks(1, [&](const RunContext& context) {
-      Recommender recommender(options_, context, best(), {5, false, {}});
+    on_ranks(1, [&](const Run& run) {
+      Recommender recommender(options_, run, best(), {5, false, {}});
       std::vector<std::int32_t> items(100);
       std::vector<float> scores(100);
       recommender.recommend(seen.view(), {}, items, scores);
@@ -233,8 +232,8 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
       }
     });
     for (const int ranks : {1, 3}) {
-      on_ranks(ranks, [&](const RunContext& context) {
-        const TestResult result = test(options_, context, options_.best_checkpoint());
+      on_ranks(ranks, [&](const Run& run) {
+        const TestResult result = test(run, options_.best_checkpoint());
         EXPECT_NEAR(result.model.metrics.at("recall@5").mean, recall, 1e-12) << type;
         EXPECT_TRUE(result.title == "item_knn" || result.title.starts_with("EASE ")) << result.title;
       });
@@ -247,27 +246,25 @@ TEST_F(Solve, CompleteRunIsNotSolvedAgainAndAnInterruptedOneContinues) {
   const std::string log = options_.run_folder() + "/metrics.jsonl";
   const std::string complete = text_of(log);
   const std::string weights = text_of(options_.best_checkpoint());
-  options_.resume_from = options_.best_checkpoint();
+  state_.resume_from = options_.best_checkpoint();
   EXPECT_EQ(solve_on(2).best_epoch, 4);
   EXPECT_EQ(text_of(log), complete);
 
   // As after a crash during the third solution.
-  options_.resume_from.clear();
+  state_.resume_from.clear();
   options_.model.ease = {{20.0}, {0.0, 0.4}};
   solve_on(1);
   io::filter_event_log(log, [](const io::Json& event) { return io::get_string(event, "event") != "end"; });
   options_.model.ease = {{20.0, 50.0}, {0.0, 0.4}};
-  options_.resume_from = options_.best_checkpoint();
+  state_.resume_from = options_.best_checkpoint();
   EXPECT_EQ(solve_on(1).best_epoch, 4);
   EXPECT_EQ(events("solve").size(), 4U);
   EXPECT_EQ(text_of(options_.best_checkpoint()), weights);
 
   std::filesystem::copy_file(options_.best_checkpoint(), file("other.h5"));
-  options_.resume_from = file("other.h5");
-  on_ranks(2, [&](const RunContext& context) {
-    EXPECT_NE(message_of<InputError>([&] {
-                train(options_, context);
-              }).find("only a run in its own folder can continue"),
+  state_.resume_from = file("other.h5");
+  on_ranks(2, [&](const Run& run) {
+    EXPECT_NE(message_of<InputError>([&] { train(run); }).find("only a run in its own folder can continue"),
               std::string::npos);
   });
 }
@@ -275,9 +272,9 @@ TEST_F(Solve, CompleteRunIsNotSolvedAgainAndAnInterruptedOneContinues) {
 TEST_F(Solve, StopRequestTakesEffectAfterASolution) {
   StopFlag stop;
   stop.request();
-  on_ranks(1, [&](RunContext context) {
-    context.stop = &stop;
-    EXPECT_TRUE(train(options_, context).stopped);
+  on_ranks(1, [&](Run run) {
+    run.stop = &stop;
+    EXPECT_TRUE(train(run).stopped);
   });
   EXPECT_EQ(events("end").at(0).at("reason"), "stopped");
   EXPECT_TRUE(events("solve").empty());
@@ -285,17 +282,17 @@ TEST_F(Solve, StopRequestTakesEffectAfterASolution) {
 
 TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
   const auto refused = [&](int ranks, const std::string& because) {
-    on_ranks(ranks, [&](const RunContext& context) {
-      const std::string message = message_of<InputError>([&] { validate_run(options_, context); });
+    on_ranks(ranks, [&](const Run& run) {
+      const std::string message = message_of<InputError>([&] { validate_run(run); });
       EXPECT_NE(message.find(because), std::string::npos) << message;
     });
   };
   options_.validation.select = "last";
   refused(1, "model.ease: 4 combinations of its values cannot be compared, since validation.select is last");
   options_.model.ease = {{20.0}, {0.0}};
-  on_ranks(1, [&](const RunContext& context) { EXPECT_NO_THROW(validate_run(options_, context)); });
+  on_ranks(1, [&](const Run& run) { EXPECT_NO_THROW(validate_run(run)); });
   options_.data.file = make("no_validation.h5", {.validation = 0});
-  on_ranks(1, [&](const RunContext& context) { EXPECT_EQ(train(options_, context).best_epoch, 1); });
+  on_ranks(1, [&](const Run& run) { EXPECT_EQ(train(run).best_epoch, 1); });
 
   io::DatasetWriter writer(file("wide.h5"));
   writer.append_row("train", std::array<std::int32_t, 2>{0, 20'000'000});
@@ -310,7 +307,7 @@ TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
   options_.validation.baselines = {};
   options_.model.type = "item_knn";
   options_.model.item_knn.neighbors = 2;
-  on_ranks(1, [&](const RunContext& context) { EXPECT_NO_THROW(validate_run(options_, context)); });
+  on_ranks(1, [&](const Run& run) { EXPECT_NO_THROW(validate_run(run)); });
 }
 
 TEST_F(Solve, InvalidCheckpointsAreRefused) {
@@ -319,8 +316,8 @@ TEST_F(Solve, InvalidCheckpointsAreRefused) {
   const auto refused = [&](std::vector<io::TensorSource> tensors, std::vector<io::ArraySource> arrays,
                            const std::string& because) {
     io::write_checkpoint(file("bad.h5"), whole.attributes(), tensors, arrays);
-    on_ranks(2, [&](const RunContext& context) {
-      const std::string message = message_of<InputError>([&] { test(options_, context, file("bad.h5")); });
+    on_ranks(2, [&](const Run& run) {
+      const std::string message = message_of<InputError>([&] { test(run, file("bad.h5")); });
       EXPECT_NE(message.find(because), std::string::npos) << message;
     });
   };

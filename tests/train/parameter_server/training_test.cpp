@@ -39,12 +39,11 @@ class ParameterServer : public MultiRankTest {
   Staleness run_asynchronously(int workers, std::int64_t steps, Work work) {
     options_.distributed.strategy = comm::Strategy::parameter_server;
     options_.distributed.updates = comm::ServerUpdates::asynchronous;
-    return of_ranks(workers + 1, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, 0);
+    return of_ranks(workers + 1, [&](const Run& run) {
+      Trainer trainer(run, 0);
       trainer.start_epoch(0);
-      for (std::int64_t t = 0; t < steps; ++t) work(context.communicator.rank(), trainer, t);
-      return context.engine.take_staleness().value();
+      for (std::int64_t t = 0; t < steps; ++t) work(run.communicator.rank(), trainer, t);
+      return run.engine.take_staleness().value();
     })[0];
   }
 };
@@ -114,19 +113,18 @@ TEST_F(ParameterServer, ReportedBytesEqualThoseSent) {
       options_.distributed.comm_dtype = wire;
       std::atomic<std::int64_t> total = 0;
       double reported = 0.0;
-      on_ranks(5, [&](const RunContext& context) {
-        const io::DatasetFile dataset(options_.data.file);
-        Trainer trainer(options_, context, dataset, 0);
+      on_ranks(5, [&](const Run& run) {
+        Trainer trainer(run, 0);
         trainer.start_epoch(0);
         for (std::int64_t t = 0; t < 3; ++t) trainer.step(t);
-        const auto& messages = dynamic_cast<const comm::MessageBytes&>(context.communicator);
+        const auto& messages = dynamic_cast<const comm::MessageBytes&>(run.communicator);
         const CommVolume bytes = trainer.facts().comm_volume;
         const double out = trainer.facts().is_worker ? bytes.worker_out : bytes.server_out;
         const double in = trainer.facts().is_worker ? bytes.worker_in : bytes.server_in;
         EXPECT_EQ(static_cast<double>(messages.sent), 3 * out);
         EXPECT_EQ(static_cast<double>(messages.received), 3 * in);
         total += messages.sent;
-        if (context.communicator.rank() == 0) reported = bytes.total;
+        if (run.communicator.rank() == 0) reported = bytes.total;
       });
       EXPECT_EQ(static_cast<double>(total), 3 * reported);
     }
@@ -182,9 +180,9 @@ TEST_F(ParameterServer, AsynchronousTrainingLearns) {
   options_.distributed.strategy = comm::Strategy::parameter_server;
   options_.distributed.updates = comm::ServerUpdates::asynchronous;
   options_.distributed.servers = 2;
-  on_ranks(5, [&](const RunContext& context) {
-    train(options_, context);
-    const TestResult result = test(options_, context, options_.best_checkpoint());
+  on_ranks(5, [&](const Run& run) {
+    train(run);
+    const TestResult result = test(run, options_.best_checkpoint());
     const double popular = result.baselines.at(0).result.metrics.at("ndcg@10").mean;
     EXPECT_GT(result.model.metrics.at("ndcg@10").mean, 2 * popular);
     EXPECT_GT(popular, 0.0);
@@ -200,9 +198,8 @@ TEST_F(ParameterServer, InvalidSettingsThrow) {
     options_.distributed = {};
     options_.distributed.strategy = comm::Strategy::parameter_server;
     set(options_.distributed);
-    return of_ranks(ranks, [&](const RunContext& context) {
-      return message_of<InputError>([&] { validate_run(options_, context); });
-    })[0];
+    return of_ranks(ranks,
+                    [&](const Run& run) { return message_of<InputError>([&] { validate_run(run); }); })[0];
   };
   const auto expect = [](const std::string& message, const char* part) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
@@ -228,7 +225,7 @@ TEST_F(ParameterServer, GpuThrows) {
     Progress progress;
     EngineOf<FakeGpuDevice> engine(std::make_unique<FakeGpuDevice>());
     const std::string message = message_of<InputError>([&] {
-      validate_run(options_, {communicator, engine, log, progress});
+      validate_run(run_of({communicator, engine, log, progress}));
     });
     EXPECT_NE(message.find("computes on cuda in fp32; set device to cpu"), std::string::npos) << message;
   });

@@ -13,7 +13,7 @@ class BadInput : public TrainTest {
     TrainingConfig options = options_;
     change(options);
     try {
-      on_ranks(ranks, [&](const RunContext& context) { validate_run(options, context); });
+      on_ranks(ranks, [&](const Run& run) { validate_run(run_of(run, options)); });
     } catch (const InputError& error) {
       return error.what();
     }
@@ -65,10 +65,10 @@ TEST_F(BadInput, AsManyNeighborsOfEaseAsItemsThrow) {
 }
 
 TEST_F(BadInput, DifferentConfigurationsOfRanksThrow) {
-  const auto messages = of_ranks(3, [&](const RunContext& context) {
-    TrainingConfig options = options_;
-    if (context.communicator.rank() == 1) options.configuration_text += "seed: 2\n";
-    return message_of<InputError>([&] { validate_run(options, context); });
+  const auto messages = of_ranks(3, [&](const Run& run) {
+    Run mine = run;
+    if (run.communicator.rank() == 1) mine.configuration_text += "seed: 2\n";
+    return message_of<InputError>([&] { validate_run(mine); });
   });
   for (const std::string& message : messages) {
     EXPECT_EQ(message.find("the configuration differs between ranks"), 0U) << message;
@@ -77,10 +77,10 @@ TEST_F(BadInput, DifferentConfigurationsOfRanksThrow) {
 
 TEST_F(BadInput, DifferentDatasetsOfRanksThrow) {
   const std::string other = make("other.h5", {.users = 202});
-  const auto messages = of_ranks(2, [&](const RunContext& context) {
+  const auto messages = of_ranks(2, [&](const Run& run) {
     TrainingConfig options = options_;
-    if (context.communicator.rank() == 1) options.data.file = other;
-    return message_of<InputError>([&] { train(options, context); });
+    if (run.communicator.rank() == 1) options.data.file = other;
+    return message_of<InputError>([&] { train(run_of(run, options)); });
   });
   for (const std::string& message : messages) {
     EXPECT_NE(message.find("differs between ranks"), std::string::npos) << message;
@@ -90,7 +90,7 @@ TEST_F(BadInput, DifferentDatasetsOfRanksThrow) {
 TEST_F(BadInput, UntrainableModelThrows) {
   options_.model.type = "popularity";
   EXPECT_NE(refusal([](O&) {}).find("only networks of layers"), std::string::npos);
-  on_ranks(2, [&](const RunContext& context) { validate_run(options_, context, false); });
+  on_ranks(2, [&](const Run& run) { validate_run(run, false); });
 }
 
 TEST_F(BadInput, ParameterServerOfAnotherModelThrows) {
@@ -102,14 +102,14 @@ TEST_F(BadInput, ParameterServerOfAnotherModelThrows) {
 TEST_F(BadInput, UnwritableRunFolderThrowsRunError) {
   std::ofstream(file("occupied")) << "a file, not a folder";
   options_.run.directory = file("occupied");
-  on_ranks(1, [&](const RunContext& context) { EXPECT_THROW(validate_run(options_, context), RunError); });
-  EXPECT_THROW(on_ranks(2, [&](const RunContext& context) { train(options_, context); }), RunError);
+  on_ranks(1, [&](const Run& run) { EXPECT_THROW(validate_run(run), RunError); });
+  EXPECT_THROW(on_ranks(2, [&](const Run& run) { train(run); }), RunError);
 }
 
 TEST_F(BadInput, TestWithoutTestUsersThrows) {
   options_.data.file = make("no_test.h5", {.test = 0});
-  on_ranks(2, [&](const RunContext& context) {
-    const std::string message = message_of<InputError>([&] { test(options_, context, file("a.h5")); });
+  on_ranks(2, [&](const Run& run) {
+    const std::string message = message_of<InputError>([&] { test(run, file("a.h5")); });
     EXPECT_NE(message.find("no test users"), std::string::npos) << message;
   });
 }

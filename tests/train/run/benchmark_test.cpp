@@ -11,7 +11,7 @@ class Benchmark : public TrainTest {
   BenchmarkResult measure(int ranks) {
     options_.train.epochs = 2;
     backend_.kernels = device::Kernels::automatic;
-    return of_ranks(ranks, [&](const RunContext& context) { return benchmark(options_, context); })[0];
+    return of_ranks(ranks, [&](const Run& run) { return benchmark(run); })[0];
   }
 
   static double phases_together(const BenchmarkResult& result) {

@@ -69,9 +69,9 @@ TEST_F(Evaluation, PopularityCountsAllShards) {
   }();
   std::vector<std::int32_t> expected_ranks(60);
   expected.rank({}, all, expected_ranks);
-  on_ranks(3, [&](const RunContext& context) {
+  on_ranks(3, [&](const Run& run) {
     std::vector<std::int32_t> ranks(60);
-    Popularity(dataset, context).rank({}, all, ranks);
+    Popularity(run).rank({}, all, ranks);
     EXPECT_EQ(ranks, expected_ranks);
   });
 }
@@ -79,9 +79,9 @@ TEST_F(Evaluation, PopularityCountsAllShards) {
 TEST_F(Evaluation, CoverageCountsListsOfUsersWithATarget) {
   options_.data.file = make("some.h5", {.without_target = 4});
   std::array<std::int64_t, 2> item_counts{};  // number of items at position 1, and among the first ten
-  on_ranks(1, [&](const RunContext& context) {
+  on_ranks(1, [&](const Run& run) {
     const io::DatasetFile dataset(options_.data.file);
-    const auto network = initial_model(options_, context, dataset.items(), 31);
+    const auto network = initial_model(options_, run, dataset.items(), 31);
     const data::HeldOutUsers users = data::read_held_out(dataset, "validation", 0, 1);
     const auto held = network->load_users({users.fold_in.view(), {}, {}, 0});
     std::vector<std::int32_t> lists(310);
@@ -96,10 +96,10 @@ TEST_F(Evaluation, CoverageCountsListsOfUsersWithATarget) {
     item_counts = {static_cast<std::int64_t>(items[0].size()), static_cast<std::int64_t>(items[1].size())};
   });
   for (const int ranks : {1, 3}) {
-    on_ranks(ranks, [&](const RunContext& context) {
+    on_ranks(ranks, [&](const Run& run) {
       const io::DatasetFile dataset(options_.data.file);
-      const auto model = initial_model(options_, context, dataset.items(), 8);
-      Evaluator evaluator(dataset, "validation", {"coverage@1", "coverage@10"}, context);
+      const auto model = initial_model(options_, run, dataset.items(), 8);
+      Evaluator evaluator(run, "validation", {"coverage@1", "coverage@10"});
       const EvaluationResult result = evaluator.evaluate(*model);
       const auto items = static_cast<double>(dataset.items());
       EXPECT_EQ(result.users, 27);
@@ -117,14 +117,14 @@ TEST_F(Evaluation, MetricsOfListsFollowFromTheListsOnAnyNumberOfRanks) {
   std::array<math::MetricSums, 3> sums;
   std::vector<std::int64_t> lists_of_item(60, 0);
   const std::array<std::string, 3> names = {"popularity@10", "tail@3", "novelty@7"};
-  on_ranks(1, [&](const RunContext& context) {
-    const auto network = initial_model(options_, context, dataset.items(), 31);
+  on_ranks(1, [&](const Run& run) {
+    const auto network = initial_model(options_, run, dataset.items(), 31);
     const data::HeldOutUsers users = data::read_held_out(dataset, "validation", 0, 1);
     const auto held = network->load_users({users.fold_in.view(), {}, {}, 0});
     std::vector<std::int32_t> lists(310);
     std::vector<float> scores(310);
     network->top_k(*held, {0, 31}, model::History::items, false, 10, lists, scores);
-    const Popularity popularity(dataset, context);
+    const Popularity popularity(run);
     for (std::int64_t u = 0; u < 31; ++u) {
       if (users.targets.view().row_size(u) == 0) continue;
       const auto list = std::span(lists).subspan(static_cast<std::size_t>(u) * 10, 10);
@@ -133,10 +133,9 @@ TEST_F(Evaluation, MetricsOfListsFollowFromTheListsOnAnyNumberOfRanks) {
     }
   });
   for (const int ranks : {1, 2, 3, 4}) {
-    on_ranks(ranks, [&](const RunContext& context) {
-      const auto model = initial_model(options_, context, dataset.items(), 8);
-      Evaluator evaluator(dataset, "validation", {"popularity@10", "tail@3", "novelty@7", "gini@10"},
-                          context);
+    on_ranks(ranks, [&](const Run& run) {
+      const auto model = initial_model(options_, run, dataset.items(), 8);
+      Evaluator evaluator(run, "validation", {"popularity@10", "tail@3", "novelty@7", "gini@10"});
       const Metrics found = evaluator.evaluate(*model).metrics;
       for (std::size_t m = 0; m < 3; ++m) {
         EXPECT_NEAR(found.at(names[m]).mean, sums[m].mean(), 1e-12 * sums[m].mean()) << names[m];
@@ -150,10 +149,10 @@ TEST_F(Evaluation, MetricsOfListsFollowFromTheListsOnAnyNumberOfRanks) {
 
 TEST_F(Evaluation, UsersWithoutTargetAreExcludedAndCounted) {
   options_.data.file = make("some.h5", {.without_target = 4});
-  on_ranks(2, [&](const RunContext& context) {
+  on_ranks(2, [&](const Run& run) {
     const io::DatasetFile dataset(options_.data.file);
-    const auto model = initial_model(options_, context, dataset.items(), 8);  // several slices
-    Evaluator evaluator(dataset, "validation", {"recall@60", "recall@5"}, context);
+    const auto model = initial_model(options_, run, dataset.items(), 8);  // several slices
+    Evaluator evaluator(run, "validation", {"recall@60", "recall@5"});
     const EvaluationResult result = evaluator.evaluate(*model);
     EXPECT_EQ(evaluator.users(), 31);
     EXPECT_EQ(result.users, 27);
@@ -166,10 +165,10 @@ TEST_F(Evaluation, UsersWithoutTargetAreExcludedAndCounted) {
 
 TEST_F(Evaluation, UsersWithOneItemHaveAHistory) {
   options_.data.file = make("one.h5", {.likes = 3, .without_history = 5});  // two of the three are targets
-  on_ranks(2, [&](const RunContext& context) {
+  on_ranks(2, [&](const Run& run) {
     const io::DatasetFile dataset(options_.data.file);
-    const auto model = initial_model(options_, context, dataset.items(), 8);
-    const EvaluationResult result = Evaluator(dataset, "test", {"recall@60"}, context).evaluate(*model);
+    const auto model = initial_model(options_, run, dataset.items(), 8);
+    const EvaluationResult result = Evaluator(run, "test", {"recall@60"}).evaluate(*model);
     EXPECT_EQ(result.users, 20);
     EXPECT_EQ(result.users_without_history, 5);
     EXPECT_EQ(result.with_history.at("recall@60").mean, 1.0);  // every target is among all items
@@ -179,14 +178,14 @@ TEST_F(Evaluation, UsersWithOneItemHaveAHistory) {
 
 TEST_F(Evaluation, MetricsDoNotDependOnTheBatchSize) {
   options_.data.file = make("many.h5", {.validation = 700, .without_target = 4});
-  on_ranks(1, [&](const RunContext& context) {
+  on_ranks(1, [&](const Run& run) {
     const io::DatasetFile dataset(options_.data.file);
-    Evaluator evaluator(dataset, "validation", {"ndcg@10", "recall@5", "coverage@3"}, context);
-    const auto model = initial_model(options_, context, dataset.items(), 1);
+    Evaluator evaluator(run, "validation", {"ndcg@10", "recall@5", "coverage@3"});
+    const auto model = initial_model(options_, run, dataset.items(), 1);
     const EvaluationResult expected = evaluator.evaluate(*model);
     EXPECT_EQ(expected.users, 696);
     for (const std::int64_t max_users : {64, 500, 699, 4096}) {
-      const auto other = initial_model(options_, context, dataset.items(), max_users);
+      const auto other = initial_model(options_, run, dataset.items(), max_users);
       for (int again = 0; again < 2; ++again) {
         const EvaluationResult result = evaluator.evaluate(*other);
         EXPECT_EQ(result.users, expected.users);
@@ -206,10 +205,9 @@ TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
   options_.train.epochs = 60;
   options_.train.annealing = {0.0, 1, 0, 0};
   options_.model = {"mult_vae", {24}, 8, 0.2};
-  on_ranks(2, [&](const RunContext& context) {
-    const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
-    Evaluator evaluator(dataset, "validation", {"recall@2", "ndcg@10"}, context);
+  on_ranks(2, [&](const Run& run) {
+    Trainer trainer(run, run.engine.facts().evaluation_batch);
+    Evaluator evaluator(run, "validation", {"recall@2", "ndcg@10"});
     const EvaluationResult before = evaluator.evaluate(trainer.model());
     train_epochs(trainer, options_.train.epochs);
     const EvaluationResult after = evaluator.evaluate(trainer.model());

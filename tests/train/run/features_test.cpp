@@ -19,12 +19,10 @@ class Features : public MultiRankTest {
   }
 
   void train_alone() {
-    on_ranks(1, [&](const RunContext& context) { train(options_, context); });
+    on_ranks(1, [&](const Run& run) { train(run); });
   }
   TestResult test_on(int ranks) {
-    return of_ranks(ranks, [&](const RunContext& context) {
-      return test(options_, context, options_.best_checkpoint());
-    })[0];
+    return of_ranks(ranks, [&](const Run& run) { return test(run, options_.best_checkpoint()); })[0];
   }
 };
 
@@ -80,10 +78,10 @@ TEST_F(Features, PredictItemsWithoutHistory) {
 }
 
 TEST_F(Features, BelongToTheirUserInAnyBatch) {
-  on_ranks(3, [&](const RunContext& context) {
+  on_ranks(3, [&](const Run& run) {
     const io::DatasetFile dataset(options_.data.file);
-    const auto network = initial_model(options_, context, model_input_dims(options_, dataset), 7);
-    Evaluator evaluator(dataset, "test", {"ndcg@10"}, context);
+    const auto network = initial_model(options_, run, model_input_dims(options_, dataset), 7);
+    Evaluator evaluator(run, "test", {"ndcg@10"});
     const double known = evaluator.evaluate(*network).metrics.at("ndcg@10").mean;
     const double cold = evaluator.evaluate(*network, model::History::none).metrics.at("ndcg@10").mean;
     // Evaluates user by user on one rank, with the same result.
@@ -133,8 +131,8 @@ TEST_F(Features, AllowRecommendationsWithoutHistory) {
   options_.optimizer.learning_rate = 0.01;
   options_.train.epochs = 15;
   train_alone();
-  on_ranks(1, [&](const RunContext& context) {
-    Recommender recommender(options_, context, io::CheckpointFile(options_.best_checkpoint()),
+  on_ranks(1, [&](const Run& run) {
+    Recommender recommender(options_, run, io::CheckpointFile(options_.best_checkpoint()),
                             RecommendOptions{4, false, {}});
     EXPECT_EQ(recommender.features(), 8);
     // No data, group 2, group 3, item 11 (of group 1).

@@ -71,8 +71,8 @@ TEST_F(PreviousRun, ThatCannotBeMovedIsAnErrorOnAllRanksAndStays) {
   const auto before = files(folder(name));
   TrainingConfig options = options_;
   options.name = name;
-  on_ranks(2, [&](const RunContext& context) {
-    const std::string message = message_of<InputError>([&] { train(options, context); });
+  on_ranks(2, [&](const Run& run) {
+    const std::string message = message_of<InputError>([&] { train(run_of(run, options)); });
     expect_in(message, {": the run in this folder cannot be moved to ", "File name too long",
                         "; move or delete it, continue with --resume"});
   });

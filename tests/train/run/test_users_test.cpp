@@ -19,12 +19,10 @@ class TestUsers : public TrainTest {
     options_.validation.metrics = {"ndcg@10", "recall_n@10", "popularity@10", "coverage@10"};
   }
   void train_alone() {
-    on_ranks(1, [&](const RunContext& context) { train(options_, context); });
+    on_ranks(1, [&](const Run& run) { train(run); });
   }
   TestResult test_on(int ranks) {
-    return of_ranks(ranks, [&](const RunContext& context) {
-      return test(options_, context, options_.best_checkpoint());
-    })[0];
+    return of_ranks(ranks, [&](const Run& run) { return test(run, options_.best_checkpoint()); })[0];
   }
 };
 
@@ -36,14 +34,14 @@ TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
     train_alone();
     std::array<math::MetricSums, 2> recall;      // without and with history
     std::array<math::MetricSums, 2> popularity;  // of the lists
-    on_ranks(1, [&](const RunContext& context) {
+    on_ranks(1, [&](const Run& run) {
       const io::DatasetFile dataset(options_.data.file);
       const data::HeldOutUsers users = data::read_held_out(dataset, "test", 0, 1);
       std::vector<std::int32_t> lists(200);
       std::vector<float> scores(200);
-      Recommender(options_, context, io::CheckpointFile(options_.best_checkpoint()), {10, false, {}})
+      Recommender(options_, run, io::CheckpointFile(options_.best_checkpoint()), {10, false, {}})
           .recommend(users.fold_in.view(), features ? users.features.view() : CsrView{}, lists, scores);
-      const Popularity counts(dataset, context);
+      const Popularity counts(run);
       for (std::int64_t u = 0; u < 20; ++u) {
         const auto list = std::span(lists).subspan(static_cast<std::size_t>(u) * 10, 10);
         const auto targets = users.targets.view().row(u);
@@ -107,10 +105,10 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
   train_alone();
   std::vector<std::int64_t> expected_history;
   std::vector<double> expected_popularity;
-  on_ranks(1, [&](const RunContext& context) {
+  on_ranks(1, [&](const Run& run) {
     const io::DatasetFile dataset(options_.data.file);
     const data::HeldOutUsers users = data::read_held_out(dataset, "test", 0, 1);
-    const Popularity counts(dataset, context);
+    const Popularity counts(run);
     for (std::int64_t u = 0; u < 17; ++u) {
       expected_history.push_back(users.fold_in.view().row_size(u));
       const auto targets = users.targets.view().row(u);
@@ -120,13 +118,13 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
   });
   io::UserColumns first;
   for (const int ranks : {1, 2, 3, 4}) {
-    on_ranks(ranks, [&](const RunContext& context) {
+    on_ranks(ranks, [&](const Run& run) {
       const io::DatasetFile dataset(options_.data.file);
-      Evaluator evaluator(dataset, "test", options_.validation.metrics, context);
-      const auto model = initial_model(options_, context, model_input_dims(options_, dataset), 7);
+      Evaluator evaluator(run, "test", options_.validation.metrics);
+      const auto model = initial_model(options_, run, model_input_dims(options_, dataset), 7);
       TestResult result{evaluator.evaluate(*model), evaluator.evaluate(*model, model::History::none), {}, 1};
-      result.baselines = evaluate_baselines(options_, dataset, evaluator, context);
-      const io::UserColumns content = metrics_per_user(result, evaluator, dataset, context);
+      result.baselines = evaluate_baselines(run, evaluator);
+      const io::UserColumns content = metrics_per_user(result, evaluator, run);
       std::vector<std::int64_t> rows(17);
       std::iota(rows.begin(), rows.end(), 0);  // the dataset has no ids
       EXPECT_EQ(content.users.numbers, rows);
@@ -144,15 +142,13 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
             EXPECT_NEAR(values[u], column<double>(first, group + name)[u], 1e-12) << group << name << u;
         }
       };
-      if (context.communicator.rank() == 0 && ranks == 1) first = content;
+      if (run.communicator.rank() == 0 && ranks == 1) first = content;
       expect_means(result.model, "");
       expect_means(*result.cold_start, "cold/");
       for (const Baseline& baseline : result.baselines) expect_means(baseline.result, baseline.name + "/");
     });
   }
-  on_ranks(2, [&](const RunContext& context) {
-    test(options_, context, options_.best_checkpoint(), file("per_user.h5"));
-  });
+  on_ranks(2, [&](const Run& run) { test(run, options_.best_checkpoint(), file("per_user.h5")); });
   EXPECT_TRUE(std::filesystem::exists(file("per_user.h5")));
 }
 

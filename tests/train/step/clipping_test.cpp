@@ -56,11 +56,10 @@ TEST_F(Clipping, NormOfUpdatesIsLimited) {
       for (const double clip : {0.0, clip_norm}) {
         options_.train.clip_gradient_norm = clip;
         double longest = 0.0;
-        on_ranks(ranks, [&](const RunContext& context) {
-          const io::DatasetFile dataset(options_.data.file);
-          Trainer trainer(options_, context, dataset, 0);
+        on_ranks(ranks, [&](const Run& run) {
+          Trainer trainer(run, 0);
           trainer.start_epoch(0);
-          const auto weights = [&] { return read_all(context.engine, StateTensor::weights); };
+          const auto weights = [&] { return read_all(run.engine, StateTensor::weights); };
           Tensors before = weights();
           for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) {
             trainer.step(t);
@@ -73,7 +72,7 @@ TEST_F(Clipping, NormOfUpdatesIsLimited) {
               }
             }
             before = std::move(after);
-            if (context.communicator.rank() == 0) longest = std::max(longest, std::sqrt(squares));
+            if (run.communicator.rank() == 0) longest = std::max(longest, std::sqrt(squares));
           }
         });
         // The tolerance is the rounding of fp32 weights.

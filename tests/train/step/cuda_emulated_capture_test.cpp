@@ -59,15 +59,14 @@ class CudaEmulatedCapture : public MultiRankTest {
       EngineOf<Repeating> engine(std::make_unique<Repeating>(backend_, outcome.steps));
       Log log;
       Progress progress;
-      const RunContext context{communicator, engine, log, progress};
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
+      const Run run = run_of({communicator, engine, log, progress});
+      Trainer trainer(run, run.engine.facts().evaluation_batch);
       train_epochs(trainer, 4, [&] {
         model::Model& model = trainer.model();
         if (communicator.rank() != 0) return;
         comm::run_ranks(1, [&](comm::Communicator& alone) {
-          const RunContext mine{alone, engine, log, progress};
-          Evaluator(dataset, "validation", options_.validation.metrics, mine).evaluate(model);
+          const Run mine = run_of({alone, engine, log, progress});
+          Evaluator(mine, "validation", options_.validation.metrics).evaluate(model);
         });
       });
       outcome.weights = read_all(engine, StateTensor::weights);

@@ -26,15 +26,14 @@ struct OneRun {
 
 class CudaEmulatedTraining : public MultiRankTest {
  protected:
-  OneRun train_on(const RunContext& context) {
-    const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
+  OneRun train_on(const Run& context) {
+    Trainer trainer(context, context.engine.facts().evaluation_batch);
     OneRun run;
     train_epochs(trainer, 3, [&] { run.epochs.push_back(trainer.losses()); });
     run.weights = read_all(context.engine, StateTensor::weights);
     run.moments = read_all(context.engine, StateTensor::second_moment);
     run.scale = trainer.loss_scale();
-    Evaluator evaluator(dataset, "validation", options_.validation.metrics, context);
+    Evaluator evaluator(context, "validation", options_.validation.metrics);
     for (const auto& [name, value] : evaluator.evaluate(trainer.model()).metrics) {
       run.metrics[name] = value.mean;
     }
@@ -46,21 +45,21 @@ class CudaEmulatedTraining : public MultiRankTest {
     backend_.precision = precision;
     backend_.cuda_graph = graph;
     backend_.resident = resident;
-    return of_ranks(1, [&](const RunContext& context) { return train_on(context); })[0];
+    return of_ranks(1, [&](const Run& context) { return train_on(context); })[0];
   }
 
   OneRun on_cpu() {
     OneRun run;
-    with_cpu([&](const RunContext& context) { run = train_on(context); });
+    with_cpu([&](const Run& context) { run = train_on(context); });
     return run;
   }
 
-  static void with_cpu(const std::function<void(const RunContext&)>& body) {
+  void with_cpu(const std::function<void(const Run&)>& body) const {
     comm::run_ranks(1, [&](comm::Communicator& communicator) {
       EngineOf<cpu::Device> engine(std::make_unique<cpu::Device>(1, Precision::fp32, true));
       Log log;
       Progress progress;
-      body({communicator, engine, log, progress});
+      body(run_of({communicator, engine, log, progress}));
     });
   }
 
@@ -113,7 +112,7 @@ TEST_F(CudaEmulatedTraining, WithoutHiddenLayersFollowsTheCurveOfTheCpu) {
 TEST_F(CudaEmulatedTraining, CheckpointsOfBothDevicesCanBeReadOnBoth) {
   options_.train.epochs = 2;
   options_.optimizer.learning_rate = 0.01;
-  const auto on = [&](bool emulated, const std::function<void(const RunContext&)>& body) {
+  const auto on = [&](bool emulated, const std::function<void(const Run&)>& body) {
     if (emulated)
       on_ranks(1, body);
     else
@@ -123,18 +122,18 @@ TEST_F(CudaEmulatedTraining, CheckpointsOfBothDevicesCanBeReadOnBoth) {
   for (const bool written_by_emulator : {false, true}) {
     SCOPED_TRACE(written_by_emulator);
     options_.name = written_by_emulator ? "by_emulator" : "by_cpu";
-    on(written_by_emulator, [&](const RunContext& context) { train(options_, context); });
+    on(written_by_emulator, [&](const Run& context) { train(context); });
     std::array<std::vector<std::int32_t>, 2> items;
     std::array<std::vector<float>, 2> scores;
     std::array<double, 2> ndcg{};
     for (const std::size_t emulated : {0U, 1U}) {
       items[emulated].resize(20);
       scores[emulated].resize(20);
-      on(emulated == 1, [&](const RunContext& context) {
+      on(emulated == 1, [&](const Run& context) {
         const std::string checkpoint = options_.best_checkpoint();
         Recommender(options_, context, io::CheckpointFile(checkpoint), {10, false, {}})
             .recommend(seen.view(), {}, items[emulated], scores[emulated]);
-        ndcg[emulated] = test(options_, context, checkpoint).model.metrics.at("ndcg@10").mean;
+        ndcg[emulated] = test(context, checkpoint).model.metrics.at("ndcg@10").mean;
       });
     }
     EXPECT_EQ(items[0], items[1]);
@@ -196,9 +195,8 @@ TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored
   backend_.precision = Precision::bf16;
   double bytes = 0.0;
   double table_bytes = 0.0;  // of the gradient of the input or the output table, read and written
-  const auto measure = [&](const RunContext& context) {
-    const io::DatasetFile dataset(options_.data.file);
-    const Trainer trainer(options_, context, dataset, 0);
+  const auto measure = [&](const Run& context) {
+    const Trainer trainer(context, 0);
     bytes = context.engine.training().update_bytes;
     const auto table = context.engine.model().tensors()[0];
     table_bytes = 8.0 * static_cast<double>(table.rows * table.columns);
@@ -215,10 +213,9 @@ TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored
 
 TEST_F(CudaEmulatedTraining, LaterEpochsAndValidationsDoNotAllocate) {
   options_.data.file = make("features.h5", {.validation = 4200, .features = true});
-  on_ranks(1, [&](const RunContext& context) {
-    const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
-    Evaluator evaluator(dataset, "validation", {"ndcg@10", "recall@5", "coverage@10"}, context);
+  on_ranks(1, [&](const Run& context) {
+    Trainer trainer(context, context.engine.facts().evaluation_batch);
+    Evaluator evaluator(context, "validation", {"ndcg@10", "recall@5", "coverage@10"});
     evaluator.prepare(trainer.model());
     std::vector<std::int64_t> allocations;
     train_epochs(trainer, 4, [&] {

@@ -17,13 +17,12 @@ class EdgeCases : public TrainTest {
   };
 
   Outcome train_three_epochs(int ranks) {
-    const auto outcomes = of_ranks(ranks, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, 0);
+    const auto outcomes = of_ranks(ranks, [&](const Run& run) {
+      Trainer trainer(run, 0);
       std::int64_t users_counted = 0;
       train_epochs(trainer, 3, [&] { users_counted += trainer.losses().users; });
       return Outcome{weights_of(trainer.model()), trainer.updates_done(), trainer.users_seen(),
-                     context.communicator.all_reduce(users_counted)};
+                     run.communicator.all_reduce(users_counted)};
     });
     for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.weights, outcomes[0].weights);
     return outcomes[0];
@@ -42,10 +41,9 @@ class EdgeCases : public TrainTest {
 };
 
 TEST_F(EdgeCases, BatchesOfAnEpochDoNotDependOnTheEpochsBefore) {
-  on_ranks(1, [&](const RunContext& context) {
-    const io::DatasetFile dataset(options_.data.file);
+  on_ranks(1, [&](const Run& run) {
     const auto nll = [&](const std::vector<std::int64_t>& epochs) {
-      Trainer trainer(options_, context, dataset, 0);
+      Trainer trainer(run, 0);
       for (const std::int64_t epoch : epochs) trainer.start_epoch(epoch);
       trainer.step(0);
       return trainer.losses().nll;
@@ -99,9 +97,9 @@ TEST_F(EdgeCases, NonFiniteLossThrowsWithStep) {
 TEST_F(EdgeCases, EachUpdateSamplesNewDropoutAndNoise) {
   options_.train.batch_size = 1000;          // every step has all users,
   options_.optimizer.learning_rate = 1e-12;  // and the weights do not change
-  on_ranks(1, [&](const RunContext& context) {
+  on_ranks(1, [&](const Run& run) {
     const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, context, dataset, 0);
+    Trainer trainer(run, 0);
     cpu::Device device(1, device::Precision::fp32, true);
     model::Network<cpu::Device> model(options_.model, dataset.items(), device, dataset.rows("train"));
     model::initialize(model, model.shape(), options_.train.seed);

@@ -39,11 +39,10 @@ TEST_F(Equivalence, OverlapHasNoEffect) {
 TEST_F(Equivalence, MetricsAreEqualOnAnyNumberOfRanks) {
   std::vector<EvaluationResult> results;
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    const auto of_rank = of_ranks(ranks, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
+    const auto of_rank = of_ranks(ranks, [&](const Run& run) {
+      Trainer trainer(run, run.engine.facts().evaluation_batch);
       train_epochs(trainer, 3);
-      Evaluator evaluator(dataset, "validation", options_.validation.metrics, context);
+      Evaluator evaluator(run, "validation", options_.validation.metrics);
       return evaluator.evaluate(trainer.model());
     });
     for (const EvaluationResult& result : of_rank) {

@@ -43,10 +43,9 @@ TEST_F(ItemsEdge, RanksStoreTheItemsOfTheirSlice) {
   for (const char* type : {"mult_vae", "recvae", "elsa"}) {
     options_.model.type = type;
     options_.distributed.item_slices = 3;
-    on_ranks(6, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, 0);
-      const ItemSlice slice{uneven_items, context.communicator.rank() % 3, 3};
+    on_ranks(6, [&](const Run& run) {
+      Trainer trainer(run, 0);
+      const ItemSlice slice{uneven_items, run.communicator.rank() % 3, 3};
       std::int64_t sliced = 0;
       for (const device::TensorSpec& spec : trainer.model().tensors()) {
         if (!spec.slice) continue;
@@ -135,11 +134,10 @@ TEST_F(ItemsEdge, ColdStartIsThatOfOneRank) {
   options_.data.file = make("features.h5", {.items = uneven_items, .features = true});
   const auto evaluate = [&](Grid grid) {
     options_.distributed.item_slices = grid.slices;
-    return of_ranks(grid.ranks, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
+    return of_ranks(grid.ranks, [&](const Run& run) {
+      Trainer trainer(run, run.engine.facts().evaluation_batch);
       train_epochs(trainer, 3);
-      Evaluator evaluator(dataset, "test", options_.validation.metrics, context);
+      Evaluator evaluator(run, "test", options_.validation.metrics);
       return evaluator.evaluate(trainer.model(), model::History::none).metrics;
     })[0];
   };
@@ -158,10 +156,10 @@ TEST_F(ItemsEdge, MetricsOfExactScoresAreEqual) {
   options_.validation.metrics = {"ndcg@10", "recall@5", "mrr@10", "coverage@5", "popularity@5", "gini@7"};
   const auto evaluate = [&](Grid grid) {
     options_.distributed.item_slices = grid.slices;
-    return of_ranks(grid.ranks, [&](const RunContext& context) {
+    return of_ranks(grid.ranks, [&](const Run& run) {
       const io::DatasetFile dataset(options_.data.file);
-      const auto model = context.engine.make_model(
-          options_.model, model_input_dims(options_, dataset, context.item_slices()), 7);
+      const auto model =
+          run.engine.make_model(options_.model, model_input_dims(options_, dataset, run.item_slices()), 7);
       int tensor = 0;
       for (const device::TensorSpec& spec : model->tensors()) {
         std::vector<float> values;
@@ -174,7 +172,7 @@ TEST_F(ItemsEdge, MetricsOfExactScoresAreEqual) {
         model->write_rows(tensor++, {0, spec.rows}, values);
       }
       model->finish_writing();
-      Evaluator evaluator(dataset, "validation", options_.validation.metrics, context);
+      Evaluator evaluator(run, "validation", options_.validation.metrics);
       return evaluator.evaluate(*model).metrics;
     });
   };

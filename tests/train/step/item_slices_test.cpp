@@ -110,13 +110,12 @@ TEST_F(Items, LossesAndUsersAreCountedOnce) {
   const auto totals = [&](Division division) {
     options_.distributed.item_slices = division.slices;
     std::array<double, 5> sums{};
-    const auto of_ranks = this->of_ranks(division.ranks, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, 0);
+    const auto of_ranks = this->of_ranks(division.ranks, [&](const Run& run) {
+      Trainer trainer(run, 0);
       train_epochs(trainer, 1);
       const device::LossSums mine = trainer.losses();
       return std::array<double, 5>{mine.nll, mine.kl, mine.weighted_kl, static_cast<double>(mine.users),
-                                   context.engine.sum_of_squares()};
+                                   run.engine.sum_of_squares()};
     });
     for (const auto& mine : of_ranks) {
       for (std::size_t i = 0; i + 1 < mine.size(); ++i) sums[i] += mine[i];
@@ -139,11 +138,10 @@ TEST_F(Items, EvaluationIsThatOfOneRank) {
   std::vector<EvaluationResult> results;
   const auto evaluate = [&](Division division) {
     options_.distributed.item_slices = division.slices;
-    const auto of_rank = of_ranks(division.ranks, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, context.engine.facts().evaluation_batch);
+    const auto of_rank = of_ranks(division.ranks, [&](const Run& run) {
+      Trainer trainer(run, run.engine.facts().evaluation_batch);
       train_epochs(trainer, 3);
-      Evaluator evaluator(dataset, "test", options_.validation.metrics, context);
+      Evaluator evaluator(run, "test", options_.validation.metrics);
       return evaluator.evaluate(trainer.model());
     });
     for (const EvaluationResult& result : of_rank) {
@@ -170,9 +168,9 @@ TEST_F(Items, BaselinesAreThoseOfOneRank) {
   const auto baselines = [&](Division division) {
     options_.name = "baselines";
     options_.distributed.item_slices = division.slices;
-    return of_ranks(division.ranks, [&](const RunContext& context) {
-      train(options_, context);
-      return test(options_, context, options_.best_checkpoint()).baselines;
+    return of_ranks(division.ranks, [&](const Run& run) {
+      train(run);
+      return test(run, options_.best_checkpoint()).baselines;
     })[0];
   };
   const auto one = baselines({1, 1});
@@ -195,8 +193,8 @@ class ItemsCheckpoint : public TrainTest {
   TrainResult train_divided(Division division, const std::string& name, const std::string& resume_from = "") {
     options_.name = name;
     options_.distributed.item_slices = division.slices;
-    options_.resume_from = resume_from;
-    return train_on(division.ranks, [&](const RunContext& context) { return train(options_, context); });
+    state_.resume_from = resume_from;
+    return train_on(division.ranks, [&](const Run& run) { return train(run); });
   }
   std::string checkpoint(const std::string& name, std::int64_t epoch) const {
     return file("runs/" + name + "/checkpoints/" + io::checkpoint_name(io::CheckpointKind::epoch, epoch));
@@ -217,14 +215,13 @@ TEST_F(ItemsCheckpoint, InitialStateIsEqualToTheByte) {
   const auto initial = [&](Division division) {
     options_.name = "initial";
     options_.distributed.item_slices = division.slices;
-    on_ranks(division.ranks, [&](const RunContext& context) {
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, 0);
+    on_ranks(division.ranks, [&](const Run& run) {
+      Trainer trainer(run, 0);
       TrainingState state;
-      state.describe(options_, dataset, "last", context);
-      state.gather_sums({}, context.communicator);
-      RunLog events(options_, context, RunLog::Mode::train);
-      CheckpointManager manager(options_, context, trainer.steps_per_epoch(), events);
+      state.describe(run, "last");
+      state.gather_sums({}, run.communicator);
+      RunLog events(run, RunLog::Mode::train);
+      CheckpointManager manager(run, trainer.steps_per_epoch(), events);
       manager.save(state, {.resumable = true}, trainer);
       manager.finish(true);
     });

@@ -21,19 +21,18 @@ class MultiRankTest : public TrainTest {
     const std::vector<Tensors> none(static_cast<std::size_t>(ranks));
     RankResults results{none, none, none, none};
     std::vector<std::vector<device::TensorSpec>> specs(none.size());
-    on_ranks(ranks, [&](const RunContext& context) {
-      const auto rank = static_cast<std::size_t>(context.communicator.rank());
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, 0);
+    on_ranks(ranks, [&](const Run& run) {
+      const auto rank = static_cast<std::size_t>(run.communicator.rank());
+      Trainer trainer(run, 0);
       for (std::int64_t s = 0; s < steps; ++s) {
         const std::int64_t t = s % trainer.steps_per_epoch();
         if (t == 0) trainer.start_epoch(s / trainer.steps_per_epoch());
         trainer.step(t);
-        if (s == 0) results.gradient[rank] = read_all(context.engine, StateTensor::first_moment);
+        if (s == 0) results.gradient[rank] = read_all(run.engine, StateTensor::first_moment);
       }
       results.weights[rank] = weights_of(trainer.model());
-      results.masters[rank] = read_all(context.engine, StateTensor::weights);
-      results.moments[rank] = read_all(context.engine, StateTensor::second_moment);
+      results.masters[rank] = read_all(run.engine, StateTensor::weights);
+      results.moments[rank] = read_all(run.engine, StateTensor::second_moment);
       specs[rank] = trainer.model().tensors();
     });
     const auto slices = static_cast<std::size_t>(options_.distributed.item_slices);

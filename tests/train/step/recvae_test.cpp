@@ -20,9 +20,8 @@ class RecVaeSteps : public MultiRankTest {
 };
 
 TEST_F(RecVaeSteps, UpdateOneGroupEach) {
-  on_ranks(2, [&](const RunContext& context) {
-    const io::DatasetFile dataset(options_.data.file);
-    Trainer trainer(options_, context, dataset, 0);
+  on_ranks(2, [&](const Run& run) {
+    Trainer trainer(run, 0);
     ASSERT_EQ(trainer.steps_per_epoch(), 6);
     EXPECT_EQ(trainer.users_per_epoch(), 406);
     EXPECT_EQ(trainer.users_before(4), 304);

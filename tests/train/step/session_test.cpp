@@ -12,9 +12,9 @@ namespace {
 class Session : public TrainTest {
  protected:
   TrainResult run(int ranks) {
-    return train_on(ranks, [&](const RunContext& context) {
-      validate_run(options_, context);
-      return train(options_, context);
+    return train_on(ranks, [&](const Run& run) {
+      validate_run(run);
+      return train(run);
     });
   }
 
@@ -37,13 +37,13 @@ class Session : public TrainTest {
 };
 
 TEST_F(Session, WritesACompleteRunFolder) {
-  options_.commit = "abc1234";
+  state_.commit = "abc1234";
   ::setenv("SLURM_JOB_ID", "4711", 1);
   const TrainResult result = run(2);
   ::unsetenv("SLURM_JOB_ID");
   EXPECT_EQ(result.epochs, 3);
   EXPECT_EQ(result.steps, 18);
-  EXPECT_EQ(text_of(options_.run_folder() + "/config.yaml"), options_.configuration_text);
+  EXPECT_EQ(text_of(options_.run_folder() + "/config.yaml"), state_.configuration_text);
   ASSERT_EQ(events("start").size(), 1U);
   EXPECT_EQ(number(events("start")[0], "ranks"), 2);
   EXPECT_EQ(number(events("start")[0], "users"), 203);
@@ -75,9 +75,8 @@ TEST_F(Session, WritesACompleteRunFolder) {
   const io::CheckpointFile checkpoint(options_.best_checkpoint());
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("epoch"), result.best_epoch);
   EXPECT_EQ(checkpoint.attribute<double>("best_metric"), result.best_metric);
-  on_ranks(1, [&](const RunContext& context) {
-    EXPECT_EQ(test(options_, context, options_.best_checkpoint()).epoch, result.best_epoch);
-  });
+  on_ranks(
+      1, [&](const Run& run) { EXPECT_EQ(test(run, options_.best_checkpoint()).epoch, result.best_epoch); });
   EXPECT_EQ(events("test").size(), 1U);
 }
 
@@ -132,7 +131,7 @@ TEST_F(Session, BestEpochIsKeptIfValidationIsSwitchedOff) {
   options_.validation.every = 0;
   options_.train.patience = 0;
   options_.train.epochs = 3;
-  options_.resume_from = options_.checkpoint_folder() + "/epoch-0002.h5";
+  state_.resume_from = options_.checkpoint_folder() + "/epoch-0002.h5";
   EXPECT_EQ(run(1).best_epoch, 3);
   const io::CheckpointFile aside(options_.checkpoint_folder() + "/aside/best.h5");
   EXPECT_EQ(aside.attribute<std::string>("select"), "ndcg@10");
@@ -142,7 +141,7 @@ TEST_F(Session, LastEpochIsBestIfTheBestIsLostAtTheEnd) {
   options_.train.epochs = 2;
   run(1);
   options_.validation.select = "recall@5";
-  options_.resume_from = options_.checkpoint_folder() + "/epoch-0002.h5";
+  state_.resume_from = options_.checkpoint_folder() + "/epoch-0002.h5";
   EXPECT_EQ(run(2).best_epoch, 2);
   EXPECT_EQ(events("end").back().find("best_metric"), std::string::npos) << events("end").back();
   EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::string>("select"), "last");
@@ -207,8 +206,8 @@ TEST_F(Session, LossContainsTheDecayTerm) {
   options_.train.weight_decay = 0.5;
   run(2);
   double squares = 0.0;
-  on_ranks(1, [&](const RunContext& context) {
-    const auto model = initial_model(options_, context, 60, 1, options_.train.seed);
+  on_ranks(1, [&](const Run& run) {
+    const auto model = initial_model(options_, run, 60, 1, options_.train.seed);
     for (const auto& [name, values] : weights_of(*model)) {
       if (!name.ends_with("/weight")) continue;
       for (const float w : values) squares += static_cast<double>(w) * w;

@@ -158,9 +158,8 @@ TEST_F(Sharded, OverflowOnOneRankSkipsTheUpdateOnAll) {
       EngineOf<Overflowing> engine(std::make_unique<Overflowing>(1, communicator.rank() == 2));
       Log log;
       Progress progress;
-      const RunContext context{communicator, engine, log, progress};
-      const io::DatasetFile dataset(options_.data.file);
-      Trainer trainer(options_, context, dataset, 0);
+      const Run run = run_of({communicator, engine, log, progress});
+      Trainer trainer(run, 0);
       trainer.start_epoch(0);
       std::vector<Tensors> weights;
       for (std::int64_t t = 0; t < 4; ++t) {

@@ -13,9 +13,9 @@ using io::Json;
 class TimelineOfRanks : public TrainTest {
  protected:
   /// Trains on ranks whose clocks differ by several seconds per rank, and drift.
-  Json trace_of(int ranks, const std::function<void(const RunContext&)>& work) {
-    on_ranks(ranks, [&](const RunContext& context) {
-      const int rank = context.communicator.rank();
+  Json trace_of(int ranks, const std::function<void(const Run&)>& work) {
+    on_ranks(ranks, [&](const Run& run) {
+      const int rank = run.communicator.rank();
       const auto begin = Timeline::Clock::now();
       const auto clock = [rank, begin](Timeline::Clock::time_point moment) {
         const std::int64_t true_time = Timeline::nanoseconds(moment);
@@ -24,10 +24,10 @@ class TimelineOfRanks : public TrainTest {
                rank * (5'000'000'000 +
                        Timeline::nanoseconds(Timeline::Clock::time_point(moment - begin)) / 10000);
       };
-      RunTimeline timeline(context.communicator, file("t.json"), std::make_shared<Timeline>(1000, clock));
-      timeline.start(context.communicator);
-      work(context);
-      timeline.write(context.communicator, context.log);
+      RunTimeline timeline(run.communicator, file("t.json"), std::make_shared<Timeline>(1000, clock));
+      timeline.start(run.communicator);
+      work(run);
+      timeline.write(run.communicator, run.log);
     });
     return Json::parse(text_of(file("t.json")));
   }
@@ -71,7 +71,7 @@ class TimelineOfRanks : public TrainTest {
 
 TEST_F(TimelineOfRanks, ContainsTheEventsOfAllRanks) {
   options_.train.epochs = 2;
-  const Json trace = trace_of(2, [&](const RunContext& context) { train(options_, context); });
+  const Json trace = trace_of(2, [&](const Run& run) { train(run); });
   expect_nested(trace, 2);
   std::map<std::string, int> names;
   for (const Json& event : trace.at("traceEvents")) {
@@ -99,13 +99,13 @@ TEST_F(TimelineOfRanks, ContainsTheEventsOfAllRanks) {
 
 TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
   constexpr int meetings = 20;
-  const Json trace = trace_of(3, [&](const RunContext& context) {
-    const auto timeline = context.communicator.activity().timeline();
+  const Json trace = trace_of(3, [&](const Run& run) {
+    const auto timeline = run.communicator.activity().timeline();
     for (int i = 0; i < meetings; ++i) {
       // No rank leaves an all-reduce before all have entered it, so a rank's first half ends before any
       // rank's second half begins.
       { const Timeline::Span span(timeline, Track::run, "before", "meeting", i); }
-      context.communicator.all_reduce(std::int64_t{1});
+      run.communicator.all_reduce(std::int64_t{1});
       { const Timeline::Span span(timeline, Track::run, "after", "meeting", i); }
     }
   });
@@ -138,9 +138,9 @@ TEST_F(TimelineOfRanks, CorrectsClocksThatDifferAndDrift) {
 TEST_F(TimelineOfRanks, IsWrittenForAStoppedRun) {
   StopFlag stop;
   stop.request();
-  const Json trace = trace_of(2, [&](const RunContext& context) {
-    const RunContext stopped{context.communicator, context.engine, context.log, context.progress, &stop};
-    EXPECT_TRUE(train(options_, stopped).stopped);
+  const Json trace = trace_of(2, [&](const Run& run) {
+    const Run stopped = run_of({run.communicator, run.engine, run.log, run.progress, &stop});
+    EXPECT_TRUE(train(stopped).stopped);
   });
   expect_nested(trace, 2);
   EXPECT_EQ(events_of(trace, 1, "loading").size(), 1U);
@@ -148,11 +148,11 @@ TEST_F(TimelineOfRanks, IsWrittenForAStoppedRun) {
 
 TEST_F(TimelineOfRanks, DoesNotChangeTraining) {
   const auto curve = [&](bool with) {
-    return of_ranks(2, [&](const RunContext& context) {
+    return of_ranks(2, [&](const Run& run) {
       std::optional<RunTimeline> timeline;
-      if (with) timeline.emplace(context.communicator, file("t.json")).start(context.communicator);
-      const double metric = train(options_, context).best_metric;
-      if (timeline) timeline->write(context.communicator, context.log);
+      if (with) timeline.emplace(run.communicator, file("t.json")).start(run.communicator);
+      const double metric = train(run).best_metric;
+      if (timeline) timeline->write(run.communicator, run.log);
       return metric;
     })[0];
   };
@@ -160,9 +160,9 @@ TEST_F(TimelineOfRanks, DoesNotChangeTraining) {
 }
 
 TEST_F(TimelineOfRanks, IsRemovedIfTheRunFails) {
-  on_ranks(1, [&](const RunContext& context) {
-    RunTimeline timeline(context.communicator, file("failed/t.json"));
-    timeline.start(context.communicator);
+  on_ranks(1, [&](const Run& run) {
+    RunTimeline timeline(run.communicator, file("failed/t.json"));
+    timeline.start(run.communicator);
   });
   EXPECT_TRUE(std::filesystem::is_empty(file("failed")));
 }

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <vaecf/base/log.hpp>
+#include <vaecf/base/run_control.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/rank_grid.hpp>
+#include <vaecf/data/shards.hpp>
+#include <vaecf/device/options.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/model/model_options.hpp>
+#include <vaecf/model/network_shape.hpp>
+#include <vaecf/train/engine.hpp>
+#include <vaecf/train/train_options.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vaecf::train {
+
+/// The complete configuration of a run: the option structs of all modules.
+struct TrainingConfig {
+  std::string name = "run";
+  data::DataOptions data;
+  model::ModelOptions model;
+  TrainOptions train;
+  train::OptimizerOptions optimizer;
+  ValidationOptions validation;
+  RunOptions run;
+  BenchmarkOptions benchmark;
+  comm::DistributedOptions distributed;
+
+  std::string run_folder() const { return run.directory + "/" + name; }
+  std::string checkpoint_folder() const { return run_folder() + "/checkpoints"; }
+  std::string best_checkpoint() const { return checkpoint_folder() + "/best.h5"; }
+};
+
+/// Returns the input dimensions of the model: the items of the dataset, its user features unless
+/// model.features is off, and the group of ranks that share the items.
+model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset,
+                                  device::ItemSlices& slices = device::one_slice());
+
+/// The ranks, the device and the outputs of a command. They must outlive every use.
+struct RunContext {
+  comm::Communicator& communicator;
+  Engine& engine;
+  Log& log;
+  Progress& progress;
+  const StopFlag* stop = nullptr;  ///< requests an early end with a checkpoint; may be null
+  /// The division of the ranks into groups that share the items; null: every rank holds all items.
+  std::shared_ptr<const comm::RankGrid> grid = nullptr;
+
+  int slices() const { return grid ? grid->slices() : 1; }
+  int group() const { return grid ? grid->group() : communicator.rank(); }
+  int groups() const { return grid ? grid->groups() : communicator.size(); }
+  device::ItemSlices& item_slices() const { return grid ? grid->item_slices() : device::one_slice(); }
+  /// Returns the ranks with the same slice of the items, one of each group.
+  comm::Communicator& data_ranks() const { return grid ? grid->data_ranks() : communicator; }
+};
+
+/// Describes one start of the program, besides its configuration.
+struct RunState {
+  std::string configuration_text;  ///< YAML of every resolved key, for config.yaml and checkpoints
+  std::string version;             ///< version of the program
+  std::string commit;              ///< commit of the program; empty if unknown
+  std::string id;                  ///< id of this start of the program for its events; empty: none
+  std::vector<std::string> tasks;  ///< tasks of this command in order: train, test, benchmark
+  std::string resume_from;         ///< path of the checkpoint to resume from; empty: train from scratch
+  std::string start_from;  ///< path of the checkpoint with the initial weights of a new run; empty: random
+};
+
+/// Everything that train(), test() and benchmark() work with. It must outlive the objects made with it.
+struct Run : RunContext, RunState {
+  const TrainingConfig& options;
+  io::DatasetFile dataset;
+};
+
+}  // namespace vaecf::train
