@@ -299,10 +299,8 @@ void add_doctor(CLI::App& app, CommandLine& line) {
 
 /// Returns what the program does, with the names of all models.
 std::string program_description() {
-  std::vector<std::string> names(model::model_types.begin(), model::model_types.end());
-  names.insert(names.end(), model::solved_types.begin(), model::solved_types.end());
   return format("Distributed trainer for autoencoders and other models of collaborative filtering ({}).",
-                join(names));
+                names_of<model::ModelType>());
 }
 
 /// Throws InputError if the first argument that is no option is neither a command nor a file, but close to

@@ -98,20 +98,18 @@ struct Source {
       : checkpoint(line.path),
         config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.path)),
         ids(checkpoint.dataset().item_ids) {
-    if (!is_elsa() && !model::is_solved(config.session.model.type))
+    if (facts.layers)
       shape = model::network_shape(config.session.model, {ids.size(), features_of(checkpoint)});
   }
-
-  bool is_elsa() const { return config.session.model.type == "elsa"; }
 
   /// Returns the metadata of both file formats.
   std::map<std::string, std::string> metadata() const {
     std::map<std::string, std::string> texts = {
         {"producer", "vaecf_dist " + version_text()},
-        {"model_type", config.session.model.type},
+        {"model_type", to_string(facts.type)},
         {"epoch", format("{}", checkpoint.attribute<std::int64_t>("epoch"))},
         {"dataset_checksum", checkpoint.attribute<std::string>("dataset_checksum")}};
-    if (config.session.model.type == "autoencoder") {
+    if (facts.plain) {
       texts["activation"] = std::string(to_string(shape.activation));
       texts["loss"] = std::string(to_string(shape.loss));
     }
@@ -121,6 +119,7 @@ struct Source {
 
   io::CheckpointFile checkpoint;
   config::Config config;
+  const model::ModelFacts& facts = model::facts_of(config.session.model.type);
   io::IdList ids;
   model::NetworkShape shape;  // without layers if the model is no network
 };
@@ -149,7 +148,7 @@ std::vector<io::ExportTensor> item_weights(const io::CheckpointFile& checkpoint)
 /// Writes weights and item ids as safetensors.
 void export_safetensors(const Source& source, const std::string& path) {
   std::vector<io::ExportTensor> tensors;
-  if (model::is_solved(source.config.session.model.type)) tensors = item_weights(source.checkpoint);
+  if (source.facts.solved) tensors = item_weights(source.checkpoint);
   for (const auto* layers : {&source.shape.encoder, &source.shape.decoder}) {
     for (const auto& layer : *layers) {
       tensors.push_back(weights(source.checkpoint, layer.name, "weight"));
@@ -159,7 +158,7 @@ void export_safetensors(const Source& source, const std::string& path) {
       tensors.push_back(weights(source.checkpoint, layer.name, "offset"));
     }
   }
-  if (source.is_elsa()) tensors.push_back(weights(source.checkpoint, "items", "weight"));
+  if (source.facts.item_vectors) tensors.push_back(weights(source.checkpoint, "items", "weight"));
   if (source.shape.features > 0) {
     tensors.push_back(weights(source.checkpoint, source.shape.encoder.front().name, "feature_weight"));
   }
@@ -174,7 +173,7 @@ class Graph {
   explicit Graph(const Source& source) : source_(source) {}
 
   io::OnnxModel build() {
-    model_.name = source_.config.session.model.type;
+    model_.name = to_string(source_.facts.type);
     model_.description =
         "items: the columns of each user's items, each once, padded with -1. "
         "scores: unnormalized scores of all items (outputs of the sigmoid, if the loss is squared); leave out the user's items and take the highest. "
@@ -200,7 +199,7 @@ class Graph {
     model_.initializers = {constant("zero", io::TensorType::int64, {}, std::array<std::int64_t, 1>{0}),
                            constant("axis_1", io::TensorType::int64, {1}, std::array<std::int64_t, 1>{1}),
                            constant("one", io::TensorType::float32, {}, std::array{1.0F})};
-    if (source_.is_elsa()) {
+    if (source_.facts.item_vectors) {
       const std::string sum = add_input_product("items", "items", "weight", 0, true, true);
       add("Gemm", {sum, "items.weight"}, "scores", {{"transB", 1}});
       return std::move(model_);
@@ -323,12 +322,11 @@ void run_export(const CommandLine& line) {
         line.output));
   }
   const Source source(line);
-  const std::string& type = source.config.session.model.type;
-  if (extension == ".onnx" && model::is_solved(type)) {
+  if (extension == ".onnx" && source.facts.solved) {
     throw InputError(
         format("--output {}: a model of type {} consists of weights between items, not of layers; "
                "export a .safetensors file",
-               line.output, type));
+               line.output, to_string(source.facts.type)));
   }
   io::validate_output_path(line.output, "--output", {line.path});
   if (extension == ".onnx")

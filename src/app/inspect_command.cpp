@@ -151,7 +151,8 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
     return found == file.attributes().end() ? std::string("unknown") : text_of(found->second);
   };
   std::string out = format("checkpoint {}: complete, checksum correct\n", path);
-  if (model::is_solved(text("model_type"))) {
+  const model::ModelFacts* facts = model::find_model(text("model_type"));
+  if (facts != nullptr && facts->solved) {
     out += format("  model: {}, {} items\n", text("model_type"), text("items"));
     for (const char* name : {"user_power", "l2", "dropout", "relax", "kept_weight", "neighbors"})
       if (file.attributes().contains(name)) out += format("  {}: {}\n", name, text(name));
@@ -159,7 +160,7 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
       out += format("  {} of validation users: {}\n", text("select"), text("best_metric"));
   } else {
     const std::string layers =
-        text("model_type") == "elsa"
+        facts != nullptr && !facts->layers
             ? ""
             : format("hidden layers [{}], latent {}, ", text("model_hidden"), text("model_latent"));
     out += format("  model: {}, {}{} items\n", text("model_type"), layers, text("items"));

@@ -81,11 +81,11 @@ device::BackendOptions backend_options_for_rank(const config::Config& config,
 
 std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const train::DeviceFacts& mine) {
   const auto hosts = all_gather_strings(communicator, communicator.host());
-  const auto devices = all_gather_strings(communicator, mine.device);
+  const auto devices = all_gather_strings(communicator, to_string(mine.device));
   const auto ids = all_gather_strings(communicator, mine.id);
   std::vector<RankDevice> ranks;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    ranks.push_back({hosts[rank], devices[rank], ids[rank]});
+    ranks.push_back({hosts[rank], *parse_enum<device::DeviceChoice>(devices[rank]), ids[rank]});
   }
   return ranks;
 }
@@ -109,7 +109,7 @@ std::string check_devices(const std::vector<RankDevice>& ranks, bool may_share) 
     if (ranks[rank].device == ranks[0].device) continue;
     throw InputError(format(
         "rank {} on {} uses {}, but rank 0 on {} uses {}; set device: cpu, or make GPUs visible to all ranks",
-        rank, ranks[rank].host, ranks[rank].device, ranks[0].host, ranks[0].device));
+        rank, ranks[rank].host, to_string(ranks[rank].device), ranks[0].host, to_string(ranks[0].device)));
   }
   const std::string shared = shared_devices(ranks);
   if (shared.empty()) return "";

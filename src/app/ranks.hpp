@@ -49,8 +49,8 @@ device::BackendOptions backend_options_for_rank(const config::Config& config,
 /// The device that a rank computes on.
 struct RankDevice {
   std::string host;
-  std::string device;  ///< "cpu" or "cuda"
-  std::string id;      ///< unique id of the device; empty if ranks may share it
+  device::DeviceChoice device;  ///< never `automatic`
+  std::string id;               ///< unique id of the device; empty if ranks may share it
 };
 
 /// Returns the devices of all ranks, by rank. Collective.

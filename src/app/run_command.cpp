@@ -89,7 +89,7 @@ void log_run_header(Parts& parts, const CommandLine& line, const config::Config&
   log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
   for (const std::string& note : config.notes) log.warn("{}", note);
   if (!config.unused.empty()) {
-    log.info("a model of type {} does not use {}", config.session.model.type, join(config.unused));
+    log.info("a model of type {} does not use {}", to_string(config.session.model.type), join(config.unused));
   }
   log.info("backend: {}", parts.engine->facts().description);
   log.info("ranks: {}", parts.ranks().description());
@@ -111,12 +111,12 @@ void check_deterministic(const config::Config& config) {
 
 /// Throws InputError if --benchmark is requested for a model without steps.
 void check_benchmark(const CommandLine& line, const config::Config& config) {
-  const std::string& type = config.session.model.type;
+  const model::ModelType type = config.session.model.type;
   if (!line.benchmark || !model::is_solved(type)) return;
   throw InputError(
       format("--benchmark: measures training steps, but a model of type {} is solved at once; "
              "omit it, the duration of the solution is logged by --train",
-             type));
+             to_string(type)));
 }
 
 /// Throws InputError if the output `path` of `option` would overwrite a file that the run reads or writes,
@@ -251,7 +251,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& con
 /// Creates the NCCL communicator if several ranks use GPUs. Collective. Not a phase of set_up(), because if
 /// it fails on one rank, the others may already be blocked in NCCL.
 void connect_gpus(Parts& parts, const config::Config& config) {
-  if (parts.engine->facts().device != "cuda" || parts.communicator->size() == 1) return;
+  if (parts.engine->facts().device != device::DeviceChoice::cuda || parts.communicator->size() == 1) return;
   const auto& distributed = config.session.distributed;
   parts.between_gpus = comm::make_nccl_communicator(*parts.communicator, parts.engine->facts().id,
                                                     {distributed.algorithm, config.backend.deterministic,

@@ -35,12 +35,6 @@ Key or_null(Key key) {
   return key;
 }
 
-std::vector<std::string> model_types() {
-  std::vector<std::string> types(model::model_types.begin(), model::model_types.end());
-  types.insert(types.end(), model::solved_types.begin(), model::solved_types.end());
-  return types;
-}
-
 }  // namespace
 
 std::vector<Key> all_keys() {
@@ -138,7 +132,7 @@ std::vector<Key> all_keys() {
           "compression of the dataset: 0: none; 1 (fast) to 9 (small): shuffle and deflate"),
       KEY("data.prepare.memory_gib", prepare.memory_gib, at_least(0.0),
           "memory for events in GiB; more events go to a temporary file next to data.file; 0: half of the free memory"),
-      KEY("model.type", session.model.type, one_of(model_types()),
+      KEY("model.type", session.model.type,
           "mult_vae: variational; mult_dae: denoising, no sampling, no KL; "
           "recvae: variational, composite prior, encoder and decoder updated in turn; "
           "elsa: linear, with the cosine loss; autoencoder: plain, for comparison; "
@@ -316,25 +310,25 @@ std::vector<Key> all_keys() {
   };
 }
 
-bool is_used(const std::string& path, const std::string& type) {
-  if (model::is_solved(type) && (path.starts_with("train.") || path == "data.virtual_shards")) return false;
+bool is_used(const std::string& path, model::ModelType type) {
+  const model::ModelFacts& facts = model::facts_of(type);
+  if (facts.solved && (path.starts_with("train.") || path == "data.virtual_shards")) return false;
   // Keys, or sections of keys, that only some types use.
-  static const std::map<std::string, std::vector<std::string>> types_of = {
-      {"model.dropout", {"mult_vae", "mult_dae", "recvae"}},
-      {"model.history_dropout", {"mult_vae", "mult_dae", "recvae"}},
-      {"model.features", {"mult_vae", "mult_dae", "recvae", "autoencoder"}},
-      {"model.hidden", {"mult_vae", "mult_dae", "recvae", "autoencoder"}},
-      {"model.latent", {"mult_vae", "mult_dae", "recvae", "autoencoder"}},
-      {"model.recvae.", {"recvae"}},
-      {"model.elsa.", {"elsa"}},
-      {"model.autoencoder.", {"autoencoder"}},
-      {"train.annealing.", {"mult_vae"}},
-      {"train.weight_decay", {"mult_vae", "mult_dae", "elsa", "autoencoder"}},
-  };
-  return std::ranges::none_of(types_of, [&](const auto& entry) {
-    const auto& [key, types] = entry;
+  const std::array<std::pair<const char*, bool>, 10> used = {
+      {{"model.dropout", facts.layers && !facts.plain},
+       {"model.history_dropout", facts.layers && !facts.plain},
+       {"model.features", facts.features},
+       {"model.hidden", facts.layers},
+       {"model.latent", facts.layers},
+       {"model.recvae.", facts.alternates},
+       {"model.elsa.", facts.item_vectors},
+       {"model.autoencoder.", facts.plain},
+       {"train.annealing.", facts.anneals},
+       {"train.weight_decay", !facts.alternates}}};
+  return std::ranges::all_of(used, [&](const auto& entry) {
+    const std::string key = entry.first;
     const bool matches = key.ends_with('.') ? path.starts_with(key) : path == key;
-    return matches && std::ranges::find(types, type) == types.end();
+    return entry.second || !matches;
   });
 }
 

@@ -3,6 +3,7 @@
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/model/models.hpp>
 #include <vaecf/model/network_shape.hpp>
 
 #include <yaml-cpp/yaml.h>
@@ -45,7 +46,7 @@ std::vector<Key> all_keys();
 
 /// Returns whether a model of type `type` uses the key `path`. Baselines use model.ease.* and
 /// model.item_knn.*.
-bool is_used(const std::string& path, const std::string& type);
+bool is_used(const std::string& path, model::ModelType type);
 
 /// Returns whether `path` is a key that require_resumable() compares, or a section with such a key.
 bool must_match_on_resume(const std::string& path);
@@ -268,7 +269,8 @@ inline auto baseline_list() {
   return Constraint{"auto, or a list of popularity, item_knn and ease",
                     [](const std::vector<std::string>& names) {
                       const auto is_name = [](const std::string& name) {
-                        return name == "popularity" || name == "item_knn" || name == "ease";
+                        const model::ModelFacts* facts = model::find_model(name);
+                        return name == "popularity" || (facts != nullptr && facts->solved);
                       };
                       return names == std::vector<std::string>{"auto"} || std::ranges::all_of(names, is_name);
                     }};

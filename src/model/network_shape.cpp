@@ -1,16 +1,18 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/model/models.hpp>
 #include <vaecf/model/network_shape.hpp>
 
 namespace vaecf::model {
 
 NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
-  const bool plain = options.type == "autoencoder";
-  const bool recvae = options.type == "recvae";
-  if (options.type != "mult_vae" && options.type != "mult_dae" && !plain && !recvae) {
+  const ModelFacts& facts = facts_of(options.type);
+  const bool plain = facts.plain;
+  const bool recvae = facts.alternates;
+  if (!facts.layers) {
     throw InputError(format(
         "model.type: only networks of layers have this shape: mult_vae, mult_dae, recvae or autoencoder; got {}",
-        options.type));
+        to_string(options.type)));
   }
   if (recvae && options.hidden.size() != 1) {
     throw InputError(format(
@@ -29,7 +31,7 @@ NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
   }
   shape.features = inputs.features;
   shape.slice = inputs.slice();
-  shape.variational = options.type == "mult_vae" || recvae;
+  shape.variational = facts.has_kl;
   shape.decays = !recvae;
   const auto chain = [](const char* name, const std::vector<std::int64_t>& widths) {
     std::vector<LayerShape> layers;
@@ -93,7 +95,7 @@ std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape) {
 }
 
 std::vector<device::TensorSpec> tensor_specs(const ModelOptions& options, InputDims inputs) {
-  if (options.type == "elsa") {
+  if (facts_of(options.type).item_vectors) {
     const std::int64_t items = inputs.slice() ? inputs.slice()->count() : inputs.items;
     return {
         {"items/weight", items, options.elsa.factors, device::TensorKind::input_table, true, inputs.slice()}};
@@ -115,7 +117,7 @@ std::uint32_t rng_tensor_id(const NetworkShape& shape, const std::string& tensor
 }
 
 std::vector<int> passes_of_epoch(const ModelOptions& options) {
-  if (options.type != "recvae") return {0};
+  if (!facts_of(options.type).alternates) return {0};
   std::vector<int> groups(static_cast<std::size_t>(options.recvae.encoder_passes), recvae_encoder);
   groups.insert(groups.end(), static_cast<std::size_t>(options.recvae.decoder_passes), recvae_decoder);
   return groups;
@@ -133,7 +135,7 @@ std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors) {
 
 double dense_operations(const ModelOptions& options, const std::vector<device::TensorSpec>& tensors) {
   const auto weights = static_cast<double>(dense_weights(tensors));
-  if (options.type != "recvae") return 6.0 * weights;
+  if (!facts_of(options.type).alternates) return 6.0 * weights;
   const auto decoder = static_cast<double>(dense_weights({tensors.front()}));
   const double encoder = weights - decoder;
   const auto encoder_passes = static_cast<double>(options.recvae.encoder_passes);

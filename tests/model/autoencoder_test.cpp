@@ -9,7 +9,7 @@ namespace vaecf::model {
 namespace {
 
 const Csr two_users = {{0, 3, 5}, {0, 1, 4, 0, 2}};
-const ModelOptions small_autoencoder = {"autoencoder", {2}, 1};
+const ModelOptions small_autoencoder = {ModelType::autoencoder, {2}, 1};
 
 /// A network with the weights of a model that was computed by hand, in fp64.
 class Autoencoder : public ::testing::Test {
@@ -84,7 +84,7 @@ TEST(AutoencoderShape, DropoutDoesNotApply) {
 
 TEST(AutoencoderShape, WeightsAndBiasesStartNormal) {
   const auto device = fp32_device();
-  ModelOptions wide{"autoencoder", {40}, 6};
+  ModelOptions wide{ModelType::autoencoder, {40}, 6};
   wide.autoencoder.initial_deviation = 0.05;
   CpuNetwork model(wide, 3001, *device, 1);
   model.initialize(3);

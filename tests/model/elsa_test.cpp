@@ -15,7 +15,7 @@ using CpuElsa = Elsa<cpu::Device>;
 
 ModelOptions options_of(std::int64_t factors) {
   ModelOptions options;
-  options.type = "elsa";
+  options.type = ModelType::elsa;
   options.elsa.factors = factors;
   return options;
 }

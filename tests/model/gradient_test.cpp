@@ -45,7 +45,7 @@ device::LossSums loss_and_gradient(cpu::Device& device, CpuModel& model, int gro
 
 /// Returns an autoencoder with the other choices.
 ModelOptions other_autoencoder() {
-  ModelOptions options{"autoencoder", {9}, 4};
+  ModelOptions options{ModelType::autoencoder, {9}, 4};
   options.autoencoder = {device::Activation::tanh, device::Loss::multinomial, 0.5};
   return options;
 }
@@ -174,28 +174,29 @@ TEST(ModelFeatures, MustMatchTheModel) {
   const auto device = fp32_device();
   const WholeBatch whole(*device, users, 100, items);
   const WholeBatch beside(*device, known_features, 100, 6);
-  CpuNetwork with({"mult_vae", {9}, 4, 0.3}, {items, 6}, *device, users.rows());
-  CpuNetwork without({"mult_vae", {9}, 4, 0.3}, items, *device, users.rows());
+  CpuNetwork with({ModelType::mult_vae, {9}, 4, 0.3}, {items, 6}, *device, users.rows());
+  CpuNetwork without({ModelType::mult_vae, {9}, 4, 0.3}, items, *device, users.rows());
   EXPECT_THROW(with.forward_for_scoring({*whole.batch}), std::logic_error);
   EXPECT_THROW(without.forward_for_scoring({*whole.batch, beside.batch.get()}), std::logic_error);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Networks, Gradient,
-    ::testing::Values(NetworkCase{"vae", {"mult_vae", {9}, 4, 0.3}},
-                      NetworkCase{"vae_deep", {"mult_vae", {9, 7, 6}, 4, 0.5}},
-                      NetworkCase{"vae_flat", {"mult_vae", {}, 5, 0.0}},
-                      NetworkCase{"vae_features", {"mult_vae", {9}, 4, 0.3, 0.4}, 6},
-                      NetworkCase{"vae_flat_features", {"mult_vae", {}, 5, 0.5}, 6},
-                      NetworkCase{"dae_features", {"mult_dae", {9, 7}, 4, 0.3}, 6},
-                      NetworkCase{"dae", {"mult_dae", {9}, 4, 0.3}},
-                      NetworkCase{"dae_flat", {"mult_dae", {}, 5, 0.3}},
-                      NetworkCase{"recvae", {"recvae", {9}, 4, 0.3}, 0, recvae_encoder},
-                      NetworkCase{"recvae_features", {"recvae", {9}, 4, 0.3, 0.4}, 6, recvae_encoder},
-                      NetworkCase{"recvae_decoder", {"recvae", {9}, 4, 0.3}, 0, recvae_decoder},
-                      NetworkCase{"autoencoder", {"autoencoder", {9}, 4}},
-                      NetworkCase{"autoencoder_flat", {"autoencoder", {}, 5}},
-                      NetworkCase{"autoencoder_features", {"autoencoder", {9, 7}, 4}, 6},
+    ::testing::Values(NetworkCase{"vae", {ModelType::mult_vae, {9}, 4, 0.3}},
+                      NetworkCase{"vae_deep", {ModelType::mult_vae, {9, 7, 6}, 4, 0.5}},
+                      NetworkCase{"vae_flat", {ModelType::mult_vae, {}, 5, 0.0}},
+                      NetworkCase{"vae_features", {ModelType::mult_vae, {9}, 4, 0.3, 0.4}, 6},
+                      NetworkCase{"vae_flat_features", {ModelType::mult_vae, {}, 5, 0.5}, 6},
+                      NetworkCase{"dae_features", {ModelType::mult_dae, {9, 7}, 4, 0.3}, 6},
+                      NetworkCase{"dae", {ModelType::mult_dae, {9}, 4, 0.3}},
+                      NetworkCase{"dae_flat", {ModelType::mult_dae, {}, 5, 0.3}},
+                      NetworkCase{"recvae", {ModelType::recvae, {9}, 4, 0.3}, 0, recvae_encoder},
+                      NetworkCase{
+                          "recvae_features", {ModelType::recvae, {9}, 4, 0.3, 0.4}, 6, recvae_encoder},
+                      NetworkCase{"recvae_decoder", {ModelType::recvae, {9}, 4, 0.3}, 0, recvae_decoder},
+                      NetworkCase{"autoencoder", {ModelType::autoencoder, {9}, 4}},
+                      NetworkCase{"autoencoder_flat", {ModelType::autoencoder, {}, 5}},
+                      NetworkCase{"autoencoder_features", {ModelType::autoencoder, {9, 7}, 4}, 6},
                       NetworkCase{"autoencoder_other", other_autoencoder()}),
     [](const auto& param) { return std::string(param.param.name); });
 

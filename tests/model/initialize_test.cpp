@@ -10,7 +10,7 @@
 namespace vaecf::model {
 namespace {
 
-const ModelOptions wide = {"mult_vae", {40}, 6, 0.5};
+const ModelOptions wide = {ModelType::mult_vae, {40}, 6, 0.5};
 constexpr std::int64_t many_items = 30011;  // encoder_1 has more than one block of rows
 
 TEST(Initialize, WeightsDependOnSeedTensorAndIndexOnly) {

@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/model/models.hpp>
 #include <vaecf/model/network_shape.hpp>
 
 #include <gtest/gtest.h>
@@ -41,23 +42,19 @@ TEST(Network, MultDaeWithoutHiddenLayers) {
                                      {"decoder_1/bias", 1, 30, TensorKind::output_bias, false},
                                      {"encoder_1/bias", 1, 200, TensorKind::bias, false},
                                      {"encoder_1/weight", 30, 200, TensorKind::input_table, true}};
-  EXPECT_EQ(rows_of({"mult_dae", {}, 200, 0.5}, 30), expected);
+  EXPECT_EQ(rows_of({ModelType::mult_dae, {}, 200, 0.5}, 30), expected);
 }
 
 TEST(Network, FeaturesHaveASeparateTableInTheFirstLayer) {
-  std::vector<Row> expected = rows_of({"mult_vae", {12}, 3, 0.5}, 30);
+  std::vector<Row> expected = rows_of({ModelType::mult_vae, {12}, 3, 0.5}, 30);
   expected.insert(expected.end() - 1, {"encoder_1/feature_weight", 7, 12, TensorKind::input_table, true});
-  EXPECT_EQ(rows_of({"mult_vae", {12}, 3, 0.5}, {30, 7}), expected);
-  EXPECT_EQ(rows_of({"mult_vae", {}, 3, 0.5}, {30, 7})[3],
+  EXPECT_EQ(rows_of({ModelType::mult_vae, {12}, 3, 0.5}, {30, 7}), expected);
+  EXPECT_EQ(rows_of({ModelType::mult_vae, {}, 3, 0.5}, {30, 7})[3],
             Row("encoder_1/feature_weight", 7, 6, TensorKind::input_table, true));
 }
 
-TEST(Network, OtherModelTypesThrow) {
-  EXPECT_THROW(network_shape({"popularity", {12}, 3, 0.5}, 30), InputError);
-}
-
 TEST(Network, ReversesHiddenWidthsInTheDecoder) {
-  const NetworkShape shape = network_shape({"mult_vae", {12, 8}, 3, 0.5}, 30);
+  const NetworkShape shape = network_shape({ModelType::mult_vae, {12, 8}, 3, 0.5}, 30);
   ASSERT_EQ(shape.encoder.size(), 3U);
   ASSERT_EQ(shape.decoder.size(), 3U);
   EXPECT_EQ(shape.encoder[2].inputs, 8);
@@ -77,6 +74,19 @@ TEST(Network, InitializationIndicesFollowTheDataFlow) {
   EXPECT_THROW(rng_tensor_id(shape, "decoder_3/bias"), RunError);
   EXPECT_THROW(rng_tensor_id(shape, "encoder_1/feature_weight"), RunError);
   EXPECT_EQ(rng_tensor_id(network_shape({}, {50, 7}), "encoder_1/feature_weight"), names.size());
+}
+
+TEST(Network, ModelWithoutLayersHasNoShape) {
+  for (const auto& [type, name] : enum_names<ModelType>) {
+    EXPECT_EQ(facts_of(type).type, type) << name;
+    EXPECT_EQ(find_model(name), &facts_of(type));
+    if (!facts_of(type).layers) {
+      EXPECT_THROW(network_shape({.type = type}, 30), InputError) << name;
+    } else {
+      EXPECT_EQ(network_shape({.type = type}, 30).variational, facts_of(type).has_kl) << name;
+    }
+  }
+  EXPECT_EQ(find_model("popularity"), nullptr);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t item_count = 13;
 constexpr std::int64_t width = 9;
-const ModelOptions small = {"recvae", {width}, 4, 0.3};
+const ModelOptions small = {ModelType::recvae, {width}, 4, 0.3};
 const Csr small_users = {{0, 3, 3, 8, 9}, {0, 4, 9, 1, 2, 3, 7, 12, 5}};
 
 using Values = std::vector<double>;
@@ -78,7 +78,7 @@ TEST(RecVae, ScoresEqualTheDefinition) {
 
 TEST(RecVae, InitialValuesAreUniformWithinTheInverseRootOfTheInputs) {
   const auto device = fp32_device();
-  RecVae<cpu::Device> model({"recvae", {50}, 40, 0.5}, {200, 25}, *device, 1);
+  RecVae<cpu::Device> model({ModelType::recvae, {50}, 40, 0.5}, {200, 25}, *device, 1);
   model.initialize(3);
   for (const auto& [name, inputs] :
        std::vector<std::pair<std::string, double>>{{"encoder_1/weight", 200},
@@ -137,7 +137,7 @@ TEST(RecVae, GroupsPartitionTheParametersAtMultiples) {
 }
 
 TEST(RecVae, HasTheTensorsAndOperationsOfThePaper) {
-  const ModelOptions paper = {"recvae", {600}, 200, 0.5};
+  const ModelOptions paper = {ModelType::recvae, {600}, 200, 0.5};
   const auto tensors = tensor_specs(paper, 20108);
   EXPECT_EQ(parameter_count(tensors), 13754200 + 4041708);
   const double encoder = 4 * 600.0 * 600.0 + 600.0 * 400.0;
@@ -149,8 +149,8 @@ TEST(RecVae, HasTheTensorsAndOperationsOfThePaper) {
 }
 
 TEST(RecVae, NeedsOneHiddenWidth) {
-  EXPECT_THROW(network_shape({"recvae", {}, 3, 0.5}, 30), InputError);
-  EXPECT_THROW(network_shape({"recvae", {5, 6}, 3, 0.5}, 30), InputError);
+  EXPECT_THROW(network_shape({ModelType::recvae, {}, 3, 0.5}, 30), InputError);
+  EXPECT_THROW(network_shape({ModelType::recvae, {5, 6}, 3, 0.5}, 30), InputError);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class Reference : public ::testing::TestWithParam<Case> {
     file_.emplace(VAECF_REFERENCE_FILE);
     ASSERT_GT(file_->number("cases"), GetParam().number) << "the file has fewer cases";
     prefix_ = "case_" + std::to_string(GetParam().number) + "/";
-    options_.type = number("config/sampled") == 1.0 ? "mult_vae" : "mult_dae";
+    options_.type = number("config/sampled") == 1.0 ? ModelType::mult_vae : ModelType::mult_dae;
     options_.hidden = file_->as<std::int64_t>(prefix_ + "config/hidden");
     options_.latent = static_cast<std::int64_t>(number("config/latent"));
     options_.dropout = 1.0 - number("config/keep");
@@ -131,7 +131,7 @@ TEST_P(Reference, MasksAndNoiseAreBitwiseEqual) {
                       math::dropout_keeps_history(seed_, step, user, of_histories);
     ASSERT_EQ(kept, mask[i] == 1.0) << i;
   }
-  if (options_.type != "mult_vae") return;
+  if (options_.type != ModelType::mult_vae) return;
   const std::vector<double>& noise = values("random/noise");
   for (std::size_t i = 0; i < noise.size(); ++i) {
     const auto user =

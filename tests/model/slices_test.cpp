@@ -35,18 +35,19 @@ class SilentSlice final : public device::ItemSlices {
 constexpr std::int64_t sliced_items = 61;
 constexpr std::int64_t run_multiple = 384;
 
-ModelOptions options_with_slices(const std::string& type) {
+ModelOptions options_with_slices(ModelType type) {
   ModelOptions options{type, {12}, 5, 0.5};
   options.elsa.factors = 9;
   return options;
 }
 
-const char* const all_types[] = {"mult_vae", "mult_dae", "autoencoder", "recvae", "elsa"};
+const ModelType all_types[] = {ModelType::mult_vae, ModelType::mult_dae, ModelType::autoencoder,
+                               ModelType::recvae, ModelType::elsa};
 
 TEST(Slices, TensorsOfItemsAreContiguousAndAligned) {
   const auto device = fp32_device();
-  for (const char* type : all_types) {
-    SCOPED_TRACE(type);
+  for (const ModelType type : all_types) {
+    SCOPED_TRACE(to_string(type));
     SilentSlice slice(3, 1);
     const auto model =
         make_trainable_model(options_with_slices(type), {sliced_items, 7, slice}, *device, 4, run_multiple);
@@ -68,8 +69,8 @@ TEST(Slices, TensorsOfItemsAreContiguousAndAligned) {
 }
 
 TEST(Slices, LogicalElementsAreStoredOnce) {
-  for (const char* type : all_types) {
-    SCOPED_TRACE(type);
+  for (const ModelType type : all_types) {
+    SCOPED_TRACE(to_string(type));
     const ModelOptions options = options_with_slices(type);
     const auto whole = tensor_specs(options, {sliced_items, 7});
     std::map<std::string, std::set<std::int64_t>> stored;
@@ -101,7 +102,7 @@ TEST(Slices, LogicalElementsAreStoredOnce) {
 TEST(Slices, ExcludedItemsAreThoseOfTheSlice) {
   const auto device = fp32_device();
   SilentSlice slice(3, 2);
-  CpuNetwork model(options_with_slices("mult_dae"), {sliced_items, 0, slice}, *device, 4);
+  CpuNetwork model(options_with_slices(ModelType::mult_dae), {sliced_items, 0, slice}, *device, 4);
   std::vector<std::uint8_t> allowed(sliced_items, 1);
   allowed[2] = allowed[8] = allowed[9] = 0;  // items 2 and 8 are the first and third item of slice 2
   model.exclude_items(allowed);

@@ -26,6 +26,8 @@
 
 namespace vaecf::train {
 
+using model::ModelType;
+
 /// A dataset with `groups` groups of users: user u has `likes` of the items i with i mod groups == u mod
 /// groups, and one arbitrary item. All but two items of held-out users are in the fold-in.
 struct MadeUpData {
@@ -132,7 +134,7 @@ class TrainTest : public ::testing::Test {
   void SetUp() override {
     options_.name = "made_up";
     options_.data.file = make("data.h5", {});
-    options_.model = {"mult_vae", {20}, 6, 0.5};
+    options_.model = {ModelType::mult_vae, {20}, 6, 0.5};
     options_.train.epochs = 3;
     options_.train.batch_size = 37;
     options_.train.annealing = {0.2, 40, 0, 0};

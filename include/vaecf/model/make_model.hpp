@@ -4,7 +4,6 @@
 #include <vaecf/model/network.hpp>
 #include <vaecf/model/recvae.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -24,23 +23,21 @@ std::unique_ptr<TrainableModel<Device>> make_model_of(const ModelOptions& option
   return std::make_unique<Class<Device>>(options, inputs, device, max_users, size_multiple);
 }
 
-/// One factory for each of model_types. It makes a model with zero weights for batches of up to `max_users`
-/// users.
+/// One factory for each type that is trained in steps. It makes a model with zero weights for batches of up
+/// to `max_users` users.
 template <class Device>
 constexpr auto model_factories = std::to_array<ModelFactory<Device>>(
     {make_model_of<Network, Device>, make_model_of<Network, Device>, make_model_of<Elsa, Device>,
      make_model_of<Network, Device>, make_model_of<RecVae, Device>});
 
-/// Makes a model of type `options.type`, which must be one of model_types, with zero weights for batches of
+/// Makes a model of type `options.type`, which must be trained in steps, with zero weights for batches of
 /// up to `max_users` users; see TrainableModel for `size_multiple`.
 template <class Device>
 std::unique_ptr<TrainableModel<Device>> make_trainable_model(const ModelOptions& options, InputDims inputs,
                                                              Device& device, std::int64_t max_users,
                                                              std::int64_t size_multiple = 1) {
-  static_assert(model_factories<Device>.size() == model_types.size());
-  const auto type = std::ranges::find(model_types, options.type) - model_types.begin();
-  return model_factories<Device>.at(static_cast<std::size_t>(type))(options, inputs, device, max_users,
-                                                                    size_multiple);
+  return model_factories<Device>.at(static_cast<std::size_t>(options.type))(options, inputs, device,
+                                                                            max_users, size_multiple);
 }
 
 }  // namespace vaecf::model

@@ -3,11 +3,9 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/device/parameters.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/model/model_options.hpp>
+#include <vaecf/model/models.hpp>
 #include <vaecf/model/network_shape.hpp>
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,21 +14,6 @@
 #include <vector>
 
 namespace vaecf::model {
-
-/// The values of model.type that are trained in steps. make_model.hpp has one factory for each, in this
-/// order.
-inline constexpr std::array model_types{"mult_vae", "mult_dae", "elsa", "autoencoder", "recvae"};
-/// The values of model.type that are solved at once: weights between items, see train/item_models.
-inline constexpr std::array solved_types{"ease", "item_knn"};
-/// Returns whether `type` is one of solved_types.
-inline bool is_solved(std::string_view type) {
-  return std::ranges::find(solved_types, type) != solved_types.end();
-}
-
-/// Returns whether the loss of a model of `type` has a KL term with a weight.
-inline bool has_kl(std::string_view type) {
-  return type == "mult_vae" || type == "recvae";
-}
 
 /// Users in host memory. Row u of each matrix belongs to user first_user + u of their set.
 struct UserData {

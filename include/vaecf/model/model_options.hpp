@@ -4,11 +4,13 @@
 #include <vaecf/device/options.hpp>
 
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
 namespace vaecf::model {
+
+/// The models; models.hpp has the facts about each.
+enum class ModelType { mult_vae, mult_dae, elsa, autoencoder, recvae, ease, item_knn };
 
 /// Use of users' features as input; automatic: if the dataset has features.
 enum class FeaturesInput { automatic, off };
@@ -74,7 +76,7 @@ struct RecVaeOptions {
 /// sampling and KL term. autoencoder: the layers of mult_dae, with the activation and loss of `autoencoder`,
 /// on the binary rows themselves, without normalization and dropout. recvae: see RecVae.
 struct ModelOptions {
-  std::string type = "mult_vae";
+  ModelType type = ModelType::mult_vae;
   std::vector<std::int64_t> hidden = {600};  ///< widths of the encoder; may be empty
   std::int64_t latent = 200;
   double dropout = 0.5;  ///< fraction of input items dropped, after normalization
@@ -89,6 +91,16 @@ struct ModelOptions {
 };
 
 }  // namespace vaecf::model
+
+template <>
+inline constexpr vaecf::EnumNames<vaecf::model::ModelType, 7> vaecf::enum_names<vaecf::model::ModelType>{
+    {{vaecf::model::ModelType::mult_vae, "mult_vae"},
+     {vaecf::model::ModelType::mult_dae, "mult_dae"},
+     {vaecf::model::ModelType::elsa, "elsa"},
+     {vaecf::model::ModelType::autoencoder, "autoencoder"},
+     {vaecf::model::ModelType::recvae, "recvae"},
+     {vaecf::model::ModelType::ease, "ease"},
+     {vaecf::model::ModelType::item_knn, "item_knn"}}};
 
 template <>
 inline constexpr vaecf::EnumNames<vaecf::model::NeighborsPer, 2>

@@ -48,8 +48,8 @@ struct Staleness {
 /// Properties of a rank's device, which do not change except for peak_bytes.
 struct DeviceFacts {
   std::string description;  ///< one line for the log: device, threads, precision and kernels
-  std::string device;       ///< "cpu" or "cuda"
-  std::string id;           ///< unique id of the device; empty if ranks may share it
+  device::DeviceChoice device = device::DeviceChoice::cpu;  ///< never `automatic`
+  std::string id;  ///< unique id of the device; empty if ranks may share it
   device::Precision precision = device::Precision::fp32;  ///< never `automatic`
   int threads = 0;                    ///< number of computing threads on the host; 1 on a GPU
   std::int64_t peak_bytes = 0;        ///< peak use of device memory in bytes; 0 on the CPU
@@ -139,7 +139,7 @@ class Engine {
                                                                 std::span<const std::int64_t> sizes,
                                                                 double budget) = 0;
   /// Makes a model of type `options.type` with zero weights, for batches of up to `max_users` users. The
-  /// engine must outlive it. Throws InputError if the type does not exist.
+  /// engine must outlive it.
   virtual std::unique_ptr<model::Model> make_model(const model::ModelOptions& options,
                                                    model::InputDims inputs, std::int64_t max_users) = 0;
 

@@ -40,7 +40,7 @@ CheckResult without_gpus(const GpuCheckInput& question) {
     finding.text = format("NVIDIA driver {}, but no usable GPU", question.driver);
   }
   if (!question.driver.empty()) finding.severity = Severity::warn;  // a GPU exists, but cannot be used
-  if (question.device == "cuda") finding.severity = Severity::fail;
+  if (question.device == device::DeviceChoice::cuda) finding.severity = Severity::fail;
   if (finding.severity != Severity::ok)
     finding.advice = question.availability.reason + "; or set device: cpu";
   return finding;
@@ -172,7 +172,7 @@ CheckResults check_gpus(const GpuCheckInput& question) {
               cuda_version(facts.driver), cuda_version(facts.runtime))}};
   add_gpus(facts.gpus, findings);
   add_links(facts.links, findings);
-  if (question.device != "cpu" && !question.shared.empty()) {
+  if (question.device != device::DeviceChoice::cpu && !question.shared.empty()) {
     findings.push_back(
         {"gpu", question.allow_shared_gpu ? Severity::warn : Severity::fail, question.shared,
          "start as many ranks per host as it has GPUs (mpirun --map-by ppr:N:node), check CUDA_VISIBLE_DEVICES, or set device: cpu"});

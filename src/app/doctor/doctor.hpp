@@ -126,9 +126,9 @@ CheckResult check_mpi(const std::string& description, const std::string& transpo
 struct GpuCheckInput {
   cuda::Availability availability;
   cuda::CudaInfo facts;
-  std::string nccl;             ///< nccl_library()
-  std::string driver;           ///< version of the NVIDIA driver; empty: not loaded
-  std::string device = "auto";  ///< configured value of `device`
+  std::string nccl;    ///< nccl_library()
+  std::string driver;  ///< version of the NVIDIA driver; empty: not loaded
+  device::DeviceChoice device = device::DeviceChoice::automatic;  ///< configured value of `device`
   int ranks_on_host = 1;
   std::string shared;  ///< shared_devices() of this host's ranks
   bool allow_shared_gpu = false;

@@ -128,7 +128,7 @@ class CheckRunner {
     const std::string shared = shared_gpus();
     check(Scope::host, "gpu", [&] {
       return check_gpus({cuda::availability(), cuda::query_cuda_info(), gpus ? comm::nccl_library() : "",
-                         host.nvidia_driver, to_string(config_.backend.device), ranks_.local_size(), shared,
+                         host.nvidia_driver, config_.backend.device, ranks_.local_size(), shared,
                          config_.backend.allow_shared_gpu});
     });
     check(Scope::host, "host", [&] { return check_host(host, ranks_.local_size(), gpus); });

@@ -74,10 +74,11 @@ StartPoint::StartPoint(const Run& run) : run_(run), checkpoint_(run.start_from, 
   checkpoint_.read_file([&](const io::CheckpointFile& file) {
     const std::string& path = run.start_from;
     const TrainingState& state = checkpoint_.state();
-    if (const auto type = file.attribute<std::string>("model_type"); type != run.options.model.type) {
+    if (const auto type = file.attribute<std::string>("model_type");
+        type != vaecf::to_string(run.options.model.type)) {
       throw InputError(format(
           "{}: the checkpoint contains a model of type {}, but model.type is {}; set model.type to {}, or train from scratch",
-          path, excerpt(type), run.options.model.type, excerpt(type)));
+          path, excerpt(type), vaecf::to_string(run.options.model.type), excerpt(type)));
     }
     require_same_features(path, state, run);
     const auto specs = model::tensor_specs(run.options.model, model_input_dims(run.options, run.dataset));
@@ -153,7 +154,7 @@ void validate_start(const Run& run) {
   if (model::is_solved(run.options.model.type)) {
     InputError error(format(
         "--start-from: a model of type {} is solved at once, so that nothing is to be started from; omit it",
-        run.options.model.type));
+        vaecf::to_string(run.options.model.type)));
     error.mark_on_all_ranks();
     throw error;
   }

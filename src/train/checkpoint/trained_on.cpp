@@ -72,8 +72,8 @@ void TrainingState::describe(const Run& run, const std::string& metric) {
 
 model::InputDims model_input_dims(const TrainingConfig& options, const io::DatasetFile& dataset,
                                   device::ItemSlices& slices) {
-  const bool off = options.model.features == model::FeaturesInput::off || options.model.type == "elsa" ||
-                   model::is_solved(options.model.type);
+  const bool off =
+      options.model.features == model::FeaturesInput::off || !model::facts_of(options.model.type).features;
   return {dataset.items(), off ? 0 : dataset.features(), slices};
 }
 

@@ -121,8 +121,9 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
                   const std::vector<device::TensorSpec>& specs, const std::string& group) {
   const auto& infos = file.tensors();
   const auto type = file.attribute<std::string>("model_type");
+  const model::ModelFacts* facts = model::find_model(type);
   const std::string layers =
-      type == "elsa" || model::is_solved(type)
+      facts != nullptr && !facts->layers
           ? ""
           : format(" with hidden layers [{}] and latent {}", file.attribute<std::string>("model_hidden"),
                    file.attribute<std::int64_t>("model_latent"));
@@ -154,7 +155,7 @@ io::Attributes checkpoint_attributes(const TrainingConfig& options, const Traini
       {"batch_size", options.train.batch_size},
       // Attributes are signed; the conversion preserves the bits.
       {"seed", static_cast<std::int64_t>(options.train.seed)},
-      {"model_type", options.model.type},
+      {"model_type", vaecf::to_string(options.model.type)},
       {"model_hidden", hidden_text(options.model)},
       {"model_latent", options.model.latent},
       {"model_dropout", options.model.dropout},

@@ -188,8 +188,9 @@ class EngineOf : public Engine {
   explicit EngineOf(std::unique_ptr<Device> device) : device_(std::move(device)) {}
 
   DeviceFacts facts() const override {
-    return {device_->description(),  device_->device(),  device_->device_id(),
-            device_->precision(),    device_->threads(), device_->peak_device_bytes(),
+    return {device_->description(),  *parse_enum<device::DeviceChoice>(device_->device()),
+            device_->device_id(),    device_->precision(),
+            device_->threads(),      device_->peak_device_bytes(),
             Device::evaluation_batch};
   }
   double measure(Rate rate, std::int64_t max_bytes) override {

@@ -89,7 +89,7 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
   std::vector<std::string> names;
   for (const auto& [name, values] : result.model.of_users) names.push_back(name);
   content.attributes = {{"format_version", std::int64_t{1}},
-                        {"model", run.options.model.type},
+                        {"model", vaecf::to_string(run.options.model.type)},
                         {"checkpoint", checkpoint},
                         {"checkpoint_xxh3", format("{:016x}", reader.state().file_checksum)},
                         {"epoch", result.epoch},

@@ -44,12 +44,12 @@ std::vector<EaseValues> ease_candidates(const Run& run) {
 }
 
 /// Returns why `auto` leaves out the baseline `type`, an item model; empty if it does not. Collective.
-std::string obstacle_to(const std::string& type, const Run& run) {
+std::string obstacle_to(model::ModelType type, const Run& run) {
   comm::Communicator& ranks = run.communicator;
   const double memory = memory_of_rank(ranks);
   const std::int64_t threads = ranks.all_reduce(std::int64_t{item_model_threads(run)});
   std::string obstacle;
-  if (type == "ease")
+  if (model::facts_of(type).inverts)
     obstacle = cost_of_ease(run.dataset.items(), run.options.model.ease.neighbors,
                             inverses_of(ease_candidates(run)), threads, memory);
   const double bytes = memory_to_solve(type, run);
@@ -90,16 +90,16 @@ std::vector<Baseline> evaluate_baselines(const Run& run, Evaluator& evaluator,
   const int threads = item_model_threads(run);
   const std::int64_t items = run.dataset.items();
   const bool automatic = selected("auto");
-  const auto includes = [&](const std::string& type) {
-    if (selected(type)) return true;
+  const auto includes = [&](model::ModelType type) {
+    if (selected(vaecf::to_string(type))) return true;
     // The model itself is no baseline, unless it is listed.
     if (!automatic || run.options.model.type == type) return false;
     const std::string obstacle = obstacle_to(type, run);
-    if (!obstacle.empty() && left_out != nullptr) left_out->push_back({type, obstacle});
+    if (!obstacle.empty() && left_out != nullptr) left_out->push_back({vaecf::to_string(type), obstacle});
     return obstacle.empty();
   };
-  const bool knn = includes("item_knn");
-  const bool ease = includes("ease");
+  const bool knn = includes(model::ModelType::item_knn);
+  const bool ease = includes(model::ModelType::ease);
   std::vector<Baseline> baselines;
   if (automatic || selected("popularity")) {
     const Popularity popularity(run);
@@ -117,7 +117,8 @@ std::vector<Baseline> evaluate_baselines(const Run& run, Evaluator& evaluator,
   if (knn) {
     const auto scorer = make_item_scorer(
         std::make_shared<ItemKnn>(train, run.options.model.item_knn, run, threads), items, run);
-    baselines.push_back({"item_knn", "item-kNN", evaluator.evaluate(*scorer)});
+    baselines.push_back(
+        {vaecf::to_string(model::ModelType::item_knn), "item-kNN", evaluator.evaluate(*scorer)});
   }
   if (!ease) return baselines;
 
@@ -126,7 +127,7 @@ std::vector<Baseline> evaluate_baselines(const Run& run, Evaluator& evaluator,
   RunContext without_stop = run;  // a test is never left incomplete
   without_stop.stop = nullptr;
   std::shared_ptr<EaseModel> model;
-  Baseline best{"ease", "", {}};
+  Baseline best{vaecf::to_string(model::ModelType::ease), "", {}};
   double best_metric = 0.0;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     const EaseValues& values = candidates[c];

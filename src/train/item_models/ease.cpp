@@ -104,7 +104,7 @@ std::unique_ptr<Ease> Ease::solve(const Interactions& train, const EaseValues& v
   std::optional<cpu::Inversion> outcome = context.engine.invert_on_gpu(
       matrix, {train.users.view(), train.items.view(), weights.of_users}, ranks, report);
   if (!outcome) {
-    if (context.engine.facts().device == "cuda") {
+    if (context.engine.facts().device == device::DeviceChoice::cuda) {
       context.log.info(
           "EASE of {} items is solved on the CPU: its matrix does not fit into the memory of the {}", items,
           ranks.size() == 1 ? "GPU" : "GPUs of all ranks");

@@ -123,15 +123,15 @@ std::shared_ptr<const ItemModel> read_sparse(CheckpointReader& reader, std::int6
 
 }  // namespace
 
-std::shared_ptr<const ItemModel> read_item_model(CheckpointReader& reader, const std::string& type,
+std::shared_ptr<const ItemModel> read_item_model(CheckpointReader& reader, model::ModelType type,
                                                  std::int64_t items, const RunContext& context) {
   std::int64_t dense = 0;
   reader.read_file([&](const io::CheckpointFile& file) {
     const auto& stored = file.attribute<std::string>("model_type");
-    if (stored != type)
+    if (stored != vaecf::to_string(type))
       throw InputError(format(
           "model.type is {}, but the checkpoint contains a model of type {}; use the configuration of its run",
-          type, excerpt(stored)));
+          vaecf::to_string(type), excerpt(stored)));
     dense = std::ranges::count(file.tensors(), matrix_name, &io::CheckpointFile::TensorInfo::name);
   });
   context.communicator.broadcast(std::span(&dense, 1), 0);
@@ -142,7 +142,7 @@ std::string solution_title(CheckpointReader& reader, const RunContext& context) 
   std::string title;
   reader.read_file([&](const io::CheckpointFile& file) {
     title = file.attribute<std::string>("model_type");
-    if (title == "ease")
+    if (const auto* facts = model::find_model(title); facts != nullptr && facts->inverts)
       title = ease_title({.l2 = file.attribute<double>("l2"),
                           .dropout = file.attribute<double>("dropout"),
                           .neighbors = file.attribute<std::int64_t>("neighbors"),

@@ -15,7 +15,7 @@ namespace vaecf::train {
 /// Reads the item model of a checkpoint with `items` items; every rank has all weights afterwards.
 /// Collective. Throws InputError on all ranks if the checkpoint contains another type than `type`, its arrays
 /// are not consistent, or the weights exceed the free memory.
-std::shared_ptr<const ItemModel> read_item_model(CheckpointReader& reader, const std::string& type,
+std::shared_ptr<const ItemModel> read_item_model(CheckpointReader& reader, model::ModelType type,
                                                  std::int64_t items, const RunContext& context);
 
 /// Returns the name and values of a solved model for tables, such as "EASE l2 500". Collective.

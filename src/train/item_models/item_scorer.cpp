@@ -54,7 +54,7 @@ std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::s
 
 int item_model_threads(const RunContext& context) {
   const DeviceFacts device = context.engine.facts();
-  if (device.device == "cpu") return std::max(1, device.threads);
+  if (device.device == device::DeviceChoice::cpu) return std::max(1, device.threads);
   return std::max(
       1, cores_within(cpu_limit(), static_cast<int>(process_cores())) / context.communicator.local_size());
 }
@@ -65,7 +65,7 @@ std::unique_ptr<model::Scorer> make_item_scorer(std::shared_ptr<const ItemModel>
     const StoredWeights stored = model->stored();
     if (auto on_device = context.engine.make_matrix_scorer(items, stored.tensors.front().read_rows))
       return on_device;
-    if (context.engine.facts().device == "cuda")
+    if (context.engine.facts().device == device::DeviceChoice::cuda)
       context.log.info(
           "the scores of {} items are computed on the CPU: their matrix does not fit into the memory of the GPU",
           items);

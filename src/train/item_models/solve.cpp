@@ -38,8 +38,8 @@ std::string selection_of(const Run& run) {
 }
 
 /// Returns the number of neighbors of an item in a model of `type`; 0: all items.
-std::int64_t neighbors_of(const std::string& type, const model::ModelOptions& options) {
-  return type == "ease" ? options.ease.neighbors : options.item_knn.neighbors;
+std::int64_t neighbors_of(model::ModelType type, const model::ModelOptions& options) {
+  return model::facts_of(type).inverts ? options.ease.neighbors : options.item_knn.neighbors;
 }
 
 /// Returns whether the log of the run ends with a completed search.
@@ -74,7 +74,7 @@ class SolveRun {
  public:
   explicit SolveRun(const Run& run)
       : run_(run),
-        is_ease_(run.options.model.type == "ease"),
+        is_ease_(model::facts_of(run.options.model.type).inverts),
         candidates_(is_ease_ ? combinations(run.options.model.ease) : std::vector<EaseValues>(1)) {
     run.communicator.activity().enter(Phase::loading);
     if (can_validate(run)) evaluator_.emplace(run, "validation", evaluated_metrics(run.options.validation));
@@ -130,8 +130,8 @@ class SolveRun {
     const std::int64_t weights = neighbors > 0 ? std::min(items, neighbors) : items;  // of an item
     events_->write(start_event(run_, run_.dataset.rows("train"), items, items * weights));
     run_.log.info("{}: {} train users, {} items, {}, {} ranks, {}", excerpt(run_.options.name),
-                  run_.dataset.rows("train"), items, run_.options.model.type, run_.communicator.size(),
-                  plan());
+                  run_.dataset.rows("train"), items, vaecf::to_string(run_.options.model.type),
+                  run_.communicator.size(), plan());
     const Interactions train = read_interactions(run_);
     while (state_.epoch < std::ssize(candidates_) && !stop_requested(run_))
       if (!solve_next(train)) break;
@@ -192,7 +192,7 @@ class SolveRun {
       event.set("neighbors", values.neighbors);
     }
     event.set("seconds", seconds);
-    std::string line = is_ease_ ? ease_title(values) : run_.options.model.type;
+    std::string line = is_ease_ ? ease_title(values) : vaecf::to_string(run_.options.model.type);
     line += reused ? " with the same inverse" : format(" solved in {:.1f} s", seconds);
     double metric = 0.0;
     if (evaluator_) {
@@ -257,13 +257,14 @@ InputError memory_error(const std::string& what, double bytes, double missing, c
              what, bytes / gib, missing / gib, advice));
 }
 
-double memory_to_solve(const std::string& type, const Run& run) {
+double memory_to_solve(model::ModelType type, const Run& run) {
   const comm::Communicator& ranks = run.communicator;
   // Every rank has all weights and the train users twice. While it solves it has also its part of the matrix,
   // or its lists of neighbors, and as much again for the users.
   const auto items = static_cast<double>(run.dataset.items());
   const std::int64_t neighbors = neighbors_of(type, run.options.model);
-  const bool is_sparse = type != "ease" || neighbors > 0;
+  const bool inverts = model::facts_of(type).inverts;
+  const bool is_sparse = !inverts || neighbors > 0;
   const auto interactions = static_cast<double>(run.dataset.entries("train"));
   const double part = 1.0 / ranks.size();
   const auto sparse = [&](double entries) {
@@ -273,25 +274,25 @@ double memory_to_solve(const std::string& type, const Run& run) {
   const double dense = 16.0 * interactions + 4.0 * items * items * (ranks.size() == 1 ? 1.0 : 1.0 + part);
   const auto most = neighbors > 0 ? std::min(items, static_cast<double>(neighbors)) : items;
   const double bytes = ranks.local_size() * (is_sparse ? sparse(items * most) : dense);
-  if (type != "item_knn" || missing_memory(bytes) == 0.0) return bytes;
+  if (inverts || missing_memory(bytes) == 0.0) return bytes;
   // Few pairs of items have a user in common. They are counted only if it matters.
   const Interactions train = read_interactions(run);
   const int threads = item_model_threads(run);
   return ranks.local_size() * sparse(static_cast<double>(ItemKnn::entries(train, neighbors, threads)));
 }
 
-void require_memory_to_solve(const std::string& type, const Run& run) {
+void require_memory_to_solve(model::ModelType type, const Run& run) {
   const double bytes = memory_to_solve(type, run);
   const double missing = missing_memory(bytes);
   if (missing == 0.0) return;
-  const bool is_sparse = type != "ease" || run.options.model.ease.neighbors > 0;
-  throw memory_error(format("{}: {} of {} items on {} ranks", run.dataset.path(), type, run.dataset.items(),
-                            run.communicator.size()),
+  const bool is_sparse = !model::facts_of(type).inverts || run.options.model.ease.neighbors > 0;
+  throw memory_error(format("{}: {} of {} items on {} ranks", run.dataset.path(), vaecf::to_string(type),
+                            run.dataset.items(), run.communicator.size()),
                      bytes, missing, is_sparse ? "fewer neighbors" : "model.ease.neighbors: 300");
 }
 
 void validate_solve(const Run& run) {
-  const bool is_ease = run.options.model.type == "ease";
+  const bool is_ease = model::facts_of(run.options.model.type).inverts;
   const model::EaseOptions& ease = run.options.model.ease;
   const char* obstacle = run.options.validation.select == "last" ? "validation.select is last"
                          : run.options.validation.every == 0     ? "validation.every is 0"
@@ -311,7 +312,7 @@ bool continues_solutions(const Run& run) {
     InputError error(
         format("{}: models of type {} are solved at once, so that only a run in its own folder can continue; "
                "use --resume auto",
-               run.resume_from, run.options.model.type));
+               run.resume_from, vaecf::to_string(run.options.model.type)));
     error.mark_on_all_ranks();
     throw error;
   }

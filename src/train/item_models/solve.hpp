@@ -16,10 +16,10 @@ InputError memory_error(const std::string& what, double bytes, double missing, c
 
 /// Returns the bytes per host that a model of `type`, which is_solved(), takes while it is solved and
 /// evaluated.
-double memory_to_solve(const std::string& type, const Run& run);
+double memory_to_solve(model::ModelType type, const Run& run);
 /// Checks that a model of `type`, which is_solved(), fits into memory. Throws InputError on the affected
 /// ranks if it does not.
-void require_memory_to_solve(const std::string& type, const Run& run);
+void require_memory_to_solve(model::ModelType type, const Run& run);
 /// Checks that the model of the run, which is_solved(), can be solved. Throws InputError on the affected
 /// ranks if it does not fit into memory, or if several values of model.ease cannot be compared.
 void validate_solve(const Run& run);

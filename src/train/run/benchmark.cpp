@@ -72,7 +72,7 @@ class BenchmarkRun {
         .set("host", run_.communicator.host())
         .set("ranks", std::int64_t{run_.communicator.size()})
         .set("threads", std::int64_t{device.threads})
-        .set("device", device.device)
+        .set("device", vaecf::to_string(device.device))
         .set("precision", vaecf::to_string(device.precision))
         .set("batch_size", run_.options.train.batch_size)
         .set("warm_up_steps", result_.warm_up_steps)

@@ -26,7 +26,7 @@ void require_divisible_model(const TrainingConfig& options, std::int64_t slices)
   if (model::is_solved(options.model.type)) {
     throw InputError(format(
         "distributed.item_slices: {} requires a model that is trained in steps, but model.type is {}, whose columns are divided over the ranks anyway; set item_slices to 1",
-        slices, options.model.type));
+        slices, vaecf::to_string(options.model.type)));
   }
   if (options.distributed.strategy == comm::Strategy::parameter_server) {
     throw InputError(format(
@@ -64,7 +64,7 @@ int choose_item_slices(const TrainingConfig& options, const model::InputDims& in
     if (!divisible || ranks == 1) return 1;
     const auto tensors = model::tensor_specs(options.model, inputs);
     comm::SliceProblem problem = slice_problem(options, tensors, inputs.items, context.communicator);
-    const bool gpu = context.engine.facts().device != "cpu";
+    const bool gpu = context.engine.facts().device != device::DeviceChoice::cpu;
     if (gpu) problem.memory_rate_ratio_within = 8.0;  // NVLink
     // The memory of a GPU is known to its device only, which reports a lack of it.
     if (!gpu) problem.memory_bytes = free_memory_bytes() / context.communicator.local_size();

@@ -64,7 +64,8 @@ std::string describe_previous_run(const TrainingConfig& options) {
     try {
       const io::CheckpointFile file(entry.path);
       model = file.attribute<std::string>("model_type");
-      (model::is_solved(model) ? solutions : epochs) = file.attribute<std::int64_t>("epoch");
+      const model::ModelFacts* facts = model::find_model(model);
+      (facts != nullptr && facts->solved ? solutions : epochs) = file.attribute<std::int64_t>("epoch");
     } catch (const InputError&) {  // damaged files are moved as well
     }
   }

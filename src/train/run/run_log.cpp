@@ -189,11 +189,11 @@ io::Event start_event(const Run& run, std::int64_t users, model::InputDims input
   event.set("hosts", std::set(host_of.begin(), host_of.end()));
   if (const char* job = std::getenv("SLURM_JOB_ID")) event.set("slurm_job_id", std::string(job));
   event.set("name", run.options.name)
-      .set("model", run.options.model.type)
+      .set("model", vaecf::to_string(run.options.model.type))
       .set("config", run.configuration_text)
       .set("ranks", std::int64_t{run.communicator.size()})
       .set("item_slices", std::int64_t{run.slices()})
-      .set("device", device.device)
+      .set("device", vaecf::to_string(device.device))
       .set("precision", vaecf::to_string(device.precision))
       .set("threads", std::int64_t{device.threads})
       .set("backend", device.description)

@@ -166,7 +166,7 @@ class TrainingRun {
     const std::int64_t users = run_.options.train.epochs * trainer_->users_per_epoch();
     const std::int64_t last_batch = trainer_->users_of_last_step();
     const Annealing& annealing = trainer_->annealing();
-    if (run_.options.model.type == "mult_vae" && !annealing.reaches_cap(updates, users - last_batch)) {
+    if (facts_.anneals && !annealing.reaches_cap(updates, users - last_batch)) {
       run_.log.warn(
           "training ends after {} updates ({} users), before KL annealing reaches its cap of {}; beta will only reach {:.4g}; "
           "check train.annealing against batch size and number of epochs",
@@ -270,12 +270,12 @@ class TrainingRun {
                              : 0.0;
     const double loss = nll + sums[2] / users + decay;
     // With a KL weight per user, the event has the mean weight of a unit of KL.
-    const double beta = run_.options.model.type == "recvae" && sums[1] > 0.0 ? sums[2] / sums[1] : last_beta_;
+    const double beta = facts_.alternates && sums[1] > 0.0 ? sums[2] / sums[1] : last_beta_;
     const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
     io::Event event("epoch");
     event.set("epoch", state_.epoch).set("step", trainer_->updates_done()).set("loss", loss).set("nll", nll);
     std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}", state_.epoch, loss, nll);
-    if (model::has_kl(run_.options.model.type)) {
+    if (facts_.has_kl) {
       event.set("kl", kl).set("beta", beta);
       line += format("  kl {:.3f}  beta {:.4f}", kl, beta);
     }
@@ -339,6 +339,7 @@ class TrainingRun {
   }
 
   const Run& run_;
+  const model::ModelFacts& facts_ = model::facts_of(run_.options.model.type);
   bool validates_;
   TrainingState state_;  // updates, users and sums are those of the last checkpoint
   StepCoordinator coordinator_;

@@ -30,10 +30,10 @@ void validate_patience(const TrainingConfig& options) {
 void validate_servers(const Run& run) {
   const comm::DistributedOptions& distributed = run.options.distributed;
   if (distributed.strategy != comm::Strategy::parameter_server) return;
-  if (run.options.model.type != "mult_vae" && run.options.model.type != "mult_dae") {
+  if (!model::facts_of(run.options.model.type).parameter_server) {
     throw InputError(format(
         "distributed.strategy: parameter_server trains mult_vae and mult_dae only, but model.type is {}; set distributed.strategy to allreduce",
-        run.options.model.type));
+        vaecf::to_string(run.options.model.type)));
   }
   const int ranks = run.communicator.size();
   if (distributed.servers >= ranks) {
@@ -42,10 +42,10 @@ void validate_servers(const Run& run) {
         distributed.servers, ranks, distributed.servers + 1));
   }
   const DeviceFacts device = run.engine.facts();
-  if (device.device != "cpu") {
+  if (device.device != device::DeviceChoice::cpu) {
     throw InputError(format(
         "distributed.strategy: parameter_server requires device: cpu, but this rank computes on {} in {}; set device to cpu, or distributed.strategy to allreduce",
-        device.device, vaecf::to_string(device.precision)));
+        vaecf::to_string(device.device), vaecf::to_string(device.precision)));
   }
   if (distributed.optimizer != comm::OptimizerPlacement::replicated) {
     throw InputError(
@@ -122,11 +122,11 @@ void plan_memory(const Run& run, int slices) {
   const double copy = slices > 1 ? 0.0 : 12.0 * parameters;
   // On the CPU, exponentials of a part of the batch and scores of held-out users are stored for all items.
   double outputs = 0.0;
-  if (run.engine.facts().device == "cpu") {
+  if (run.engine.facts().device == device::DeviceChoice::cpu) {
     const ItemSlice slice{run.dataset.items(), 0, slices};
     const std::int64_t users = std::min(cpu::slice_users(slice), run.options.train.batch_size);
     const auto values = static_cast<double>(slice.count() * (users + cpu::scored_users(slice)));
-    outputs = run.options.model.type == "elsa" ? 0.0 : 4.0 * values;
+    outputs = model::facts_of(run.options.model.type).item_vectors ? 0.0 : 4.0 * values;
   }
   // With slices, checkpoints are gathered in blocks: each rank has its own part and the parts of all ranks,
   // and rank 0 also the rows that it writes.
@@ -148,7 +148,7 @@ void plan_memory(const Run& run, int slices) {
   } else {
     run.log.debug("{}", text);
   }
-  if (run.engine.facts().device != "cpu") return;  // a GPU reports what it lacks
+  if (run.engine.facts().device != device::DeviceChoice::cpu) return;  // a GPU reports what it lacks
   const double free = free_memory_bytes() / run.communicator.local_size();
   if (needed <= free) return;
   std::string fits =
@@ -158,8 +158,8 @@ void plan_memory(const Run& run, int slices) {
     fits = format("set distributed.item_slices to {} or more", s);
     break;
   }
-  throw InputError(format("{} needs {:.0f} MiB per rank, but {:.0f} MiB are free; {}", run.options.model.type,
-                          needed / mib, free / mib, fits));
+  throw InputError(format("{} needs {:.0f} MiB per rank, but {:.0f} MiB are free; {}",
+                          vaecf::to_string(run.options.model.type), needed / mib, free / mib, fits));
 }
 
 }  // namespace
@@ -182,7 +182,8 @@ int validate_run(const Run& run, bool trains) {
   const int slices = validate_distributed(run);
   // Baselines that are listed are solved after the training, whatever they cost.
   for (const std::string& baseline : options.validation.baselines)
-    if (model::is_solved(baseline)) require_memory_to_solve(baseline, run);
+    if (const auto* facts = model::find_model(baseline); facts != nullptr && facts->solved)
+      require_memory_to_solve(facts->type, run);
   if (trains && solved) validate_solve(run);
   if (trains && !solved) plan_memory(run, slices);
   if (run.communicator.rank() == 0) prepare_run_folder(options);

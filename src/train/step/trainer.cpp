@@ -13,7 +13,7 @@ namespace {
 
 /// Returns the number of threads that sample the next epoch; 1 on CPUs, whose cores are busy with the steps.
 int sampling_threads(const Run& run) {
-  if (run.engine.facts().device == "cpu") return 1;
+  if (run.engine.facts().device == device::DeviceChoice::cpu) return 1;
   const int cores = cores_within(cpu_limit(), static_cast<int>(std::thread::hardware_concurrency()));
   return std::clamp(cores / run.communicator.local_size(), 1, 4);
 }
@@ -94,7 +94,7 @@ UpdatedGroup Trainer::next_group() const {
 }
 
 double Trainer::beta() const {
-  if (run_.options.model.type == "recvae") return run_.options.model.recvae.beta;
+  if (model::facts_of(run_.options.model.type).alternates) return run_.options.model.recvae.beta;
   return annealing_.beta(updates_done_, users_seen_);
 }
 
@@ -129,7 +129,7 @@ device::LossSums Trainer::losses() {
 void Trainer::require_finite_loss(const device::LossSums& sums) const {
   if (sums.nonfinite_step < 0) return;
   const std::string kl =
-      model::has_kl(run_.options.model.type) ? format(", kl {}", sums.nonfinite_kl) : std::string();
+      model::facts_of(run_.options.model.type).has_kl ? format(", kl {}", sums.nonfinite_kl) : std::string();
   throw RunError(format(
       "the loss is not finite at step {} on rank {} (nll {}{}), since the weights have diverged; "
       "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",

@@ -260,9 +260,9 @@ TEST(DoctorGpus, MissingDriverIsAFailureOnlyIfRequired) {
   GpuCheckInput question;
   question.availability = {true, 0, "no NVIDIA driver is loaded on this machine: install one"};
   EXPECT_EQ(lines(check_gpus(question)), "ok gpu: no NVIDIA driver, CPU only -> \n");
-  question.device = "cuda";
+  question.device = device::DeviceChoice::cuda;
   expect_in(lines(check_gpus(question)), {"fail gpu: ", "install one"});
-  question.device = "auto";
+  question.device = device::DeviceChoice::automatic;
   question.driver = "535.1";
   expect_in(lines(check_gpus(question)), {"warn gpu: "});
   question.availability.compiled = false;
@@ -300,7 +300,7 @@ TEST(DoctorGpus, SharedGpusAreAFailureUnlessAllowed) {
   expect_in(lines(check_gpus(question)), {"fail gpu: ranks 0, 1 of node1 share GPU-1 -> "});
   question.allow_shared_gpu = true;
   expect_in(lines(check_gpus(question)), {"warn gpu: ranks 0, 1 of node1 share GPU-1 -> "});
-  question.device = "cpu";
+  question.device = device::DeviceChoice::cpu;
   EXPECT_EQ(lines(check_gpus(question)).find("share"), std::string::npos);
 }
 

@@ -12,36 +12,44 @@
 namespace vaecf::app {
 namespace {
 
+using device::DeviceChoice;
+
 std::string refusal(const std::vector<RankDevice>& ranks) {
   return message_of<InputError>([&] { check_devices(ranks, false); });
 }
 
 TEST(DeviceMap, SeparateDevicesAreAccepted) {
   EXPECT_EQ(shared_devices({}), "");
-  EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}}, false), "");
-  EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}, {"a", "cuda", "GPU-2"}}, false), "");
+  EXPECT_EQ(check_devices({{"a", DeviceChoice::cuda, "GPU-1"}}, false), "");
+  EXPECT_EQ(check_devices({{"a", DeviceChoice::cuda, "GPU-1"}, {"a", DeviceChoice::cuda, "GPU-2"}}, false),
+            "");
   // Hosts may have equal ids.
-  EXPECT_EQ(check_devices({{"a", "cuda", "GPU-1"}, {"b", "cuda", "GPU-1"}}, false), "");
-  EXPECT_EQ(check_devices({{"a", "cpu", ""}, {"a", "cpu", ""}, {"b", "cpu", ""}}, false), "");
+  EXPECT_EQ(check_devices({{"a", DeviceChoice::cuda, "GPU-1"}, {"b", DeviceChoice::cuda, "GPU-1"}}, false),
+            "");
+  EXPECT_EQ(
+      check_devices(
+          {{"a", DeviceChoice::cpu, ""}, {"a", DeviceChoice::cpu, ""}, {"b", DeviceChoice::cpu, ""}}, false),
+      "");
 }
 
 TEST(DeviceMap, SharedGpusAreAnErrorUnlessAllowed) {
-  expect_in(refusal({{"a", "cuda", "GPU-1"},
-                     {"b", "cuda", "GPU-1"},
-                     {"a", "cuda", "GPU-2"},
-                     {"a", "cuda", "GPU-1"},
-                     {"b", "cuda", "GPU-3"},
-                     {"b", "cuda", "GPU-3"}}),
+  expect_in(refusal({{"a", DeviceChoice::cuda, "GPU-1"},
+                     {"b", DeviceChoice::cuda, "GPU-1"},
+                     {"a", DeviceChoice::cuda, "GPU-2"},
+                     {"a", DeviceChoice::cuda, "GPU-1"},
+                     {"b", DeviceChoice::cuda, "GPU-3"},
+                     {"b", DeviceChoice::cuda, "GPU-3"}}),
             {"ranks 0, 3 of a share GPU-1; ranks 4-5 of b share GPU-3, but each rank needs",
              "distributed.allow_shared_gpu", "CUDA_VISIBLE_DEVICES"});
-  expect_in(check_devices({{"a", "cuda", "GPU-1"}, {"a", "cuda", "GPU-1"}}, true),
+  expect_in(check_devices({{"a", DeviceChoice::cuda, "GPU-1"}, {"a", DeviceChoice::cuda, "GPU-1"}}, true),
             {"ranks 0-1 of a share GPU-1", "timings are meaningless"});
 }
 
 TEST(DeviceMap, MixedCpuAndGpuRanksAreAnError) {
-  expect_in(refusal({{"a", "cuda", "GPU-1"}, {"b", "cpu", ""}}),
+  expect_in(refusal({{"a", DeviceChoice::cuda, "GPU-1"}, {"b", DeviceChoice::cpu, ""}}),
             {"rank 1 on b uses cpu, but rank 0 on a uses cuda"});
-  EXPECT_THROW(check_devices({{"a", "cuda", "GPU-1"}, {"b", "cpu", ""}}, true), InputError);
+  EXPECT_THROW(check_devices({{"a", DeviceChoice::cuda, "GPU-1"}, {"b", DeviceChoice::cpu, ""}}, true),
+               InputError);
 }
 
 TEST(DeviceMap, GatherDevicesReturnsAllRanks) {
@@ -57,7 +65,7 @@ TEST(DeviceMap, GatherDevicesReturnsAllRanks) {
     ASSERT_EQ(ranks.size(), 3U);
     for (const RankDevice& rank : ranks) {
       EXPECT_EQ(rank.host, communicator.host());
-      EXPECT_EQ(rank.device, "cpu");
+      EXPECT_EQ(rank.device, DeviceChoice::cpu);
       EXPECT_EQ(rank.id, "");
     }
   });

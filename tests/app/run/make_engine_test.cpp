@@ -28,14 +28,15 @@ TEST(MakeEngine, UnavailableCudaErrorNamesTheReason) {
 
 TEST(MakeEngine, AutoSelectsGpusIfAvailable) {
   const BackendOptions options{.threads = 1};
-  EXPECT_EQ(make_engine(options)->facts().device, cuda::availability().devices > 0 ? "cuda" : "cpu");
+  EXPECT_EQ(make_engine(options)->facts().device,
+            cuda::availability().devices > 0 ? device::DeviceChoice::cuda : device::DeviceChoice::cpu);
 }
 
 TEST(MakeEngine, PortableKernelsRequireTheCpu) {
   expect_in(refusal({.device = device::DeviceChoice::cuda, .kernels = device::Kernels::portable}),
             {"backend.kernels: portable is for CPUs"});
   const auto engine = make_engine({.kernels = device::Kernels::portable, .threads = 1});
-  EXPECT_EQ(engine->facts().device, "cpu");
+  EXPECT_EQ(engine->facts().device, device::DeviceChoice::cpu);
   EXPECT_EQ(engine->facts().precision, device::Precision::fp32);
   expect_in(engine->facts().description, {"plain loops"});
 }

@@ -16,13 +16,13 @@ TEST_F(Resume, IsBitwiseEqualToAnUninterruptedRun) {
 }
 
 TEST_F(Resume, IsBitwiseEqualForElsa) {
-  options_.model.type = "elsa";
+  options_.model.type = ModelType::elsa;
   options_.model.elsa.factors = 9;
   expect_same_from_everywhere(2);
 }
 
 TEST_F(Resume, IsBitwiseEqualForAutoencoder) {
-  options_.model = {"autoencoder", {10}, 5};
+  options_.model = {ModelType::autoencoder, {10}, 5};
   options_.optimizer.type = device::OptimizerKind::rmsprop;
   expect_same_from_everywhere(2);
 }

@@ -14,7 +14,7 @@ class StartFrom : public Resume {
  protected:
   void SetUp() override {
     Resume::SetUp();
-    options_.model = {"mult_vae", {20}, 6};
+    options_.model = {ModelType::mult_vae, {20}, 6};
     options_.validation.every = 0;
     options_.train.epochs = 2;
     options_.run.checkpoint_every = {};
@@ -64,7 +64,7 @@ class StartFrom : public Resume {
       started.weights = read_all(run.engine, StateTensor::weights);
       started.first_moment = read_all(run.engine, StateTensor::first_moment);
       started.second_moment = read_all(run.engine, StateTensor::second_moment);
-      if (options_.model.type == "recvae") {
+      if (options_.model.type == ModelType::recvae) {
         trainer.start_epoch(0);
         started.prior = read_all(run.engine, StateTensor::prior);
       }
@@ -83,11 +83,11 @@ class StartFrom : public Resume {
   }
 
   std::vector<model::ModelOptions> models() const {
-    std::vector<model::ModelOptions> all = {{"mult_vae", {20, 7}, 6},
-                                            {"mult_dae", {20}, 6},
-                                            {"autoencoder", {20}, 6},
-                                            {"recvae", {20}, 6},
-                                            {"elsa", {}, 6}};
+    std::vector<model::ModelOptions> all = {{ModelType::mult_vae, {20, 7}, 6},
+                                            {ModelType::mult_dae, {20}, 6},
+                                            {ModelType::autoencoder, {20}, 6},
+                                            {ModelType::recvae, {20}, 6},
+                                            {ModelType::elsa, {}, 6}};
     all.back().elsa.factors = 11;
     return all;
   }
@@ -95,7 +95,7 @@ class StartFrom : public Resume {
 
 TEST_F(StartFrom, SameItemsHaveTheWeightsOfTheCheckpointAndNoMoments) {
   for (const model::ModelOptions& model : models()) {
-    SCOPED_TRACE(model.type);
+    SCOPED_TRACE(vaecf::to_string(model.type));
     options_.model = model;
     const Tensors before = train_first();
     options_.data.file = file("old.h5");
@@ -105,7 +105,7 @@ TEST_F(StartFrom, SameItemsHaveTheWeightsOfTheCheckpointAndNoMoments) {
       EXPECT_NE(values, now.initial.at(name)) << name;
       for (const Tensors* moments : {&now.first_moment, &now.second_moment})
         EXPECT_EQ(std::ranges::count(moments->at(name), 0.0F), std::ssize(values)) << name;
-      if (model.type == "recvae" && name.starts_with("encoder")) {
+      if (model.type == ModelType::recvae && name.starts_with("encoder")) {
         EXPECT_EQ(now.prior.at(name), values) << name;
       }
     }
@@ -115,7 +115,7 @@ TEST_F(StartFrom, SameItemsHaveTheWeightsOfTheCheckpointAndNoMoments) {
 
 TEST_F(StartFrom, OtherItemsAreMatchedByIdOnAnyNumberOfRanks) {
   for (const model::ModelOptions& model : models()) {
-    SCOPED_TRACE(model.type);
+    SCOPED_TRACE(vaecf::to_string(model.type));
     options_.model = model;
     const Tensors before = train_first();
     const Started now = start(1);
@@ -140,7 +140,7 @@ TEST_F(StartFrom, OtherItemsAreMatchedByIdOnAnyNumberOfRanks) {
       }
       EXPECT_EQ(now.weights.at(name), expected) << name;
     }
-    EXPECT_EQ(by_item, model.type == "elsa" ? 1 : 3);
+    EXPECT_EQ(by_item, model.type == ModelType::elsa ? 1 : 3);
     EXPECT_EQ(start(3).weights, now.weights);
     options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
     EXPECT_EQ(start(2).weights, now.weights);
@@ -227,9 +227,9 @@ TEST_F(StartFrom, ChecksTheModelOnAllRanksBeforeAnyWork) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   const model::ModelOptions model = options_.model;
-  options_.model.type = "mult_dae";
+  options_.model.type = ModelType::mult_dae;
   contains("contains a model of type mult_vae, but model.type is mult_dae", 3);
-  options_.model.type = "ease";
+  options_.model.type = ModelType::ease;
   contains("a model of type ease is solved at once, so that nothing is to be started from");
   options_.model = model;
   options_.model.latent = 5;

@@ -133,7 +133,7 @@ TEST_F(ItemModels, LeftOutBaselinesAreInTheLastLine) {
       EXPECT_TRUE(last.ends_with("; --set validation.baselines=[popularity,item_knn,ease] includes them\n"))
           << last;
       TrainingConfig knn = options_;
-      knn.model.type = "item_knn";
+      knn.model.type = ModelType::item_knn;
       result.left_out.clear();
       evaluate_baselines(run_of(run, knn), evaluator, &result.left_out);
       ASSERT_EQ(result.left_out.size(), 1U) << "the model itself is not left out";

@@ -18,7 +18,7 @@ class Solve : public TrainTest {
  protected:
   void SetUp() override {
     TrainTest::SetUp();
-    options_.model.type = "ease";
+    options_.model.type = ModelType::ease;
     options_.model.ease = {{20.0, 50.0}, {0.0, 0.4}};
     options_.validation.baselines = {};
   }
@@ -192,7 +192,7 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
   for (const std::string type :
        {"ease", "item_knn", "ease by neighborhoods", "relaxed ease", "relaxed ease by neighborhoods"}) {
     const bool relaxed = type.starts_with("relaxed");
-    options_.model.type = type == "item_knn" ? type : "ease";
+    options_.model.type = type == "item_knn" ? ModelType::item_knn : ModelType::ease;
     options_.model.ease.neighbors = type.ends_with("by neighborhoods") ? 9 : 0;
     options_.model.ease.user_power = {relaxed ? 0.5 : 0.0};
     options_.model.ease.relax = {relaxed ? 0.4 : 0.0};
@@ -301,11 +301,11 @@ TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
   options_.data.file = file("wide.h5");
   refused(2, "wide.h5: ease of 20000001 items on 2 ranks takes 4470348.8 GiB per host");
   refused(1, "set model.ease.neighbors: 300");
-  options_.model.type = "mult_vae";
+  options_.model.type = ModelType::mult_vae;
   options_.validation.baselines = {"popularity", "ease"};
   refused(1, "wide.h5: ease of 20000001 items on 1 ranks");
   options_.validation.baselines = {};
-  options_.model.type = "item_knn";
+  options_.model.type = ModelType::item_knn;
   options_.model.item_knn.neighbors = 2;
   on_ranks(1, [&](const Run& run) { EXPECT_NO_THROW(validate_run(run)); });
 }
@@ -335,9 +335,9 @@ TEST_F(Solve, InvalidCheckpointsAreRefused) {
   refused({}, sparse(inside, two), "data");
   indptr[5] = 2;
   refused({}, sparse(inside, one), "indptr");
-  options_.model.type = "item_knn";
+  options_.model.type = ModelType::item_knn;
   refused({}, {}, "model.type is item_knn, but the checkpoint contains a model of type ease");
-  options_.model.type = "mult_vae";
+  options_.model.type = ModelType::mult_vae;
   refused({}, {},
           "is missing, which the configured model needs; the checkpoint contains a model of type ease;");
 }

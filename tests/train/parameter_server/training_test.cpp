@@ -53,7 +53,7 @@ TEST_F(ParameterServer, MultVaeEqualsAllReduce) {
 }
 
 TEST_F(ParameterServer, MultDaeWithTwoHiddenLayersAndDecay) {
-  options_.model = {"mult_dae", {16, 12}, 5, 0.5};
+  options_.model = {ModelType::mult_dae, {16, 12}, 5, 0.5};
   options_.train.weight_decay = 0.01;
   expect_same_curve_as_all_reduce();
 }

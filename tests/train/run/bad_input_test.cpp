@@ -88,14 +88,14 @@ TEST_F(BadInput, DifferentDatasetsOfRanksThrow) {
 }
 
 TEST_F(BadInput, UntrainableModelThrows) {
-  options_.model.type = "popularity";
-  EXPECT_NE(refusal([](O&) {}).find("only networks of layers"), std::string::npos);
+  options_.model = {ModelType::recvae, {}};
+  EXPECT_NE(refusal([](O&) {}).find("recvae has one width"), std::string::npos);
   on_ranks(2, [&](const Run& run) { validate_run(run, false); });
 }
 
 TEST_F(BadInput, ParameterServerOfAnotherModelThrows) {
   const auto server = [](O& o) { o.distributed.strategy = comm::Strategy::parameter_server; };
-  options_.model = {"recvae", {8}, 4, 0.5};
+  options_.model = {ModelType::recvae, {8}, 4, 0.5};
   EXPECT_NE(refusal(server).find("mult_vae and mult_dae only, but model.type is recvae"), std::string::npos);
 }
 

@@ -204,7 +204,7 @@ TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
   options_.train.batch_size = 10;
   options_.train.epochs = 60;
   options_.train.annealing = {0.0, 1, 0, 0};
-  options_.model = {"mult_vae", {24}, 8, 0.2};
+  options_.model = {ModelType::mult_vae, {24}, 8, 0.2};
   on_ranks(2, [&](const Run& run) {
     Trainer trainer(run, run.engine.facts().evaluation_batch);
     Evaluator evaluator(run, "validation", {"recall@2", "ndcg@10"});

@@ -92,7 +92,7 @@ TEST_F(PreviousRun, WithTheDatasetOfTheNewRunIsAnError) {
 }
 
 TEST_F(PreviousRun, OfASolvedModelIsMovedUnlessItsSearchContinues) {
-  options_.model.type = "ease";
+  options_.model.type = ModelType::ease;
   options_.model.ease = {{20.0, 50.0}, {0.0}};
   run(1, "a");
   const auto before = files(folder("a"));

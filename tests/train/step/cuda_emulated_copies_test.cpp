@@ -70,10 +70,11 @@ std::vector<double> step_of(const model::ModelOptions& options, device::Precisio
 }
 
 TEST(CudaEmulatedCopies, OnlyWrittenCopiesAreRead) {
-  for (const char* type : {"mult_vae", "mult_dae"}) {
+  for (const ModelType type : {ModelType::mult_vae, ModelType::mult_dae}) {
     for (const auto& hidden : std::vector<std::vector<std::int64_t>>{{}, {24}, {24, 13}}) {
       for (const device::Precision precision : {device::Precision::bf16, device::Precision::fp16}) {
-        SCOPED_TRACE(::testing::Message() << type << " with " << hidden.size() << " hidden layers");
+        SCOPED_TRACE(::testing::Message()
+                     << vaecf::to_string(type) << " with " << hidden.size() << " hidden layers");
         for (const std::int64_t latents : {12, 10}) {
           const model::ModelOptions options{.type = type, .hidden = hidden, .latent = latents};
           const std::vector<double> expected = step_of(options, precision, false);

@@ -177,11 +177,11 @@ constexpr double clips_nothing = 1e30;
 TEST_F(CudaEmulatedTraining, FusedUpdatesHaveNoEffect) {
   options_.data.file = make("features.h5", {.features = true});
   options_.train.weight_decay = 0.01;
-  for (const auto& [type, precision] : {std::pair{"mult_vae", Precision::fp32},
-                                        {"mult_vae", Precision::bf16},
-                                        {"autoencoder", Precision::fp32},
-                                        {"recvae", Precision::fp32}}) {
-    SCOPED_TRACE(::testing::Message() << type << " " << vaecf::to_string(precision));
+  for (const auto& [type, precision] : {std::pair{ModelType::mult_vae, Precision::fp32},
+                                        {ModelType::mult_vae, Precision::bf16},
+                                        {ModelType::autoencoder, Precision::fp32},
+                                        {ModelType::recvae, Precision::fp32}}) {
+    SCOPED_TRACE(::testing::Message() << vaecf::to_string(type) << " " << vaecf::to_string(precision));
     options_.model.type = type;
     options_.train.clip_gradient_norm = clips_nothing;
     const OneRun apart = on_emulator(precision);

@@ -26,13 +26,13 @@ TEST_F(Equivalence, CompressedDatasetGivesEqualWeights) {
 }
 
 TEST_F(Equivalence, OverlapHasNoEffect) {
-  for (const char* type : {"mult_vae", "elsa"}) {
+  for (const ModelType type : {ModelType::mult_vae, ModelType::elsa}) {
     options_.model.type = type;
     options_.distributed.overlap = Toggle::off;
     const RankResults off = run(3, 20);
     options_.distributed.overlap = Toggle::on;
     const RankResults on = run(3, 20);
-    EXPECT_EQ(off.weights[0], on.weights[0]) << type;
+    EXPECT_EQ(off.weights[0], on.weights[0]) << vaecf::to_string(type);
   }
 }
 

@@ -40,7 +40,7 @@ class ItemsEdge : public MultiRankTest {
 };
 
 TEST_F(ItemsEdge, RanksStoreTheItemsOfTheirSlice) {
-  for (const char* type : {"mult_vae", "recvae", "elsa"}) {
+  for (const ModelType type : {ModelType::mult_vae, ModelType::recvae, ModelType::elsa}) {
     options_.model.type = type;
     options_.distributed.item_slices = 3;
     on_ranks(6, [&](const Run& run) {
@@ -55,7 +55,7 @@ TEST_F(ItemsEdge, RanksStoreTheItemsOfTheirSlice) {
                   slice.count())
             << spec.name;
       }
-      EXPECT_EQ(sliced, options_.model.type == "elsa" ? 1 : 3) << type;
+      EXPECT_EQ(sliced, options_.model.type == ModelType::elsa ? 1 : 3) << vaecf::to_string(type);
     });
   }
 }
@@ -63,11 +63,12 @@ TEST_F(ItemsEdge, RanksStoreTheItemsOfTheirSlice) {
 TEST_F(ItemsEdge, InitialWeightsAreThoseOfOneRank) {
   options_.optimizer.learning_rate = 0.0;
   options_.data.file = make("features.h5", {.items = uneven_items, .features = true});
-  for (const char* type : {"mult_vae", "mult_dae", "autoencoder", "recvae", "elsa"}) {
-    SCOPED_TRACE(type);
+  for (const ModelType type : {ModelType::mult_vae, ModelType::mult_dae, ModelType::autoencoder,
+                               ModelType::recvae, ModelType::elsa}) {
+    SCOPED_TRACE(vaecf::to_string(type));
     options_.model.type = type;
     options_.model.features =
-        options_.model.type == "elsa" ? model::FeaturesInput::off : model::FeaturesInput::automatic;
+        options_.model.type == ModelType::elsa ? model::FeaturesInput::off : model::FeaturesInput::automatic;
     const RankResults one = run_divided({1, 1}, 1);
     for (const Grid grid : {Grid{2, 2}, Grid{5, 5}, Grid{4, 2}})
       EXPECT_EQ(run_divided(grid, 1).weights[0], one.weights[0]) << grid;
@@ -75,14 +76,15 @@ TEST_F(ItemsEdge, InitialWeightsAreThoseOfOneRank) {
 }
 
 TEST_F(ItemsEdge, SlicesOfDifferentSizes) {
-  for (const char* type : {"mult_vae", "autoencoder", "recvae", "elsa"}) {
-    SCOPED_TRACE(type);
+  for (const ModelType type :
+       {ModelType::mult_vae, ModelType::autoencoder, ModelType::recvae, ModelType::elsa}) {
+    SCOPED_TRACE(vaecf::to_string(type));
     options_.model.type = type;
     options_.model.elsa.factors = 9;
     options_.model.recvae.encoder_passes = 1;
     options_.optimizer = {};
-    if (options_.model.type == "elsa") options_.optimizer.learning_rate = 0.01;
-    if (options_.model.type == "autoencoder") {
+    if (options_.model.type == ModelType::elsa) options_.optimizer.learning_rate = 0.01;
+    if (options_.model.type == ModelType::autoencoder) {
       options_.optimizer.type = device::OptimizerKind::rmsprop;
       options_.optimizer.epsilon = 1e-4;
     }
@@ -150,7 +152,7 @@ TEST_F(ItemsEdge, ColdStartIsThatOfOneRank) {
 
 // Scores are sums of small integers: exact, with many ties within and between slices.
 TEST_F(ItemsEdge, MetricsOfExactScoresAreEqual) {
-  options_.model = {"autoencoder", {}, 4};
+  options_.model = {ModelType::autoencoder, {}, 4};
   options_.model.autoencoder.activation = device::Activation::identity;
   options_.model.autoencoder.loss = device::Loss::multinomial;
   options_.validation.metrics = {"ndcg@10", "recall@5", "mrr@10", "coverage@5", "popularity@5", "gini@7"};

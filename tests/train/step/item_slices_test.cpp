@@ -34,32 +34,32 @@ TEST_F(Items, MultVae) {
 }
 
 TEST_F(Items, MultDaeWithTwoHiddenLayersAndDecay) {
-  options_.model = {"mult_dae", {16, 12}, 5, 0.5};
+  options_.model = {ModelType::mult_dae, {16, 12}, 5, 0.5};
   options_.train.weight_decay = 0.01;
   expect_same_curves();
 }
 
 TEST_F(Items, MultDaeWithoutHiddenLayers) {
-  options_.model = {"mult_dae", {}, 5, 0.5};
+  options_.model = {ModelType::mult_dae, {}, 5, 0.5};
   expect_same_curves();
 }
 
 TEST_F(Items, RecVae) {
-  options_.model = {"recvae", {20}, 6, 0.5};
+  options_.model = {ModelType::recvae, {20}, 6, 0.5};
   options_.model.recvae.encoder_passes = 1;
   options_.train.batch_size = 101;
   expect_same_curves(15);
 }
 
 TEST_F(Items, Elsa) {
-  options_.model.type = "elsa";
+  options_.model.type = ModelType::elsa;
   options_.model.elsa.factors = 9;
   options_.optimizer.learning_rate = 0.01;
   expect_same_curves();
 }
 
 TEST_F(Items, Autoencoder) {
-  options_.model = {"autoencoder", {10}, 5};
+  options_.model = {ModelType::autoencoder, {10}, 5};
   options_.optimizer.type = device::OptimizerKind::rmsprop;
   options_.optimizer.epsilon = 1e-4;
   expect_same_curves();

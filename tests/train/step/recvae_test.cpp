@@ -6,7 +6,7 @@ namespace {
 
 /// Sets an epoch of 3 steps for the encoder and 3 for the decoder.
 void use_recvae(TrainingConfig& options) {
-  options.model = {"recvae", {20}, 6, 0.5};
+  options.model = {ModelType::recvae, {20}, 6, 0.5};
   options.model.recvae.encoder_passes = 1;
   options.train.batch_size = 101;  // 101 + 101 + 1 users
 }

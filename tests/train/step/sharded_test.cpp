@@ -36,20 +36,20 @@ TEST_F(Sharded, MultVae) {
 }
 
 TEST_F(Sharded, MultDaeWithTwoHiddenLayersAndDecay) {
-  options_.model = {"mult_dae", {16, 12}, 5, 0.5};
+  options_.model = {ModelType::mult_dae, {16, 12}, 5, 0.5};
   options_.train.weight_decay = 0.01;
   expect_same_curve_on_all_worlds();
 }
 
 TEST_F(Sharded, Elsa) {
-  options_.model.type = "elsa";
+  options_.model.type = ModelType::elsa;
   options_.model.elsa.factors = 9;
   options_.optimizer.learning_rate = 0.01;
   expect_same_curve_on_all_worlds();
 }
 
 TEST_F(Sharded, Autoencoder) {
-  options_.model = {"autoencoder", {10}, 5};
+  options_.model = {ModelType::autoencoder, {10}, 5};
   options_.optimizer.type = device::OptimizerKind::rmsprop;
   options_.optimizer.epsilon = 1e-4;
   expect_same_curve_on_all_worlds();
