@@ -13,18 +13,6 @@
 #include <vector>
 
 namespace vaecf::comm {
-namespace {
-
-/// Returns an error that every rank throws.
-template <class E>
-E collective_error(const std::string& message) {
-  E error(message);
-  error.mark_on_all_ranks();
-  return error;
-}
-
-}  // namespace
-
 void run_on_root(Communicator& communicator, const std::function<void()>& work) {
   std::string message;
   auto code = static_cast<std::int64_t>(ExitCode::done);
@@ -42,8 +30,8 @@ void run_on_root(Communicator& communicator, const std::function<void()>& work) 
   communicator.broadcast(std::span<std::int64_t>(&code, 1), 0);
   if (code == static_cast<std::int64_t>(ExitCode::done)) return;
   message = communicator.broadcast_string(std::move(message), 0);
-  if (code == static_cast<std::int64_t>(ExitCode::bad_input)) throw collective_error<InputError>(message);
-  throw collective_error<RunError>(message);
+  if (code == static_cast<std::int64_t>(ExitCode::bad_input)) throw on_all_ranks(InputError(message));
+  throw on_all_ranks(RunError(message));
 }
 
 bool query_root(Communicator& communicator, const std::function<bool()>& question) {
@@ -56,10 +44,10 @@ bool query_root(Communicator& communicator, const std::function<bool()>& questio
 void require_equal_on_all_ranks(Communicator& communicator, std::string_view text, std::string_view what) {
   const bool equal = communicator.broadcast_string(std::string(text), 0) == text;
   if (communicator.all_reduce(std::int64_t{equal}, Reduction::min) == 1) return;
-  throw collective_error<InputError>(
-      vaecf::format("{} differs between ranks (this is rank {} of {} on {}); "
-                    "check that all hosts have the same files and all ranks the same command line",
-                    what, communicator.rank(), communicator.size(), communicator.host()));
+  throw on_all_ranks(
+      InputError(vaecf::format("{} differs between ranks (this is rank {} of {} on {}); "
+                               "check that all hosts have the same files and all ranks the same command line",
+                               what, communicator.rank(), communicator.size(), communicator.host())));
 }
 
 std::int64_t usable_cores(Communicator& ranks) {

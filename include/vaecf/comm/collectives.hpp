@@ -9,6 +9,13 @@
 
 namespace vaecf::comm {
 
+/// Returns `error`, marked as one that every rank throws.
+template <class E>
+E on_all_ranks(E error) {
+  error.mark_on_all_ranks();
+  return error;
+}
+
 /// Runs `work` on rank 0 only. Collective. If `work` throws, all ranks throw an InputError or RunError with
 /// its message, so that no rank blocks on one that has failed.
 void run_on_root(Communicator& communicator, const std::function<void()>& work);

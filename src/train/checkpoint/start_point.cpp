@@ -3,6 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/comm/collectives.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -152,11 +153,9 @@ void StartPoint::load_weights(Trainer& trainer) {
 
 void validate_start(const Run& run) {
   if (model::is_solved(run.options.model.type)) {
-    InputError error(format(
+    throw comm::on_all_ranks(InputError(format(
         "--start-from: a model of type {} is solved at once, so that nothing is to be started from; omit it",
-        vaecf::to_string(run.options.model.type)));
-    error.mark_on_all_ranks();
-    throw error;
+        vaecf::to_string(run.options.model.type))));
   }
   StartPoint checkpoint(run);
 }

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/collectives.hpp>
 
 #include "train/item_models/ease.hpp"
 #include "train/item_models/ease_k.hpp"
@@ -26,12 +27,10 @@ std::unique_ptr<EaseModel> solve_ease(const Interactions& train, const EaseValue
 }
 
 void throw_indefinite(double l2) {
-  InputError error(
-      format("model.ease.l2: with {:g} the matrix of EASE is not positive definite in fp32; "
-             "use a larger value",
-             l2));
-  error.mark_on_all_ranks();
-  throw error;
+  throw comm::on_all_ranks(
+      InputError(format("model.ease.l2: with {:g} the matrix of EASE is not positive definite in fp32; "
+                        "use a larger value",
+                        l2)));
 }
 
 }  // namespace vaecf::train

@@ -3,6 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/comm/collectives.hpp>
 #include <vaecf/device/cpu/storage.hpp>
 
 #include <algorithm>
@@ -78,10 +79,8 @@ std::shared_ptr<const ItemModel> read_dense(CheckpointReader& reader, std::int64
   const double bytes = 4.0 * static_cast<double>(items) * static_cast<double>(items);
   const double missing = ranks.all_reduce(missing_memory(bytes * ranks.local_size()), comm::Reduction::max);
   if (missing > 0.0) {
-    InputError error =
-        memory_error("the matrix of EASE", bytes * ranks.local_size(), missing, "model.ease.neighbors: 300");
-    error.mark_on_all_ranks();
-    throw error;
+    throw comm::on_all_ranks(
+        memory_error("the matrix of EASE", bytes * ranks.local_size(), missing, "model.ease.neighbors: 300"));
   }
   reader.read_file([&](const io::CheckpointFile& file) {
     const auto info = std::ranges::find(file.tensors(), matrix_name, &io::CheckpointFile::TensorInfo::name);
