@@ -15,6 +15,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "app/recommend/output.hpp"
 #include "app/version.hpp"
 
 namespace vaecf::app {
@@ -229,10 +230,12 @@ void add_recommend(CLI::App& app, CommandLine& line) {
                    "add the titles of the items, which the checkpoint must contain");
   command.add_option("--output", arguments.output,
                      "a .tsv, .csv, .jsonl, .json, .h5 or .hdf5 file; default: -, TSV on standard output");
+  std::vector<std::string> formats;
+  for (const auto& [format, name] : enum_names<OutputFormat>) formats.emplace_back(name);
   command
       .add_option("--format", arguments.format,
                   "output format; default: by the ending of --output, tsv without one")
-      ->check(CLI::IsMember({"tsv", "csv", "jsonl", "json", "hdf5"}));
+      ->check(CLI::IsMember(formats));
 }
 
 void add_similar(CLI::App& app, CommandLine& line) {

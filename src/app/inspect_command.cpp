@@ -202,13 +202,13 @@ struct CurvePoint {
   double value = 0.0;
 };
 
-/// Returns the finite values of `key` in all events of the name `event`.
-std::vector<CurvePoint> curve(const std::vector<io::Json>& events, const std::string& event,
+/// Returns the finite values of `key` in all events of a kind.
+std::vector<CurvePoint> curve(const std::vector<io::Json>& events, io::EventKind kind,
                               const std::string& key) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   std::vector<CurvePoint> points;
   for (const io::Json& line : events) {
-    if (io::get_string(line, "event") != event) continue;
+    if (io::event_kind(line) != kind) continue;
     const CurvePoint point{io::get_number(line, "epoch", none), io::get_number(line, key, none)};
     if (std::isfinite(point.epoch) && std::isfinite(point.value)) points.push_back(point);
   }
@@ -242,7 +242,7 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
                         const std::string& selected, const std::string& path) {
   std::vector<std::string> names;
   for (const io::Json& line : events) {
-    if (io::get_string(line, "event") == "validation") names = metrics_of(line);
+    if (io::event_kind(line) == io::EventKind::validation) names = metrics_of(line);
   }
   if (names.empty() && wanted.empty()) return "no validation yet\n";
   if (names.empty())
@@ -252,7 +252,7 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
   if (std::ranges::find(names, name) == names.end()) {
     throw InputError(format("{}: contains no {}; available: {}", path, excerpt(name), excerpt(join(names))));
   }
-  const auto points = curve(events, "validation", name);
+  const auto points = curve(events, io::EventKind::validation, name);
   if (points.empty()) return "";
   const auto best = std::ranges::min_element(
       points, [&](double a, double b) { return math::is_better(name, a, b); }, &CurvePoint::value);
@@ -264,7 +264,7 @@ std::string metric_text(const std::vector<io::Json>& events, const std::string& 
 std::string solutions_text(const std::vector<io::Json>& events, const std::string& metric) {
   std::string out;
   for (const io::Json& line : events) {
-    if (io::get_string(line, "event") != "solve") continue;
+    if (io::event_kind(line) != io::EventKind::solve) continue;
     out += "  solved:";
     for (const char* name : {"user_power", "l2", "dropout", "relax", "kept_weight"})
       if (line.contains(name)) out += format(" {} {:g},", name, io::get_number(line, name));
@@ -283,12 +283,12 @@ std::string log_of(const std::string& path) {
 
 /// Returns whether the events from `first` on contain the one that proves that `task` was completed.
 bool is_completed(const std::vector<io::Json>& events, std::size_t first, const std::string& task) {
-  return std::any_of(events.begin() + static_cast<std::ptrdiff_t>(first), events.end(),
-                     [&](const auto& line) {
-                       const std::string event = io::get_string(line, "event");
-                       return task == "train" ? event == "end" && io::get_string(line, "reason") != "stopped"
-                                              : event == task;
-                     });
+  return std::any_of(
+      events.begin() + static_cast<std::ptrdiff_t>(first), events.end(), [&](const auto& line) {
+        return task == "train"
+                   ? io::event_kind(line) == io::EventKind::end && io::get_string(line, "reason") != "stopped"
+                   : io::get_string(line, "event") == task;
+      });
 }
 
 /// Throws RunError, with what is missing, unless the log proves that the last start (with this `id`, unless
@@ -301,9 +301,9 @@ void require_finished(const std::string& path, const std::string& id) {
   bool done = false;
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (!id.empty() && io::get_string(events[i], "id") != id) continue;
-    const std::string event = io::get_string(events[i], "event");
-    if (event == "start") start = i;
-    done = done || event == "done";
+    const auto kind = io::event_kind(events[i]);
+    if (kind == io::EventKind::start) start = i;
+    done = done || kind == io::EventKind::done;
   }
   if (!start) {
     if (done) return;
@@ -329,14 +329,14 @@ std::string describe_run(const std::string& path, const std::string& metric) {
   std::string selected;
   std::string out = format("run {}\n", path);
   for (const io::Json& line : events) {
-    const std::string event = io::get_string(line, "event");
-    if (event == "start") {
+    const auto kind = io::event_kind(line);
+    if (kind == io::EventKind::start) {
       selected = selected_metric(io::get_string(line, "config"));
       out +=
           format("  start: {}, version {}\n", io::get_string(line, "name"), io::get_string(line, "version"));
     }
-    if (event == "failed") out += format("  failed: {}\n", io::get_string(line, "reason"));
-    if (event == "end") {
+    if (kind == io::EventKind::failed) out += format("  failed: {}\n", io::get_string(line, "reason"));
+    if (kind == io::EventKind::end) {
       const double done = io::get_number(line, "epoch");
       const std::string reason = io::get_string(line, "reason");
       // The event of a solved model has no step.
@@ -349,7 +349,7 @@ std::string describe_run(const std::string& path, const std::string& metric) {
   const std::string solutions = solutions_text(events, metric.empty() ? selected : metric);
   if (!solutions.empty()) return out + solutions;
   out += metric_text(events, metric, selected, file);
-  const auto losses = curve(events, "epoch", "loss");
+  const auto losses = curve(events, io::EventKind::epoch, "loss");
   if (losses.empty()) return out + "no epoch yet\n";
   return out + curve_text(losses, format("loss of train users by epoch; last {:.5g}", losses.back().value));
 }

@@ -10,7 +10,7 @@ namespace {
 using EventLogTest = IoTest;
 
 TEST_F(EventLogTest, KeepsOrderAndTypesOfFields) {
-  Event event("epoch");
+  Event event(EventKind::epoch);
   event.set("step", std::int64_t{9007199254740993}).set("ndcg@100", 0.4259).set("best", true);
   event.set("name", std::string("a \"b\"\n\xc3\xa4")).set("count", 3.0);
   EXPECT_EQ(
@@ -18,22 +18,29 @@ TEST_F(EventLogTest, KeepsOrderAndTypesOfFields) {
       R"({"event":"epoch","step":9007199254740993,"ndcg@100":0.4259,"best":true,"name":"a \"b\"\nä","count":3.0})");
 }
 
+TEST_F(EventLogTest, KindIsThatOfTheLine) {
+  for (const auto& [kind, name] : enum_names<EventKind>)
+    EXPECT_EQ(event_kind(Event(kind).fields()), kind) << name;
+  EXPECT_EQ(event_kind(Json::parse(R"({"event":"another","step":1})")), std::nullopt);
+  EXPECT_EQ(event_kind(Json::parse(R"({"event":1})")), std::nullopt);
+}
+
 TEST_F(EventLogTest, AppendsEachLineAtOnce) {
-  EventLog(file("runs/a/metrics.jsonl")).write(Event("start"));
+  EventLog(file("runs/a/metrics.jsonl")).write(Event(EventKind::start));
   EventLog log(file("runs/a/metrics.jsonl"));
-  log.write(Event("end"));
+  log.write(Event(EventKind::end));
   EXPECT_EQ(bytes_of(file("runs/a/metrics.jsonl")), "{\"event\":\"start\"}\n{\"event\":\"end\"}\n");
   put_bytes(file("runs/a/metrics.jsonl"), "{\"event\":\"ep");
-  log.write(Event("end"));
+  log.write(Event(EventKind::end));
   EXPECT_EQ(bytes_of(file("runs/a/metrics.jsonl")), "{\"event\":\"ep\n{\"event\":\"end\"}\n")
       << "a partial last line is not joined with the next one";
 }
 
 TEST_F(EventLogTest, WriteErrorsAreReported) {
-  EventLog().write(Event("start"));  // discards events
+  EventLog().write(Event(EventKind::start));  // discards events
   EXPECT_TRUE(names().empty());
   EventLog log("/dev/full");
-  expect_refused<RunError>({"/dev/full", "No space left"}, [&] { log.write(Event("start")); });
+  expect_refused<RunError>({"/dev/full", "No space left"}, [&] { log.write(Event(EventKind::start)); });
   expect_refused<RunError>({"cannot be written"}, [&] { EventLog other(file("")); });
 }
 

@@ -93,7 +93,7 @@ TEST_F(UnwritablePath, FullDiskKeepsAllFilesOfARunIntact) {
     link_or_copy(file("epoch-0001.h5"), file("best.h5"));
     write_file_atomically(file("config.yaml"), "name: a\n");
     EventLog log(file("metrics.jsonl"));
-    log.write(Event("start"));
+    log.write(Event(EventKind::start));
     const std::string line = bytes_of(file("metrics.jsonl"));
 
     expect_refused<RunError>({file("epoch-0001.h5"), "No space left", "free some space"},
@@ -104,7 +104,7 @@ TEST_F(UnwritablePath, FullDiskKeepsAllFilesOfARunIntact) {
     expect_refused<RunError>({file("config.yaml"), "No space left"},
                              [&] { write_file_atomically(file("config.yaml"), std::string(2000000, 'c')); });
     EXPECT_EQ(bytes_of(file("config.yaml")), "name: a\n") << "the old configuration stays";
-    Event large("epoch");
+    Event large(EventKind::epoch);
     large.set("text", std::string(2000000, 'x'));
     expect_refused<RunError>({file("metrics.jsonl"), "No space left"}, [&] { log.write(large); });
     EXPECT_EQ(bytes_of(file("metrics.jsonl")), line) << "no partial line is left";
@@ -112,7 +112,7 @@ TEST_F(UnwritablePath, FullDiskKeepsAllFilesOfARunIntact) {
 
     write_checkpoint_of(file("epoch-0002.h5"), 50, 2);
     write_dataset_of(file("d.h5"), 1000);
-    log.write(Event("end"));
+    log.write(Event(EventKind::end));
     EXPECT_EQ(bytes_of(file("metrics.jsonl")), line + "{\"event\":\"end\"}\n") << "the log is continued";
     EXPECT_EQ(step_of(file("epoch-0002.h5")), 2) << "the next checkpoint is written";
     return 0;
@@ -122,9 +122,9 @@ TEST_F(UnwritablePath, FullDiskKeepsAllFilesOfARunIntact) {
 }
 
 TEST_F(UnwritablePath, LogIsUnchangedIfFilteringFails) {
-  Event large("epoch");
+  Event large(EventKind::epoch);
   large.set("text", std::string(5000, 'x'));
-  const std::string before = dump(large.fields()) + "\n" + dump(Event("end").fields()) + "\n";
+  const std::string before = dump(large.fields()) + "\n" + dump(Event(EventKind::end).fields()) + "\n";
   put_bytes(file("long.jsonl"), before);
   {
     const FileSizeLimit limit(3000);
@@ -177,21 +177,21 @@ TEST_F(UnwritablePath, FileInsteadOfAFolderIsReported) {
 
 TEST_F(UnwritablePath, FolderRemovedBetweenCheckpointsIsRecreated) {
   EventLog log(file("run/metrics.jsonl"));
-  log.write(Event("start"));
+  log.write(Event(EventKind::start));
   std::filesystem::remove_all(file("run"));
 
   write_checkpoint_of(file("run/checkpoints/epoch-0002.h5"), 10, 2);
   EXPECT_EQ(step_of(file("run/checkpoints/epoch-0002.h5")), 2);
-  log.write(Event("end"));
+  log.write(Event(EventKind::end));
   EXPECT_EQ(bytes_of(file("run/metrics.jsonl")), "{\"event\":\"end\"}\n");
 
   // A file at this path is an error until it is removed.
   std::filesystem::remove_all(file("run"));
   put_bytes(file("run"), "x");
   expect_refused<RunError>({file("run/metrics.jsonl"), "cannot be written"},
-                           [&] { log.write(Event("end")); });
+                           [&] { log.write(Event(EventKind::end)); });
   std::filesystem::remove(file("run"));
-  log.write(Event("end"));
+  log.write(Event(EventKind::end));
   EXPECT_EQ(bytes_of(file("run/metrics.jsonl")), "{\"event\":\"end\"}\n");
 }
 

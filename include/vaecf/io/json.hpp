@@ -1,9 +1,12 @@
 #pragma once
 
+#include <vaecf/base/enum_names.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,10 +30,29 @@ std::vector<Json> read_json_lines(const std::string& path);
 double get_number(const Json& json, std::string_view key, double default_value = 0.0);
 std::string get_string(const Json& json, std::string_view key, const std::string& default_value = "");
 
+/// The kinds of events in metrics.jsonl.
+enum class EventKind {
+  start,
+  resume,
+  epoch,
+  validation,
+  solve,
+  checkpoint,
+  checkpoint_failed,
+  end,
+  test,
+  benchmark,
+  done,
+  failed
+};
+
+/// Returns the kind of the event in a line of metrics.jsonl; nullopt if it is none.
+std::optional<EventKind> event_kind(const Json& line);
+
 /// One line of metrics.jsonl: fields in insertion order, the first of them "event".
 class Event {
  public:
-  explicit Event(const std::string& name) { set("event", name); }
+  explicit Event(EventKind kind);
   Event& set(const std::string& key, Json value) {
     fields_[key] = std::move(value);
     return *this;
@@ -71,3 +93,18 @@ struct FilterResult {
 FilterResult filter_event_log(const std::string& path, const std::function<bool(const Json& event)>& keep);
 
 }  // namespace vaecf::io
+
+template <>
+inline constexpr vaecf::EnumNames<vaecf::io::EventKind, 12> vaecf::enum_names<vaecf::io::EventKind>{
+    {{vaecf::io::EventKind::start, "start"},
+     {vaecf::io::EventKind::resume, "resume"},
+     {vaecf::io::EventKind::epoch, "epoch"},
+     {vaecf::io::EventKind::validation, "validation"},
+     {vaecf::io::EventKind::solve, "solve"},
+     {vaecf::io::EventKind::checkpoint, "checkpoint"},
+     {vaecf::io::EventKind::checkpoint_failed, "checkpoint_failed"},
+     {vaecf::io::EventKind::end, "end"},
+     {vaecf::io::EventKind::test, "test"},
+     {vaecf::io::EventKind::benchmark, "benchmark"},
+     {vaecf::io::EventKind::done, "done"},
+     {vaecf::io::EventKind::failed, "failed"}}};

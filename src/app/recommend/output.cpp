@@ -9,7 +9,6 @@
 #include <cmath>
 #include <filesystem>
 #include <iomanip>
-#include <map>
 #include <sstream>
 #include <utility>
 
@@ -48,22 +47,19 @@ std::string score_text(float score, const char* none) {
 }  // namespace
 
 OutputFormat output_format(const RecommendArguments& arguments) {
-  using enum OutputFormat;
-  static const std::map<std::string, OutputFormat> formats = {
-      {"", tsv},       {".tsv", tsv}, {".csv", csv},  {".jsonl", jsonl},
-      {".json", json}, {".h5", hdf5}, {".hdf5", hdf5}};
-  const std::string ending = arguments.format.empty()
-                                 ? std::filesystem::path(arguments.output).extension().string()
-                                 : "." + arguments.format;
-  const auto found = formats.find(ending);
-  if (found == formats.end()) {
+  const std::string ending = std::filesystem::path(arguments.output).extension().string();
+  const auto found = !arguments.format.empty() ? parse_enum<OutputFormat>(arguments.format)
+                     : ending.empty()          ? OutputFormat::tsv
+                     : ending == ".h5"         ? OutputFormat::hdf5
+                                               : parse_enum<OutputFormat>(ending.substr(1));
+  if (!found) {
     throw InputError(format(
         "--output {}: must end in .tsv, .csv, .jsonl, .json, .h5 or .hdf5, got {}; rename it, or set --format",
         arguments.output, ending));
   }
-  if (found->second == hdf5 && arguments.output.empty())
+  if (found == OutputFormat::hdf5 && arguments.output.empty())
     throw InputError("--format hdf5: requires a file; set --output");
-  return found->second;
+  return *found;
 }
 
 RecommendationOutput::RecommendationOutput(OutputFormat chosen, const std::string& path,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/enum_names.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/recommendation_file.hpp>
 
@@ -56,3 +57,11 @@ class RecommendationOutput {
 };
 
 }  // namespace vaecf::app
+
+template <>
+inline constexpr vaecf::EnumNames<vaecf::app::OutputFormat, 5> vaecf::enum_names<vaecf::app::OutputFormat>{
+    {{vaecf::app::OutputFormat::tsv, "tsv"},
+     {vaecf::app::OutputFormat::csv, "csv"},
+     {vaecf::app::OutputFormat::jsonl, "jsonl"},
+     {vaecf::app::OutputFormat::json, "json"},
+     {vaecf::app::OutputFormat::hdf5, "hdf5"}}};

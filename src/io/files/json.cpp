@@ -55,6 +55,14 @@ std::vector<Json> read_json_lines(const std::string& path) {
   return lines;
 }
 
+std::optional<EventKind> event_kind(const Json& line) {
+  return parse_enum<EventKind>(get_string(line, "event"));
+}
+
+Event::Event(EventKind kind) {
+  set("event", to_string(kind));
+}
+
 EventLog::EventLog(std::string path) : path_(std::move(path)) {
   append("");
 }

@@ -216,7 +216,7 @@ void CheckpointManager::on_write_finished(Write done) {
       kept_.push_back(done.file);
       prune();
     }
-    io::Event event(error.empty() ? "checkpoint" : "checkpoint_failed");
+    io::Event event(error.empty() ? io::EventKind::checkpoint : io::EventKind::checkpoint_failed);
     event.set("epoch", done.snapshot.epoch())
         .set("step", done.snapshot.step())
         .set("file", done.file)

@@ -69,7 +69,7 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
   }
   result.baselines = evaluate_baselines(run, evaluator, &result.left_out);
 
-  io::Event event("test");
+  io::Event event(io::EventKind::test);
   event.set("epoch", result.epoch)
       .set("checkpoint", checkpoint)
       .set("users", result.model.users)

@@ -48,7 +48,7 @@ bool is_complete(const TrainingConfig& options) {
   if (!std::filesystem::exists(log)) return false;
   std::string reason;
   for (const io::Json& event : io::read_json_lines(log))
-    if (io::get_string(event, "event") == "end") reason = io::get_string(event, "reason");
+    if (io::event_kind(event) == io::EventKind::end) reason = io::get_string(event, "reason");
   return reason == "solved";
 }
 
@@ -60,7 +60,8 @@ std::int64_t kept_solutions(const TrainingConfig& options, TrainingState best) {
   const std::string log = options.run_folder() + "/metrics.jsonl";
   if (!std::filesystem::exists(log)) return best.epoch;
   for (const io::Json& event : io::read_json_lines(log)) {
-    if (io::get_string(event, "event") != "solve" || io::get_number(event, "step") <= in_checkpoint) continue;
+    if (io::event_kind(event) != io::EventKind::solve || io::get_number(event, "step") <= in_checkpoint)
+      continue;
     if (best.select != "last" && !event.contains(best.select)) break;
     best.epoch = static_cast<std::int64_t>(io::get_number(event, "step"));
     if (best.update_best(best.select == "last" ? 0.0 : io::get_number(event, best.select)))
@@ -136,7 +137,7 @@ class SolveRun {
     while (state_.epoch < std::ssize(candidates_) && !stop_requested(run_))
       if (!solve_next(train)) break;
     const bool all = state_.epoch == std::ssize(candidates_);
-    io::Event end("end");
+    io::Event end(io::EventKind::end);
     end.set("reason", std::string(all ? "solved" : "stopped"))
         .set("epoch", state_.epoch)
         .set("best_epoch", state_.best_epoch);
@@ -185,7 +186,7 @@ class SolveRun {
     const double seconds = seconds_since(begin);
     state_.updates_done = ++state_.epoch;
 
-    io::Event event("solve");
+    io::Event event(io::EventKind::solve);
     event.set("step", state_.epoch);
     if (is_ease_) {
       for (const auto& [name, value] : values.named()) event.set(name, value);
@@ -309,12 +310,10 @@ void validate_solve(const Run& run) {
 
 bool continues_solutions(const Run& run) {
   if (!resumes_in_place(run)) {
-    InputError error(
+    throw comm::on_all_ranks(InputError(
         format("{}: models of type {} are solved at once, so that only a run in its own folder can continue; "
                "use --resume auto",
-               run.resume_from, vaecf::to_string(run.options.model.type)));
-    error.mark_on_all_ranks();
-    throw error;
+               run.resume_from, vaecf::to_string(run.options.model.type))));
   }
   const std::string before = CheckpointReader(run.resume_from, run).state().select;
   const std::string now = selection_of(run);

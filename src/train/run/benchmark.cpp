@@ -67,7 +67,7 @@ class BenchmarkRun {
     const DeviceFacts device = run_.engine.facts();
     const TrainingFacts training = trainer_.facts();
     const std::vector<device::TensorSpec> tensors = trainer_.model().tensors();
-    io::Event event("benchmark");
+    io::Event event(io::EventKind::benchmark);
     event.set("machine", result_.machine)
         .set("host", run_.communicator.host())
         .set("ranks", std::int64_t{run_.communicator.size()})

@@ -51,10 +51,11 @@ std::string describe_previous_run(const TrainingConfig& options) {
   std::int64_t solutions = 0;
   if (std::error_code missing; fs::exists(log, missing)) {
     for (const io::Json& event : io::read_json_lines(log)) {
-      const std::string name = io::get_string(event, "event");
-      if (name == "start") model = io::get_string(event, "model", model);
-      if (name == "epoch") epochs = std::max(epochs, static_cast<std::int64_t>(io::get_number(event, name)));
-      if (name == "solve") ++solutions;
+      const auto kind = io::event_kind(event);
+      if (kind == io::EventKind::start) model = io::get_string(event, "model", model);
+      if (kind == io::EventKind::epoch)
+        epochs = std::max(epochs, static_cast<std::int64_t>(io::get_number(event, "epoch")));
+      if (kind == io::EventKind::solve) ++solutions;
     }
   }
   const auto checkpoints = io::list_checkpoints(options.checkpoint_folder());

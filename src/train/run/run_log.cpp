@@ -100,9 +100,10 @@ void rewind_run_folder(const Run& run, std::int64_t epochs_done, std::int64_t st
   set_aside_later_checkpoints(run.options, epochs_done, step);
   const io::FilterResult cut =
       io::filter_event_log(run.options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
-        const std::string name = io::get_string(event, "event");
-        if (name == "end" || name == "test") return false;  // the run is no longer finished
-        if (name == "epoch" || name == "validation") return io::get_number(event, "epoch") <= epochs_done;
+        using enum io::EventKind;
+        const auto kind = io::event_kind(event);
+        if (kind == end || kind == test) return false;  // the run is no longer finished
+        if (kind == epoch || kind == validation) return io::get_number(event, "epoch") <= epochs_done;
         return io::get_number(event, "step") <= step;
       });
   if (cut.dropped + cut.unreadable > 0) {
@@ -153,13 +154,13 @@ void append_event(const Run& run, const io::Event& event) {
 }
 
 void log_done(const Run& run) {
-  io::Event event("done");
+  io::Event event(io::EventKind::done);
   if (!run.id.empty()) event.set("id", run.id);
   append_event(run, event.set("tasks", run.tasks));
 }
 
 void log_failure(const std::string& run_folder, const RunFailure& failure) {
-  io::Event event("failed");
+  io::Event event(io::EventKind::failed);
   if (!failure.id.empty()) event.set("id", failure.id);
   event.set("reason", failure.reason)
       .set("rank", std::int64_t{failure.rank})
@@ -182,7 +183,7 @@ void log_failure(const std::string& run_folder, const RunFailure& failure) {
 io::Event start_event(const Run& run, std::int64_t users, model::InputDims inputs, std::int64_t parameters) {
   const auto host_of = comm::all_gather_strings(run.communicator, run.communicator.host());
   const DeviceFacts device = run.engine.facts();
-  io::Event event("start");
+  io::Event event(io::EventKind::start);
   if (!run.id.empty()) event.set("id", run.id);
   event.set("tasks", run.tasks).set("version", run.version);
   if (!run.commit.empty()) event.set("commit", run.commit);

@@ -70,7 +70,7 @@ class TrainingRun {
     checkpoint_manager_->finish(stopped);
     const double seconds = seconds_since(begin);
     const bool over = patience_exhausted() && state_.epoch < run_.options.train.epochs;
-    io::Event end("end");
+    io::Event end(io::EventKind::end);
     end.set("reason", std::string(stopped ? "stopped"
                                   : over  ? "patience"
                                           : "epochs"))
@@ -155,7 +155,7 @@ class TrainingRun {
                     run_.options.data.file, none ? "" : " that have a held-out item");
     }
     if (!run_.resume_from.empty()) {
-      events_->write(io::Event("resume")
+      events_->write(io::Event(io::EventKind::resume)
                          .set("file", run_.resume_from)
                          .set("epoch", state_.epoch)
                          .set("step", trainer_->updates_done()));
@@ -272,7 +272,7 @@ class TrainingRun {
     // With a KL weight per user, the event has the mean weight of a unit of KL.
     const double beta = facts_.alternates && sums[1] > 0.0 ? sums[2] / sums[1] : last_beta_;
     const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
-    io::Event event("epoch");
+    io::Event event(io::EventKind::epoch);
     event.set("epoch", state_.epoch).set("step", trainer_->updates_done()).set("loss", loss).set("nll", nll);
     std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}", state_.epoch, loss, nll);
     if (facts_.has_kl) {
@@ -301,7 +301,7 @@ class TrainingRun {
     const Timeline::Span span(timeline(), Track::run, "validation", "epoch", state_.epoch);
     const auto begin = Clock::now();
     const EvaluationResult result = evaluator_->evaluate(trainer_->model());
-    io::Event event("validation");
+    io::Event event(io::EventKind::validation);
     event.set("epoch", state_.epoch)
         .set("step", trainer_->updates_done())
         .set("users", result.users)

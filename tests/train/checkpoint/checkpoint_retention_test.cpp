@@ -148,19 +148,19 @@ TEST_F(CheckpointRetention, SeriesOfFailedWritesIsOneWarningAndOneSummary) {
     Log log(Verbosity::quiet, true);
     const Run with_log = run_of({run.communicator, run.engine, log, run.progress});
     RunLog events(with_log, RunLog::Mode::train);
-    events.write(io::Event("start").set("config", std::string(1000, 'x')));
+    events.write(io::Event(io::EventKind::start).set("config", std::string(1000, 'x')));
     ::testing::internal::CaptureStderr();
     {
       const io::FileSizeLimit disk(500);  // the log has more bytes already, the captured lines fewer
       for (int epoch = 1; epoch <= 3; ++epoch) {
-        events.write(io::Event("epoch"));
+        events.write(io::Event(io::EventKind::epoch));
         events.note_checkpoint("checkpoint: epoch.h5: no space");
       }
     }
     EXPECT_EQ(events.failures(), 6);
     events.note_checkpoint("");  // the events are not yet written
     EXPECT_EQ(events.failures(), 6);
-    events.write(io::Event("end"));
+    events.write(io::Event(io::EventKind::end));
     EXPECT_EQ(events.failures(), 0);
     const std::string text = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
