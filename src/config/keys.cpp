@@ -1,9 +1,10 @@
 #include "config/keys.hpp"
 
-#include <vaecf/model/model.hpp>
+#include <vaecf/model/models.hpp>
 
+#include <array>
 #include <limits>
-#include <map>
+#include <utility>
 
 namespace vaecf::config {
 namespace {
