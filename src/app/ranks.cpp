@@ -79,13 +79,13 @@ device::BackendOptions backend_options_for_rank(const config::Config& config,
   return options;
 }
 
-std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const train::DeviceFacts& mine) {
+std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const device::DeviceFacts& mine) {
   const auto hosts = all_gather_strings(communicator, communicator.host());
-  const auto devices = all_gather_strings(communicator, to_string(mine.device));
+  const auto devices = all_gather_strings(communicator, to_string(mine.kind));
   const auto ids = all_gather_strings(communicator, mine.id);
   std::vector<RankDevice> ranks;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    ranks.push_back({hosts[rank], *parse_enum<device::DeviceChoice>(devices[rank]), ids[rank]});
+    ranks.push_back({hosts[rank], *parse_enum<device::DeviceKind>(devices[rank]), ids[rank]});
   }
   return ranks;
 }

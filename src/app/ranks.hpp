@@ -3,7 +3,6 @@
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/device/options.hpp>
-#include <vaecf/train/engine.hpp>
 
 #include <memory>
 #include <string>
@@ -34,7 +33,7 @@ int default_threads(CpuAffinity cores, int ranks_on_host);
 
 /// Returns advice, with the mpirun option to use, if the launcher binds ranks to fewer cores than threads
 /// could use; empty otherwise. `wanted`: threads per rank, 0 for default_threads(); `running`: threads of the
-/// engine.
+/// device.
 std::string binding_advice(CpuAffinity cores, int ranks_on_host, int wanted, int running);
 
 /// Returns the number of threads set by backend.threads or OMP_NUM_THREADS; 0 if neither is set. Throws
@@ -49,12 +48,12 @@ device::BackendOptions backend_options_for_rank(const config::Config& config,
 /// The device that a rank computes on.
 struct RankDevice {
   std::string host;
-  device::DeviceChoice device;  ///< never `automatic`
-  std::string id;               ///< unique id of the device; empty if ranks may share it
+  device::DeviceKind device;
+  std::string id;  ///< unique id of the device; empty if ranks may share it
 };
 
 /// Returns the devices of all ranks, by rank. Collective.
-std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const train::DeviceFacts& mine);
+std::vector<RankDevice> gather_devices(comm::Communicator& communicator, const device::DeviceFacts& mine);
 
 /// Lists the ranks of a host that use the same device: "ranks 0, 2 of node1 share GPU-...; ..."; empty if
 /// none.

@@ -6,6 +6,7 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/file_lock.hpp>
+#include <vaecf/model/model.hpp>
 #include <vaecf/train/run_timeline.hpp>
 #include <vaecf/train/train.hpp>
 
@@ -69,7 +70,7 @@ struct Parts {
   StopFlag stop;
   std::unique_ptr<comm::Communicator> communicator;  // for host memory
   std::unique_ptr<comm::Watchdog> watchdog;          // monitors its ranks
-  std::unique_ptr<train::Engine> engine;
+  std::unique_ptr<device::Device> device;
   std::unique_ptr<comm::Communicator> between_gpus;  // if several ranks use GPUs
   std::unique_ptr<train::RunTimeline> timeline;      // with --timeline
   Console console;
@@ -91,11 +92,11 @@ void log_run_header(Parts& parts, const CommandLine& line, const config::Config&
   if (!config.unused.empty()) {
     log.info("a model of type {} does not use {}", to_string(config.session.model.type), join(config.unused));
   }
-  log.info("backend: {}", parts.engine->facts().description);
+  log.info("backend: {}", parts.device->facts().description);
   log.info("ranks: {}", parts.ranks().description());
   log.debug("configuration:\n{}", config.text);
   const std::string advice = binding_advice(query_affinity(), parts.communicator->local_size(),
-                                            requested_threads(config), parts.engine->facts().threads);
+                                            requested_threads(config), parts.device->facts().threads);
   if (!advice.empty()) log.warn("{}", advice);
 }
 
@@ -202,12 +203,12 @@ ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& con
       check_output(line.per_user, "--per-user", line, config);
       if (ranks.rank() == 0) io::AtomicOutputFile(line.per_user);
     }
-    parts.engine = train::make_engine(backend_options_for_rank(config, ranks));
+    parts.device = device::make_device(backend_options_for_rank(config, ranks));
     if (line.test && !line.train && ranks.rank() == 0) check_checkpoint(config.session.best_checkpoint());
   });
   // A separate phase because it communicates: all ranks must reach it.
   together([&] {
-    const auto devices = gather_devices(ranks, parts.engine->facts());
+    const auto devices = gather_devices(ranks, parts.device->facts());
     const std::string advice = check_devices(devices, config.backend.allow_shared_gpu);
     if (!advice.empty()) parts.console.log.warn("{}", advice);
     const int threads = std::max(requested_threads(config), backend_options_for_rank(config, ranks).threads);
@@ -217,7 +218,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& con
   });
   together([&] { parts.dataset = train::open_dataset(config.session); });
   if (code != ExitCode::done) return code;
-  const train::RunContext context{ranks, *parts.engine, parts.console.log, *parts.console.progress};
+  const train::RunContext context{ranks, *parts.device, parts.console.log, *parts.console.progress};
   train::Run run{context, parts.state, config.session, *parts.dataset};
   together([&] {
     parts.item_slices = train::validate_run(run, line.train || line.benchmark);
@@ -251,9 +252,9 @@ ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& con
 /// Creates the NCCL communicator if several ranks use GPUs. Collective. Not a phase of set_up(), because if
 /// it fails on one rank, the others may already be blocked in NCCL.
 void connect_gpus(Parts& parts, const config::Config& config) {
-  if (parts.engine->facts().device != device::DeviceChoice::cuda || parts.communicator->size() == 1) return;
+  if (parts.device->facts().kind != device::DeviceKind::cuda || parts.communicator->size() == 1) return;
   const auto& distributed = config.session.distributed;
-  parts.between_gpus = comm::make_nccl_communicator(*parts.communicator, parts.engine->facts().id,
+  parts.between_gpus = comm::make_nccl_communicator(*parts.communicator, parts.device->facts().id,
                                                     {distributed.algorithm, config.backend.deterministic,
                                                      config.backend.allow_shared_gpu, distributed.timeout});
 }
@@ -262,7 +263,7 @@ void connect_gpus(Parts& parts, const config::Config& config) {
 /// messages. If training is stopped on request, returns ExitCode::stopped; the resumed run does the remaining
 /// tasks.
 ExitCode work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
-  const train::RunContext context{parts.ranks(),     *parts.engine,
+  const train::RunContext context{parts.ranks(),     *parts.device,
                                   parts.console.log, *parts.console.progress,
                                   &parts.stop,       train::divide_ranks(parts.ranks(), parts.item_slices)};
   const train::Run run{context, parts.state, config.session, *parts.dataset};

@@ -57,4 +57,19 @@ std::vector<AllReduceTiming> measure_all_reduce(Communicator& communicator,
   });
 }
 
+std::vector<AllReduceTiming> measure_all_reduce(Communicator& communicator, device::Device& device,
+                                                std::span<const std::int64_t> sizes, double budget) {
+  if (communicator.size() == 1 || sizes.empty()) return {};
+  device::Buffer values = device.make_buffer(sizes.back() / 4 + 1);
+  device.synchronize();
+  return measure_all_reduce(communicator, sizes, budget, [&](std::int64_t n, int count) {
+    for (int i = 0; i < count; ++i) {
+      const Request sum = communicator.all_reduce_async(
+          std::span<float>(values.data(), static_cast<std::size_t>(n)), device.record_event());
+      device.wait_event(communicator.wait(sum));
+    }
+    device.synchronize();
+  });
+}
+
 }  // namespace vaecf::comm

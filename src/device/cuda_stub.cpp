@@ -1,5 +1,8 @@
 // Replaces src/device/cuda/ in builds without CUDA.
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
 #include <vaecf/device/cuda_info.hpp>
+#include <vaecf/device/device.hpp>
 
 namespace vaecf::cuda {
 
@@ -11,6 +14,10 @@ Availability availability() {
 
 CudaInfo query_cuda_info() {
   return {};
+}
+
+std::unique_ptr<device::Device> make_device(const device::BackendOptions&) {
+  throw InputError(format("device: cuda cannot be used: {}; use device: cpu or auto", availability().reason));
 }
 
 }  // namespace vaecf::cuda

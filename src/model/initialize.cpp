@@ -1,11 +1,12 @@
 #include <vaecf/math/initialization.hpp>
-#include <vaecf/model/elsa.hpp>
-#include <vaecf/model/network.hpp>
-#include <vaecf/model/recvae.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include "model/elsa.hpp"
+#include "model/network.hpp"
+#include "model/recvae.hpp"
 
 namespace vaecf::model {
 namespace {

@@ -1,6 +1,5 @@
 // Runs on every kind of communicator.
 #include <vaecf/comm/all_reduce_benchmark.hpp>
-#include <vaecf/device/cpu/device.hpp>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "comm/communicators.hpp"
+#include "device/cpu/device.hpp"
 
 namespace vaecf::comm {
 namespace {

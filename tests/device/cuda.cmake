@@ -22,12 +22,13 @@ target_include_directories(vaecf_cuda_emulator PUBLIC
   ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(vaecf_cuda_emulator PUBLIC vaecf_math vaecf_base PRIVATE vaecf_flags)
 
-target_sources(vaecf_contract_cuda PRIVATE
-  ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_layers.cpp ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_slices.cpp)
-target_include_directories(vaecf_contract_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src)
+# Sizes and exchanges of the CUDA device only.
+vaecf_test_objects(vaecf_contract_cuda
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_layers.cpp ${CMAKE_CURRENT_LIST_DIR}/contract/contract_test_cuda_slices.cpp
+  LIBRARIES vaecf_math)
 vaecf_test(contract_cuda_emulated_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda_emulated.cpp
-  LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_ops vaecf_cuda_emulator
+  LIBRARIES vaecf_contract vaecf_contract_cuda vaecf_contract_support vaecf_reference_ops vaecf_cuda_emulator
   # Covered by fp32 and fp16, and by several slices.
   NOT_SANITIZED *cuda_emulated_tf32 *cuda_emulated_bf16 *SlicesOfUsers*/cuda_emulated_fp* *SlicesOfUsers*/*bf16_small *SlicesOfUsers*/*bf16x3)
 
@@ -36,7 +37,7 @@ vaecf_test(cuda_emulator_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulator_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulated_rows_test.cpp
   LIBRARIES vaecf_cuda_emulator)
 
-# The contract of vaecf/device/cuda/platform.hpp, compiled once for the host emulation and the GPU.
+# The contract of src/device/cuda/platform/platform.hpp, compiled once for the host emulation and the GPU.
 vaecf_test_objects(vaecf_platform_contract
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_matmul_test.cpp
   LIBRARIES vaecf_math vaecf_base)
@@ -51,7 +52,7 @@ vaecf_test_compiles_kernels(cuda_platform_emulated_test)
 
 if(VAECF_HAS_CUDA)
   vaecf_test(contract_cuda_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda.cpp
-             LIBRARIES vaecf_contract_cuda vaecf_contract_support_cuda vaecf_reference_ops vaecf_device vaecf_cudart)
+             LIBRARIES vaecf_contract vaecf_contract_cuda vaecf_contract_support vaecf_reference_ops vaecf_device vaecf_cudart)
   vaecf_test(cuda_platform_gpu_test NEEDS_GPU
              SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda/cuda_inverse_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_gpu.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_kernels.cu
              LIBRARIES vaecf_platform_contract vaecf_device vaecf_cuda_flags vaecf_cudart)

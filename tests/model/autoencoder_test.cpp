@@ -32,25 +32,25 @@ class Autoencoder : public ::testing::Test {
     model_.finish_writing();
   }
 
-  std::unique_ptr<cpu::Device> device_ = fp32_device();
-  CpuNetwork model_{small_autoencoder, 5, *device_, 2};
+  std::unique_ptr<device::Device> device_ = fp32_device();
+  Network model_{small_autoencoder, 5, *device_, 2};
 };
 
 TEST_F(Autoencoder, LossAndGradientsAreThoseOfTheReference) {
   const WholeBatch whole(*device_, two_users, 0, 5);
-  const auto gradients = device_->make_buffer(model_.layout().size);
-  StepTimer<cpu::Device> timer(*device_, false);
-  const device::LossSums sums = losses_of(*device_, {}, [&](cpu::StepState& step) {
-    model_.forward_backward({*whole.batch}, step, *gradients, {}, timer);
+  auto gradients = device_->make_buffer(model_.layout().size);
+  StepTimer timer(*device_, false);
+  const device::LossSums sums = losses_of(*device_, {}, [&](device::StepState& step) {
+    model_.forward_backward({*whole.batch}, {model_.parameters(), step, gradients, {}}, 0, timer);
   });
   EXPECT_NEAR(sums.nll / 2.0, 0.2777264889183025, 1e-7);
   EXPECT_EQ(sums.kl, 0.0);
   EXPECT_EQ(sums.users, 2);
   // Sums over users; the reference has means.
-  const auto decoder = export_tensor(*device_, model_.layout(), "decoder_2/weight", *gradients);
+  const auto decoder = export_tensor(*device_, model_.layout(), "decoder_2/weight", gradients);
   const std::array of_decoder{-0.02689599, 0.00379349, 0.00220333, 0.03161514, -0.00041668};
   for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(decoder[i] / 2.0F, of_decoder[i], 2e-8) << i;
-  const auto encoder = export_tensor(*device_, model_.layout(), "encoder_1/weight", *gradients);
+  const auto encoder = export_tensor(*device_, model_.layout(), "encoder_1/weight", gradients);
   EXPECT_NEAR(encoder[0] / 2.0F, -0.00013360, 1e-8);
   EXPECT_NEAR(encoder[1] / 2.0F, 0.00013374, 1e-8);
 }
@@ -86,7 +86,7 @@ TEST(AutoencoderShape, WeightsAndBiasesStartNormal) {
   const auto device = fp32_device();
   ModelOptions wide{ModelType::autoencoder, {40}, 6};
   wide.autoencoder.initial_deviation = 0.05;
-  CpuNetwork model(wide, 3001, *device, 1);
+  Network model(wide, 3001, *device, 1);
   model.initialize(3);
   for (const char* name : {"encoder_1/weight", "decoder_2/bias"}) {
     const auto values = export_tensor(*device, model.layout(), name, model.parameters().master());

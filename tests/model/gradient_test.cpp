@@ -26,20 +26,21 @@ constexpr float beta = 0.3F;
 const device::StepParams params = {.seed = 77, .step = 4, .beta = beta, .rule = {}};
 
 /// Makes a model of `options` with initial weights, and other weights as its prior, if it has one.
-std::unique_ptr<CpuModel> make_initial(const ModelOptions& options, InputDims inputs, cpu::Device& device,
-                                       std::int64_t max_users) {
-  auto model = make_trainable_model(options, inputs, device, max_users);
+std::unique_ptr<TrainableModel> make_initial(const ModelOptions& options, InputDims inputs,
+                                             device::Device& device, std::int64_t max_users) {
+  auto model = make_model(options, inputs, device, max_users);
   model->initialize(3);
   model->start_epoch();
   model->initialize(11);
   return model;
 }
 
-device::LossSums loss_and_gradient(cpu::Device& device, CpuModel& model, int group, const CpuInput& batch,
-                                   cpu::FloatBuffer& gradients, const device::GradientReady& ready = {}) {
-  StepTimer<cpu::Device> timer(device, false);
-  return losses_of(device, params, [&](cpu::StepState& step) {
-    model.forward_backward(batch, step, gradients, ready, timer, nullptr, group);
+device::LossSums loss_and_gradient(device::Device& device, TrainableModel& model, int group,
+                                   const NetworkInput& batch, device::Buffer& gradients,
+                                   const device::GradientReady& ready = {}) {
+  StepTimer timer(device, false);
+  return losses_of(device, params, [&](device::StepState& step) {
+    model.forward_backward(batch, {model.parameters(), step, gradients, ready}, group, timer);
   });
 }
 
@@ -53,8 +54,8 @@ ModelOptions other_autoencoder() {
 /// The loss as a function of s, with w + s * direction as weights of one tensor.
 class Line {
  public:
-  Line(cpu::Device& device, CpuModel& model, int group, const CpuInput& batch, const std::string& tensor,
-       std::vector<float> direction)
+  Line(device::Device& device, TrainableModel& model, int group, const NetworkInput& batch,
+       const std::string& tensor, std::vector<float> direction)
       : device_(device),
         model_(model),
         group_(group),
@@ -66,7 +67,7 @@ class Line {
 
   double loss(double s) {
     move(s);
-    const device::LossSums sums = loss_and_gradient(device_, model_, group_, batch_, *gradients_);
+    const device::LossSums sums = loss_and_gradient(device_, model_, group_, batch_, gradients_);
     move(0.0);
     return sums.nll + sums.weighted_kl;
   }
@@ -85,17 +86,17 @@ class Line {
       values[i] = start_[i] + static_cast<float>(s) * direction_[i];
     }
     import_tensor(device_, model_.layout(), tensor_, values, model_.parameters().master());
-    device_.refresh_weight_copies(model_.parameters());
+    device_.refresh_copies(model_.parameters(), {0, model_.parameters().layout().size});
   }
 
-  cpu::Device& device_;
-  CpuModel& model_;
+  device::Device& device_;
+  TrainableModel& model_;
   int group_;
-  const CpuInput& batch_;
+  const NetworkInput& batch_;
   std::string tensor_;
   std::vector<float> start_;
   std::vector<float> direction_;
-  std::unique_ptr<cpu::FloatBuffer> gradients_;
+  device::Buffer gradients_;
 };
 
 TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
@@ -103,14 +104,14 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const int group = GetParam().group;
   const NetworkShape shape = network_shape(GetParam().options, {items, GetParam().features});
   const auto made = make_initial(GetParam().options, {items, GetParam().features}, *device, users.rows());
-  CpuModel& model = *made;
+  TrainableModel& model = *made;
   const WholeBatch whole(*device, users, 100, items);
   const WholeBatch beside(*device, known_features, 100, 6);
-  const CpuInput input{*whole.batch, GetParam().features > 0 ? beside.batch.get() : nullptr};
-  const auto gradients = device->make_buffer(model.layout().size);
+  const NetworkInput input{*whole.batch, GetParam().features > 0 ? beside.batch.get() : nullptr};
+  auto gradients = device->make_buffer(model.layout().size);
   std::int64_t told = 0;
   const device::LossSums sums =
-      loss_and_gradient(*device, model, group, input, *gradients,
+      loss_and_gradient(*device, model, group, input, gradients,
                         [&](Range range, device::EventHandle) { told += range.size(); });
   const Range updated = model.update_groups()[static_cast<std::size_t>(group)];
   EXPECT_EQ(told, updated.size()) << "every flat element is reported once";
@@ -123,7 +124,7 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const Range tensors = model.layout().tensors_in(updated);
   for (std::int64_t t = tensors.begin; t < tensors.end; ++t) {
     const std::string& name = model.layout().tensors[static_cast<std::size_t>(t)].spec.name;
-    const auto gradient = export_tensor(*device, model.layout(), name, *gradients);
+    const auto gradient = export_tensor(*device, model.layout(), name, gradients);
     const double size = norm(gradient);
     ASSERT_GT(size, 1e-3 * scale) << name;
     // Along the gradient, the slope is its norm; along other directions, the projection.
@@ -149,15 +150,15 @@ TEST_P(Gradient, EmptyBatchGivesZeroGradients) {
   const auto device = fp32_device();
   const int group = GetParam().group;
   const auto made = make_initial(GetParam().options, {items, GetParam().features}, *device, 0);
-  CpuModel& model = *made;
+  TrainableModel& model = *made;
   const Csr nobody;
   const WholeBatch whole(*device, nobody, 0, items);
-  const CpuInput input{*whole.batch, GetParam().features > 0 ? whole.batch.get() : nullptr};
-  const auto gradients = device->make_buffer(model.layout().size);
-  device->fill(*gradients, 7.0F);
+  const NetworkInput input{*whole.batch, GetParam().features > 0 ? whole.batch.get() : nullptr};
+  auto gradients = device->make_buffer(model.layout().size);
+  device->fill(gradients, 7.0F);
   std::int64_t told = 0;
   const device::LossSums sums =
-      loss_and_gradient(*device, model, group, input, *gradients,
+      loss_and_gradient(*device, model, group, input, gradients,
                         [&](Range range, device::EventHandle) { told += range.size(); });
   const Range updated = model.update_groups()[static_cast<std::size_t>(group)];
   EXPECT_EQ(told, updated.size());
@@ -166,7 +167,7 @@ TEST_P(Gradient, EmptyBatchGivesZeroGradients) {
   const Range tensors = model.layout().tensors_in(updated);
   for (std::int64_t t = tensors.begin; t < tensors.end; ++t) {
     const std::string& name = model.layout().tensors[static_cast<std::size_t>(t)].spec.name;
-    EXPECT_EQ(norm(export_tensor(*device, model.layout(), name, *gradients)), 0.0) << name;
+    EXPECT_EQ(norm(export_tensor(*device, model.layout(), name, gradients)), 0.0) << name;
   }
 }
 
@@ -174,8 +175,8 @@ TEST(ModelFeatures, MustMatchTheModel) {
   const auto device = fp32_device();
   const WholeBatch whole(*device, users, 100, items);
   const WholeBatch beside(*device, known_features, 100, 6);
-  CpuNetwork with({ModelType::mult_vae, {9}, 4, 0.3}, {items, 6}, *device, users.rows());
-  CpuNetwork without({ModelType::mult_vae, {9}, 4, 0.3}, items, *device, users.rows());
+  Network with({ModelType::mult_vae, {9}, 4, 0.3}, {items, 6}, *device, users.rows());
+  Network without({ModelType::mult_vae, {9}, 4, 0.3}, items, *device, users.rows());
   EXPECT_THROW(with.forward_for_scoring({*whole.batch}), std::logic_error);
   EXPECT_THROW(without.forward_for_scoring({*whole.batch, beside.batch.get()}), std::logic_error);
 }

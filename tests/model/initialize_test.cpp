@@ -15,7 +15,7 @@ constexpr std::int64_t many_items = 30011;  // encoder_1 has more than one block
 
 TEST(Initialize, WeightsDependOnSeedTensorAndIndexOnly) {
   const auto device = fp32_device();
-  CpuNetwork model(wide, many_items, *device, 1);
+  Network model(wide, many_items, *device, 1);
   initialize(model, model.shape(), (std::uint64_t{5} << 32) + 9);
   const std::map<std::string, std::uint32_t> numbers = {
       {"encoder_1/weight", 0}, {"encoder_2/weight", 2}, {"decoder_1/weight", 4}, {"decoder_2/weight", 6}};
@@ -32,7 +32,7 @@ TEST(Initialize, WeightsDependOnSeedTensorAndIndexOnly) {
 
 TEST(Initialize, BiasesAreSmallAndTruncated) {
   const auto device = fp32_device();
-  CpuNetwork model(wide, many_items, *device, 1);
+  Network model(wide, many_items, *device, 1);
   initialize(model, model.shape(), 3);
   const auto bias = export_tensor(*device, model.layout(), "decoder_2/bias", model.parameters().master());
   for (const float value : bias) ASSERT_LE(std::abs(value), 0.002F);
@@ -42,8 +42,8 @@ TEST(Initialize, BiasesAreSmallAndTruncated) {
 
 TEST(Initialize, FeaturesDoNotChangeOtherTensors) {
   const auto device = fp32_device();
-  CpuNetwork with(wide, {50, 7}, *device, 1);
-  CpuNetwork without(wide, 50, *device, 1);
+  Network with(wide, {50, 7}, *device, 1);
+  Network without(wide, 50, *device, 1);
   initialize(with, with.shape(), 3);
   initialize(without, without.shape(), 3);
   for (const auto& tensor : without.layout().tensors) {

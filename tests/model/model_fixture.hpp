@@ -1,7 +1,6 @@
 #pragma once
 
-#include <vaecf/device/cpu/device.hpp>
-#include <vaecf/model/make_model.hpp>
+#include <vaecf/model/trainable_model.hpp>
 
 #include <cmath>
 #include <memory>
@@ -10,14 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "device/cpu/device.hpp"
+#include "model/elsa.hpp"
+#include "model/network.hpp"
+#include "model/recvae.hpp"
+
 namespace vaecf::model {
 
-inline std::unique_ptr<cpu::Device> fp32_device(device::Kernels kernels = device::Kernels::automatic) {
+inline std::unique_ptr<device::Device> fp32_device(device::Kernels kernels = device::Kernels::automatic) {
   return cpu::make_device({device::DeviceChoice::cpu, device::Precision::fp32, kernels, 1});
 }
 
-inline std::vector<float> export_tensor(const cpu::Device& device, const device::ParameterLayout& layout,
-                                        const std::string& name, const cpu::FloatBuffer& flat) {
+inline std::vector<float> export_tensor(const device::Device& device, const device::ParameterLayout& layout,
+                                        const std::string& name, const device::Buffer& flat) {
   const int tensor = layout.find(name);
   const device::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
   std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
@@ -25,9 +29,9 @@ inline std::vector<float> export_tensor(const cpu::Device& device, const device:
   return values;
 }
 
-/// Imports a tensor into `flat`. The caller must call refresh_weight_copies() if `flat` is the master buffer.
-inline void import_tensor(cpu::Device& device, const device::ParameterLayout& layout, const std::string& name,
-                          std::span<const float> values, cpu::FloatBuffer& flat) {
+/// Imports a tensor into `flat`. The caller must call refresh_copies() if `flat` is the master buffer.
+inline void import_tensor(device::Device& device, const device::ParameterLayout& layout,
+                          const std::string& name, std::span<const float> values, device::Buffer& flat) {
   const int tensor = layout.find(name);
   const device::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
   device.import_rows(layout, tensor, {0, spec.rows}, values, flat);
@@ -35,30 +39,25 @@ inline void import_tensor(cpu::Device& device, const device::ParameterLayout& la
 
 /// All rows of `csr` as one batch; the first row is user `first_user`.
 struct WholeBatch {
-  WholeBatch(cpu::Device& device, const Csr& csr, std::int64_t first_user, std::int64_t items)
-      : rows(device.make_user_rows(csr.view(), first_user, items)), batch(device.make_batch()) {
+  WholeBatch(device::Device& device, const Csr& csr, std::int64_t first_user, std::int64_t items)
+      : rows(device.make_user_rows(csr.view(), first_user, items, device::one_slice())),
+        batch(device.make_batch()) {
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(csr.rows()));
     std::iota(numbers.begin(), numbers.end(), 0);
     device.gather_batch(*rows, numbers, true, *batch);
   }
-  std::unique_ptr<cpu::UserRows> rows;
-  std::unique_ptr<cpu::Batch> batch;
+  std::unique_ptr<device::UserRows> rows;
+  std::unique_ptr<device::Batch> batch;
 };
-
-/// The network on the CPU, and its input.
-using CpuNetwork = Network<cpu::Device>;
-using CpuInput = CpuNetwork::Input;
-/// Any model on the CPU.
-using CpuModel = TrainableModel<cpu::Device>;
 
 /// Runs `work` as a separate step and returns its losses.
 template <class Work>
-device::LossSums losses_of(cpu::Device& device, const device::StepParams& params, Work&& work) {
+device::LossSums losses_of(device::Device& device, const device::StepParams& params, Work&& work) {
   const auto step = device.make_step_state();
   device.begin_step(params, *step);
   work(*step);
   device.end_step(*step);
-  return device.read_losses(*step);
+  return device.sums(*step).losses;
 }
 
 inline double norm(std::span<const float> values) {

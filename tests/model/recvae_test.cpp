@@ -42,7 +42,7 @@ Values normalized_swish(const Values& s, const std::vector<float>& gain, const s
 
 TEST(RecVae, ScoresEqualTheDefinition) {
   const auto device = fp32_device();
-  RecVae<cpu::Device> model(small, item_count, *device, small_users.rows());
+  RecVae model(small, item_count, *device, small_users.rows());
   model.initialize(11);
   const auto weights = [&](const std::string& name) {
     return export_tensor(*device, model.layout(), name, model.parameters().master());
@@ -57,7 +57,7 @@ TEST(RecVae, ScoresEqualTheDefinition) {
   const WholeBatch whole(*device, small_users, 100, item_count);
   const auto& mu = model.forward_for_scoring({*whole.batch});
   std::vector<float> found(static_cast<std::size_t>(small_users.rows()) * 4);
-  device->read_activations(mu, found);
+  device->read_matrix(mu, found);
   for (std::int64_t user = 0; user < small_users.rows(); ++user) {
     const auto row = small_users.view().row(user);
     Values h(item_count, 0.0);
@@ -78,7 +78,7 @@ TEST(RecVae, ScoresEqualTheDefinition) {
 
 TEST(RecVae, InitialValuesAreUniformWithinTheInverseRootOfTheInputs) {
   const auto device = fp32_device();
-  RecVae<cpu::Device> model({ModelType::recvae, {50}, 40, 0.5}, {200, 25}, *device, 1);
+  RecVae model({ModelType::recvae, {50}, 40, 0.5}, {200, 25}, *device, 1);
   model.initialize(3);
   for (const auto& [name, inputs] :
        std::vector<std::pair<std::string, double>>{{"encoder_1/weight", 200},
@@ -107,15 +107,16 @@ TEST(RecVae, KlWeightIsGammaTimesTheItemsOrConstant) {
   ModelOptions constant = small;
   constant.recvae.beta = 0.25;
   for (const ModelOptions& each : {small, constant}) {
-    RecVae<cpu::Device> model(each, item_count, *device, small_users.rows());
+    RecVae model(each, item_count, *device, small_users.rows());
     model.initialize(11);
     model.start_epoch();
-    const auto gradients = device->make_buffer(model.layout().size);
-    StepTimer<cpu::Device> timer(*device, false);
+    auto gradients = device->make_buffer(model.layout().size);
+    StepTimer timer(*device, false);
     const float beta = static_cast<float>(each.recvae.beta);
-    const device::LossSums sums = losses_of(
-        *device, {.seed = 7, .beta = beta, .rule = {}},
-        [&](cpu::StepState& step) { model.forward_backward({*whole.batch}, step, *gradients, {}, timer); });
+    const device::LossSums sums =
+        losses_of(*device, {.seed = 7, .beta = beta, .rule = {}}, [&](device::StepState& step) {
+          model.forward_backward({*whole.batch}, {model.parameters(), step, gradients, {}}, 0, timer);
+        });
     if (beta > 0.0F) {
       EXPECT_DOUBLE_EQ(sums.weighted_kl, 0.25 * sums.kl);
     } else {
@@ -127,7 +128,7 @@ TEST(RecVae, KlWeightIsGammaTimesTheItemsOrConstant) {
 
 TEST(RecVae, GroupsPartitionTheParametersAtMultiples) {
   const auto device = fp32_device();
-  RecVae<cpu::Device> model(small, item_count, *device, 1, 64 * 3);
+  RecVae model(small, item_count, *device, 1, 64 * 3);
   const auto groups = model.update_groups();
   ASSERT_EQ(groups.size(), 2U);
   EXPECT_EQ(groups[recvae_encoder].begin % (64 * 3), 0);

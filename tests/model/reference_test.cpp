@@ -52,31 +52,31 @@ class Reference : public ::testing::TestWithParam<Case> {
       import_tensor(*device_, model_->layout(), tensor.spec.name,
                     file_->as<float>(prefix_ + "weights/" + tensor.spec.name), model_->parameters().master());
     }
-    device_->refresh_weight_copies(model_->parameters());
+    device_->refresh_copies(model_->parameters(), {0, model_->parameters().layout().size});
   }
 
   double number(const std::string& name) const { return file_->number(prefix_ + name); }
   const std::vector<double>& values(const std::string& name) const { return file_->at(prefix_ + name); }
   std::int64_t first_user() const { return static_cast<std::int64_t>(number("config/first_user")); }
 
-  CpuInput input() const { return {*whole_->batch, beside_ ? beside_->batch.get() : nullptr}; }
+  NetworkInput input() const { return {*whole_->batch, beside_ ? beside_->batch.get() : nullptr}; }
 
   /// Runs one step; also updates the weights by `rule` if there is an optimizer.
-  device::LossSums run(std::uint32_t step, double beta, train::Optimizer<cpu::Device>* optimizer = nullptr,
+  device::LossSums run(std::uint32_t step, double beta, train::Optimizer* optimizer = nullptr,
                        const device::UpdateRule& rule = {}) {
-    StepTimer<cpu::Device> timer(*device_, false);
+    StepTimer timer(*device_, false);
     const device::StepParams params{
         .seed = seed_, .step = step, .beta = static_cast<float>(beta), .rule = rule};
-    return losses_of(*device_, params, [&](cpu::StepState& state) {
-      model_->forward_backward(input(), state, *gradients_, {}, timer);
+    return losses_of(*device_, params, [&](device::StepState& state) {
+      model_->forward_backward(input(), {model_->parameters(), state, gradients_, {}}, 0, timer);
       if (optimizer != nullptr)
-        optimizer->update(state, {0, model_->layout().size}, 0, *gradients_, model_->parameters());
+        optimizer->update({0, model_->layout().size}, 0, gradients_, model_->parameters(), state);
     });
   }
 
-  std::vector<float> read(const cpu::Activations& from) const {
+  std::vector<float> read(const device::Matrix& from) const {
     std::vector<float> out(static_cast<std::size_t>(from.rows() * from.columns()));
-    device_->read_activations(from, out);
+    device_->read_matrix(from, out);
     return out;
   }
 
@@ -109,12 +109,12 @@ class Reference : public ::testing::TestWithParam<Case> {
   std::int64_t items_ = 0;
   std::uint64_t seed_ = 0;
   Csr users_;
-  std::unique_ptr<cpu::Device> device_;
-  std::optional<CpuNetwork> model_;
+  std::unique_ptr<device::Device> device_;
+  std::optional<Network> model_;
   std::optional<WholeBatch> whole_;
   Csr features_;
   std::optional<WholeBatch> beside_;
-  std::unique_ptr<cpu::FloatBuffer> gradients_;
+  device::Buffer gradients_;
 };
 
 TEST_P(Reference, MasksAndNoiseAreBitwiseEqual) {
@@ -145,7 +145,7 @@ TEST_P(Reference, MasksAndNoiseAreBitwiseEqual) {
 
 TEST_P(Reference, ActivationsLossesAndGradients) {
   const device::LossSums sums = run(static_cast<std::uint32_t>(number("config/step")), number("config/beta"));
-  const auto expect_near = [&](const cpu::Activations& from, const std::string& name) {
+  const auto expect_near = [&](const device::Matrix& from, const std::string& name) {
     EXPECT_LT(relative_difference(read(from), values("activations/" + name)), 2e-6) << name;
   };
   for (std::size_t k = 0; k < model_->shape().encoder.size(); ++k) {
@@ -158,7 +158,7 @@ TEST_P(Reference, ActivationsLossesAndGradients) {
   EXPECT_NEAR(sums.nll / number("loss/nll"), 1.0, 1e-6);
   EXPECT_NEAR(sums.kl, number("loss/kl"), 2e-6 * number("loss/kl"));
   for (const device::TensorLayout& tensor : model_->layout().tensors) {
-    const auto gradient = export_tensor(*device_, model_->layout(), tensor.spec.name, *gradients_);
+    const auto gradient = export_tensor(*device_, model_->layout(), tensor.spec.name, gradients_);
     EXPECT_LT(relative_difference(gradient, values("gradients/" + tensor.spec.name)), 5e-6)
         << tensor.spec.name;
   }
@@ -181,7 +181,7 @@ TEST_P(Reference, TenConsecutiveUpdates) {
   adam.beta2 = number("training/beta2");
   adam.epsilon = number("training/epsilon");
   const double lambda = number("training/lambda");
-  train::Optimizer<cpu::Device> optimizer(adam, lambda, *device_, model_->layout().size);
+  train::Optimizer optimizer(adam, lambda, *device_, model_->layout().size);
   const auto users = static_cast<double>(users_.rows());
   const auto updates = static_cast<std::int64_t>(number("training/updates"));
   ASSERT_EQ(updates, 10);

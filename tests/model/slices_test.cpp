@@ -50,7 +50,7 @@ TEST(Slices, TensorsOfItemsAreContiguousAndAligned) {
     SCOPED_TRACE(to_string(type));
     SilentSlice slice(3, 1);
     const auto model =
-        make_trainable_model(options_with_slices(type), {sliced_items, 7, slice}, *device, 4, run_multiple);
+        make_model(options_with_slices(type), {sliced_items, 7, slice}, *device, 4, run_multiple);
     const auto& tensors = model->layout().tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       const bool sliced = tensors[t].spec.slice.has_value();
@@ -102,7 +102,7 @@ TEST(Slices, LogicalElementsAreStoredOnce) {
 TEST(Slices, ExcludedItemsAreThoseOfTheSlice) {
   const auto device = fp32_device();
   SilentSlice slice(3, 2);
-  CpuNetwork model(options_with_slices(ModelType::mult_dae), {sliced_items, 0, slice}, *device, 4);
+  Network model(options_with_slices(ModelType::mult_dae), {sliced_items, 0, slice}, *device, 4);
   std::vector<std::uint8_t> allowed(sliced_items, 1);
   allowed[2] = allowed[8] = allowed[9] = 0;  // items 2 and 8 are the first and third item of slice 2
   model.exclude_items(allowed);

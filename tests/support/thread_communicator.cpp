@@ -1,7 +1,7 @@
 #include "support/thread_communicator.hpp"
 
 #include <vaecf/base/format.hpp>
-#include <vaecf/comm/parameter_server/messages.hpp>
+#include <vaecf/comm/messages.hpp>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,6 @@
 
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/model/network.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <gtest/gtest.h>
@@ -19,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/network.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/thread_communicator.hpp"
 #include "train/step/run_on_ranks.hpp"
@@ -158,7 +158,7 @@ class TrainTest : public ::testing::Test {
   }
   Run run_of(const RunContext& context) const { return run_of(context, options_); }
 
-  /// Calls `body` with a run of options_ on thread ranks, each with its own engine. If options_ selects item
+  /// Calls `body` with a run of options_ on thread ranks, each with its own device. If options_ selects item
   /// slices, groups of that many ranks share the items.
   void on_ranks(int ranks, const std::function<void(const Run&)>& body) const {
     run_on_ranks(ranks, backend_, [&](const RunContext& context) {
@@ -234,13 +234,13 @@ inline Tensors weights_of(const model::Model& model) {
   return tensors;
 }
 
-/// Returns master weights or moments of the active training. Collective.
-inline Tensors read_all(Engine& engine, StateTensor state) {
-  Tensors tensors = weights_of(engine.model());
-  const auto copy = engine.make_state_copy(false);
-  engine.copy_state(copy.get());
+/// Returns master weights or moments of a training. Collective.
+inline Tensors read_all(Trainer& trainer, StateTensor state) {
+  Tensors tensors = weights_of(trainer.model());
+  const auto copy = trainer.make_state_copy(false);
+  trainer.copy_state(copy.get());
   int tensor = 0;
-  for (const device::TensorSpec& spec : engine.model().tensors()) {
+  for (const device::TensorSpec& spec : trainer.model().tensors()) {
     copy->read_rows(state, tensor++, {0, spec.rows}, tensors[spec.name]);
   }
   return tensors;
@@ -250,7 +250,7 @@ inline Tensors read_all(Engine& engine, StateTensor state) {
 inline std::unique_ptr<model::Model> initial_model(const TrainingConfig& options, const RunContext& context,
                                                    model::InputDims inputs, std::int64_t max_users,
                                                    std::uint64_t seed = 1) {
-  auto model = context.engine.make_model(options.model, inputs, max_users);
+  auto model = model::make_model(options.model, inputs, context.device, max_users);
   model::initialize(*model, model::network_shape(options.model, inputs), seed);
   return model;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/device/device.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -43,20 +44,7 @@ std::vector<AllReduceTiming> measure_all_reduce(Communicator& communicator,
 
 /// Measures the non-blocking all-reduce on the memory of `device`, which is the path of the gradients.
 /// Returns an empty vector on a single rank. Collective.
-template <class Device>
-std::vector<AllReduceTiming> measure_all_reduce(Communicator& communicator, Device& device,
-                                                std::span<const std::int64_t> sizes, double budget = 1.0) {
-  if (communicator.size() == 1 || sizes.empty()) return {};
-  const auto values = device.make_buffer(sizes.back() / 4 + 1);
-  device.synchronize();
-  return measure_all_reduce(communicator, sizes, budget, [&](std::int64_t n, int count) {
-    for (int i = 0; i < count; ++i) {
-      const Request sum = communicator.all_reduce_async(
-          std::span<float>(values->data(), static_cast<std::size_t>(n)), device.record_event());
-      device.wait_event(communicator.wait(sum));
-    }
-    device.synchronize();
-  });
-}
+std::vector<AllReduceTiming> measure_all_reduce(Communicator& communicator, device::Device& device,
+                                                std::span<const std::int64_t> sizes, double budget = 1.0);
 
 }  // namespace vaecf::comm

@@ -1,8 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
+
+namespace vaecf::device {
+class Device;
+struct BackendOptions;
+}  // namespace vaecf::device
 
 namespace vaecf::cuda {
 
@@ -48,5 +54,9 @@ struct CudaInfo {
 /// Queries the CUDA runtime; works without an NVIDIA driver and creates no context. Throws RunError if a
 /// visible GPU cannot be queried.
 CudaInfo query_cuda_info();
+
+/// Makes the device on the GPU that `options` assign to this rank. Throws InputError if no GPU can be used;
+/// the message names the cause.
+std::unique_ptr<device::Device> make_device(const device::BackendOptions& options);
 
 }  // namespace vaecf::cuda

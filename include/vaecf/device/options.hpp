@@ -2,6 +2,8 @@
 
 #include <vaecf/base/enum_names.hpp>
 
+#include <cstdint>
+#include <string>
 #include <utility>
 
 namespace vaecf::device {
@@ -33,9 +35,32 @@ struct BackendOptions {
   bool allow_shared_gpu = false;  ///< let several ranks use one GPU; for tests
 };
 
+enum class DeviceKind { cpu, cuda };
+
+/// Properties of a rank's device, which do not change except for peak_bytes.
+struct DeviceFacts {
+  DeviceKind kind = DeviceKind::cpu;
+  std::string description = {};           ///< one line for the log: device, threads, precision and kernels
+  std::string id = {};                    ///< unique id ("GPU-..."); empty if ranks may share the device
+  Precision precision = Precision::fp32;  ///< never `automatic`
+  int threads = 0;                        ///< number of computing threads on the host; 1 on a GPU
+  std::int64_t peak_bytes = 0;            ///< peak use of device memory in bytes; 0 on a CPU
+  std::int64_t evaluation_batch = 0;  ///< number of users per batch with which models evaluate at full speed
+};
+
+/// The peak rates of a device that it can measure.
+enum class Rate {
+  gemm,    ///< GFLOP/s of a large matrix product in the device's precision (fp32 or bf16)
+  memory,  ///< GB/s read and written by copies that exceed the caches
+};
+
 }  // namespace vaecf::device
 
 namespace vaecf {
+
+template <>
+inline constexpr EnumNames<device::DeviceKind, 2> enum_names<device::DeviceKind>{
+    {{device::DeviceKind::cpu, "cpu"}, {device::DeviceKind::cuda, "cuda"}}};
 
 template <>
 inline constexpr EnumNames<device::DeviceChoice, 3> enum_names<device::DeviceChoice>{

@@ -15,7 +15,7 @@ struct StepParams {
   UpdateRule rule;         ///< its decay applies to tensors with weight decay only
 };
 
-/// Sums of loss terms over users in fp64, and counts of steps, since clear_losses(). end_step() adds a step.
+/// Sums of loss terms over users in fp64, and counts of steps, since set_losses(). end_step() adds a step.
 struct LossSums {
   double nll = 0.0;          ///< reconstruction term: - sum_u sum_i x_ui log_softmax(logits_u)_i, or
                              ///< sum_u mean_i (o_ui - x_ui)^2 with the squared error
@@ -41,6 +41,12 @@ struct LossScale {
 
   static constexpr std::int32_t growth_interval = 2000;
   static constexpr float max_scale = 16777216.0F;
+};
+
+/// This rank's sums of losses since the epoch began, and the loss scale, which is used in fp16 only.
+struct StepSums {
+  LossSums losses;
+  LossScale scale;
 };
 
 /// A point in the device's stream that the host or another stream can wait for. Null on the CPU, where all

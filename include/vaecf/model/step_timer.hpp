@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/device/device.hpp>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -46,10 +48,9 @@ inline std::vector<PhaseTimes> phase_times_by_step(const std::vector<PhaseInterv
 }
 
 /// Measures the phases of steps in device time, without blocking the host. If off, it does nothing.
-template <class Device>
 class StepTimer {
  public:
-  StepTimer(Device& device, bool on) : timer_(on ? device.make_timer() : nullptr) {}
+  StepTimer(device::Device& device, bool on) : timer_(on ? device.make_timer() : nullptr) {}
 
   /// Begins a step.
   void start() { mark({}); }
@@ -89,7 +90,7 @@ class StepTimer {
     ends_.push_back(phase);
   }
 
-  std::unique_ptr<typename Device::DeviceTimer> timer_;
+  std::unique_ptr<device::Timer> timer_;
   std::vector<std::optional<StepPhase>>
       ends_;  // phase that ends at each mark; nullopt at the start of a step
 };

@@ -5,11 +5,10 @@
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/rank_grid.hpp>
 #include <vaecf/data/shards.hpp>
-#include <vaecf/device/options.hpp>
+#include <vaecf/device/device.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/model_options.hpp>
 #include <vaecf/model/network_shape.hpp>
-#include <vaecf/train/engine.hpp>
 #include <vaecf/train/train_options.hpp>
 
 #include <memory>
@@ -43,7 +42,7 @@ model::InputDims model_input_dims(const TrainingConfig& options, const io::Datas
 /// The ranks, the device and the outputs of a command. They must outlive every use.
 struct RunContext {
   comm::Communicator& communicator;
-  Engine& engine;
+  device::Device& device;
   Log& log;
   Progress& progress;
   const StopFlag* stop = nullptr;  ///< requests an early end with a checkpoint; may be null

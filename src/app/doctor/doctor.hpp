@@ -7,7 +7,6 @@
 #include <vaecf/device/cuda_info.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/train/engine.hpp>
 
 #include <array>
 #include <cstdint>
@@ -142,12 +141,12 @@ struct DeviceRate {
   const char* key;  ///< key in the report
   const char* unit;
   device::Precision precision;
-  train::Rate rate;
+  device::Rate rate;
 };
 inline constexpr std::array<DeviceRate, 3> device_rates = {
-    {{"GEMM, fp32", "fp32_gflops", "GFLOP/s", device::Precision::fp32, train::Rate::gemm},
-     {"GEMM, bf16", "bf16_gflops", "GFLOP/s", device::Precision::bf16, train::Rate::gemm},
-     {"memory", "memory_gbytes", "GB/s", device::Precision::fp32, train::Rate::memory}}};
+    {{"GEMM, fp32", "fp32_gflops", "GFLOP/s", device::Precision::fp32, device::Rate::gemm},
+     {"GEMM, bf16", "bf16_gflops", "GFLOP/s", device::Precision::bf16, device::Rate::gemm},
+     {"memory", "memory_gbytes", "GB/s", device::Precision::fp32, device::Rate::memory}}};
 
 /// Compares the communication of a step with and without item slices. `times`: measured all-reduces between
 /// all ranks, by ascending size.

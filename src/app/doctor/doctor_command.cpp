@@ -4,6 +4,7 @@
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/model/model.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/train/slice_problem.hpp>
 
@@ -146,7 +147,7 @@ class CheckRunner {
   /// Lists the ranks of this host that would share a GPU. Errors are ignored here, because check_gpus()
   /// reports them. Collective.
   std::string shared_gpus() {
-    train::DeviceFacts mine;
+    device::DeviceFacts mine;
     (void)run_and_capture([&] {
       const auto gpus = cuda::query_cuda_info().gpus;
       if (!gpus.empty()) mine.id = gpus[static_cast<std::size_t>(ranks_.local_rank()) % gpus.size()].id;
@@ -187,9 +188,9 @@ class CheckRunner {
       ranks_.barrier();  // all ranks measure at the same time
       check(Scope::rank, subject, [&] {
         options.precision = device_rates[i].precision;
-        const auto engine = train::make_engine(options);
-        engines[i] = engine->facts().description;
-        if (!line_.quick) mine[i] = engine->measure(device_rates[i].rate, spare_bytes_);
+        const auto device = device::make_device(options);
+        engines[i] = device->facts().description;
+        if (!line_.quick) mine[i] = device->measure(device_rates[i].rate, spare_bytes_);
         return CheckResults();
       });
       std::vector<double> rates(static_cast<std::size_t>(ranks_.size()));
@@ -206,13 +207,13 @@ class CheckRunner {
       if (!line_.quick) times = comm::measure_all_reduce(ranks_, sizes);
     } else if (ranks_.size() > 1 && all_work) {
       check(Scope::rank, "nccl", [&] {
-        const auto engine = train::make_engine(options);
+        const auto device = device::make_device(options);
         constexpr double long_enough = 30.0;
         const auto gpus =
-            comm::make_nccl_communicator(ranks_, engine->facts().id,
+            comm::make_nccl_communicator(ranks_, device->facts().id,
                                          {config_.session.distributed.algorithm, options.deterministic,
                                           options.allow_shared_gpu, long_enough});
-        times = engine->measure_all_reduce(*gpus, comm::all_reduce_benchmark_sizes(), 1.0);
+        times = comm::measure_all_reduce(*gpus, *device, comm::all_reduce_benchmark_sizes());
         return CheckResult{"nccl", Severity::ok, gpus->description()};
       });
     }

@@ -88,8 +88,8 @@ int item_slices(const config::Config& config, const io::CheckpointFile& checkpoi
                 const CommandLine& line) {
   if (config.session.distributed.item_slices == 1) return 1;
   Console console = make_console(line.verbosity, ranks.rank() == 0);
-  const auto engine = train::make_engine(backend_options_for_rank(config, ranks));
-  const train::RunContext context{ranks, *engine, console.log, *console.progress};
+  const auto device = device::make_device(backend_options_for_rank(config, ranks));
+  const train::RunContext context{ranks, *device, console.log, *console.progress};
   return train::choose_item_slices(
       config.session,
       {checkpoint.attribute<std::int64_t>("items"), feature_attribute<std::int64_t>(checkpoint, "features")},
@@ -126,13 +126,13 @@ class RecommendJob {
       target_users_ = select_users(std::move(target_users_), arguments_, console_.log);
     users_ = {0, target_users_.users.size()};
     if (users_.size() == 0) throw InputError(format("the {}: there are none", target_users_.description));
-    engine_ = train::make_engine(backend_options_for_rank(config, ranks));
-    console_.log.debug("backend: {}", engine_->facts().description);
+    device_ = device::make_device(backend_options_for_rank(config, ranks));
+    console_.log.debug("backend: {}", device_->facts().description);
     train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
                                    read_allowed_items(arguments_, names, console_.log)};
     add_to_digest(choice.allowed_items);
     recommender_.emplace(config.session,
-                         train::RunContext{ranks, *engine_, console_.log, *console_.progress, nullptr, grid_},
+                         train::RunContext{ranks, *device_, console_.log, *console_.progress, nullptr, grid_},
                          checkpoint_, std::move(choice));
     block_ = users_of_round(users_.size(), grid_->groups(), width());
     // The ids of the users and, if read from separate files, their items and features.
@@ -267,7 +267,7 @@ class RecommendJob {
   io::IdList titles_;
   TargetUsers target_users_;
   Range users_;
-  std::unique_ptr<train::Engine> engine_;
+  std::unique_ptr<device::Device> device_;
   std::optional<train::Recommender> recommender_;
   std::uint64_t digest_ = 0;  // digest of users, their items and features, and allowed items
   std::int64_t block_ = 1;    // users per group and round

@@ -3,6 +3,7 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/launcher.hpp>
+#include <vaecf/comm/ordered_sum.hpp>
 
 #include <algorithm>
 #include <array>
@@ -17,7 +18,6 @@
 #include <vector>
 
 #include "comm/mpi/mpi_session.hpp"
-#include "comm/mpi/ordered_sum.hpp"
 #include "comm/watch/exit_timer.hpp"
 #include "comm/watch/launcher_shutdown.hpp"
 

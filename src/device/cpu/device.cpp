@@ -1,7 +1,8 @@
 
+#include "device/cpu/device.hpp"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/device/cpu/device.hpp>
 
 #include <omp.h>
 
@@ -17,8 +18,6 @@
 #include "device/cpu/workspace.hpp"
 
 namespace vaecf::cpu {
-
-static_assert(device::Device<Device>);
 
 Device::Device(int threads, device::Precision precision, bool portable,
                std::shared_ptr<const TileKernels> tiles, PanelKernel panels)
@@ -36,7 +35,7 @@ Device::Device(int threads, device::Precision precision, bool portable,
 
 Device::~Device() = default;
 
-std::string Device::description() const {
+device::DeviceFacts Device::facts() const {
   std::string products = "fp32";
   if (bf16()) {
     const Bf16GemmPath how = bf16_gemm_path();
@@ -50,12 +49,28 @@ std::string Device::description() const {
   }
   const char* kernel = tiles_ ? tiles_->name() : panels_ ? "AVX2" : nullptr;
   const std::string own = kernel ? format(", output layer by a custom kernel ({})", kernel) : "";
-  return format("cpu, {} thread{}, matrix products in {} by {}{}, other loops in {}", threads_,
-                threads_ == 1 ? "" : "s", products, portable_ ? "plain loops" : onednn_version(), own,
-                vector_isa());
+  device::DeviceFacts facts{.precision = precision_, .threads = threads_, .evaluation_batch = 500};
+  facts.description = format("cpu, {} thread{}, matrix products in {} by {}{}, other loops in {}", threads_,
+                             threads_ == 1 ? "" : "s", products, portable_ ? "plain loops" : onednn_version(),
+                             own, vector_isa());
+  return facts;
 }
 
-void Device::begin_step(const device::StepParams& params, StepState& step) {
+double Device::measure(device::Rate rate, std::int64_t max_bytes) {
+  return rate == device::Rate::gemm ? measure_gemm_rate(max_bytes) : measure_memory_rate(max_bytes);
+}
+
+std::int64_t Device::output_bytes(ItemSlice items, std::int64_t users) const {
+  return 4 * items.count() * (std::min(slice_users(items), users) + scored_users(items));
+}
+
+device::Inversion Device::invert(device::SpdInverse&, const device::Interactions&,
+                                 const device::SpdInverse::Broadcast&, const device::SpdInverse::Progress&) {
+  throw std::logic_error("cpu::Device::invert: SpdInverse::invert() is for hosts");
+}
+
+void Device::begin_step(const device::StepParams& params, device::StepState& any_step) {
+  auto& step = own<StepState>(any_step);
   step.params = params;
   step.nll = 0.0;
   step.kl = 0.0;
@@ -65,7 +80,8 @@ void Device::begin_step(const device::StepParams& params, StepState& step) {
   std::fill_n(step.gradient_stats.data(), 2, 0.0F);
 }
 
-void Device::end_step(StepState& step) {
+void Device::end_step(device::StepState& any_step) {
+  auto& step = own<StepState>(any_step);
   if (step.sums.nonfinite_step < 0 && !(std::isfinite(step.nll) && std::isfinite(step.kl))) {
     step.sums.nonfinite_step = step.params.step;
     step.sums.nonfinite_nll = step.nll;
@@ -78,9 +94,9 @@ void Device::end_step(StepState& step) {
   step.sums.users += step.users;
 }
 
-void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule,
-                                    const StepState& step, std::int64_t users, Batch& batch) {
-  const auto rows = schedule.rows(step.params.batch);
+void Device::gather_scheduled_batch(const device::UserRows& source, const device::BatchSchedule& schedule,
+                                    const device::StepState& step, std::int64_t users, device::Batch& batch) {
+  const auto rows = own<BatchSchedule>(schedule).rows(own<StepState>(step).params.batch);
   if (static_cast<std::int64_t>(rows.size()) != users) {
     throw std::logic_error(
         "gather_scheduled_batch: `users` differs from the number of users in the step's batch");
@@ -88,8 +104,10 @@ void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule&
   gather_batch(source, rows, true, batch);
 }
 
-void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
-                          Batch& batch) {
+void Device::gather_batch(const device::UserRows& any_source, std::span<const std::int64_t> rows,
+                          bool with_transpose, device::Batch& any_batch) {
+  const auto& source = own<UserRows>(any_source);
+  auto& batch = own<Batch>(any_batch);
   batch.slices_of_items = source.slices;
   batch.items = source.items;
   batch.user_numbers.clear();
@@ -122,39 +140,40 @@ void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> 
   batch.item_begin[0] = 0;
 }
 
-void Device::fill(FloatBuffer& buffer, float value) {
+void Device::fill(Buffer& buffer, float value) {
   parallel_for_static(threads_, buffer.size(), 1024,
                       [&](int, Range part) { std::fill_n(buffer.data() + part.begin, part.size(), value); });
 }
 
-void Device::cast_to_bf16(const FloatBuffer& from, Range range, Bf16Buffer& to, std::int64_t at) {
+void Device::cast_to_bf16(const Buffer& from, Range range, device::Bf16Buffer& to, std::int64_t at) {
   parallel_for_static(threads_, range.size(), 1024, [&](int, Range part) {
-    to_bf16(from.data() + range.begin + part.begin, &to[at + part.begin].bits, part.size());
+    to_bf16(from.data() + range.begin + part.begin, &to.data()[at + part.begin].bits, part.size());
   });
 }
 
-void Device::cast_to_fp32(const Bf16Buffer& from, Range range, FloatBuffer& to, std::int64_t at) {
+void Device::cast_to_fp32(const device::Bf16Buffer& from, Range range, Buffer& to, std::int64_t at) {
   parallel_for_static(threads_, range.size(), 1024, [&](int, Range part) {
-    vaecf::cpu::to_fp32(&from[range.begin + part.begin].bits, to.data() + at + part.begin, part.size());
+    vaecf::cpu::to_fp32(&from.data()[range.begin + part.begin].bits, to.data() + at + part.begin,
+                        part.size());
   });
 }
 
-void Device::copy(const FloatBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
+void Device::copy(const Buffer& from, Range range, Buffer& to, std::int64_t at) {
   parallel_for_static(threads_, range.size(), 1024, [&](int, Range part) {
     std::copy_n(from.data() + range.begin + part.begin, part.size(), to.data() + at + part.begin);
   });
 }
 
-void Device::write_activations(Activations& to, std::int64_t rows, std::span<const float> values) {
+void Device::write_matrix(Matrix& to, std::int64_t rows, std::span<const float> values) {
   to.set_rows(rows);
   std::copy(values.begin(), values.end(), to.row(0));
 }
 
-void Device::read_activations(const Activations& from, std::span<float> values) const {
+void Device::read_matrix(const Matrix& from, std::span<float> values) const {
   std::copy_n(from.row(0), values.size(), values.data());
 }
 
-void Device::column_sums(const Activations& d, float* to) {
+void Device::column_sums(const Matrix& d, float* to) {
   parallel_for_static(threads_, d.columns(), 16, [&](int, Range columns) {
     std::fill_n(to + columns.begin, columns.size(), 0.0F);
     for (std::int64_t r = 0; r < d.rows(); ++r) {

@@ -1,10 +1,9 @@
-#include <vaecf/device/cpu/device.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <limits>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/parallel.hpp"
 
@@ -15,14 +14,14 @@ template <class Work>
 static double fastest(int threads, int repetitions, const Work& work) {
   double best = std::numeric_limits<double>::infinity();
   for (int repetition = 0; repetition < repetitions; ++repetition) {
-    const auto start = DeviceTimer::Clock::now();
+    const auto start = Timer::Clock::now();
     parallel_for_threads(threads, work);
-    best = std::min(best, std::chrono::duration<double>(DeviceTimer::Clock::now() - start).count());
+    best = std::min(best, std::chrono::duration<double>(Timer::Clock::now() - start).count());
   }
   return best;
 }
 
-std::vector<double> DeviceTimer::elapsed() {
+std::vector<double> Timer::elapsed() {
   std::vector<double> seconds;
   for (std::size_t i = 1; i < marks_.size(); ++i) {
     seconds.push_back(std::chrono::duration<double>(marks_[i] - marks_[i - 1]).count());

@@ -1,6 +1,5 @@
 
 #include <vaecf/base/host.hpp>
-#include <vaecf/device/cpu/device.hpp>
 
 #include <sys/mman.h>
 
@@ -10,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
 
@@ -34,7 +34,10 @@ std::align_val_t alignment_of(std::size_t bytes) {
 
 }  // namespace
 
-void* allocate_zeroed(std::size_t bytes) {
+}  // namespace vaecf::cpu
+
+void* vaecf::device::allocate_zeroed(std::size_t bytes) {
+  using cpu::alignment_of, cpu::large_page;
   void* memory = ::operator new(bytes, alignment_of(bytes));
 #ifdef MADV_HUGEPAGE
   // Only a hint: if it is not granted, pages stay small. Must precede the first access to the memory.
@@ -46,27 +49,25 @@ void* allocate_zeroed(std::size_t bytes) {
   return memory;
 }
 
-void deallocate(void* memory, std::size_t bytes) {
-  ::operator delete(memory, alignment_of(bytes));
+void vaecf::device::deallocate(void* memory, std::size_t bytes) {
+  ::operator delete(memory, cpu::alignment_of(bytes));
 }
 
-Parameters::Parameters(const ParameterLayout& layout, std::int64_t min_size, bool bf16)
-    : layout_(layout), master_(std::max(layout.size, min_size)) {
-  if (!bf16) return;
-  for (const TensorLayout& tensor : layout.tensors) {
-    if (!stores_items(tensor.spec.kind)) continue;
-    bf16_range_ = tensor.range;
-    bf16_copy_.resize(tensor.range.size());
-  }
+namespace vaecf::cpu {
+
+Parameters Device::make_parameters(const ParameterLayout& layout, std::int64_t min_size) {
+  // The output table is the only tensor large enough to need a copy.
+  Range copied;
+  for (const TensorLayout& tensor : layout.tensors)
+    if (bf16() && stores_items(tensor.spec.kind)) copied = tensor.range;
+  return {layout, make_buffer(std::max(layout.size, min_size)), copied,
+          device::Array<std::uint16_t>(AlignedArray<std::uint16_t>(copied.size()))};
 }
 
-void Activations::set_rows(std::int64_t rows) {
-  check_rows(rows);
-  rows_ = rows;
-}
-
-void Activations::check_rows(std::int64_t n) const {
-  if (n > max_rows_) throw std::logic_error("Activations: more rows than max_rows");
+std::int64_t UserRows::entries_of(std::span<const std::int64_t> rows) const {
+  std::int64_t entries = 0;
+  for (const std::int64_t row : rows) entries += csr.row_size(row);
+  return entries;
 }
 
 void BatchSchedule::set_next(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
@@ -119,26 +120,26 @@ static void for_rows(const TensorLayout& t, Range rows, int threads, const Copy&
 }
 
 void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
-                         std::span<const float> logical, FloatBuffer& flat) {
+                         std::span<const float> logical, Buffer& flat) {
   for_rows(layout.tensors[tensor], rows, threads_, [&](std::int64_t from, std::int64_t to, std::int64_t n) {
     std::copy_n(logical.data() + from, n, flat.data() + to);
   });
 }
 
-static void copy_out(const TensorLayout& t, Range rows, int threads, const FloatBuffer& flat,
+static void copy_out(const TensorLayout& t, Range rows, int threads, const Buffer& flat,
                      std::span<float> logical) {
   for_rows(t, rows, threads, [&](std::int64_t to, std::int64_t from, std::int64_t n) {
     std::copy_n(flat.data() + from, n, logical.data() + to);
   });
 }
 
-void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                          std::span<float> logical) const {
   copy_out(layout.tensors[tensor], rows, threads_, flat, logical);
 }
 
-void Exporter::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
-                           std::span<float> logical) const {
+void Exporter::export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
+                           std::span<float> logical) {
   copy_out(layout.tensors[tensor], rows, 1, flat, logical);
 }
 
@@ -146,12 +147,12 @@ std::int64_t Device::spare_bytes() const {
   return host_memory().available / 2;
 }
 
-void Device::refresh_weight_copies(Parameters& parameters, Range range) {
-  const std::int64_t begin = std::max(range.begin, parameters.bf16_range().begin);
-  const std::int64_t end = std::min(range.end, parameters.bf16_range().end);
+void Device::refresh_copies(Parameters& parameters, Range range) {
+  const std::int64_t begin = std::max(range.begin, parameters.copied().begin);
+  const std::int64_t end = std::min(range.end, parameters.copied().end);
   if (begin >= end) return;
   const float* weights = parameters.master().data() + begin;
-  std::uint16_t* bf16_copy = parameters.bf16_copy_of(begin);
+  std::uint16_t* bf16_copy = parameters.copy_of(begin);
   parallel_for_static(threads_, end - begin, 1024, [&](int, Range part) {
     to_bf16(weights + part.begin, bf16_copy + part.begin, part.size());
   });

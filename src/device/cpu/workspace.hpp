@@ -1,11 +1,10 @@
 #pragma once
 
-#include <vaecf/device/cpu/storage.hpp>
-
 #include <memory>
 #include <vector>
 
 #include "device/cpu/kernels/gemm.hpp"
+#include "device/cpu/storage.hpp"
 
 namespace vaecf::cpu {
 

@@ -1,20 +1,21 @@
-#include <vaecf/device/cuda/device.hpp>
+#include "device/cuda/device.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace vaecf::cuda {
 
-static_assert(device::Device<Device>);
-
 namespace {
 
-// A point remains valid for this many calls of mark(), far more than one step makes.
+// A point remains valid for this many calls of record_event(), far more than one step makes.
 constexpr std::size_t mark_count = 1024;
 // Maximum number of steps that the host runs ahead of the device. Enough to keep the device busy, and few
 // enough that the host soon blocks if the device hangs, which the watchdog then detects.
 constexpr std::size_t steps_ahead = 16;
+// At smaller batches, launches and the users with the longest rows take most of the time.
+constexpr std::int64_t evaluation_batch = 4096;
 
 const char* products_of(device::Precision precision) {
   switch (precision) {
@@ -58,23 +59,21 @@ DType Device::dtype() const {
   }
 }
 
-std::string Device::description() const {
-  return "cuda, " + gpu_.name() + " (device " + std::to_string(gpu_.index()) + "), products in " +
-         products_of(precision_) + " by cuBLASLt, steps " +
-         (options_.cuda_graph == Toggle::off ? "not captured" : "captured as CUDA graphs") +
-         (options_.deterministic ? ", deterministic" : "");
+device::DeviceFacts Device::facts() const {
+  return {.kind = device::DeviceKind::cuda,
+          .description = "cuda, " + gpu_.name() + " (device " + std::to_string(gpu_.index()) +
+                         "), products in " + products_of(precision_) + " by cuBLASLt, steps " +
+                         (options_.cuda_graph == Toggle::off ? "not captured" : "captured as CUDA graphs") +
+                         (options_.deterministic ? ", deterministic" : ""),
+          .id = gpu_.id(),
+          .precision = precision_,
+          .threads = 1,
+          .peak_bytes = gpu_.peak_bytes(),
+          .evaluation_batch = evaluation_batch};
 }
 
-std::string Device::device() const {
-  return "cuda";
-}
-
-device::Precision Device::precision() const {
-  return precision_;
-}
-
-int Device::threads() const {
-  return 1;
+std::int64_t Device::output_bytes(ItemSlice, std::int64_t) const {
+  return 0;
 }
 
 device::ParameterLayout Device::plan_parameters(std::span<const device::TensorSpec> tensors) const {
@@ -95,24 +94,27 @@ device::ParameterLayout Device::plan_parameters(std::span<const device::TensorSp
   return layout;
 }
 
-std::unique_ptr<Parameters> Device::make_parameters(const device::ParameterLayout& layout,
-                                                    std::int64_t min_size) {
-  return std::make_unique<Parameters>(gpu_, layout, min_size, dtype());
+Parameters Device::make_parameters(const device::ParameterLayout& layout, std::int64_t min_size) {
+  const std::int64_t copied = half_precision() ? layout.size : 0;
+  return {layout, Buffer(DeviceArray<float>(gpu_, std::max(layout.size, min_size), "the weights")),
+          Range{0, copied},
+          device::Array<std::uint16_t>(
+              DeviceArray<std::uint16_t>(gpu_, copied, "the 16-bit copy of the weights"))};
 }
 
-std::unique_ptr<FloatBuffer> Device::make_buffer(std::int64_t size) {
-  return std::make_unique<FloatBuffer>(gpu_, size, "gradients and moments");
+Buffer Device::make_buffer(std::int64_t size) {
+  return Buffer(DeviceArray<float>(gpu_, size, "gradients and moments"));
 }
 
-std::unique_ptr<Bf16Buffer> Device::make_bf16_buffer(std::int64_t size) {
-  return std::make_unique<Bf16Buffer>(gpu_, size, "bf16 communication buffers");
+Bf16Buffer Device::make_bf16_buffer(std::int64_t size) {
+  return Bf16Buffer(DeviceArray<Bf16>(gpu_, size, "bf16 communication buffers"));
 }
 
-std::unique_ptr<Activations> Device::make_activations(std::int64_t max_rows, std::int64_t columns) {
-  return std::make_unique<Activations>(gpu_, max_rows, columns, dtype());
+Matrix Device::make_matrix(std::int64_t max_rows, std::int64_t columns) {
+  return cuda::make_matrix(gpu_, max_rows, columns, dtype());
 }
 
-std::unique_ptr<Batch> Device::make_batch() {
+std::unique_ptr<device::Batch> Device::make_batch() {
   return std::make_unique<Batch>(gpu_, allocation_epoch_);
 }
 

@@ -1,13 +1,13 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/device/cuda/device.hpp>
 #include <vaecf/device/cuda_info.hpp>
 
 #include "device/choose_gpu.hpp"
+#include "device/cuda/device.hpp"
 
 namespace vaecf::cuda {
 
-std::unique_ptr<Device> make_device(const device::BackendOptions& options) {
+std::unique_ptr<device::Device> make_device(const device::BackendOptions& options) {
   const Availability gpus = availability();
   if (gpus.devices == 0) {
     throw InputError(format("device: cuda cannot be used: {}; use device: cpu or auto", gpus.reason));

@@ -1,9 +1,8 @@
-#include <vaecf/device/cuda/device.hpp>
-
 #include <chrono>
 #include <stdexcept>
 #include <vector>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
@@ -34,7 +33,7 @@ constexpr int repetitions = 8;
 
 /// Returns the seconds that `repetitions` runs of `work` take, after one run that is not timed.
 template <class F>
-double measure(Stream& stream, F&& work) {
+double time(Stream& stream, F&& work) {
   work();
   stream.synchronize();
   const auto start = std::chrono::steady_clock::now();
@@ -45,15 +44,11 @@ double measure(Stream& stream, F&& work) {
 
 }  // namespace
 
-std::string Device::device_id() const {
-  return gpu_.id();
+double Device::measure(device::Rate rate, std::int64_t) {
+  return rate == device::Rate::gemm ? measure_products() : measure_copies();
 }
 
-std::int64_t Device::peak_device_bytes() const {
-  return gpu_.peak_bytes();
-}
-
-double Device::measure_gemm_rate(std::int64_t) {
+double Device::measure_products() {
   // Doubles the size until a run is long enough, because small products do not fill the device.
   constexpr std::int64_t max_size = 8192;
   for (std::int64_t size = 128;; size *= 2) {
@@ -75,8 +70,7 @@ double Device::measure_gemm_rate(std::int64_t) {
                FillWithNoise<T>{reinterpret_cast<T*>(operand->data()), size * size});
       }
     });
-    const double seconds =
-        measure(stream_, [&] { matmuls_.run(stream_, spec, a.data(), b.data(), c.data()); });
+    const double seconds = time(stream_, [&] { matmuls_.run(stream_, spec, a.data(), b.data(), c.data()); });
     const bool next_fits = 4 * 3 * bytes < gpu_.free_bytes() / 2;
     if (seconds < enough && size < max_size && next_fits) continue;
     const auto n = static_cast<double>(size);
@@ -84,26 +78,26 @@ double Device::measure_gemm_rate(std::int64_t) {
   }
 }
 
-double Device::measure_memory_rate(std::int64_t) {
+double Device::measure_copies() {
   // Up to sizes that exceed all caches; at device memory bandwidth these still take only milliseconds.
   constexpr std::int64_t max_size = std::int64_t{1} << 30;
   for (std::int64_t bytes = std::int64_t{1} << 20;; bytes *= 4) {
     const DeviceArray<std::byte> from(gpu_, bytes, "a measurement");
     DeviceArray<std::byte> to(gpu_, bytes, "a measurement");
-    const double seconds = measure(stream_, [&] { stream_.copy(to.data(), from.data(), bytes); });
+    const double seconds = time(stream_, [&] { stream_.copy(to.data(), from.data(), bytes); });
     const bool next_fits = 4 * 2 * bytes < gpu_.free_bytes() / 2;
     if (seconds < enough && bytes < max_size && next_fits) continue;
     return 2.0 * repetitions * static_cast<double>(bytes) / seconds * 1e-9;
   }
 }
 
-void DeviceTimer::record() {
-  if (stream_.capturing()) throw std::logic_error("DeviceTimer::record: must not be called during capture");
+void Timer::record() {
+  if (stream_.capturing()) throw std::logic_error("Timer::record: must not be called during capture");
   if (used_ == events_.size()) events_.emplace_back(Timing::on);
   stream_.record(events_[used_++]);
 }
 
-std::vector<double> DeviceTimer::elapsed() {
+std::vector<double> Timer::elapsed() {
   stream_.synchronize();
   last_ = std::chrono::steady_clock::now();
   std::vector<double> seconds;
@@ -114,8 +108,8 @@ std::vector<double> DeviceTimer::elapsed() {
   return seconds;
 }
 
-std::unique_ptr<DeviceTimer> Device::make_timer() {
-  return std::make_unique<DeviceTimer>(stream_);
+std::unique_ptr<device::Timer> Device::make_timer() {
+  return std::make_unique<Timer>(stream_);
 }
 
 }  // namespace vaecf::cuda

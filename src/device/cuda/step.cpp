@@ -1,10 +1,9 @@
-#include <vaecf/device/cuda/device.hpp>
-
 #include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
 
@@ -116,7 +115,7 @@ void discard_capture(Stream& stream) noexcept {
 
 }  // namespace
 
-std::unique_ptr<StepState> Device::make_step_state() {
+std::unique_ptr<device::StepState> Device::make_step_state() {
   auto step = std::make_unique<StepState>(gpu_);
   DeviceStepState start;
   if (precision_ == device::Precision::fp16) start.scale = device::LossScale();
@@ -124,7 +123,8 @@ std::unique_ptr<StepState> Device::make_step_state() {
   return step;
 }
 
-void Device::begin_step(const device::StepParams& params, StepState& step) {
+void Device::begin_step(const device::StepParams& params, device::StepState& step_base) {
+  auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("step begins");
   if (stream_.capturing()) throw std::logic_error("begin_step: must not be captured");
   join_side_stream();
@@ -137,11 +137,12 @@ void Device::begin_step(const device::StepParams& params, StepState& step) {
   launch(stream_, 1, BeginStep{step.device_state.data(), step.gradient_stats.data(), params});
 }
 
-FloatBuffer& Device::gradient_stats(StepState& step) {
-  return step.gradient_stats;
+Buffer& Device::gradient_stats(device::StepState& step_base) {
+  return own<StepState>(step_base).gradient_stats;
 }
 
-void Device::end_step(StepState& step) {
+void Device::end_step(device::StepState& step_base) {
+  auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("step ends");
   join_side_stream();
   launch(stream_, 1,
@@ -173,28 +174,27 @@ void Device::add_losses(StepState& step) {
   step.nll.users = step.kl.users = step.weighted_kl.users = 0;
 }
 
-void Device::clear_losses(StepState& step) {
-  set_losses({}, step);
-}
-
-void Device::set_losses(const device::LossSums& sums, StepState& step) {
-  const device::LossSums start = sums.without_nonfinite();
+void Device::set_losses(const device::LossSums& losses, device::StepState& step_base) {
+  auto& step = own<StepState>(step_base);
+  const device::LossSums start = losses.without_nonfinite();
   stream_.copy_h2d(&step.device_state.data()->sums, &start, sizeof start);
   // A pending read-back contains sums from before; its result is discarded.
   step.readback_pending = false;
   step.has_losses = false;
 }
 
-device::LossSums Device::read_losses(StepState& step) {
+device::StepSums Device::sums(device::StepState& step_base) {
+  auto& step = own<StepState>(step_base);
   stream_.copy_d2h(step.readback.data(), step.device_state.data(), sizeof(DeviceStepState));
   stream_.synchronize();
   step.readback_pending = false;
   step.has_losses = true;
   step.last_losses = step.readback.data()->sums;
-  return step.last_losses;
+  return {step.last_losses, step.readback.data()->scale};
 }
 
-std::optional<device::LossSums> Device::poll_losses(StepState& step) {
+std::optional<device::LossSums> Device::poll_losses(device::StepState& step_base) {
+  auto& step = own<StepState>(step_base);
   if (step.readback_pending && step.arrived.done()) {
     step.readback_pending = false;
     step.has_losses = true;
@@ -209,19 +209,14 @@ std::optional<device::LossSums> Device::poll_losses(StepState& step) {
   return step.last_losses;
 }
 
-device::LossScale Device::loss_scale(StepState& step) {
-  stream_.copy_d2h(step.readback.data(), step.device_state.data(), sizeof(DeviceStepState));
-  stream_.synchronize();
-  return step.readback.data()->scale;
-}
-
-void Device::set_loss_scale(device::LossScale scale, StepState& step) {
+void Device::set_loss_scale(device::LossScale scale, device::StepState& step_base) {
   // Only fp16 gradients are scaled.
   if (precision_ != device::Precision::fp16) return;
+  auto& step = own<StepState>(step_base);
   stream_.copy_h2d(&step.device_state.data()->scale, &scale, sizeof scale);
 }
 
-std::unique_ptr<Graph> Device::capture(const std::function<void()>& work) {
+std::unique_ptr<device::Graph> Device::capture(const std::function<void()>& work) {
   if (stream_.capturing()) throw std::logic_error("capture: captures cannot be nested");
   // Operations without end_step() leave work on the side stream. A capture must contain its end, and cannot
   // wait for work that was queued before.
@@ -243,17 +238,17 @@ std::unique_ptr<Graph> Device::capture(const std::function<void()>& work) {
     throw;
   }
   allocation_epoch_.capturing = false;
-  return std::make_unique<Graph>(Graph{stream_.end_capture(), allocation_epoch_.value});
+  return std::make_unique<Graph>(stream_.end_capture(), allocation_epoch_.value);
 }
 
-bool Device::is_valid(const Graph& graph) const {
-  return graph.allocation_epoch == allocation_epoch_.value;
+bool Device::is_valid(const device::Graph& graph) const {
+  return own<Graph>(graph).allocation_epoch == allocation_epoch_.value;
 }
 
-bool Device::replay(Graph& graph) {
+bool Device::replay(device::Graph& graph) {
   const NvtxRange nvtx("step, replayed");
   if (!is_valid(graph)) return false;
-  stream_.run(graph.work);
+  stream_.run(own<Graph>(graph).work);
   return true;
 }
 

@@ -1,11 +1,12 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/device/cuda/device.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "device/cuda/device.hpp"
 
 namespace vaecf::cuda {
 namespace {
@@ -49,12 +50,13 @@ void* Scratch::bytes(Slot slot, std::int64_t bytes, const char* what) {
   return memory.data();
 }
 
-void Activations::set_rows(std::int64_t rows) {
-  if (rows < 0 || rows > max_rows_) {
-    throw std::logic_error("activations made for " + std::to_string(max_rows_) + " rows cannot hold " +
-                           std::to_string(rows));
-  }
-  rows_ = rows;
+Matrix make_matrix(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, DType dtype) {
+  constexpr const char* what = "activations";
+  const std::int64_t stride = round_up(columns, row_alignment);
+  const std::int64_t size = max_rows * stride;
+  return {
+      columns, stride, Buffer(DeviceArray<float>(gpu, size, what)),
+      device::Array<std::uint16_t>(DeviceArray<std::uint16_t>(gpu, dtype == DType::fp32 ? 0 : size, what))};
 }
 
 void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_count, bool with_transpose) {
@@ -114,8 +116,8 @@ std::int64_t UserRows::entries_of(std::span<const std::int64_t> rows) const {
   return entries;
 }
 
-std::unique_ptr<UserRows> Device::make_user_rows(SlicedRows sliced, std::int64_t first_user,
-                                                 std::int64_t items, device::ItemSlices& slices) {
+std::unique_ptr<device::UserRows> Device::make_user_rows(SlicedRows sliced, std::int64_t first_user,
+                                                         std::int64_t items, device::ItemSlices& slices) {
   const CsrView rows = sliced.rows;
   const std::int64_t needed = (rows.rows() + 1) * 8 + std::ssize(sliced.sizes) * 4 +
                               rows.entries() * id_bytes(slices.slice(items).count());

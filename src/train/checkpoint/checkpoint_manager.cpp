@@ -55,13 +55,13 @@ CheckpointManager::~CheckpointManager() {
   if (writing_.valid()) writing_.wait();
 }
 
-Snapshot CheckpointManager::free_snapshot() {
+Snapshot CheckpointManager::free_snapshot(Trainer& trainer) {
   constexpr int max_snapshots = 3;  // being written: the best and the last; in memory: a new best
   for (;;) {
     poll();
     if (free_.empty() && snapshots_ < (automatic() ? max_snapshots : 1)) {
       try {
-        auto values = run_.engine.make_state_copy(snapshots_ > 0);
+        auto values = trainer.make_state_copy(snapshots_ > 0);
         if (values) {
           free_.emplace_back(std::move(values));
           ++snapshots_;
@@ -105,7 +105,7 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Tr
       free_.push_back(std::move(best_->snapshot));
       best_.reset();
     }
-    write.snapshot = free_snapshot();
+    write.snapshot = free_snapshot(trainer);
     require_finite();
   });
   const auto begin = Clock::now();
@@ -128,7 +128,7 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, Tr
 
 void CheckpointManager::save_slices(const TrainingState& state, CheckpointRole role, Trainer& trainer) {
   comm::run_on_root(run_.communicator, [&] { require_finite(); });
-  auto gathered = std::make_unique<GatheredState>(run_, trainer.model().tensors());
+  auto gathered = std::make_unique<GatheredState>(run_, trainer);
   GatheredState& state_of_group = *gathered;
   Write write{Snapshot(std::move(gathered)), role};
   write.snapshot.take(run_, state, trainer);

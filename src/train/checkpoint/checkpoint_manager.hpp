@@ -73,7 +73,7 @@ class CheckpointManager {
 
   bool automatic() const { return run_.options.run.checkpoint_every.epochs == CheckpointEvery::automatic; }
   /// Returns a snapshot that may be overwritten. Waits for one if memory for another is short.
-  Snapshot free_snapshot();
+  Snapshot free_snapshot(Trainer& trainer);
   /// Starts to write these in order.
   void start(std::vector<Write> writes);
   /// Writes these in order. For one thread at a time.

@@ -113,7 +113,7 @@ void StartPoint::load_weights(Trainer& trainer) {
     }
   };
   // Weights are not rounded to bf16, as those of a new run before its first update.
-  run_.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
+  trainer.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
     std::vector<float> values;
     std::vector<float> mine;
     for (std::size_t t = 0; t < specs.size(); ++t) {

@@ -49,7 +49,7 @@ StoredRows stored_rows(const device::TensorSpec& spec, Range rows, std::span<con
 void GatheredState::gather(StateTensor state, int tensor, Range rows, std::span<float> to) {
   const device::TensorSpec& spec = specs_[static_cast<std::size_t>(tensor)];
   if (!spec.slice) {
-    if (context_.communicator.rank() == 0) context_.engine.read_state_rows(state, tensor, rows, to);
+    if (context_.communicator.rank() == 0) trainer_.read_state_rows(state, tensor, rows, to);
     return;
   }
   // All parts have the size of the largest one: that of slice 0 or, of rows in the middle, of any other one.
@@ -60,8 +60,8 @@ void GatheredState::gather(StateTensor state, int tensor, Range rows, std::span<
       spec.has_item_rows() ? spec.columns : (mine.all + mine.step - 1) / mine.step;
   const auto part_size = static_cast<std::size_t>(largest_rows * largest_columns);
   part_.assign(part_size, 0.0F);
-  context_.engine.read_state_rows(
-      state, tensor, stored, std::span(part_).first(static_cast<std::size_t>(stored.size() * spec.columns)));
+  trainer_.read_state_rows(state, tensor, stored,
+                           std::span(part_).first(static_cast<std::size_t>(stored.size() * spec.columns)));
   parts_.resize(part_size * static_cast<std::size_t>(mine.step));
   context_.grid->group_ranks().all_gather(std::span<const float>(part_), std::span<float>(parts_));
   context_.communicator.activity().note_progress();

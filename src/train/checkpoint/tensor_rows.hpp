@@ -2,13 +2,14 @@
 
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/device/parameters.hpp>
-#include <vaecf/train/engine.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "train/step/trainer.hpp"
 
 namespace vaecf::train {
 
@@ -28,9 +29,9 @@ StoredRows stored_rows(const device::TensorSpec& spec, Range rows, std::span<con
 /// reads, the other ranks of its group must be in serve(); training waits meanwhile.
 class GatheredState final : public StateCopy {
  public:
-  /// For the ranks of the first group. `specs` are the tensors of the model.
-  GatheredState(const RunContext& context, std::vector<device::TensorSpec> specs)
-      : context_(context), specs_(std::move(specs)) {}
+  /// For the ranks of the first group. `trainer` must outlive this object.
+  GatheredState(const RunContext& context, Trainer& trainer)
+      : context_(context), trainer_(trainer), specs_(trainer.model().tensors()) {}
 
   /// Reads logical rows of a tensor, on rank 0.
   void read_rows(StateTensor state, int tensor, Range rows, std::span<float> to) override;
@@ -44,6 +45,7 @@ class GatheredState final : public StateCopy {
   void gather(StateTensor state, int tensor, Range rows, std::span<float> to);
 
   RunContext context_;
+  Trainer& trainer_;
   std::vector<device::TensorSpec> specs_;
   std::vector<float> part_;
   std::vector<float> parts_;

@@ -237,14 +237,14 @@ void broadcast(TrainingState& state, comm::Communicator& communicator) {
 
 void Snapshot::take(const Run& run, const TrainingState& state, Trainer& trainer) {
   specs_ = trainer.model().tensors();
-  prior_tensors_ = run.engine.training().prior_tensors;
+  prior_tensors_ = trainer.facts().prior_tensors;
   updates_by_group_ = trainer.updates_by_group();
   comm::run_on_root(run.communicator, [&] {
     state_ = state;
     options_ = &run.options;
   });
   item_slices_ = run.slices();
-  if (item_slices_ == 1) run.engine.copy_state(values_.get());
+  if (item_slices_ == 1) trainer.copy_state(values_.get());
 }
 
 void Snapshot::write(const std::string& path) const {
@@ -329,12 +329,12 @@ void CheckpointReader::restore(Trainer& trainer) {
   // Before the first update, the initial weights are not rounded to bf16.
   const bool round_weights = state_.updates_done > 0;
   const std::vector<device::TensorSpec> specs = trainer.model().tensors();
-  const Range prior = context_.engine.training().prior_tensors;
+  const Range prior = trainer.facts().prior_tensors;
   for (const auto& [part, group] : tensor_groups) {
     const Range tensors = tensors_of(part, state_, prior, specs.size());
     if (tensors.size() == 0) continue;
     const std::vector<device::TensorSpec> stored(specs.begin() + tensors.begin, specs.begin() + tensors.end);
-    context_.engine.write_state(part, round_weights, [&, name = group](const WriteRows& write) {
+    trainer.write_state(part, round_weights, [&, name = group](const WriteRows& write) {
       read(name, stored, write, tensors.begin);
     });
   }

@@ -119,7 +119,7 @@ EvaluationResult Evaluator::evaluate(model::Scorer& model, model::History histor
 
   if (list_length_ > 0) run_.progress.begin(format("lists of {} users", split_), all_users_, "users");
   const auto length = static_cast<std::size_t>(list_length_);
-  const std::int64_t step = std::min(run_.engine.facts().evaluation_batch, model.max_users());
+  const std::int64_t step = std::min(run_.device.facts().evaluation_batch, model.max_users());
   std::vector<std::int32_t> lists(static_cast<std::size_t>(step) * length);
   std::vector<float> scores(lists.size());
   for (std::int64_t begin = 0; length > 0 && begin < targets.rows(); begin += step) {

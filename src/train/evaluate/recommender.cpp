@@ -33,7 +33,7 @@ Recommender::Recommender(const TrainingConfig& options, const RunContext& contex
     : checkpoint_(checkpoint),
       choice_(std::move(choice)),
       self_(comm::make_self_communicator()),
-      single_rank_{*self_, context.engine, context.log, context.progress, nullptr, context.grid} {
+      single_rank_{*self_, context.device, context.log, context.progress, nullptr, context.grid} {
   if (choice_.k < 1) {
     throw InputError(format("the number of recommendations must be 1 or more, got {}", choice_.k));
   }

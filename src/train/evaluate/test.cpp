@@ -62,7 +62,7 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
   {
     const auto model =
         load_scorer(reader, run.options, model_input_dims(run.options, run.dataset, run.item_slices()), run,
-                    run.engine.facts().evaluation_batch);
+                    run.device.facts().evaluation_batch);
     if (model::is_solved(run.options.model.type)) result.title = solution_title(reader, run);
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold_start = evaluator.evaluate(*model, model::History::none);

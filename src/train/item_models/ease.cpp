@@ -23,8 +23,8 @@ struct CountedItems {
 
 /// Returns, for each entry (item, user) of train.items, the user's items in the columns of row `item` that
 /// the inverse reads. Each row of G is then counted by loops of known length.
-std::vector<CountedItems> counted_items(const Interactions& train, const cpu::SpdInverse& matrix) {
-  constexpr std::int64_t block = cpu::SpdInverse::block;
+std::vector<CountedItems> counted_items(const Interactions& train, const device::SpdInverse& matrix) {
+  constexpr std::int64_t block = device::SpdInverse::block;
   std::vector<std::array<Range, 2>> columns;  // that are read of the rows of each block
   for (std::int64_t item = 0; item < train.items.rows(); item += block)
     columns.push_back(matrix.columns_read(item));
@@ -79,14 +79,24 @@ void add_gram_row(const Interactions& train, const UserWeights& weights,
 
 }  // namespace
 
+std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::SpdInverse& matrix,
+                                                const device::Interactions& x, comm::Communicator& ranks,
+                                                const device::SpdInverse::Progress& progress) {
+  const bool fits = device.has_memory_to_invert(matrix, x);
+  if (ranks.all_reduce(std::int64_t{fits}, comm::Reduction::min) == 0) return std::nullopt;
+  const auto broadcast = [&](std::span<float> values, int root) { ranks.broadcast(values, root); };
+  return device.invert(matrix, x, broadcast, progress);
+}
+
 std::unique_ptr<Ease> Ease::solve(const Interactions& train, const EaseValues& values,
                                   const RunContext& context, int threads) {
   comm::Communicator& ranks = context.communicator;
   const std::int64_t items = train.items.rows();
   const UserWeights weights = weigh_users(train, values.user_power);
   const double l2 = values.l2 * weights.mean;
-  Inverse inverse{items, std::make_unique<cpu::SpdInverse>(items, ranks.rank(), ranks.size(), threads), {}};
-  cpu::SpdInverse& matrix = *inverse.solved;
+  Inverse inverse{
+      items, std::make_unique<device::SpdInverse>(items, ranks.rank(), ranks.size(), threads), {}};
+  device::SpdInverse& matrix = *inverse.solved;
   const Range own = matrix.rows_of(ranks.rank());
   parallel_for(threads, own, [&](std::int64_t i) {
     const double gram = weights.of_items[static_cast<std::size_t>(i)];
@@ -94,17 +104,17 @@ std::unique_ptr<Ease> Ease::solve(const Interactions& train, const EaseValues& v
         static_cast<float>(gram + math::linear_penalty(l2, gram, values.dropout));
   });
   const std::string title = format("{}, {} items", ease_title(values), items);
-  const std::int64_t blocks = matrix.stride() / cpu::SpdInverse::block;
+  const std::int64_t blocks = matrix.stride() / device::SpdInverse::block;
   context.progress.begin(title, blocks, "blocks");
   const auto report = [&](std::int64_t done, std::int64_t) {
     ranks.activity().note_progress();
     context.progress.update(done);
     return !stop_requested(context);
   };
-  std::optional<cpu::Inversion> outcome = context.engine.invert_on_gpu(
-      matrix, {train.users.view(), train.items.view(), weights.of_users}, ranks, report);
+  std::optional<device::Inversion> outcome = invert_on_gpus(
+      context.device, matrix, {train.users.view(), train.items.view(), weights.of_users}, ranks, report);
   if (!outcome) {
-    if (context.engine.facts().device == device::DeviceChoice::cuda) {
+    if (context.device.facts().kind == device::DeviceKind::cuda) {
       context.log.info(
           "EASE of {} items is solved on the CPU: its matrix does not fit into the memory of the {}", items,
           ranks.size() == 1 ? "GPU" : "GPUs of all ranks");
@@ -121,8 +131,8 @@ std::unique_ptr<Ease> Ease::solve(const Interactions& train, const EaseValues& v
     outcome = matrix.invert([&](std::span<float> part, int root) { ranks.broadcast(part, root); }, report);
   }
   context.progress.end();
-  if (*outcome == cpu::Inversion::stopped) return nullptr;
-  if (*outcome == cpu::Inversion::indefinite) throw_indefinite(values.l2);
+  if (*outcome == device::Inversion::stopped) return nullptr;
+  if (*outcome == device::Inversion::indefinite) throw_indefinite(values.l2);
   if (ranks.size() > 1) inverse.gather(ranks);
   std::vector<math::LinearColumn> columns;
   for (std::int64_t j = 0; j < items; ++j) {

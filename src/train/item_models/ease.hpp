@@ -1,9 +1,11 @@
 #pragma once
 
-#include <vaecf/device/cpu/spd_inverse.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/device/device.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -11,6 +13,13 @@
 #include "train/item_models/ease_model.hpp"
 
 namespace vaecf::train {
+
+/// Adds X' diag(w) X without its diagonal to `matrix` and inverts it on GPUs; see device::Device::invert().
+/// Returns nullopt on all ranks, with the matrix unchanged, unless every rank has a GPU with enough memory.
+/// Collective.
+std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::SpdInverse& matrix,
+                                                const device::Interactions& x, comm::Communicator& ranks,
+                                                const device::SpdInverse::Progress& progress);
 
 /// EASE (Steck, WWW 2019) and the models around the same inverse (math/linear_models.hpp) in closed form.
 /// GPUs compute and invert the matrix if they have enough memory. The inverse P is kept, and scores are x B =
@@ -32,8 +41,8 @@ class Ease final : public EaseModel {
   /// P of all items, in the memory in which it was inverted or gathered.
   struct Inverse {
     std::int64_t items = 0;
-    std::unique_ptr<cpu::SpdInverse> solved;  // this rank's rows, all of them if there is one rank
-    cpu::FloatBuffer gathered;                // (items, items); empty if there is one rank
+    std::unique_ptr<device::SpdInverse> solved;  // this rank's rows, all of them if there is one rank
+    device::AlignedArray<float> gathered;        // (items, items); empty if there is one rank
 
     /// Moves the rows of all ranks to `gathered`. Collective.
     void gather(comm::Communicator& ranks);

@@ -111,7 +111,7 @@ class NeighborhoodSolver {
   Gram::Workspace work_;
   std::vector<Candidate> candidates_;
   std::vector<std::int32_t> positions_;
-  cpu::SpdRegression system_;
+  device::SpdRegression system_;
   std::vector<float> coefficients_;
 };
 

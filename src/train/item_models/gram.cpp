@@ -80,7 +80,7 @@ void Gram::read_row(std::int64_t i, Workspace& work) const {
   }
 }
 
-void Gram::add_block(std::span<const std::int32_t> positions, cpu::SpdRegression& block,
+void Gram::add_block(std::span<const std::int32_t> positions, device::SpdRegression& block,
                      Workspace& work) const {
   const auto size = static_cast<std::int64_t>(positions.size());
   const std::int64_t stored = std::ranges::lower_bound(positions, stored_) - positions.begin();

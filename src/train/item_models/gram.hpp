@@ -1,8 +1,7 @@
 #pragma once
 
 #include <vaecf/base/run_control.hpp>
-#include <vaecf/device/cpu/spd_regression.hpp>
-#include <vaecf/device/cpu/storage.hpp>
+#include <vaecf/device/host_solvers.hpp>
 
 #include <cstdint>
 #include <span>
@@ -59,7 +58,8 @@ class Gram {
   void read_row(std::int64_t i, Workspace& work) const;
   /// Adds G_ab of all pairs of different `positions`, which are ascending, to the elements (a's index, b's
   /// index) of `block`.
-  void add_block(std::span<const std::int32_t> positions, cpu::SpdRegression& block, Workspace& work) const;
+  void add_block(std::span<const std::int32_t> positions, device::SpdRegression& block,
+                 Workspace& work) const;
 
  private:
   CsrView rows() const {
@@ -73,10 +73,10 @@ class Gram {
   std::vector<std::int32_t> order_;
   // X by users: positions, ascending in each row. Rows are read in random order, so they are in huge pages.
   std::vector<std::int64_t> row_offsets_;
-  cpu::AlignedArray<std::int32_t> row_positions_;
-  Csr columns_;              // X by positions: users
-  std::int64_t stored_ = 0;  // G of the first positions is stored
-  cpu::FloatBuffer table_;   // G_ib at i (i - 1) / 2 + b for b < i < stored_
+  device::AlignedArray<std::int32_t> row_positions_;
+  Csr columns_;                        // X by positions: users
+  std::int64_t stored_ = 0;            // G of the first positions is stored
+  device::AlignedArray<float> table_;  // G_ib at i (i - 1) / 2 + b for b < i < stored_
 };
 
 }  // namespace vaecf::train

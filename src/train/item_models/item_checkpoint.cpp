@@ -4,7 +4,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/comm/collectives.hpp>
-#include <vaecf/device/cpu/storage.hpp>
+#include <vaecf/device/host_solvers.hpp>
 
 #include <algorithm>
 #include <span>
@@ -24,7 +24,7 @@ constexpr std::int64_t broadcast_elements = std::int64_t{4} << 20;
 /// A dense matrix B of a checkpoint.
 class StoredDenseModel final : public ItemModel {
  public:
-  explicit StoredDenseModel(cpu::FloatBuffer matrix, std::int64_t items)
+  explicit StoredDenseModel(device::AlignedArray<float> matrix, std::int64_t items)
       : matrix_(std::move(matrix)), items_(items) {}
   void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
     std::ranges::fill(scores, 0.0F);
@@ -42,7 +42,7 @@ class StoredDenseModel final : public ItemModel {
   bool is_dense() const override { return true; }
 
  private:
-  cpu::FloatBuffer matrix_;  // (items, items)
+  device::AlignedArray<float> matrix_;  // (items, items)
   std::int64_t items_;
 };
 
@@ -86,7 +86,7 @@ std::shared_ptr<const ItemModel> read_dense(CheckpointReader& reader, std::int64
     const auto info = std::ranges::find(file.tensors(), matrix_name, &io::CheckpointFile::TensorInfo::name);
     require(info->rows == items && info->columns == items, "matrix");
   });
-  cpu::FloatBuffer matrix(items * items);
+  device::AlignedArray<float> matrix(items * items);
   const std::int64_t step = std::max<std::int64_t>(1, broadcast_elements / items);
   for (std::int64_t begin = 0; begin < items; begin += step) {
     const Range rows{begin, std::min(items, begin + step)};
@@ -159,7 +159,7 @@ std::unique_ptr<model::Scorer> load_scorer(CheckpointReader& reader, const Train
     return make_item_scorer(read_item_model(reader, options.model.type, inputs.items, context), inputs.items,
                             context);
   }
-  auto model = context.engine.make_model(options.model, inputs, max_users);
+  auto model = model::make_model(options.model, inputs, context.device, max_users);
   reader.load_weights(*model);
   return model;
 }

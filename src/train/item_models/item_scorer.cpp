@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "train/item_models/matrix_scorer.hpp"
 #include "train/item_models/parallel_for.hpp"
 
 namespace vaecf::train {
@@ -53,8 +54,8 @@ std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::s
 }  // namespace
 
 int item_model_threads(const RunContext& context) {
-  const DeviceFacts device = context.engine.facts();
-  if (device.device == device::DeviceChoice::cpu) return std::max(1, device.threads);
+  const device::DeviceFacts device = context.device.facts();
+  if (device.kind == device::DeviceKind::cpu) return std::max(1, device.threads);
   return std::max(
       1, cores_within(cpu_limit(), static_cast<int>(process_cores())) / context.communicator.local_size());
 }
@@ -63,9 +64,9 @@ std::unique_ptr<model::Scorer> make_item_scorer(std::shared_ptr<const ItemModel>
                                                 const RunContext& context) {
   if (model->is_dense()) {
     const StoredWeights stored = model->stored();
-    if (auto on_device = context.engine.make_matrix_scorer(items, stored.tensors.front().read_rows))
+    if (auto on_device = make_matrix_scorer(context.device, items, stored.tensors.front().read_rows))
       return on_device;
-    if (context.engine.facts().device == device::DeviceChoice::cuda)
+    if (context.device.facts().kind == device::DeviceKind::cuda)
       context.log.info(
           "the scores of {} items are computed on the CPU: their matrix does not fit into the memory of the GPU",
           items);

@@ -19,7 +19,7 @@ namespace vaecf::train {
 int item_model_threads(const RunContext& context);
 
 /// Makes a scorer of a model with weights between `items` items: on this rank's GPU if the weights are dense
-/// and fit into its memory, otherwise on the CPU. The engine of `context` must outlive it.
+/// and fit into its memory, otherwise on the CPU. The device of `context` must outlive it.
 std::unique_ptr<model::Scorer> make_item_scorer(std::shared_ptr<const ItemModel> model, std::int64_t items,
                                                 const RunContext& context);
 

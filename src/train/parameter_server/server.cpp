@@ -10,14 +10,14 @@
 namespace vaecf::train {
 namespace {
 
-void require_step(int worker, const comm::PushHeader& header, std::int64_t step) {
+void require_step(int worker, const PushHeader& header, std::int64_t step) {
   if (header.step == step) return;
   throw RunError(
       format("parameter server: rank {} sent the gradient of step {}, but that of step {} was expected",
              worker, header.step, step));
 }
 
-std::unique_ptr<cpu::Parameters> make_shard(cpu::Device& device, std::int64_t elements) {
+device::Parameters make_shard(device::Device& device, std::int64_t elements) {
   const device::TensorSpec shard{"shard", 1, elements, device::TensorKind::matrix, true};
   return device.make_parameters(device.plan_parameters({&shard, 1}), elements);
 }
@@ -25,9 +25,8 @@ std::unique_ptr<cpu::Parameters> make_shard(cpu::Device& device, std::int64_t el
 }  // namespace
 
 ParameterServer::ParameterServer(const TrainingConfig& options, comm::Communicator& communicator,
-                                 cpu::Device& device, const device::ParameterLayout& layout,
-                                 comm::ParameterServerChannel& channel,
-                                 train::Optimizer<cpu::Device>& optimizer)
+                                 device::Device& device, const device::ParameterLayout& layout,
+                                 ParameterServerChannel& channel, Optimizer& optimizer)
     : device_(device),
       channel_(channel),
       optimizer_(optimizer),
@@ -44,41 +43,40 @@ ParameterServer::ParameterServer(const TrainingConfig& options, comm::Communicat
   std::iota(workers_.begin(), workers_.end(), 0);
 }
 
-void ParameterServer::serve(std::int64_t step_number, cpu::StepState& step,
-                            model::StepTimer<cpu::Device>& timer) {
+void ParameterServer::serve(std::int64_t step_number, device::StepState& step, model::StepTimer& timer) {
   if (asynchronous_) return serve_asynchronous(step_number, timer);
   serve_synchronous(step_number, step, timer);
 }
 
 void ParameterServer::receive_all(const std::vector<int>& workers) {
-  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.receive_sum(b, workers, *gradient_);
+  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.receive_sum(b, workers, gradient_);
 }
 
-void ParameterServer::update_bucket(std::int64_t bucket, const cpu::StepState& step) {
+void ParameterServer::update_bucket(std::int64_t bucket, const device::StepState& step) {
   const Range part = channel_.plan().part(bucket, index_);
   const std::int64_t to_shard = channel_.plan().shard_range(bucket).begin - part.begin;
+  std::vector<device::UpdateRange> ranges;
   for (const device::TensorLayout& tensor : layout_.tensors) {
     const std::int64_t begin = std::max(part.begin, tensor.range.begin);
     const std::int64_t end = std::min(part.end, tensor.range.end);
-    if (begin >= end) continue;
-    device_.update(step, tensor.spec.decays, {begin + to_shard, end + to_shard}, *gradient_,
-                   {optimizer_.first_moment(), optimizer_.second_moment()}, *masters_);
+    if (begin < end) ranges.push_back({{begin + to_shard, end + to_shard}, tensor.spec.decays});
   }
+  device_.update(ranges, gradient_, {optimizer_.first_moment(), optimizer_.second_moment()}, masters_, step);
 }
 
-void ParameterServer::serve_synchronous(std::int64_t step_number, cpu::StepState& step,
-                                        model::StepTimer<cpu::Device>& timer) {
+void ParameterServer::serve_synchronous(std::int64_t step_number, device::StepState& step,
+                                        model::StepTimer& timer) {
   const auto headers = channel_.receive_headers(workers_);
   for (const int worker : workers_) {
     require_step(worker, headers[static_cast<std::size_t>(worker)], step_number);
   }
   if (clips_) {
     receive_all(workers_);
-    device_.accumulate_gradient_stats(*gradient_, {0, gradient_->size()}, step);
+    device_.accumulate_gradient_stats(gradient_, {0, gradient_.size()}, step);
     channel_.all_reduce_servers(device_.gradient_stats(step).data()[1]);
   }
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) {
-    if (!clips_) channel_.receive_sum(b, workers_, *gradient_);
+    if (!clips_) channel_.receive_sum(b, workers_, gradient_);
     timer.end_phase(model::StepPhase::reduce);
     update_bucket(b, step);
     timer.end_phase(model::StepPhase::update);
@@ -94,11 +92,11 @@ void ParameterServer::start(std::int64_t round) {
   std::ranges::fill(weights_version_, updates_);
 }
 
-void ParameterServer::serve_asynchronous(std::int64_t round, model::StepTimer<cpu::Device>& timer) {
+void ParameterServer::serve_asynchronous(std::int64_t round, model::StepTimer& timer) {
   if (staleness_controller_.min_step() != round) start(round);  // at the start, and after a resume
   while (staleness_controller_.min_step() == round) {
     const int worker = channel_.wait_for_worker();
-    const comm::PushHeader header = channel_.receive_headers({{worker}}).front();
+    const PushHeader header = channel_.receive_headers({{worker}}).front();
     require_step(worker, header, staleness_controller_.step(worker));
     receive_all({worker});
     timer.end_phase(model::StepPhase::reduce);
@@ -108,7 +106,7 @@ void ParameterServer::serve_asynchronous(std::int64_t round, model::StepTimer<cp
   }
 }
 
-void ParameterServer::apply_push(int worker, const comm::PushHeader& header) {
+void ParameterServer::apply_push(int worker, const PushHeader& header) {
   staleness_controller_.on_push(worker);
   if (header.users == 0) return;
   device_.begin_step({.rule = optimizer_.rule(updates_, header.users)}, *one_update_);

@@ -37,34 +37,35 @@ constexpr double max_evaluation_seconds =
 /// One call of benchmark().
 class BenchmarkRun {
  public:
-  explicit BenchmarkRun(const Run& run) : run_(run), trainer_(run, run.engine.facts().evaluation_batch) {}
+  explicit BenchmarkRun(const Run& run) : run_(run), trainer_(run, run.device.facts().evaluation_batch) {}
 
   BenchmarkResult run() {
     warm_up();
-    (void)run_.engine.take_staleness();
+    (void)trainer_.take_staleness();
     measure_steps();
-    staleness_ = run_.engine.take_staleness();
+    staleness_ = trainer_.take_staleness();
     measure_phases(std::min(result_.steps, steps_by_phase));
     if (run_.options.benchmark.evaluate) measure_evaluation();
     result_.comm_volume = trainer_.facts().comm_volume;
     result_.peak_memory_mib = slowest(peak_memory_mib());
-    result_.peak_device_mib = slowest(static_cast<double>(run_.engine.facts().peak_bytes) / 1048576.0);
+    result_.peak_device_mib = slowest(static_cast<double>(run_.device.facts().peak_bytes) / 1048576.0);
     result_.data_memory_mib = slowest(static_cast<double>(trainer_.facts().data_bytes) / 1048576.0);
     // These measurements come last, since they allocate memory, which would change the peaks above.
     const std::int64_t spare = host_memory().available / 2 / run_.communicator.local_size();
     run_.communicator.barrier();
-    result_.gemm_gflops = run_.communicator.all_reduce(run_.engine.measure(Rate::gemm, spare));
+    result_.gemm_gflops = run_.communicator.all_reduce(run_.device.measure(device::Rate::gemm, spare));
     run_.communicator.barrier();
-    result_.memory_rate_gbytes = run_.communicator.all_reduce(run_.engine.measure(Rate::memory, spare));
+    result_.memory_rate_gbytes =
+        run_.communicator.all_reduce(run_.device.measure(device::Rate::memory, spare));
     result_.all_reduce =
-        run_.engine.measure_all_reduce(run_.communicator, sizes_to_measure(), all_reduce_seconds);
-    result_.machine = describe_host() + "; " + run_.engine.facts().description;
+        comm::measure_all_reduce(run_.communicator, run_.device, sizes_to_measure(), all_reduce_seconds);
+    result_.machine = describe_host() + "; " + run_.device.facts().description;
     return result_;
   }
 
   /// Returns the result with the configuration that it depends on. Collective.
   io::Event event() {
-    const DeviceFacts device = run_.engine.facts();
+    const device::DeviceFacts device = run_.device.facts();
     const TrainingFacts training = trainer_.facts();
     const std::vector<device::TensorSpec> tensors = trainer_.model().tensors();
     io::Event event(io::EventKind::benchmark);
@@ -72,7 +73,7 @@ class BenchmarkRun {
         .set("host", run_.communicator.host())
         .set("ranks", std::int64_t{run_.communicator.size()})
         .set("threads", std::int64_t{device.threads})
-        .set("device", vaecf::to_string(device.device))
+        .set("device", to_string(device.kind))
         .set("precision", vaecf::to_string(device.precision))
         .set("batch_size", run_.options.train.batch_size)
         .set("warm_up_steps", result_.warm_up_steps)
@@ -150,10 +151,10 @@ class BenchmarkRun {
   void measure_phases(std::int64_t steps) {
     using model::StepPhase;
     const std::int64_t updates_before = trainer_.updates_done();
-    run_.engine.enable_timing(true);
+    trainer_.enable_timing(true);
     for (std::int64_t i = 0; i < steps; ++i) next_step();
-    const std::vector<model::PhaseInterval> intervals = run_.engine.take_phase_intervals();
-    run_.engine.enable_timing(false);
+    const std::vector<model::PhaseInterval> intervals = trainer_.take_phase_intervals();
+    trainer_.enable_timing(false);
     if (const auto& timeline = run_.communicator.activity().timeline()) {
       add_phase_intervals(*timeline, intervals, updates_before);
     }
@@ -267,7 +268,7 @@ class BenchmarkRun {
 
   /// Returns the maximum number of ranks per device; 0 if devices have no id, as on the CPU.
   std::int64_t ranks_on_one_device() {
-    const std::string id = run_.engine.facts().id;
+    const std::string id = run_.device.facts().id;
     // Ids are unique over all hosts. A hash collision would only cause a false warning.
     const auto mine = static_cast<std::int64_t>(id.empty() ? 0 : io::xxh64(id) | 1);
     std::vector<std::int64_t> all(static_cast<std::size_t>(run_.communicator.size()));

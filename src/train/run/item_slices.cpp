@@ -2,6 +2,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/slice_plan.hpp>
+#include <vaecf/model/model.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/train/slice_problem.hpp>
 #include <vaecf/train/train.hpp>
@@ -64,7 +65,7 @@ int choose_item_slices(const TrainingConfig& options, const model::InputDims& in
     if (!divisible || ranks == 1) return 1;
     const auto tensors = model::tensor_specs(options.model, inputs);
     comm::SliceProblem problem = slice_problem(options, tensors, inputs.items, context.communicator);
-    const bool gpu = context.engine.facts().device != device::DeviceChoice::cpu;
+    const bool gpu = context.device.facts().kind != device::DeviceKind::cpu;
     if (gpu) problem.memory_rate_ratio_within = 8.0;  // NVLink
     // The memory of a GPU is known to its device only, which reports a lack of it.
     if (!gpu) problem.memory_bytes = free_memory_bytes() / context.communicator.local_size();

@@ -182,7 +182,7 @@ void log_failure(const std::string& run_folder, const RunFailure& failure) {
 
 io::Event start_event(const Run& run, std::int64_t users, model::InputDims inputs, std::int64_t parameters) {
   const auto host_of = comm::all_gather_strings(run.communicator, run.communicator.host());
-  const DeviceFacts device = run.engine.facts();
+  const device::DeviceFacts device = run.device.facts();
   io::Event event(io::EventKind::start);
   if (!run.id.empty()) event.set("id", run.id);
   event.set("tasks", run.tasks).set("version", run.version);
@@ -194,7 +194,7 @@ io::Event start_event(const Run& run, std::int64_t users, model::InputDims input
       .set("config", run.configuration_text)
       .set("ranks", std::int64_t{run.communicator.size()})
       .set("item_slices", std::int64_t{run.slices()})
-      .set("device", vaecf::to_string(device.device))
+      .set("device", to_string(device.kind))
       .set("precision", vaecf::to_string(device.precision))
       .set("threads", std::int64_t{device.threads})
       .set("backend", device.description)

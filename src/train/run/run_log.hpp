@@ -1,7 +1,6 @@
 #pragma once
 
 #include <vaecf/io/json.hpp>
-#include <vaecf/train/engine.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <cstdint>

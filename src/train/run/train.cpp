@@ -48,7 +48,7 @@ class TrainingRun {
     if (validates_) {
       evaluator_.emplace(run, "validation", evaluated_metrics(run.options.validation));
     }
-    trainer_.emplace(run, validates_ ? run.engine.facts().evaluation_batch : 0);
+    trainer_.emplace(run, validates_ ? run.device.facts().evaluation_batch : 0);
     if (evaluator_) evaluator_->prepare(trainer_->model());
     open_run_folder();
   }
@@ -117,7 +117,7 @@ class TrainingRun {
       enter_epoch();
     }
     checkpoint_manager_.emplace(run_, trainer_->steps_per_epoch(), *events_);
-    if (timeline()) run_.engine.enable_timing(true);
+    if (timeline()) trainer_->enable_timing(true);
     timed_updates_ = trainer_->updates_done();
   }
 
@@ -208,7 +208,7 @@ class TrainingRun {
   /// finished.
   void record_phase_intervals() {
     if (!timeline()) return;
-    add_phase_intervals(*timeline(), run_.engine.take_phase_intervals(), timed_updates_);
+    add_phase_intervals(*timeline(), trainer_->take_phase_intervals(), timed_updates_);
     timed_updates_ = trainer_->updates_done();
   }
 
@@ -266,7 +266,7 @@ class TrainingRun {
     const double kl = sums[1] / users;
     // The decay term is that of the weights at the end of the epoch, which avoids a pass over them per step.
     const double decay = run_.options.train.weight_decay > 0.0
-                             ? run_.options.train.weight_decay * run_.engine.sum_of_squares()
+                             ? run_.options.train.weight_decay * trainer_->sum_of_squares()
                              : 0.0;
     const double loss = nll + sums[2] / users + decay;
     // With a KL weight per user, the event has the mean weight of a unit of KL.
@@ -281,13 +281,13 @@ class TrainingRun {
     }
     event.set("seconds", seconds).set("users_per_second", rate);
     line += format("  {:.0f} users/s", rate);
-    if (run_.engine.facts().precision == device::Precision::fp16) {
+    if (run_.device.facts().precision == device::Precision::fp16) {
       const auto scale = static_cast<double>(trainer_->loss_scale().scale);
       event.set("skipped_steps", totals.skipped).set("loss_scale", scale);
       if (totals.skipped > 0) line += format("  {} steps skipped, loss scale {}", totals.skipped, scale);
     }
     if (run_.communicator.size() > 1) add_comm_volume(event, trainer_->facts().comm_volume);
-    if (const auto staleness = run_.engine.take_staleness()) {
+    if (const auto staleness = trainer_->take_staleness()) {
       add_staleness(event, *staleness);
       line += format("  at most {} ahead", staleness->max_lead);
     }
@@ -326,7 +326,7 @@ class TrainingRun {
     state_.users_seen = trainer_->users_seen();
     state_.loss_scale = 0.0;
     state_.loss_scale_good_steps = 0;
-    if (run_.engine.facts().precision == device::Precision::fp16) {
+    if (run_.device.facts().precision == device::Precision::fp16) {
       const device::LossScale scale = trainer_->loss_scale();
       state_.loss_scale = static_cast<double>(scale.scale);
       state_.loss_scale_good_steps = scale.good_steps;

@@ -2,9 +2,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/collectives.hpp>
-#include <vaecf/comm/parameter_server/channel.hpp>
 #include <vaecf/data/shards.hpp>
-#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/model/network_shape.hpp>
 #include <vaecf/train/slice_problem.hpp>
@@ -14,6 +12,7 @@
 
 #include "train/checkpoint/training_state.hpp"
 #include "train/item_models/solve.hpp"
+#include "train/parameter_server/channel.hpp"
 #include "train/run/run_log.hpp"
 
 namespace vaecf::train {
@@ -41,11 +40,11 @@ void validate_servers(const Run& run) {
         "distributed.servers: {} leaves no worker among {} ranks; start {} ranks or more with mpirun, or set distributed.strategy to allreduce",
         distributed.servers, ranks, distributed.servers + 1));
   }
-  const DeviceFacts device = run.engine.facts();
-  if (device.device != device::DeviceChoice::cpu) {
+  const device::DeviceFacts device = run.device.facts();
+  if (device.kind != device::DeviceKind::cpu) {
     throw InputError(format(
         "distributed.strategy: parameter_server requires device: cpu, but this rank computes on {} in {}; set device to cpu, or distributed.strategy to allreduce",
-        vaecf::to_string(device.device), vaecf::to_string(device.precision)));
+        vaecf::to_string(device.kind), vaecf::to_string(device.precision)));
   }
   if (distributed.optimizer != comm::OptimizerPlacement::replicated) {
     throw InputError(
@@ -58,8 +57,8 @@ int validate_distributed(const Run& run) {
   const comm::DistributedOptions& distributed = run.options.distributed;
   validate_servers(run);
   const int slices = choose_item_slices(run.options, model_input_dims(run.options, run.dataset), run);
-  const int ranks = slices > 1 ? run.communicator.size() / slices
-                               : comm::Roles(distributed, run.communicator.size()).workers;
+  const int ranks =
+      slices > 1 ? run.communicator.size() / slices : Roles(distributed, run.communicator.size()).workers;
   if (slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {
     throw InputError(format(
         "distributed.optimizer: sharded is not possible with {} item slices, which divide weights, gradients and moments already; set it to replicated, or item_slices to 1",
@@ -111,7 +110,7 @@ void plan_memory(const Run& run, int slices) {
   const bool sharded = run.options.distributed.optimizer == comm::OptimizerPlacement::sharded && ranks > 1;
   const double comm_buffer =
       run.options.distributed.comm_dtype == comm::CommDtype::bf16 && ranks > 1 ? 2.0 : 0.0;
-  const comm::Roles roles(run.options.distributed, ranks);
+  const Roles roles(run.options.distributed, ranks);
   double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + comm_buffer;
   // A server has weights and gradient, and shards of master weights, moments and summed gradient.
   if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + comm_buffer;
@@ -122,11 +121,9 @@ void plan_memory(const Run& run, int slices) {
   const double copy = slices > 1 ? 0.0 : 12.0 * parameters;
   // On the CPU, exponentials of a part of the batch and scores of held-out users are stored for all items.
   double outputs = 0.0;
-  if (run.engine.facts().device == device::DeviceChoice::cpu) {
-    const ItemSlice slice{run.dataset.items(), 0, slices};
-    const std::int64_t users = std::min(cpu::slice_users(slice), run.options.train.batch_size);
-    const auto values = static_cast<double>(slice.count() * (users + cpu::scored_users(slice)));
-    outputs = model::facts_of(run.options.model.type).item_vectors ? 0.0 : 4.0 * values;
+  if (!model::facts_of(run.options.model.type).item_vectors) {
+    outputs = static_cast<double>(
+        run.device.output_bytes({run.dataset.items(), 0, slices}, run.options.train.batch_size));
   }
   // With slices, checkpoints are gathered in blocks: each rank has its own part and the parts of all ranks,
   // and rank 0 also the rows that it writes.
@@ -148,7 +145,7 @@ void plan_memory(const Run& run, int slices) {
   } else {
     run.log.debug("{}", text);
   }
-  if (run.engine.facts().device != device::DeviceChoice::cpu) return;  // a GPU reports what it lacks
+  if (run.device.facts().kind != device::DeviceKind::cpu) return;  // a GPU reports what it lacks
   const double free = free_memory_bytes() / run.communicator.local_size();
   if (needed <= free) return;
   std::string fits =

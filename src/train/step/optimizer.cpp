@@ -1,9 +1,11 @@
 #include "train/step/optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace vaecf::train {
-device::UpdateRule UpdateRules::rule(std::int64_t updates_done, std::int64_t users) const {
+device::UpdateRule Optimizer::rule(std::int64_t updates_done, std::int64_t users) const {
   double rate = options_.learning_rate;
   const bool adam = options_.type == device::OptimizerKind::adam;
   if (adam) {
@@ -20,6 +22,20 @@ device::UpdateRule UpdateRules::rule(std::int64_t updates_done, std::int64_t use
   rule.decay = static_cast<float>(2.0 * weight_decay_);
   rule.clip_norm = static_cast<float>(clip_norm_);
   return rule;
+}
+
+void Optimizer::update(Range range, std::int64_t moments_offset, const device::Buffer& gradients,
+                       device::Parameters& parameters, const device::StepState& step,
+                       std::span<const int> done) {
+  const auto& tensors = parameters.layout().tensors;
+  std::vector<device::UpdateRange> ranges;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Range part{std::max(range.begin, tensors[i].range.begin),
+                     std::min(range.end, tensors[i].range.end)};
+    const bool already_updated = std::ranges::find(done, static_cast<int>(i)) != done.end();
+    if (!already_updated && part.size() > 0) ranges.push_back({part, tensors[i].spec.decays});
+  }
+  device_.update(ranges, gradients, {first_moment_, second_moment_, moments_offset}, parameters, step);
 }
 
 }  // namespace vaecf::train

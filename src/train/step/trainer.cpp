@@ -3,17 +3,20 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/comm/parameter_server/channel.hpp>
 
 #include <algorithm>
+#include <stdexcept>
 #include <thread>
+
+#include "train/parameter_server/channel.hpp"
+#include "train/step/bucket_plan.hpp"
 
 namespace vaecf::train {
 namespace {
 
 /// Returns the number of threads that sample the next epoch; 1 on CPUs, whose cores are busy with the steps.
 int sampling_threads(const Run& run) {
-  if (run.engine.facts().device == device::DeviceChoice::cpu) return 1;
+  if (run.device.facts().kind == device::DeviceKind::cpu) return 1;
   const int cores = cores_within(cpu_limit(), static_cast<int>(std::thread::hardware_concurrency()));
   return std::clamp(cores / run.communicator.local_size(), 1, 4);
 }
@@ -23,7 +26,7 @@ int sampling_threads(const Run& run) {
 Range owned_shards(const Run& run, const data::VirtualShards& shards) {
   if (run.slices() > 1) return shards.owned_shards(run.group(), run.groups());
   const comm::Communicator& communicator = run.communicator;
-  const comm::Roles roles(run.options.distributed, communicator.size());
+  const Roles roles(run.options.distributed, communicator.size());
   if (!roles.is_worker(communicator.rank())) return {};
   return shards.owned_shards(communicator.rank(), roles.workers);
 }
@@ -39,25 +42,33 @@ Trainer::Trainer(const Run& run, std::int64_t min_model_rows)
                run.options.train.seed),
       sampling_threads_(sampling_threads(run)),
       groups_(model::passes_of_epoch(run.options.model)),
+      timer_(run.device, false),
       annealing_(run.options.train.annealing, sampler_.steps_per_epoch()) {
-  run_.engine.start_training({run.options, *grid_, run.dataset, shards_.rows_of(owned_),
-                              std::max(min_model_rows, sampler_.max_local_rows())});
+  const TrainingConfig& options = run.options;
+  const bool servers = options.distributed.strategy == comm::Strategy::parameter_server;
+  const int owners = servers ? options.distributed.servers : run.communicator.size();
+  data_ = std::make_unique<TrainingData>(run.device, run.dataset, shards_.rows_of(owned_), options.model,
+                                         model_input_dims(options, run.dataset, grid_->item_slices()),
+                                         std::max(min_model_rows, sampler_.max_local_rows()),
+                                         BucketPlan::alignment_elements * owners, options.train.seed);
+  strategy_ = servers ? make_parameter_server(options, *grid_, *data_, timer_)
+                      : make_all_reduce(options, *grid_, *data_, timer_);
 }
 
 Trainer::~Trainer() {
   if (upload_.valid()) upload_.wait();
-  run_.engine.end_training();
 }
 
 void Trainer::upload(std::int64_t pass) {
-  run_.engine.upload_pass(sampler_.sample(pass, sampling_threads_));
+  data_->upload_pass(sampler_.sample(pass, sampling_threads_));
 }
 
 void Trainer::start_pass(std::int64_t pass) {
   if (pass == pass_) return;
   if (upload_.valid()) upload_.get();
   if (pass != next_pass_) upload(pass);
-  run_.engine.start_pass();
+  data_->start_pass();
+  strategy_->memory_changed();
   pass_ = pass;
   next_pass_ = pass + 1;
   upload_ = std::async(std::launch::async, [this] { upload(next_pass_); });
@@ -66,8 +77,8 @@ void Trainer::start_pass(std::int64_t pass) {
 void Trainer::start_epoch(std::int64_t epoch, std::int64_t t) {
   start_pass(epoch * passes() + t / sampler_.steps_per_epoch());
   epoch_ = epoch;
-  if (t > 0) return set_losses({});
-  run_.engine.start_epoch();
+  set_losses({});
+  if (t == 0) data_->model->start_epoch();
 }
 
 std::int64_t Trainer::users_before(std::int64_t t) const {
@@ -101,7 +112,9 @@ double Trainer::beta() const {
 void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale) {
   updates_done_ = updates_done;
   users_seen_ = users_seen;
-  if (scale.scale > 0.0F) run_.engine.set_sums({{}, scale});
+  if (scale.scale <= 0.0F) return;
+  set_losses({});
+  run_.device.set_loss_scale(scale, *data_->state);
 }
 
 void Trainer::step(std::int64_t t) {
@@ -115,15 +128,71 @@ void Trainer::step(std::int64_t t) {
                                   batch,
                                   static_cast<float>(beta()),
                                   {}};
-  if (const auto sums = run_.engine.step(params, batch_users, next_group())) require_finite_loss(*sums);
+  strategy_->step(params, batch_users, next_group());
+  if (const auto sums = run_.device.poll_losses(*data_->state)) require_finite_loss(*sums);
   ++updates_done_;
   users_seen_ += batch_users;
 }
 
 device::LossSums Trainer::losses() {
-  const device::LossSums sums = run_.engine.sums().losses;
+  const device::LossSums sums = run_.device.sums(*data_->state).losses;
   require_finite_loss(sums);
   return sums;
+}
+
+double Trainer::sum_of_squares() {
+  model::TrainableModel& model = strategy_->synced_model();
+  return grid_->group_ranks().all_reduce(model.sum_of_squares(true)) + model.sum_of_squares(false);
+}
+
+TrainingFacts Trainer::facts() const {
+  TrainingFacts facts = strategy_->facts();
+  facts.data_bytes = data_->items.bytes() + (data_->features ? data_->features->bytes() : 0);
+  facts.data_description = data_->items.held().description();
+  facts.flat_elements = data_->model->layout().size;
+  facts.prior_tensors = data_->model->layout().tensors_in(data_->model->prior_elements());
+  return facts;
+}
+
+std::span<const StateTensor> Trainer::state_tensors() const {
+  const std::span all(all_state_tensors);
+  return data_->model->prior() == nullptr ? all.first(all.size() - 1) : all;
+}
+
+std::unique_ptr<StateCopy> Trainer::make_state_copy(bool spare_only) {
+  const device::ParameterLayout& layout = data_->model->layout();
+  const auto bytes = static_cast<std::int64_t>(state_tensors().size() * sizeof(float)) * layout.size;
+  const bool fits = bytes <= run_.device.spare_bytes();
+  if (spare_only && !fits) return nullptr;
+  if (!exporter_) exporter_ = run_.device.make_exporter();
+  return std::make_unique<DeviceStateCopy>(run_.device, *exporter_, layout, state_tensors(), fits);
+}
+
+void Trainer::copy_state(StateCopy* copy) {
+  for (const StateTensor state : state_tensors()) {
+    const device::Buffer& flat = strategy_->gather_state(state);
+    if (copy != nullptr) static_cast<DeviceStateCopy&>(*copy).take(state, flat);
+  }
+  if (copy != nullptr) exporter_->wait_event(run_.device.record_event());
+}
+
+void Trainer::read_state_rows(StateTensor state, int tensor, Range rows, std::span<float> to) {
+  run_.device.export_rows(data_->model->layout(), tensor, rows, strategy_->gather_state(state), to);
+}
+
+void Trainer::write_state(StateTensor state, bool round_weights,
+                          const std::function<void(const WriteRows&)>& fill) {
+  strategy_->load_state(state, [&](device::Buffer& flat) {
+    fill([&](int tensor, Range rows, std::span<const float> values) {
+      run_.device.import_rows(data_->model->layout(), tensor, rows, values, flat);
+    });
+  });
+  if (state == StateTensor::weights && round_weights) strategy_->round_weights();
+}
+
+void Trainer::enable_timing(bool on) {
+  strategy_->enable_graphs(!on);
+  timer_ = model::StepTimer(run_.device, on);
 }
 
 void Trainer::require_finite_loss(const device::LossSums& sums) const {

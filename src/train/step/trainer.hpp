@@ -4,26 +4,30 @@
 #include <vaecf/data/distributed_sampler.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/train/engine.hpp>
 #include <vaecf/train/train.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "train/step/annealing.hpp"
+#include "train/step/state.hpp"
+#include "train/step/strategy.hpp"
+#include "train/step/training_data.hpp"
 
 namespace vaecf::train {
 
-/// Runs training steps on the engine of the run: samples the batches, and counts updates and users. The
-/// caller decides when to validate and to write checkpoints. All ranks must call its functions in the same
-/// order.
+/// The training of one rank: samples the batches, runs the steps on the device of the run, counts updates
+/// and users, and gives access to the state of the training. The caller decides when to validate and to write
+/// checkpoints. All ranks must call its functions in the same order.
 class Trainer {
  public:
   /// Reads this rank's training users and initializes the weights. The model accepts batches of
-  /// `min_model_rows` users or more, for evaluation. Collective. Throws std::logic_error if the engine
-  /// has a Trainer already.
+  /// `min_model_rows` users or more, for evaluation. Collective. `run` must outlive this object.
   Trainer(const Run& run, std::int64_t min_model_rows);
   /// Frees the memory of the training; blocks until background sampling has finished.
   ~Trainer();
@@ -44,9 +48,11 @@ class Trainer {
   device::LossSums losses();
   /// Restores this rank's loss sums of the steps of the current epoch that a checkpoint contains. Must be
   /// called after start_epoch().
-  void set_losses(const device::LossSums& sums) { run_.engine.set_sums({sums, loss_scale()}); }
+  void set_losses(const device::LossSums& sums) { run_.device.set_losses(sums, *data_->state); }
   /// Waits for all steps, and returns the loss scale; its value is used in fp16 only.
-  device::LossScale loss_scale() { return run_.engine.sums().scale; }
+  device::LossScale loss_scale() { return run_.device.sums(*data_->state).scale; }
+  /// Waits for all steps, and returns sum ||W||^2 over the tensors with weight decay. Collective.
+  double sum_of_squares();
   /// Restores the numbers of updates done and of users seen over all ranks. Unless `scale.scale` is 0, also
   /// restores the loss scale and clears the loss sums.
   void restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale);
@@ -64,11 +70,34 @@ class Trainer {
   /// Returns the KL weight of the next step; 0 if each user has a weight of its own.
   double beta() const;
   const Annealing& annealing() const { return annealing_; }
-  TrainingFacts facts() const { return run_.engine.training(); }
+  TrainingFacts facts() const;
 
   /// Returns the network with the weights of all updates so far; valid until the next step. The first call
   /// after a step is collective.
-  model::Model& model() { return run_.engine.model(); }
+  model::Model& model() { return strategy_->synced_model(); }
+
+  /// Allocates a copy of the state: on the device, or in host memory if the device has too little to spare.
+  /// With `spare_only`, returns null in the latter case. Throws std::bad_alloc if host memory is full.
+  std::unique_ptr<StateCopy> make_state_copy(bool spare_only);
+  /// Gathers fp32 master weights, moments and prior, and copies them to `copy`, which make_state_copy() made;
+  /// null on ranks that need no copy. No thread may read `copy` meanwhile. Collective.
+  void copy_state(StateCopy* copy);
+  /// Copies stored rows `rows` of tensor `tensor` of weights, moments or prior to `to`, row-major. The
+  /// optimizer must not be sharded. Blocks.
+  void read_state_rows(StateTensor state, int tensor, Range rows, std::span<float> to);
+  /// Overwrites weights, a moment or the prior with the rows that `fill` writes, which must be equal on all
+  /// ranks that store them. With `round_weights`, weights are rounded to bf16 if updates communicate them in
+  /// bf16, as after an update. Collective.
+  void write_state(StateTensor state, bool round_weights, const std::function<void(const WriteRows&)>& fill);
+
+  /// Switches timing of step phases on or off. Timed steps do not use captured graphs.
+  void enable_timing(bool on);
+  /// Waits for all steps, and returns the phase intervals of those since the last call or
+  /// enable_timing(true).
+  std::vector<model::PhaseInterval> take_phase_intervals() { return timer_.take_intervals(); }
+  /// Returns the staleness of asynchronous updates since the last call, equal on all ranks; nullopt if
+  /// updates are not asynchronous. Collective.
+  std::optional<Staleness> take_staleness() { return strategy_->take_staleness(); }
 
  private:
   void require_finite_loss(const device::LossSums& sums) const;
@@ -79,6 +108,8 @@ class Trainer {
   void upload(std::int64_t pass);
   /// Returns the update group of the next step.
   UpdatedGroup next_group() const;
+  /// Returns the state of the training: all_state_tensors, without the prior if the model has none.
+  std::span<const StateTensor> state_tensors() const;
 
   const Run& run_;
   std::shared_ptr<const comm::RankGrid> grid_;
@@ -90,7 +121,11 @@ class Trainer {
   std::int64_t epoch_ = -1;      // the current one
   std::int64_t pass_ = -1;       // the current one
   std::int64_t next_pass_ = -1;  // the one that was or is uploaded; -1: none
-  std::future<void> upload_;     // its upload
+  model::StepTimer timer_;
+  std::unique_ptr<TrainingData> data_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<device::Exporter> exporter_;  // of all state copies
+  std::future<void> upload_;                    // of `next_pass_`
   Annealing annealing_;
   std::int64_t updates_done_ = 0;
   std::int64_t users_seen_ = 0;

@@ -2,8 +2,8 @@
 // sums are exact in bf16 too, so that results must equal the serial ones bitwise.
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/nccl.hpp>
-#include <vaecf/device/cuda/device.hpp>
 #include <vaecf/device/cuda_info.hpp>
+#include <vaecf/device/device.hpp>
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class Nccl : public testing::Test {
                                  .local_size = control_.local_size(),
                                  .allow_shared_gpu = true});
     comm_ =
-        make_nccl_communicator(control_, device_->device_id(), {.allow_shared_gpu = true, .timeout = 60.0});
+        make_nccl_communicator(control_, device_->facts().id, {.allow_shared_gpu = true, .timeout = 60.0});
   }
 
   template <class T>
@@ -72,7 +72,7 @@ class Nccl : public testing::Test {
   void test_sums_and_gathers(bool in_place);
 
   Communicator& control_ = mpi_world();
-  std::unique_ptr<cuda::Device> device_;
+  std::unique_ptr<device::Device> device_;
   std::unique_ptr<Communicator> comm_;
 };
 
@@ -82,17 +82,17 @@ void Nccl::test_sums_and_gathers(bool in_place) {
                                   std::int64_t{4099}, std::int64_t{1} << 20}) {
     SCOPED_TRACE(size);
     const std::int64_t whole_size = size * ranks();
-    const auto all = make_buffer<T>(whole_size);
-    const auto apart = make_buffer<T>(size);
-    T* const part = in_place ? all->data() + rank() * size : apart->data();
+    auto all = make_buffer<T>(whole_size);
+    auto apart = make_buffer<T>(size);
+    T* const part = in_place ? all.data() + rank() * size : apart.data();
     const auto length = [](std::int64_t count) { return static_cast<std::size_t>(count); };
-    const std::span<T> whole(all->data(), length(whole_size));
+    const std::span<T> whole(all.data(), length(whole_size));
 
-    write(all->data(), signed_inputs<T>(rank(), whole_size));
+    write(all.data(), signed_inputs<T>(rank(), whole_size));
     finish(comm_->all_reduce_async(whole, device_->record_event()));
-    EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), sums<T>(ranks(), whole_size)));
+    EXPECT_TRUE(same_bits(read<T>(all.data(), whole_size), sums<T>(ranks(), whole_size)));
 
-    write(all->data(), signed_inputs<T>(rank(), whole_size));
+    write(all.data(), signed_inputs<T>(rank(), whole_size));
     finish(comm_->reduce_scatter_async(whole, std::span<T>(part, length(size)), device_->record_event()));
     EXPECT_TRUE(same_bits(read<T>(part, size), sums<T>(ranks(), size, rank() * size)));
 
@@ -103,7 +103,7 @@ void Nccl::test_sums_and_gathers(bool in_place) {
       const auto theirs = signed_inputs<T>(r, size);
       expected.insert(expected.end(), theirs.begin(), theirs.end());
     }
-    EXPECT_TRUE(same_bits(read<T>(all->data(), whole_size), expected));
+    EXPECT_TRUE(same_bits(read<T>(all.data(), whole_size), expected));
   }
 }
 
@@ -116,17 +116,17 @@ TEST_F(Nccl, SumsAndGathersEqualSerialResults) {
 
 TEST_F(Nccl, CollectivesAreOrderedWithDeviceOperations) {
   constexpr std::int64_t size = 1 << 22;
-  const auto buffer = device_->make_buffer(size);
-  const auto copy = device_->make_buffer(size);
+  auto buffer = device_->make_buffer(size);
+  auto copy = device_->make_buffer(size);
   const float expected = static_cast<float>(ranks() * (ranks() + 1) / 2);
   for (int round = 1; round <= 20; ++round) {
-    device_->fill(*buffer, static_cast<float>(round * (rank() + 1)));
+    device_->fill(buffer, static_cast<float>(round * (rank() + 1)));
     const Request request =
-        comm_->all_reduce_async(std::span<float>(buffer->data(), size), device_->record_event());
+        comm_->all_reduce_async(std::span<float>(buffer.data(), size), device_->record_event());
     finish(request);
-    device_->copy(*buffer, {0, size}, *copy, 0);
-    device_->fill(*buffer, -1.0F);
-    const std::vector<float> found = read<float>(copy->data(), size);
+    device_->copy(buffer, {0, size}, copy, 0);
+    device_->fill(buffer, -1.0F);
+    const std::vector<float> found = read<float>(copy.data(), size);
     const std::vector<float> wanted(size, static_cast<float>(round) * expected);
     ASSERT_TRUE(same_bits(found, wanted)) << "round " << round;
   }
@@ -135,51 +135,51 @@ TEST_F(Nccl, CollectivesAreOrderedWithDeviceOperations) {
 TEST_F(Nccl, ManyCollectivesMayBeInFlight) {
   constexpr std::int64_t piece = 4096;
   constexpr std::int64_t pieces = 100;
-  const auto buffer = device_->make_buffer(piece * pieces);
-  write(buffer->data(), signed_inputs<float>(rank(), piece * pieces));
+  auto buffer = device_->make_buffer(piece * pieces);
+  write(buffer.data(), signed_inputs<float>(rank(), piece * pieces));
   const device::EventHandle whole = device_->record_event();
   std::vector<Request> requests;
   for (std::int64_t p = 0; p < pieces; ++p) {
-    requests.push_back(comm_->all_reduce_async(std::span<float>(buffer->data() + p * piece, piece), whole));
+    requests.push_back(comm_->all_reduce_async(std::span<float>(buffer.data() + p * piece, piece), whole));
   }
   for (const Request request : requests) finish(request);
-  EXPECT_TRUE(same_bits(read<float>(buffer->data(), piece * pieces), sums<float>(ranks(), piece * pieces)));
+  EXPECT_TRUE(same_bits(read<float>(buffer.data(), piece * pieces), sums<float>(ranks(), piece * pieces)));
 }
 
 TEST_F(Nccl, CapturedCollectivesRepeatOnReplay) {
   ASSERT_TRUE(comm_->supports_graph_capture());
   constexpr std::int64_t size = 100003;
-  const auto source = device_->make_buffer(size);
-  const auto buffer = device_->make_buffer(size);
-  const auto result = device_->make_buffer(size);
-  write(source->data(), signed_inputs<float>(rank(), size));
+  auto source = device_->make_buffer(size);
+  auto buffer = device_->make_buffer(size);
+  auto result = device_->make_buffer(size);
+  write(source.data(), signed_inputs<float>(rank(), size));
   const auto work = [&] {
-    device_->copy(*source, {0, size}, *buffer, 0);
+    device_->copy(source, {0, size}, buffer, 0);
     const Request first =
-        comm_->all_reduce_async(std::span<float>(buffer->data(), size / 2), device_->record_event());
+        comm_->all_reduce_async(std::span<float>(buffer.data(), size / 2), device_->record_event());
     const Request second = comm_->all_reduce_async(
-        std::span<float>(buffer->data() + size / 2, size - size / 2), device_->record_event());
+        std::span<float>(buffer.data() + size / 2, size - size / 2), device_->record_event());
     finish(first);
     finish(second);
-    device_->copy(*buffer, {0, size}, *result, 0);
+    device_->copy(buffer, {0, size}, result, 0);
   };
   const auto recording = device_->capture(work);
   ASSERT_NE(recording, nullptr);
-  EXPECT_TRUE(same_bits(read<float>(result->data(), size), sums<float>(ranks(), size)));
+  EXPECT_TRUE(same_bits(read<float>(result.data(), size), sums<float>(ranks(), size)));
   for (int round = 0; round < 5; ++round) {
     std::vector<float> values = signed_inputs<float>(rank(), size);
     for (float& value : values) value += static_cast<float>(round * (rank() + 1));
-    write(source->data(), values);
-    device_->fill(*result, -1.0F);
+    write(source.data(), values);
+    device_->fill(result, -1.0F);
     ASSERT_TRUE(device_->replay(*recording));
     std::vector<float> expected = sums<float>(ranks(), size);
     for (float& value : expected) value += static_cast<float>(round * ranks() * (ranks() + 1) / 2);
-    EXPECT_TRUE(same_bits(read<float>(result->data(), size), expected)) << "round " << round;
+    EXPECT_TRUE(same_bits(read<float>(result.data(), size), expected)) << "round " << round;
     // Replays may alternate with collectives that are not captured.
-    device_->fill(*buffer, 1.0F);
-    finish(comm_->all_reduce_async(std::span<float>(buffer->data(), size), device_->record_event()));
+    device_->fill(buffer, 1.0F);
+    finish(comm_->all_reduce_async(std::span<float>(buffer.data(), size), device_->record_event()));
     EXPECT_TRUE(
-        same_bits(read<float>(buffer->data(), size), std::vector<float>(size, static_cast<float>(ranks()))));
+        same_bits(read<float>(buffer.data(), size), std::vector<float>(size, static_cast<float>(ranks()))));
   }
 }
 

@@ -1,6 +1,4 @@
-#include <vaecf/comm/parameter_server/channel.hpp>
-#include <vaecf/comm/reducer.hpp>
-#include <vaecf/device/cpu/device.hpp>
+#include "train/parameter_server/channel.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +6,13 @@
 #include <vector>
 
 #include "comm/communicators.hpp"
+#include "device/cpu/device.hpp"
+#include "train/step/gradient_exchange.hpp"
 
-namespace vaecf::comm {
+namespace vaecf::train {
 namespace {
+
+using comm::Communicator, comm::for_each_communicator;
 
 constexpr std::int64_t pushed_size = 1001;
 
@@ -37,24 +39,24 @@ struct Part {
   }
 
   void push(Communicator& comm, std::int64_t step, std::int64_t users) {
-    for (std::int64_t i = 0; i < pushed_size; ++i) gradients->data()[i] = gradient_of(comm.rank(), i);
-    link.push_and_pull({step, users, 0.5}, *gradients, *parameters);
+    for (std::int64_t i = 0; i < pushed_size; ++i) gradients.data()[i] = gradient_of(comm.rank(), i);
+    link.push_and_pull({step, users, 0.5}, gradients, parameters);
   }
   /// Doubles the shard, which simulates an update, and sends it as the weights.
   void answer(const std::vector<int>& to) {
-    for (std::int64_t i = 0; i < plan.shard_size(); ++i) shard->data()[i] *= 2.0F;
-    for (std::int64_t b = 0; b < plan.buckets(); ++b) link.send_weights(b, *shard, to);
+    for (std::int64_t i = 0; i < plan.shard_size(); ++i) shard.data()[i] *= 2.0F;
+    for (std::int64_t b = 0; b < plan.buckets(); ++b) link.send_weights(b, shard, to);
     link.flush();
   }
 
   Roles roles;
-  std::unique_ptr<cpu::Device> device;
+  std::unique_ptr<device::Device> device;
   BucketPlan plan;
   ParameterServerChannel link;
   device::ParameterLayout layout;
-  std::unique_ptr<cpu::Parameters> parameters;
-  std::unique_ptr<cpu::FloatBuffer> gradients;
-  std::unique_ptr<cpu::FloatBuffer> shard;
+  device::Parameters parameters;
+  device::Buffer gradients;
+  device::Buffer shard;
   std::vector<int> workers;
 };
 
@@ -80,7 +82,7 @@ TEST(ParameterServerChannel, ServersSumAllGradientsAndReplyToAllWorkers) {
         for (std::int64_t i = 0; i < pushed_size; ++i) {
           float sum = 0.0F;
           for (int w = 0; w < part.roles.workers; ++w) sum += gradient_of(w, i);
-          ASSERT_EQ(part.parameters->master().data()[i], 2.0F * sum) << i;
+          ASSERT_EQ(part.parameters.master().data()[i], 2.0F * sum) << i;
         }
         continue;
       }
@@ -91,7 +93,7 @@ TEST(ParameterServerChannel, ServersSumAllGradientsAndReplyToAllWorkers) {
         EXPECT_EQ(headers[w].squared_norm, 0.5);
       }
       for (std::int64_t b = 0; b < part.plan.buckets(); ++b) {
-        part.link.receive_sum(b, part.workers, *part.shard);
+        part.link.receive_sum(b, part.workers, part.shard);
       }
       part.answer(part.workers);
     }
@@ -103,14 +105,14 @@ TEST(ParameterServerChannel, ServersProcessWorkersOneByOne) {
     if (part.roles.is_worker(comm.rank())) {
       part.push(comm, 0, 1);
       for (std::int64_t i = 0; i < pushed_size; ++i) {
-        ASSERT_EQ(part.parameters->master().data()[i], 2.0F * gradient_of(comm.rank(), i)) << i;
+        ASSERT_EQ(part.parameters.master().data()[i], 2.0F * gradient_of(comm.rank(), i)) << i;
       }
       return;
     }
     for (int k = 0; k < part.roles.workers; ++k) {
       const std::vector<int> one = {part.link.wait_for_worker()};
       part.link.receive_headers(one);
-      for (std::int64_t b = 0; b < part.plan.buckets(); ++b) part.link.receive_sum(b, one, *part.shard);
+      for (std::int64_t b = 0; b < part.plan.buckets(); ++b) part.link.receive_sum(b, one, part.shard);
       part.answer(one);
     }
   });
@@ -131,15 +133,15 @@ TEST(ParameterServerChannel, ShardsAreGatheredOnAllRanks) {
     std::iota(whole.begin(), whole.end(), 1.0F);
     const bool serves = !part.roles.is_worker(comm.rank());
     if (serves) {
-      std::copy(whole.begin(), whole.end(), part.gradients->data());
+      std::copy(whole.begin(), whole.end(), part.gradients.data());
       const int server = part.roles.server_index(comm.rank());
-      pack_shard(*part.device, part.plan, server, *part.gradients, *part.shard);
-      part.device->fill(*part.gradients, 0.0F);
+      pack_shard(*part.device, part.plan, server, part.gradients, part.shard);
+      part.device->fill(part.gradients, 0.0F);
     }
-    part.link.all_gather_shards(serves ? part.shard.get() : nullptr, *part.gradients);
-    EXPECT_EQ(std::vector<float>(part.gradients->data(), part.gradients->data() + whole.size()), whole);
+    part.link.all_gather_shards(serves ? &part.shard : nullptr, part.gradients);
+    EXPECT_EQ(std::vector<float>(part.gradients.data(), part.gradients.data() + whole.size()), whole);
   });
 }
 
 }  // namespace
-}  // namespace vaecf::comm
+}  // namespace vaecf::train

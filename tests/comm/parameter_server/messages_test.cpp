@@ -1,5 +1,5 @@
 // Tests point-to-point messages between thread ranks and between MPI ranks.
-#include <vaecf/comm/parameter_server/messages.hpp>
+#include <vaecf/comm/messages.hpp>
 
 #include <gtest/gtest.h>
 

@@ -86,9 +86,9 @@ void Contract::SetUp() {
   GTEST_SKIP() << GetParam().skip;
 }
 
-Device::StepState& Contract::begin(StepKey key, float beta, const device::UpdateRule& rule,
+device::StepState& Contract::begin(StepKey key, float beta, const device::UpdateRule& rule,
                                    std::int64_t batch) {
-  device_->clear_losses(*step_);
+  device_->set_losses({}, *step_);
   device_->set_loss_scale({1.0F, 0}, *step_);
   device_->begin_step({key.seed, key.step, batch, beta, rule}, *step_);
   return *step_;
@@ -96,7 +96,7 @@ Device::StepState& Contract::begin(StepKey key, float beta, const device::Update
 
 device::LossSums Contract::losses() {
   device_->end_step(*step_);
-  return device_->read_losses(*step_);
+  return device_->sums(*step_).losses;
 }
 
 Tolerance Contract::tolerance() const {
@@ -104,36 +104,36 @@ Tolerance Contract::tolerance() const {
   return low_precision() ? Tolerance{1.5e-2, 4e-2, 1e-5} : Tolerance{5e-6, 2e-5, 2e-6};
 }
 
-std::vector<float> Contract::read(const Device::Activations& from) const {
+std::vector<float> Contract::read(const device::Matrix& from) const {
   std::vector<float> values(static_cast<std::size_t>(from.rows() * from.columns()));
-  device_->read_activations(from, values);
+  device_->read_matrix(from, values);
   return values;
 }
 
-std::unique_ptr<Device::Activations> Contract::activations(const Matrix& values) {
-  auto made = device_->make_activations(values.rows, values.columns);
-  write(*made, values);
+device::Matrix Contract::activations(const Matrix& values) {
+  auto made = device_->make_matrix(values.rows, values.columns);
+  write(made, values);
   return made;
 }
 
-void Contract::write(Device::Activations& to, const Matrix& values) {
-  device_->write_activations(to, values.rows, values.floats());
+void Contract::write(device::Matrix& to, const Matrix& values) {
+  device_->write_matrix(to, values.rows, values.floats());
 }
 
 void Contract::import_tensor(const ParameterLayout& layout, int tensor, const Matrix& values,
-                             Device::Buffer& to) {
+                             device::Buffer& to) {
   device_->import_rows(layout, tensor, {0, values.rows}, values.floats(), to);
 }
 
 std::vector<float> Contract::export_tensor(const ParameterLayout& layout, int tensor,
-                                           const Device::Buffer& from) {
+                                           const device::Buffer& from) {
   const device::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
   std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
   device_->export_rows(layout, tensor, {0, spec.rows}, from, values);
   return values;
 }
 
-void Contract::expect_zero_padding(const ParameterLayout& layout, const Device::Buffer& buffer) {
+void Contract::expect_zero_padding(const ParameterLayout& layout, const device::Buffer& buffer) {
   std::int64_t logical = 0;
   for (std::size_t tensor = 0; tensor < layout.tensors.size(); ++tensor) {
     logical += nonzeros(export_tensor(layout, static_cast<int>(tensor), buffer));
@@ -175,16 +175,16 @@ TestLayer LayerContract::make_layer(TensorKind kind, const Matrix& weight, const
   TestLayer made;
   made.layout = device().plan_parameters(specs);
   made.layer = {made.layout.find("layer/weight"), made.layout.find("layer/bias")};
-  made.parameters = device().make_parameters(made.layout);
+  made.parameters = device().make_parameters(made.layout, 0);
   made.gradients = device().make_buffer(made.layout.size);
   made.weight = weight;
   made.bias = bias;
-  import_tensor(made.layout, made.layer.weight, weight, made.parameters->master());
-  import_tensor(made.layout, made.layer.bias, bias, made.parameters->master());
-  device().refresh_weight_copies(*made.parameters);
+  import_tensor(made.layout, made.layer.weight, weight, made.parameters.master());
+  import_tensor(made.layout, made.layer.bias, bias, made.parameters.master());
+  device().refresh_copies(made.parameters, {0, made.layout.size});
   import_tensor(made.layout, made.layer.weight, random_matrix(weight.rows, weight.columns, 90),
-                *made.gradients);
-  import_tensor(made.layout, made.layer.bias, random_matrix(1, bias.columns, 91), *made.gradients);
+                made.gradients);
+  import_tensor(made.layout, made.layer.bias, random_matrix(1, bias.columns, 91), made.gradients);
   return made;
 }
 
@@ -194,50 +194,60 @@ TestLayer LayerContract::random_layer(TensorKind kind, std::int64_t inputs, std:
                     random_matrix(1, outputs, 93, 0.5F));
 }
 
+TestLayer LayerContract::make_input_table(const Matrix& weight) {
+  const std::vector<device::TensorSpec> specs = {
+      {"items/weight", weight.rows, weight.columns, TensorKind::input_table, true}};
+  TestLayer made;
+  made.layout = device().plan_parameters(specs);
+  made.layer = {0, 0};
+  made.parameters = device().make_parameters(made.layout, 0);
+  made.gradients = device().make_buffer(made.layout.size);
+  import_tensor(made.layout, 0, weight, made.parameters.master());
+  import_tensor(made.layout, 0, random_matrix(weight.rows, weight.columns, 90), made.gradients);
+  device().refresh_copies(made.parameters, {0, made.layout.size});
+  return made;
+}
+
 std::vector<float> LayerContract::weight_gradient(const TestLayer& layer) {
-  return export_tensor(layer.layout, layer.layer.weight, *layer.gradients);
+  return export_tensor(layer.layout, layer.layer.weight, layer.gradients);
 }
 
 std::vector<float> LayerContract::bias_gradient(const TestLayer& layer) {
-  return export_tensor(layer.layout, layer.layer.bias, *layer.gradients);
+  return export_tensor(layer.layout, layer.layer.bias, layer.gradients);
 }
 
 TestMoments LayerContract::make_moments(const TestLayer& layer) {
   return {device().make_buffer(layer.layout.size), device().make_buffer(layer.layout.size)};
 }
 
-void LayerContract::update(const TestLayer& layer, const TestMoments& moments) {
-#ifdef VAECF_CONTRACT_CUDA
+void LayerContract::update(TestLayer& layer, TestMoments& moments) {
   std::vector<device::UpdateRange> ranges;
   for (const device::TensorLayout& tensor : layer.layout.tensors) {
     ranges.push_back({tensor.range, tensor.spec.decays});
   }
-  device().update_all(step(), ranges, *layer.gradients, {*moments.first, *moments.second}, *layer.parameters);
-#else
-  for (const device::TensorLayout& tensor : layer.layout.tensors) {
-    device().update(step(), tensor.spec.decays, tensor.range, *layer.gradients,
-                    {*moments.first, *moments.second}, *layer.parameters);
-  }
-#endif
+  device().update(ranges, layer.gradients, {moments.first, moments.second}, layer.parameters, step());
+}
+
+void LayerContract::update(device::UpdateRange range, TestLayer& layer, TestMoments& moments) {
+  device().update({&range, 1}, layer.gradients, {moments.first, moments.second}, layer.parameters, step());
 }
 
 void LayerContract::expect_same(const TestLayer& layer, const TestMoments& moments, const TestLayer& other,
                                 const TestMoments& of_other) {
-  EXPECT_EQ(flat(layer.parameters->master()), flat(other.parameters->master()));
-  EXPECT_EQ(flat(*moments.first), flat(*of_other.first));
-  EXPECT_EQ(flat(*moments.second), flat(*of_other.second));
+  EXPECT_EQ(flat(layer.parameters.master()), flat(other.parameters.master()));
+  EXPECT_EQ(flat(moments.first), flat(of_other.first));
+  EXPECT_EQ(flat(moments.second), flat(of_other.second));
 }
 
-void LayerContract::add_loss(const Device::Activations& hidden, const TestBatch& batch,
-                             const TestLayer& layer, Device::StepState& state) {
-  const auto d_hidden = device().make_activations(std::max<std::int64_t>(hidden.rows(), 1), hidden.columns());
-  softmax_step(hidden, batch, layer, state, *d_hidden);
+void LayerContract::add_loss(const device::Matrix& hidden, const TestBatch& batch, TestLayer& layer,
+                             device::StepState& state) {
+  auto d_hidden = device().make_matrix(std::max<std::int64_t>(hidden.rows(), 1), hidden.columns());
+  softmax_step(hidden, batch, layer, state, d_hidden);
 }
 
-LayerContract::SoftmaxStep LayerContract::expect_softmax_step(const TestLayer& layer, const Matrix& hidden,
-                                                              const TestBatch& batch,
-                                                              Device::Activations& input,
-                                                              Device::Activations& d_hidden,
+LayerContract::SoftmaxStep LayerContract::expect_softmax_step(TestLayer& layer, const Matrix& hidden,
+                                                              const TestBatch& batch, device::Matrix& input,
+                                                              device::Matrix& d_hidden,
                                                               Tolerance of_d_hidden) {
   const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
   write(input, hidden);
@@ -251,22 +261,22 @@ LayerContract::SoftmaxStep LayerContract::expect_softmax_step(const TestLayer& l
   expect_near(read(d_hidden), expected.d_input, of_d_hidden, "d_hidden");
   expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
   expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
-  expect_zero_padding(layer.layout, *layer.gradients);
+  expect_zero_padding(layer.layout, layer.gradients);
   reports.check();
   return {reports.count(), std::abs(sums.nll - expected.nll) / expected.nll};
 }
 
-LayerContract::SoftmaxStep LayerContract::expect_softmax_step(const TestLayer& layer, const Matrix& hidden,
+LayerContract::SoftmaxStep LayerContract::expect_softmax_step(TestLayer& layer, const Matrix& hidden,
                                                               const TestBatch& batch) {
-  const auto input = device().make_activations(hidden.rows, hidden.columns);
-  const auto d_hidden = device().make_activations(hidden.rows, hidden.columns);
-  return expect_softmax_step(layer, hidden, batch, *input, *d_hidden, tolerance());
+  auto input = device().make_matrix(hidden.rows, hidden.columns);
+  auto d_hidden = device().make_matrix(hidden.rows, hidden.columns);
+  return expect_softmax_step(layer, hidden, batch, input, d_hidden, tolerance());
 }
 
 void LayerContract::gather(CsrView rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
   constexpr std::int64_t first_user = 1000;
   const std::int64_t n = rows.rows();
-  const auto held = device().make_user_rows(rows, first_user, items);
+  const auto held = device().make_user_rows(rows, first_user, items, device::one_slice());
   ASSERT_EQ(held->rows(), n);
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -290,7 +300,7 @@ void LayerContract::gather(CsrView rows, std::int64_t items, bool with_transpose
 device::GradientReady LayerContract::Reports::callback(std::function<void()> at_report) {
   return [this, at_report](Range range, device::EventHandle) {
     test_->device().synchronize();
-    const std::vector<float> all = test_->flat(*layer_->gradients);
+    const std::vector<float> all = test_->flat(layer_->gradients);
     ranges_.push_back(range);
     at_report_.emplace_back(all.begin() + range.begin, all.begin() + range.end);
     if (at_report) at_report();
@@ -301,7 +311,7 @@ void LayerContract::Reports::check() const {
   const auto& tensors = layer_->layout.tensors;
   const Range& weight = tensors[static_cast<std::size_t>(layer_->layer.weight)].range;
   const Range& bias = tensors[static_cast<std::size_t>(layer_->layer.bias)].range;
-  const std::vector<float> all = test_->flat(*layer_->gradients);
+  const std::vector<float> all = test_->flat(layer_->gradients);
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     EXPECT_GT(ranges_[i].size(), 0);
     EXPECT_TRUE(std::equal(at_report_[i].begin(), at_report_[i].end(), all.begin() + ranges_[i].begin))

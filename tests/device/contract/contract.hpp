@@ -1,14 +1,8 @@
 #pragma once
 
+#include <vaecf/device/device.hpp>
+
 #include <gtest/gtest.h>
-
-#include "support/reference_ops.hpp"
-#ifdef VAECF_CONTRACT_CUDA
-#include <vaecf/device/cuda/device.hpp>
-
-#else
-#include <vaecf/device/cpu/device.hpp>
-#endif
 
 #include <cstdint>
 #include <functional>
@@ -18,17 +12,17 @@
 #include <string>
 #include <vector>
 
-/// The contract of all devices: compares every operation with plain fp64. The test files are compiled once
-/// for each class of devices; each executable defines its own `contract_devices()`.
+#include "support/reference_ops.hpp"
+
+/// The contract of all devices: compares every operation with plain fp64. Each program defines its own
+/// `contract_devices()` and `small_devices()`.
 namespace vaecf::testing {
 
-#ifdef VAECF_CONTRACT_CUDA
-using Device = cuda::Device;
-#else
-using Device = cpu::Device;
-#endif
-using FusedUpdate = device::FusedUpdate<Device::Parameters, Device::Buffer>;
-using SideFeatures = device::SideFeatures<Device::Batch>;
+using device::FusedUpdate;
+using device::SideFeatures;
+
+/// The callback of operations whose reports do not matter.
+inline const device::GradientReady unreported;
 
 /// Numbers of users per batch: many, none, and around the size of a warp.
 inline constexpr std::int64_t user_counts[] = {257, 0, 1, 31, 32, 33};
@@ -52,8 +46,8 @@ inline const device::UpdateRule update_rules[] = {
 /// Factory of a device, with access to a complete flat buffer, including padding.
 struct ContractDevice {
   std::string name;
-  std::function<std::unique_ptr<Device>()> make;
-  std::function<std::vector<float>(const Device::Buffer&)> read;
+  std::function<std::unique_ptr<device::Device>()> make;
+  std::function<std::vector<float>(const device::Buffer&)> read;
   bool fast = true;  ///< uses library products, so the real size is affordable
   /// Reason why the device is not available: its tests are skipped, or fail if VAECF_REQUIRE_GPU=1.
   std::string skip = {};
@@ -65,12 +59,16 @@ inline void PrintTo(const ContractDevice& device, std::ostream* out) {
   *out << device.name;
 }
 
+/// Reads device memory that is host memory, as that of CPUs and of emulated GPUs.
+inline std::vector<float> read_host(const device::Buffer& buffer) {
+  return {buffer.data(), buffer.data() + buffer.size()};
+}
+
 /// Returns the devices of this executable, with their precisions and kernels.
 std::vector<ContractDevice> contract_devices();
-#ifdef VAECF_CONTRACT_CUDA
-/// Returns devices of `mebibytes`, an eighth of which slices of users may have; none on real GPUs.
-std::vector<ContractDevice> small_cuda_devices(int mebibytes);
-#endif
+/// Returns emulated GPUs of `mebibytes`, an eighth of which slices of users may have; none in programs
+/// without them.
+std::vector<ContractDevice> small_devices(int mebibytes);
 
 /// Allowed deviation from fp64: ||a - b|| <= norm ||b|| + floor sqrt(elements), and for each element |a - b|
 /// <= worst max|b| + floor.
@@ -94,36 +92,37 @@ class Contract : public ::testing::TestWithParam<ContractDevice> {
   Contract();
   void SetUp() override;
 
-  Device& device() { return *device_; }
-  bool bf16x3() const { return device_->precision() == device::Precision::bf16x3; }
-  bool low_precision() const { return device_->precision() != device::Precision::fp32 && !bf16x3(); }
-  bool fp16() const { return device_->precision() == device::Precision::fp16; }
+  device::Device& device() { return *device_; }
+  device::Precision precision() const { return device_->facts().precision; }
+  bool bf16x3() const { return precision() == device::Precision::bf16x3; }
+  bool low_precision() const { return precision() != device::Precision::fp32 && !bf16x3(); }
+  bool fp16() const { return precision() == device::Precision::fp16; }
   /// Starts a step with these parameters (and, in fp16, a loss scale of 1); clears the sums of losses.
-  Device::StepState& begin(StepKey key, float beta = 0.0F, const device::UpdateRule& rule = {},
+  device::StepState& begin(StepKey key, float beta = 0.0F, const device::UpdateRule& rule = {},
                            std::int64_t batch = 0);
-  Device::StepState& begin() { return begin(StepKey{}); }
-  Device::StepState& step() { return *step_; }
+  device::StepState& begin() { return begin(StepKey{}); }
+  device::StepState& step() { return *step_; }
   /// Ends the step and returns the sums of losses since begin().
   device::LossSums losses();
 
   /// Returns the tolerance for products and for values in the device's storage format.
   Tolerance tolerance() const;
 
-  std::vector<float> flat(const Device::Buffer& buffer) const {
+  std::vector<float> flat(const device::Buffer& buffer) const {
     device_->synchronize();
     return GetParam().read(buffer);
   }
-  std::vector<float> read(const Device::Activations& activations) const;
-  std::unique_ptr<Device::Activations> activations(const Matrix& values);
-  void write(Device::Activations& to, const Matrix& values);
+  std::vector<float> read(const device::Matrix& activations) const;
+  device::Matrix activations(const Matrix& values);
+  void write(device::Matrix& to, const Matrix& values);
 
   void import_tensor(const device::ParameterLayout& layout, int tensor, const Matrix& values,
-                     Device::Buffer& to);
+                     device::Buffer& to);
   std::vector<float> export_tensor(const device::ParameterLayout& layout, int tensor,
-                                   const Device::Buffer& from);
+                                   const device::Buffer& from);
   /// Expects everything in `buffer` that belongs to no tensor to be zero: the buffer must have as many
   /// nonzero elements as its exported tensors together.
-  void expect_zero_padding(const device::ParameterLayout& layout, const Device::Buffer& buffer);
+  void expect_zero_padding(const device::ParameterLayout& layout, const device::Buffer& buffer);
 
   void expect_near(std::span<const float> got, const Matrix& expected, Tolerance tolerance,
                    const std::string& what);
@@ -132,16 +131,16 @@ class Contract : public ::testing::TestWithParam<ContractDevice> {
   }
 
  private:
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Device::StepState> step_;
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::StepState> step_;
 };
 
 /// A dense, input or output layer: parameters with random weights, gradients with arbitrary contents that
 /// operations must overwrite, and copies on the host.
 struct TestLayer {
   device::ParameterLayout layout;
-  std::unique_ptr<Device::Parameters> parameters;
-  std::unique_ptr<Device::Buffer> gradients;
+  device::Parameters parameters;
+  device::Buffer gradients;
   device::Layer layer{0, 1};
   Matrix weight;
   Matrix bias;
@@ -149,14 +148,14 @@ struct TestLayer {
 
 /// Both moments of a layer's elements, initially zero.
 struct TestMoments {
-  std::unique_ptr<Device::Buffer> first;
-  std::unique_ptr<Device::Buffer> second;
+  device::Buffer first;
+  device::Buffer second;
 };
 
 /// A batch on device and host. The first row of its set is user 1000; rows are shuffled.
 struct TestBatch {
   HostBatch host;
-  std::unique_ptr<Device::Batch> device;
+  std::unique_ptr<device::Batch> device;
 };
 
 class LayerContract : public Contract {
@@ -164,12 +163,21 @@ class LayerContract : public Contract {
   TestLayer make_layer(device::TensorKind kind, const Matrix& weight, const Matrix& bias);
   /// Makes a layer with weights N(0, 1 / inputs) and biases N(0, 0.25).
   TestLayer random_layer(device::TensorKind kind, std::int64_t inputs, std::int64_t outputs);
+  /// Makes an input table without bias.
+  TestLayer make_input_table(const Matrix& weight);
   std::vector<float> weight_gradient(const TestLayer& layer);
   std::vector<float> bias_gradient(const TestLayer& layer);
 
   TestMoments make_moments(const TestLayer& layer);
   /// Updates both tensors by the step's rule; weights decay, biases do not.
-  void update(const TestLayer& layer, const TestMoments& moments);
+  void update(TestLayer& layer, TestMoments& moments);
+  /// Updates elements of one tensor.
+  void update(device::UpdateRange range, TestLayer& layer, TestMoments& moments);
+  /// Returns the backward pass of step() that writes the gradients of `layer`.
+  device::Backward backward(TestLayer& layer, const device::GradientReady& ready = unreported,
+                            const FusedUpdate* fused = nullptr) {
+    return {layer.parameters, step(), layer.gradients, ready, fused};
+  }
   /// Expects bitwise equal weights and moments.
   void expect_same(const TestLayer& layer, const TestMoments& moments, const TestLayer& other,
                    const TestMoments& of_other);
@@ -180,28 +188,27 @@ class LayerContract : public Contract {
     gather(rows.view(), items, with_transpose, batch);
   }
 
-  /// Calls softmax_layer_step() with the gradients of `layer`.
-  void softmax_step(const Device::Activations& hidden, const TestBatch& batch, const TestLayer& layer,
-                    Device::StepState& state, Device::Activations& d_hidden,
-                    const device::GradientReady& ready = {}, const FusedUpdate* update = nullptr) {
-    device().softmax_layer_step(hidden, *batch.device, *layer.parameters, layer.layer, state, d_hidden,
-                                *layer.gradients, ready, update);
+  /// Calls output_layer_step() with the multinomial loss and the gradients of `layer`.
+  void softmax_step(const device::Matrix& hidden, const TestBatch& batch, TestLayer& layer,
+                    device::StepState& state, device::Matrix& d_hidden,
+                    const device::GradientReady& ready = unreported, const FusedUpdate* update = nullptr) {
+    device().output_layer_step(device::Loss::multinomial, hidden, *batch.device, layer.layer,
+                               device::OutputGradients::both, d_hidden,
+                               {layer.parameters, state, layer.gradients, ready, update});
   }
 
   struct SoftmaxStep {
     std::size_t reports;
     double loss_error;  ///< relative error
   };
-  /// Compares all results of softmax_layer_step() with fp64. Its activations may contain those of an earlier
-  /// batch.
-  SoftmaxStep expect_softmax_step(const TestLayer& layer, const Matrix& hidden, const TestBatch& batch,
-                                  Device::Activations& input, Device::Activations& d_hidden,
-                                  Tolerance of_d_hidden);
-  SoftmaxStep expect_softmax_step(const TestLayer& layer, const Matrix& hidden, const TestBatch& batch);
+  /// Compares all results of softmax_step() with fp64. Its activations may contain those of an earlier batch.
+  SoftmaxStep expect_softmax_step(TestLayer& layer, const Matrix& hidden, const TestBatch& batch,
+                                  device::Matrix& input, device::Matrix& d_hidden, Tolerance of_d_hidden);
+  SoftmaxStep expect_softmax_step(TestLayer& layer, const Matrix& hidden, const TestBatch& batch);
 
   /// Adds the loss of `batch` to `state`; ignores the gradients.
-  void add_loss(const Device::Activations& hidden, const TestBatch& batch, const TestLayer& layer,
-                Device::StepState& state);
+  void add_loss(const device::Matrix& hidden, const TestBatch& batch, TestLayer& layer,
+                device::StepState& state);
 
   /// Records the reports of an operation. `check` expects each element of the layer to be reported exactly
   /// once, in layout order, and only when complete.

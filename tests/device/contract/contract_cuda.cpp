@@ -13,7 +13,7 @@ namespace vaecf::testing {
 namespace {
 
 /// Callers have waited for the operations that write the buffer; cudaMemcpy waits for the copy.
-std::vector<float> read(const Device::Buffer& buffer) {
+std::vector<float> read(const device::Buffer& buffer) {
   std::vector<float> values(static_cast<std::size_t>(buffer.size()));
   const cudaError_t status =
       cudaMemcpy(values.data(), buffer.data(), values.size() * sizeof(float), cudaMemcpyDeviceToHost);
@@ -43,7 +43,7 @@ std::vector<ContractDevice> contract_devices() {
   return all;
 }
 
-std::vector<ContractDevice> small_cuda_devices(int) {
+std::vector<ContractDevice> small_devices(int) {
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/contract/contract.hpp"
+#include "device/cuda/device.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 
 namespace vaecf::testing {
@@ -16,11 +17,7 @@ ContractDevice emulated(const std::string& name, device::Precision precision, bo
                         int device = 0, Toggle resident = Toggle::automatic) {
   const device::BackendOptions options{
       .device = device::DeviceChoice::cuda, .precision = precision, .resident = resident};
-  return {"cuda_emulated_" + name, [=] { return std::make_unique<Device>(options, device); },
-          // Emulated device memory is host memory; callers have waited for the operations that write it.
-          [](const Device::Buffer& buffer) {
-            return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
-          },
+  return {"cuda_emulated_" + name, [=] { return std::make_unique<cuda::Device>(options, device); }, read_host,
           fast};
 }
 
@@ -35,7 +32,7 @@ std::vector<ContractDevice> contract_devices() {
       emulated("bf16x3", Precision::bf16x3), emulated("host_rows", Precision::fp32, false, 0, Toggle::off)};
 }
 
-std::vector<ContractDevice> small_cuda_devices(int mebibytes) {
+std::vector<ContractDevice> small_devices(int mebibytes) {
   // The emulated GPU with index n has n MiB.
   return {emulated("fp32_small", device::Precision::fp32, false, mebibytes),
           emulated("bf16_small", device::Precision::bf16, false, mebibytes),
@@ -47,14 +44,16 @@ namespace {
 class SideStream : public LayerContract {
  protected:
   SideStream() { gather(random_rows(9, 33, 1), 33, true, batch); }
-  void run(const FusedUpdate* update) { softmax_step(*hidden, batch, layer, step(), *d_hidden, {}, update); }
+  void run(const FusedUpdate* update) {
+    softmax_step(hidden, batch, layer, step(), d_hidden, unreported, update);
+  }
 
-  const TestLayer layer = random_layer(device::TensorKind::output_table, 5, 33);
-  const TestMoments moments = make_moments(layer);
-  const FusedUpdate fused{*layer.parameters, *moments.first, *moments.second};
+  TestLayer layer = random_layer(device::TensorKind::output_table, 5, 33);
+  TestMoments moments = make_moments(layer);
+  const FusedUpdate fused{layer.parameters, moments.first, moments.second};
   TestBatch batch;
-  std::unique_ptr<Device::Activations> hidden = activations(random_matrix(9, 5, 2));
-  std::unique_ptr<Device::Activations> d_hidden = device().make_activations(9, 5);
+  device::Matrix hidden = activations(random_matrix(9, 5, 2));
+  device::Matrix d_hidden = device().make_matrix(9, 5);
 };
 INSTANTIATE_TEST_SUITE_P(Devices, SideStream, ::testing::Values(emulated("fp32", device::Precision::fp32)),
                          contract_name);
@@ -63,15 +62,15 @@ INSTANTIATE_TEST_SUITE_P(Devices, SideStream, ::testing::Values(emulated("fp32",
 TEST_P(SideStream, UpdateRunsAfterTheHiddenGradientIsComputed) {
   begin({}, 0.0F, update_rules[1]);
   run(nullptr);
-  const std::vector<float> expected = read(*d_hidden);
+  const std::vector<float> expected = read(d_hidden);
   run(&fused);
-  const float* weights = layer.parameters->master().data();
+  const float* weights = layer.parameters.master().data();
   EXPECT_EQ(*weights, layer.weight.floats()[0]) << "the update has not run";
   for (const auto& weak : std::vector(cuda::emulator::runtime().timelines) | std::views::reverse) {
     if (const auto timeline = weak.lock()) cuda::emulator::run_until(*timeline, timeline->queued);
   }
   EXPECT_NE(*weights, layer.weight.floats()[0]);
-  EXPECT_EQ(read(*d_hidden), expected);
+  EXPECT_EQ(read(d_hidden), expected);
 }
 
 TEST_P(SideStream, DeviceIsUsableAfterAFailedCapture) {

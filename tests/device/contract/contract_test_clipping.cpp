@@ -30,13 +30,13 @@ class Clipping : public LayerContract {
   Side make_side(std::int64_t inputs = 33, std::int64_t outputs = 257) {
     Side side{random_layer(TensorKind::output_table, inputs, outputs), {}, {}, 0.0};
     side.moments = make_moments(side.layer);
-    device().fill(*side.layer.gradients, 0.0F);
+    device().fill(side.layer.gradients, 0.0F);
     const Matrix* weights[2] = {&side.layer.weight, &side.layer.bias};
     for (int tensor = 0; tensor < 2; ++tensor) {
       side.gradient[tensor] = random_matrix(weights[tensor]->rows, weights[tensor]->columns,
                                             static_cast<std::uint64_t>(5 + tensor), 100.0F);
       for (const double g : side.gradient[tensor].values) side.squares += g * g;
-      import_tensor(side.layer.layout, tensor, side.gradient[tensor], *side.layer.gradients);
+      import_tensor(side.layer.layout, tensor, side.gradient[tensor], side.layer.gradients);
     }
     return side;
   }
@@ -46,9 +46,9 @@ class Clipping : public LayerContract {
   }
   float squares() { return flat(device().gradient_stats(step())).at(1); }
   void add_all(const Side& side) {
-    device().accumulate_gradient_stats(*side.layer.gradients, {0, side.layer.layout.size}, step());
+    device().accumulate_gradient_stats(side.layer.gradients, {0, side.layer.layout.size}, step());
   }
-  void update(const Side& side) { LayerContract::update(side.layer, side.moments); }
+  void update(Side& side) { LayerContract::update(side.layer, side.moments); }
   static UpdateRule clipped(UpdateRule rule, double to) {
     rule.clip_norm = static_cast<float>(to);
     return rule;
@@ -94,11 +94,11 @@ TEST_P(Clipping, LargeNormScalesTheGradientButNotTheDecay) {
                             w.values[i]);
         }
         const auto& layout = side.layer.layout;
-        expect_near(export_tensor(layout, tensor, side.layer.parameters->master()), w, tight, "w");
-        expect_near(export_tensor(layout, tensor, *side.moments.first), m, tight, "m");
-        expect_near(export_tensor(layout, tensor, *side.moments.second), v, tight, "v");
+        expect_near(export_tensor(layout, tensor, side.layer.parameters.master()), w, tight, "w");
+        expect_near(export_tensor(layout, tensor, side.moments.first), m, tight, "m");
+        expect_near(export_tensor(layout, tensor, side.moments.second), v, tight, "v");
       }
-      expect_zero_padding(side.layer.layout, side.layer.parameters->master());
+      expect_zero_padding(side.layer.layout, side.layer.parameters.master());
     }
   }
 }
@@ -115,7 +115,7 @@ TEST_P(Clipping, InspectedPartsAddUp) {
     for (const std::int64_t cut : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1}, std::int64_t{34},
                                    size / 2, size / 2 + 5, size - 1, size, size}) {
       const float before = squares();
-      device().accumulate_gradient_stats(*side.layer.gradients, {at, cut}, step());
+      device().accumulate_gradient_stats(side.layer.gradients, {at, cut}, step());
       if (at == cut) {
         EXPECT_EQ(squares(), before) << "nothing was added";
       }
@@ -132,12 +132,12 @@ TEST_P(Clipping, InspectedPartsAddUp) {
 
 // fp32 may lose the sum even if it represents the single squares, and the other way round.
 TEST_P(Clipping, LargeAndSmallElementsCount) {
-  const TestLayer layer = random_layer(TensorKind::matrix, 300, 300);
+  TestLayer layer = random_layer(TensorKind::matrix, 300, 300);
   const UpdateRule rule = clipped(UpdateRule{.gradient_scale = 0x1p-70F}, 1.0);
   for (const float value : {0x1p75F, 1.0F}) {
-    device().fill(*layer.gradients, value);
+    device().fill(layer.gradients, value);
     begin({}, 0.0F, rule);
-    device().accumulate_gradient_stats(*layer.gradients, {0, 90000}, step());
+    device().accumulate_gradient_stats(layer.gradients, {0, 90000}, step());
     const double scaled = static_cast<double>(value) * 0x1p-70;
     EXPECT_NEAR(squares() / (90000.0 * scaled * scaled), 1.0, value > 1.0F ? 1e-6 : 1e-2) << value;
   }
@@ -156,27 +156,27 @@ TEST_P(Clipping, NormExcludesTheLossScale) {
   for (int tensor = 0; tensor < 2; ++tensor) {
     Matrix gradient = scaled.gradient[tensor];
     for (double& g : gradient.values) g *= 1024.0;
-    import_tensor(scaled.layer.layout, tensor, gradient, *scaled.layer.gradients);
+    import_tensor(scaled.layer.layout, tensor, gradient, scaled.layer.gradients);
   }
   begin({}, 0.0F, clip);
   device().set_loss_scale({1024.0F, 0}, step());
   add_all(scaled);
   EXPECT_EQ(squares(), expected);
   update(scaled);
-  EXPECT_EQ(flat(scaled.layer.parameters->master()), flat(plain.layer.parameters->master()));
+  EXPECT_EQ(flat(scaled.layer.parameters.master()), flat(plain.layer.parameters.master()));
 }
 
 TEST_P(Clipping, OverflowIsSkippedInsteadOfClipped) {
   if (!fp16()) GTEST_SKIP() << "only fp16 skips steps";
   Side side = make_side();
   side.gradient[0].at(3, 4) = std::numeric_limits<float>::infinity();
-  import_tensor(side.layer.layout, 0, side.gradient[0], *side.layer.gradients);
-  const std::vector<float> before = flat(side.layer.parameters->master());
+  import_tensor(side.layer.layout, 0, side.gradient[0], side.layer.gradients);
+  const std::vector<float> before = flat(side.layer.parameters.master());
   begin({}, 0.0F, clipped(rules[0], 1.0));
-  device().accumulate_gradient_stats(*side.layer.gradients, {0, side.layer.layout.size}, step());
+  device().accumulate_gradient_stats(side.layer.gradients, {0, side.layer.layout.size}, step());
   add_all(side);
   update(side);
-  EXPECT_EQ(flat(side.layer.parameters->master()), before);
+  EXPECT_EQ(flat(side.layer.parameters.master()), before);
   EXPECT_EQ(losses().skipped, 1);
 }
 

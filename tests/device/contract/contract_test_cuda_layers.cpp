@@ -20,7 +20,7 @@ std::vector<ContractDevice> devices(bool with_small) {
   std::erase_if(all, [](const ContractDevice& device) {
     return device.name.ends_with("_tf32") || device.name.ends_with("_host_rows");
   });
-  for (ContractDevice& small : small_cuda_devices(256)) {
+  for (ContractDevice& small : small_devices(256)) {
     if (with_small) all.push_back(std::move(small));
   }
   return all;
@@ -34,17 +34,17 @@ TEST_P(CudaLayers, SlicesOfUsersAddUp) {
   constexpr std::int64_t users = 300;
   constexpr std::int64_t items = 60000;
   constexpr std::int64_t width = 2;
-  const TestLayer layer = random_layer(device::TensorKind::output_table, width, items);
+  TestLayer layer = random_layer(device::TensorKind::output_table, width, items);
   TestBatch batch;
   gather(random_rows(users, items, 1), items, true, batch);
   const Matrix hidden = random_matrix(users, width, 2, 0.5F);
-  const auto input = device().make_activations(users, width);
-  const auto d_hidden = device().make_activations(users, width);
+  auto input = device().make_matrix(users, width);
+  auto d_hidden = device().make_matrix(users, width);
   // The host emulation adds 60,000 products one by one.
   const Tolerance long_sums = low_precision() ? tolerance() : Tolerance{2e-5, 5e-5, 2e-6};
-  expect_softmax_step(layer, hidden, batch, *input, *d_hidden, long_sums);
+  expect_softmax_step(layer, hidden, batch, input, d_hidden, long_sums);
   const std::int64_t all_logits = users * items * (low_precision() ? 2 : 4);
-  EXPECT_EQ(GetParam().name.ends_with("_small"), device().peak_device_bytes() < all_logits);
+  EXPECT_EQ(GetParam().name.ends_with("_small"), device().facts().peak_bytes < all_logits);
 }
 
 // On a GPU a slice of almost 2^31 logits and a small one. Without weights, every user's softmax is that of
@@ -57,7 +57,7 @@ TEST_P(CudaLayers, SlicesOfTheLargestProducts) {
   Matrix bias(1, items);
   for (std::int64_t i = 0; i < items; ++i) bias.at(0, i) = static_cast<double>(i % 2);
   const double sum = static_cast<double>(items) / 2.0 * (1.0 + std::exp(1.0));
-  const TestLayer layer = make_layer(device::TensorKind::output_table, Matrix(width, items), bias);
+  TestLayer layer = make_layer(device::TensorKind::output_table, Matrix(width, items), bias);
   Csr rows;
   for (std::int64_t user = 0; user < users; ++user) {
     rows.columns.push_back(static_cast<std::int32_t>(user));
@@ -68,8 +68,8 @@ TEST_P(CudaLayers, SlicesOfTheLargestProducts) {
   gather(rows, items, true, batch);
   const Matrix hidden = random_matrix(users, width, 2);
   const auto input = activations(hidden);
-  const auto d_hidden = device().make_activations(users, width);
-  softmax_step(*input, batch, layer, begin(), *d_hidden);
+  auto d_hidden = device().make_matrix(users, width);
+  softmax_step(input, batch, layer, begin(), d_hidden);
 
   std::vector<double> hidden_sums(width);
   for (std::int64_t user = 0; user < users; ++user) {
@@ -99,7 +99,7 @@ TEST_P(CudaLayers, LogitsAroundTheSizeOfSharedMemory) {
     for (const std::int64_t more : {0, 1}) {
       const std::int64_t items = kibibytes * 1024 / size + more;
       SCOPED_TRACE(items);
-      const TestLayer layer = random_layer(device::TensorKind::output_table, 2, items);
+      TestLayer layer = random_layer(device::TensorKind::output_table, 2, items);
       TestBatch batch;
       gather(random_rows(11, items, 1), items, true, batch);
       expect_softmax_step(layer, random_matrix(11, 2, 2, 0.5F), batch);
@@ -110,17 +110,17 @@ TEST_P(CudaLayers, LogitsAroundTheSizeOfSharedMemory) {
 // More rows than partials, and not a multiple of them.
 TEST_P(CudaLayers, BiasGradientOfManyRows) {
   constexpr std::int64_t rows = 5003;
-  const TestLayer layer = random_layer(device::TensorKind::matrix, 3, 260);
+  TestLayer layer = random_layer(device::TensorKind::matrix, 3, 260);
   const Matrix x = random_matrix(rows, 3, 1);
   const Matrix y = random_matrix(rows, 260, 2, 0.3F);
   const Matrix d_y = random_matrix(rows, 260, 3);
   const auto input = activations(x);
   const auto output = activations(y);
-  const auto d_output = activations(d_y);
-  device().linear_backward(*input, *layer.parameters, layer.layer, device::Activation::tanh, *output,
-                           *d_output, nullptr, *layer.gradients, {});
+  auto d_output = activations(d_y);
+  device().linear_backward(input, layer.layer, device::Activation::tanh, output, d_output, nullptr, nullptr,
+                           backward(layer));
   const auto expected = reference::linear_backward(x, layer.weight, device::Activation::tanh, y, d_y);
-  expect_near(read(*d_output), expected.d_before, "d_output");
+  expect_near(read(d_output), expected.d_before, "d_output");
   expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
   // Sums of fp32 values in every precision.
   expect_near(bias_gradient(layer), expected.d_bias, Tolerance{5e-6, 2e-5, 2e-6}, "d_bias");
@@ -128,10 +128,10 @@ TEST_P(CudaLayers, BiasGradientOfManyRows) {
 
 // More ranges than one launch takes, with borders within groups of eight, and empty ones.
 TEST_P(CudaLayers, UpdateOfManyRangesEqualsSingleUpdates) {
-  const TestLayer together = random_layer(device::TensorKind::output_table, 9, 300);
-  const TestLayer single = random_layer(device::TensorKind::output_table, 9, 300);
-  const TestMoments of_together = make_moments(together);
-  const TestMoments of_single = make_moments(single);
+  TestLayer together = random_layer(device::TensorKind::output_table, 9, 300);
+  TestLayer single = random_layer(device::TensorKind::output_table, 9, 300);
+  TestMoments of_together = make_moments(together);
+  TestMoments of_single = make_moments(single);
   std::vector<device::UpdateRange> ranges;
   const std::int64_t elements = together.layout.tensors[0].range.end;
   for (std::int64_t begin = 0; begin < elements; begin = ranges.back().elements.end) {
@@ -140,30 +140,27 @@ TEST_P(CudaLayers, UpdateOfManyRangesEqualsSingleUpdates) {
   }
   EXPECT_GT(ranges.size(), 34U);
   begin({}, 0.0F, update_rules[1]);
-  device().update_all(step(), ranges, *together.gradients, {*of_together.first, *of_together.second},
-                      *together.parameters);
-  for (const auto& [range, decays] : ranges) {
-    device().update(step(), decays, range, *single.gradients, {*of_single.first, *of_single.second},
-                    *single.parameters);
-  }
+  device().update(ranges, together.gradients, {of_together.first, of_together.second}, together.parameters,
+                  step());
+  for (const device::UpdateRange& range : ranges) update(range, single, of_single);
   expect_same(together, of_together, single, of_single);
-  EXPECT_NE(export_tensor(single.layout, 0, single.parameters->master()), single.weight.floats());
+  EXPECT_NE(export_tensor(single.layout, 0, single.parameters.master()), single.weight.floats());
 }
 
 // As if a batch were divided into two parts.
 TEST_P(CudaLayers, LossesOfOneStepAddUp) {
-  const TestLayer layer = random_layer(device::TensorKind::output_table, 7, 33);
-  const auto statistics = activations(random_matrix(9, 8, 5));
-  const auto d_z = activations(random_matrix(9, 4, 6));
-  const auto d_statistics = device().make_activations(9, 8);
+  TestLayer layer = random_layer(device::TensorKind::output_table, 7, 33);
+  auto statistics = activations(random_matrix(9, 8, 5));
+  auto d_z = activations(random_matrix(9, 4, 6));
+  auto d_statistics = device().make_matrix(9, 8);
   const auto add = [&](std::int64_t users) {
     TestBatch batch;
     gather(random_rows(users, 33, 1), 33, true, batch);
-    statistics->set_rows(users);
-    d_z->set_rows(users);
+    statistics.set_rows(users);
+    d_z.set_rows(users);
     const auto hidden = activations(random_matrix(users, 7, 2));
-    add_loss(*hidden, batch, layer, step());
-    device().latent_backward(*batch.device, *statistics, step(), *d_z, *d_statistics);
+    add_loss(hidden, batch, layer, step());
+    device().latent_backward(*batch.device, statistics, d_z, d_statistics, step());
   };
   device::LossSums expected;
   for (const std::int64_t users : {5, 9}) {
@@ -213,11 +210,11 @@ class CudaInputLayer : public LayerContract {
   /// A gradient of `wide` columns exceeds the cache.
   void expect_sums_in_parts(std::int64_t users, std::int64_t wide);
 
-  void sparse_linear_backward(const TestLayer& layer, const TestBatch& batch,
-                              device::InputDropout input_dropout, const cuda::Activations& output,
-                              cuda::Activations& d_output, const device::GradientReady& ready = {}) {
-    device().sparse_linear_backward(*batch.device, layer.layout, layer.layer, device::Activation::identity,
-                                    input_dropout, step(), output, d_output, *layer.gradients, ready);
+  void sparse_linear_backward(TestLayer& layer, const TestBatch& batch, device::InputDropout input_dropout,
+                              const device::Matrix& output, device::Matrix& d_output,
+                              const device::GradientReady& ready = unreported) {
+    device().sparse_linear_backward(*batch.device, layer.layer, device::Activation::identity, input_dropout,
+                                    output, d_output, backward(layer, ready));
   }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, CudaInputLayer, ::testing::ValuesIn(devices(false)), contract_name);
@@ -235,14 +232,14 @@ void CudaInputLayer::expect_sums_in_parts(std::int64_t users, std::int64_t wide)
   for (const std::int64_t width : {std::int64_t{24}, wide}) {
     const bool reads_copy = width > 24 && low_precision();
     const Tolerance sums = reads_copy ? Tolerance{half, half, 0.0} : Tolerance{5e-6, 1e-5, 0.0};
-    const TestLayer layer = random_layer(device::TensorKind::input_table, items, width);
+    TestLayer layer = random_layer(device::TensorKind::input_table, items, width);
     const Matrix y = random_matrix(users, width, 1);
     const Matrix d_y = random_matrix(users, width, 2);
     for (const float input_dropout : {1.0F, 0.5F}) {
       begin({5, 6});
       const auto output = activations(y);
-      const auto d_output = activations(d_y);
-      sparse_linear_backward(layer, batch, input_dropout, *output, *d_output);
+      auto d_output = activations(d_y);
+      sparse_linear_backward(layer, batch, input_dropout, output, d_output);
       const auto expected = reference::sparse_linear_backward(batch.host, input_dropout, {5, 6},
                                                               device::Activation::identity, y, d_y);
       const std::vector<float> found = weight_gradient(layer);
@@ -252,8 +249,7 @@ void CudaInputLayer::expect_sums_in_parts(std::int64_t users, std::int64_t wide)
       for (std::size_t i = 0; i < found.size(); ++i)
         error += std::abs(found[i] - expected.d_weight.values[i]);
       EXPECT_EQ(error / static_cast<double>(found.size()) > 1e-5, reads_copy);
-      device().side_features_backward({*batch.device, layer.layer.weight}, layer.layout, *d_output,
-                                      *layer.gradients, {});
+      device().side_features_backward({*batch.device, layer.layer.weight}, d_output, backward(layer));
       expect_near(weight_gradient(layer), reference::side_features_backward(batch.host, d_y), sums, "side");
     }
   }
@@ -261,8 +257,8 @@ void CudaInputLayer::expect_sums_in_parts(std::int64_t users, std::int64_t wide)
 
 TEST_P(CudaInputLayer, GraphsWithSumsInPartsAreBitwiseEqual) {
   const Csr rows = popular_items(1500);
-  const TestLayer layer = random_layer(device::TensorKind::input_table, items, 16);
-  const auto held = device().make_user_rows(rows.view(), 0, items);
+  TestLayer layer = random_layer(device::TensorKind::input_table, items, 16);
+  const auto held = device().make_user_rows(rows.view(), 0, items, device::one_slice());
   const auto schedule = device().make_batch_schedule();
   std::vector<std::int64_t> all(1500);
   std::iota(all.begin(), all.end(), std::int64_t{0});
@@ -270,15 +266,15 @@ TEST_P(CudaInputLayer, GraphsWithSumsInPartsAreBitwiseEqual) {
   device().start_batch_schedule(*held, *schedule);
   TestBatch batch{{}, device().make_batch()};
   const auto output = activations(random_matrix(1500, 16, 1));
-  const auto d_output = activations(random_matrix(1500, 16, 2));
+  auto d_output = activations(random_matrix(1500, 16, 2));
   begin({5, 6});
   const auto recording = device().capture([&] {
     device().gather_scheduled_batch(*held, *schedule, step(), 1500, *batch.device);
-    sparse_linear_backward(layer, batch, 0.5F, *output, *d_output);
+    sparse_linear_backward(layer, batch, 0.5F, output, d_output);
   });
   const std::vector<float> eager = weight_gradient(layer);
   for (const std::uint32_t number : {7U, 6U}) {
-    device().fill(*layer.gradients, 0.0F);
+    device().fill(layer.gradients, 0.0F);
     begin({5, number});
     ASSERT_TRUE(device().replay(*recording));
     EXPECT_EQ(weight_gradient(layer) == eager, number == 6U) << "another step drops other items";
@@ -296,19 +292,19 @@ TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
   TestBatch batch;
   gather(rows, 3000, true, batch);
   const TestLayer layer = random_layer(device::TensorKind::input_table, 3000, 20);
-  const auto output = device().make_activations(users_of_wide_blocks + 1, 20);
+  auto output = device().make_matrix(users_of_wide_blocks + 1, 20);
   for (const float input_dropout : {1.0F, 0.5F, 0.01F}) {
-    const auto encode = [&](const cuda::SideFeatures* side) {
-      device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh,
-                             input_dropout, begin({5, 6}), *output, side);
-      return read(*output);
+    const auto encode = [&](const SideFeatures* side) {
+      device().sparse_linear(*batch.device, layer.parameters, layer.layer, device::Activation::tanh,
+                             input_dropout, begin({5, 6}), side, output);
+      return read(output);
     };
     expect_near(encode(nullptr),
                 reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::tanh,
                                          input_dropout, {5, 6}),
                 "encoded");
     // The same rows as side features: both sums need several passes.
-    const cuda::SideFeatures side{*batch.device, layer.layer.weight};
+    const SideFeatures side{*batch.device, layer.layer.weight};
     expect_near(encode(&side),
                 reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::tanh,
                                          input_dropout, {5, 6}, batch.host, layer.weight),
@@ -328,18 +324,18 @@ TEST_P(CudaInputLayer, GroupsOfThreadsSumTheRowsOfAUser) {
   gather(rows, 2600, true, batch);
   for (const std::int64_t width : {8, 64, 600, 1024, 2600}) {
     const TestLayer layer = random_layer(device::TensorKind::input_table, 2600, width);
-    const auto output = device().make_activations(7, width);
+    auto output = device().make_matrix(7, width);
     for (const float keep : {1.0F, 0.5F}) {
       const Matrix expected = reference::sparse_linear(batch.host, layer.weight, layer.bias,
                                                        device::Activation::tanh, keep, {5, 6});
       SCOPED_TRACE(width);
-      device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh, keep,
-                             begin({5, 6}), *output);
-      const std::vector<float> found = read(*output);
+      device().sparse_linear(*batch.device, layer.parameters, layer.layer, device::Activation::tanh, keep,
+                             begin({5, 6}), nullptr, output);
+      const std::vector<float> found = read(output);
       expect_near(found, expected, "encoded");
-      device().sparse_linear(*batch.device, *layer.parameters, layer.layer, device::Activation::tanh, keep,
-                             begin({5, 6}), *output);
-      EXPECT_EQ(read(*output), found);
+      device().sparse_linear(*batch.device, layer.parameters, layer.layer, device::Activation::tanh, keep,
+                             begin({5, 6}), nullptr, output);
+      EXPECT_EQ(read(output), found);
     }
   }
 }
@@ -347,29 +343,29 @@ TEST_P(CudaInputLayer, GroupsOfThreadsSumTheRowsOfAUser) {
 TEST_P(CudaInputLayer, ReportsAFewRanges) {
   TestBatch batch;
   gather(popular_items(10), 50000, true, batch);
-  const TestLayer layer = random_layer(device::TensorKind::input_table, 50000, 8);
+  TestLayer layer = random_layer(device::TensorKind::input_table, 50000, 8);
   begin();
   const auto output = activations(Matrix(10, 8));
-  const auto d_output = activations(random_matrix(10, 8, 2));
+  auto d_output = activations(random_matrix(10, 8, 2));
   Reports reports(*this, layer);
-  sparse_linear_backward(layer, batch, 1.0F, *output, *d_output, reports.callback());
+  sparse_linear_backward(layer, batch, 1.0F, output, d_output, reports.callback());
   EXPECT_EQ(reports.count(), 9U);
   reports.check();
 }
 
 // With one item, softmax is 1 and so is x. 65536 times either exceeds fp16, but their difference is 0.
 TEST_P(CudaLayers, GradientsOfOwnItemsAreRoundedOnce) {
-  const TestLayer layer = make_layer(device::TensorKind::output_table, Matrix(1, 1), Matrix(1, 1));
+  TestLayer layer = make_layer(device::TensorKind::output_table, Matrix(1, 1), Matrix(1, 1));
   TestBatch batch;
   gather(Csr{{0, 1, 1}, {0}}, 1, true, batch);
   const auto hidden = activations(random_matrix(2, 1, 1));
-  const auto d_hidden = device().make_activations(2, 1);
+  auto d_hidden = device().make_matrix(2, 1);
   begin();
   device().set_loss_scale({65536.0F, 0}, step());
-  softmax_step(*hidden, batch, layer, step(), *d_hidden);
-  device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, step());
+  softmax_step(hidden, batch, layer, step(), d_hidden);
+  device().accumulate_gradient_stats(layer.gradients, {0, layer.layout.size}, step());
   EXPECT_EQ(losses().skipped, 0);
-  const std::vector<float> gradients = flat(*layer.gradients);
+  const std::vector<float> gradients = flat(layer.gradients);
   EXPECT_EQ(gradients, std::vector<float>(gradients.size(), 0.0F));
 }
 

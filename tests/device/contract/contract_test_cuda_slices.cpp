@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/contract/contract.hpp"
+#include "device/cuda/platform/platform.hpp"
 
 namespace vaecf::testing {
 namespace {
@@ -64,10 +65,10 @@ std::vector<double> CudaSlices::train(bool captured) {
   constexpr std::int64_t width = 5;
   EchoSlices slices;
   const std::int64_t local_items = slices.slice(items).count();
-  const TestLayer input = random_layer(device::TensorKind::input_table, local_items, width);
-  const TestLayer output = random_layer(device::TensorKind::output_table, width, local_items);
-  const TestMoments of_input = make_moments(input);
-  const TestMoments of_output = make_moments(output);
+  TestLayer input = random_layer(device::TensorKind::input_table, local_items, width);
+  TestLayer output = random_layer(device::TensorKind::output_table, width, local_items);
+  TestMoments of_input = make_moments(input);
+  TestMoments of_output = make_moments(output);
   const Csr rows = random_rows(users, local_items, 1);
   std::vector<std::int32_t> sizes;
   std::vector<std::int64_t> order;
@@ -79,22 +80,22 @@ std::vector<double> CudaSlices::train(bool captured) {
   const auto batch = device().make_batch();
   device().gather_batch(*stored, order, true, *batch);
   const std::int64_t part = slices.part_rows(users);
-  const auto hidden = device().make_activations(part, width);
-  const auto d_hidden = device().make_activations(part, width);
+  auto hidden = device().make_matrix(part, width);
+  auto d_hidden = device().make_matrix(part, width);
   const device::InputDropout dropout(0.5F);
   const auto work = [&] {
-    device().sparse_linear(*batch, *input.parameters, input.layer, device::Activation::tanh, dropout, step(),
-                           *hidden);
-    device().softmax_layer_step(*hidden, *batch, *output.parameters, output.layer, step(), *d_hidden,
-                                *output.gradients, {});
-    device().sparse_linear_backward(*batch, input.layout, input.layer, device::Activation::tanh, dropout,
-                                    step(), *hidden, *d_hidden, *input.gradients, {});
+    device().sparse_linear(*batch, input.parameters, input.layer, device::Activation::tanh, dropout, step(),
+                           nullptr, hidden);
+    device().output_layer_step(device::Loss::multinomial, hidden, *batch, output.layer,
+                               device::OutputGradients::both, d_hidden, backward(output));
+    device().sparse_linear_backward(*batch, input.layer, device::Activation::tanh, dropout, hidden, d_hidden,
+                                    backward(input));
     update(output, of_output);
     update(input, of_input);
     device().end_step(step());
   };
   std::vector<double> results;
-  std::unique_ptr<Device::Graph> graph;
+  std::unique_ptr<device::Graph> graph;
   for (std::uint32_t s = 0; s < 4; ++s) {
     begin({5, s}, 0.0F, update_rules[0]);
     if (graph != nullptr) {
@@ -105,12 +106,12 @@ std::vector<double> CudaSlices::train(bool captured) {
     } else {
       work();
     }
-    const device::LossSums losses = device().read_losses(step());
+    const device::LossSums losses = device().sums(step()).losses;
     EXPECT_EQ(losses.users, part);
     results.push_back(losses.nll);
   }
   for (const TestLayer* layer : {&input, &output}) {
-    for (const float weight : flat(layer->parameters->master())) results.push_back(weight);
+    for (const float weight : flat(layer->parameters.master())) results.push_back(weight);
   }
   return results;
 }

@@ -27,22 +27,8 @@ class ItemTable : public LayerContract {
         {"table", weight.columns, weight.rows, TensorKind::item_table, false},
         {"bias", 1, weight.rows, TensorKind::output_bias, false}};
     tables.normalized.layout = device().plan_parameters(specs);
-    tables.normalized.parameters = device().make_parameters(tables.normalized.layout);
+    tables.normalized.parameters = device().make_parameters(tables.normalized.layout, 0);
     return tables;
-  }
-
-  TestLayer make_input_table(const Matrix& weight) {
-    const std::vector<device::TensorSpec> specs = {
-        {"items/weight", weight.rows, weight.columns, TensorKind::input_table, true}};
-    TestLayer made;
-    made.layout = device().plan_parameters(specs);
-    made.layer = {0, 0};
-    made.parameters = device().make_parameters(made.layout);
-    made.gradients = device().make_buffer(made.layout.size);
-    import_tensor(made.layout, 0, weight, made.parameters->master());
-    import_tensor(made.layout, 0, random_matrix(weight.rows, weight.columns, 90), *made.gradients);
-    device().refresh_weight_copies(*made.parameters);
-    return made;
   }
 
   struct Step {
@@ -51,28 +37,27 @@ class ItemTable : public LayerContract {
     device::LossSums sums;
   };
   /// Runs the operations of one step, up to the gradient of the weights.
-  Step run(Tables& tables, const TestBatch& batch, const device::GradientReady& ready = {},
+  Step run(Tables& tables, const TestBatch& batch, const device::GradientReady& ready = unreported,
            float loss_scale = 1.0F) {
-    const TestLayer& weights = tables.weights;
+    TestLayer& weights = tables.weights;
     const std::int64_t width = weights.layout.tensors[0].spec.columns;
     const std::int64_t users = batch.host.size();
-    const auto hidden = device().make_activations(257, width);
-    const auto d_hidden = device().make_activations(257, width);
-    const auto gram = device().make_activations(width, width);
-    const auto d_gram = device().make_activations(width, width);
-    Device::StepState& state = begin();
-    device().set_loss_scale({loss_scale, 0}, state);
-    device().normalize_rows(*weights.parameters, 0, *tables.normalized.parameters, 0);
-    device().sparse_linear(*batch.device, *tables.normalized.parameters, {0, -1}, Activation::identity, 1.0F,
-                           state, *hidden);
-    device().table_gram(*tables.normalized.parameters, 0, *gram);
-    device().cosine_step(*hidden, *batch.device, *gram, state, *d_hidden, *d_gram);
-    device().sparse_linear_backward(*batch.device, weights.layout, {0, -1}, Activation::identity, 1.0F, state,
-                                    *hidden, *d_hidden, *weights.gradients, {});
-    device().normalize_rows_backward(*weights.parameters, 0, *tables.normalized.parameters, 0, *d_gram,
-                                     *weights.gradients, ready);
-    EXPECT_EQ(hidden->rows(), users);
-    return {read(*hidden), read(*gram), losses()};
+    auto hidden = device().make_matrix(257, width);
+    auto d_hidden = device().make_matrix(257, width);
+    auto gram = device().make_matrix(width, width);
+    auto d_gram = device().make_matrix(width, width);
+    begin();
+    device().set_loss_scale({loss_scale, 0}, step());
+    device().normalize_rows(weights.parameters, 0, tables.normalized.parameters, 0);
+    device().sparse_linear(*batch.device, tables.normalized.parameters, {0, -1}, Activation::identity, 1.0F,
+                           step(), nullptr, hidden);
+    device().table_gram(tables.normalized.parameters, 0, gram);
+    device().cosine_step(hidden, *batch.device, gram, d_hidden, d_gram, step());
+    device().sparse_linear_backward(*batch.device, {0, -1}, Activation::identity, 1.0F, hidden, d_hidden,
+                                    backward(weights));
+    device().normalize_rows_backward(0, tables.normalized.parameters, 0, d_gram, backward(weights, ready));
+    EXPECT_EQ(hidden.rows(), users);
+    return {read(hidden), read(gram), losses()};
   }
 
   /// Three users of five items, with their results (users 0 and 2 by the authors' formulas in NumPy).
@@ -130,7 +115,7 @@ TEST_P(ItemTable, LossAndGradientAreThoseOfThePredictions) {
       // A gradient may be zero only because all rows of A have norm 1, which rounded ones do not.
       if (low_precision()) allowed.floor = 1e-3;
       expect_near(weight_gradient(tables.weights), expected.d_weight, allowed, "d_weight");
-      expect_zero_padding(tables.weights.layout, *tables.weights.gradients);
+      expect_zero_padding(tables.weights.layout, tables.weights.gradients);
       reports.check();
     }
   }
@@ -143,7 +128,7 @@ TEST_P(ItemTable, GradientsIncludeTheLossScale) {
   gather(example, 5, true, batch);
   run(tables, batch);
   const std::vector<float> plain = weight_gradient(tables.weights);
-  const Step step = run(tables, batch, {}, 1024.0F);
+  const Step step = run(tables, batch, unreported, 1024.0F);
   EXPECT_NEAR(step.sums.nll, 2.0231, 1e-2);
   std::vector<float> scaled = weight_gradient(tables.weights);
   for (float& value : scaled) value /= 1024.0F;
@@ -159,13 +144,13 @@ TEST_P(ItemTable, ScoresAreProductsWithItsRows) {
   for (std::int64_t i = 0; i < items; ++i) weight.at(i, i % 24) = i % 7 < 3 ? 1.0 : -1.0;
   const Matrix hidden_values = whole_numbers(users, 24, 96, 8);
   Tables tables = make_tables(weight);
-  device().normalize_rows(*tables.weights.parameters, 0, *tables.normalized.parameters, 0);
+  device().normalize_rows(tables.weights.parameters, 0, tables.normalized.parameters, 0);
   TestBatch batch;
   gather(random_rows(users, items, 97), items, false, batch);
   std::vector<std::int32_t> best(static_cast<std::size_t>(users * k));
   std::vector<float> scores(best.size());
   const auto hidden = activations(hidden_values);
-  device().top_k(*hidden, *batch.device, *tables.normalized.parameters, {0, 1}, k, best, scores);
+  device().top_k(hidden, *batch.device, tables.normalized.parameters, {0, 1}, k, best, scores);
   Matrix expected(users, items);
   for (std::int64_t u = 0; u < users; ++u) {
     for (std::int64_t i = 0; i < items; ++i) {

@@ -31,40 +31,41 @@ TEST_P(Overflow, UpdateRemovesTheScaleFromAllGradients) {
   constexpr std::int64_t items = 40;
   constexpr std::int64_t latents = 6;
   constexpr double scale = 1024.0;
-  const TestLayer output = random_layer(TensorKind::output_table, latents, items);
-  const TestLayer input = random_layer(TensorKind::input_table, items, 2 * latents);
+  TestLayer output = random_layer(TensorKind::output_table, latents, items);
+  TestLayer input = random_layer(TensorKind::input_table, items, 2 * latents);
   TestBatch batch;
   gather(random_rows(users, items, 1, 8), items, true, batch);
   const Matrix hidden = random_matrix(users, latents, 2, 0.5F);
   const Matrix values = random_matrix(users, 2 * latents, 3, 0.5F);
   const auto z = activations(hidden);
   const auto statistics = activations(values);
-  const auto d_z = device().make_activations(users, latents);
-  const auto d_statistics = device().make_activations(users, 2 * latents);
+  auto d_z = device().make_matrix(users, latents);
+  auto d_statistics = device().make_matrix(users, 2 * latents);
   begin({3, 4}, 0.5F, plain_rule);
   device().set_loss_scale({static_cast<float>(scale), 0}, step());
-  softmax_step(*z, batch, output, step(), *d_z);
+  softmax_step(z, batch, output, step(), d_z);
   const auto expected = reference::softmax_layer(hidden, batch.host, output.weight, output.bias);
-  expect_near(read(*d_z), times(expected.d_input, scale), "d_hidden");
+  expect_near(read(d_z), times(expected.d_input, scale), "d_hidden");
   expect_near(weight_gradient(output), times(expected.d_weight, scale), "d_weight");
   expect_near(bias_gradient(output), times(expected.d_bias, scale), "d_bias");
 
-  device().latent_backward(*batch.device, *statistics, step(), *d_z, *d_statistics);
+  device().latent_backward(*batch.device, statistics, d_z, d_statistics, step());
   const auto latent = reference::latent_backward(batch.host, values, {3, 4}, 0.5, expected.d_input);
-  expect_near(read(*d_statistics), times(latent.d_statistics, scale), "d_statistics");
-  device().sparse_linear_backward(*batch.device, input.layout, input.layer, Activation::identity, 0.5F,
-                                  step(), *statistics, *d_statistics, *input.gradients, {});
+  expect_near(read(d_statistics), times(latent.d_statistics, scale), "d_statistics");
+  device().sparse_linear_backward(*batch.device, input.layer, Activation::identity, 0.5F, statistics,
+                                  d_statistics, backward(input));
   const auto table = reference::sparse_linear_backward(batch.host, 0.5F, {3, 4}, Activation::identity, values,
                                                        latent.d_statistics);
   expect_near(weight_gradient(input), times(table.d_weight, scale), "input d_weight");
 
-  device().accumulate_gradient_stats(*output.gradients, {0, output.layout.size}, step());
-  update(output, make_moments(output));
+  device().accumulate_gradient_stats(output.gradients, {0, output.layout.size}, step());
+  TestMoments moments = make_moments(output);
+  update(output, moments);
   Matrix weight = output.weight;
   for (std::size_t i = 0; i < weight.values.size(); ++i) {
     weight.values[i] -= 0.5 / 33 * expected.d_weight.values[i];
   }
-  expect_near(export_tensor(output.layout, 0, output.parameters->master()), weight, "weights");
+  expect_near(export_tensor(output.layout, 0, output.parameters.master()), weight, "weights");
   const LossSums sums = losses();
   EXPECT_EQ(sums.skipped, 0);
   EXPECT_NEAR(sums.nll, expected.nll, 5e-3 * expected.nll);
@@ -73,35 +74,35 @@ TEST_P(Overflow, UpdateRemovesTheScaleFromAllGradients) {
 
 TEST_P(Overflow, OverflowingStepIsSkipped) {
   if (!fp16()) GTEST_SKIP() << "only fp16 skips steps";
-  const TestLayer layer = random_layer(TensorKind::output_table, 33, 257);
-  const TestMoments moments = make_moments(layer);
+  TestLayer layer = random_layer(TensorKind::output_table, 33, 257);
+  TestMoments moments = make_moments(layer);
   TestBatch batch;
   gather(random_rows(9, 257, 1), 257, true, batch);
   const auto hidden = activations(random_matrix(9, 33, 2));
-  const auto d_hidden = device().make_activations(9, 33);
-  const std::vector<float> weights = flat(layer.parameters->master());
+  auto d_hidden = device().make_matrix(9, 33);
+  const std::vector<float> weights = flat(layer.parameters.master());
   for (const float broken : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     begin({}, 0.0F, plain_rule);
     device().set_loss_scale({8.0F, 5}, step());
-    softmax_step(*hidden, batch, layer, step(), *d_hidden);
+    softmax_step(hidden, batch, layer, step(), d_hidden);
     Matrix gradient(33, 257, weight_gradient(layer));
     gradient.at(32, 256) = gradient.at(7, 0) = broken;
-    import_tensor(layer.layout, 0, gradient, *layer.gradients);
+    import_tensor(layer.layout, 0, gradient, layer.gradients);
     // In two parts, as with ranks that share the work: the counts add up.
     const std::int64_t middle = layer.layout.size / 2;
-    device().accumulate_gradient_stats(*layer.gradients, {0, middle}, step());
-    device().accumulate_gradient_stats(*layer.gradients, {middle, layer.layout.size}, step());
+    device().accumulate_gradient_stats(layer.gradients, {0, middle}, step());
+    device().accumulate_gradient_stats(layer.gradients, {middle, layer.layout.size}, step());
     EXPECT_EQ(flat(device().gradient_stats(step())).at(0), 2.0F);
     update(layer, moments);
-    EXPECT_EQ(flat(layer.parameters->master()), weights);
-    EXPECT_EQ(flat(*moments.first), std::vector<float>(static_cast<std::size_t>(layer.layout.size), 0.0F));
+    EXPECT_EQ(flat(layer.parameters.master()), weights);
+    EXPECT_EQ(flat(moments.first), std::vector<float>(static_cast<std::size_t>(layer.layout.size), 0.0F));
     const LossSums sums = losses();
     EXPECT_EQ(sums.skipped, 1);
     EXPECT_EQ(sums.users, 0);
     EXPECT_EQ(sums.nll, 0.0);
     EXPECT_EQ(sums.nonfinite_step, -1);
-    EXPECT_EQ(device().loss_scale(step()).scale, 4.0F);
-    EXPECT_EQ(device().loss_scale(step()).good_steps, 0);
+    EXPECT_EQ(device().sums(step()).scale.scale, 4.0F);
+    EXPECT_EQ(device().sums(step()).scale.good_steps, 0);
   }
 }
 
@@ -112,23 +113,23 @@ TEST_P(Overflow, NonFiniteLossCountsAsOverflow) {
   const Matrix hidden = random_matrix(3, 6, 1, 0.1F);
   Matrix bias(1, items);
   bias.at(0, 5) = -1e5;
-  const TestLayer layer = make_layer(TensorKind::output_table, random_matrix(6, items, 2, 0.1F), bias);
-  const TestMoments moments = make_moments(layer);
+  TestLayer layer = make_layer(TensorKind::output_table, random_matrix(6, items, 2, 0.1F), bias);
+  TestMoments moments = make_moments(layer);
   TestBatch batch;
   const Csr rows{{0, 2, 3, 4}, {5, 7, 1, 2}};
   gather(rows, items, true, batch);
   const auto z = activations(hidden);
-  const auto d_z = device().make_activations(3, 6);
-  const std::vector<float> weights = flat(layer.parameters->master());
+  auto d_z = device().make_matrix(3, 6);
+  const std::vector<float> weights = flat(layer.parameters.master());
   begin({}, 0.0F, plain_rule);
-  softmax_step(*z, batch, layer, step(), *d_z);
-  for (const float g : flat(*layer.gradients)) ASSERT_TRUE(std::isfinite(g));
+  softmax_step(z, batch, layer, step(), d_z);
+  for (const float g : flat(layer.gradients)) ASSERT_TRUE(std::isfinite(g));
   // Parts of the gradient, including an empty one: each may be all that a rank inspects.
-  device().accumulate_gradient_stats(*layer.gradients, {0, 0}, step());
+  device().accumulate_gradient_stats(layer.gradients, {0, 0}, step());
   EXPECT_EQ(flat(device().gradient_stats(step())).at(0), 1.0F);
-  device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, step());
+  device().accumulate_gradient_stats(layer.gradients, {0, layer.layout.size}, step());
   update(layer, moments);
-  EXPECT_EQ(flat(layer.parameters->master()), weights);
+  EXPECT_EQ(flat(layer.parameters.master()), weights);
   const LossSums sums = losses();
   EXPECT_EQ(sums.skipped, 1);
   EXPECT_EQ(sums.users, 0);
@@ -142,46 +143,46 @@ TEST_P(Overflow, GoodStepsDoubleTheScaleUpToItsLimit) {
   const std::int32_t interval = device::LossScale::growth_interval;
   device().set_loss_scale({4.0F, interval - 2}, step());
   device().end_step(step());
-  EXPECT_EQ(device().loss_scale(step()).scale, 4.0F);
-  EXPECT_EQ(device().loss_scale(step()).good_steps, interval - 1);
+  EXPECT_EQ(device().sums(step()).scale.scale, 4.0F);
+  EXPECT_EQ(device().sums(step()).scale.good_steps, interval - 1);
   device().end_step(step());
-  EXPECT_EQ(device().loss_scale(step()).scale, 8.0F);
-  EXPECT_EQ(device().loss_scale(step()).good_steps, 0);
+  EXPECT_EQ(device().sums(step()).scale.scale, 8.0F);
+  EXPECT_EQ(device().sums(step()).scale.good_steps, 0);
   device().set_loss_scale({device::LossScale::max_scale, interval - 1}, step());
   device().end_step(step());
-  EXPECT_EQ(device().loss_scale(step()).scale, device::LossScale::max_scale);
+  EXPECT_EQ(device().sums(step()).scale.scale, device::LossScale::max_scale);
 }
 
 TEST_P(Overflow, OverflowAtTheMinimumKeepsTheScale) {
   if (!fp16()) GTEST_SKIP() << "only fp16 gradients are scaled";
-  const TestLayer layer = random_layer(TensorKind::matrix, 7, 33);
+  TestLayer layer = random_layer(TensorKind::matrix, 7, 33);
   Matrix gradient(7, 33);
   gradient.at(1, 2) = std::numeric_limits<float>::infinity();
-  import_tensor(layer.layout, 0, gradient, *layer.gradients);
+  import_tensor(layer.layout, 0, gradient, layer.gradients);
   for (const float scale : {0x1p-23F, 0x1p-24F}) {
     begin();
     device().set_loss_scale({scale, 0}, step());
-    device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, step());
+    device().accumulate_gradient_stats(layer.gradients, {0, layer.layout.size}, step());
     EXPECT_EQ(losses().skipped, 1);
-    EXPECT_EQ(device().loss_scale(step()).scale, 0x1p-24F) << "after " << scale;
+    EXPECT_EQ(device().sums(step()).scale.scale, 0x1p-24F) << "after " << scale;
   }
 }
 
 TEST_P(Overflow, OtherPrecisionsHaveNeitherScaleNorOverflow) {
   if (fp16()) GTEST_SKIP() << "fp16 has both";
-  const TestLayer layer = random_layer(TensorKind::matrix, 7, 33);
-  const TestMoments moments = make_moments(layer);
+  TestLayer layer = random_layer(TensorKind::matrix, 7, 33);
+  TestMoments moments = make_moments(layer);
   Matrix gradient(7, 33);
   gradient.at(1, 2) = std::numeric_limits<float>::infinity();
   gradient.at(3, 4) = 33.0;
-  import_tensor(layer.layout, 0, gradient, *layer.gradients);
+  import_tensor(layer.layout, 0, gradient, layer.gradients);
   begin({}, 0.0F, plain_rule);
   device().set_loss_scale({1024.0F, 0}, step());
-  EXPECT_EQ(device().loss_scale(step()).scale, 1.0F);
-  device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, step());
+  EXPECT_EQ(device().sums(step()).scale.scale, 1.0F);
+  device().accumulate_gradient_stats(layer.gradients, {0, layer.layout.size}, step());
   EXPECT_EQ(flat(device().gradient_stats(step())).at(0), 0.0F);
   update(layer, moments);
-  const std::vector<float> weights = export_tensor(layer.layout, 0, layer.parameters->master());
+  const std::vector<float> weights = export_tensor(layer.layout, 0, layer.parameters.master());
   EXPECT_FLOAT_EQ(weights[3 * 33 + 4], static_cast<float>(layer.weight.at(3, 4)) - 0.5F);
   EXPECT_EQ(losses().skipped, 0);
 }

@@ -25,7 +25,7 @@ class Ranking : public LayerContract {
   struct Case {
     TestLayer layer;
     TestBatch batch;
-    std::unique_ptr<Device::Activations> hidden;
+    device::Matrix hidden;
     Matrix scores;
   };
   Case make_case(TestLayer layer, const Matrix& hidden, const Csr& own) {
@@ -45,13 +45,13 @@ class Ranking : public LayerContract {
 
   std::vector<std::int32_t> rank(const Case& c, CsrView targets) {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(targets.entries()), -7);
-    device().rank_targets(*c.hidden, *c.batch.device, targets, *c.layer.parameters, c.layer.layer, ranks);
+    device().rank_targets(c.hidden, *c.batch.device, targets, c.layer.parameters, c.layer.layer, ranks);
     return ranks;
   }
   std::pair<std::vector<std::int32_t>, std::vector<float>> top(const Case& c, int k) {
     std::vector<std::int32_t> items(static_cast<std::size_t>(c.scores.rows * k), -7);
     std::vector<float> scores(items.size(), -7.0F);
-    device().top_k(*c.hidden, *c.batch.device, *c.layer.parameters, c.layer.layer, k, items, scores);
+    device().top_k(c.hidden, *c.batch.device, c.layer.parameters, c.layer.layer, k, items, scores);
     return {items, scores};
   }
   void expect_ranks(const Case& c, CsrView targets) {
@@ -209,13 +209,13 @@ TEST_P(Ranking, MetricsOfBatchesEqualThoseOfTheirRanks) {
   const Csr all = random_rows(1000, items, 5, 30);
   std::vector<Case> cases;
   for (const std::int64_t users : {33, 0, 1, 600, 40, 40, 40}) cases.push_back(whole_case(users, items, 5));
-  const auto held = device().make_user_rows(all.view(), 0, items);
+  const auto held = device().make_user_rows(all.view(), 0, items, device::one_slice());
   const auto values = device().make_metric_values(metrics.size(), held->rows());
   const auto compute_all = [&] {
     std::int64_t begin = 11;
     for (const Case& c : cases) {
-      device().compute_metrics(*c.hidden, *c.batch.device, *held, {begin, begin + c.scores.rows},
-                               *c.layer.parameters, c.layer.layer, metrics, *values);
+      device().compute_metrics(c.hidden, *c.batch.device, *held, {begin, begin + c.scores.rows},
+                               c.layer.parameters, c.layer.layer, metrics, *values);
       begin += c.scores.rows;
     }
   };
@@ -249,10 +249,10 @@ TEST_P(Ranking, MetricsOfBatchesEqualThoseOfTheirRanks) {
   EXPECT_GT(with_target, 400);
   EXPECT_LT(with_target, 754);  // some have no target
   const Csr none{{0, 0, 0, 0}, {}};
-  const auto nobody = device().make_user_rows(none.view(), 0, items);
+  const auto nobody = device().make_user_rows(none.view(), 0, items, device::one_slice());
   const auto nothing = device().make_metric_values(1, 3);
   const Case c = whole_case(3, items, 5);
-  device().compute_metrics(*c.hidden, *c.batch.device, *nobody, {0, 3}, *c.layer.parameters, c.layer.layer,
+  device().compute_metrics(c.hidden, *c.batch.device, *nobody, {0, 3}, c.layer.parameters, c.layer.layer,
                            std::span(metrics).first(1), *nothing);
   EXPECT_EQ(device().read_metrics(*nothing), std::vector<double>(3));
 }

@@ -16,6 +16,7 @@ namespace {
 
 using device::Activation;
 using device::InputDropout;
+using device::Loss;
 using device::LossSums;
 using device::TensorKind;
 
@@ -81,26 +82,26 @@ TEST_P(Sliced, SparseLinear) {
             {"bias", 1, shape.width, TensorKind::bias, false},
             {"features", 11, shape.width, TensorKind::input_table, true}};
         const device::ParameterLayout layout = d.device().plan_parameters(specs);
-        const auto parameters = d.device().make_parameters(layout);
-        d.import_tensor(layout, 0, rows_of(all.weight, items), parameters->master());
-        d.import_tensor(layout, 1, all.bias, parameters->master());
-        d.import_tensor(layout, 2, table, parameters->master());
-        d.device().refresh_weight_copies(*parameters);
+        auto parameters = d.device().make_parameters(layout, 0);
+        d.import_tensor(layout, 0, rows_of(all.weight, items), parameters.master());
+        d.import_tensor(layout, 1, all.bias, parameters.master());
+        d.import_tensor(layout, 2, table, parameters.master());
+        d.device().refresh_copies(parameters, {0, layout.size});
         const auto batch = d.gather(all.batch);
-        const auto output = d.make_part(shape.users, shape.width);
+        auto output = d.make_part(shape.users, shape.width);
         // Features of own users.
         const CsrView of_own = features.rows.view().slice(own);
-        const auto feature_rows = d.device().make_user_rows(of_own, 0, 11);
+        const auto feature_rows = d.device().make_user_rows(of_own, 0, 11, device::one_slice());
         std::vector<std::int64_t> order;
         for (std::int64_t u = 0; u < own.size(); ++u) order.push_back(u);
         const auto feature_batch = d.device().make_batch();
         d.device().gather_batch(*feature_rows, order, false, *feature_batch);
         const SideFeatures side{*feature_batch, 2};
         for (const Way& way : ways) {
-          d.device().sparse_linear(*batch, *parameters, {0, 1}, way.act, way.keep, d.begin(key), *output,
-                                   way.features ? &side : nullptr);
-          ASSERT_EQ(output->rows(), own.size());
-          d.expect_near(d.read(*output), rows_of(way.expected, own), format("output, slice {}", d.index()));
+          d.device().sparse_linear(*batch, parameters, {0, 1}, way.act, way.keep, d.begin(key),
+                                   way.features ? &side : nullptr, output);
+          ASSERT_EQ(output.rows(), own.size());
+          d.expect_near(d.read(output), rows_of(way.expected, own), format("output, slice {}", d.index()));
         }
       });
     }
@@ -126,37 +127,38 @@ TEST_P(Sliced, SparseLinearBackward) {
       const auto expected = reference::sparse_linear_backward(all.batch, keep, key, Activation::tanh, y, d_y);
       run(slices, [&](SliceDevice& d) {
         const Range own = d.own(shape.users);
-        const TestLayer layer = d.make_slice(TensorKind::input_table, all.weight, all.bias);
+        TestLayer layer = d.make_slice(TensorKind::input_table, all.weight, all.bias);
         const auto batch = d.gather(all.batch);
         const auto output = d.part_of(y);
-        const auto d_output = d.part_of(d_y);
+        auto d_output = d.part_of(d_y);
         SliceDevice::Reports reports(d, layer);
-        d.device().sparse_linear_backward(*batch, layer.layout, layer.layer, Activation::tanh, keep,
-                                          d.begin(key, 0.0F, update_rules[1]), *output, *d_output,
-                                          *layer.gradients, reports.callback());
+        d.begin(key, 0.0F, update_rules[1]);
+        d.device().sparse_linear_backward(*batch, layer.layer, Activation::tanh, keep, output, d_output,
+                                          d.backward(layer, reports.callback()));
         const auto own_expected =
             reference::linear_backward(Matrix(own.size(), 1), Matrix(1, shape.width), Activation::tanh,
                                        rows_of(y, own), rows_of(d_y, own));
-        d.expect_near(d.read(*d_output), own_expected.d_before, "d_output");
+        d.expect_near(d.read(d_output), own_expected.d_before, "d_output");
         d.expect_near(d.bias_gradient(layer), own_expected.d_bias, "d_bias of the own users");
         d.expect_near(d.weight_gradient(layer), rows_of(expected.d_weight, d.slice(shape.items)), "d_weight");
-        d.expect_zero_padding(layer.layout, *layer.gradients);
+        d.expect_zero_padding(layer.layout, layer.gradients);
         reports.check();
         if (!d.device().fuses_updates()) return;
         // The fused update is that of the weight alone.
-        const TestLayer fused = d.make_slice(TensorKind::input_table, all.weight, all.bias);
-        const TestMoments moments = d.make_moments(fused);
-        const FusedUpdate fusing{*fused.parameters, *moments.first, *moments.second};
-        d.write(*d_output, rows_of(d_y, own));
-        d.device().sparse_linear_backward(*batch, fused.layout, fused.layer, Activation::tanh, keep, d.step(),
-                                          *output, *d_output, *fused.gradients, {}, &fusing);
+        TestLayer fused = d.make_slice(TensorKind::input_table, all.weight, all.bias);
+        TestMoments moments = d.make_moments(fused);
+        const FusedUpdate fusing{fused.parameters, moments.first, moments.second};
+        d.write(d_output, rows_of(d_y, own));
+        d.device().sparse_linear_backward(*batch, fused.layer, Activation::tanh, keep, output, d_output,
+                                          d.backward(fused, unreported, &fusing));
         d.device().synchronize();
         EXPECT_EQ(d.bias_gradient(fused), d.bias_gradient(layer));
-        EXPECT_EQ(d.export_tensor(fused.layout, 1, fused.parameters->master()), all.bias.floats());
-        d.update(layer, d.make_moments(layer));
-        d.expect_near(d.export_tensor(fused.layout, 0, fused.parameters->master()),
+        EXPECT_EQ(d.export_tensor(fused.layout, 1, fused.parameters.master()), all.bias.floats());
+        TestMoments of_layer = d.make_moments(layer);
+        d.update(layer, of_layer);
+        d.expect_near(d.export_tensor(fused.layout, 0, fused.parameters.master()),
                       {layer.weight.rows, layer.weight.columns,
-                       d.export_tensor(layer.layout, 0, layer.parameters->master())},
+                       d.export_tensor(layer.layout, 0, layer.parameters.master())},
                       Tolerance{1e-6, 1e-6, 1e-7}, "updated weight");
       });
     }
@@ -185,16 +187,16 @@ TEST_P(Sliced, LatentLayerOfOwnUsers) {
         const auto input = d.part_of(statistics);
         const auto old = d.part_of(old_statistics);
         const auto gradient = d.part_of(d_z);
-        const auto sample = d.make_part(shape.users, latents);
-        const auto d_statistics = d.make_part(shape.users, 2 * latents);
-        d.device().sample_latent(*batch, *input, d.begin(key, 0.2F), *sample);
-        d.expect_near(d.read(*sample), rows_of(z, own), "z");
-        d.device().latent_backward(*batch, *input, d.step(), *gradient, *d_statistics);
-        d.expect_near(d.read(*d_statistics), rows_of(expected.d_statistics, own), "d_statistics");
+        auto sample = d.make_part(shape.users, latents);
+        auto d_statistics = d.make_part(shape.users, 2 * latents);
+        d.device().sample_latent(*batch, input, d.begin(key, 0.2F), sample);
+        d.expect_near(d.read(sample), rows_of(z, own), "z");
+        d.device().latent_backward(*batch, input, gradient, d_statistics, d.step());
+        d.expect_near(d.read(d_statistics), rows_of(expected.d_statistics, own), "d_statistics");
         losses.add(0, d.losses());
-        d.device().composite_latent_backward(*batch, *input, *old, math::CompositePrior(), 0.005F,
-                                             d.begin(key, 0.2F), *gradient, *d_statistics);
-        d.expect_near(d.read(*d_statistics), rows_of(composite.d_statistics, own), "RecVAE's d_statistics");
+        d.device().composite_latent_backward(*batch, input, old, math::CompositePrior(), 0.005F, gradient,
+                                             d_statistics, d.begin(key, 0.2F));
+        d.expect_near(d.read(d_statistics), rows_of(composite.d_statistics, own), "RecVAE's d_statistics");
         losses.add(1, d.losses());
       });
       const double relative = GetParam().name.starts_with("cuda") ? 1e-2 : 1e-5;
@@ -206,27 +208,19 @@ TEST_P(Sliced, LatentLayerOfOwnUsers) {
   }
 }
 
-/// Output layers: softmax_layer_step() or squared_layer_step().
-enum class Output { softmax, squared };
-
-void output_step(SliceDevice& d, Output output, const Device::Activations& hidden, const Device::Batch& batch,
-                 const TestLayer& layer, Device::Activations& d_hidden, const device::GradientReady& ready,
+void output_step(SliceDevice& d, Loss loss, const device::Matrix& hidden, const device::Batch& batch,
+                 TestLayer& layer, device::Matrix& d_hidden, const device::GradientReady& ready,
                  const FusedUpdate* fused = nullptr) {
-  if (output == Output::softmax) {
-    d.device().softmax_layer_step(hidden, batch, *layer.parameters, layer.layer, d.step(), d_hidden,
-                                  *layer.gradients, ready, fused);
-  } else {
-    d.device().squared_layer_step(hidden, batch, *layer.parameters, layer.layer, d.step(), d_hidden,
-                                  *layer.gradients, ready, fused);
-  }
+  d.device().output_layer_step(loss, hidden, batch, layer.layer, device::OutputGradients::both, d_hidden,
+                               d.backward(layer, ready, fused));
 }
 
 class SlicedOutput : public Sliced {
  protected:
   /// Compares loss and gradients of all slices with fp64. Tolerances are relative to the gradient of all
   /// items, since that of a slice may be nothing but rounding errors.
-  void expect_step(int slices, const SlicedCase& all, const Matrix& hidden, Output output) {
-    const auto expected = output == Output::softmax
+  void expect_step(int slices, const SlicedCase& all, const Matrix& hidden, Loss loss) {
+    const auto expected = loss == Loss::multinomial
                               ? reference::softmax_layer(hidden, all.batch, all.weight, all.bias)
                               : reference::squared_layer(hidden, all.batch, all.weight, all.bias);
     const std::int64_t users = hidden.rows;
@@ -235,45 +229,45 @@ class SlicedOutput : public Sliced {
     bool low_precision = false;
     run(slices, [&](SliceDevice& d) {
       const ItemSlice mine = d.slice(items);
-      const TestLayer layer = d.make_slice(TensorKind::output_table, all.weight, all.bias);
+      TestLayer layer = d.make_slice(TensorKind::output_table, all.weight, all.bias);
       const auto batch = d.gather(all.batch);
       const auto input = d.part_of(hidden);
-      const auto d_hidden = d.make_part(users, hidden.columns);
+      auto d_hidden = d.make_part(users, hidden.columns);
       SliceDevice::Reports reports(d, layer);
       d.begin({}, 0.0F, update_rules[1]);
-      output_step(d, output, *input, *batch, layer, *d_hidden, reports.callback());
+      output_step(d, loss, input, *batch, layer, d_hidden, reports.callback());
       losses.add(0, d.losses());
       if (d.index() == 0) low_precision = d.low_precision();
-      ASSERT_EQ(d_hidden->rows(), d.own(users).size());
+      ASSERT_EQ(d_hidden.rows(), d.own(users).size());
       const auto of_slice = [&](const Matrix& whole) {
         Tolerance allowed = d.tolerance();
         double largest = 0.0;
         for (const double x : whole.values) largest = std::max(largest, std::abs(x));
         allowed.floor =
-            (output == Output::softmax ? allowed.floor : allowed.floor / static_cast<double>(items)) +
+            (loss == Loss::multinomial ? allowed.floor : allowed.floor / static_cast<double>(items)) +
             allowed.norm * largest;
         return allowed;
       };
-      d.expect_near(d.read(*d_hidden), rows_of(expected.d_input, d.own(users)), of_slice(expected.d_input),
+      d.expect_near(d.read(d_hidden), rows_of(expected.d_input, d.own(users)), of_slice(expected.d_input),
                     "d_hidden");
       d.expect_near(d.weight_gradient(layer), columns_of(expected.d_weight, mine),
                     of_slice(expected.d_weight), "d_weight");
       d.expect_near(d.bias_gradient(layer), columns_of(expected.d_bias, mine), of_slice(expected.d_bias),
                     "d_bias");
-      d.expect_zero_padding(layer.layout, *layer.gradients);
+      d.expect_zero_padding(layer.layout, layer.gradients);
       reports.check();
       if (!d.device().fuses_updates()) return;
-      const std::vector<float> d_own = d.read(*d_hidden);
-      const TestMoments apart = d.make_moments(layer);
+      const std::vector<float> d_own = d.read(d_hidden);
+      TestMoments apart = d.make_moments(layer);
       d.update(layer, apart);
-      const TestLayer fused = d.make_slice(TensorKind::output_table, all.weight, all.bias);
-      const TestMoments moments = d.make_moments(fused);
-      const FusedUpdate fusing{*fused.parameters, *moments.first, *moments.second};
-      output_step(d, output, *input, *batch, fused, *d_hidden, {}, &fusing);
+      TestLayer fused = d.make_slice(TensorKind::output_table, all.weight, all.bias);
+      TestMoments moments = d.make_moments(fused);
+      const FusedUpdate fusing{fused.parameters, moments.first, moments.second};
+      output_step(d, loss, input, *batch, fused, d_hidden, unreported, &fusing);
       d.device().synchronize();
-      EXPECT_EQ(d.read(*d_hidden), d_own);
-      const std::vector<float> updated = d.flat(layer.parameters->master());
-      d.expect_near(d.flat(fused.parameters->master()), Matrix(1, std::ssize(updated), updated),
+      EXPECT_EQ(d.read(d_hidden), d_own);
+      const std::vector<float> updated = d.flat(layer.parameters.master());
+      d.expect_near(d.flat(fused.parameters.master()), Matrix(1, std::ssize(updated), updated),
                     Tolerance{1e-5, 1e-5, 1e-6}, "fused update");
     });
     EXPECT_NEAR(losses.sums[0].nll, expected.nll, (low_precision ? 5e-3 : 2e-6) * (1.0 + expected.nll));
@@ -288,7 +282,7 @@ TEST_P(SlicedOutput, SoftmaxAgainstFp64) {
     for (const SlicedShape& shape : sliced_shapes) {
       SCOPED_TRACE(sliced_name(shape, slices));
       expect_step(slices, sliced_case(TensorKind::output_table, shape, slices),
-                  random_matrix(shape.users, shape.width, 2, 0.5F), Output::softmax);
+                  random_matrix(shape.users, shape.width, 2, 0.5F), Loss::multinomial);
     }
   }
 }
@@ -298,7 +292,7 @@ TEST_P(SlicedOutput, SquaredErrorAgainstFp64) {
     for (const SlicedShape& shape : sliced_shapes) {
       SCOPED_TRACE(sliced_name(shape, slices));
       expect_step(slices, sliced_case(TensorKind::output_table, shape, slices),
-                  random_matrix(shape.users, shape.width, 2, 0.5F), Output::squared);
+                  random_matrix(shape.users, shape.width, 2, 0.5F), Loss::squared);
     }
   }
 }
@@ -313,7 +307,7 @@ TEST_P(SlicedOutput, LogitsOfSlicesAreFarApart) {
       for (std::int64_t i = 0; i < 257; ++i)
         all.bias.at(0, i) =
             all.bias.at(0, i) / 16.0 + distance * static_cast<double>(i % slices + 1 - slices);
-      expect_step(slices, all, random_matrix(33, 7, 2, 0.5F), Output::softmax);
+      expect_step(slices, all, random_matrix(33, 7, 2, 0.5F), Loss::multinomial);
     }
   }
 }
@@ -334,7 +328,7 @@ TEST_P(SlicedOutput, ItemsOfAllUsersAreInOneSlice) {
       all.batch.rows = rows;
       for (std::int64_t i = 0; i < 257; ++i)
         all.bias.at(0, i) += slices > 1 && i % slices == where ? -200.0 : 0.0;
-      expect_step(slices, all, random_matrix(33, 7, 2, 0.5F), Output::softmax);
+      expect_step(slices, all, random_matrix(33, 7, 2, 0.5F), Loss::multinomial);
     }
   }
 }
@@ -349,20 +343,20 @@ TEST_P(SlicedOutput, NonFiniteLogitsOfOneSliceReachTheLoss) {
       std::int64_t skipped = 0;
       bool skips = false;
       run(slices, [&](SliceDevice& d) {
-        const TestLayer layer = d.make_slice(TensorKind::output_table, all.weight, all.bias);
+        TestLayer layer = d.make_slice(TensorKind::output_table, all.weight, all.bias);
         const ItemSlice mine = d.slice(100);
         if (mine.holds(77)) {
           Matrix bias = columns_of(all.bias, mine);
           bias.at(0, mine.local(77)) = broken;
-          d.import_tensor(layer.layout, layer.layer.bias, bias, layer.parameters->master());
-          d.device().refresh_weight_copies(*layer.parameters);
+          d.import_tensor(layer.layout, layer.layer.bias, bias, layer.parameters.master());
+          d.device().refresh_copies(layer.parameters, {0, layer.layout.size});
         }
         const auto batch = d.gather(all.batch);
         const auto input = d.part_of(random_matrix(33, 7, 2));
-        const auto d_hidden = d.make_part(33, 7);
+        auto d_hidden = d.make_part(33, 7);
         d.begin({1, 7});
-        output_step(d, Output::softmax, *input, *batch, layer, *d_hidden, {});
-        d.device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, d.step());
+        output_step(d, Loss::multinomial, input, *batch, layer, d_hidden, unreported);
+        d.device().accumulate_gradient_stats(layer.gradients, {0, layer.layout.size}, d.step());
         const LossSums sums = d.losses();
         losses.add(0, sums);
         if (d.index() != 0) return;

@@ -78,15 +78,15 @@ class SlicedScores : public Sliced {
       const auto end = static_cast<std::size_t>(targets.offsets[own.end]);
       const std::vector<std::int32_t> expected(ranks.begin() + begin, ranks.begin() + end);
       std::vector<std::int32_t> found(expected.size(), -7);
-      d.device().rank_targets(*hidden, *batch, targets, *layer.parameters, layer.layer, found);
+      d.device().rank_targets(hidden, *batch, targets, layer.parameters, layer.layer, found);
       EXPECT_EQ(found, expected) << "slice " << d.index();
 
       // Targets are rows of a larger set, after 3 users without any.
       Csr all_targets = c.targets;
       all_targets.offsets.insert(all_targets.offsets.begin(), 3, 0);
-      const auto rows = d.device().make_user_rows(all_targets.view(), 0, c.batch.items);
+      const auto rows = d.device().make_user_rows(all_targets.view(), 0, c.batch.items, device::one_slice());
       const auto values = d.device().make_metric_values(metrics.size(), rows->rows());
-      d.device().compute_metrics(*hidden, *batch, *rows, {3, 3 + users}, *layer.parameters, layer.layer,
+      d.device().compute_metrics(hidden, *batch, *rows, {3, 3 + users}, layer.parameters, layer.layer,
                                  metrics, *values);
       std::vector<double> of_users(metrics.size() * static_cast<std::size_t>(users + 3));
       for (std::int64_t u = own.begin; u < own.end; ++u) {
@@ -104,7 +104,7 @@ class SlicedScores : public Sliced {
       for (const int k : lengths) {
         std::vector<std::int32_t> items(static_cast<std::size_t>(own.size() * k), -7);
         std::vector<float> scores(items.size(), -7.0F);
-        d.device().top_k(*hidden, *batch, *layer.parameters, layer.layer, k, items, scores);
+        d.device().top_k(hidden, *batch, layer.parameters, layer.layer, k, items, scores);
         for (std::int64_t u = own.begin; u < own.end; ++u) {
           std::vector<std::int32_t> order = reference::ranking(ordered, c.batch, u);
           order.resize(static_cast<std::size_t>(k), -1);
@@ -187,33 +187,28 @@ TEST_P(SlicedScores, ItemTableOfElsa) {
       bool low_precision = false;
       run(slices, [&](SliceDevice& d) {
         const ItemSlice mine = d.slice(items);
-        TestLayer weights;
-        weights.layout = d.device().plan_parameters(
-            std::vector<device::TensorSpec>{{"weight", mine.count(), width, TensorKind::input_table, true}});
-        weights.layer = {0, 0};
-        weights.parameters = d.device().make_parameters(weights.layout);
-        weights.gradients = d.device().make_buffer(weights.layout.size);
-        d.import_tensor(weights.layout, 0, rows_of(weight, mine), weights.parameters->master());
-        d.device().refresh_weight_copies(*weights.parameters);
-        const auto normalized = d.device().make_parameters(d.device().plan_parameters(
-            std::vector<device::TensorSpec>{{"table", width, mine.count(), TensorKind::item_table, false},
-                                            {"bias", 1, mine.count(), TensorKind::output_bias, false}}));
+        TestLayer weights = d.make_input_table(rows_of(weight, mine));
+        auto normalized =
+            d.device().make_parameters(d.device().plan_parameters(std::vector<device::TensorSpec>{
+                                           {"table", width, mine.count(), TensorKind::item_table, false},
+                                           {"bias", 1, mine.count(), TensorKind::output_bias, false}}),
+                                       0);
         const auto batch = d.gather(all);
-        const auto h = d.make_part(users, width);
-        const auto d_h = d.make_part(users, width);
-        const auto gram = d.device().make_activations(width, width);
-        const auto d_gram = d.device().make_activations(width, width);
-        Device::StepState& state = d.begin();
+        auto h = d.make_part(users, width);
+        auto d_h = d.make_part(users, width);
+        auto gram = d.device().make_matrix(width, width);
+        auto d_gram = d.device().make_matrix(width, width);
+        d.begin();
         SliceDevice::Reports reports(d, weights);
-        d.device().normalize_rows(*weights.parameters, 0, *normalized, 0);
-        d.device().sparse_linear(*batch, *normalized, {0, -1}, Activation::identity, 1.0F, state, *h);
-        d.device().table_gram(*normalized, 0, *gram);
-        d.device().cosine_step(*h, *batch, *gram, state, *d_h, *d_gram);
-        const std::vector<float> sums = d.read(*h);
-        d.device().sparse_linear_backward(*batch, weights.layout, {0, -1}, Activation::identity, 1.0F, state,
-                                          *h, *d_h, *weights.gradients, {});
-        d.device().normalize_rows_backward(*weights.parameters, 0, *normalized, 0, *d_gram,
-                                           *weights.gradients, reports.callback());
+        d.device().normalize_rows(weights.parameters, 0, normalized, 0);
+        d.device().sparse_linear(*batch, normalized, {0, -1}, Activation::identity, 1.0F, d.step(), nullptr,
+                                 h);
+        d.device().table_gram(normalized, 0, gram);
+        d.device().cosine_step(h, *batch, gram, d_h, d_gram, d.step());
+        const std::vector<float> sums = d.read(h);
+        d.device().sparse_linear_backward(*batch, {0, -1}, Activation::identity, 1.0F, h, d_h,
+                                          d.backward(weights));
+        d.device().normalize_rows_backward(0, normalized, 0, d_gram, d.backward(weights, reports.callback()));
         losses.add(0, d.losses());
         if (d.index() == 0) low_precision = d.low_precision();
         d.expect_near(sums, rows_of(hidden, d.own(users)), "h");
@@ -221,7 +216,7 @@ TEST_P(SlicedScores, ItemTableOfElsa) {
         Tolerance allowed = d.tolerance();
         allowed.floor = d.low_precision() ? 1e-3 : 2e-6;
         d.expect_near(d.weight_gradient(weights), rows_of(expected.d_weight, mine), allowed, "d_weight");
-        d.expect_zero_padding(weights.layout, *weights.gradients);
+        d.expect_zero_padding(weights.layout, weights.gradients);
         reports.check();
       });
       EXPECT_NEAR(losses.sums[0].nll, expected.loss, (low_precision ? 5e-3 : 5e-6) * (1.0 + expected.loss));

@@ -20,21 +20,18 @@ constexpr std::int64_t item_counts[] = {100, 24000};
 
 class Softmax : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, Softmax, ::testing::ValuesIn(contract_devices()), contract_name);
-#ifdef VAECF_CONTRACT_CUDA
-INSTANTIATE_TEST_SUITE_P(Small, Softmax, ::testing::ValuesIn(small_cuda_devices(16)), contract_name);
-#endif
+INSTANTIATE_TEST_SUITE_P(Small, Softmax, ::testing::ValuesIn(small_devices(16)), contract_name);
 
 TEST_P(Softmax, AgainstFp64) {
   for (const auto& [hidden, items] : {LayerSize{7, 33}, {64, 257}, {33, 1000}}) {
-    const TestLayer layer = random_layer(TensorKind::output_table, hidden, items);
-    const auto input = device().make_activations(257, hidden);
-    const auto d_hidden = device().make_activations(257, hidden);
+    TestLayer layer = random_layer(TensorKind::output_table, hidden, items);
+    auto input = device().make_matrix(257, hidden);
+    auto d_hidden = device().make_matrix(257, hidden);
     TestBatch batch;
     for (const std::int64_t users : user_counts) {
       SCOPED_TRACE(format("items {} hidden {} users {}", items, hidden, users));
       gather(random_rows(users, items, 1), items, true, batch);
-      expect_softmax_step(layer, random_matrix(users, hidden, 2, 0.5F), batch, *input, *d_hidden,
-                          tolerance());
+      expect_softmax_step(layer, random_matrix(users, hidden, 2, 0.5F), batch, input, d_hidden, tolerance());
     }
   }
 }
@@ -42,18 +39,18 @@ TEST_P(Softmax, AgainstFp64) {
 // More users than any device processes at a time: gradients of slices add up, and the next batch starts from
 // 0.
 TEST_P(Softmax, LargeBatchThenSmallOne) {
-  const TestLayer layer = random_layer(TensorKind::output_table, 17, 300);
-  const auto input = device().make_activations(1500, 17);
-  const auto d_hidden = device().make_activations(1500, 17);
+  TestLayer layer = random_layer(TensorKind::output_table, 17, 300);
+  auto input = device().make_matrix(1500, 17);
+  auto d_hidden = device().make_matrix(1500, 17);
   TestBatch batch;
   for (const std::int64_t users : {1500, 40}) {
     gather(random_rows(users, 300, 1), 300, true, batch);
-    expect_softmax_step(layer, random_matrix(users, 17, 2, 0.5F), batch, *input, *d_hidden, tolerance());
+    expect_softmax_step(layer, random_matrix(users, 17, 2, 0.5F), batch, input, d_hidden, tolerance());
   }
 }
 
 TEST_P(Softmax, OneItemHasProbabilityOne) {
-  const TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(1, 1, 3, 4), Matrix(1, 1));
+  TestLayer layer = make_layer(TensorKind::output_table, whole_numbers(1, 1, 3, 4), Matrix(1, 1));
   TestBatch batch;
   gather(random_rows(33, 1, 1), 1, true, batch);
   expect_softmax_step(layer, whole_numbers(33, 1, 4, 3), batch);
@@ -61,16 +58,16 @@ TEST_P(Softmax, OneItemHasProbabilityOne) {
 
 TEST_P(Softmax, UsersWithoutItemsAddNothing) {
   for (const std::int64_t items : item_counts) {
-    const TestLayer layer = random_layer(TensorKind::output_table, 4, items);
+    TestLayer layer = random_layer(TensorKind::output_table, 4, items);
     Csr rows;
     rows.offsets.assign(34, 0);
     TestBatch batch;
     gather(rows, items, true, batch);
     const auto hidden = activations(random_matrix(33, 4, 2));
-    const auto d_hidden = activations(random_matrix(33, 4, 3));
-    softmax_step(*hidden, batch, layer, begin(), *d_hidden);
+    auto d_hidden = activations(random_matrix(33, 4, 3));
+    softmax_step(hidden, batch, layer, begin(), d_hidden);
     EXPECT_EQ(losses().nll, 0.0);
-    expect_near(read(*d_hidden), Matrix(33, 4), Tolerance{}, "d_hidden");
+    expect_near(read(d_hidden), Matrix(33, 4), Tolerance{}, "d_hidden");
     expect_near(weight_gradient(layer), Matrix(4, items), Tolerance{}, "d_weight");
     expect_near(bias_gradient(layer), Matrix(1, items), Tolerance{}, "d_bias");
   }
@@ -99,7 +96,7 @@ TEST_P(Softmax, ExtremeLogits) {
       }
       Matrix bias(1, items);
       std::ranges::fill(bias.values, bias_of_all);
-      const TestLayer layer = make_layer(TensorKind::output_table, weight, bias);
+      TestLayer layer = make_layer(TensorKind::output_table, weight, bias);
       TestBatch batch;
       gather(random_rows(33, items, 8), items, true, batch);
       Matrix hidden(33, 2);
@@ -109,9 +106,9 @@ TEST_P(Softmax, ExtremeLogits) {
       }
       // The host emulation adds products one by one.
       const Tolerance long_sums = low_precision() ? tolerance() : Tolerance{1e-4, 1e-4, 2e-6};
-      const auto input = device().make_activations(33, 2);
-      const auto d_hidden = device().make_activations(33, 2);
-      expect_softmax_step(layer, hidden, batch, *input, *d_hidden, items > 100 ? long_sums : tolerance());
+      auto input = device().make_matrix(33, 2);
+      auto d_hidden = device().make_matrix(33, 2);
+      expect_softmax_step(layer, hidden, batch, input, d_hidden, items > 100 ? long_sums : tolerance());
     }
   }
 }
@@ -119,19 +116,19 @@ TEST_P(Softmax, ExtremeLogits) {
 TEST_P(Softmax, NanReachesTheLoss) {
   // NaN must reach the loss: no other check reads every logit.
   for (const std::int64_t items : item_counts) {
-    const TestLayer layer = random_layer(TensorKind::output_table, 8, items);
+    TestLayer layer = random_layer(TensorKind::output_table, 8, items);
     TestBatch batch;
     gather(random_rows(33, items, 8), items, true, batch);
     for (const float broken :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       Matrix bias = layer.bias;
       bias.at(0, items - 23) = broken;
-      import_tensor(layer.layout, layer.layer.bias, bias, layer.parameters->master());
-      device().refresh_weight_copies(*layer.parameters);
+      import_tensor(layer.layout, layer.layer.bias, bias, layer.parameters.master());
+      device().refresh_copies(layer.parameters, {0, layer.layout.size});
       const auto hidden = activations(random_matrix(33, 8, 2));
-      const auto d_hidden = device().make_activations(33, 8);
-      softmax_step(*hidden, batch, layer, begin({1, 7}), *d_hidden);
-      device().accumulate_gradient_stats(*layer.gradients, {0, layer.layout.size}, step());
+      auto d_hidden = device().make_matrix(33, 8);
+      softmax_step(hidden, batch, layer, begin({1, 7}), d_hidden);
+      device().accumulate_gradient_stats(layer.gradients, {0, layer.layout.size}, step());
       const LossSums sums = losses();
       if (fp16()) {
         EXPECT_EQ(sums.skipped, 1);
@@ -147,41 +144,41 @@ TEST_P(Softmax, NanReachesTheLoss) {
 }
 
 TEST_P(Softmax, WeightGradientIsReportedBeforeHiddenGradient) {
-  const TestLayer layer = random_layer(TensorKind::output_table, 33, 1000);
+  TestLayer layer = random_layer(TensorKind::output_table, 33, 1000);
   TestBatch batch;
   gather(random_rows(64, 1000, 1), 1000, true, batch);
   const Matrix rubbish = whole_numbers(64, 33, 5, 100);
   const auto hidden = activations(random_matrix(64, 33, 2));
-  const auto d_hidden = activations(rubbish);
+  auto d_hidden = activations(rubbish);
   Reports reports(*this, layer);
   bool untouched = true;
-  softmax_step(*hidden, batch, layer, begin(), *d_hidden,
-               reports.callback([&] { untouched = untouched && read(*d_hidden) == rubbish.floats(); }));
+  softmax_step(hidden, batch, layer, begin(), d_hidden,
+               reports.callback([&] { untouched = untouched && read(d_hidden) == rubbish.floats(); }));
   EXPECT_GE(reports.count(), 1U);
   EXPECT_TRUE(untouched) << "gradients of the weights must be reported before d_hidden is computed";
   reports.check();
 }
 
 TEST_P(Softmax, MissingTransposeThrows) {
-  const TestLayer layer = random_layer(TensorKind::output_table, 8, 33);
+  TestLayer layer = random_layer(TensorKind::output_table, 8, 33);
   TestBatch batch;
   gather(random_rows(5, 33, 1), 33, false, batch);
   const auto hidden = activations(random_matrix(5, 8, 2));
-  EXPECT_THROW(add_loss(*hidden, batch, layer, begin()), std::logic_error);
+  EXPECT_THROW(add_loss(hidden, batch, layer, begin()), std::logic_error);
 }
 
 TEST_P(Softmax, ResultIsReproducible) {
-  const TestLayer layer = random_layer(TensorKind::output_table, 33, 1000);
+  TestLayer layer = random_layer(TensorKind::output_table, 33, 1000);
   TestBatch batch;
   gather(random_rows(100, 1000, 1), 1000, true, batch);
   const auto hidden = activations(random_matrix(100, 33, 2));
-  const auto d_hidden = device().make_activations(100, 33);
+  auto d_hidden = device().make_matrix(100, 33);
   std::vector<std::vector<float>> results[2];
   double nll[2] = {};
   for (int i = 0; i < 2; ++i) {
-    softmax_step(*hidden, batch, layer, begin(), *d_hidden);
+    softmax_step(hidden, batch, layer, begin(), d_hidden);
     nll[i] = losses().nll;
-    results[i] = {read(*d_hidden), weight_gradient(layer), bias_gradient(layer)};
+    results[i] = {read(d_hidden), weight_gradient(layer), bias_gradient(layer)};
   }
   EXPECT_EQ(nll[0], nll[1]);
   EXPECT_EQ(results[0], results[1]);
@@ -192,7 +189,7 @@ TEST_P(Softmax, RealSize) {
   if (!GetParam().fast) GTEST_SKIP() << "plain loops take too long; the small sizes cover them";
   constexpr std::int64_t users = 10;
   constexpr std::int64_t items = 20108;
-  const TestLayer layer = random_layer(TensorKind::output_table, 600, items);
+  TestLayer layer = random_layer(TensorKind::output_table, 600, items);
   TestBatch batch;
   gather(random_rows(users, items, 1, 300), items, true, batch);
   const SoftmaxStep found = expect_softmax_step(layer, random_matrix(users, 600, 2, 0.5F), batch);

@@ -40,15 +40,15 @@ class Update : public LayerContract {
         state.v[tensor].values[i] = 0.0;
         if (i % 2 == 0) state.gradient[tensor].values[i] = 0.0;
       }
-      import_tensor(layer.layout, tensor, state.gradient[tensor], *layer.gradients);
-      import_tensor(layer.layout, tensor, state.m[tensor], *state.moments.first);
-      import_tensor(layer.layout, tensor, state.v[tensor], *state.moments.second);
+      import_tensor(layer.layout, tensor, state.gradient[tensor], layer.gradients);
+      import_tensor(layer.layout, tensor, state.m[tensor], state.moments.first);
+      import_tensor(layer.layout, tensor, state.v[tensor], state.moments.second);
     }
     return state;
   }
 
   /// Runs one update on device and host; weights decay, biases do not.
-  void update(const UpdateRule& rule, const TestLayer& layer, State& state) {
+  void update(const UpdateRule& rule, TestLayer& layer, State& state) {
     begin({}, 0.0F, rule);
     LayerContract::update(layer, state.moments);
     for (int tensor = 0; tensor < 2; ++tensor) {
@@ -66,14 +66,14 @@ class Update : public LayerContract {
     const Tolerance tight{1e-6, 1e-6, 1e-7};
     for (int tensor = 0; tensor < 2; ++tensor) {
       SCOPED_TRACE(tensor == 0 ? "weight" : "bias");
-      expect_near(export_tensor(layer.layout, tensor, layer.parameters->master()), state.w[tensor], tight,
+      expect_near(export_tensor(layer.layout, tensor, layer.parameters.master()), state.w[tensor], tight,
                   "w");
-      expect_near(export_tensor(layer.layout, tensor, *state.moments.first), state.m[tensor], tight, "m");
-      expect_near(export_tensor(layer.layout, tensor, *state.moments.second), state.v[tensor], tight, "v");
+      expect_near(export_tensor(layer.layout, tensor, state.moments.first), state.m[tensor], tight, "m");
+      expect_near(export_tensor(layer.layout, tensor, state.moments.second), state.v[tensor], tight, "v");
     }
-    expect_zero_padding(layer.layout, layer.parameters->master());
-    expect_zero_padding(layer.layout, *state.moments.first);
-    expect_zero_padding(layer.layout, *state.moments.second);
+    expect_zero_padding(layer.layout, layer.parameters.master());
+    expect_zero_padding(layer.layout, state.moments.first);
+    expect_zero_padding(layer.layout, state.moments.second);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Update, ::testing::ValuesIn(contract_devices()), contract_name);
@@ -105,16 +105,14 @@ TEST_P(Update, PartialUpdatesEqualTheFullUpdate) {
     State in_pieces = make_state(pieces);
     const Range range = whole.layout.tensors[0].range;
     begin({}, 0.0F, rule);
-    device().update(step(), true, range, *whole.gradients,
-                    {*in_whole.moments.first, *in_whole.moments.second}, *whole.parameters);
+    LayerContract::update({range, true}, whole, in_whole.moments);
     const std::int64_t cuts[] = {range.begin,        range.begin + 1,    range.begin + 1000,
                                  range.begin + 1000, range.begin + 4097, range.end};
     for (int i = 0; i < 5; ++i) {
-      device().update(step(), true, {cuts[i], cuts[i + 1]}, *pieces.gradients,
-                      {*in_pieces.moments.first, *in_pieces.moments.second}, *pieces.parameters);
+      LayerContract::update({{cuts[i], cuts[i + 1]}, true}, pieces, in_pieces.moments);
     }
     expect_same(whole, in_whole.moments, pieces, in_pieces.moments);
-    EXPECT_EQ(export_tensor(whole.layout, 1, whole.parameters->master()), whole.bias.floats());
+    EXPECT_EQ(export_tensor(whole.layout, 1, whole.parameters.master()), whole.bias.floats());
   }
 }
 
@@ -129,23 +127,22 @@ TEST_P(Update, PackedMomentsEqualFullMoments) {
       const std::int64_t begin = whole.layout.tensors[0].range.begin + 150;
       const std::int64_t packed_from = begin / 64 * 64;
       const Range kept{packed_from, begin + n};
-      const auto packed = [&](const Device::Buffer& of) {
+      const auto packed = [&](const device::Buffer& of) {
         auto buffer = device().make_buffer(kept.size());
-        device().copy(of, kept, *buffer, 0);
+        device().copy(of, kept, buffer, 0);
         return buffer;
       };
-      const auto first = packed(*state.moments.first);
-      const auto second = packed(*state.moments.second);
+      auto first = packed(state.moments.first);
+      auto second = packed(state.moments.second);
       this->begin({}, 0.0F, rule);
       for (const bool decays : {true, false}) {
-        device().update(step(), decays, {begin, begin + n}, *whole.gradients, {*first, *second, -packed_from},
-                        *part.parameters);
-        device().update(step(), decays, {begin, begin + n}, *whole.gradients,
-                        {*state.moments.first, *state.moments.second}, *whole.parameters);
+        const device::UpdateRange range{{begin, begin + n}, decays};
+        device().update({&range, 1}, whole.gradients, {first, second, -packed_from}, part.parameters, step());
+        LayerContract::update(range, whole, state.moments);
       }
-      EXPECT_EQ(flat(*first), flat(*packed(*state.moments.first)));
-      EXPECT_EQ(flat(*second), flat(*packed(*state.moments.second)));
-      EXPECT_EQ(flat(part.parameters->master()), flat(whole.parameters->master()));
+      EXPECT_EQ(flat(first), flat(packed(state.moments.first)));
+      EXPECT_EQ(flat(second), flat(packed(state.moments.second)));
+      EXPECT_EQ(flat(part.parameters.master()), flat(whole.parameters.master()));
     }
   }
 }
@@ -160,19 +157,19 @@ TEST_P(Update, ProductsUseTheNewWeights) {
   TestLayer dense = random_layer(TensorKind::matrix, 33, 20);
   State state = make_state(dense);
   update(rule, dense, state);
-  const auto output = device().make_activations(9, 20);
-  device().linear(*input, *dense.parameters, dense.layer, device::Activation::identity, *output);
-  expect_near(read(*output), reference::linear(hidden, state.w[0], state.w[1], device::Activation::identity),
+  auto output = device().make_matrix(9, 20);
+  device().linear(input, dense.parameters, dense.layer, device::Activation::identity, output);
+  expect_near(read(output), reference::linear(hidden, state.w[0], state.w[1], device::Activation::identity),
               "linear");
 
   TestLayer table = random_layer(TensorKind::output_table, 33, 100);
   State table_state = make_state(table);
   update(rule, table, table_state);
-  const auto d_hidden = device().make_activations(9, 33);
-  softmax_step(*input, batch, table, begin(), *d_hidden);
+  auto d_hidden = device().make_matrix(9, 33);
+  softmax_step(input, batch, table, begin(), d_hidden);
   const auto expected = reference::softmax_layer(hidden, batch.host, table_state.w[0], table_state.w[1]);
   EXPECT_NEAR(losses().nll, expected.nll, (low_precision() ? 1e-2 : 1e-5) * expected.nll);
-  expect_near(read(*d_hidden), expected.d_input, low_precision() ? Tolerance{3e-2, 8e-2, 0} : tolerance(),
+  expect_near(read(d_hidden), expected.d_input, low_precision() ? Tolerance{3e-2, 8e-2, 0} : tolerance(),
               "d_hidden");
 }
 

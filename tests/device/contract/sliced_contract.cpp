@@ -51,13 +51,13 @@ void SliceDevice::join(ThreadSlices& group) {
   group.synchronize = [this] { device().synchronize(); };
 }
 
-std::unique_ptr<Device::Activations> SliceDevice::make_part(std::int64_t users, std::int64_t columns) {
-  return device().make_activations(group_->part_rows(users), columns);
+device::Matrix SliceDevice::make_part(std::int64_t users, std::int64_t columns) {
+  return device().make_matrix(group_->part_rows(users), columns);
 }
 
-std::unique_ptr<Device::Activations> SliceDevice::part_of(const Matrix& all) {
+device::Matrix SliceDevice::part_of(const Matrix& all) {
   auto made = make_part(all.rows, all.columns);
-  write(*made, rows_of(all, own(all.rows)));
+  write(made, rows_of(all, own(all.rows)));
   return made;
 }
 
@@ -67,7 +67,7 @@ TestLayer SliceDevice::make_slice(TensorKind kind, const Matrix& weight, const M
   return make_layer(kind, columns_of(weight, items), columns_of(bias, items));
 }
 
-std::unique_ptr<Device::Batch> SliceDevice::gather(const HostBatch& batch, bool with_transpose) {
+std::unique_ptr<device::Batch> SliceDevice::gather(const HostBatch& batch, bool with_transpose) {
   const ItemSlice items = slice(batch.items);
   Csr local;
   std::vector<std::int32_t> sizes;

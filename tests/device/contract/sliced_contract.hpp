@@ -25,10 +25,11 @@ HostBatch sliced_batch(std::int64_t users, std::int64_t items, int slices, std::
 /// The device of one slice, with the helpers of the contract.
 class SliceDevice : public LayerContract {
  public:
-  using LayerContract::activations, LayerContract::begin, LayerContract::bias_gradient, LayerContract::device,
-      LayerContract::expect_near, LayerContract::expect_same, LayerContract::expect_zero_padding,
-      LayerContract::export_tensor, LayerContract::flat, LayerContract::import_tensor, LayerContract::losses,
-      LayerContract::low_precision, LayerContract::fp16, LayerContract::make_layer,
+  using LayerContract::activations, LayerContract::backward, LayerContract::begin,
+      LayerContract::bias_gradient, LayerContract::device, LayerContract::expect_near,
+      LayerContract::expect_same, LayerContract::expect_zero_padding, LayerContract::export_tensor,
+      LayerContract::flat, LayerContract::import_tensor, LayerContract::losses, LayerContract::low_precision,
+      LayerContract::fp16, LayerContract::make_input_table, LayerContract::make_layer,
       LayerContract::make_moments, LayerContract::read, LayerContract::Reports, LayerContract::step,
       LayerContract::tolerance, LayerContract::update, LayerContract::weight_gradient, LayerContract::write;
   void TestBody() override {}
@@ -39,13 +40,13 @@ class SliceDevice : public LayerContract {
   ItemSlice slice(std::int64_t items) const { return group_->slice(items); }
   Range own(std::int64_t users) const { return group_->own_users(users); }
   /// Makes activations for this rank's part of `users` users.
-  std::unique_ptr<Device::Activations> make_part(std::int64_t users, std::int64_t columns);
+  device::Matrix make_part(std::int64_t users, std::int64_t columns);
   /// Makes activations with this rank's rows of `all`.
-  std::unique_ptr<Device::Activations> part_of(const Matrix& all);
+  device::Matrix part_of(const Matrix& all);
   /// Makes this slice of an input or output layer of all items.
   TestLayer make_slice(device::TensorKind kind, const Matrix& weight, const Matrix& bias);
   /// Gathers this slice of the batch.
-  std::unique_ptr<Device::Batch> gather(const HostBatch& batch, bool with_transpose = true);
+  std::unique_ptr<device::Batch> gather(const HostBatch& batch, bool with_transpose = true);
 
  private:
   ThreadSlices* group_ = nullptr;

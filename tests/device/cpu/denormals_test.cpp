@@ -1,7 +1,5 @@
 // Decaying moments: without a gradient, a row's first moment loses a tenth per step. After some hundred steps
 // it would be denormal, which makes arithmetic many times slower.
-#include <vaecf/device/cpu/device.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/parallel.hpp"
 
 namespace vaecf::cpu {
@@ -33,10 +32,9 @@ constexpr std::int64_t row_width = 48;
 constexpr std::int64_t item_count = 256;
 constexpr float min_normal = std::numeric_limits<float>::min();
 
-std::vector<float> all_of(std::initializer_list<std::reference_wrapper<const FloatBuffer>> buffers) {
+std::vector<float> all_of(std::initializer_list<std::reference_wrapper<const Buffer>> buffers) {
   std::vector<float> all;
-  for (const FloatBuffer& buffer : buffers)
-    all.insert(all.end(), buffer.data(), buffer.data() + buffer.size());
+  for (const Buffer& buffer : buffers) all.insert(all.end(), buffer.data(), buffer.data() + buffer.size());
   return all;
 }
 
@@ -54,39 +52,41 @@ std::vector<float> train_layers(OptimizerKind optimizer, int users) {
                               {"encoder_1/weight", item_count, row_width, TensorKind::input_table, false},
                               {"encoder_1/bias", 1, row_width, TensorKind::bias, false}};
   const ParameterLayout layout = device->plan_parameters(specs);
-  const auto parameters = device->make_parameters(layout);
-  const auto first = device->make_buffer(layout.size);
-  const auto second = device->make_buffer(layout.size);
-  const auto gradients = device->make_buffer(layout.size);
+  auto parameters = device->make_parameters(layout, 0);
+  auto first = device->make_buffer(layout.size);
+  auto second = device->make_buffer(layout.size);
+  auto gradients = device->make_buffer(layout.size);
   for (std::int64_t i = 0; i < layout.size; ++i) {
-    parameters->master().data()[i] = i % 5 == 0 ? 1e-37F : 0.01F * static_cast<float>(i % 7 - 3);
-    first->data()[i] = (i % 2 == 0 ? -1.0F : 1.0F) * 2e-37F / static_cast<float>(1 + i % 50);
-    if (optimizer != OptimizerKind::sgd) second->data()[i] = 1e-37F / static_cast<float>(1 + i % 30);
+    parameters.master().data()[i] = i % 5 == 0 ? 1e-37F : 0.01F * static_cast<float>(i % 7 - 3);
+    first.data()[i] = (i % 2 == 0 ? -1.0F : 1.0F) * 2e-37F / static_cast<float>(1 + i % 50);
+    if (optimizer != OptimizerKind::sgd) second.data()[i] = 1e-37F / static_cast<float>(1 + i % 30);
   }
   Csr rows;
   for (std::int32_t u = 0; u < users; ++u) {
     for (std::int32_t item = u; item < item_count; item += 40) rows.columns.push_back(item);
     rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
   }
-  const auto held = device->make_user_rows(rows.view(), 0, item_count);
+  const auto held = device->make_user_rows(rows.view(), 0, item_count, device::one_slice());
   std::vector<std::int64_t> all(static_cast<std::size_t>(users));
   std::iota(all.begin(), all.end(), 0);
   const auto batch = device->make_batch();
-  const auto hidden = device->make_activations(8, row_width);
-  const auto d_hidden = device->make_activations(8, row_width);
+  auto hidden = device->make_matrix(8, row_width);
+  auto d_hidden = device->make_matrix(8, row_width);
   const auto step = device->make_step_state();
-  const FusedUpdate fused{*parameters, *first, *second};
+  const device::GradientReady unreported;
+  const FusedUpdate fused{parameters, first, second};
+  const device::Backward backward{parameters, *step, gradients, unreported, &fused};
+  const device::UpdateRange bias{layout.tensors[3].range, false};
   for (std::uint32_t s = 0; s < 30; ++s) {
     device->begin_step({.step = s, .rule = rule}, *step);
     device->gather_batch(*held, all, true, *batch);
-    device->sparse_linear(*batch, *parameters, {2, 3}, Activation::tanh, 0.5F, *step, *hidden);
-    device->softmax_layer_step(*hidden, *batch, *parameters, {0, 1}, *step, *d_hidden, *gradients, {},
-                               &fused);
-    device->sparse_linear_backward(*batch, layout, {2, 3}, Activation::tanh, 0.5F, *step, *hidden, *d_hidden,
-                                   *gradients, {}, &fused);
-    device->update(*step, false, layout.tensors[3].range, *gradients, {*first, *second}, *parameters);
+    device->sparse_linear(*batch, parameters, {2, 3}, Activation::tanh, 0.5F, *step, nullptr, hidden);
+    device->output_layer_step(device::Loss::multinomial, hidden, *batch, {0, 1},
+                              device::OutputGradients::both, d_hidden, backward);
+    device->sparse_linear_backward(*batch, {2, 3}, Activation::tanh, 0.5F, hidden, d_hidden, backward);
+    device->update({&bias, 1}, gradients, {first, second}, parameters, *step);
   }
-  return all_of({parameters->master(), *first, *second});
+  return all_of({parameters.master(), first, second});
 }
 
 // Called by the main thread, by another thread, and by a thread that already flushes denormals.

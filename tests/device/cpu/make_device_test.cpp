@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/device/cpu/device.hpp>
 
 #include <gtest/gtest.h>
 
@@ -7,6 +6,7 @@
 #include <utility>
 
 #include "device/choose_gpu.hpp"
+#include "device/cpu/device.hpp"
 #include "device/cpu/kernels/gemm.hpp"
 
 namespace vaecf::device {
@@ -60,19 +60,22 @@ TEST(ChooseGpu, OldGpusAreRejected) {
 
 TEST(MakeDevice, AutoSelectsBf16OnlyWithAmx) {
   const auto expected = cpu::bf16_gemm_path() == cpu::Bf16GemmPath::amx ? Precision::bf16 : Precision::fp32;
-  EXPECT_EQ(cpu::make_device({.device = device::DeviceChoice::cpu, .threads = 1})->precision(), expected);
-  EXPECT_EQ(cpu::make_device({.kernels = device::Kernels::portable, .threads = 1})->precision(),
+  EXPECT_EQ(cpu::make_device({.device = device::DeviceChoice::cpu, .threads = 1})->facts().precision,
+            expected);
+  EXPECT_EQ(cpu::make_device({.kernels = device::Kernels::portable, .threads = 1})->facts().precision,
             Precision::fp32);
 }
 
 TEST(MakeDevice, DescriptionNamesTheKernelsInUse) {
   const auto text =
       cpu::make_device({.device = device::DeviceChoice::cpu, .precision = Precision::bf16, .threads = 2})
-          ->description();
+          ->facts()
+          .description;
   EXPECT_EQ(text.find("cpu, 2 threads, matrix products in "), 0U) << text;
   const char* kernels[] = {"AMX", "AVX-512", "rounded to bf16"};
   EXPECT_NE(text.find(kernels[static_cast<int>(cpu::bf16_gemm_path())]), std::string::npos) << text;
-  const auto plain = cpu::make_device({.kernels = device::Kernels::portable, .threads = 1})->description();
+  const auto plain =
+      cpu::make_device({.kernels = device::Kernels::portable, .threads = 1})->facts().description;
   EXPECT_NE(plain.find("plain loops"), std::string::npos) << plain;
 }
 

@@ -1,5 +1,3 @@
-#include <vaecf/device/cpu/device.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "device/contract/contract.hpp"
+#include "device/cpu/device.hpp"
 #include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/panels.hpp"
 #include "support/emulated_tiles.hpp"
@@ -109,7 +108,7 @@ TEST(Description, NamesTheCustomKernelOfThePrecision) {
   const cpu::PanelKernel panels = cpu::make_avx2_panels();
   const auto kernel_of = [&](device::Precision precision, bool portable, bool with_tiles) {
     const auto tiles = with_tiles ? std::make_shared<EmulatedTiles>() : nullptr;
-    const std::string text = cpu::Device(1, precision, portable, tiles, panels).description();
+    const std::string text = cpu::Device(1, precision, portable, tiles, panels).facts().description;
     const auto at = text.find("custom kernel (");
     return at == std::string::npos ? "" : text.substr(at + 15, text.find(')', at) - at - 15);
   };

@@ -1,4 +1,4 @@
-#include <vaecf/device/cpu/spd_inverse.hpp>
+#include <vaecf/device/host_solvers.hpp>
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace vaecf::cpu {
+namespace vaecf::device {
 namespace {
 
 using Matrix = std::vector<double>;
@@ -135,4 +135,4 @@ TEST(SpdInverse, IndefiniteMatrixIsReportedOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace vaecf::cpu
+}  // namespace vaecf::device

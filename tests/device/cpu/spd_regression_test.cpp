@@ -1,11 +1,11 @@
-#include <vaecf/device/cpu/spd_regression.hpp>
+#include <vaecf/device/host_solvers.hpp>
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-namespace vaecf::cpu {
+namespace vaecf::device {
 namespace {
 
 TEST(SpdRegression, CoefficientsSolveTheNormalEquationsForAnySize) {
@@ -55,4 +55,4 @@ TEST(SpdRegression, IndefiniteMatrixIsReported) {
 }
 
 }  // namespace
-}  // namespace vaecf::cpu
+}  // namespace vaecf::device

@@ -3,7 +3,6 @@
 #include "device/cpu/kernels/tile_kernels.hpp"
 
 #include <vaecf/base/half_precision.hpp>
-#include <vaecf/device/cpu/storage.hpp>
 
 #include <gtest/gtest.h>
 
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "device/cpu/kernels/tile_amx_product.hpp"
+#include "device/cpu/storage.hpp"
 #include "support/emulated_tiles.hpp"
 
 namespace vaecf::cpu {

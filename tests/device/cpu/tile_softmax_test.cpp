@@ -12,23 +12,21 @@
 #include <vector>
 
 #include "device/contract/contract.hpp"
+#include "device/cpu/device.hpp"
 #include "support/emulated_tiles.hpp"
 
 namespace vaecf::testing {
 
 std::vector<ContractDevice> contract_devices() {
-  const auto read = [](const Device::Buffer& buffer) {
-    return std::vector<float>(buffer.data(), buffer.data() + buffer.size());
-  };
   const auto make = [](std::shared_ptr<const cpu::TileKernels> kernels, int threads) {
-    return [=] { return std::make_unique<Device>(threads, device::Precision::bf16, false, kernels); };
+    return [=] { return std::make_unique<cpu::Device>(threads, device::Precision::bf16, false, kernels); };
   };
   std::vector<ContractDevice> all;
   for (const int threads : {1, 2, 5}) {
     all.push_back(
-        {format("emulated_{}", threads), make(std::make_shared<EmulatedTiles>(), threads), read, false});
+        {format("emulated_{}", threads), make(std::make_shared<EmulatedTiles>(), threads), read_host, false});
   }
-  if (const auto kernels = cpu::choose_tiles()) all.push_back({"machine", make(kernels, 2), read});
+  if (const auto kernels = cpu::choose_tiles()) all.push_back({"machine", make(kernels, 2), read_host});
   return all;
 }
 
@@ -46,18 +44,18 @@ Matrix rounded(Matrix values) {
 class TileSoftmax : public LayerContract {
  protected:
   void compare(const Matrix& hidden, const Matrix& weight, const Matrix& bias, const Csr& rows) {
-    const TestLayer layer = make_layer(TensorKind::output_table, weight, bias);
+    TestLayer layer = make_layer(TensorKind::output_table, weight, bias);
     TestBatch batch;
     gather(rows, weight.columns, true, batch);
     const auto input = activations(hidden);
-    const auto d_hidden = device().make_activations(hidden.rows, hidden.columns);
+    auto d_hidden = device().make_matrix(hidden.rows, hidden.columns);
     const auto expected = reference::softmax_layer(rounded(hidden), batch.host, rounded(weight), bias);
-    softmax_step(*input, batch, layer, begin(), *d_hidden);
+    softmax_step(input, batch, layer, begin(), d_hidden);
     EXPECT_NEAR(losses().nll, expected.nll, 3e-6 * (1.0 + expected.nll));
-    expect_near(read(*d_hidden), expected.d_input, bf16_rounding, "d_hidden");
+    expect_near(read(d_hidden), expected.d_input, bf16_rounding, "d_hidden");
     expect_near(weight_gradient(layer), expected.d_weight, bf16_rounding, "d_weight");
     expect_near(bias_gradient(layer), expected.d_bias, bf16_rounding, "d_bias");
-    expect_zero_padding(layer.layout, *layer.gradients);
+    expect_zero_padding(layer.layout, layer.gradients);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Kernels, TileSoftmax, ::testing::ValuesIn(contract_devices()), contract_name);
@@ -98,24 +96,24 @@ TEST_P(TileSoftmax, LogitsFarAboveTheReference) {
 
 TEST(TileSoftmaxPasses, SecondPassOnlyIfAnExponentialMayOverflow) {
   const auto kernels = std::make_shared<EmulatedTiles>();
-  Device cpu(2, device::Precision::bf16, false, kernels);
+  cpu::Device device(2, device::Precision::bf16, false, kernels);
   constexpr std::int64_t users = 33;   // 2 tiles
   constexpr std::int64_t items = 130;  // 5 blocks
-  const auto layout = cpu.plan_parameters(
+  const auto layout = device.plan_parameters(
       std::vector<device::TensorSpec>{{"weight", 1, items, TensorKind::output_table, true},
                                       {"bias", 1, items, TensorKind::output_bias, false}});
-  const auto parameters = cpu.make_parameters(layout, 0);
+  auto parameters = device.make_parameters(layout, 0);
   const Csr rows = random_rows(users, items, 1);
-  const auto held = cpu.make_user_rows(rows.view(), 0, items);
+  const auto held = device.make_user_rows(rows.view(), 0, items, device::one_slice());
   std::vector<std::int64_t> order(users);
   for (std::int64_t u = 0; u < users; ++u) order[static_cast<std::size_t>(u)] = u;
-  const auto batch = cpu.make_batch();
-  cpu.gather_batch(*held, order, true, *batch);
-  const auto hidden = cpu.make_activations(users, 1);
-  cpu.write_activations(*hidden, users, std::vector<float>(users, 1.0F));
-  const auto d_hidden = cpu.make_activations(users, 1);
-  const auto gradients = cpu.make_buffer(layout.size);
-  const auto step = cpu.make_step_state();
+  const auto batch = device.make_batch();
+  device.gather_batch(*held, order, true, *batch);
+  auto hidden = device.make_matrix(users, 1);
+  device.write_matrix(hidden, users, std::vector<float>(users, 1.0F));
+  auto d_hidden = device.make_matrix(users, 1);
+  auto gradients = device.make_buffer(layout.size);
+  const auto step = device.make_step_state();
   struct Case {
     float bias;
     std::int64_t passes;
@@ -125,10 +123,11 @@ TEST(TileSoftmaxPasses, SecondPassOnlyIfAnExponentialMayOverflow) {
        {Case{0.0F, 1}, Case{39.0F, 1}, Case{41.0F, 2}, Case{1e5F, 2}, Case{-1e5F, 1}}) {
     std::vector<float> bias(items, -500.0F);
     bias[129] += value;
-    cpu.import_rows(layout, 1, {0, 1}, bias, parameters->master());
-    cpu.refresh_weight_copies(*parameters);
+    device.import_rows(layout, 1, {0, 1}, bias, parameters.master());
+    device.refresh_copies(parameters, {0, layout.size});
     kernels->exponential_tiles = 0;
-    cpu.softmax_layer_step(*hidden, *batch, *parameters, {0, 1}, *step, *d_hidden, *gradients, {});
+    device.output_layer_step(device::Loss::multinomial, hidden, *batch, {0, 1}, device::OutputGradients::both,
+                             d_hidden, {parameters, *step, gradients, unreported});
     EXPECT_EQ(kernels->exponential_tiles, passes * 2 * 5) << value;
     EXPECT_TRUE(kernels->all_left());
   }
@@ -139,27 +138,27 @@ TEST(TileScores, RanksDoNotDependOnTheNumberOfThreads) {
   constexpr std::int64_t items = 700;  // not a multiple of the tile size
   constexpr std::int64_t width = 65;
   const auto ranked_on = [](int threads) {
-    Device device(threads, device::Precision::bf16, false, std::make_shared<EmulatedTiles>());
+    cpu::Device device(threads, device::Precision::bf16, false, std::make_shared<EmulatedTiles>());
     const auto layout = device.plan_parameters(
         std::vector<device::TensorSpec>{{"weight", width, items, TensorKind::output_table, true},
                                         {"bias", 1, items, TensorKind::output_bias, false}});
-    const auto parameters = device.make_parameters(layout, 0);
-    device.import_rows(layout, 0, {0, width}, random_values(width * items, 2, 0.1F), parameters->master());
-    device.refresh_weight_copies(*parameters);
-    const auto hidden = device.make_activations(users, width);
-    device.write_activations(*hidden, users, random_values(users * width, 1));
+    auto parameters = device.make_parameters(layout, 0);
+    device.import_rows(layout, 0, {0, width}, random_values(width * items, 2, 0.1F), parameters.master());
+    device.refresh_copies(parameters, {0, layout.size});
+    auto hidden = device.make_matrix(users, width);
+    device.write_matrix(hidden, users, random_values(users * width, 1));
     const Csr own = random_rows(users, items, 4, 60);
     const Csr targets = random_rows(users, items, 5, 20);
-    const auto held = device.make_user_rows(own.view(), 0, items);
+    const auto held = device.make_user_rows(own.view(), 0, items, device::one_slice());
     std::vector<std::int64_t> order(users);
     std::iota(order.begin(), order.end(), 0);
     const auto batch = device.make_batch();
     device.gather_batch(*held, order, false, *batch);
     std::vector<std::int32_t> ranks(targets.columns.size());
-    device.rank_targets(*hidden, *batch, targets.view(), *parameters, {0, 1}, ranks);
+    device.rank_targets(hidden, *batch, targets.view(), parameters, {0, 1}, ranks);
     std::vector<std::int32_t> best(users * 40);
     std::vector<float> scores(users * 40);
-    device.top_k(*hidden, *batch, *parameters, {0, 1}, 40, best, scores);
+    device.top_k(hidden, *batch, parameters, {0, 1}, 40, best, scores);
     return std::tuple(ranks, best, scores);
   };
   const auto one = ranked_on(1);

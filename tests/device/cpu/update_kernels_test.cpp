@@ -1,4 +1,3 @@
-#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/math/elementwise.hpp>
 
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 
 namespace vaecf::cpu {
@@ -76,17 +76,17 @@ Sums sums_on(int threads) {
       make_device({device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, threads});
   constexpr std::int64_t rows = 701;
   constexpr std::int64_t columns = 997;
-  const auto parameters =
-      device->make_parameters(device->plan_parameters(std::vector<device::TensorSpec>{{"w", rows, columns}}));
+  auto parameters = device->make_parameters(
+      device->plan_parameters(std::vector<device::TensorSpec>{{"w", rows, columns}}), 0);
   std::vector<float> values(static_cast<std::size_t>(rows * columns));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i + 1));
-  device->import_rows(parameters->layout(), 0, {0, rows}, values, parameters->master());
+  device->import_rows(parameters.layout(), 0, {0, rows}, values, parameters.master());
   const auto step = device->make_step_state();
   device::StepParams params;
   params.rule.clip_norm = 1.0F;
   device->begin_step(params, *step);
-  device->accumulate_gradient_stats(parameters->master(), {3, parameters->layout().size}, *step);
-  return {device->gradient_stats(*step).data()[1], device->sum_of_squares(*parameters, 0)};
+  device->accumulate_gradient_stats(parameters.master(), {3, parameters.layout().size}, *step);
+  return {device->gradient_stats(*step).data()[1], device->sum_of_squares(parameters, 0)};
 }
 
 // Otherwise, a gradient whose norm equals the limit would be clipped with some thread counts only.

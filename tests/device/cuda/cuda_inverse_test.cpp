@@ -1,6 +1,7 @@
 // The Gram matrix and the inverse of EASE's matrix on a GPU; train_cuda_emulated_test checks it in host
 // emulation.
-#include <vaecf/device/cuda/device.hpp>
+#include <vaecf/device/cuda_info.hpp>
+#include <vaecf/device/device.hpp>
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ class Inverse : public ::testing::TestWithParam<std::int64_t> {
 
 TEST_P(Inverse, EqualsThatOfTheCpu) {
   const std::int64_t n = GetParam();
-  cpu::SpdInverse expected(n, 0, 1, 2), matrix(n, 0, 1, 2);
+  device::SpdInverse expected(n, 0, 1, 2), matrix(n, 0, 1, 2);
   // User u has all items from u on; so items i < j have i + 1 users in common.
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int32_t> items;
@@ -34,18 +35,18 @@ TEST_P(Inverse, EqualsThatOfTheCpu) {
     item_offsets.push_back(static_cast<std::int64_t>(users.size()));
   }
   const std::vector<float> weights(static_cast<std::size_t>(n), 1.0F);
-  const cpu::Interactions x{{offsets, items}, {item_offsets, users}, weights};
+  const device::Interactions x{{offsets, items}, {item_offsets, users}, weights};
   for (std::int64_t i = 0; i < n; ++i) {
     for (std::int64_t j = 0; j < n; ++j)
       expected.row(i)[static_cast<std::size_t>(j)] = static_cast<float>(std::min(i, j) + 1);
-    for (cpu::SpdInverse* a : {&expected, &matrix})
+    for (device::SpdInverse* a : {&expected, &matrix})
       a->row(i)[static_cast<std::size_t>(i)] = static_cast<float>(i + 1 + n);
   }
   const auto progress = [](std::int64_t, std::int64_t) { return true; };
-  ASSERT_EQ(expected.invert({}, progress), cpu::Inversion::done);
+  ASSERT_EQ(expected.invert({}, progress), device::Inversion::done);
   const auto device = cuda::make_device({.device = device::DeviceChoice::cuda});
   ASSERT_TRUE(device->has_memory_to_invert(matrix, x));
-  ASSERT_EQ(device->invert(matrix, x, {}, progress), cpu::Inversion::done);
+  ASSERT_EQ(device->invert(matrix, x, {}, progress), device::Inversion::done);
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t j = 0; j < n; ++j)
       ASSERT_NEAR(matrix.row(i)[static_cast<std::size_t>(j)], expected.row(i)[static_cast<std::size_t>(j)],

@@ -1,7 +1,6 @@
 // Location of users' rows, validation of rows, and the batch orders that fit a captured graph, in host
 // emulation; see tests/support/cuda_emulator.
 #include <vaecf/base/error.hpp>
-#include <vaecf/device/cuda/device.hpp>
 
 #include <gtest/gtest.h>
 
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/cuda/device.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 
 namespace vaecf::cuda {
@@ -58,8 +58,8 @@ device::BackendOptions options(Toggle resident) {
 
 class CudaEmulatedRows : public ::testing::TestWithParam<Toggle> {
  protected:
-  std::unique_ptr<UserRows> hold(const Csr& rows, std::int64_t items) {
-    return device_.make_user_rows(Csr(rows).view(), 4000, items);  // it makes a copy
+  std::unique_ptr<device::UserRows> hold(const Csr& rows, std::int64_t items) {
+    return device_.make_user_rows(Csr(rows).view(), 4000, items, device::one_slice());  // it makes a copy
   }
   void expect_held(const Csr& rows, std::int64_t items) {
     SCOPED_TRACE(items);
@@ -67,7 +67,7 @@ class CudaEmulatedRows : public ::testing::TestWithParam<Toggle> {
     device_.synchronize();
     std::int64_t wrong = 0;
     for (std::size_t k = 0; k < rows.columns.size(); ++k) {
-      wrong += held->ids()[static_cast<std::int64_t>(k)] != rows.columns[k] ? 1 : 0;
+      wrong += own<UserRows>(*held).ids()[static_cast<std::int64_t>(k)] != rows.columns[k] ? 1 : 0;
     }
     EXPECT_EQ(wrong, 0);
   }
@@ -170,7 +170,9 @@ class CudaEmulatedTranspose : public ::testing::Test {
   }
 
   void begin(std::int64_t t) { device_.begin_step({0, 0, t, 0.0F, {}}, *step_); }
-  void gather(Batch& batch) { device_.gather_scheduled_batch(*held_, *schedule_, *step_, users, batch); }
+  void gather(device::Batch& batch) {
+    device_.gather_scheduled_batch(*held_, *schedule_, *step_, users, batch);
+  }
   /// Runs the work of the device's stream, and only that of other streams for which it waits.
   void run_stream() {
     emulator::run_until_point(*static_cast<const emulator::Point*>(device_.record_event().event));
@@ -186,17 +188,19 @@ class CudaEmulatedTranspose : public ::testing::Test {
       }
       begin.push_back(std::ssize(item_users));
     }
-    return std::ranges::equal(begin, std::span(batch_->item_begin.data(), items + 1)) &&
-           std::ranges::equal(item_users, std::span(batch_->item_users.data(), item_users.size()));
+    const Batch& batch = own<Batch>(*batch_);
+    return std::ranges::equal(begin, std::span(batch.item_begin.data(), items + 1)) &&
+           std::ranges::equal(item_users, std::span(batch.item_users.data(), item_users.size()));
   }
 
   Device device_{options(Toggle::on), 0};
   const Csr rows_ = make_rows(2 * users, items);
-  std::unique_ptr<UserRows> held_ = device_.make_user_rows(rows_.view(), 4000, items);
-  std::unique_ptr<BatchSchedule> schedule_ = device_.make_batch_schedule();
-  std::unique_ptr<StepState> step_ = device_.make_step_state();
-  std::unique_ptr<Batch> batch_ = device_.make_batch();
-  std::unique_ptr<Batch> other_ = device_.make_batch();
+  std::unique_ptr<device::UserRows> held_ =
+      device_.make_user_rows(rows_.view(), 4000, items, device::one_slice());
+  std::unique_ptr<device::BatchSchedule> schedule_ = device_.make_batch_schedule();
+  std::unique_ptr<device::StepState> step_ = device_.make_step_state();
+  std::unique_ptr<device::Batch> batch_ = device_.make_batch();
+  std::unique_ptr<device::Batch> other_ = device_.make_batch();
 };
 
 TEST_F(CudaEmulatedTranspose, PrecedesWhatMustNotRunBesideIt) {
@@ -251,7 +255,7 @@ TEST(CudaEmulatedRowsPlacement, StayOnTheHostIfTheyDoNotFit) {
   const auto place = [&](Toggle resident, std::int64_t entries) {
     // The emulated GPU with index n has n MiB, of which a quarter is kept free.
     Device backend(options(resident), 1);
-    return backend.make_user_rows(one_row(entries << 10).view(), 0, 50)->description();
+    return backend.make_user_rows(one_row(entries << 10).view(), 0, 50, device::one_slice())->description();
   };
   EXPECT_EQ(place(Toggle::automatic, 150),
             "1 users, 153600 interactions in 16-bit ids, resident on the GPU: 0.3 MiB are needed and 1.0 MiB "

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <vaecf/device/cuda/platform.hpp>
-
 #include <cstdint>
+
+#include "device/cuda/platform/platform.hpp"
 
 /// Kernels for the tests of cuda::launch.
 namespace vaecf::cuda_test {

@@ -1,6 +1,5 @@
 // Matrix products of the platform layer.
 #include <vaecf/base/half_precision.hpp>
-#include <vaecf/device/cuda/products.hpp>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "device/cuda/kernels/products.hpp"
 #include "device/cuda_emulator/cuda_platform_support.hpp"
 
 namespace vaecf::cuda_test {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vaecf/device/cuda/platform.hpp>
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -9,9 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "device/cuda/platform/platform.hpp"
 #include "device/cuda_emulator/cuda_platform_kernels.hpp"
 
-/// The contract of vaecf/device/cuda/platform.hpp, compiled once for the host emulation and the GPU.
+/// The contract of src/device/cuda/platform/platform.hpp, compiled once for the host emulation and the GPU.
 namespace vaecf::cuda_test {
 
 // Returns whether the platform is a GPU; defined in cuda_platform_emulated.cpp or cuda_platform_gpu.cpp.

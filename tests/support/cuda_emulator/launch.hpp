@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vaecf/device/cuda/platform.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "device/cuda/platform/platform.hpp"
 #include "support/emulated_thread_group.hpp"
 
 namespace vaecf::cuda {

@@ -1,7 +1,6 @@
-// Makes vaecf_dist with the emulated GPU of this host: replaces the CUDA runtime's facts, the engine for
-// GPUs, and NCCL, whose collectives become those of MPI, because emulated device memory is host memory.
+// Makes vaecf_dist with the emulated GPU of this host: replaces the CUDA runtime's facts and device, and
+// NCCL, whose collectives become those of MPI, because emulated device memory is host memory.
 #include <vaecf/comm/nccl.hpp>
-#include <vaecf/device/cuda/device.hpp>
 #include <vaecf/device/cuda_info.hpp>
 
 #include <cstdlib>
@@ -9,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "device/cuda/device.hpp"
 #include "support/cuda_emulator/runtime.hpp"
-#include "train/engine/engine_of.hpp"
 
 namespace vaecf {
 
@@ -23,8 +22,8 @@ cuda::CudaInfo cuda::query_cuda_info() {
   return {0, 0, {{gpu.name(), gpu.id(), "", gpu.total_bytes(), min_compute_capability}}, {}};
 }
 
-std::unique_ptr<train::Engine> train::make_cuda_engine(const device::BackendOptions& options) {
-  return std::make_unique<EngineOf<cuda::Device>>(std::make_unique<cuda::Device>(options, 0));
+std::unique_ptr<device::Device> cuda::make_device(const device::BackendOptions& options) {
+  return std::make_unique<Device>(options, 0);
 }
 
 namespace comm {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vaecf/device/cuda/platform.hpp>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +10,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "device/cuda/platform/platform.hpp"
 
 /// Host emulation of the GPU of platform.hpp: device memory is host memory, kernels are loops. Execution is
 /// as lazy as on a GPU: queued work runs only when the host waits for it or queries its progress. Results

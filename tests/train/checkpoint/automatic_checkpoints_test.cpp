@@ -123,9 +123,9 @@ TEST_F(AutomaticCheckpoints, FailedWriteAtTheEndThrows) {
 }
 
 TEST_F(AutomaticCheckpoints, DivergedWeightsEndTheRunAndReplaceNothing) {
-  with_manager(2, [&](const Run& run, Trainer& trainer, CheckpointManager& manager) {
+  with_manager(2, [&](const Run&, Trainer& trainer, CheckpointManager& manager) {
     manager.save(state_of(1, 1), {.resumable = true, .best = true}, trainer);
-    run.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
+    trainer.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
       write(0, {0, 1}, std::vector<float>(60, std::numeric_limits<float>::quiet_NaN()));
     });
     manager.save(state_of(2, 2), {.best = true}, trainer);

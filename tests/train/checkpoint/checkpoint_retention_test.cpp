@@ -3,9 +3,9 @@
 
 #include <optional>
 
+#include "device/cpu/device.hpp"
 #include "io/bad_disk.hpp"
 #include "train/checkpoint/checkpoint_manager.hpp"
-#include "train/engine/engine_of.hpp"
 #include "train/train_fixture.hpp"
 
 namespace vaecf::train {
@@ -24,7 +24,7 @@ class CheckpointRetention : public TrainTest {
   }
   TrainResult run_with(Progress& progress, const StopFlag* stop = nullptr) {
     return train_on(1, [&](const Run& run) {
-      return train(run_of({run.communicator, run.engine, run.log, progress, stop}));
+      return train(run_of({run.communicator, run.device, run.log, progress, stop}));
     });
   }
 
@@ -146,7 +146,7 @@ TEST_F(CheckpointRetention, FullDiskIsAWarningAndPendingEventsAreWrittenLater) {
 TEST_F(CheckpointRetention, SeriesOfFailedWritesIsOneWarningAndOneSummary) {
   on_ranks(1, [&](const Run& run) {
     Log log(Verbosity::quiet, true);
-    const Run with_log = run_of({run.communicator, run.engine, log, run.progress});
+    const Run with_log = run_of({run.communicator, run.device, log, run.progress});
     RunLog events(with_log, RunLog::Mode::train);
     events.write(io::Event(io::EventKind::start).set("config", std::string(1000, 'x')));
     ::testing::internal::CaptureStderr();
@@ -217,19 +217,18 @@ TEST_F(CheckpointRetention, RemovedFolderIsRecreated) {
 }
 
 TEST_F(CheckpointRetention, ShortMemoryMakesTrainingWaitForWrites) {
-  struct ShortOfMemory : EngineOf<cpu::Device> {
-    using EngineOf::EngineOf;
-    std::unique_ptr<StateCopy> make_state_copy(bool spare_only) override {
-      return spare_only ? nullptr : EngineOf::make_state_copy(false);
-    }
+  // The first copy is in host memory, and there is no second one.
+  struct ShortOfMemory : cpu::Device {
+    ShortOfMemory() : cpu::Device(1, device::Precision::fp32, true) {}
+    std::int64_t spare_bytes() const override { return 0; }
   };
   options_.run.checkpoint_every = {};
   on_ranks(1, [&](const Run& run) {
-    ShortOfMemory engine(cpu::make_device(backend_));
-    const Run with_engine = run_of({run.communicator, engine, run.log, run.progress});
-    RunLog log(with_engine, RunLog::Mode::train);
-    Trainer trainer(with_engine, 0);
-    CheckpointManager manager(with_engine, trainer.steps_per_epoch(), log);
+    ShortOfMemory device;
+    const Run with_device = run_of({run.communicator, device, run.log, run.progress});
+    RunLog log(with_device, RunLog::Mode::train);
+    Trainer trainer(with_device, 0);
+    CheckpointManager manager(with_device, trainer.steps_per_epoch(), log);
     TrainingState state;
     for (state.epoch = 1; state.epoch <= 4; ++state.epoch) {
       if (state.epoch < 4) state.best_epoch = state.epoch;
@@ -246,14 +245,14 @@ TEST_F(CheckpointRetention, CopyInHostMemoryEqualsThatOfTheDevice) {
   const auto layout = device->plan_parameters(
       std::vector<device::TensorSpec>{{"weight", 7, 300, device::TensorKind::output_table},
                                       {"bias", 1, 300, device::TensorKind::output_bias}});
-  const auto flat = device->make_buffer(layout.size);
-  for (std::int64_t i = 0; i < layout.size; ++i) flat->data()[i] = static_cast<float>(i);
+  auto flat = device->make_buffer(layout.size);
+  for (std::int64_t i = 0; i < layout.size; ++i) flat.data()[i] = static_cast<float>(i);
   const auto exporter = device->make_exporter();
   for (const int tensor : {0, 1}) {
     std::vector<std::vector<float>> values;
     for (const bool on_device : {true, false}) {
-      StateCopyOf<cpu::Device> copy(*device, *exporter, layout, all_state_tensors, on_device);
-      copy.take(StateTensor::first_moment, *flat);
+      DeviceStateCopy copy(*device, *exporter, layout, all_state_tensors, on_device);
+      copy.take(StateTensor::first_moment, flat);
       const Range rows{tensor == 0 ? 2 : 0, layout.tensors[static_cast<std::size_t>(tensor)].spec.rows};
       values.emplace_back(static_cast<std::size_t>(rows.size() * 300));
       copy.read_rows(StateTensor::first_moment, tensor, rows, values.back());
@@ -274,7 +273,7 @@ TEST_F(CheckpointRetention, NonFiniteWeightsDoNotReplaceACheckpoint) {
     state.epoch = 1;
     manager.save(state, {.resumable = true, .best = true}, trainer);
     manager.finish(false);
-    run.engine.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
+    trainer.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
       write(0, {0, 1}, std::vector<float>(60, std::numeric_limits<float>::quiet_NaN()));
     });
     // The writer notices, so the error follows with the next save() or finish().

@@ -18,7 +18,7 @@ class Checkpoint : public TrainTest {
   /// Trains a few steps on `ranks` ranks and saves; returns the metrics on /test by the weights in memory.
   EvaluationResult save(int ranks, const std::string& path) {
     return of_ranks(ranks, [&](const Run& run) {
-      Trainer trainer(run, run.engine.facts().evaluation_batch);
+      Trainer trainer(run, run.device.facts().evaluation_batch);
       train_epochs(trainer, 1);
       TrainingState state;
       state.describe(run, "ndcg@10");
@@ -26,13 +26,13 @@ class Checkpoint : public TrainTest {
       state.epoch = 1;
       state.users_seen = trainer.users_seen();
       state.update_best(0.25);
-      Snapshot snapshot(run.communicator.rank() == 0 ? run.engine.make_state_copy(false) : nullptr);
+      Snapshot snapshot(run.communicator.rank() == 0 ? trainer.make_state_copy(false) : nullptr);
       snapshot.take(run, state, trainer);
       comm::run_on_root(run.communicator, [&] { snapshot.write(path); });
       run.communicator.barrier();
       Evaluator evaluator(run, "test", options_.validation.metrics);
       const EvaluationResult result = evaluator.evaluate(trainer.model());
-      const auto exported = [&](StateTensor which) { return read_all(run.engine, which); };
+      const auto exported = [&](StateTensor which) { return read_all(trainer, which); };
       const Tensors weights = exported(StateTensor::weights);
       const Tensors first = exported(StateTensor::first_moment);
       const Tensors second = exported(StateTensor::second_moment);

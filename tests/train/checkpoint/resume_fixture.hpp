@@ -29,7 +29,7 @@ class Resume : public TrainTest {
     StopFlag stop;
     return train_on(ranks, [&](const Run& run) {
       StopsAfter progress(stop, run.communicator.rank() == ranks - 1 ? stop_after_updates : 0);
-      Run mine = run_of({run.communicator, run.engine, run.log, progress, &stop}, options);
+      Run mine = run_of({run.communicator, run.device, run.log, progress, &stop}, options);
       if (!resume.empty()) {
         const auto point = find_resume_point(mine, resume);
         if (point) mine.resume_from = point->path;

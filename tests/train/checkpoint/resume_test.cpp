@@ -152,7 +152,7 @@ TEST_F(Resume, AfterAStopBeforeTheFirstStep) {
     StopFlag stop;
     stop.request();  // during loading
     on_ranks(2, [&](const Run& s) {
-      EXPECT_TRUE(train(run_of({s.communicator, s.engine, s.log, s.progress, &stop}, options)).stopped);
+      EXPECT_TRUE(train(run_of({s.communicator, s.device, s.log, s.progress, &stop}, options)).stopped);
     });
     EXPECT_EQ(names("again"), std::vector<std::string>{"epoch-0000.h5"});
     run(2, "again", "auto");
@@ -209,7 +209,7 @@ TEST_F(Resume, ProgressWithinAnEpochIncludesTheUsersBeforeTheStop) {
   options.name = "whole";
   state_.resume_from = checkpoints("whole") + "/step-00000009.h5";
   RecordedProgress progress;
-  on_ranks(1, [&](const Run& s) { train(run_of({s.communicator, s.engine, s.log, progress}, options)); });
+  on_ranks(1, [&](const Run& s) { train(run_of({s.communicator, s.device, s.log, progress}, options)); });
   std::erase_if(progress.lines, [](const std::string& line) { return line.starts_with("ranking"); });
   EXPECT_EQ(progress.lines, (std::vector<std::string>{"epoch 2/3: 111 of 203 148 185 203",
                                                       "epoch 3/3: 0 of 203 37 74 111 148 185 203"}));

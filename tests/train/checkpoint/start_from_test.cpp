@@ -59,14 +59,14 @@ class StartFrom : public Resume {
     const std::vector<Started> all = of_ranks(ranks, [&](const Run& run) {
       Trainer trainer(run, 0);
       Started started;
-      started.initial = read_all(run.engine, StateTensor::weights);
+      started.initial = read_all(trainer, StateTensor::weights);
       StartPoint(run).load_weights(trainer);
-      started.weights = read_all(run.engine, StateTensor::weights);
-      started.first_moment = read_all(run.engine, StateTensor::first_moment);
-      started.second_moment = read_all(run.engine, StateTensor::second_moment);
+      started.weights = read_all(trainer, StateTensor::weights);
+      started.first_moment = read_all(trainer, StateTensor::first_moment);
+      started.second_moment = read_all(trainer, StateTensor::second_moment);
       if (options_.model.type == ModelType::recvae) {
         trainer.start_epoch(0);
-        started.prior = read_all(run.engine, StateTensor::prior);
+        started.prior = read_all(trainer, StateTensor::prior);
       }
       EXPECT_EQ(trainer.updates_done(), 0);
       return started;

@@ -164,7 +164,7 @@ TEST_F(ItemModels, LongPhasesReportTheirProgressWithATotal) {
     options_.model.ease.neighbors = neighbors;
     on_ranks(1, [&](const Run& run) {
       Recorder recorder;
-      const Run recorded = run_of({run.communicator, run.engine, run.log, recorder});
+      const Run recorded = run_of({run.communicator, run.device, run.log, recorder});
       Evaluator evaluator(recorded, "test", {"ndcg@10", "coverage@10"});
       evaluate_baselines(recorded, evaluator);
       for (const char* const phase : {"item-kNN, 60 items", "EASE ", "ranking for validation users",

@@ -1,6 +1,4 @@
 // The Gram matrix and the inverse of EASE's matrix on GPUs, and scores of dense weights, in host emulation.
-#include <vaecf/device/cuda/device.hpp>
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,10 +8,12 @@
 #include <random>
 #include <vector>
 
+#include "device/cuda/device.hpp"
 #include "support/cuda_emulator/communicator.hpp"
-#include "train/engine/engine_of.hpp"
+#include "train/item_models/ease.hpp"
 #include "train/item_models/interactions.hpp"
 #include "train/item_models/item_scorer.hpp"
+#include "train/item_models/matrix_scorer.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t size = 520;  // three blocks, the last one with padding
 
 /// Writes this rank's rows of a symmetric matrix that is positive definite if `shift` is at least 0.
-void fill_rows(cpu::SpdInverse& matrix, float shift) {
+void fill_rows(device::SpdInverse& matrix, float shift) {
   const Range own = matrix.rows_of(matrix.rank());
   for (std::int64_t i = own.begin; i < own.end; ++i)
     for (std::int64_t j = 0; j < size; ++j)
@@ -29,7 +29,7 @@ void fill_rows(cpu::SpdInverse& matrix, float shift) {
           1.0F / static_cast<float>(1 + std::abs(i - j)) + (i == j ? 1.0F + shift : 0.0F);
 }
 
-using Outcomes = std::vector<std::optional<cpu::Inversion>>;
+using Outcomes = std::vector<std::optional<device::Inversion>>;
 
 struct Inverted {
   Outcomes outcomes;  // of each rank
@@ -44,8 +44,8 @@ Inverted invert_emulated(int ranks, float shift, const std::function<int(int)>& 
                std::vector<float>(static_cast<std::size_t>(size * size))};
   const auto run = [&](comm::Communicator& communicator) {
     const int rank = communicator.rank();
-    EngineOf<cuda::Device> engine(std::make_unique<cuda::Device>(device::BackendOptions{}, gpu(rank)));
-    cpu::SpdInverse matrix(size, rank, ranks, 2);
+    cuda::Device device({}, gpu(rank));
+    device::SpdInverse matrix(size, rank, ranks, 2);
     fill_rows(matrix, shift);
     std::int64_t blocks = 0;
     const auto progress = [&](std::int64_t done, std::int64_t total) {
@@ -54,7 +54,7 @@ Inverted invert_emulated(int ranks, float shift, const std::function<int(int)>& 
       return blocks <= stop_after;
     };
     all.outcomes[static_cast<std::size_t>(rank)] =
-        engine.invert_on_gpu(matrix, {x.users.view(), x.items.view(), weights}, communicator, progress);
+        invert_on_gpus(device, matrix, {x.users.view(), x.items.view(), weights}, communicator, progress);
     const Range own = matrix.rows_of(rank);
     for (std::int64_t i = own.begin; i < own.end; ++i)
       std::ranges::copy(matrix.row(i), all.rows.begin() + i * size);
@@ -68,9 +68,9 @@ int first_gpu(int) {
 }
 
 TEST(EaseOnGpus, InverseEqualsThatOfTheCpuOnAnyNumberOfRanks) {
-  cpu::SpdInverse expected(size, 0, 1, 2);
+  device::SpdInverse expected(size, 0, 1, 2);
   fill_rows(expected, 0.0F);
-  ASSERT_EQ(expected.invert({}, [](std::int64_t, std::int64_t) { return true; }), cpu::Inversion::done);
+  ASSERT_EQ(expected.invert({}, [](std::int64_t, std::int64_t) { return true; }), device::Inversion::done);
   const Inverted one = invert_emulated(1, 0.0F, first_gpu);
   for (std::int64_t i = 0; i < size; ++i)
     for (std::int64_t j = 0; j < size; ++j)
@@ -79,7 +79,7 @@ TEST(EaseOnGpus, InverseEqualsThatOfTheCpuOnAnyNumberOfRanks) {
           << i << ", " << j;
   for (const int ranks : {2, 3, 4}) {  // with 4 ranks, one has no rows
     const Inverted several = invert_emulated(ranks, 0.0F, first_gpu);
-    EXPECT_EQ(several.outcomes, Outcomes(static_cast<std::size_t>(ranks), cpu::Inversion::done));
+    EXPECT_EQ(several.outcomes, Outcomes(static_cast<std::size_t>(ranks), device::Inversion::done));
     EXPECT_EQ(several.rows, one.rows) << ranks;
   }
 }
@@ -93,13 +93,13 @@ TEST(EaseOnGpus, GramMatrixIsAddedOnAnyNumberOfRanks) {
   }
   const Interactions x = make_interactions(users, size);
   const std::vector<float> weights = weigh_users(x, 0.5).of_users;
-  cpu::SpdInverse expected(size, 0, 1, 2);
+  device::SpdInverse expected(size, 0, 1, 2);
   fill_rows(expected, 300.0F);
   for (std::int64_t user = 0; user < 300; ++user)
     for (const std::int32_t i : users.view().row(user))
       for (const std::int32_t j : users.view().row(user))
         if (i != j) expected.row(i)[static_cast<std::size_t>(j)] += weights[static_cast<std::size_t>(user)];
-  ASSERT_EQ(expected.invert({}, [](std::int64_t, std::int64_t) { return true; }), cpu::Inversion::done);
+  ASSERT_EQ(expected.invert({}, [](std::int64_t, std::int64_t) { return true; }), device::Inversion::done);
   const Inverted one = invert_emulated(1, 300.0F, first_gpu, x, weights);
   for (std::int64_t i = 0; i < size; ++i)
     for (std::int64_t j = 0; j < size; ++j)
@@ -110,11 +110,11 @@ TEST(EaseOnGpus, GramMatrixIsAddedOnAnyNumberOfRanks) {
 }
 
 TEST(EaseOnGpus, IndefiniteMatrixIsReportedOnAllRanks) {
-  EXPECT_EQ(invert_emulated(2, -3.0F, first_gpu).outcomes, Outcomes(2, cpu::Inversion::indefinite));
+  EXPECT_EQ(invert_emulated(2, -3.0F, first_gpu).outcomes, Outcomes(2, device::Inversion::indefinite));
 }
 
 TEST(EaseOnGpus, RequestToStopEndsTheInversionOnAllRanks) {
-  EXPECT_EQ(invert_emulated(2, 0.0F, first_gpu, {}, {}, 1).outcomes, Outcomes(2, cpu::Inversion::stopped));
+  EXPECT_EQ(invert_emulated(2, 0.0F, first_gpu, {}, {}, 1).outcomes, Outcomes(2, device::Inversion::stopped));
 }
 
 TEST(EaseOnGpus, MatrixIsUnchangedUnlessItFitsIntoTheMemoryOfAllGpus) {
@@ -165,8 +165,8 @@ Csr make_rows(std::int64_t users, std::int64_t items, std::int64_t step) {
 TEST(EaseOnGpus, ScoresOfADenseMatrixEqualThoseOfTheCpu) {
   constexpr std::int64_t items = 310, users = 700;  // two parts of users
   const auto model = std::make_shared<DenseWeights>(items);
-  EngineOf<cuda::Device> engine(std::make_unique<cuda::Device>(device::BackendOptions{}, 0));
-  const auto on_gpu = engine.make_matrix_scorer(items, model->stored().tensors[0].read_rows);
+  cuda::Device device({}, 0);
+  const auto on_gpu = make_matrix_scorer(device, items, model->stored().tensors[0].read_rows);
   ASSERT_NE(on_gpu, nullptr);
   ItemScorer on_cpu(model, items, 2);
   const Csr seen = make_rows(users, items, 11), targets = make_rows(users, items, 7);
@@ -203,9 +203,9 @@ TEST(EaseOnGpus, ScoresOfADenseMatrixEqualThoseOfTheCpu) {
 
 TEST(EaseOnGpus, MatrixThatExceedsTheMemoryIsLeftToTheCpu) {
   // The emulated GPU with index 1 has 1 MiB.
-  EngineOf<cuda::Device> engine(std::make_unique<cuda::Device>(device::BackendOptions{}, 1));
+  cuda::Device device({}, 1);
   const DenseWeights model(600);
-  EXPECT_EQ(engine.make_matrix_scorer(600, model.stored().tensors[0].read_rows), nullptr);
+  EXPECT_EQ(make_matrix_scorer(device, 600, model.stored().tensors[0].read_rows), nullptr);
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ TEST_F(ItemModels, GramBlocksAreEqualHoweverMuchIsStored) {
     Gram::Workspace work(gram);
     std::vector<std::int32_t> positions;
     for (std::int32_t i = 0; i < items; i += 1 + i % 3) positions.push_back(i);
-    cpu::SpdRegression block;
+    device::SpdRegression block;
     std::vector<float> found;
     for (int repetition = 0; repetition < 2; ++repetition) {
       block.reset(static_cast<std::int64_t>(positions.size()));

@@ -180,7 +180,7 @@ TEST_F(ItemModels, RequestToStopEndsASolutionOnAllRanks) {
     on_ranks(3, [&](RunContext run) {
       StopsAfter stops(flag, 2, "EASE");  // blocks or items of rank 0
       if (run.communicator.rank() == 0) {
-        RunContext stopping{run.communicator, run.engine, run.log, stops, &flag, run.grid};
+        RunContext stopping{run.communicator, run.device, run.log, stops, &flag, run.grid};
         if (solve_ease(make_interactions(users, many), {.l2 = 20.0, .neighbors = neighbors}, stopping, 1))
           ++solved;
       } else if (solve_ease(make_interactions(users, many), {.l2 = 20.0, .neighbors = neighbors}, run, 1)) {

@@ -145,7 +145,7 @@ TEST_F(Solve, SolutionThatWasStoppedIsSolvedAgain) {
       Progress none;
       const bool first = run.communicator.rank() == 0;
       Progress& progress = first ? static_cast<Progress&>(second_solution) : none;
-      const Run stopping = run_of({run.communicator, run.engine, run.log, progress, &stop, run.grid});
+      const Run stopping = run_of({run.communicator, run.device, run.log, progress, &stop, run.grid});
       const TrainResult result = train(stopping);
       EXPECT_TRUE(result.stopped);
       EXPECT_EQ(result.epochs, 2) << "the third combination has another inverse";

@@ -1,13 +1,13 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/train/engine.hpp>
 
 #include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
 
+#include "device/cpu/device.hpp"
 #include "support/thread_communicator.hpp"
-#include "train/engine/engine_of.hpp"
+#include "train/parameter_server/staleness_controller.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {
@@ -43,7 +43,7 @@ class ParameterServer : public MultiRankTest {
       Trainer trainer(run, 0);
       trainer.start_epoch(0);
       for (std::int64_t t = 0; t < steps; ++t) work(run.communicator.rank(), trainer, t);
-      return run.engine.take_staleness().value();
+      return trainer.take_staleness().value();
     })[0];
   }
 };
@@ -215,7 +215,11 @@ TEST_F(ParameterServer, InvalidSettingsThrow) {
 class FakeGpuDevice : public cpu::Device {
  public:
   FakeGpuDevice() : cpu::Device(1, device::Precision::fp32, true) {}
-  std::string device() const { return "cuda"; }
+  device::DeviceFacts facts() const override {
+    device::DeviceFacts facts = cpu::Device::facts();
+    facts.kind = device::DeviceKind::cuda;
+    return facts;
+  }
 };
 
 TEST_F(ParameterServer, GpuThrows) {
@@ -223,9 +227,9 @@ TEST_F(ParameterServer, GpuThrows) {
   comm::run_ranks(2, [&](comm::Communicator& communicator) {
     Log log;
     Progress progress;
-    EngineOf<FakeGpuDevice> engine(std::make_unique<FakeGpuDevice>());
+    FakeGpuDevice device;
     const std::string message = message_of<InputError>([&] {
-      validate_run(run_of({communicator, engine, log, progress}));
+      validate_run(run_of({communicator, device, log, progress}));
     });
     EXPECT_NE(message.find("computes on cuda in fp32; set device to cpu"), std::string::npos) << message;
   });

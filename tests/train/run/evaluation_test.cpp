@@ -206,7 +206,7 @@ TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
   options_.train.annealing = {0.0, 1, 0, 0};
   options_.model = {ModelType::mult_vae, {24}, 8, 0.2};
   on_ranks(2, [&](const Run& run) {
-    Trainer trainer(run, run.engine.facts().evaluation_batch);
+    Trainer trainer(run, run.device.facts().evaluation_batch);
     Evaluator evaluator(run, "validation", {"recall@2", "ndcg@10"});
     const EvaluationResult before = evaluator.evaluate(trainer.model());
     train_epochs(trainer, options_.train.epochs);

@@ -59,7 +59,7 @@ TEST_F(Clipping, NormOfUpdatesIsLimited) {
         on_ranks(ranks, [&](const Run& run) {
           Trainer trainer(run, 0);
           trainer.start_epoch(0);
-          const auto weights = [&] { return read_all(run.engine, StateTensor::weights); };
+          const auto weights = [&] { return read_all(trainer, StateTensor::weights); };
           Tensors before = weights();
           for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) {
             trainer.step(t);

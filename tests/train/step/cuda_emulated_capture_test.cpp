@@ -1,14 +1,12 @@
 // All ranks must capture and replay graphs with collectives together (NCCL). As on a GPU, emulated device
 // memory is reallocated when the batches of a rank outgrow it.
-#include <vaecf/device/cuda/device.hpp>
-
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "device/cuda/device.hpp"
 #include "support/cuda_emulator/communicator.hpp"
-#include "train/engine/engine_of.hpp"
 #include "train/evaluate/evaluator.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
@@ -19,23 +17,28 @@ namespace {
 /// validity is determined by the emulated device.
 class Repeating : public cuda::Device {
  public:
-  struct Graph {
+  struct Repeated : device::Graph {
     std::function<void()> work;
-    std::unique_ptr<cuda::Graph> nothing;
+    std::unique_ptr<device::Graph> nothing;
   };
 
   Repeating(const device::BackendOptions& options, std::string& log) : cuda::Device(options, 0), steps(log) {}
 
-  std::unique_ptr<Graph> capture(const std::function<void()>& work) {
+  std::unique_ptr<device::Graph> capture(const std::function<void()>& work) override {
     work();
     steps += 'o';
-    auto nothing = cuda::Device::capture([] {});
-    return nothing ? std::make_unique<Graph>(work, std::move(nothing)) : nullptr;
+    auto repeated = std::make_unique<Repeated>();
+    repeated->work = work;
+    repeated->nothing = cuda::Device::capture([] {});
+    if (!repeated->nothing) return nullptr;
+    return repeated;
   }
-  bool is_valid(const Graph& graph) const { return cuda::Device::is_valid(*graph.nothing); }
-  bool replay(Graph& graph) {
+  bool is_valid(const device::Graph& graph) const override {
+    return cuda::Device::is_valid(*device::own<Repeated>(graph).nothing);
+  }
+  bool replay(device::Graph& graph) override {
     if (!is_valid(graph)) return false;
-    graph.work();
+    device::own<Repeated>(graph).work();
     steps += '>';
     return true;
   }
@@ -56,20 +59,20 @@ class CudaEmulatedCapture : public MultiRankTest {
     std::vector<Outcome> all(static_cast<std::size_t>(ranks));
     const auto train = [&](comm::Communicator& communicator) {
       Outcome& outcome = all[static_cast<std::size_t>(communicator.rank())];
-      EngineOf<Repeating> engine(std::make_unique<Repeating>(backend_, outcome.steps));
+      Repeating device(backend_, outcome.steps);
       Log log;
       Progress progress;
-      const Run run = run_of({communicator, engine, log, progress});
-      Trainer trainer(run, run.engine.facts().evaluation_batch);
+      const Run run = run_of({communicator, device, log, progress});
+      Trainer trainer(run, run.device.facts().evaluation_batch);
       train_epochs(trainer, 4, [&] {
         model::Model& model = trainer.model();
         if (communicator.rank() != 0) return;
         comm::run_ranks(1, [&](comm::Communicator& alone) {
-          const Run mine = run_of({alone, engine, log, progress});
+          const Run mine = run_of({alone, device, log, progress});
           Evaluator(mine, "validation", options_.validation.metrics).evaluate(model);
         });
       });
-      outcome.weights = read_all(engine, StateTensor::weights);
+      outcome.weights = read_all(trainer, StateTensor::weights);
     };
     comm::run_ranks(ranks, train, cuda::emulator::thread_device(true));
     return all;

@@ -1,7 +1,4 @@
 // Every 16-bit copy of an activation or gradient is written in a step before it is read.
-#include <vaecf/device/cuda/device.hpp>
-#include <vaecf/model/network.hpp>
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,37 +7,38 @@
 #include <numeric>
 #include <vector>
 
+#include "device/cuda/device.hpp"
+#include "model/network.hpp"
+
 namespace vaecf::train {
 namespace {
 
-/// A device that can fill all activations, values and copies, with NaN.
+/// A device whose activations, values and copies, start as NaN.
 class Poisoning : public cuda::Device {
  public:
-  using cuda::Device::Device;
+  Poisoning(const device::BackendOptions& options, bool poisons)
+      : cuda::Device(options, 0), poisons_(poisons) {}
 
-  std::unique_ptr<Activations> make_activations(std::int64_t max_rows, std::int64_t columns) {
-    auto made = cuda::Device::make_activations(max_rows, columns);
-    made_.push_back(made.get());
+  device::Matrix make_matrix(std::int64_t max_rows, std::int64_t columns) override {
+    device::Matrix made = cuda::Device::make_matrix(max_rows, columns);
+    if (!poisons_) return made;
+    const std::vector<float> nan(static_cast<std::size_t>(max_rows * columns),
+                                 std::numeric_limits<float>::quiet_NaN());
+    write_matrix(made, max_rows, nan);
     return made;
-  }
-  void poison() {
-    for (Activations* each : made_) {
-      const std::vector<float> nan(static_cast<std::size_t>(each->max_rows() * each->columns()),
-                                   std::numeric_limits<float>::quiet_NaN());
-      write_activations(*each, each->max_rows(), nan);
-    }
   }
 
  private:
-  std::vector<Activations*> made_;
+  bool poisons_;
 };
 
-/// Returns the gradient, nll, kl and users of one step; with `poisoned`, on activations full of NaN.
+/// Returns the gradient, nll, kl and users of one step; with `poisoned`, on activations that were full of
+/// NaN.
 std::vector<double> step_of(const model::ModelOptions& options, device::Precision precision, bool poisoned) {
   constexpr std::int64_t users = 33;
   constexpr std::int64_t items = 100;
-  Poisoning device({.device = device::DeviceChoice::cuda, .precision = precision}, 0);
-  model::Network<Poisoning> network(options, items, device, users);
+  Poisoning device({.device = device::DeviceChoice::cuda, .precision = precision}, poisoned);
+  model::Network network(options, items, device, users);
   model::initialize(network, network.shape(), 5);
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int32_t> columns;
@@ -50,21 +48,20 @@ std::vector<double> step_of(const model::ModelOptions& options, device::Precisio
     }
     offsets.push_back(static_cast<std::int64_t>(columns.size()));
   }
-  const auto rows = device.make_user_rows(CsrView{offsets, columns}, 0, items);
+  const auto rows = device.make_user_rows(CsrView{offsets, columns}, 0, items, device::one_slice());
   const auto batch = device.make_batch();
   std::vector<std::int64_t> numbers(users);
   std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
   device.gather_batch(*rows, numbers, true, *batch);
-  const auto gradients = device.make_buffer(network.layout().size);
+  auto gradients = device.make_buffer(network.layout().size);
   const auto state = device.make_step_state();
   device.set_loss_scale({1.0F, 0}, *state);
   device.begin_step({9, 3, 0, 0.2F, {}}, *state);
-  if (poisoned) device.poison();
-  model::StepTimer<Poisoning> timer(device, false);
-  network.forward_backward({*batch}, *state, *gradients, {}, timer);
+  model::StepTimer timer(device, false);
+  network.forward_backward({*batch}, {network.parameters(), *state, gradients, {}}, 0, timer);
   device.end_step(*state);
-  const device::LossSums sums = device.read_losses(*state);
-  std::vector<double> result(gradients->data(), gradients->data() + gradients->size());
+  const device::LossSums sums = device.sums(*state).losses;
+  std::vector<double> result(gradients.data(), gradients.data() + gradients.size());
   result.insert(result.end(), {sums.nll, sums.kl, static_cast<double>(sums.users)});
   return result;
 }

@@ -4,9 +4,9 @@
 #include <array>
 #include <tuple>
 
+#include "device/cpu/device.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 #include "support/thread_communicator.hpp"
-#include "train/engine/engine_of.hpp"
 #include "train/evaluate/evaluator.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
@@ -27,11 +27,11 @@ struct OneRun {
 class CudaEmulatedTraining : public MultiRankTest {
  protected:
   OneRun train_on(const Run& context) {
-    Trainer trainer(context, context.engine.facts().evaluation_batch);
+    Trainer trainer(context, context.device.facts().evaluation_batch);
     OneRun run;
     train_epochs(trainer, 3, [&] { run.epochs.push_back(trainer.losses()); });
-    run.weights = read_all(context.engine, StateTensor::weights);
-    run.moments = read_all(context.engine, StateTensor::second_moment);
+    run.weights = read_all(trainer, StateTensor::weights);
+    run.moments = read_all(trainer, StateTensor::second_moment);
     run.scale = trainer.loss_scale();
     Evaluator evaluator(context, "validation", options_.validation.metrics);
     for (const auto& [name, value] : evaluator.evaluate(trainer.model()).metrics) {
@@ -56,10 +56,10 @@ class CudaEmulatedTraining : public MultiRankTest {
 
   void with_cpu(const std::function<void(const Run&)>& body) const {
     comm::run_ranks(1, [&](comm::Communicator& communicator) {
-      EngineOf<cpu::Device> engine(std::make_unique<cpu::Device>(1, Precision::fp32, true));
+      cpu::Device device(1, Precision::fp32, true);
       Log log;
       Progress progress;
-      body(run_of({communicator, engine, log, progress}));
+      body(run_of({communicator, device, log, progress}));
     });
   }
 
@@ -196,9 +196,9 @@ TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored
   double bytes = 0.0;
   double table_bytes = 0.0;  // of the gradient of the input or the output table, read and written
   const auto measure = [&](const Run& context) {
-    const Trainer trainer(context, 0);
-    bytes = context.engine.training().update_bytes;
-    const auto table = context.engine.model().tensors()[0];
+    Trainer trainer(context, 0);
+    bytes = trainer.facts().update_bytes;
+    const auto table = trainer.model().tensors()[0];
     table_bytes = 8.0 * static_cast<double>(table.rows * table.columns);
   };
   options_.train.clip_gradient_norm = clips_nothing;
@@ -214,7 +214,7 @@ TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored
 TEST_F(CudaEmulatedTraining, LaterEpochsAndValidationsDoNotAllocate) {
   options_.data.file = make("features.h5", {.validation = 4200, .features = true});
   on_ranks(1, [&](const Run& context) {
-    Trainer trainer(context, context.engine.facts().evaluation_batch);
+    Trainer trainer(context, context.device.facts().evaluation_batch);
     Evaluator evaluator(context, "validation", {"ndcg@10", "recall@5", "coverage@10"});
     evaluator.prepare(trainer.model());
     std::vector<std::int64_t> allocations;

@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/device/cpu/device.hpp>
-#include <vaecf/model/network.hpp>
 
+#include "device/cpu/device.hpp"
+#include "model/network.hpp"
 #include "train/train_fixture.hpp"
 
 namespace vaecf::train {
@@ -101,25 +101,25 @@ TEST_F(EdgeCases, EachUpdateSamplesNewDropoutAndNoise) {
     const io::DatasetFile dataset(options_.data.file);
     Trainer trainer(run, 0);
     cpu::Device device(1, device::Precision::fp32, true);
-    model::Network<cpu::Device> model(options_.model, dataset.items(), device, dataset.rows("train"));
+    model::Network model(options_.model, dataset.items(), device, dataset.rows("train"));
     model::initialize(model, model.shape(), options_.train.seed);
     const Csr rows = dataset.read_rows("train", {0, dataset.rows("train")});
-    const auto users = device.make_user_rows(rows.view(), 0, dataset.items());
+    const auto users = device.make_user_rows(rows.view(), 0, dataset.items(), device::one_slice());
     std::vector<std::int64_t> all(static_cast<std::size_t>(rows.rows()));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
     const auto batch = device.make_batch();
     device.gather_batch(*users, all, true, *batch);
 
-    const auto gradients = device.make_buffer(model.layout().size);
-    model::StepTimer<cpu::Device> timer(device, false);
+    auto gradients = device.make_buffer(model.layout().size);
+    model::StepTimer timer(device, false);
     const auto state = device.make_step_state();
     double before = 0.0;
     for (std::uint32_t step = 0; step < 3; ++step) {
       device.begin_step({.seed = options_.train.seed, .step = step, .rule = {}}, *state);
-      device.clear_losses(*state);
-      model.forward_backward({*batch}, *state, *gradients, {}, timer);
+      device.set_losses({}, *state);
+      model.forward_backward({*batch}, {model.parameters(), *state, gradients, {}}, 0, timer);
       device.end_step(*state);
-      const device::LossSums expected = device.read_losses(*state);
+      const device::LossSums expected = device.sums(*state).losses;
       trainer.start_epoch(step);
       trainer.step(0);
       const device::LossSums sums = trainer.losses();

@@ -40,7 +40,7 @@ TEST_F(Equivalence, MetricsAreEqualOnAnyNumberOfRanks) {
   std::vector<EvaluationResult> results;
   for (int ranks = 1; ranks <= 4; ++ranks) {
     const auto of_rank = of_ranks(ranks, [&](const Run& run) {
-      Trainer trainer(run, run.engine.facts().evaluation_batch);
+      Trainer trainer(run, run.device.facts().evaluation_batch);
       train_epochs(trainer, 3);
       Evaluator evaluator(run, "validation", options_.validation.metrics);
       return evaluator.evaluate(trainer.model());

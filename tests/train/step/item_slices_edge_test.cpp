@@ -137,7 +137,7 @@ TEST_F(ItemsEdge, ColdStartIsThatOfOneRank) {
   const auto evaluate = [&](Grid grid) {
     options_.distributed.item_slices = grid.slices;
     return of_ranks(grid.ranks, [&](const Run& run) {
-      Trainer trainer(run, run.engine.facts().evaluation_batch);
+      Trainer trainer(run, run.device.facts().evaluation_batch);
       train_epochs(trainer, 3);
       Evaluator evaluator(run, "test", options_.validation.metrics);
       return evaluator.evaluate(trainer.model(), model::History::none).metrics;
@@ -160,8 +160,8 @@ TEST_F(ItemsEdge, MetricsOfExactScoresAreEqual) {
     options_.distributed.item_slices = grid.slices;
     return of_ranks(grid.ranks, [&](const Run& run) {
       const io::DatasetFile dataset(options_.data.file);
-      const auto model =
-          run.engine.make_model(options_.model, model_input_dims(options_, dataset, run.item_slices()), 7);
+      const auto model = model::make_model(
+          options_.model, model_input_dims(options_, dataset, run.item_slices()), run.device, 7);
       int tensor = 0;
       for (const device::TensorSpec& spec : model->tensors()) {
         std::vector<float> values;

@@ -115,7 +115,7 @@ TEST_F(Items, LossesAndUsersAreCountedOnce) {
       train_epochs(trainer, 1);
       const device::LossSums mine = trainer.losses();
       return std::array<double, 5>{mine.nll, mine.kl, mine.weighted_kl, static_cast<double>(mine.users),
-                                   run.engine.sum_of_squares()};
+                                   trainer.sum_of_squares()};
     });
     for (const auto& mine : of_ranks) {
       for (std::size_t i = 0; i + 1 < mine.size(); ++i) sums[i] += mine[i];
@@ -139,7 +139,7 @@ TEST_F(Items, EvaluationIsThatOfOneRank) {
   const auto evaluate = [&](Division division) {
     options_.distributed.item_slices = division.slices;
     const auto of_rank = of_ranks(division.ranks, [&](const Run& run) {
-      Trainer trainer(run, run.engine.facts().evaluation_batch);
+      Trainer trainer(run, run.device.facts().evaluation_batch);
       train_epochs(trainer, 3);
       Evaluator evaluator(run, "test", options_.validation.metrics);
       return evaluator.evaluate(trainer.model());

@@ -28,11 +28,11 @@ class MultiRankTest : public TrainTest {
         const std::int64_t t = s % trainer.steps_per_epoch();
         if (t == 0) trainer.start_epoch(s / trainer.steps_per_epoch());
         trainer.step(t);
-        if (s == 0) results.gradient[rank] = read_all(run.engine, StateTensor::first_moment);
+        if (s == 0) results.gradient[rank] = read_all(trainer, StateTensor::first_moment);
       }
       results.weights[rank] = weights_of(trainer.model());
-      results.masters[rank] = read_all(run.engine, StateTensor::weights);
-      results.moments[rank] = read_all(run.engine, StateTensor::second_moment);
+      results.masters[rank] = read_all(trainer, StateTensor::weights);
+      results.moments[rank] = read_all(trainer, StateTensor::second_moment);
       specs[rank] = trainer.model().tensors();
     });
     const auto slices = static_cast<std::size_t>(options_.distributed.item_slices);

@@ -1,7 +1,5 @@
 #include "train/step/optimizer.hpp"
 
-#include <vaecf/device/cpu/device.hpp>
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +7,8 @@
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "device/cpu/device.hpp"
 
 namespace vaecf::train {
 namespace {
@@ -37,9 +37,9 @@ double largest_difference(const OptimizerOptions& options, double weight_decay, 
   constexpr std::int64_t users = 8;
   const auto device =
       cpu::make_device({device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, 1});
-  const auto parameters = device->make_parameters(device->plan_parameters(specs));
-  const device::ParameterLayout& layout = parameters->layout();
-  const auto gradients = device->make_buffer(layout.size);
+  auto parameters = device->make_parameters(device->plan_parameters(specs), 0);
+  const device::ParameterLayout& layout = parameters.layout();
+  auto gradients = device->make_buffer(layout.size);
   const auto state = device->make_step_state();
   Optimizer optimizer(options, weight_decay, *device, layout.size);
 
@@ -54,9 +54,9 @@ double largest_difference(const OptimizerOptions& options, double weight_decay, 
       elements[tensor][i].w = values[i];
     }
     device->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values,
-                        parameters->master());
+                        parameters.master());
   }
-  device->refresh_weight_copies(*parameters);
+  device->refresh_copies(parameters, {0, parameters.layout().size});
   for (int step = 0; step < steps; ++step) {
     for (std::size_t tensor = 0; tensor < specs.size(); ++tensor) {
       std::vector<float> values(elements[tensor].size());
@@ -66,14 +66,14 @@ double largest_difference(const OptimizerOptions& options, double weight_decay, 
         const double decay = specs[tensor].decays ? 2.0 * weight_decay * e.w : 0.0;
         reference(e, static_cast<double>(values[i]) / users + decay, step + 1);
       }
-      device->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values, *gradients);
+      device->import_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, values, gradients);
     }
     device->begin_step({.rule = optimizer.rule(step, users)}, *state);
-    optimizer.update(*state, {0, parameters->layout().size}, 0, *gradients, *parameters);
+    optimizer.update({0, parameters.layout().size}, 0, gradients, parameters, *state);
   }
   for (std::size_t tensor = 0; tensor < specs.size(); ++tensor) {
     std::vector<float> values(elements[tensor].size());
-    device->export_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, parameters->master(),
+    device->export_rows(layout, static_cast<int>(tensor), {0, specs[tensor].rows}, parameters.master(),
                         values);
     for (std::size_t i = 0; i < values.size(); ++i) {
       worst = std::max(worst, std::abs(values[i] - elements[tensor][i].w));
@@ -128,19 +128,19 @@ TEST(Optimizer, SkipsUpdatedTensors) {
       cpu::make_device({device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, 1});
   std::vector<device::TensorSpec> two_layers = specs;
   two_layers.push_back({"encoder_2/weight", 5, 3, device::TensorKind::matrix, true});
-  const auto parameters = device->make_parameters(device->plan_parameters(two_layers));
-  const device::ParameterLayout& layout = parameters->layout();
-  const auto gradients = device->make_buffer(layout.size);
-  device->fill(*gradients, 1.0F);
+  auto parameters = device->make_parameters(device->plan_parameters(two_layers), 0);
+  const device::ParameterLayout& layout = parameters.layout();
+  auto gradients = device->make_buffer(layout.size);
+  device->fill(gradients, 1.0F);
   Optimizer optimizer({}, 0.0, *device, layout.size);
   const auto state = device->make_step_state();
   device->begin_step({.rule = optimizer.rule(0, 1)}, *state);
   const int done[] = {0, 1};
-  optimizer.update(*state, {0, parameters->layout().size}, 0, *gradients, *parameters, done);
+  optimizer.update({0, parameters.layout().size}, 0, gradients, parameters, *state, done);
   const auto moved = [&](int tensor) {
     const device::TensorSpec& spec = two_layers[static_cast<std::size_t>(tensor)];
     std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
-    device->export_rows(layout, tensor, {0, spec.rows}, parameters->master(), values);
+    device->export_rows(layout, tensor, {0, spec.rows}, parameters.master(), values);
     return values[0] != 0.0F;
   };
   EXPECT_FALSE(moved(0));
@@ -149,7 +149,9 @@ TEST(Optimizer, SkipsUpdatedTensors) {
 }
 
 TEST(Optimizer, RuleContainsBiasCorrectionsComputedInFp64) {
-  const UpdateRules rules({}, 0.25, 0.0);
+  const auto device =
+      cpu::make_device({device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, 1});
+  const Optimizer rules({}, 0.25, *device, 0);
   // lr * sqrt(1 - 0.999^t) / (1 - 0.9^t), by an independent calculator.
   EXPECT_FLOAT_EQ(rules.rule(0, 500).rate, 3.1622776601683794e-4F);
   EXPECT_FLOAT_EQ(rules.rule(9, 500).rate, 1.531890739511824e-4F);
@@ -159,8 +161,10 @@ TEST(Optimizer, RuleContainsBiasCorrectionsComputedInFp64) {
 }
 
 TEST(Optimizer, RuleContainsClipping) {
-  EXPECT_EQ(UpdateRules({}, 0.25, 0.0).rule(0, 500).clip_norm, 0.0F);
-  EXPECT_EQ(UpdateRules({}, 0.25, 1.5).rule(0, 500).clip_norm, 1.5F);
+  const auto device =
+      cpu::make_device({device::DeviceChoice::cpu, device::Precision::fp32, device::Kernels::portable, 1});
+  EXPECT_EQ(Optimizer({}, 0.25, *device, 0).rule(0, 500).clip_norm, 0.0F);
+  EXPECT_EQ(Optimizer({}, 0.25, *device, 0, 1.5).rule(0, 500).clip_norm, 1.5F);
   // A NaN is not hidden by a factor; a norm beyond fp32 stops the update.
   device::UpdateRule rule;
   rule.clip_norm = 2.0F;

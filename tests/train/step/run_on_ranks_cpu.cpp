@@ -1,5 +1,5 @@
+#include "device/cpu/device.hpp"
 #include "support/thread_communicator.hpp"
-#include "train/engine/engine_of.hpp"
 #include "train/step/run_on_ranks.hpp"
 
 namespace vaecf::train {
@@ -7,10 +7,10 @@ namespace vaecf::train {
 void run_on_ranks(int ranks, const device::BackendOptions& options,
                   const std::function<void(const RunContext&)>& body) {
   comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
-    EngineOf<cpu::Device> engine(cpu::make_device(options));
+    const auto device = cpu::make_device(options);
     Log log;
     Progress progress;
-    body({communicator, engine, log, progress});
+    body({communicator, *device, log, progress});
   });
 }
 

@@ -1,7 +1,5 @@
-#include <vaecf/device/cuda/device.hpp>
-
+#include "device/cuda/device.hpp"
 #include "support/cuda_emulator/communicator.hpp"
-#include "train/engine/engine_of.hpp"
 #include "train/step/run_on_ranks.hpp"
 
 namespace vaecf::train {
@@ -9,10 +7,10 @@ namespace vaecf::train {
 void run_on_ranks(int ranks, const device::BackendOptions& options,
                   const std::function<void(const RunContext&)>& body) {
   const auto run = [&](comm::Communicator& communicator) {
-    EngineOf<cuda::Device> engine(std::make_unique<cuda::Device>(options, 0));
+    cuda::Device device(options, 0);
     Log log;
     Progress progress;
-    body({communicator, engine, log, progress});
+    body({communicator, device, log, progress});
   };
   comm::run_ranks(ranks, run, cuda::emulator::thread_device());
 }

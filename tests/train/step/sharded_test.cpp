@@ -1,7 +1,7 @@
 #include <vaecf/base/half_precision.hpp>
 
+#include "device/cpu/device.hpp"
 #include "support/thread_communicator.hpp"
-#include "train/engine/engine_of.hpp"
 #include "train/step/multi_rank_fixture.hpp"
 
 namespace vaecf::train {
@@ -135,14 +135,20 @@ class Overflowing : public cpu::Device {
   Overflowing(std::uint32_t step, bool here)
       : cpu::Device(1, device::Precision::fp32, true), step_(step), here_(here) {}
 
-  device::Precision precision() const { return device::Precision::fp16; }
-  void accumulate_gradient_stats(const cpu::FloatBuffer&, Range, cpu::StepState& step) {
-    if (here_ && step.params.step == step_) gradient_stats(step).data()[0] += 1.0F;
+  device::DeviceFacts facts() const override {
+    device::DeviceFacts facts = cpu::Device::facts();
+    facts.precision = device::Precision::fp16;
+    return facts;
   }
-  void update(const cpu::StepState& step, bool decays, Range range, const cpu::FloatBuffer& gradients,
-              cpu::Moments moments, cpu::Parameters& parameters) {
-    if (step.gradient_stats.data()[0] > 0.0F) return;
-    cpu::Device::update(step, decays, range, gradients, moments, parameters);
+  void accumulate_gradient_stats(const device::Buffer&, Range, device::StepState& step) override {
+    if (here_ && device::own<cpu::StepState>(step).params.step == step_)
+      gradient_stats(step).data()[0] += 1.0F;
+  }
+  void update(std::span<const device::UpdateRange> ranges, const device::Buffer& gradients,
+              device::Moments moments, device::Parameters& parameters,
+              const device::StepState& step) override {
+    if (device::own<cpu::StepState>(step).gradient_stats.data()[0] > 0.0F) return;
+    cpu::Device::update(ranges, gradients, moments, parameters, step);
   }
 
  private:
@@ -155,10 +161,10 @@ TEST_F(Sharded, OverflowOnOneRankSkipsTheUpdateOnAll) {
   for (const auto optimizer : {comm::OptimizerPlacement::sharded, comm::OptimizerPlacement::replicated}) {
     options_.distributed.optimizer = optimizer;
     comm::run_ranks(3, [&](comm::Communicator& communicator) {
-      EngineOf<Overflowing> engine(std::make_unique<Overflowing>(1, communicator.rank() == 2));
+      Overflowing device(1, communicator.rank() == 2);
       Log log;
       Progress progress;
-      const Run run = run_of({communicator, engine, log, progress});
+      const Run run = run_of({communicator, device, log, progress});
       Trainer trainer(run, 0);
       trainer.start_epoch(0);
       std::vector<Tensors> weights;

@@ -139,7 +139,7 @@ TEST_F(TimelineOfRanks, IsWrittenForAStoppedRun) {
   StopFlag stop;
   stop.request();
   const Json trace = trace_of(2, [&](const Run& run) {
-    const Run stopped = run_of({run.communicator, run.engine, run.log, run.progress, &stop});
+    const Run stopped = run_of({run.communicator, run.device, run.log, run.progress, &stop});
     EXPECT_TRUE(train(stopped).stopped);
   });
   expect_nested(trace, 2);

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <vaecf/device/cpu/storage.hpp>
-
 #include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "device/cpu/kernels/panels.hpp"
+#include "device/cpu/storage.hpp"
 
 namespace vaecf::cpu {
 

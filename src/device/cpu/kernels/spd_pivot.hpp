@@ -1,13 +1,13 @@
 #pragma once
 
-#include <vaecf/device/cpu/spd_inverse.hpp>
+#include <vaecf/device/host_solvers.hpp>
 
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 /// The inverse of a pivot block on the host, for the sweeps of every device.
-namespace vaecf::cpu {
+namespace vaecf::device {
 
 /// A block (SpdInverse::block, SpdInverse::block) in fp64.
 using Block = std::vector<double>;
@@ -15,7 +15,7 @@ using Block = std::vector<double>;
 /// Replaces the lower triangle of `a` by its Cholesky factor L. Returns false if `a` is not positive
 /// definite.
 inline bool factorize(Block& a) {
-  constexpr std::int64_t block = SpdInverse::block;
+  constexpr std::int64_t block = device::SpdInverse::block;
   for (std::int64_t j = 0; j < block; ++j) {
     double* row = &a[j * block];
     for (std::int64_t k = 0; k < j; ++k) {
@@ -34,7 +34,7 @@ inline bool factorize(Block& a) {
 
 /// Writes columns `columns` of (L L^T)^-1 to `inverse`, and of L^-1 to `work`.
 inline void invert_columns(const Block& factor, Range columns, Block& work, Block& inverse) {
-  constexpr std::int64_t block = SpdInverse::block;
+  constexpr std::int64_t block = device::SpdInverse::block;
   for (std::int64_t i = 0; i < block; ++i) {
     double* row = &work[i * block];
     for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] = i == c ? 1.0 : 0.0;
@@ -61,4 +61,4 @@ inline void invert_columns(const Block& factor, Range columns, Block& work, Bloc
   }
 }
 
-}  // namespace vaecf::cpu
+}  // namespace vaecf::device

@@ -1,4 +1,4 @@
-#include <vaecf/device/cpu/spd_regression.hpp>
+#include <vaecf/device/host_solvers.hpp>
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "device/cpu/kernels/multiversioning.hpp"
 
-namespace vaecf::cpu {
+namespace vaecf::device {
 namespace {
 
 constexpr std::int64_t panel_width = 16;
@@ -137,4 +137,4 @@ float SpdRegression::solve(std::span<float> coefficients) {
   return at(last, last) * at(last, last);
 }
 
-}  // namespace vaecf::cpu
+}  // namespace vaecf::device

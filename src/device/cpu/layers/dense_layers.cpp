@@ -1,4 +1,3 @@
-#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
@@ -6,6 +5,7 @@
 
 #include <algorithm>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
@@ -32,8 +32,8 @@ const void* Device::element(const void* operand, std::int64_t index) const {
   return static_cast<const char*>(operand) + index * (bf16() ? 2 : 4);
 }
 
-void Device::linear(const Activations& input, const Parameters& parameters, device::Layer layer,
-                    Activation act, Activations& output) {
+void Device::linear(const Matrix& input, const Parameters& parameters, device::Layer layer, Activation act,
+                    Matrix& output) {
   output.set_rows(input.rows());
   const float* weights = parameters.weights(layer.weight);
   const float* bias = parameters.weights(layer.bias);
@@ -53,13 +53,12 @@ void Device::linear(const Activations& input, const Parameters& parameters, devi
   });
 }
 
-void Device::linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
-                             Activation act, const Activations& output, Activations& d_output,
-                             Activations* d_input, FloatBuffer& gradients, const device::GradientReady& ready,
-                             const Activations* added_to_input) {
-  const auto& layout = parameters.layout();
-  const auto& weight = layout.tensors[layer.weight];
-  const auto& bias = layout.tensors[layer.bias];
+void Device::linear_backward(const Matrix& input, device::Layer layer, Activation act, const Matrix& output,
+                             Matrix& d_output, Matrix* d_input, const Matrix* added_to_input,
+                             const device::Backward& backward) {
+  const auto& [parameters, step, gradients, ready, fused] = backward;
+  const auto& weight = parameters.layout().tensors[layer.weight];
+  const auto& bias = parameters.layout().tensors[layer.bias];
   const float* weights = parameters.weights(layer.weight);
   const std::int64_t rows = d_output.rows();
   const std::int64_t k = weight.spec.rows;
@@ -92,7 +91,7 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
   if (ready) ready(bias.range, {});
 
   if (d_input == nullptr) return;
-  Activations& d_in = *d_input;
+  Matrix& d_in = *d_input;
   d_in.set_rows(rows);
   const void* w = operand(weights, k * n, workspace_->weights16);
   parallel_for_static(threads_, rows, 1, [&](int thread, Range part) {
@@ -121,9 +120,10 @@ static void for_noise(const device::StepParams& key, std::uint32_t user, std::in
   }
 }
 
-void Device::sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
-                           Activations& z) {
-  const device::StepParams& key = step.params;
+void Device::sample_latent(const device::Batch& any_batch, const Matrix& statistics,
+                           const device::StepState& step, Matrix& z) {
+  const auto& batch = own<Batch>(any_batch);
+  const device::StepParams& key = own<StepState>(step).params;
   z.set_rows(statistics.rows());
   const std::int64_t latents = z.columns();
   const std::int64_t first = batch.own().begin;
@@ -135,13 +135,15 @@ void Device::sample_latent(const Batch& batch, const Activations& statistics, co
   });
 }
 
-void Device::latent_mean(const Activations& statistics, Activations& z) {
+void Device::latent_mean(const Matrix& statistics, Matrix& z) {
   z.set_rows(statistics.rows());
   for (std::int64_t u = 0; u < statistics.rows(); ++u) std::copy_n(statistics.row(u), z.columns(), z.row(u));
 }
 
-void Device::latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
-                             const Activations& d_z, Activations& d_statistics) {
+void Device::latent_backward(const device::Batch& any_batch, const Matrix& statistics, const Matrix& d_z,
+                             Matrix& d_statistics, device::StepState& any_step) {
+  const auto& batch = own<Batch>(any_batch);
+  auto& step = own<StepState>(any_step);
   const device::StepParams& key = step.params;
   d_statistics.set_rows(statistics.rows());
   const std::int64_t latents = d_z.columns();
@@ -161,10 +163,12 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
   for (const double value : kl) step.kl += value;
 }
 
-void Device::composite_latent_backward(const Batch& batch, const Activations& statistics,
-                                       const Activations& old_statistics, const math::CompositePrior& prior,
-                                       float gamma, StepState& step, const Activations& d_z,
-                                       Activations& d_statistics) {
+void Device::composite_latent_backward(const device::Batch& any_batch, const Matrix& statistics,
+                                       const Matrix& old_statistics, const math::CompositePrior& prior,
+                                       float gamma, const Matrix& d_z, Matrix& d_statistics,
+                                       device::StepState& any_step) {
+  const auto& batch = own<Batch>(any_batch);
+  auto& step = own<StepState>(any_step);
   const device::StepParams& key = step.params;
   d_statistics.set_rows(statistics.rows());
   const std::int64_t latents = d_z.columns();

@@ -8,7 +8,7 @@
 
 namespace vaecf::cpu {
 
-float* rows_of_all_users(const Batch& batch, Activations& own, AlignedArray<float>& memory) {
+float* rows_of_all_users(const Batch& batch, Matrix& own, AlignedArray<float>& memory) {
   const device::ItemSlices& slices = batch.slices();
   own.set_rows(batch.own().size());
   if (slices.count() == 1) return own.row(0);
@@ -16,17 +16,17 @@ float* rows_of_all_users(const Batch& batch, Activations& own, AlignedArray<floa
   return memory.data();
 }
 
-void sum_to_owners(const Batch& batch, const float* all, Activations& own) {
+void sum_to_owners(const Batch& batch, const float* all, Matrix& own) {
   device::ItemSlices& slices = batch.slices();
   if (slices.count() == 1) return;
-  const std::span<float> part = own.first_rows(slices.part_rows(batch.users()));
+  const std::span<float> part = first_rows(own, slices.part_rows(batch.users()));
   slices.reduce_scatter({all, part.size() * static_cast<std::size_t>(slices.count())}, part, {});
 }
 
-const float* gather_from_owners(const Batch& batch, const Activations& own, AlignedArray<float>& memory) {
+const float* gather_from_owners(const Batch& batch, const Matrix& own, AlignedArray<float>& memory) {
   device::ItemSlices& slices = batch.slices();
   if (slices.count() == 1) return own.row(0);
-  const std::span<const float> part = own.first_rows(slices.part_rows(batch.users()));
+  const std::span<const float> part = first_rows(own, slices.part_rows(batch.users()));
   const std::int64_t size = slices.count() * std::ssize(part);
   memory.reserve(size);
   slices.all_gather(part, {memory.data(), static_cast<std::size_t>(size)}, {});

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <vaecf/device/cpu/storage.hpp>
 #include <vaecf/math/loss.hpp>
 
 #include <cstdint>
 #include <span>
+
+#include "device/cpu/storage.hpp"
 
 /// Exchanges within a group of ranks that share the items. With one slice, all functions use the caller's
 /// memory and exchange nothing. Memory for all users has S parts of equal size, so the last rows may be
@@ -13,11 +14,11 @@ namespace vaecf::cpu {
 
 /// Returns the memory for values of all users of the batch, (users, width), whose sums over the slices
 /// sum_to_owners() writes to `own`: that of `own` if there is one slice, otherwise `memory`.
-float* rows_of_all_users(const Batch& batch, Activations& own, AlignedArray<float>& memory);
+float* rows_of_all_users(const Batch& batch, Matrix& own, AlignedArray<float>& memory);
 /// Sums rows of all users over the slices; each rank receives those of its own users. Collective.
-void sum_to_owners(const Batch& batch, const float* all, Activations& own);
+void sum_to_owners(const Batch& batch, const float* all, Matrix& own);
 /// Returns the rows of all users of the batch, given those of this rank's own users. Collective.
-const float* gather_from_owners(const Batch& batch, const Activations& own, AlignedArray<float>& memory);
+const float* gather_from_owners(const Batch& batch, const Matrix& own, AlignedArray<float>& memory);
 
 /// Adds `values` over the slices, in their order. Collective.
 void sum_over_slices(device::ItemSlices& slices, std::span<float> values, AlignedArray<float>& memory);

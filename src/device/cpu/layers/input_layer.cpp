@@ -1,4 +1,3 @@
-#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 
@@ -6,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/layers/exchange.hpp"
 #include "device/cpu/parallel.hpp"
@@ -56,7 +56,7 @@ struct TableGradient {
 
 /// Writes the gradient row by row; threads take `grain` rows at a time.
 void write_gradient(const TableGradient& gradient, const device::TensorLayout& table, std::int64_t grain,
-                    int threads, FloatBuffer& gradients, const device::GradientReady& ready) {
+                    int threads, Buffer& gradients, const device::GradientReady& ready) {
   constexpr std::int64_t block_items = 4096;
   const std::int64_t width = gradient.width;
   float* to = gradients.data() + table.range.begin;
@@ -91,10 +91,11 @@ void update_rows(const TableGradient& gradient, const device::TensorLayout& tabl
 
 }  // namespace
 
-void Device::sparse_linear(const Batch& batch, const Parameters& parameters, device::Layer layer,
-                           Activation act, device::InputDropout input_dropout, const StepState& step,
-                           Activations& output, const SideFeatures* side) {
-  const device::StepParams& key = step.params;
+void Device::sparse_linear(const device::Batch& any_batch, const Parameters& parameters, device::Layer layer,
+                           Activation act, device::InputDropout input_dropout, const device::StepState& step,
+                           const device::SideFeatures* side, Matrix& output) {
+  const auto& batch = own<Batch>(any_batch);
+  const device::StepParams& key = own<StepState>(step).params;
   const float* table = parameters.weights(layer.weight);
   const float* bias = layer.bias >= 0 ? parameters.weights(layer.bias) : nullptr;
   const std::int64_t width = output.columns();
@@ -107,7 +108,7 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
   const auto add_features = [&](std::int64_t u, float* row) {
     if (side == nullptr) return;
     const float* side_table = parameters.weights(side->table);
-    const auto columns = side->batch.rows().row(u);
+    const auto columns = own<Batch>(side->batch).rows().row(u);
     const float part = math::input_scale(std::ssize(columns));
     for (const std::int32_t column : columns) add_scaled(row, side_table + column * width, part, width);
   };
@@ -143,13 +144,14 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
   });
 }
 
-void Device::sparse_linear_backward(const Batch& batch, const device::ParameterLayout& layout,
-                                    device::Layer layer, Activation act, device::InputDropout input_dropout,
-                                    const StepState& step, const Activations& output, Activations& d_output,
-                                    FloatBuffer& gradients, const device::GradientReady& ready,
-                                    const FusedUpdate* fused) {
-  const auto& table = layout.tensors[layer.weight];
-  const device::TensorLayout* bias = layer.bias >= 0 ? &layout.tensors[layer.bias] : nullptr;
+void Device::sparse_linear_backward(const device::Batch& any_batch, device::Layer layer, Activation act,
+                                    device::InputDropout input_dropout, const Matrix& output,
+                                    Matrix& d_output, const device::Backward& backward) {
+  const auto& batch = own<Batch>(any_batch);
+  const auto& step = own<StepState>(backward.step);
+  const auto& [parameters, any_step, gradients, ready, fused] = backward;
+  const auto& table = parameters.layout().tensors[layer.weight];
+  const device::TensorLayout* bias = layer.bias >= 0 ? &parameters.layout().tensors[layer.bias] : nullptr;
   const std::int64_t width = table.spec.columns;
   if (!batch.has_transpose)
     throw std::logic_error("sparse_linear_backward: the batch must have its transpose");
@@ -173,11 +175,10 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   write_gradient(gradient, table, 64, threads_, gradients, ready);
 }
 
-void Device::side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,
-                                    const Activations& d_before, FloatBuffer& gradients,
-                                    const device::GradientReady& ready) {
-  const Batch& b = side.batch;
-  const auto& table = layout.tensors[side.table];
+void Device::side_features_backward(const device::SideFeatures& side, const Matrix& d_before,
+                                    const device::Backward& backward) {
+  const auto& b = own<Batch>(side.batch);
+  const auto& table = backward.layout().tensors[side.table];
   if (!b.has_transpose) throw std::logic_error("side_features_backward: the batch must have its transpose");
   if (d_before.rows() != b.users())
     throw std::logic_error("side_features_backward: the gradient must have one row per user");
@@ -185,7 +186,7 @@ void Device::side_features_backward(const SideFeatures& side, const device::Para
   const std::vector<float> scale = input_scales(b, 1.0F, no_dropout);
   // grain 1: there are few columns, each with many users.
   write_gradient({b, no_dropout, 1.0F, d_before.row(0), scale, table.spec.columns}, table, 1, threads_,
-                 gradients, ready);
+                 backward.gradients, backward.ready);
 }
 
 }  // namespace vaecf::cpu

@@ -1,12 +1,12 @@
 // The item table of ELSA, whose rows have norm 1, with its loss and gradient. No operation computes (B, I)
 // scores.
-#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/math/loss.hpp>
 #include <vaecf/math/thread_group.hpp>
 
 #include <algorithm>
 #include <vector>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/layers/exchange.hpp"
@@ -37,16 +37,16 @@ void Device::normalize_rows(const Parameters& parameters, int tensor, Parameters
     const float inverse = math::inverse_norm(dot(from, from, width));
     for (std::int64_t k = 0; k < width; ++k) to[k] = inverse * from[k];
   });
-  refresh_weight_copies(normalized, {begin, begin + spec.rows * width});
+  refresh_copies(normalized, {begin, begin + spec.rows * width});
 }
 
-void Device::table_gram(const Parameters& normalized, int table, Activations& gram) {
+void Device::table_gram(const Parameters& normalized, int table, Matrix& gram) {
   const std::int64_t width = gram.columns();
   const std::int64_t items = normalized.layout().tensors[table].spec.columns;
   const std::int64_t part_items = std::max<std::int64_t>((items + gram_parts - 1) / gram_parts, 1);
   const std::int64_t parts = (items + part_items - 1) / part_items;
   const std::int64_t size = width * width;
-  const void* a = table_operand(normalized, table);
+  const void* a = normalized.operand(table);
   workspace_->products.reserve(parts * size);
   float* sums = workspace_->products.data();
   parallel_for_dynamic(threads_, parts, 1, [&](int thread, Range part) {
@@ -75,8 +75,10 @@ void Device::table_gram(const Parameters& normalized, int table, Activations& gr
   });
 }
 
-void Device::cosine_step(const Activations& hidden, const Batch& batch, const Activations& gram,
-                         StepState& step, Activations& d_hidden, Activations& d_gram) {
+void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, const Matrix& gram,
+                         Matrix& d_hidden, Matrix& d_gram, device::StepState& any_step) {
+  const auto& batch = own<Batch>(any_batch);
+  auto& step = own<StepState>(any_step);
   device::ItemSlices& slices = batch.slices();
   const std::int64_t users = hidden.rows();
   const std::int64_t first_user = batch.own().begin;
@@ -128,20 +130,21 @@ void Device::cosine_step(const Activations& hidden, const Batch& batch, const Ac
       engines_[thread]->run(spec, weighted + some.begin, hidden.row(0), d_gram.row(some.begin));
     });
   }
-  sum_over_slices(slices, d_gram.first_rows(width), workspace_->gathered);
+  sum_over_slices(slices, first_rows(d_gram, width), workspace_->gathered);
 }
 
-void Device::normalize_rows_backward(const Parameters& parameters, int tensor, const Parameters& normalized,
-                                     int table, const Activations& d_gram, FloatBuffer& gradients,
-                                     const device::GradientReady& ready) {
+void Device::normalize_rows_backward(int tensor, const Parameters& normalized, int table,
+                                     const Matrix& d_gram, const device::Backward& backward) {
+  const Parameters& parameters = backward.parameters;
+  const device::GradientReady& ready = backward.ready;
   constexpr std::int64_t block_items = 4096;
   const device::TensorLayout& weight = parameters.layout().tensors[tensor];
   const std::int64_t width = weight.spec.columns;
-  const void* a = table_operand(normalized, table);
+  const void* a = normalized.operand(table);
   const void* s = operand(d_gram.row(0), width * width, workspace_->weights16);
   for (std::int64_t first = 0; first < weight.spec.rows; first += block_items) {
     const std::int64_t end = std::min(first + block_items, weight.spec.rows);
-    float* to = gradients.data() + weight.range.begin;
+    float* to = backward.gradients.data() + weight.range.begin;
     parallel_for_dynamic(threads_, end - first, tile_items, [&](int thread, Range some) {
       const std::int64_t item = first + some.begin;
       const GemmSpec spec{.m = some.size(),

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vaecf/device/cpu/storage.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include "device/cpu/kernels/tile_kernels.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
+#include "device/cpu/storage.hpp"
 #include "device/cpu/workspace.hpp"
 
 namespace vaecf::cpu {
@@ -29,7 +28,9 @@ class OutputSlice {
         items_(parameters.layout().tensors[layer.weight].spec.columns),
         bias_(parameters.weights(layer.bias)),
         weights_(parameters.weights(layer.weight)),
-        weights16_(parameters.bf16_copy().data()) {}
+        weights16_(parameters.copied().size() == 0
+                       ? nullptr
+                       : static_cast<const std::uint16_t*>(parameters.operand(layer.weight))) {}
 
  protected:
   const float* hidden(std::int64_t user) const { return hidden_ + (users_.begin + user) * k_; }

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <vaecf/device/cpu/device.hpp>
-#include <vaecf/device/cpu/storage.hpp>
-
 #include <algorithm>
 #include <memory>
 #include <span>
 #include <stdexcept>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/layers/softmax_slice.hpp"
+#include "device/cpu/storage.hpp"
 
 namespace vaecf::cpu {
 

@@ -1,5 +1,4 @@
 // Metrics and top-k lists, computed from the same loop over the scores of users.
-#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/layers/exchange.hpp"
 #include "device/cpu/layers/output_slice.hpp"
 
@@ -141,7 +141,7 @@ void append_others(std::span<const float> scores, std::span<const std::int32_t> 
 
 }  // namespace
 
-void Device::for_scores(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+void Device::for_scores(const Matrix& hidden, const Batch& batch, const Parameters& parameters,
                         device::Layer layer,
                         const std::function<void(std::int64_t, std::span<const float>)>& use,
                         const std::function<void(Range users)>& after) {
@@ -160,7 +160,7 @@ void Device::for_scores(const Activations& hidden, const Batch& batch, const Par
           .write(rows, stride);
     } else {
       const void* a = operand(all + first * k, users * k, workspace_->hidden16);
-      const void* b = table_operand(parameters, layer.weight);
+      const void* b = parameters.operand(layer.weight);
       const GemmSpec spec{.m = users,
                           .n = tile_items,
                           .k = k,
@@ -184,8 +184,9 @@ void Device::for_scores(const Activations& hidden, const Batch& batch, const Par
   }
 }
 
-void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
+void Device::rank_targets(const Matrix& hidden, const device::Batch& any_batch, CsrView targets,
                           const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks) {
+  const auto& batch = own<Batch>(any_batch);
   if (batch.users() == 0) return;
   device::ItemSlices& slices = batch.slices();
   const ItemSlice& mine = batch.items;
@@ -242,9 +243,12 @@ void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView
       count_of_users);
 }
 
-void Device::compute_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets,
-                             Range rows, const Parameters& parameters, device::Layer layer,
-                             std::span<const math::Metric> metrics, MetricValues& values) {
+void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch,
+                             const device::UserRows& any_targets, Range rows, const Parameters& parameters,
+                             device::Layer layer, std::span<const math::Metric> metrics,
+                             device::MetricValues& any_values) {
+  const auto& targets = cpu::own<UserRows>(any_targets);
+  auto& values = cpu::own<MetricValues>(any_values);
   const Range own = batch.own();
   const CsrView wanted = targets.csr.slice(rows);
   const CsrView own_wanted = wanted.slice(own);
@@ -263,8 +267,9 @@ void Device::compute_metrics(const Activations& hidden, const Batch& batch, cons
   }
 }
 
-void Device::top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+void Device::top_k(const Matrix& hidden, const device::Batch& any_batch, const Parameters& parameters,
                    device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
+  const auto& batch = cpu::own<Batch>(any_batch);
   const auto places = static_cast<std::size_t>(k);
   device::ItemSlices& slices = batch.slices();
   std::ranges::fill(items, -1);

@@ -1,4 +1,3 @@
-#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/math/loss.hpp>
 
 #include <algorithm>
@@ -6,6 +5,7 @@
 #include <span>
 #include <stdexcept>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/layers/exchange.hpp"
 #include "device/cpu/layers/product_slice.hpp"
 #include "device/cpu/layers/squared_slice.hpp"
@@ -110,39 +110,18 @@ class SoftmaxLayer : public ProductSlice {
 
 }  // namespace
 
-std::unique_ptr<LossSlice> Device::softmax_slice(const OutputSlice& slice) {
+std::unique_ptr<LossSlice> Device::loss_slice(device::Loss loss, const OutputSlice& slice) {
+  if (loss == device::Loss::squared) return make_squared_slice(engines_, *workspace_, slice);
   if (tiles_) return make_tile_softmax(*tiles_, *workspace_, slice);
   return std::make_unique<SoftmaxLayer>(engines_, *workspace_, slice);
 }
 
-void Device::softmax_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
-                                device::Layer layer, StepState& step, Activations& d_hidden,
-                                FloatBuffer& gradients, const device::GradientReady& ready,
-                                const FusedUpdate* fused, device::SoftmaxGradients which) {
-  output_layer_step(
-      [&](const float* all, Range users) {
-        return softmax_slice({threads_, all, batch, parameters, layer, users});
-      },
-      hidden, batch, parameters, layer, step, d_hidden, gradients, ready, fused, which);
-}
-
-void Device::squared_layer_step(const Activations& hidden, const Batch& batch, const Parameters& parameters,
-                                device::Layer layer, StepState& step, Activations& d_hidden,
-                                FloatBuffer& gradients, const device::GradientReady& ready,
-                                const FusedUpdate* fused) {
-  output_layer_step(
-      [&](const float* all, Range users) {
-        return make_squared_slice(engines_, *workspace_, {threads_, all, batch, parameters, layer, users});
-      },
-      hidden, batch, parameters, layer, step, d_hidden, gradients, ready, fused,
-      device::SoftmaxGradients::both);
-}
-
-void Device::output_layer_step(
-    const std::function<std::unique_ptr<LossSlice>(const float* hidden, Range users)>& make_slice,
-    const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
-    StepState& step, Activations& d_hidden, FloatBuffer& gradients, const device::GradientReady& ready,
-    const FusedUpdate* fused, device::SoftmaxGradients which) {
+void Device::output_layer_step(device::Loss loss, const Matrix& hidden, const device::Batch& any_batch,
+                               device::Layer layer, device::OutputGradients which, Matrix& d_hidden,
+                               const device::Backward& backward) {
+  const auto& batch = own<Batch>(any_batch);
+  auto& step = own<StepState>(backward.step);
+  const auto& [parameters, any_step, gradients, ready, fused] = backward;
   if (fused != nullptr && step.params.rule.clip_norm > 0.0F) {
     throw std::logic_error("output layer: an update with clipping cannot be fused");
   }
@@ -168,7 +147,7 @@ void Device::output_layer_step(
   // Ranges of whole tiles, several per thread, are reported together: about the size of a bucket.
   const std::int64_t stretch = std::max<std::int64_t>(16, 4 * threads_) * tile_items;
   for_each_slice(batch.users(), slice_users(batch.items), [&](Range users, bool first, bool last) {
-    const auto slice = make_slice(all, users);
+    const auto slice = loss_slice(loss, {threads_, all, batch, parameters, layer, users});
     slice->forward();
     sink.first_slice = first;
     sink.last_slice = last;

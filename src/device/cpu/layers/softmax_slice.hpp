@@ -19,12 +19,12 @@ struct GradientSink {
   const StepState& step;
   float* gradients;
   const FusedUpdate* fused;
-  device::SoftmaxGradients which = device::SoftmaxGradients::both;
+  device::OutputGradients which = device::OutputGradients::both;
   bool first_slice = true;
   bool last_slice = true;
 
-  bool of_hidden() const { return which != device::SoftmaxGradients::weights; }
-  bool of_weights() const { return which != device::SoftmaxGradients::hidden; }
+  bool of_hidden() const { return which != device::OutputGradients::weights; }
+  bool of_weights() const { return which != device::OutputGradients::hidden; }
   bool updates() const { return fused != nullptr && last_slice; }
   /// Returns whether the flat gradient is not needed, because the complete gradient is in cache.
   bool stays_in_cache() const { return updates() && first_slice; }
@@ -34,7 +34,7 @@ struct GradientSink {
               std::int64_t n) const {
     Parameters& p = fused->parameters;
     update_elements(step.rule(tensor.spec.decays), gradient, fused->first_moment.data() + begin,
-                    fused->second_moment.data() + begin, p.master().data() + begin, p.bf16_copy_of(begin), n);
+                    fused->second_moment.data() + begin, p.master().data() + begin, p.copy_of(begin), n);
   }
 
   /// Adds this slice's gradient of the `n` flat elements from `begin`; overwrites `slice`.

@@ -1,4 +1,4 @@
-#include <vaecf/device/cpu/spd_inverse.hpp>
+#include <vaecf/device/host_solvers.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -8,7 +8,11 @@
 #include "device/cpu/kernels/spd_pivot.hpp"
 #include "device/cpu/parallel.hpp"
 
-namespace vaecf::cpu {
+namespace vaecf::device {
+
+using cpu::GemmEngine, cpu::GemmSpec, cpu::PackedOperand;
+using cpu::parallel_for, cpu::parallel_for_dynamic, cpu::parallel_for_static;
+
 namespace {
 
 constexpr std::int64_t block = SpdInverse::block;
@@ -44,7 +48,7 @@ std::array<Range, 2> SpdInverse::columns_read(std::int64_t i) const {
           Range{0, std::max<std::int64_t>(0, end - blocks) * block}};
 }
 
-void SpdInverse::gather_row(std::int64_t k, const Broadcast& broadcast, FloatBuffer& row) {
+void SpdInverse::gather_row(std::int64_t k, const Broadcast& broadcast, AlignedArray<float>& row) {
   const std::int64_t blocks = stride_ / block;
   parallel_for(threads_, blocks, [&](int, std::int64_t l) {
     float* to = &row[l * block_size];
@@ -70,11 +74,12 @@ Inversion SpdInverse::invert(const Broadcast& broadcast, const Progress& progres
   const std::int64_t blocks = stride_ / block;
   const std::int64_t updated = blocks / 2 + 1;  // blocks of a row, at most
   std::vector<std::unique_ptr<GemmEngine>> engines;
-  for (int t = 0; t < threads_; ++t) engines.push_back(make_engine(choose_panels()));
+  for (int t = 0; t < threads_; ++t) engines.push_back(cpu::make_engine(cpu::choose_panels()));
   std::vector<PackedOperand> packed(static_cast<std::size_t>(blocks));
-  FloatBuffer row(block * stride_);                                       // A_K: (blocks, block, block)
-  FloatBuffer left(std::max<std::int64_t>(own_.size(), 1) * block_size);  // -A_JK D of the own blocks J
-  FloatBuffer pivot(block_size);                                          // -D in fp32
+  AlignedArray<float> row(block * stride_);  // A_K: (blocks, block, block)
+  AlignedArray<float> left(std::max<std::int64_t>(own_.size(), 1) *
+                           block_size);   // -A_JK D of the own blocks J
+  AlignedArray<float> pivot(block_size);  // -D in fp32
   Block factor(block_size), work(block_size), inverse(block_size);
   const GemmSpec times_pivot{
       .m = block, .n = block, .k = block, .lda = block, .ldb = block, .ldc = block, .a_transposed = true};
@@ -133,4 +138,4 @@ Inversion SpdInverse::invert(const Broadcast& broadcast, const Progress& progres
   return Inversion::done;
 }
 
-}  // namespace vaecf::cpu
+}  // namespace vaecf::device

@@ -1,10 +1,10 @@
-#include <vaecf/device/cpu/device.hpp>
 #include <vaecf/math/swish_norm.hpp>
 #include <vaecf/math/thread_group.hpp>
 
 #include <algorithm>
 #include <vector>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 /// Calls use(row, swish(s), sigmoid(s), normalization of swish(s)) for each row of `s`, which it may change.
 template <class Use>
-void for_normalized_rows(int threads, Activations& s, Use&& use) {
+void for_normalized_rows(int threads, Matrix& s, Use&& use) {
   const std::int64_t n = s.columns();
   parallel_for_static(threads, s.rows(), 1, [&](int, Range rows) {
     std::vector<float> sigmoid(static_cast<std::size_t>(n));
@@ -39,8 +39,8 @@ void add_or_copy(bool first, float* sum, const float* x, std::int64_t n) {
 
 }  // namespace
 
-void Device::swish_norm(Activations& s, const Parameters& parameters, device::Norm norm, bool first,
-                        Activations& sum, Activations& h) {
+void Device::swish_norm(Matrix& s, const Parameters& parameters, device::Norm norm, bool first, Matrix& sum,
+                        Matrix& h) {
   const std::int64_t n = s.columns();
   const float* gain = parameters.weights(norm.gain);
   const float* offset = parameters.weights(norm.offset);
@@ -55,9 +55,9 @@ void Device::swish_norm(Activations& s, const Parameters& parameters, device::No
                       });
 }
 
-void Device::swish_norm_backward(Activations& s, const Parameters& parameters, device::Norm norm, bool first,
-                                 Activations& d_h, Activations& sum, FloatBuffer& gradients,
-                                 const device::GradientReady& ready) {
+void Device::swish_norm_backward(Matrix& s, device::Norm norm, bool first, Matrix& d_h, Matrix& sum,
+                                 const device::Backward& backward) {
+  const auto& [parameters, step, gradients, ready, fused] = backward;
   const Range gain = parameters.layout().tensors[norm.gain].range;
   const Range offset = parameters.layout().tensors[norm.offset].range;
   const float* gains = parameters.weights(norm.gain);

@@ -69,8 +69,7 @@ class TileSoftmax : private TileSlice, public LossSlice {
  public:
   TileSoftmax(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
       : TileSlice(kernels, workspace, slice), blocks_(tiles_for(items_)) {
-    if (!batch_.has_transpose)
-      throw std::logic_error("softmax_layer_step: the batch must have its transpose");
+    if (!batch_.has_transpose) throw std::logic_error("output_layer_step: the batch must have its transpose");
     const auto width = static_cast<std::size_t>(user_tiles_ * tile_side);
     w_.reference.resize(width);
     w_.factor.reserve(user_tiles_ * tile_side);

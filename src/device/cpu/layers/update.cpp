@@ -1,9 +1,8 @@
-#include <vaecf/device/cpu/device.hpp>
-
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
+#include "device/cpu/device.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
 
@@ -24,18 +23,21 @@ double sum_in_blocks(int threads, const float* values, std::int64_t n) {
 
 }  // namespace
 
-void Device::update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
-                    Moments moments, Parameters& parameters) {
-  const device::UpdateRule rule = step.rule(decays);
-  parallel_for_static(threads_, range.size(), 1024, [&](int, Range part) {
-    const std::int64_t i = range.begin + part.begin;
-    update_elements(rule, gradients.data() + i, moments.first.data() + (i + moments.offset),
-                    moments.second.data() + (i + moments.offset), parameters.master().data() + i,
-                    parameters.bf16_copy_of(i), part.size());
-  });
+void Device::update(std::span<const device::UpdateRange> ranges, const Buffer& gradients,
+                    device::Moments moments, Parameters& parameters, const device::StepState& step) {
+  for (const auto& [range, decays] : ranges) {
+    const device::UpdateRule rule = own<StepState>(step).rule(decays);
+    parallel_for_static(threads_, range.size(), 1024, [&, begin = range.begin](int, Range part) {
+      const std::int64_t i = begin + part.begin;
+      update_elements(rule, gradients.data() + i, moments.first.data() + (i + moments.offset),
+                      moments.second.data() + (i + moments.offset), parameters.master().data() + i,
+                      parameters.copy_of(i), part.size());
+    });
+  }
 }
 
-void Device::accumulate_gradient_stats(const FloatBuffer& gradients, Range range, StepState& step) {
+void Device::accumulate_gradient_stats(const Buffer& gradients, Range range, device::StepState& any_step) {
+  auto& step = own<StepState>(any_step);
   const device::UpdateRule& rule = step.params.rule;
   if (rule.clip_norm <= 0.0F) return;
   const double scale = rule.gradient_scale;

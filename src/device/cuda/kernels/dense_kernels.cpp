@@ -10,7 +10,7 @@ namespace vaecf::cuda {
 namespace {
 
 template <class T>
-T* copy_of(Activations& activations) {
+T* copy_of(Matrix& activations) {
   return reinterpret_cast<T*>(activations.copy());
 }
 
@@ -167,12 +167,12 @@ constexpr std::int64_t min_rows_per_partial = 8;
 
 }  // namespace
 
-void update_half_copy(Stream& stream, DType dtype, Activations& activations) {
+void update_half_copy(Stream& stream, DType dtype, Matrix& activations) {
   write_half_copies(stream, dtype, activations.values(), activations.copy(),
                     activations.rows() * activations.stride());
 }
 
-void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation act, Activations& output) {
+void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation act, Matrix& output) {
   dispatch_dtype(dtype, [&]<class T>(T) {
     const std::int64_t vecs_per_row = output.stride() / 8;
     const std::int64_t vecs = output.rows() * vecs_per_row;
@@ -183,7 +183,7 @@ void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation
 }
 
 void activation_backward(Stream& stream, Scratch& scratch, DType dtype, device::Activation act,
-                         const Activations& output, Activations& d_output, float* d_bias) {
+                         const Matrix& output, Matrix& d_output, float* d_bias) {
   const std::int64_t rows = d_output.rows();
   const std::int64_t columns = d_output.stride();
   const std::int64_t partials = num_partials(rows, columns);

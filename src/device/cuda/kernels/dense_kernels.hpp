@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vaecf/device/cuda/storage.hpp>
 #include <vaecf/device/device.hpp>
 #include <vaecf/math/elementwise.hpp>
 
@@ -9,6 +8,7 @@
 #include <cstdint>
 
 #include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/storage.hpp"
 
 /// Elementwise operations and column sums of the dense layers, the latent layer and the output layer.
 namespace vaecf::cuda {
@@ -23,7 +23,7 @@ inline std::int64_t items_per_report(std::int64_t items) {
 void write_half_copies(Stream& stream, DType dtype, const float* from, std::uint16_t* to, std::int64_t n);
 
 /// Updates the 16-bit copy of `activations`; does nothing in fp32.
-void update_half_copy(Stream& stream, DType dtype, Activations& activations);
+void update_half_copy(Stream& stream, DType dtype, Matrix& activations);
 
 /// Computes x = act(x) for the eight elements from column `first`, and keeps those of the padding, from
 /// column `columns` on, zero.
@@ -36,12 +36,12 @@ VAECF_HD inline void activate(device::Activation act, std::int64_t first, std::i
 }
 
 /// Computes values = act(values + bias), and the copy.
-void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation act, Activations& output);
+void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation act, Matrix& output);
 
 /// Converts the gradient of a layer's output to that before `act` in place, values and copy. Writes its
 /// column sums, the gradient of the bias (d_output.stride()). Requires at least one row.
 void activation_backward(Stream& stream, Scratch& scratch, DType dtype, device::Activation act,
-                         const Activations& output, Activations& d_output, float* d_bias);
+                         const Matrix& output, Matrix& d_output, float* d_bias);
 
 /// Returns the number P of partial sums per column. Partial sum s is the sum of rows s, s + P, s + 2P, ..;
 /// the partial sums are then added. P depends only on the sizes, and so does the order of every addition.

@@ -1,4 +1,4 @@
-#include <vaecf/device/cuda/products.hpp>
+#include "device/cuda/kernels/products.hpp"
 
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"

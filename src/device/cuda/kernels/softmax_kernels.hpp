@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vaecf/device/cuda/storage.hpp>
 #include <vaecf/math/loss.hpp>
 
 #include <cmath>
@@ -9,6 +8,7 @@
 #include <type_traits>
 
 #include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/storage.hpp"
 
 /// Kernels of the output layer: the loss and its gradient by the logits.
 namespace vaecf::cuda {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <vaecf/base/host_device.hpp>
-#include <vaecf/device/cuda/storage.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 
@@ -11,6 +10,7 @@
 
 #include "device/cuda/kernels/row_sums.hpp"
 #include "device/cuda/kernels/update_kernels.hpp"
+#include "device/cuda/storage.hpp"
 
 /// The gradient of a table whose rows users have summed, and its update.
 namespace vaecf::cuda {

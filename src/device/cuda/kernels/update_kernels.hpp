@@ -1,7 +1,6 @@
 #pragma once
 
 #include <vaecf/base/host_device.hpp>
-#include <vaecf/device/cuda/storage.hpp>
 #include <vaecf/math/elementwise.hpp>
 
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <type_traits>
 
 #include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/storage.hpp"
 
 namespace vaecf::cuda {
 
@@ -77,7 +77,7 @@ WeightUpdate<T> make_weight_update(const StepState& step, Moments moments, Param
                                .second = moments.second.data(),
                                .moments_offset = moments.offset,
                                .weights = parameters.master().data(),
-                               .copies = reinterpret_cast<T*>(parameters.copies())};
+                               .copies = reinterpret_cast<T*>(parameters.copy_of(0))};
   for (const void* memory :
        std::initializer_list<const void*>{update.first, update.second, update.weights, update.copies}) {
     if (!aligned(memory)) throw std::logic_error("update: buffers must be aligned to 16 bytes");

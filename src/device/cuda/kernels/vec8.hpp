@@ -1,13 +1,14 @@
 #pragma once
 
 #include <vaecf/base/half_precision.hpp>
-#include <vaecf/device/cuda/storage.hpp>
 
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
 #include <type_traits>
+
+#include "device/cuda/storage.hpp"
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>

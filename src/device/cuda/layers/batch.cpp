@@ -1,10 +1,9 @@
-#include <vaecf/device/cuda/device.hpp>
-
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
 #include <utility>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
@@ -154,19 +153,19 @@ void transpose(Stream& stream, Primitives& primitives, Batch& batch) {
 
 }  // namespace
 
-std::unique_ptr<BatchSchedule> Device::make_batch_schedule() {
+std::unique_ptr<device::BatchSchedule> Device::make_batch_schedule() {
   return std::make_unique<BatchSchedule>();
 }
 
-void Device::upload_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
-                                   std::span<const std::int64_t> begin, BatchSchedule& schedule) {
+void Device::upload_batch_schedule(const device::UserRows& source, std::span<const std::int64_t> rows,
+                                   std::span<const std::int64_t> begin, device::BatchSchedule& schedule) {
   if (begin.empty()) begin = nothing;
   const auto outside = [&](std::int64_t row) { return row < 0 || row >= source.rows(); };
   if (begin.front() < 0 || begin.back() > static_cast<std::int64_t>(rows.size()) ||
       !std::is_sorted(begin.begin(), begin.end()) || std::any_of(rows.begin(), rows.end(), outside)) {
     throw std::out_of_range("upload_batch_schedule: a row index is out of range");
   }
-  UploadedOrder& next = schedule.next;
+  UploadedOrder& next = own<BatchSchedule>(schedule).next;
   next.begin.assign(begin.begin(), begin.end());
   next.max_users = 0;
   next.max_entries = 0;
@@ -189,7 +188,8 @@ void Device::upload_batch_schedule(const UserRows& source, std::span<const std::
   next.stream.synchronize();
 }
 
-void Device::start_batch_schedule(const UserRows& source, BatchSchedule& schedule) {
+void Device::start_batch_schedule(const device::UserRows& source, device::BatchSchedule& schedule_base) {
+  auto& schedule = own<BatchSchedule>(schedule_base);
   allocation_epoch_.require_not_capturing(schedule_name);
   UploadedOrder& next = schedule.next;
   if (next.begin.empty()) return;
@@ -200,7 +200,7 @@ void Device::start_batch_schedule(const UserRows& source, BatchSchedule& schedul
   schedule.max_users = std::max(schedule.max_users, next.max_users);
   if (next.max_entries > schedule.max_entries) {
     schedule.max_entries = std::max(next.max_entries, std::min(next.max_entries + next.max_entries / 8 + 1024,
-                                                               source.host_offsets.back()));
+                                                               own<UserRows>(source).host_offsets.back()));
   }
   // A copy, since graphs contain the addresses.
   const auto copy = [&](const DeviceArray<std::int64_t>& from, std::int64_t size,
@@ -213,8 +213,14 @@ void Device::start_batch_schedule(const UserRows& source, BatchSchedule& schedul
   stream_.record(next.started);
 }
 
-void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule,
-                                    const StepState& step, std::int64_t users, Batch& batch) {
+void Device::gather_scheduled_batch(const device::UserRows& source_base,
+                                    const device::BatchSchedule& schedule_base,
+                                    const device::StepState& step_base, std::int64_t users,
+                                    device::Batch& batch_base) {
+  const auto& source = own<UserRows>(source_base);
+  const auto& schedule = own<BatchSchedule>(schedule_base);
+  const auto& step = own<StepState>(step_base);
+  auto& batch = own<Batch>(batch_base);
   const NvtxRange nvtx("input: batch");
   const std::int64_t t = step.params.batch;
   if (t < 0 || t >= schedule.batches() || users != schedule.users(t)) {
@@ -231,8 +237,10 @@ void Device::gather_scheduled_batch(const UserRows& source, const BatchSchedule&
   run_beside(sort_, [&] { transpose(side_stream_, primitives_, batch); });
 }
 
-void Device::gather_batch(const UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
-                          Batch& batch) {
+void Device::gather_batch(const device::UserRows& source_base, std::span<const std::int64_t> rows,
+                          bool with_transpose, device::Batch& batch_base) {
+  const auto& source = own<UserRows>(source_base);
+  auto& batch = own<Batch>(batch_base);
   const NvtxRange nvtx("batch");
   allocation_epoch_.require_not_capturing("gather_batch");
   const auto users = static_cast<std::int64_t>(rows.size());

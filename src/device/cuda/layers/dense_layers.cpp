@@ -1,5 +1,4 @@
-#include <vaecf/device/cuda/device.hpp>
-
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
 
@@ -8,8 +7,8 @@ namespace vaecf::cuda {
 // Products include padded columns if these are zero on all sides. The padding of rows is zero; memory after
 // the last row of a tensor is not.
 
-void Device::layer_product(const Activations& input, const Parameters& parameters, device::Layer layer,
-                           Activations& output) {
+void Device::layer_product(const Matrix& input, const Parameters& parameters, device::Layer layer,
+                           Matrix& output) {
   output.set_rows(input.rows());
   if (input.rows() == 0) return;
   const MatmulSpec spec{.m = input.rows(),
@@ -22,22 +21,21 @@ void Device::layer_product(const Activations& input, const Parameters& parameter
   matmuls_.run(stream_, spec, input.operand(), parameters.operand(layer.weight), output.values());
 }
 
-void Device::linear(const Activations& input, const Parameters& parameters, device::Layer layer,
-                    device::Activation act, Activations& output) {
+void Device::linear(const Matrix& input, const Parameters& parameters, device::Layer layer,
+                    device::Activation act, Matrix& output) {
   const NvtxRange nvtx("forward: layer");
   layer_product(input, parameters, layer, output);
   add_bias(stream_, dtype(), parameters.weights(layer.bias), act, output);
 }
 
-void Device::linear_backward(const Activations& input, const Parameters& parameters, device::Layer layer,
-                             device::Activation act, const Activations& output, Activations& d_output,
-                             Activations* d_input, FloatBuffer& gradients, const device::GradientReady& ready,
-                             const Activations* added_to_input) {
+void Device::linear_backward(const Matrix& input, device::Layer layer, device::Activation act,
+                             const Matrix& output, Matrix& d_output, Matrix* d_input,
+                             const Matrix* added_to_input, const Backward& backward) {
   const NvtxRange nvtx("backward: layer");
-  const device::TensorLayout& weight = parameters.layout().tensors[layer.weight];
-  const Range bias = parameters.layout().tensors[layer.bias].range;
-  float* d_weight = gradients.data() + weight.range.begin;
-  float* d_bias = gradients.data() + bias.begin;
+  const device::TensorLayout& weight = backward.layout().tensors[layer.weight];
+  const Range bias = backward.layout().tensors[layer.bias].range;
+  float* d_weight = backward.gradients.data() + weight.range.begin;
+  float* d_bias = backward.gradients.data() + bias.begin;
   const std::int64_t rows = d_output.rows();
 
   if (rows == 0) {
@@ -55,9 +53,9 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
                           .operands = dtype()};
     matmuls_.run(stream_, spec, input.operand(), d_output.operand(), d_weight);
   }
-  if (ready) {
-    ready(weight.range, record_event());
-    ready(bias, record_event());
+  if (backward.ready) {
+    backward.ready(weight.range, record_event());
+    backward.ready(bias, record_event());
   }
 
   if (d_input == nullptr) return;
@@ -74,7 +72,8 @@ void Device::linear_backward(const Activations& input, const Parameters& paramet
                         .b_transposed = true,
                         .accumulate = adds,
                         .operands = dtype()};
-  matmuls_.run(stream_, spec, d_output.operand(), parameters.operand(layer.weight), d_input->values());
+  matmuls_.run(stream_, spec, d_output.operand(), backward.parameters.operand(layer.weight),
+               d_input->values());
 }
 
 }  // namespace vaecf::cuda

@@ -1,9 +1,9 @@
-#include <vaecf/device/cuda/device.hpp>
 #include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <stdexcept>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/layers/scores.hpp"
 #include "device/cuda/platform/launch.hpp"
@@ -220,8 +220,9 @@ void count_ranks(Exchange& exchange, Scorer& scorer, const Batch& batch, const T
 
 }  // namespace
 
-void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView targets,
+void Device::rank_targets(const Matrix& hidden, const device::Batch& batch_base, CsrView targets,
                           const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks) {
+  const auto& batch = own<Batch>(batch_base);
   const NvtxRange nvtx("evaluation: ranks");
   const std::int64_t entries = targets.entries();
   if (entries == 0) return;
@@ -239,25 +240,21 @@ void Device::rank_targets(const Activations& hidden, const Batch& batch, CsrView
             back.data() + (targets.offsets[own.end] - targets.offsets[0]), ranks.data());
 }
 
-std::unique_ptr<MetricValues> Device::make_metric_values(std::size_t metrics, std::int64_t users) {
+std::unique_ptr<device::MetricValues> Device::make_metric_values(std::size_t metrics, std::int64_t users) {
   auto values = std::make_unique<MetricValues>(gpu_, metrics, users);
   stream_.memset_zero(values->values.data(), values->values.bytes());
   return values;
 }
 
-void Device::compute_metrics(const Activations& hidden, const Batch& batch, const UserRows& targets,
-                             Range rows, const Parameters& parameters, device::Layer layer,
-                             std::span<const math::Metric> metrics, MetricValues& values) {
+void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch_base,
+                             const device::UserRows& targets, Range rows, const Parameters& parameters,
+                             device::Layer layer, std::span<const math::Metric> metrics,
+                             device::MetricValues& values) {
+  const auto& batch = own<Batch>(batch_base);
   const auto make_scorer = [&](Exchange& exchange) {
     return Scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);
   };
-  rank_and_measure(make_scorer, batch, targets, rows, metrics, values);
-}
-
-void Device::compute_metrics(const ItemMatrix& matrix, const Batch& batch, const UserRows& targets,
-                             Range rows, std::span<const math::Metric> metrics, MetricValues& values) {
-  rank_and_measure([&](Exchange&) { return Scorer(stream_, matmuls_, matrix); }, batch, targets, rows,
-                   metrics, values);
+  rank_and_measure(make_scorer, batch, own<UserRows>(targets), rows, metrics, own<MetricValues>(values));
 }
 
 void Device::rank_and_measure(const MakeScorer& make_scorer, const Batch& batch, const UserRows& targets,
@@ -295,7 +292,8 @@ void Device::rank_and_measure(const MakeScorer& make_scorer, const Batch& batch,
   }
 }
 
-std::vector<double> Device::read_metrics(MetricValues& values) {
+std::vector<double> Device::read_metrics(device::MetricValues& values_base) {
+  auto& values = own<MetricValues>(values_base);
   stream_.copy_d2h(values.readback.data(), values.values.data(), values.values.bytes());
   stream_.synchronize();
   return {values.readback.data(), values.readback.data() + values.readback.size()};

@@ -32,19 +32,19 @@ std::size_t count_of(std::int64_t n) {
 
 }  // namespace
 
-std::int64_t Exchange::part_size(const Activations& own) const {
+std::int64_t Exchange::part_size(const Matrix& own) const {
   if (own.max_rows() < batch_.part_rows())
     throw std::logic_error("activations must have as many rows as a part of the group's users");
   return batch_.part_rows() * own.stride();
 }
 
-void* Exchange::gather_memory(const Activations& own, DType dtype) {
+void* Exchange::gather_memory(const Matrix& own, DType dtype) {
   if (alone()) return nullptr;
   return scratch_.bytes(Scratch::gathered, slices_.count() * part_size(own) * size_of(dtype),
                         "activations of the group's users");
 }
 
-const void* Exchange::gather(const Activations& own, DType dtype) {
+const void* Exchange::gather(const Matrix& own, DType dtype) {
   const void* mine = dtype == DType::fp32 ? static_cast<const void*>(own.values()) : own.operand();
   if (alone()) return mine;
   void* all = gather_memory(own, dtype);
@@ -61,14 +61,14 @@ const void* Exchange::gather(const Activations& own, DType dtype) {
   return all;
 }
 
-float* Exchange::sums_memory(Activations& own) {
+float* Exchange::sums_memory(Matrix& own) {
   own.set_rows(batch_.own().size());
   if (alone()) return own.values();
   return scratch_.get<float>(Scratch::group_sums, slices_.count() * part_size(own),
                              "sums for the group's users");
 }
 
-device::EventHandle Exchange::start_sum(const float* all, Activations& own) {
+device::EventHandle Exchange::start_sum(const float* all, Matrix& own) {
   if (alone() || batch_.users() == 0) return {};
   const std::size_t size = count_of(part_size(own));
   return slices_.reduce_scatter({all, size * count_of(slices_.count())}, {own.values(), size},

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <vaecf/device/cuda/device.hpp>
-
 #include <cstdint>
+
+#include "device/cuda/device.hpp"
 
 namespace vaecf::cuda {
 
@@ -18,17 +18,17 @@ class Exchange {
   int slices() const { return slices_.count(); }
 
   /// Reserves the memory of gather(), so that nothing grows between two exchanges.
-  void reserve_gather(const Activations& own, DType dtype) { gather_memory(own, dtype); }
+  void reserve_gather(const Matrix& own, DType dtype) { gather_memory(own, dtype); }
   /// Returns the rows of all users, given those of the own users: the values or, in 16 bits, their copy.
-  const void* gather(const Activations& own, DType dtype);
+  const void* gather(const Matrix& own, DType dtype);
 
   /// Returns memory for a row of each user, to be summed by start_sum(): that of `own` if there is one slice.
   /// Sets the rows of `own` to the own users.
-  float* sums_memory(Activations& own);
+  float* sums_memory(Matrix& own);
   /// Starts to sum rows of all users over the slices; each rank receives those of its own users in `own`.
   /// The stream must wait for the event, which is null if there is one slice.
-  device::EventHandle start_sum(const float* all, Activations& own);
-  void sum(const float* all, Activations& own) { stream_.wait_event(start_sum(all, own).event); }
+  device::EventHandle start_sum(const float* all, Matrix& own);
+  void sum(const float* all, Matrix& own) { stream_.wait_event(start_sum(all, own).event); }
 
   /// Reserves the memory of gather_values() for `n` values, and returns that of this rank's.
   float* values_memory(std::int64_t n);
@@ -38,8 +38,8 @@ class Exchange {
   void add_over_slices(float* values, std::int64_t n);
 
  private:
-  std::int64_t part_size(const Activations& own) const;
-  void* gather_memory(const Activations& own, DType dtype);
+  std::int64_t part_size(const Matrix& own) const;
+  void* gather_memory(const Matrix& own, DType dtype);
 
   Device& device_;
   Stream& stream_;

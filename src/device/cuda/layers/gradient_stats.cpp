@@ -1,7 +1,6 @@
-#include <vaecf/device/cuda/device.hpp>
-
 #include <algorithm>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
@@ -124,7 +123,8 @@ void sum_up(Stream& stream, Scratch& scratch, const float* values, std::int64_t 
 
 }  // namespace
 
-void Device::accumulate_gradient_stats(const FloatBuffer& gradients, Range range, StepState& step) {
+void Device::accumulate_gradient_stats(const Buffer& gradients, Range range, device::StepState& step_base) {
+  auto& step = own<StepState>(step_base);
   const float* values = gradients.data() + range.begin;
   DeviceStepState* state = step.device_state.data();
   float* gradient_stats = step.gradient_stats.data();

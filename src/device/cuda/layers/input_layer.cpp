@@ -1,4 +1,3 @@
-#include <vaecf/device/cuda/device.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 
@@ -7,6 +6,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/table_gradient.hpp"
 #include "device/cuda/layers/exchange.hpp"
@@ -104,15 +104,17 @@ void dispatch_row_threads(std::int64_t users, F&& f) {
 // precisions their copy is read if they are larger than this.
 constexpr std::int64_t cached_bytes = std::int64_t{16} << 20;
 
-DType gradient_reads(DType dtype, std::int64_t users, const Activations& d) {
+DType gradient_reads(DType dtype, std::int64_t users, const Matrix& d) {
   return users * d.stride() * 4 > cached_bytes ? dtype : DType::fp32;
 }
 
 }  // namespace
 
-void Device::sparse_linear(const Batch& batch, const Parameters& parameters, device::Layer layer,
-                           Activation act, device::InputDropout input_dropout, const StepState& step,
-                           Activations& output, const SideFeatures* side) {
+void Device::sparse_linear(const device::Batch& batch_base, const Parameters& parameters, device::Layer layer,
+                           Activation act, device::InputDropout dropout, const device::StepState& step_base,
+                           const SideFeatures* side, Matrix& output) {
+  const auto& batch = own<Batch>(batch_base);
+  const auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("input: gather");
   if (side != nullptr && side->batch.users() != batch.own().size()) {
     throw std::logic_error("sparse_linear: the side input must have the own users of the batch");
@@ -145,16 +147,17 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
         last.adds = adds;
         launch(stream_, output.rows(), last);
       };
-      Encode items = encode(batch, layer.weight, input_dropout);
+      Encode items = encode(batch, layer.weight, dropout);
       if (exchange.alone()) {
-        if (side != nullptr) launch(stream_, output.rows(), encode(side->batch, side->table, 1.0F));
+        if (side != nullptr)
+          launch(stream_, output.rows(), encode(own<Batch>(side->batch), side->table, 1.0F));
         return complete(items, side != nullptr);
       }
       items.values = sums;
       items.copy = nullptr;
       launch(stream_, batch.users(), items);
       exchange.sum(sums, output);
-      if (side != nullptr) complete(encode(side->batch, side->table, 1.0F), true);
+      if (side != nullptr) complete(encode(own<Batch>(side->batch), side->table, 1.0F), true);
     });
   });
   if (exchange.alone() || side != nullptr) return;
@@ -162,13 +165,13 @@ void Device::sparse_linear(const Batch& batch, const Parameters& parameters, dev
   update_half_copy(stream_, dtype(), output);
 }
 
-void Device::sparse_linear_backward(const Batch& batch, const device::ParameterLayout& layout,
-                                    device::Layer layer, Activation act, device::InputDropout input_dropout,
-                                    const StepState& step, const Activations& output, Activations& d_output,
-                                    FloatBuffer& gradients, const device::GradientReady& ready,
-                                    const FusedUpdate* fused) {
+void Device::sparse_linear_backward(const device::Batch& batch_base, device::Layer layer, Activation act,
+                                    device::InputDropout dropout, const Matrix& output, Matrix& d_output,
+                                    const Backward& backward) {
+  const auto& batch = own<Batch>(batch_base);
+  const auto& step = own<StepState>(backward.step);
   const NvtxRange nvtx("backward: input table");
-  if (fused != nullptr) require_fusible("sparse_linear_backward", step);
+  if (backward.fused != nullptr) require_fusible("sparse_linear_backward", step);
   if (d_output.rows() != batch.own().size())
     throw std::logic_error("sparse_linear_backward: the gradient must be that of the batch's own users");
   Exchange exchange(*this, stream_, scratch_, batch);
@@ -178,8 +181,8 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   if (layer.bias < 0) {
     update_half_copy(stream_, dtype(), d_output);
   } else {
-    bias = layout.tensors[layer.bias].range;
-    float* d_bias = gradients.data() + bias.begin;
+    bias = backward.layout().tensors[layer.bias].range;
+    float* d_bias = backward.gradients.data() + bias.begin;
     if (d_output.rows() == 0) {
       stream_.memset_zero(d_bias, d_output.stride() * 4);
     } else {
@@ -188,25 +191,24 @@ void Device::sparse_linear_backward(const Batch& batch, const device::ParameterL
   }
   // Before the report: the reduction of the bias must not delay the gradient of all users.
   const void* all = exchange.gather(d_output, reads);
-  if (layer.bias >= 0 && ready) ready(bias, record_event());
+  if (layer.bias >= 0 && backward.ready) backward.ready(bias, record_event());
   const GradientRows d{all, reads, batch.users(), d_output.stride()};
-  table_gradient(batch, layout.tensors[layer.weight], input_dropout, &step, d, gradients, ready, fused);
+  table_gradient(batch, backward.layout().tensors[layer.weight], dropout, &step, d, backward);
 }
 
-void Device::side_features_backward(const SideFeatures& side, const device::ParameterLayout& layout,
-                                    const Activations& d_before, FloatBuffer& gradients,
-                                    const device::GradientReady& ready) {
+void Device::side_features_backward(const SideFeatures& side, const Matrix& d_before,
+                                    const Backward& backward) {
   const NvtxRange nvtx("backward: side table");
   const DType reads = gradient_reads(dtype(), d_before.rows(), d_before);
   const GradientRows d{reads == DType::fp32 ? d_before.values() : d_before.operand(), reads, d_before.rows(),
                        d_before.stride()};
-  table_gradient(side.batch, layout.tensors[side.table], 1.0F, nullptr, d, gradients, ready);
+  table_gradient(own<Batch>(side.batch), backward.layout().tensors[side.table], 1.0F, nullptr, d,
+                 backward.with(backward.ready, nullptr));
 }
 
 void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
                             device::InputDropout input_dropout, const StepState* step, const GradientRows& d,
-                            FloatBuffer& gradients, const device::GradientReady& ready,
-                            const FusedUpdate* fused) {
+                            const Backward& backward) {
   const std::int64_t items = table.spec.rows;
   const std::int64_t users = b.users();
   if (!b.has_transpose) throw std::logic_error("sparse_linear_backward: the batch must have its transpose");
@@ -248,14 +250,14 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
     const auto sum_items = [&](std::int64_t first, std::int64_t end, const auto& done) {
       launch(stream_, end - first,
              SumItem<T, std::decay_t<decltype(done)>>{sum, b.item_begin.data(), part_begin, partial, first,
-                                                      gradients.data() + table.range.begin, done});
+                                                      backward.gradients.data() + table.range.begin, done});
     };
-    if (fused != nullptr) {
-      const Moments moments{fused->first_moment, fused->second_moment};
+    if (backward.fused != nullptr) {
+      const Moments moments{backward.fused->first_moment, backward.fused->second_moment};
       const auto update = [&]<class Copy>(Copy) {
         sum_items(0, items,
-                  UpdateTable<Copy>{make_weight_update<Copy>(*step, moments, fused->parameters),
-                                    gradients.data(), table.spec.decays});
+                  UpdateTable<Copy>{make_weight_update<Copy>(*step, moments, backward.fused->parameters),
+                                    backward.gradients.data(), table.spec.decays});
       };
       // fp16 does not fuse updates, and only bf16 reads bf16.
       if constexpr (!std::is_same_v<T, Fp16>) {
@@ -263,13 +265,14 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
         if constexpr (std::is_same_v<T, float>) return update(float{});
       }
     }
-    const std::int64_t at_once = ready ? items_per_report(items) : items;
+    const std::int64_t at_once = backward.ready ? items_per_report(items) : items;
     for (std::int64_t first = 0; first < items; first += at_once) {
       const std::int64_t end = std::min(first + at_once, items);
       sum_items(first, end, StoreSums());
-      if (!ready) continue;
+      if (!backward.ready) continue;
       const std::int64_t begin = table.range.begin + first * table.stride;
-      ready({begin, end == items ? table.range.end : begin + at_once * table.stride}, record_event());
+      backward.ready({begin, end == items ? table.range.end : begin + at_once * table.stride},
+                     record_event());
     }
   });
 }

@@ -1,11 +1,11 @@
-#include <vaecf/device/cuda/device.hpp>
-
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <vector>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/layers/scores.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
@@ -45,15 +45,16 @@ struct Exclude {
 
 }  // namespace
 
-std::unique_ptr<ItemMatrix> Device::make_item_matrix(
+std::unique_ptr<device::ItemMatrix> Device::make_item_matrix(
     std::int64_t items,
     const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows) {
   // Products, lists and the users' rows need memory too.
   if (ItemMatrix::bytes(items) > gpu_.free_bytes() - gpu_.total_bytes() / 32) return nullptr;
-  auto matrix = std::make_unique<ItemMatrix>(gpu_, items, options_.deterministic);
-  const std::int64_t step = std::max<std::int64_t>(1, (std::int64_t{1} << 22) / matrix->stride);
+  auto matrix = std::make_unique<ItemMatrix>(*this, gpu_, items, options_.deterministic);
+  const std::int64_t stride = matrix->scores.stride();
+  const std::int64_t step = std::max<std::int64_t>(1, (std::int64_t{1} << 22) / stride);
   std::vector<float> logical;
-  PinnedArray<float> rows(std::min(step, items) * matrix->stride);
+  PinnedArray<float> rows(std::min(step, items) * stride);
   std::fill_n(rows.data(), rows.size(), 0.0F);
   for (std::int64_t begin = 0; begin < items; begin += step) {
     const std::int64_t end = std::min(items, begin + step);
@@ -61,49 +62,61 @@ std::unique_ptr<ItemMatrix> Device::make_item_matrix(
     read_rows(begin, end, logical);
     stream_.synchronize();  // until the last block was copied
     for (std::int64_t i = 0; i < end - begin; ++i)
-      std::copy_n(logical.begin() + i * items, items, rows.data() + i * matrix->stride);
-    stream_.copy_h2d(matrix->values.data() + begin * matrix->stride, rows.data(),
-                     (end - begin) * matrix->stride * 4);
+      std::copy_n(logical.begin() + i * items, items, rows.data() + i * stride);
+    stream_.copy_h2d(matrix->values.data() + begin * stride, rows.data(), (end - begin) * stride * 4);
   }
   stream_.synchronize();
   return matrix;
 }
 
-void Device::exclude_items(ItemMatrix& matrix, std::span<const std::int32_t> items) {
-  stream_.synchronize();  // until the last list is no longer used
-  matrix.excluded = DeviceArray<std::int32_t>(gpu_, std::ssize(items), ItemMatrix::what);
-  if (items.empty()) return;
-  stream_.copy_h2d(matrix.excluded.data(), items.data(), matrix.excluded.bytes());
-  stream_.synchronize();
+void ItemMatrix::exclude_items(std::span<const std::int32_t> list) {
+  Stream& stream = device_.stream_;
+  stream.synchronize();  // until the last list is no longer used
+  excluded = DeviceArray<std::int32_t>(device_.gpu_, std::ssize(list), what);
+  if (list.empty()) return;
+  stream.copy_h2d(excluded.data(), list.data(), excluded.bytes());
+  stream.synchronize();
 }
 
-void Device::score_items(const Batch& batch, std::int64_t entries, ItemMatrix& matrix) {
+void ItemMatrix::score(const device::Batch& batch_base, std::int64_t entries) {
+  const auto& batch = own<Batch>(batch_base);
   const NvtxRange nvtx("scores of items");
+  Stream& stream = device_.stream_;
   const std::int64_t users = batch.users();
-  if (batch.slices().count() != 1 || batch.items != matrix.items)
-    throw std::logic_error("score_items: needs a batch of the matrix's items");
-  matrix.scores.set_rows(users);
+  if (batch.slices().count() != 1 || batch.items != items)
+    throw std::logic_error("ItemMatrix::score: needs a batch of the matrix's items");
+  scores.set_rows(users);
   if (users == 0) return;
   if (entries == 0) {
-    stream_.memset_zero(matrix.scores.values(), users * matrix.scores.stride() * 4);
+    stream.memset_zero(scores.values(), users * scores.stride() * 4);
   } else {
-    if (matrix.ones.size() < entries) {
-      stream_.synchronize();
-      matrix.ones = FloatBuffer();
-      matrix.ones = FloatBuffer(gpu_, entries, ItemMatrix::what);
-      fill(matrix.ones, 1.0F);
+    if (ones.size() < entries) {
+      stream.synchronize();
+      ones = Buffer();
+      ones = Buffer(DeviceArray<float>(device_.gpu_, entries, what));
+      device_.fill(ones, 1.0F);
     }
-    launch(stream_, blocks_for(users + 1, Narrow::threads),
-           Narrow{batch.offsets.data(), users + 1, matrix.offsets.data()});
-    matrix.products.run(
-        stream_,
-        {matrix.offsets.data(), batch.columns.data(), matrix.ones.data(), users, matrix.items, entries},
-        matrix.values.data(), matrix.stride, matrix.items, matrix.scores.values(), matrix.scores.stride());
+    launch(stream, blocks_for(users + 1, Narrow::threads),
+           Narrow{batch.offsets.data(), users + 1, offsets.data()});
+    products.run(stream, {offsets.data(), batch.columns.data(), ones.data(), users, items, entries},
+                 values.data(), scores.stride(), items, scores.values(), scores.stride());
   }
-  const std::int64_t excluded = matrix.excluded.size();
-  if (excluded == 0) return;
-  launch(stream_, blocks_for(excluded * users, Exclude::threads),
-         Exclude{matrix.excluded.data(), excluded, users, matrix.scores.values(), matrix.scores.stride()});
+  const std::int64_t count = excluded.size();
+  if (count == 0) return;
+  launch(stream, blocks_for(count * users, Exclude::threads),
+         Exclude{excluded.data(), count, users, scores.values(), scores.stride()});
+}
+
+void ItemMatrix::compute_metrics(const device::Batch& batch, const device::UserRows& targets, Range rows,
+                                 std::span<const math::Metric> metrics, device::MetricValues& to) {
+  device_.rank_and_measure([&](Exchange&) { return Scorer(device_.stream_, device_.matmuls_, *this); },
+                           own<Batch>(batch), own<UserRows>(targets), rows, metrics, own<MetricValues>(to));
+}
+
+void ItemMatrix::top_k(const device::Batch& batch, int k, std::span<std::int32_t> best,
+                       std::span<float> best_scores) {
+  device_.sort_scores([&](Exchange&) { return Scorer(device_.stream_, device_.matmuls_, *this); },
+                      own<Batch>(batch), k, best, best_scores);
 }
 
 }  // namespace vaecf::cuda

@@ -1,12 +1,12 @@
 // The item table of ELSA, whose rows have norm 1, with its loss and gradient. No operation computes (B, I)
 // scores.
-#include <vaecf/device/cuda/device.hpp>
 #include <vaecf/math/loss.hpp>
 
 #include <algorithm>
 #include <stdexcept>
 #include <type_traits>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/layers/exchange.hpp"
@@ -115,14 +115,14 @@ void Device::normalize_rows(const Parameters& parameters, int tensor, Parameters
     throw std::logic_error("normalize_rows: both tensors must have the same items and width");
   }
   dispatch_dtype(dtype(), [&]<class T>(T) {
-    T* copies = reinterpret_cast<T*>(normalized.copies());
-    launch(stream_, from.spec.rows,
-           NormalizeRow<T>{parameters.weights(tensor), from.stride,
-                           normalized.master().data() + to.range.begin, copies + to.range.begin});
+    launch(
+        stream_, from.spec.rows,
+        NormalizeRow<T>{parameters.weights(tensor), from.stride, normalized.master().data() + to.range.begin,
+                        reinterpret_cast<T*>(normalized.copy_of(to.range.begin))});
   });
 }
 
-void Device::table_gram(const Parameters& normalized, int table, Activations& gram) {
+void Device::table_gram(const Parameters& normalized, int table, Matrix& gram) {
   const NvtxRange nvtx("forward: Gram matrix");
   const device::TensorLayout& a = normalized.layout().tensors[table];
   gram.set_rows(a.spec.rows);
@@ -142,8 +142,10 @@ void Device::table_gram(const Parameters& normalized, int table, Activations& gr
   update_half_copy(stream_, dtype(), gram);
 }
 
-void Device::cosine_step(const Activations& hidden, const Batch& batch, const Activations& gram,
-                         StepState& step, Activations& d_hidden, Activations& d_gram) {
+void Device::cosine_step(const Matrix& hidden, const device::Batch& batch_base, const Matrix& gram,
+                         Matrix& d_hidden, Matrix& d_gram, device::StepState& step_base) {
+  const auto& batch = own<Batch>(batch_base);
+  auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("loss");
   const std::int64_t users = hidden.rows();
   const std::int64_t stride = hidden.stride();
@@ -193,14 +195,13 @@ void Device::cosine_step(const Activations& hidden, const Batch& batch, const Ac
   update_half_copy(stream_, dtype(), d_gram);
 }
 
-void Device::normalize_rows_backward(const Parameters& parameters, int tensor, const Parameters& normalized,
-                                     int table, const Activations& d_gram, FloatBuffer& gradients,
-                                     const device::GradientReady& ready) {
+void Device::normalize_rows_backward(int tensor, const Parameters& normalized, int table,
+                                     const Matrix& d_gram, const Backward& backward) {
   const NvtxRange nvtx("backward: item table");
-  const device::TensorLayout& weight = parameters.layout().tensors[tensor];
+  const device::TensorLayout& weight = backward.layout().tensors[tensor];
   const std::int64_t items = weight.spec.rows;
   const std::int64_t stride = weight.stride;
-  const std::int64_t at_once = ready ? items_per_report(items) : items;
+  const std::int64_t at_once = backward.ready ? items_per_report(items) : items;
   for (std::int64_t first = 0; first < items; first += at_once) {
     const std::int64_t count = std::min(at_once, items - first);
     const std::int64_t begin = weight.range.begin + first * stride;
@@ -214,12 +215,13 @@ void Device::normalize_rows_backward(const Parameters& parameters, int tensor, c
                           .operands = dtype()};
     const auto* rows =
         static_cast<const std::byte*>(normalized.operand(table)) + first * stride * size_of(dtype());
-    matmuls_.run(stream_, spec, rows, d_gram.operand(), gradients.data() + begin);
-    launch(
-        stream_, count,
-        NormalizationGradient{parameters.weights(tensor) + first * stride, stride, gradients.data() + begin});
+    matmuls_.run(stream_, spec, rows, d_gram.operand(), backward.gradients.data() + begin);
+    launch(stream_, count,
+           NormalizationGradient{backward.parameters.weights(tensor) + first * stride, stride,
+                                 backward.gradients.data() + begin});
     const bool last = first + count == items;
-    if (ready) ready({begin, last ? weight.range.end : begin + count * stride}, record_event());
+    if (backward.ready)
+      backward.ready({begin, last ? weight.range.end : begin + count * stride}, record_event());
   }
 }
 

@@ -1,8 +1,8 @@
-#include <vaecf/device/cuda/device.hpp>
 #include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
@@ -18,7 +18,7 @@ const std::uint32_t* own_numbers(const Batch& batch) {
 /// Writes activations element by element, with their 16-bit copies unless T is float.
 template <class T>
 struct Written {
-  explicit Written(Activations& to)
+  explicit Written(Matrix& to)
       : values(to.values()), copy(reinterpret_cast<T*>(to.copy())), stride(to.stride()) {}
 
   VAECF_HD void set(std::int64_t user, std::int64_t column, float value) const {
@@ -171,8 +171,8 @@ struct LatentBackward {
   }
 };
 
-LatentBackward latent_backward_body(const Batch& batch, const Activations& statistics, const StepState& step,
-                                    const Activations& d_z, double* kl, Activations& d_statistics) {
+LatentBackward latent_backward_body(const Batch& batch, const Matrix& statistics, const StepState& step,
+                                    const Matrix& d_z, double* kl, Matrix& d_statistics) {
   return {.state = step.device_state.data(),
           .user_numbers = own_numbers(batch),
           .latents = d_z.columns(),
@@ -267,9 +267,9 @@ bool by_fours(std::int64_t latents) {
 
 }  // namespace
 
-void Device::linear_and_sample(const Activations& input, const Parameters& parameters, device::Layer layer,
-                               const Batch& batch, const StepState& step, Activations& statistics,
-                               Activations& z) {
+void Device::linear_and_sample(const Matrix& input, const Parameters& parameters, device::Layer layer,
+                               const device::Batch& batch, const device::StepState& step, Matrix& statistics,
+                               Matrix& z) {
   if (!by_fours(z.columns())) {
     linear(input, parameters, layer, device::Activation::identity, statistics);
     sample_latent(batch, statistics, step, z);
@@ -279,8 +279,8 @@ void Device::linear_and_sample(const Activations& input, const Parameters& param
   layer_product(input, parameters, layer, statistics);
   z.set_rows(statistics.rows());
   dispatch_dtype(dtype(), [&]<class T>(T) {
-    const AddBiasAndSample<T> body{.state = step.device_state.data(),
-                                   .user_numbers = own_numbers(batch),
+    const AddBiasAndSample<T> body{.state = own<StepState>(step).device_state.data(),
+                                   .user_numbers = own_numbers(own<Batch>(batch)),
                                    .users = statistics.rows(),
                                    .latents = z.columns(),
                                    .bias = parameters.weights(layer.bias),
@@ -290,13 +290,13 @@ void Device::linear_and_sample(const Activations& input, const Parameters& param
   });
 }
 
-void Device::sample_latent(const Batch& batch, const Activations& statistics, const StepState& step,
-                           Activations& z) {
+void Device::sample_latent(const device::Batch& batch, const Matrix& statistics,
+                           const device::StepState& step, Matrix& z) {
   const NvtxRange nvtx("forward: sample");
   z.set_rows(statistics.rows());
   dispatch_dtype(dtype(), [&]<class T>(T) {
-    const SampleLatent<T> body{.state = step.device_state.data(),
-                               .user_numbers = own_numbers(batch),
+    const SampleLatent<T> body{.state = own<StepState>(step).device_state.data(),
+                               .user_numbers = own_numbers(own<Batch>(batch)),
                                .users = statistics.rows(),
                                .latents = z.columns(),
                                .statistics = statistics.values(),
@@ -306,7 +306,7 @@ void Device::sample_latent(const Batch& batch, const Activations& statistics, co
   });
 }
 
-void Device::latent_mean(const Activations& statistics, Activations& z) {
+void Device::latent_mean(const Matrix& statistics, Matrix& z) {
   const NvtxRange nvtx("forward: mean");
   z.set_rows(statistics.rows());
   dispatch_dtype(dtype(), [&]<class T>(T) {
@@ -319,8 +319,10 @@ void Device::latent_mean(const Activations& statistics, Activations& z) {
   });
 }
 
-void Device::latent_backward(const Batch& batch, const Activations& statistics, StepState& step,
-                             const Activations& d_z, Activations& d_statistics) {
+void Device::latent_backward(const device::Batch& batch_base, const Matrix& statistics, const Matrix& d_z,
+                             Matrix& d_statistics, device::StepState& step_base) {
+  const auto& batch = own<Batch>(batch_base);
+  auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("backward: latent");
   const std::int64_t users = statistics.rows();
   d_statistics.set_rows(users);
@@ -334,10 +336,12 @@ void Device::latent_backward(const Batch& batch, const Activations& statistics, 
   }
 }
 
-void Device::composite_latent_backward(const Batch& batch, const Activations& statistics,
-                                       const Activations& old_statistics, const math::CompositePrior& prior,
-                                       float gamma, StepState& step, const Activations& d_z,
-                                       Activations& d_statistics) {
+void Device::composite_latent_backward(const device::Batch& batch_base, const Matrix& statistics,
+                                       const Matrix& old_statistics, const math::CompositePrior& prior,
+                                       float gamma, const Matrix& d_z, Matrix& d_statistics,
+                                       device::StepState& step_base) {
+  const auto& batch = own<Batch>(batch_base);
+  auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("backward: latent, composite prior");
   const std::int64_t users = statistics.rows();
   d_statistics.set_rows(users);

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <vaecf/device/cuda/device.hpp>
-
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <stdexcept>
 #include <type_traits>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/softmax_kernels.hpp"
 #include "device/cuda/kernels/squared_kernels.hpp"
@@ -37,7 +36,7 @@ constexpr std::int64_t segment_items = 16384;
 class OutputLayer {
  public:
   OutputLayer(device::Loss loss, Exchange& exchange, Gpu& gpu, Stream& stream, Products& matmuls,
-              Scratch& scratch, DType dtype, const Activations& hidden, const Batch& batch,
+              Scratch& scratch, DType dtype, const Matrix& hidden, const Batch& batch,
               const Parameters& parameters, device::Layer layer, DeviceStepState* state, double* nll)
       : loss_(loss),
         exchange_(exchange),
@@ -76,10 +75,10 @@ class OutputLayer {
   /// If ranks share the items, the gradients of the hidden units come first: they must be summed over the
   /// slices, which overlaps with the weights' product.
   template <class F>
-  device::EventHandle step(device::SoftmaxGradients which, Activations& d_hidden, float* d_weight,
-                           float* d_bias, F&& weights_done) {
-    const bool of_hidden = which != device::SoftmaxGradients::weights;
-    const bool of_weights = which != device::SoftmaxGradients::hidden;
+  device::EventHandle step(device::OutputGradients which, Matrix& d_hidden, float* d_weight, float* d_bias,
+                           F&& weights_done) {
+    const bool of_hidden = which != device::OutputGradients::weights;
+    const bool of_weights = which != device::OutputGradients::hidden;
     const std::int64_t most = std::min(slice_, users());
     logits_ = scratch_.get<std::byte>(Scratch::logits, most * stride_ * size_of(dtype_), "the logits");
     // With a column of ones after the hidden units, the product that computes d_weight computes d_bias, too.
@@ -231,7 +230,7 @@ class OutputLayer {
   Products& matmuls_;
   Scratch& scratch_;
   DType dtype_;
-  const Activations& hidden_;
+  const Matrix& hidden_;
   const Batch& batch_;
   std::int64_t items_;
   std::int64_t stride_;

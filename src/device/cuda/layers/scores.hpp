@@ -1,11 +1,10 @@
 #pragma once
 
-#include <vaecf/device/cuda/storage.hpp>
-
 #include <algorithm>
 #include <cstdint>
 
 #include "device/cuda/layers/exchange.hpp"
+#include "device/cuda/storage.hpp"
 
 namespace vaecf::cuda {
 
@@ -46,6 +45,48 @@ class SeenItems {
   const std::int32_t* columns_;
 };
 
+/// An item matrix in device memory, with the scores of a part of the users.
+class ItemMatrix final : public device::ItemMatrix {
+ public:
+  ItemMatrix(Device& device, Gpu& gpu, std::int64_t item_count, bool deterministic)
+      : items(item_count),
+        scores(make_matrix(gpu, part_users(item_count), item_count, DType::fp32)),
+        values(gpu, item_count * scores.stride(), what),
+        offsets(gpu, part_users(item_count) + 1, what),
+        products(gpu, deterministic),
+        device_(device) {}
+  std::int64_t max_users() const override { return scores.max_rows(); }
+  void exclude_items(std::span<const std::int32_t> list) override;
+  void score(const device::Batch& batch_base, std::int64_t entries) override;
+  void compute_metrics(const device::Batch& batch, const device::UserRows& targets, Range rows,
+                       std::span<const math::Metric> metrics, device::MetricValues& to) override;
+  void top_k(const device::Batch& batch, int k, std::span<std::int32_t> best,
+             std::span<float> best_scores) override;
+
+  /// Returns the number of users whose scores are computed at once: about 40 MiB of scores, which fit into
+  /// the L2 cache of an H100. B is read once for each part, so a part has at least 64 users.
+  static std::int64_t part_users(std::int64_t items) {
+    return std::clamp<std::int64_t>((std::int64_t{40} << 20) / (4 * std::max<std::int64_t>(1, items)), 64,
+                                    512);
+  }
+  /// Returns the bytes of device memory that a matrix of `items` items and its scores take.
+  static std::int64_t bytes(std::int64_t items) {
+    return 4 * (items + part_users(items)) * round_up(items, row_alignment);
+  }
+
+  static constexpr const char* what = "the weights between items";
+  std::int64_t items;
+  Matrix scores;                       // (max_users(), items)
+  DeviceArray<float> values;           // (items, stride of `scores`)
+  DeviceArray<std::int32_t> offsets;   // (max_users() + 1) of the users' items
+  Buffer ones;                         // values of the users' items
+  DeviceArray<std::int32_t> excluded;  // items whose score is -infinity
+  SparseProducts products;
+
+ private:
+  Device& device_;
+};
+
 /// Computes the scores of a batch in parts. The parts are always the same, so scores for ranks and for top-k
 /// lists are bitwise equal. fp32, because bf16 would cause ties. Ranks that share the items score all users
 /// of the group, in the same parts.
@@ -53,7 +94,7 @@ class Scorer {
  public:
   /// Collective within the group of ranks that share the batch.
   Scorer(Exchange& exchange, Stream& stream, Products& matmuls, Scratch& scratch, DType dtype,
-         const Activations& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer)
+         const Matrix& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer)
       : stream_(stream),
         matmuls_(matmuls),
         dtype_(dtype),
@@ -125,7 +166,7 @@ class Scorer {
   Stream& stream_;
   Products& matmuls_;
   DType dtype_;
-  const Activations& hidden_;
+  const Matrix& hidden_;
   std::int64_t users_;
   const std::byte* rows_ = nullptr;  // operand (users, stride of hidden_)
   const void* weight_;

@@ -1,5 +1,4 @@
-#include <vaecf/device/cpu/spd_inverse.hpp>
-#include <vaecf/device/cuda/device.hpp>
+#include <vaecf/device/host_solvers.hpp>
 
 #include <algorithm>
 #include <thread>
@@ -7,13 +6,14 @@
 #include <vector>
 
 #include "device/cpu/kernels/spd_pivot.hpp"
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
 namespace {
 
-constexpr std::int64_t block_rows = cpu::SpdInverse::block;
+constexpr std::int64_t block_rows = device::SpdInverse::block;
 
 /// Writes the negative of `from` (rows, columns) to `to`, which has `stride` elements between rows. Both may
 /// be the same memory.
@@ -69,7 +69,7 @@ struct AddGramRow {
 };
 
 /// Adds X' diag(w) X without its diagonal to `rows`, those of the items `own`.
-void add_gram(Gpu& gpu, Stream& stream, const cpu::Interactions& x, Range own, float* rows,
+void add_gram(Gpu& gpu, Stream& stream, const device::Interactions& x, Range own, float* rows,
               std::int64_t stride) {
   if (x.items.entries() == 0) return;
   const CsrView own_items = x.items.slice(own);
@@ -91,12 +91,12 @@ void add_gram(Gpu& gpu, Stream& stream, const cpu::Interactions& x, Range own, f
 }
 
 /// Writes the inverse of `a`, which is overwritten. Returns false if `a` is not positive definite.
-bool invert_pivot(int threads, cpu::Block& a, cpu::Block& work, cpu::Block& inverse) {
-  if (!cpu::factorize(a)) return false;
+bool invert_pivot(int threads, device::Block& a, device::Block& work, device::Block& inverse) {
+  if (!device::factorize(a)) return false;
   const std::int64_t parts = std::clamp<std::int64_t>(threads, 1, block_rows / 16);
   std::vector<std::jthread> others;
   const auto run = [&](std::int64_t part) {
-    cpu::invert_columns(a, {block_rows * part / parts, block_rows * (part + 1) / parts}, work, inverse);
+    device::invert_columns(a, {block_rows * part / parts, block_rows * (part + 1) / parts}, work, inverse);
   };
   for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(run, part);
   run(0);
@@ -105,7 +105,7 @@ bool invert_pivot(int threads, cpu::Block& a, cpu::Block& work, cpu::Block& inve
 
 }  // namespace
 
-bool Device::has_memory_to_invert(const cpu::SpdInverse& matrix, const cpu::Interactions& x) const {
+bool Device::has_memory_to_invert(const device::SpdInverse& matrix, const device::Interactions& x) const {
   const std::int64_t rows = matrix.blocks_of(matrix.rank()).size() * block_rows;
   const std::int64_t elements = (rows + block_rows) * (matrix.stride() + block_rows);
   const std::int64_t interactions = 2 * x.users.entries() + 3 * x.users.rows() + 2 * x.items.rows() + 4;
@@ -114,9 +114,9 @@ bool Device::has_memory_to_invert(const cpu::SpdInverse& matrix, const cpu::Inte
          gpu_.free_bytes() - gpu_.total_bytes() / 32;
 }
 
-cpu::Inversion Device::invert(cpu::SpdInverse& matrix, const cpu::Interactions& x,
-                              const cpu::SpdInverse::Broadcast& broadcast,
-                              const cpu::SpdInverse::Progress& progress) {
+device::Inversion Device::invert(device::SpdInverse& matrix, const device::Interactions& x,
+                                 const device::SpdInverse::Broadcast& broadcast,
+                                 const device::SpdInverse::Progress& progress) {
   constexpr const char* what = "the matrix of EASE";
   constexpr std::int64_t block = block_rows;
   const std::int64_t stride = matrix.stride();
@@ -125,18 +125,18 @@ cpu::Inversion Device::invert(cpu::SpdInverse& matrix, const cpu::Interactions& 
   const std::int64_t own_rows = own.size() * block;
   // Every product has a shape and an algorithm that do not depend on the number of ranks.
   Matmuls products(gpu_, true, Fp32Products::exact);
-  FloatBuffer rows(gpu_, own_rows * stride, what);
-  FloatBuffer pivot_rows(gpu_, block * stride, what);  // A_K
-  FloatBuffer left(gpu_, own_rows * block, what);      // -A_JK D of the own blocks J; D of block K
-  FloatBuffer pivot(gpu_, block * block, what);        // -D
+  DeviceArray<float> rows(gpu_, own_rows * stride, what);
+  DeviceArray<float> pivot_rows(gpu_, block * stride, what);  // A_K
+  DeviceArray<float> left(gpu_, own_rows * block, what);      // -A_JK D of the own blocks J; D of block K
+  DeviceArray<float> pivot(gpu_, block * block, what);        // -D
   PinnedArray<float> host_rows(block * stride);
   PinnedArray<float> host_pivot(block * block);
-  cpu::Block factor(block * block), work(block * block), inverse(block * block);
+  device::Block factor(block * block), work(block * block), inverse(block * block);
   const std::span<float> elements = matrix.elements();
   stream_.copy_h2d(rows.data(), elements.data(), rows.bytes());
   add_gram(gpu_, stream_, x, matrix.rows_of(matrix.rank()), rows.data(), stride);
 
-  // The algorithm of cpu::SpdInverse::invert(), but all blocks are updated.
+  // The algorithm of device::SpdInverse::invert(), but all blocks are updated.
   for (std::int64_t k = 0; k < blocks; ++k) {
     const std::int64_t first = k * block;  // of the rows and columns of block K
     const bool owns = k >= own.begin && k < own.end;
@@ -152,7 +152,7 @@ cpu::Inversion Device::invert(cpu::SpdInverse& matrix, const cpu::Interactions& 
     for (std::int64_t i = 0; i < block; ++i)
       for (std::int64_t j = 0; j < block; ++j)
         factor[i * block + j] = host_rows.data()[i * stride + first + j];
-    if (!invert_pivot(matrix.threads(), factor, work, inverse)) return cpu::Inversion::indefinite;
+    if (!invert_pivot(matrix.threads(), factor, work, inverse)) return device::Inversion::indefinite;
     for (std::int64_t i = 0; i < block * block; ++i) host_pivot.data()[i] = static_cast<float>(-inverse[i]);
     stream_.copy_h2d(pivot.data(), host_pivot.data(), pivot.bytes());
 
@@ -180,14 +180,14 @@ cpu::Inversion Device::invert(cpu::SpdInverse& matrix, const cpu::Interactions& 
     if (own_rows > 0) negate(stream_, left.data(), own_rows, block, rows.data() + first, stride);
     if (!progress(k + 1, blocks)) {
       stream_.synchronize();  // before the memory is released
-      return cpu::Inversion::stopped;
+      return device::Inversion::stopped;
     }
   }
   // All blocks are swept: the rows contain minus the inverse.
   negate(stream_, rows.data(), own_rows, stride, rows.data(), stride);
   stream_.copy_d2h(elements.data(), rows.data(), rows.bytes());
   stream_.synchronize();
-  return cpu::Inversion::done;
+  return device::Inversion::done;
 }
 
 }  // namespace vaecf::cuda

@@ -1,6 +1,6 @@
-#include <vaecf/device/cuda/device.hpp>
 #include <vaecf/math/swish_norm.hpp>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
@@ -76,8 +76,8 @@ struct SwishNormBackward {
 
 }  // namespace
 
-void Device::swish_norm(Activations& s, const Parameters& parameters, device::Norm norm, bool first,
-                        Activations& sum, Activations& h) {
+void Device::swish_norm(Matrix& s, const Parameters& parameters, device::Norm norm, bool first, Matrix& sum,
+                        Matrix& h) {
   const NvtxRange nvtx("forward: swish and normalization");
   sum.set_rows(s.rows());
   h.set_rows(s.rows());
@@ -95,23 +95,22 @@ void Device::swish_norm(Activations& s, const Parameters& parameters, device::No
   });
 }
 
-void Device::swish_norm_backward(Activations& s, const Parameters& parameters, device::Norm norm, bool first,
-                                 Activations& d_h, Activations& sum, FloatBuffer& gradients,
-                                 const device::GradientReady& ready) {
+void Device::swish_norm_backward(Matrix& s, device::Norm norm, bool first, Matrix& d_h, Matrix& sum,
+                                 const Backward& backward) {
   const NvtxRange nvtx("backward: swish and normalization");
-  const Range gain = parameters.layout().tensors[norm.gain].range;
-  const Range offset = parameters.layout().tensors[norm.offset].range;
+  const Range gain = backward.layout().tensors[norm.gain].range;
+  const Range offset = backward.layout().tensors[norm.offset].range;
   sum.set_rows(s.rows());
-  const auto column_sums = [&](const Activations& of, Range to) {
-    if (s.rows() == 0) return stream_.memset_zero(gradients.data() + to.begin, to.size() * 4);
+  const auto column_sums = [&](const Matrix& of, Range to) {
+    if (s.rows() == 0) return stream_.memset_zero(backward.gradients.data() + to.begin, to.size() * 4);
     const std::int64_t partials = num_partials(s.rows(), s.stride());
     auto* partial = scratch_.get<float>(Scratch::products, partials * s.stride(), "sums of gradients");
     partial_column_sums(stream_, of.values(), s.rows(), s.stride(), partials, partial);
-    reduce_partials(stream_, partial, partials, s.stride(), gradients.data() + to.begin);
+    reduce_partials(stream_, partial, partials, s.stride(), backward.gradients.data() + to.begin);
   };
   column_sums(d_h, offset);
   launch(stream_, s.rows(),
-         SwishNormBackward{.gain = parameters.weights(norm.gain),
+         SwishNormBackward{.gain = backward.parameters.weights(norm.gain),
                            .first = first,
                            .columns = s.columns(),
                            .stride = s.stride(),
@@ -119,9 +118,9 @@ void Device::swish_norm_backward(Activations& s, const Parameters& parameters, d
                            .d = d_h.values(),
                            .sum = sum.values()});
   column_sums(s, gain);
-  if (!ready) return;
-  ready(gain, record_event());
-  ready(offset, record_event());
+  if (!backward.ready) return;
+  backward.ready(gain, record_event());
+  backward.ready(offset, record_event());
 }
 
 }  // namespace vaecf::cuda

@@ -1,11 +1,10 @@
-#include <vaecf/device/cuda/device.hpp>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/layers/scores.hpp"
 #include "device/cuda/platform/launch.hpp"
 
@@ -144,17 +143,13 @@ struct MergeLists {
 
 }  // namespace
 
-void Device::top_k(const Activations& hidden, const Batch& batch, const Parameters& parameters,
+void Device::top_k(const Matrix& hidden, const device::Batch& batch_base, const Parameters& parameters,
                    device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
+  const auto& batch = own<Batch>(batch_base);
   const auto make_scorer = [&](Exchange& exchange) {
     return Scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);
   };
   sort_scores(make_scorer, batch, k, items, scores);
-}
-
-void Device::top_k(const ItemMatrix& matrix, const Batch& batch, int k, std::span<std::int32_t> items,
-                   std::span<float> scores) {
-  sort_scores([&](Exchange&) { return Scorer(stream_, matmuls_, matrix); }, batch, k, items, scores);
 }
 
 /// Rows are sorted completely, for any k: the entries of many users at once, stably by score and then by

@@ -1,10 +1,9 @@
-#include <vaecf/device/cuda/device.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <type_traits>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
@@ -107,7 +106,7 @@ void rows_out(Stream& stream, PinnedArray<float>& memory, const float* from, std
 }
 
 void tensor_out(Stream& stream, PinnedArray<float>& memory, const TensorLayout& t, Range rows,
-                const FloatBuffer& flat, std::span<float> logical) {
+                const Buffer& flat, std::span<float> logical) {
   require(holds(t.spec.rows, rows.begin, rows.size()) &&
           static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
   rows_out(stream, memory, flat.data() + t.range.begin + rows.begin * t.stride, rows.size(), t.spec.columns,
@@ -123,7 +122,7 @@ void write_half_copies(Stream& stream, DType dtype, const float* from, std::uint
 }
 
 void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
-                         std::span<const float> logical, FloatBuffer& flat) {
+                         std::span<const float> logical, Buffer& flat) {
   const TensorLayout& t = layout.tensors[tensor];
   require(holds(t.spec.rows, rows.begin, rows.size()) &&
           static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
@@ -131,18 +130,18 @@ void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
           flat.data() + t.range.begin + rows.begin * t.stride);
 }
 
-void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+void Device::export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                          std::span<float> logical) const {
   tensor_out(stream_, staging_, layout.tensors[tensor], rows, flat, logical);
 }
 
-void Exporter::export_rows(const ParameterLayout& layout, int tensor, Range rows, const FloatBuffer& flat,
+void Exporter::export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                            std::span<float> logical) {
   gpu_.make_current();
   tensor_out(stream_, staging_, layout.tensors[tensor], rows, flat, logical);
 }
 
-std::unique_ptr<Exporter> Device::make_exporter() {
+std::unique_ptr<device::Exporter> Device::make_exporter() {
   return std::make_unique<Exporter>(gpu_);
 }
 
@@ -151,47 +150,43 @@ std::int64_t Device::spare_bytes() const {
   return gpu_.free_bytes() - gpu_.total_bytes() / 8;
 }
 
-void Device::write_activations(Activations& to, std::int64_t rows, std::span<const float> values) {
+void Device::write_matrix(Matrix& to, std::int64_t rows, std::span<const float> values) {
   to.set_rows(rows);
   require(static_cast<std::int64_t>(values.size()) == rows * to.columns());
   rows_in(stream_, staging_, values.data(), rows, to.columns(), to.stride(), to.values());
   write_half_copies(stream_, dtype(), to.values(), to.copy(), rows * to.stride());
 }
 
-void Device::read_activations(const Activations& from, std::span<float> values) const {
+void Device::read_matrix(const Matrix& from, std::span<float> values) const {
   require(static_cast<std::int64_t>(values.size()) == from.rows() * from.columns());
   rows_out(stream_, staging_, from.values(), from.rows(), from.columns(), from.stride(), values.data());
 }
 
-void Device::fill(FloatBuffer& buffer, float value) {
+void Device::fill(Buffer& buffer, float value) {
   launch(stream_, blocks_for(buffer.size(), 8 * Fill::threads), Fill{buffer.data(), buffer.size(), value});
 }
 
-void Device::refresh_weight_copies(Parameters& parameters) {
-  refresh_weight_copies(parameters, {0, parameters.layout().size});
-}
-
-void Device::refresh_weight_copies(Parameters& parameters, Range range) {
+void Device::refresh_copies(Parameters& parameters, Range range) {
   if (!half_precision()) return;
   require(holds(parameters.master().size(), range.begin, range.size()));
   // Elements after the layout are not read by products.
   const std::int64_t n = std::min(range.end, parameters.layout().size) - range.begin;
   if (n <= 0) return;
   write_half_copies(stream_, dtype(), parameters.master().data() + range.begin,
-                    parameters.copies() + range.begin, n);
+                    parameters.copy_of(range.begin), n);
 }
 
-void Device::cast_to_bf16(const FloatBuffer& from, Range range, Bf16Buffer& to, std::int64_t at) {
+void Device::cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at) {
   require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
   convert(stream_, from.data() + range.begin, to.data() + at, range.size());
 }
 
-void Device::cast_to_fp32(const Bf16Buffer& from, Range range, FloatBuffer& to, std::int64_t at) {
+void Device::cast_to_fp32(const Bf16Buffer& from, Range range, Buffer& to, std::int64_t at) {
   require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
   convert(stream_, from.data() + range.begin, to.data() + at, range.size());
 }
 
-void Device::copy(const FloatBuffer& from, Range range, FloatBuffer& to, std::int64_t at) {
+void Device::copy(const Buffer& from, Range range, Buffer& to, std::int64_t at) {
   require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
   stream_.copy(to.data() + at, from.data() + range.begin, range.size() * 4);
 }

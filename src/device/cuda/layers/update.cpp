@@ -1,9 +1,8 @@
-#include <vaecf/device/cuda/device.hpp>
-
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 
+#include "device/cuda/device.hpp"
 #include "device/cuda/kernels/update_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
 
@@ -83,7 +82,7 @@ struct UpdateBeside {
 };
 
 template <class T>
-Update<T> make_update(const StepState& step, const FloatBuffer& gradients, Moments moments,
+Update<T> make_update(const StepState& step, const Buffer& gradients, Moments moments,
                       Parameters& parameters) {
   if (!aligned(gradients.data())) throw std::logic_error("update: buffers must be aligned to 16 bytes");
   return {make_weight_update<T>(step, moments, parameters), gradients.data()};
@@ -91,14 +90,9 @@ Update<T> make_update(const StepState& step, const FloatBuffer& gradients, Momen
 
 }  // namespace
 
-void Device::update(const StepState& step, bool decays, Range range, const FloatBuffer& gradients,
-                    Moments moments, Parameters& parameters) {
-  const device::UpdateRange ranges[] = {{range, decays}};
-  update_all(step, ranges, gradients, moments, parameters);
-}
-
-void Device::update_all(const StepState& step, std::span<const device::UpdateRange> ranges,
-                        const FloatBuffer& gradients, Moments moments, Parameters& parameters) {
+void Device::update(std::span<const device::UpdateRange> ranges, const Buffer& gradients, Moments moments,
+                    Parameters& parameters, const device::StepState& step_base) {
+  const auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("optimizer");
   dispatch_dtype(dtype(), [&]<class T>(T) {
     const auto update = make_update<T>(step, gradients, moments, parameters);
@@ -118,10 +112,6 @@ bool Device::fuses_updates() const {
   return precision_ != device::Precision::fp16;
 }
 
-bool Device::stores_fused_gradient(device::TensorKind kind) const {
-  return kind != device::TensorKind::input_table;
-}
-
 void Device::require_fusible(const char* operation, const StepState& step) const {
   if (!fuses_updates())
     throw std::logic_error(std::string(operation) + ": this device does not fuse updates");
@@ -130,7 +120,7 @@ void Device::require_fusible(const char* operation, const StepState& step) const
 }
 
 void Device::update_beside(const StepState& step, std::span<const device::UpdateRange> ranges,
-                           const FloatBuffer& gradients, const FusedUpdate& fused) {
+                           const Buffer& gradients, const FusedUpdate& fused) {
   const NvtxRange nvtx("optimizer, beside");
   dispatch_dtype(dtype(), [&]<class T>(T) {
     const Moments moments{fused.first_moment, fused.second_moment};

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <vaecf/base/host_device.hpp>
-#include <vaecf/device/cuda/platform.hpp>
 
 #include <cstdint>
+
+#include "device/cuda/platform/platform.hpp"
 
 #if defined(__CUDACC__) && __has_include(<nvtx3/nvToolsExt.h>)
 #define VAECF_HAS_NVTX 1

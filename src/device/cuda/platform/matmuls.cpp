@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/device/cuda/platform.hpp>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 
 #include "device/cuda/platform/check.cuh"
 #include "device/cuda/platform/cublaslt.hpp"
+#include "device/cuda/platform/platform.hpp"
 
 namespace vaecf::cuda {
 namespace {

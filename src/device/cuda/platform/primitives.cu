@@ -1,5 +1,3 @@
-#include <vaecf/device/cuda/platform.hpp>
-
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 #include <thrust/iterator/counting_iterator.h>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "device/cuda/platform/check.cuh"
+#include "device/cuda/platform/platform.hpp"
 
 namespace vaecf::cuda {
 namespace {

@@ -1,12 +1,12 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/device/cuda/platform.hpp>
 
 #include <algorithm>
 #include <type_traits>
 
 #include "device/cuda/platform/check.cuh"
 #include "device/cuda/platform/cusparse.hpp"
+#include "device/cuda/platform/platform.hpp"
 
 namespace vaecf::cuda {
 namespace {

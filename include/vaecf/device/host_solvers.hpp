@@ -1,0 +1,170 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+/// Solvers of linear models on the host's threads, and their memory.
+namespace vaecf::device {
+
+/// Returns `bytes` of zeroed memory, aligned to at least 64 bytes. Large allocations request huge pages,
+/// because weights, moments and logits are read with strides that exceed the TLB reach of small pages.
+void* allocate_zeroed(std::size_t bytes);
+/// Releases memory of allocate_zeroed(), given its size.
+void deallocate(void* memory, std::size_t bytes);
+
+/// Array in memory of allocate_zeroed().
+template <class T>
+class AlignedArray {
+ public:
+  AlignedArray() = default;
+  explicit AlignedArray(std::int64_t size) { resize(size); }
+  /// Changes the size. If the size changes, the contents are lost and all elements are zero.
+  void resize(std::int64_t size) {
+    if (size == size_) return;
+    const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
+    values_.reset();  // before the new allocation, to limit peak memory
+    size_ = 0;
+    values_ = {size == 0 ? nullptr : static_cast<T*>(allocate_zeroed(bytes)), Deallocate{bytes}};
+    size_ = size;
+  }
+  /// Makes the array at least `size` elements long. If it grows, the contents are lost.
+  void reserve(std::int64_t size) {
+    if (size > size_) resize(size);
+  }
+  T* data() { return values_.get(); }
+  const T* data() const { return values_.get(); }
+  T& operator[](std::int64_t i) { return values_.get()[i]; }
+  const T& operator[](std::int64_t i) const { return values_.get()[i]; }
+  std::int64_t size() const { return size_; }
+
+ private:
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+  struct Deallocate {
+    std::size_t bytes = 0;
+    void operator()(T* p) const { deallocate(p, bytes); }
+  };
+  std::unique_ptr<T[], Deallocate> values_;
+  std::int64_t size_ = 0;
+};
+
+/// A 0/1 matrix X (users, items), by users and by items, and weights w of the users; does not own its memory.
+struct Interactions {
+  CsrView users;                   ///< items of each user
+  CsrView items;                   ///< users of each item
+  std::span<const float> weights;  ///< (users)
+};
+
+/// The outcome of an inversion, equal on all ranks: done, not positive definite, or stopped on request.
+enum class Inversion { done, indefinite, stopped };
+
+/// Inverts a symmetric positive definite matrix (n, n) whose rows are distributed over ranks in contiguous
+/// blocks, in fp32 with fp64 pivot blocks, by block Gauss-Jordan sweeps (Goodnight, "A Tutorial on the SWEEP
+/// Operator", 1979), which keep the matrix symmetric. So half of its blocks are updated: of each row of
+/// blocks, the half from the diagonal on, continued at the first column, which is the same work for each row.
+/// The result does not depend on the number of ranks or threads, because all products have the same shapes.
+/// About n^3 operations and 4 n^2 bytes, divided by the ranks.
+class SpdInverse {
+ public:
+  /// Rows per block; a rank owns complete blocks.
+  static constexpr std::int64_t block = 256;
+
+  /// Allocates this rank's rows, filled with 0, for `rank` of `ranks` and `threads` threads.
+  SpdInverse(std::int64_t n, int rank, int ranks, int threads);
+
+  /// Returns the rows of the matrix that rank `rank` owns.
+  Range rows_of(int rank) const {
+    const Range blocks = blocks_of(rank);
+    return {std::min(n_, blocks.begin * block), std::min(n_, blocks.end * block)};
+  }
+  /// Returns the number of elements between two rows; those from n on are padding.
+  std::int64_t stride() const { return stride_; }
+  /// Returns row `i` of this rank, n elements. The row is the input before invert() and the inverse after it.
+  std::span<float> row(std::int64_t i) {
+    return {rows_.data() + (i - own_.begin * block) * stride_, static_cast<std::size_t>(n_)};
+  }
+
+  /// Returns the blocks of rows that rank `rank` owns.
+  Range blocks_of(int rank) const {
+    const std::int64_t blocks = stride_ / block;
+    return {blocks * rank / ranks_, blocks * (rank + 1) / ranks_};
+  }
+  /// Returns the rank that owns block `k`.
+  int owner_of(std::int64_t k) const {
+    int rank = 0;
+    while (k >= blocks_of(rank).end) ++rank;
+    return rank;
+  }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  int threads() const { return threads_; }
+  /// Returns the columns that invert() reads of row `i`, in two ranges, the second of which is left of the
+  /// first and may be empty. By symmetry the others are read elsewhere. On a GPU, all columns are read.
+  std::array<Range, 2> columns_read(std::int64_t i) const;
+  /// Returns all elements of this rank's blocks, (blocks * block, stride) with an identity matrix as padding.
+  std::span<float> elements() { return {rows_.data(), static_cast<std::size_t>(rows_.size())}; }
+
+  /// Sends `values` of rank `root` to all ranks.
+  using Broadcast = std::function<void(std::span<float> values, int root)>;
+  /// Receives the number of processed blocks and that of all blocks. Returns whether to continue, equal on
+  /// all ranks.
+  using Progress = std::function<bool(std::int64_t done, std::int64_t total)>;
+  /// Inverts the matrix in place on the CPU. Reads of each row only the columns columns_read(). Collective.
+  /// `broadcast` is called for parts of each row of blocks; it may be empty for one rank. `progress` is
+  /// called after each block. Unless the inversion is done, the rows are undefined.
+  Inversion invert(const Broadcast& broadcast, const Progress& progress);
+
+ private:
+  bool owns(std::int64_t k) const { return k >= own_.begin && k < own_.end; }
+  /// Returns the elements of block (j, l) in this rank's rows; rows are `stride_` apart.
+  float* block_at(std::int64_t j, std::int64_t l) {
+    return &rows_[(j - own_.begin) * block * stride_ + l * block];
+  }
+  /// Returns whether block (j, l) is updated. This is true for exactly one of (j, l) and (l, j) if j != l.
+  bool updates(std::int64_t j, std::int64_t l) const;
+  /// Writes row `k` of blocks to `row`, (blocks, block, block), on all ranks: each block from where it is
+  /// updated, transposed if that is in another row. Collective.
+  void gather_row(std::int64_t k, const Broadcast& broadcast, AlignedArray<float>& row);
+
+  std::int64_t n_;
+  int rank_;
+  int ranks_;
+  int threads_;
+  std::int64_t stride_;       // n rounded up to complete blocks
+  Range own_;                 // blocks
+  AlignedArray<float> rows_;  // (own rows, stride)
+};
+
+/// Solves one small regression at a time on the calling thread: for a symmetric positive definite matrix
+/// A (n, n), the coefficients of its last variable on the others, A_NN^-1 a with the last column a and
+/// N = 0 .. n-2. Computes the Cholesky factorization A = U'U in fp32, about n^3 / 3 operations.
+class SpdRegression {
+ public:
+  /// Starts a matrix of n rows, filled with 0.
+  void reset(std::int64_t n);
+  std::int64_t size() const { return n_; }
+  /// Returns element (row, column) of A, row <= column; the other triangle is not stored.
+  float& at(std::int64_t row, std::int64_t column) {
+    return panel(column / width)[row * width + column % width];
+  }
+  /// Writes the n - 1 coefficients and destroys A. Returns the residual a_nn - a' A_NN^-1 a, which is the
+  /// reciprocal of the last diagonal element of the inverse of A, or 0 if A is not positive definite.
+  float solve(std::span<float> coefficients);
+
+ private:
+  /// Columns per panel. Panel p contains rows 0 .. 16 p + 15 of columns 16 p .. 16 p + 15, contiguous.
+  static constexpr std::int64_t width = 16;
+  float* panel(std::int64_t p) { return values_.data() + width * width * (p * (p + 1) / 2); }
+
+  std::int64_t n_ = 0;
+  AlignedArray<float> values_;
+};
+
+}  // namespace vaecf::device

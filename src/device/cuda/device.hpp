@@ -1,0 +1,220 @@
+#pragma once
+
+#include <vaecf/device/device.hpp>
+#include <vaecf/device/host_solvers.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/cuda/kernels/products.hpp"
+#include "device/cuda/storage.hpp"
+
+namespace vaecf::cuda {
+
+/// Its own stream lets another thread use it beside the device's. Only its first use allocates.
+class Exporter final : public device::Exporter {
+ public:
+  explicit Exporter(Gpu& gpu) : gpu_(gpu) {}
+  void wait_event(device::EventHandle done) override { stream_.wait_event(done.event); }
+  void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
+                   std::span<float> logical) override;
+
+ private:
+  Gpu& gpu_;
+  Stream stream_;
+  PinnedArray<float> staging_;
+};
+
+class Exchange;
+class Scorer;
+
+/// Rows of a gradient, one per user of a group: fp32 values or their 16-bit copies.
+struct GradientRows {
+  const void* rows;  // (users, stride)
+  DType dtype;
+  std::int64_t users;
+  std::int64_t stride;
+};
+
+/// The device for NVIDIA GPUs. All work of a step is queued on one stream, except that of run_beside(),
+/// without blocking the host. In bf16 and fp16, products have 16-bit operands and fp32 sums; master weights,
+/// gradients, moments and other values are fp32; in bf16x3, only products differ from fp32 (see Products).
+/// Tensors are stored in their logical orientation. Rows are padded to 16 bytes, items to a multiple of 256
+/// for aligned logit rows and whole tiles.
+class Device : public device::Device {
+ public:
+  /// Uses GPU `index` of those visible to this process.
+  Device(const device::BackendOptions& options, int index);
+
+  /// See device::Device.
+  device::DeviceFacts facts() const override;
+  double measure(device::Rate rate, std::int64_t max_bytes) override;
+  std::int64_t output_bytes(ItemSlice items, std::int64_t users) const override;
+  device::ParameterLayout plan_parameters(std::span<const device::TensorSpec> tensors) const override;
+  Parameters make_parameters(const device::ParameterLayout& layout, std::int64_t min_size) override;
+  Buffer make_buffer(std::int64_t size) override;
+  Bf16Buffer make_bf16_buffer(std::int64_t size) override;
+  Matrix make_matrix(std::int64_t max_rows, std::int64_t columns) override;
+  std::int64_t spare_bytes() const override;
+  std::unique_ptr<device::UserRows> make_user_rows(SlicedRows rows, std::int64_t first_user,
+                                                   std::int64_t columns, device::ItemSlices& slices) override;
+  std::unique_ptr<device::BatchSchedule> make_batch_schedule() override;
+  std::unique_ptr<device::Batch> make_batch() override;
+  std::unique_ptr<device::StepState> make_step_state() override;
+  std::unique_ptr<device::MetricValues> make_metric_values(std::size_t metrics, std::int64_t users) override;
+  std::unique_ptr<device::Timer> make_timer() override;
+  std::unique_ptr<device::Exporter> make_exporter() override;
+  void fill(Buffer& buffer, float value) override;
+  void copy(const Buffer& from, Range range, Buffer& to, std::int64_t at) override;
+  void cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at) override;
+  void cast_to_fp32(const Bf16Buffer& from, Range range, Buffer& to, std::int64_t at) override;
+  void refresh_copies(Parameters& parameters, Range range) override;
+  void import_rows(const device::ParameterLayout& layout, int tensor, Range rows,
+                   std::span<const float> logical, Buffer& flat) override;
+  void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
+                   std::span<float> logical) const override;
+  void write_matrix(Matrix& to, std::int64_t rows, std::span<const float> values) override;
+  void read_matrix(const Matrix& from, std::span<float> values) const override;
+  void synchronize() override;
+  device::EventHandle record_event() override;
+  void wait_event(device::EventHandle done) override;
+  std::unique_ptr<device::Graph> capture(const std::function<void()>& work) override;
+  bool is_valid(const device::Graph& graph) const override;
+  [[nodiscard]] bool replay(device::Graph& graph) override;
+  void begin_step(const device::StepParams& params, device::StepState& step) override;
+  void accumulate_gradient_stats(const Buffer& gradients, Range range, device::StepState& step) override;
+  Buffer& gradient_stats(device::StepState& step) override;
+  void end_step(device::StepState& step) override;
+  device::StepSums sums(device::StepState& step) override;
+  std::optional<device::LossSums> poll_losses(device::StepState& step) override;
+  void set_losses(const device::LossSums& losses, device::StepState& step) override;
+  void set_loss_scale(device::LossScale scale, device::StepState& step) override;
+  void upload_batch_schedule(const device::UserRows& source, std::span<const std::int64_t> rows,
+                             std::span<const std::int64_t> begin, device::BatchSchedule& schedule) override;
+  void start_batch_schedule(const device::UserRows& source, device::BatchSchedule& schedule) override;
+  void gather_scheduled_batch(const device::UserRows& source, const device::BatchSchedule& schedule,
+                              const device::StepState& step, std::int64_t users,
+                              device::Batch& batch) override;
+  void gather_batch(const device::UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
+                    device::Batch& batch) override;
+  void sparse_linear(const device::Batch& batch, const Parameters& parameters, device::Layer layer,
+                     device::Activation act, device::InputDropout dropout, const device::StepState& step,
+                     const SideFeatures* side, Matrix& output) override;
+  void linear(const Matrix& input, const Parameters& parameters, device::Layer layer, device::Activation act,
+              Matrix& output) override;
+  void sample_latent(const device::Batch& batch, const Matrix& statistics, const device::StepState& step,
+                     Matrix& z) override;
+  void linear_and_sample(const Matrix& input, const Parameters& parameters, device::Layer layer,
+                         const device::Batch& batch, const device::StepState& step, Matrix& statistics,
+                         Matrix& z) override;
+  void latent_mean(const Matrix& statistics, Matrix& z) override;
+  void swish_norm(Matrix& s, const Parameters& parameters, device::Norm norm, bool first, Matrix& sum,
+                  Matrix& h) override;
+  void output_layer_step(device::Loss loss, const Matrix& hidden, const device::Batch& batch,
+                         device::Layer layer, device::OutputGradients which, Matrix& d_hidden,
+                         const Backward& backward) override;
+  void linear_backward(const Matrix& input, device::Layer layer, device::Activation act, const Matrix& output,
+                       Matrix& d_output, Matrix* d_input, const Matrix* added_to_input,
+                       const Backward& backward) override;
+  void latent_backward(const device::Batch& batch, const Matrix& statistics, const Matrix& d_z,
+                       Matrix& d_statistics, device::StepState& step) override;
+  void composite_latent_backward(const device::Batch& batch, const Matrix& statistics,
+                                 const Matrix& old_statistics, const math::CompositePrior& prior, float gamma,
+                                 const Matrix& d_z, Matrix& d_statistics, device::StepState& step) override;
+  void swish_norm_backward(Matrix& s, device::Norm norm, bool first, Matrix& d_h, Matrix& sum,
+                           const Backward& backward) override;
+  void sparse_linear_backward(const device::Batch& batch, device::Layer layer, device::Activation act,
+                              device::InputDropout dropout, const Matrix& output, Matrix& d_output,
+                              const Backward& backward) override;
+  void side_features_backward(const SideFeatures& side, const Matrix& d_before,
+                              const Backward& backward) override;
+  void normalize_rows(const Parameters& parameters, int tensor, Parameters& normalized, int table) override;
+  void table_gram(const Parameters& normalized, int table, Matrix& gram) override;
+  void cosine_step(const Matrix& hidden, const device::Batch& batch, const Matrix& gram, Matrix& d_hidden,
+                   Matrix& d_gram, device::StepState& step) override;
+  void normalize_rows_backward(int tensor, const Parameters& normalized, int table, const Matrix& d_gram,
+                               const Backward& backward) override;
+  bool fuses_updates() const override;
+  void update(std::span<const device::UpdateRange> ranges, const Buffer& gradients, Moments moments,
+              Parameters& parameters, const device::StepState& step) override;
+  double sum_of_squares(const Parameters& parameters, int tensor) override;
+  void rank_targets(const Matrix& hidden, const device::Batch& batch, CsrView targets,
+                    const Parameters& parameters, device::Layer layer,
+                    std::span<std::int32_t> ranks) override;
+  void compute_metrics(const Matrix& hidden, const device::Batch& batch, const device::UserRows& targets,
+                       Range rows, const Parameters& parameters, device::Layer layer,
+                       std::span<const math::Metric> metrics, device::MetricValues& values) override;
+  std::vector<double> read_metrics(device::MetricValues& values) override;
+  void top_k(const Matrix& hidden, const device::Batch& batch, const Parameters& parameters,
+             device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) override;
+  std::unique_ptr<device::ItemMatrix> make_item_matrix(
+      std::int64_t items,
+      const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows)
+      override;
+  bool has_memory_to_invert(const device::SpdInverse& matrix, const device::Interactions& x) const override;
+  [[nodiscard]] device::Inversion invert(device::SpdInverse& matrix, const device::Interactions& x,
+                                         const device::SpdInverse::Broadcast& broadcast,
+                                         const device::SpdInverse::Progress& progress) override;
+
+ private:
+  friend class ItemMatrix;
+  using MakeScorer = std::function<Scorer(Exchange&)>;
+  void rank_and_measure(const MakeScorer& make_scorer, const Batch& batch, const UserRows& targets,
+                        Range rows, std::span<const math::Metric> metrics, MetricValues& values);
+  void sort_scores(const MakeScorer& make_scorer, const Batch& batch, int k, std::span<std::int32_t> items,
+                   std::span<float> scores);
+  DType dtype() const;  ///< data type of product operands
+  bool half_precision() const { return dtype() != DType::fp32; }
+  /// Returns memory for a loss term of `users` users, which end_step() will add to the step's losses.
+  double* user_losses(std::int64_t users, UserLosses& losses, StepState& step);
+  /// Adds losses that are left to end_step() at once.
+  void add_losses(StepState& step);
+  double measure_products();  ///< GFLOP/s
+  double measure_copies();    ///< GB/s
+  /// Computes input W without bias.
+  void layer_product(const Matrix& input, const Parameters& parameters, device::Layer layer, Matrix& output);
+  /// Computes the gradient of table `table`, whose rows the users of `b` have summed, from the gradient `d`
+  /// of those sums. Applies the dropout of `step`; null: no dropout. A fused update replaces it.
+  void table_gradient(const Batch& b, const device::TensorLayout& table, device::InputDropout input_dropout,
+                      const StepState* step, const GradientRows& d, const Backward& backward);
+  /// Throws std::logic_error, naming `operation`, if the update of `step` cannot be fused.
+  void require_fusible(const char* operation, const StepState& step) const;
+  /// Updates `ranges` on the side stream.
+  void update_beside(const StepState& step, std::span<const device::UpdateRange> ranges,
+                     const Buffer& gradients, const FusedUpdate& fused);
+  /// Work on the side stream, and whether stream_ has not waited for its end yet.
+  struct SideWork {
+    Event done;
+    bool pending = false;
+  };
+  /// Queues `work` on the side stream, after all work so far. join() makes later work wait for its end.
+  void run_beside(SideWork& side, const std::function<void()>& work);
+  void join(SideWork& side);
+  void join_side_stream();
+
+  device::BackendOptions options_;
+  device::Precision precision_;
+  Gpu gpu_;
+  mutable Stream stream_;  // mutable: reading back streams a copy
+  // Must not use scratch memory or products, which belong to stream_; only the sort uses that of primitives_.
+  Stream side_stream_;
+  Event forked_;
+  SideWork sort_;    // the transpose of a scheduled batch
+  SideWork update_;  // the output layer
+  AllocationEpoch allocation_epoch_;
+  Scratch scratch_;
+  Primitives primitives_;
+  Products matmuls_;
+  mutable PinnedArray<float> staging_;
+  std::vector<Event> marks_;  // ring of events for record_event()
+  std::size_t next_mark_ = 0;
+  std::vector<Event> begun_;  // ring of events at the start of recent steps
+  std::size_t next_begun_ = 0;
+};
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,321 @@
+#pragma once
+
+#include <vaecf/base/half_precision.hpp>
+#include <vaecf/base/host_device.hpp>
+#include <vaecf/device/device.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/cuda/platform/platform.hpp"
+
+namespace vaecf::cuda {
+
+// The storage that all devices share, and what operations take besides it.
+using device::Backward;
+using device::Bf16Buffer;
+using device::Buffer;
+using device::FusedUpdate;
+using device::Matrix;
+using device::Moments;
+using device::own;
+using device::Parameters;
+using device::SideFeatures;
+
+/// Returns `n` rounded up to a multiple of `to`.
+inline VAECF_HD std::int64_t round_up(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+/// Alignment of stored rows in elements: at least 16 bytes in every precision.
+constexpr std::int64_t row_alignment = 8;
+/// Alignment of logit rows and everything indexed by item: 79 tiles of 256 columns for ML-20M's 20,108 items.
+constexpr std::int64_t item_alignment = 256;
+/// Alignment of tensors in the flat buffers: 256 bytes.
+constexpr std::int64_t tensor_alignment = 64;
+
+/// Counts reallocations. A graph captured before the last one must not run again.
+struct AllocationEpoch {
+  std::uint64_t value = 0;
+  bool capturing = false;
+  /// Throws std::logic_error during a capture, when nothing may be reallocated.
+  void require_not_capturing(const char* what) const;
+};
+
+/// Makes `array` at least `size` elements long; the contents are lost if it grows. Frees the old memory
+/// first, to limit peak memory.
+template <class T>
+void grow(Gpu& gpu, AllocationEpoch& allocation_epoch, std::int64_t size, const char* what,
+          DeviceArray<T>& array) {
+  if (array.size() >= size) return;
+  allocation_epoch.require_not_capturing(what);
+  array = DeviceArray<T>();
+  array = DeviceArray<T>(gpu, size, what);
+  ++allocation_epoch.value;
+}
+
+/// Returns the bytes per item id: two if the ids of all items fit.
+inline std::int64_t id_bytes(std::int64_t items) {
+  return items <= 65536 ? 2 : 4;
+}
+
+/// Item ids of user rows, each of id_bytes(items) bytes.
+class ItemIds {
+ public:
+  ItemIds() = default;
+  ItemIds(const void* ids, std::int64_t items)
+      : narrow_(id_bytes(items) == 2 ? static_cast<const std::uint16_t*>(ids) : nullptr),
+        wide_(static_cast<const std::uint32_t*>(ids)) {}
+  VAECF_HD std::int32_t operator[](std::int64_t k) const {
+    return narrow_ != nullptr ? static_cast<std::int32_t>(narrow_[k]) : static_cast<std::int32_t>(wide_[k]);
+  }
+
+ private:
+  const std::uint16_t* narrow_ = nullptr;
+  const std::uint32_t* wide_ = nullptr;
+};
+
+/// Numbers of items of users' rows in all slices.
+struct RowSizes {
+  const std::int64_t* offsets;  // of the slice's rows
+  const std::int32_t* sizes;    // null: the rows have all items
+  VAECF_HD std::int64_t operator()(std::int64_t row) const {
+    return sizes != nullptr ? sizes[row] : offsets[row + 1] - offsets[row];
+  }
+};
+
+/// Makes a matrix, with 16-bit copies unless `dtype` is fp32.
+Matrix make_matrix(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, DType dtype);
+
+/// Sparse rows of users. Item ids are in device memory, or in pinned host memory that kernels read over the
+/// bus; offsets are always on the device.
+class UserRows final : public device::UserRows {
+ public:
+  /// Rows of the slice of `slices` of `items` items. Throws InputError if a column is not in the slice.
+  UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first_user, std::int64_t items,
+           device::ItemSlices& slices, bool on_device, std::string description);
+  std::int64_t rows() const override { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
+  std::int64_t entries_of(std::span<const std::int64_t> rows) const override;
+  std::string description() const override { return description_; }
+
+  ItemIds ids() const { return {device_ids_.size() > 0 ? device_ids_.data() : host_ids_.data(), items_}; }
+  const std::int64_t* offsets() const { return offsets_.data(); }
+  /// Returns the number of items of each row in all slices; null: that of the rows here.
+  const std::int32_t* sizes() const { return sizes_.data(); }
+  std::int64_t first_user() const { return first_user_; }
+  /// Returns the number of items of the slice.
+  std::int64_t items() const { return items_; }
+  /// Returns the number of items of all slices.
+  std::int64_t all_items() const { return all_items_; }
+  device::ItemSlices& slices() const { return slices_; }
+  bool resident() const { return device_ids_.size() > 0; }  ///< false also if there are no entries
+
+  std::vector<std::int64_t> host_offsets;  // (rows + 1), starting at 0
+
+ private:
+  std::int64_t first_user_;
+  std::int64_t items_;
+  std::int64_t all_items_;
+  device::ItemSlices& slices_;
+  std::string description_;
+  DeviceArray<std::int64_t> offsets_;
+  DeviceArray<std::int32_t> sizes_;
+  // Exactly one of these is used:
+  DeviceArray<std::byte> device_ids_;
+  PinnedArray<std::byte> host_ids_;
+};
+
+/// An order of batches that was uploaded beside the steps of another one.
+struct UploadedOrder {
+  Stream stream;
+  Event started;                    // in the device's stream: the last order was copied from here
+  std::vector<std::int64_t> begin;  // empty: none, or it was started
+  std::int64_t rows = 0;
+  std::int64_t max_users = 0;
+  std::int64_t max_entries = 0;
+  DeviceArray<std::int64_t> device_begin;
+  DeviceArray<std::int64_t> device_rows;
+};
+
+/// The current batch, written by kernels only. Device arrays have capacity for `max_users` users and
+/// `max_entries` interactions; the actual number of interactions is offsets[users], which the host need not
+/// read.
+class Batch final : public device::Batch {
+ public:
+  Batch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}
+  std::int64_t users() const override { return users_; }
+  device::ItemSlices& slices() const override { return *slices_; }
+  /// Returns the rows of each part in exchanges of activations.
+  std::int64_t part_rows() const { return slices().part_rows(users()); }
+  /// Returns the items that this rank holds.
+  ItemSlice slice() const { return slices().slice(all_items); }
+  /// Returns the numbers of items of the users' rows in all slices, from user `first` on.
+  RowSizes row_sizes(std::int64_t first = 0) const {
+    return {offsets.data() + first, has_sizes ? sizes.data() + first : nullptr};
+  }
+  /// Ensures the given capacities. If an array must grow, its contents are lost and graphs become invalid.
+  void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
+
+  std::int64_t users_ = 0;
+  device::ItemSlices* slices_ = &device::one_slice();
+  std::int64_t items = 0;  // of the slice
+  std::int64_t all_items = 0;
+  std::int64_t max_entries = 0;
+  bool has_transpose = false;
+  bool has_sizes = false;
+  DeviceArray<std::uint32_t> user_numbers;  // (users)
+  DeviceArray<std::int32_t> sizes;          // (users), of all slices; only with has_sizes
+  DeviceArray<std::int64_t> offsets;        // (users + 1)
+  DeviceArray<std::int32_t> columns;        // (entries)
+  // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
+  DeviceArray<std::int64_t> item_begin;   // (items + 1)
+  DeviceArray<std::uint32_t> item_users;  // (entries)
+  // Temporaries of the transpose: entries as (item, user); keys past the last entry are `items`.
+  DeviceArray<std::uint32_t> keys, sorted_keys, entry_users;
+
+ private:
+  Gpu& gpu_;
+  AllocationEpoch& allocation_epoch_;
+};
+
+/// Row indices of every batch of an epoch on the device, and the size of the largest batch.
+class BatchSchedule final : public device::BatchSchedule {
+ public:
+  std::int64_t batches() const override { return static_cast<std::int64_t>(begin.size()) - 1; }
+  std::int64_t users(std::int64_t batch) const override { return begin[batch + 1] - begin[batch]; }
+
+  std::vector<std::int64_t> begin{0};      // (batches + 1)
+  DeviceArray<std::int64_t> device_begin;  // (batches + 1)
+  DeviceArray<std::int64_t> device_rows;   // (all users of the epoch)
+  // Maxima over all batches so far; max_entries includes a margin, so that later epochs fit the captured
+  // graphs.
+  std::int64_t max_users = 0;
+  std::int64_t max_entries = 0;
+  UploadedOrder next;
+};
+
+/// Parameters and losses of a step in device memory.
+struct DeviceStepState {
+  device::StepParams params;
+  double nll = 0.0;  // of the current step
+  double kl = 0.0;
+  double weighted_kl = 0.0;  // the part whose weight depends on the user
+  std::int64_t users = 0;
+  double squares = 0.0;  // of the gradient parts inspected so far
+  device::LossSums sums;
+  device::LossScale scale{1.0F, 0};
+
+  /// Returns whether the losses of the current step are finite.
+  VAECF_HD bool finite() const { return nll - nll == 0.0 && kl - kl == 0.0; }
+};
+
+/// A loss term of each user of a batch, to be added to the step's losses.
+struct UserLosses {
+  DeviceArray<double> memory;
+  std::int64_t users = 0;    ///< 0: none, or added already
+  std::int64_t counted = 0;  ///< users that the step's number of users includes: the own ones
+};
+
+/// The state of a step in device memory, and its read-back.
+class StepState final : public device::StepState {
+ public:
+  explicit StepState(Gpu& gpu)
+      : device_state(gpu, 1, "the state of a step"),
+        gradient_stats(DeviceArray<float>(gpu, 2, "the state of a step")),
+        readback(1) {}
+
+  /// Parameters of begin_step(), for decisions on the host.
+  device::StepParams params;
+  DeviceArray<DeviceStepState> device_state;
+  Buffer gradient_stats;  ///< overflows and squares
+  // Losses that end_step() adds: a graph of the operations that computed them must include it.
+  UserLosses nll;
+  UserLosses kl;
+  UserLosses weighted_kl;
+  // Asynchronous read-back of the losses.
+  PinnedArray<DeviceStepState> readback;
+  Event arrived;
+  bool readback_pending = false;
+  std::int64_t polls = 0;
+  bool has_losses = false;
+  device::LossSums last_losses;
+};
+
+/// Metrics (metrics, users) in device memory, and their read-back.
+class MetricValues final : public device::MetricValues {
+ public:
+  MetricValues(Gpu& gpu, std::size_t metrics, std::int64_t user_count)
+      : users(user_count),
+        values(gpu, static_cast<std::int64_t>(metrics) * user_count, "metrics"),
+        readback(values.size()) {}
+  std::int64_t users;
+  DeviceArray<double> values;
+  PinnedArray<double> readback;
+};
+
+/// Captured operations, and the generation of the memory that they use.
+struct Graph final : device::Graph {
+  Graph(CapturedGraph captured, std::uint64_t epoch) : work(std::move(captured)), allocation_epoch(epoch) {}
+  CapturedGraph work;
+  std::uint64_t allocation_epoch;
+};
+
+/// Time stamps by events on the device's clock.
+class Timer final : public device::Timer {
+ public:
+  explicit Timer(Stream& stream) : stream_(stream) {}
+  void record() override;
+  std::vector<double> elapsed() override;
+  std::chrono::steady_clock::time_point last_record_time() const override { return last_; }
+
+ private:
+  Stream& stream_;
+  std::vector<Event> events_;
+  std::size_t used_ = 0;
+  std::chrono::steady_clock::time_point last_;
+};
+
+/// Temporary device memory of operations, kept between calls; one slot per purpose.
+class Scratch {
+ public:
+  enum Slot {
+    logits,
+    hidden,
+    segments,
+    products,
+    per_user,
+    per_entry,
+    targets,
+    ranks,
+    flags,
+    sums,
+    halves,
+    operand_halves,
+    gathered,
+    group_sums,
+    exchanged,
+    slots
+  };
+  Scratch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}
+  /// Returns at least `bytes`, not zeroed. Growth invalidates graphs. Throws std::logic_error during a
+  /// capture.
+  void* bytes(Slot slot, std::int64_t bytes, const char* what);
+  template <class T>
+  T* get(Slot slot, std::int64_t size, const char* what) {
+    return static_cast<T*>(bytes(slot, size * static_cast<std::int64_t>(sizeof(T)), what));
+  }
+
+ private:
+  Gpu& gpu_;
+  AllocationEpoch& allocation_epoch_;
+  DeviceArray<std::byte> memory_[slots];
+};
+
+}  // namespace vaecf::cuda
