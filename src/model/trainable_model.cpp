@@ -37,6 +37,26 @@ DeviceUsers::DeviceUsers(device::Device& device, const UserData& users, std::int
       features_batch(device.make_batch()),
       empty_batch(device.make_batch()) {}
 
+void DeviceUsers::gather_items(device::Device& device, Range rows) {
+  numbers.resize(static_cast<std::size_t>(rows.size()));
+  std::iota(numbers.begin(), numbers.end(), rows.begin);
+  device.gather_batch(*items, numbers, false, *items_batch);
+}
+
+void DeviceUsers::gather_empty(device::Device& device, std::int64_t count) {
+  numbers.resize(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  device.gather_batch(*empty_rows, numbers, false, *empty_batch);
+}
+
+device::MetricValues& DeviceUsers::metric_values(device::Device& device, std::size_t metric_count) {
+  if (!values || metrics != metric_count) {
+    values = device.make_metric_values(metric_count, items->rows());
+    metrics = metric_count;
+  }
+  return *values;
+}
+
 TrainableModel::TrainableModel(device::Device& device, InputDims inputs, device::ParameterLayout layout,
                                std::int64_t max_rows, std::int64_t size_multiple)
     : device_(device),
@@ -102,13 +122,8 @@ std::unique_ptr<LoadedUsers> TrainableModel::load_users(const UserData& users) {
 }
 
 NetworkInput TrainableModel::gather(DeviceUsers& users, Range rows, History history, bool needs_empty) {
-  users.numbers.resize(static_cast<std::size_t>(rows.size()));
-  if (needs_empty || history == History::none) {
-    std::iota(users.numbers.begin(), users.numbers.end(), 0);
-    device_.gather_batch(*users.empty_rows, users.numbers, false, *users.empty_batch);
-  }
-  std::iota(users.numbers.begin(), users.numbers.end(), rows.begin);
-  device_.gather_batch(*users.items, users.numbers, false, *users.items_batch);
+  if (needs_empty || history == History::none) users.gather_empty(device_, rows.size());
+  users.gather_items(device_, rows);
   if (users.features) {
     const Range own = slices_.own_users(rows.size());
     const std::span numbers(users.numbers);
@@ -125,19 +140,16 @@ std::vector<double> TrainableModel::evaluate(LoadedUsers& users, History history
                                              std::span<const math::Metric> metrics,
                                              const std::function<void(std::int64_t users)>& progressed) {
   auto& loaded = static_cast<DeviceUsers&>(users);
-  if (!loaded.values || loaded.metrics != metrics.size()) {
-    loaded.values = device_.make_metric_values(metrics.size(), loaded.items->rows());
-    loaded.metrics = metrics.size();
-  }
+  device::MetricValues& values = loaded.metric_values(device_, metrics.size());
   const std::int64_t step = std::min(device_.facts().evaluation_batch, max_rows_);
   for (std::int64_t begin = 0; begin < loaded.items->rows(); begin += step) {
     const Range rows{begin, std::min(loaded.items->rows(), begin + step)};
     const NetworkInput input = gather(loaded, rows, history, false);
     device_.compute_metrics(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows,
-                            output_parameters(), output_layer(), metrics, *loaded.values);
+                            output_parameters(), output_layer(), metrics, values);
     progressed(rows.end);
   }
-  return device_.read_metrics(*loaded.values);
+  return device_.read_metrics(values);
 }
 
 void TrainableModel::top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,

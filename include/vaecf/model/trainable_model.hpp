@@ -26,6 +26,13 @@ struct DeviceUsers : LoadedUsers {
   DeviceUsers(device::Device& device, const UserData& users, std::int64_t item_count,
               std::int64_t feature_count, std::int64_t max_users, device::ItemSlices& slices);
 
+  /// Gathers the items of users `rows` in items_batch; their numbers are then in `numbers`.
+  void gather_items(device::Device& device, Range rows);
+  /// Gathers `count` users without items in empty_batch. Overwrites `numbers`.
+  void gather_empty(device::Device& device, std::int64_t count);
+  /// Returns memory for the values of `metric_count` metrics, that of the last call if it had as many.
+  device::MetricValues& metric_values(device::Device& device, std::size_t metric_count);
+
   std::vector<std::int64_t> no_items;  // offsets of empty rows
   RowsOfSlice cut;  // the part of the users' items in this rank's slice; empty if it is all
   std::unique_ptr<device::UserRows> items;

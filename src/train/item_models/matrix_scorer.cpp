@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -31,15 +30,12 @@ class MatrixScorer final : public model::Scorer {
                                std::span<const math::Metric> metrics,
                                const std::function<void(std::int64_t users)>& progressed) override {
     auto& loaded = static_cast<Users&>(users);
-    if (!loaded.values || loaded.metrics != metrics.size()) {
-      loaded.values = device_.make_metric_values(metrics.size(), loaded.items->rows());
-      loaded.metrics = metrics.size();
-    }
+    device::MetricValues& values = loaded.metric_values(device_, metrics.size());
     for_each_part(loaded, {0, loaded.items->rows()}, history, false, [&](Range rows) {
-      matrix_->compute_metrics(*loaded.items_batch, *loaded.targets, rows, metrics, *loaded.values);
+      matrix_->compute_metrics(*loaded.items_batch, *loaded.targets, rows, metrics, values);
       progressed(rows.end);
     });
-    return device_.read_metrics(*loaded.values);
+    return device_.read_metrics(values);
   }
 
   void top_k(model::LoadedUsers& users, Range rows, model::History history, bool keep_seen, int k,
@@ -68,13 +64,8 @@ class MatrixScorer final : public model::Scorer {
   void for_each_part(Users& users, Range rows, model::History history, bool keep_seen, const Use& use) {
     for (std::int64_t begin = rows.begin; begin < rows.end; begin += matrix_->max_users()) {
       const Range part{begin, std::min(rows.end, begin + matrix_->max_users())};
-      users.numbers.resize(static_cast<std::size_t>(part.size()));
-      if (keep_seen) {
-        std::iota(users.numbers.begin(), users.numbers.end(), 0);
-        device_.gather_batch(*users.empty_rows, users.numbers, false, *users.empty_batch);
-      }
-      std::iota(users.numbers.begin(), users.numbers.end(), part.begin);
-      device_.gather_batch(*users.items, users.numbers, false, *users.items_batch);
+      if (keep_seen) users.gather_empty(device_, part.size());
+      users.gather_items(device_, part);
       const std::int64_t entries =
           history == model::History::none ? 0 : users.items->entries_of(users.numbers);
       matrix_->score(*users.items_batch, entries);
