@@ -15,8 +15,8 @@
 #include <type_traits>
 #include <vector>
 
-/// The objects that differ between devices. A device makes them, must outlive them, and alone looks into
-/// them, by own().
+/// The objects that differ between devices. A device makes them, must outlive them, and is the only
+/// one that accesses their members, by own().
 namespace vaecf::device {
 
 struct Opaque {

@@ -1,3 +1,5 @@
+#include <vaecf/base/clock.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -14,9 +16,9 @@ template <class Work>
 static double fastest(int threads, int repetitions, const Work& work) {
   double best = std::numeric_limits<double>::infinity();
   for (int repetition = 0; repetition < repetitions; ++repetition) {
-    const auto start = Timer::Clock::now();
+    const auto start = Clock::now();
     parallel_for_threads(threads, work);
-    best = std::min(best, std::chrono::duration<double>(Timer::Clock::now() - start).count());
+    best = std::min(best, seconds_since(start));
   }
   return best;
 }

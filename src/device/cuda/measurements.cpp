@@ -1,3 +1,5 @@
+#include <vaecf/base/clock.hpp>
+
 #include <chrono>
 #include <stdexcept>
 #include <vector>
@@ -36,10 +38,10 @@ template <class F>
 double time(Stream& stream, F&& work) {
   work();
   stream.synchronize();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   for (int i = 0; i < repetitions; ++i) work();
   stream.synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 }  // namespace
@@ -99,7 +101,7 @@ void Timer::record() {
 
 std::vector<double> Timer::elapsed() {
   stream_.synchronize();
-  last_ = std::chrono::steady_clock::now();
+  last_ = Clock::now();
   std::vector<double> seconds;
   for (std::size_t i = 1; i < used_; ++i) {
     seconds.push_back(Event::seconds_between(events_[i - 1], events_[i]));
