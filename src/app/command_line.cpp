@@ -3,7 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/model/model.hpp>
+#include <vaecf/models/model.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -303,7 +303,7 @@ void add_doctor(CLI::App& app, CommandLine& line) {
 /// Returns what the program does, with the names of all models.
 std::string program_description() {
   return format("Distributed trainer for autoencoders and other models of collaborative filtering ({}).",
-                names_of<model::ModelType>());
+                names_of<models::ModelType>());
 }
 
 /// Throws InputError if the first argument that is no option is neither a command nor a file, but close to

@@ -8,7 +8,7 @@
 #include <vaecf/io/model_export.hpp>
 #include <vaecf/math/loss.hpp>
 #include <vaecf/math/swish_norm.hpp>
-#include <vaecf/model/model.hpp>
+#include <vaecf/models/model.hpp>
 
 #include <algorithm>
 #include <array>
@@ -99,7 +99,7 @@ struct Source {
         config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.path)),
         ids(checkpoint.dataset().item_ids) {
     if (facts.layers)
-      shape = model::network_shape(config.session.model, {ids.size(), features_of(checkpoint)});
+      shape = models::network_shape(config.session.model, {ids.size(), features_of(checkpoint)});
   }
 
   /// Returns the metadata of both file formats.
@@ -119,9 +119,9 @@ struct Source {
 
   io::CheckpointFile checkpoint;
   config::Config config;
-  const model::ModelFacts& facts = model::facts_of(config.session.model.type);
+  const models::ModelFacts& facts = models::facts_of(config.session.model.type);
   io::IdList ids;
-  model::NetworkShape shape;  // without layers if the model is no network
+  models::NetworkShape shape;  // without layers if the model is no network
 };
 
 /// Adds the array /weights/items/PART of the checkpoint, if it contains it.
@@ -273,7 +273,7 @@ class Graph {
 
   /// Adds the nodes of h = LayerNorm(swish(s)) gain + offset, where s is `input` plus the outputs of all such
   /// layers before. Returns the name of h.
-  std::string add_swish_norm(const std::string& input, const model::LayerShape& shape) {
+  std::string add_swish_norm(const std::string& input, const models::LayerShape& shape) {
     const auto in = [&](const char* part) { return shape.name + "." + part; };
     const auto add_mean = [&](const std::string& of, const std::string& mean) {
       add("ReduceSum", {of, "axis_1"}, mean + "_sum", {{"keepdims", 1}});

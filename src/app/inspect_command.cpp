@@ -6,7 +6,7 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/model/model.hpp>
+#include <vaecf/models/model.hpp>
 
 #include <algorithm>
 #include <array>
@@ -151,7 +151,7 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
     return found == file.attributes().end() ? std::string("unknown") : text_of(found->second);
   };
   std::string out = format("checkpoint {}: complete, checksum correct\n", path);
-  const model::ModelFacts* facts = model::find_model(text("model_type"));
+  const models::ModelFacts* facts = models::find_model(text("model_type"));
   if (facts != nullptr && facts->solved) {
     out += format("  model: {}, {} items\n", text("model_type"), text("items"));
     for (const char* name : {"user_power", "l2", "dropout", "relax", "kept_weight", "neighbors"})

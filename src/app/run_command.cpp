@@ -1,14 +1,16 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/checkpoint/run_log.hpp>
+#include <vaecf/checkpoint/start_point.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/file_lock.hpp>
-#include <vaecf/model/model.hpp>
-#include <vaecf/train/run_timeline.hpp>
-#include <vaecf/train/train.hpp>
+#include <vaecf/models/model.hpp>
+#include <vaecf/run/run_timeline.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <chrono>
 #include <cstdlib>
@@ -72,10 +74,10 @@ struct Parts {
   std::unique_ptr<comm::Watchdog> watchdog;          // monitors its ranks
   std::unique_ptr<device::Device> device;
   std::unique_ptr<comm::Communicator> between_gpus;  // if several ranks use GPUs
-  std::unique_ptr<train::RunTimeline> timeline;      // with --timeline
+  std::unique_ptr<run::RunTimeline> timeline;        // with --timeline
   Console console;
   std::optional<StopSignals> signals;
-  train::RunState state;
+  run::RunState state;
   std::optional<io::DatasetFile> dataset;
   io::DirectoryLock run_folder;  // locked by rank 0 in training
   int item_slices = 1;
@@ -112,8 +114,8 @@ void check_deterministic(const config::Config& config) {
 
 /// Throws InputError if --benchmark is requested for a model without steps.
 void check_benchmark(const CommandLine& line, const config::Config& config) {
-  const model::ModelType type = config.session.model.type;
-  if (!line.benchmark || !model::is_solved(type)) return;
+  const models::ModelType type = config.session.model.type;
+  if (!line.benchmark || !models::is_solved(type)) return;
   throw InputError(
       format("--benchmark: measures training steps, but a model of type {} is solved at once; "
              "omit it, the duration of the solution is logged by --train",
@@ -150,8 +152,8 @@ void lock_run_folder(Parts& parts, const config::Config& config) {
 
 /// Sets run.resume_from to the checkpoint that --resume selects, if any. Collective. Throws InputError if
 /// the checkpoint is not valid or belongs to another run.
-void choose_checkpoint(const CommandLine& line, const config::Config& config, train::Run& run) {
-  const auto point = train::find_resume_point(run, line.resume);
+void choose_checkpoint(const CommandLine& line, const config::Config& config, run::Run& run) {
+  const auto point = checkpoint::find_resume_point(run, line.resume);
   if (!point) {
     run.log.info("{} contains no valid checkpoint; starting from scratch",
                  config.session.checkpoint_folder());
@@ -172,10 +174,10 @@ std::vector<std::string> tasks_of(const CommandLine& line) {
 
 /// Returns a function that logs the message by which this rank ends the run. All arguments must outlive it.
 std::function<void(const std::string&)> failure_log(comm::Communicator& ranks, const config::Config& config,
-                                                    const train::RunState& state) {
+                                                    const run::RunState& state) {
   return [&](const std::string& message) {
-    train::log_failure(config.session.run_folder(),
-                       {state.id, message, ranks.rank(), ranks.host(), ranks.activity().report()});
+    checkpoint::log_failure(config.session.run_folder(),
+                            {state.id, message, ranks.rank(), ranks.host(), ranks.activity().report()});
   };
 }
 
@@ -216,15 +218,15 @@ ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& con
       if (finding.severity != Severity::ok) parts.console.log.warn("{}; {}", finding.text, finding.advice);
     }
   });
-  together([&] { parts.dataset = train::open_dataset(config.session); });
+  together([&] { parts.dataset = run::open_dataset(config.session); });
   if (code != ExitCode::done) return code;
-  const train::RunContext context{ranks, *parts.device, parts.console.log, *parts.console.progress};
-  train::Run run{context, parts.state, config.session, *parts.dataset};
+  const run::RunContext context{ranks, *parts.device, parts.console.log, *parts.console.progress};
+  run::Run run{context, parts.state, config.session, *parts.dataset};
   together([&] {
-    parts.item_slices = train::validate_run(run, line.train || line.benchmark);
+    parts.item_slices = run::validate_run(run, line.train || line.benchmark);
     check_deterministic(config);
     check_benchmark(line, config);
-    if (line.test) train::require_test_users(run.dataset);
+    if (line.test) run::require_test_users(run.dataset);
   });
   together([&] {
     if (ranks.rank() == 0) run.dataset.require_unique_ids();
@@ -236,15 +238,15 @@ ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& con
     if (line.resume != "never") together([&] { choose_checkpoint(line, config, run); });
     if (!line.start_from.empty()) {
       run.start_from = line.start_from;
-      together([&] { train::validate_start(run); });
+      together([&] { checkpoint::validate_start(run); });
     }
-    together([&] { train::move_previous_run(run); });
+    together([&] { run::move_previous_run(run); });
     parts.state.resume_from = run.resume_from;  // not the whole state, which the watchdog reads
     parts.state.start_from = run.start_from;
   }
   // In the run folder, the file must not be moved.
   together([&] {
-    if (!line.timeline.empty()) parts.timeline = std::make_unique<train::RunTimeline>(ranks, line.timeline);
+    if (!line.timeline.empty()) parts.timeline = std::make_unique<run::RunTimeline>(ranks, line.timeline);
   });
   return code;
 }
@@ -263,17 +265,17 @@ void connect_gpus(Parts& parts, const config::Config& config) {
 /// messages. If training is stopped on request, returns ExitCode::stopped; the resumed run does the remaining
 /// tasks.
 ExitCode work(Parts& parts, const CommandLine& line, const config::Config& config, std::string& phase) {
-  const train::RunContext context{parts.ranks(),     *parts.device,
-                                  parts.console.log, *parts.console.progress,
-                                  &parts.stop,       train::divide_ranks(parts.ranks(), parts.item_slices)};
-  const train::Run run{context, parts.state, config.session, *parts.dataset};
+  const run::RunContext context{parts.ranks(),     *parts.device,
+                                parts.console.log, *parts.console.progress,
+                                &parts.stop,       run::divide_ranks(parts.ranks(), parts.item_slices)};
+  const run::Run run{context, parts.state, config.session, *parts.dataset};
   const bool prints = parts.communicator->rank() == 0;
   const auto& timeline = run.communicator.activity().timeline();
   bool trained = false;
   if (line.train) {
     phase = "training";
     if (parts.communicator->size() == 1) parts.signals->handle_sigint();
-    const train::TrainResult result = train::train(run);
+    const run::TrainResult result = run::train(run);
     if (result.stopped) {
       parts.signals->ignore_further_signals();
       return ExitCode::stopped;
@@ -285,17 +287,17 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
     phase = "testing";
     const Timeline::Span span(timeline, Track::run, "test");
     run.communicator.activity().enter(Phase::test);
-    const auto result = train::test(run, run.options.best_checkpoint(), line.per_user);
-    if (prints) print(train::to_table(result));
+    const auto result = run::test(run, run.options.best_checkpoint(), line.per_user);
+    if (prints) print(run::to_table(result));
   }
   if (line.benchmark) {
     phase = "the benchmark";
     const Timeline::Span span(timeline, Track::run, "benchmark");
     run.communicator.activity().enter(Phase::benchmark);
-    const auto result = train::benchmark(run);
-    if (prints) print(train::to_table(result));
+    const auto result = run::benchmark(run);
+    if (prints) print(run::to_table(result));
   }
-  if (!trained) train::log_done(run);
+  if (!trained) run::log_done(run);
   return ExitCode::done;
 }
 

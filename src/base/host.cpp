@@ -154,4 +154,17 @@ double cpu_limit(const std::string& root) {
   return limit;
 }
 
+double missing_memory(double bytes) {
+  const HostMemory memory = host_memory();
+  return memory.total > 0 ? std::max(0.0, bytes - static_cast<double>(memory.available)) : 0.0;
+}
+
+InputError memory_error(const std::string& what, double bytes, double missing, const std::string& advice) {
+  constexpr double gib = 1073741824.0;
+  return InputError(
+      format("{} takes {:.1f} GiB per host, {:.1f} GiB more than are free; "
+             "start fewer ranks per host, use larger hosts, or set {}",
+             what, bytes / gib, missing / gib, advice));
+}
+
 }  // namespace vaecf

@@ -1,5 +1,5 @@
 #include <vaecf/base/utf8.hpp>
-#include <vaecf/model/models.hpp>
+#include <vaecf/models/models.hpp>
 
 #include <algorithm>
 
@@ -53,10 +53,10 @@ std::string write_keys(const Config& config, bool explained) {
 }
 
 /// Returns whether the value of this key may change when a run with a model of type `type` is resumed.
-bool may_change(const std::string& path, model::ModelType type) {
+bool may_change(const std::string& path, models::ModelType type) {
   // Other models use these for baselines only.
-  for (const auto& [solved, name] : enum_names<model::ModelType>)
-    if (model::is_solved(solved) && path.starts_with(format("model.{}.", name))) return type != solved;
+  for (const auto& [solved, name] : enum_names<models::ModelType>)
+    if (models::is_solved(solved) && path.starts_with(format("model.{}.", name))) return type != solved;
   return !must_match_on_resume(path) || !is_used(path, type) || path == "train.epochs" ||
          path == "train.patience" || path == "train.precision" || path == "train.deterministic";
 }

@@ -1,6 +1,6 @@
 #include "config/keys.hpp"
 
-#include <vaecf/model/models.hpp>
+#include <vaecf/models/models.hpp>
 
 #include <array>
 #include <limits>
@@ -140,7 +140,7 @@ std::vector<Key> all_keys() {
           "ease and item_knn: weights between items, solved at once"),
       KEY("model.hidden", session.model.hidden, widths(),
           "widths of the hidden layers of the encoder, mirrored in the decoder"),
-      KEY("model.latent", session.model.latent, between<std::int64_t>(1, model::max_layer_width),
+      KEY("model.latent", session.model.latent, between<std::int64_t>(1, models::max_layer_width),
           "width of the latent layer"),
       KEY("model.dropout", session.model.dropout, below_one(),
           "probability of dropping an input item in training"),
@@ -182,7 +182,7 @@ std::vector<Key> all_keys() {
       or_word(
           KEY("model.item_knn.target_power", session.model.item_knn.target_power, between(0.0, 1.0),
               "item-kNN: exponent of the target item's number of users; auto: 1 minus source_power"),
-          "auto", model::ItemKnnOptions::automatic,
+          "auto", models::ItemKnnOptions::automatic,
           [](auto& config) -> auto& { return config.session.model.item_knn.target_power; }),
       KEY("model.item_knn.user_power", session.model.item_knn.user_power, between(0.0, 2.0),
           "item-kNN: users with n items have the weight n^-user_power"),
@@ -190,7 +190,7 @@ std::vector<Key> all_keys() {
           "item-kNN: exponent of the similarity"),
       KEY("model.item_knn.per", session.model.item_knn.per,
           "item-kNN: keep the nearest neighbors of each target item or of each source item"),
-      KEY("model.elsa.factors", session.model.elsa.factors, between<std::int64_t>(1, model::max_layer_width),
+      KEY("model.elsa.factors", session.model.elsa.factors, between<std::int64_t>(1, models::max_layer_width),
           "ELSA: width of the item vectors"),
       KEY("model.autoencoder.activation", session.model.autoencoder.activation,
           "autoencoder: activation of all layers but the output layer"),
@@ -247,7 +247,7 @@ std::vector<Key> all_keys() {
                   "epochs between checkpoints for --resume; short form: run.checkpoint_every: 1; "
                   "auto: after an epoch if writing takes less than a tenth of the time, and at the end; "
                   "0: none but the best"),
-              "auto", train::CheckpointEvery::automatic,
+              "auto", CheckpointEvery::automatic,
               [](auto& config) -> auto& { return config.session.run.checkpoint_every.epochs; }),
           true),
       exclusive(KEY("run.checkpoint_every.steps", session.run.checkpoint_every.steps, at_least(1),
@@ -311,8 +311,8 @@ std::vector<Key> all_keys() {
   };
 }
 
-bool is_used(const std::string& path, model::ModelType type) {
-  const model::ModelFacts& facts = model::facts_of(type);
+bool is_used(const std::string& path, models::ModelType type) {
+  const models::ModelFacts& facts = models::facts_of(type);
   if (facts.solved && (path.starts_with("train.") || path == "data.virtual_shards")) return false;
   // Keys, or sections of keys, that only some types use.
   const std::array<std::pair<const char*, bool>, 10> used = {

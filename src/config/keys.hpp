@@ -3,8 +3,8 @@
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/model/models.hpp>
-#include <vaecf/model/network_shape.hpp>
+#include <vaecf/models/models.hpp>
+#include <vaecf/models/network_shape.hpp>
 
 #include <yaml-cpp/yaml.h>
 
@@ -46,7 +46,7 @@ std::vector<Key> all_keys();
 
 /// Returns whether a model of type `type` uses the key `path`. Baselines use model.ease.* and
 /// model.item_knn.*.
-bool is_used(const std::string& path, model::ModelType type);
+bool is_used(const std::string& path, models::ModelType type);
 
 /// Returns whether `path` is a key that require_resumable() compares, or a section with such a key.
 bool must_match_on_resume(const std::string& path);
@@ -269,7 +269,7 @@ inline auto baseline_list() {
   return Constraint{"auto, or a list of popularity, item_knn and ease",
                     [](const std::vector<std::string>& names) {
                       const auto is_name = [](const std::string& name) {
-                        const model::ModelFacts* facts = model::find_model(name);
+                        const models::ModelFacts* facts = models::find_model(name);
                         return name == "popularity" || (facts != nullptr && facts->solved);
                       };
                       return names == std::vector<std::string>{"auto"} || std::ranges::all_of(names, is_name);
@@ -292,10 +292,10 @@ inline auto two_dates() {
 }
 
 inline auto widths() {
-  return Constraint{format("a list of widths between 1 and {}, or []", model::max_layer_width),
+  return Constraint{format("a list of widths between 1 and {}, or []", models::max_layer_width),
                     [](const std::vector<std::int64_t>& values) {
                       return std::all_of(values.begin(), values.end(), [](auto width) {
-                        return width >= 1 && width <= model::max_layer_width;
+                        return width >= 1 && width <= models::max_layer_width;
                       });
                     }};
 }

@@ -108,7 +108,7 @@ class Reader {
   /// Replaces a search over keys of EASE by the lists that it stands for.
   void resolve_search() {
     auto& ease = config_.session.model.ease;
-    if (std::exchange(ease.search, model::EaseSearch::off) == model::EaseSearch::off) return;
+    if (std::exchange(ease.search, models::EaseSearch::off) == models::EaseSearch::off) return;
     const auto set_default = [&](const char* key, std::vector<double>& values, std::vector<double> grid) {
       if (!places_.contains(key)) values = std::move(grid);
     };

@@ -1,11 +1,11 @@
-#include "train/step/bucket_plan.hpp"
+#include "training/bucket_plan.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <stdexcept>
 
-namespace vaecf::train {
+namespace vaecf::training {
 namespace {
 
 /// Checks every property that users of a plan rely on.
@@ -87,4 +87,4 @@ TEST(BucketPlan, InvalidSizesThrow) {
 }
 
 }  // namespace
-}  // namespace vaecf::train
+}  // namespace vaecf::training

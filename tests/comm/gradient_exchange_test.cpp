@@ -1,4 +1,4 @@
-#include "train/step/gradient_exchange.hpp"
+#include "training/gradient_exchange.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "comm/inputs.hpp"
 #include "device/cpu/device.hpp"
 
-namespace vaecf::train {
+namespace vaecf::training {
 namespace {
 
 using comm::Communicator, comm::for_each_communicator, comm::same_bits, comm::signed_inputs, comm::sums;
@@ -253,4 +253,4 @@ TEST(GradientExchange, UnpackReversesPack) {
 }
 
 }  // namespace
-}  // namespace vaecf::train
+}  // namespace vaecf::training

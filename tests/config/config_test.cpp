@@ -81,11 +81,11 @@ TEST(Config, UnknownKeyErrorHasLocationAndSuggestion) {
 }
 
 TEST(Config, CheckpointEveryHasExactlyOneUnit) {
-  EXPECT_EQ(read("").session.run.checkpoint_every.epochs, train::CheckpointEvery::automatic);
+  EXPECT_EQ(read("").session.run.checkpoint_every.epochs, CheckpointEvery::automatic);
   EXPECT_EQ(read("run: {checkpoint_every: 1}").session.run.checkpoint_every.epochs, 1);
   EXPECT_EQ(
       read("run: {checkpoint_every: 1}", {"run.checkpoint_every=auto"}).session.run.checkpoint_every.epochs,
-      train::CheckpointEvery::automatic);
+      CheckpointEvery::automatic);
   EXPECT_EQ(refusal("run: {checkpoint_every: -1}"),
             "c.yaml:1: run.checkpoint_every.epochs must be at least 0, got \"-1\"");
   EXPECT_EQ(read("run: {checkpoint_every: 5, keep: 3}").session.run.checkpoint_every.epochs, 5);

@@ -25,17 +25,17 @@ TEST(ItemModelKeys, SearchOfEaseStandsForListsExceptKeysThatAreSet) {
     return parsed("model: {type: ease, ease: {" + keys + "}}\n", overrides).session.model.ease;
   };
   using List = std::vector<double>;
-  const model::EaseOptions standard = ease("search: standard");
+  const models::EaseOptions standard = ease("search: standard");
   EXPECT_EQ(standard.user_power, (List{0.0, 0.5}));
   EXPECT_EQ(standard.l2, (List{100.0, 300.0, 500.0, 1000.0}));
   EXPECT_EQ(standard.dropout, (List{0.0, 0.3, 0.5}));
   EXPECT_EQ(standard.relax, (List{0.0, 0.4}));
-  EXPECT_EQ(standard.search, model::EaseSearch::off) << "stored as the lists that it stands for";
+  EXPECT_EQ(standard.search, models::EaseSearch::off) << "stored as the lists that it stands for";
   EXPECT_EQ(ease("search: standard, l2: 50").l2, List{50.0});
   EXPECT_EQ(ease("search: standard", {"model.ease.dropout=0.2"}).dropout, List{0.2});
   EXPECT_EQ(ease("l2: 70", {"model.ease.search=standard"}).l2, List{70.0});
   EXPECT_EQ(ease("search: standard, kept_weight: [0, 4]").relax, List{0.0}) << "only one of both is possible";
-  EXPECT_EQ(ease("search: off"), model::EaseOptions{});
+  EXPECT_EQ(ease("search: off"), models::EaseOptions{});
   const Config stored = parsed("model: {type: ease, ease: {search: standard}}\n");
   EXPECT_TRUE(differences(parse_stored(stored.text, "stored"), stored).empty());
 }

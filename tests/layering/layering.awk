@@ -1,16 +1,23 @@
 # Reads sources (paths relative to the repository's root) and prints every place where a module reaches where it must
 # not: which modules a module may include, and which module alone may name a library.
 BEGIN {
+  # What each module, or folder of one, may include: modules, folders and headers of the others.
   allowed["base"] = ""
   allowed["math"] = "base"
   allowed["io"] = "base"
   allowed["device"] = "math base"
-  allowed["comm"] = "device base"
+  allowed["comm"] = "device/item_slices.hpp device/storage.hpp base"
   allowed["data"] = "io math base"
-  allowed["model"] = "device math base"
-  allowed["train"] = "model comm data device io math base"
-  allowed["config"] = "train model comm data device math base"  # option structs, and the names of metrics
-  allowed["app"] = "config train model comm data device io math base"
+  allowed["models"] = "device math base"
+  allowed["config"] = "models comm data device math base"  # option structs, and the names of metrics
+  # One header without sources, which modules below run may include.
+  allowed["run/run.hpp"] = "models config comm io device math base"
+  allowed["models/item"] = "models config run/run.hpp comm io device math base"
+  allowed["training"] = "models config run/run.hpp comm data io device math base"
+  allowed["evaluate"] = "models models/item config run/run.hpp comm data io device math base"
+  allowed["checkpoint"] = "training models models/item config run/run.hpp comm io device math base"
+  allowed["run"] = "run/run.hpp checkpoint evaluate training models models/item config comm data io device math base"
+  allowed["app"] = "run " allowed["run"]
 
   # Library, the only folder under src/ and include/vaecf/ that may name it, its headers, its names.
   library("CLI11", "app", "^CLI/", "CLI::")
@@ -43,13 +50,27 @@ function library(name, folder, header, names) {
 
 function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad++ }
 
-# The module of a path, "" outside the modules; sets `place`, the path below src/ or include/vaecf/.
+# The module of a path, "" outside the modules; sets `place`, the path below src/ or include/vaecf/, and `folder`, the
+# folder that `allowed` has a row for.
 function module_of(path,   parts) {
   place = ""
   if (path ~ /^src\/[a-z]+\//) place = substr(path, 5)
   else if (path ~ /^include\/vaecf\/[a-z]+\//) place = substr(path, 15)
+  folder = folder_of(place)
   split(place, parts, "/")
   return parts[1]
+}
+
+function folder_of(file,   parts) {
+  split(file, parts, "/")
+  return (parts[1] "/" parts[2]) in allowed ? parts[1] "/" parts[2] : parts[1]
+}
+
+function check_reach(file,   target) {
+  target = folder_of(file)
+  if (target != folder && index(" " allowed[folder] " ", " " target " ") == 0 &&
+      index(" " allowed[folder] " ", " " file " ") == 0)
+    complain("<vaecf/" file ">: " folder " may not include " (index(allowed[folder], target "/") ? file : target))
 }
 
 function uses(name, what) {
@@ -69,8 +90,7 @@ function check_include(line,   file, parts, name) {
     if (file == "cuda.h") complain("<cuda.h> is the driver's interface: use the runtime's, so that no libcuda is needed")
     if (module == "") return
     split(file, parts, "/")
-    if (file ~ /^vaecf\// && parts[2] != module && index(" " allowed[module] " ", " " parts[2] " ") == 0)
-      complain("<" file ">: " module " may not include " parts[2])
+    if (file ~ /^vaecf\//) check_reach(substr(file, 7))
     if (file ~ /^vaecf\//) {
       if (parts[2] != module) needed["include/" file] = 1
       else if (FILENAME ~ /^include\//) includes[FILENAME] = includes[FILENAME] " include/" file
@@ -84,6 +104,7 @@ function check_include(line,   file, parts, name) {
     else if (file ~ /\.\.\//) complain("\"" file "\": a module's own headers only, without ../")
     else if (parts[1] == "vaecf") complain("\"" file "\": public headers are included as <vaecf/...>")
     else if ((parts[1] in allowed) && parts[1] != module) complain("\"" file "\": a private header of " parts[1])
+    else if (parts[1] in allowed) check_reach(file)
   }
 }
 
@@ -128,6 +149,13 @@ function check_names(line,   name, rest, what) {
   }
 }
 
+# Names of models are compared in the table of models only, so that a new model is one row there.
+function check_model_names(line) {
+  if (place != "models/models.cpp" &&
+      line ~ /[!=]= *"(mult_vae|mult_dae|elsa|autoencoder|recvae|ease|item_knn)"|"(mult_vae|mult_dae|elsa|autoencoder|recvae|ease|item_knn)" *[!=]=/)
+    complain("a comparison of a model's name: ask models::facts_of()")
+}
+
 function check_cmake(line) {
   if (line ~ /^vaecf_add_module\(/ && (line ~ / ALIGNMENT_SANITIZER( |$)/) != (module in takes_bytes))
     complain("vaecf_add_module(" module "): ALIGNMENT_SANITIZER is for the modules that may take bytes for values, and for all of them")
@@ -151,6 +179,7 @@ FNR == 1 {
 /^#pragma once/ { has_guard = 1 }
 module != "" && FILENAME ~ /CMakeLists\.txt$|\.cmake$/ { check_cmake($0) }
 FILENAME ~ /\.(cpp|hpp|cu|cuh)$/ {
+  if (module != "") check_model_names($0)
   code = code_of($0)
   if (code ~ /^[ \t]*#[ \t]*include/) check_include(code)
   else if (module != "") check_names(code)

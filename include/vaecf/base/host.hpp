@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/base/error.hpp>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,6 +53,12 @@ HostMemory host_memory(const std::string& root = "");
 inline double free_memory_bytes() {
   return static_cast<double>(host_memory().available);
 }
+
+/// Returns by how many bytes `bytes` exceed the free memory of this host; 0 if they fit, or if it is unknown.
+double missing_memory(double bytes);
+/// Returns the error that `what` takes `bytes` on a host, of which `missing` are not free; `advice` is a
+/// setting to use instead.
+InputError memory_error(const std::string& what, double bytes, double missing, const std::string& advice);
 
 /// Returns the peak resident memory of this process in MiB; 0 if the system does not provide it.
 double peak_memory_mib();

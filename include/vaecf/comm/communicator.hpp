@@ -5,7 +5,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/half_precision.hpp>
 #include <vaecf/comm/distributed_options.hpp>
-#include <vaecf/device/step.hpp>
+#include <vaecf/device/item_slices.hpp>
 
 #include <array>
 #include <cstddef>

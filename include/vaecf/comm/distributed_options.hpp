@@ -23,7 +23,7 @@ inline constexpr double max_bucket_mib = 1024.0;
 
 /// Values of DistributedOptions::item_slices beside a number.
 inline constexpr std::int64_t all_item_slices = 0;         ///< one slice per rank
-inline constexpr std::int64_t automatic_item_slices = -1;  ///< comm::choose_slices()
+inline constexpr std::int64_t automatic_item_slices = -1;  ///< training::choose_slices()
 
 /// The configuration of distributed training (keys of section `distributed`).
 struct DistributedOptions {
@@ -41,6 +41,23 @@ struct DistributedOptions {
   double timeout = 300.0;              ///< seconds without progress until the run is aborted
   double startup_timeout = 3600.0;     ///< timeout during rendezvous, setup and loading, in seconds
   double validation_timeout = 3600.0;  ///< timeout in validation, test, benchmark and checkpoint writing
+};
+
+/// The counts of workers, which compute gradients, and servers, which store and update the weights. Servers
+/// are the last ranks, so that rank 0 is a worker. Without a parameter server all ranks are workers.
+struct Roles {
+  int workers = 1;
+  int servers = 0;
+
+  Roles(int workers_, int servers_) : workers(workers_), servers(servers_) {}
+  Roles(const DistributedOptions& options, int ranks)
+      : Roles(ranks, options.strategy == Strategy::parameter_server ? options.servers : 0) {
+    workers -= servers;
+  }
+
+  bool is_worker(int rank) const { return rank < workers; }
+  int rank_of_server(int server) const { return workers + server; }
+  int server_index(int rank) const { return rank - workers; }
 };
 
 }  // namespace vaecf::comm

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <vaecf/base/log.hpp>
+#include <vaecf/config/training_config.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/device/options.hpp>
-#include <vaecf/train/train.hpp>
 
 #include <map>
 #include <span>
@@ -16,7 +16,7 @@ namespace vaecf::config {
 
 /// The complete configuration of a command.
 struct Config {
-  train::TrainingConfig session;
+  TrainingConfig session;
   data::SourceOptions source;
   data::PrepareOptions prepare;
   device::BackendOptions backend;

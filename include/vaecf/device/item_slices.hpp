@@ -3,13 +3,18 @@
 #include <vaecf/base/half_precision.hpp>
 #include <vaecf/base/item_slice.hpp>
 #include <vaecf/base/views.hpp>
-#include <vaecf/device/step.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
 
 namespace vaecf::device {
+
+/// A point in the device's stream that the host or another stream can wait for. Null on the CPU, where all
+/// work before it is already done.
+struct EventHandle {
+  void* event = nullptr;
+};
 
 /// A group of S ranks that share a batch: each holds a slice of the items of the large tables, and each
 /// carries a part of the batch's users through the layers between them. Operations on tables exchange

@@ -49,10 +49,4 @@ struct StepSums {
   LossScale scale;
 };
 
-/// A point in the device's stream that the host or another stream can wait for. Null on the CPU, where all
-/// work before it is already done.
-struct EventHandle {
-  void* event = nullptr;
-};
-
 }  // namespace vaecf::device

@@ -186,12 +186,12 @@ CheckResults check_gpus(const GpuCheckInput& question) {
   return findings;
 }
 
-CheckResult check_item_slices(const comm::SliceProblem& problem,
-                              std::span<const comm::AllReduceTiming> times) {
+CheckResult check_item_slices(const training::SliceProblem& problem,
+                              std::span<const run::AllReduceTiming> times) {
   // Linear between the measured sizes, and by the bandwidth of the largest one above it.
   const auto seconds = [&](double bytes) {
-    const comm::AllReduceTiming* before = &times.front();
-    for (const comm::AllReduceTiming& time : times) {
+    const run::AllReduceTiming* before = &times.front();
+    for (const run::AllReduceTiming& time : times) {
       if (static_cast<double>(time.bytes) >= bytes && &time != before) {
         const double part =
             (bytes - static_cast<double>(before->bytes)) / static_cast<double>(time.bytes - before->bytes);

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <vaecf/base/enum_names.hpp>
-#include <vaecf/comm/all_reduce_benchmark.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/comm/slice_plan.hpp>
 #include <vaecf/device/cuda_info.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/io/json.hpp>
+#include <vaecf/run/all_reduce_benchmark.hpp>
+#include <vaecf/training/slice_plan.hpp>
 
 #include <array>
 #include <cstdint>
@@ -150,8 +150,8 @@ inline constexpr std::array<DeviceRate, 3> device_rates = {
 
 /// Compares the communication of a step with and without item slices. `times`: measured all-reduces between
 /// all ranks, by ascending size.
-CheckResult check_item_slices(const comm::SliceProblem& problem,
-                              std::span<const comm::AllReduceTiming> times);
+CheckResult check_item_slices(const training::SliceProblem& problem,
+                              std::span<const run::AllReduceTiming> times);
 
 /// Warns if a rank computes much slower than the median. `measured`: the measurements of one device in the
 /// report.

@@ -4,9 +4,9 @@
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/model/model.hpp>
-#include <vaecf/model/network_shape.hpp>
-#include <vaecf/train/slice_problem.hpp>
+#include <vaecf/models/model.hpp>
+#include <vaecf/models/network_shape.hpp>
+#include <vaecf/training/slice_plan.hpp>
 
 #include <algorithm>
 #include <array>
@@ -167,7 +167,7 @@ class CheckRunner {
     (void)run_and_capture([&] {
       const io::DatasetFile data(session.data.file);
       const std::int64_t parameters =
-          model::parameter_count(model::tensor_specs(session.model, train::model_input_dims(session, data)));
+          models::parameter_count(models::tensor_specs(session.model, run::model_input_dims(session, data)));
       // Weights and two moments.
       bytes = (session.run.keep + 2) * parameters * 3 * std::int64_t{sizeof(float)};
     });
@@ -198,13 +198,13 @@ class CheckRunner {
       all_work = all_work && std::ranges::min(rates) > 0.0;
       measured[device_rates[i].key] = rates;
     }
-    std::vector<comm::AllReduceTiming> times;
+    std::vector<run::AllReduceTiming> times;
     if (cpu) {
       check(Scope::rank, subject, [&] { return check_gemm(engines[0], engines[1], mine[1] < mine[0]); });
-      auto sizes = comm::all_reduce_benchmark_sizes();
+      auto sizes = run::all_reduce_benchmark_sizes();
       // The MPI library needs memory, too.
       std::erase_if(sizes, [&](std::int64_t bytes) { return 4 * bytes > spare_bytes_; });
-      if (!line_.quick) times = comm::measure_all_reduce(ranks_, sizes);
+      if (!line_.quick) times = run::measure_all_reduce(ranks_, sizes);
     } else if (ranks_.size() > 1 && all_work) {
       check(Scope::rank, "nccl", [&] {
         const auto device = device::make_device(options);
@@ -213,23 +213,23 @@ class CheckRunner {
             comm::make_nccl_communicator(ranks_, device->facts().id,
                                          {config_.session.distributed.algorithm, options.deterministic,
                                           options.allow_shared_gpu, long_enough});
-        times = comm::measure_all_reduce(*gpus, *device, comm::all_reduce_benchmark_sizes());
+        times = run::measure_all_reduce(*gpus, *device, run::all_reduce_benchmark_sizes());
         return CheckResult{"nccl", Severity::ok, gpus->description()};
       });
     }
     if (!times.empty()) {
       check(Scope::rank, "item slices", [&] {
         const auto& session = config_.session;
-        if (line_.config.empty() || ranks_.rank() > 0 || model::is_solved(session.model.type))
+        if (line_.config.empty() || ranks_.rank() > 0 || models::is_solved(session.model.type))
           return CheckResults();
         const io::DatasetFile data(session.data.file);
-        const auto tensors = model::tensor_specs(session.model, train::model_input_dims(session, data));
+        const auto tensors = models::tensor_specs(session.model, run::model_input_dims(session, data));
         return CheckResults{
-            check_item_slices(train::slice_problem(session, tensors, data.items(), ranks_), times)};
+            check_item_slices(training::slice_problem(session, tensors, data.items(), ranks_), times)};
       });
     }
     io::Json& sums = measured["all_reduce"] = io::Json::array();
-    for (const comm::AllReduceTiming& time : times) {
+    for (const run::AllReduceTiming& time : times) {
       sums.push_back({{"bytes", time.bytes},
                       {"seconds", time.seconds},
                       {"gbytes", time.algorithm_bandwidth()},

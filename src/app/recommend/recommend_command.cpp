@@ -5,7 +5,7 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/digest.hpp>
-#include <vaecf/train/recommender.hpp>
+#include <vaecf/run/recommender.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ namespace {
 /// bitwise identical.
 std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t width) {
   const std::int64_t most = std::clamp<std::int64_t>((1 << 18) / width, 1, 2000);
-  const std::int64_t group = std::min(most, train::Recommender::batch_users);
+  const std::int64_t group = std::min(most, run::Recommender::batch_users);
   const std::int64_t share = (users + group * ranks - 1) / (group * ranks);
   return group * std::min(most / group, share);
 }
@@ -89,8 +89,8 @@ int item_slices(const config::Config& config, const io::CheckpointFile& checkpoi
   if (config.session.distributed.item_slices == 1) return 1;
   Console console = make_console(line.verbosity, ranks.rank() == 0);
   const auto device = device::make_device(backend_options_for_rank(config, ranks));
-  const train::RunContext context{ranks, *device, console.log, *console.progress};
-  return train::choose_item_slices(
+  const run::RunContext context{ranks, *device, console.log, *console.progress};
+  return run::choose_item_slices(
       config.session,
       {checkpoint.attribute<std::int64_t>("items"), feature_attribute<std::int64_t>(checkpoint, "features")},
       context);
@@ -128,11 +128,11 @@ class RecommendJob {
     if (users_.size() == 0) throw InputError(format("the {}: there are none", target_users_.description));
     device_ = device::make_device(backend_options_for_rank(config, ranks));
     console_.log.debug("backend: {}", device_->facts().description);
-    train::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
-                                   read_allowed_items(arguments_, names, console_.log)};
+    run::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
+                                 read_allowed_items(arguments_, names, console_.log)};
     add_to_digest(choice.allowed_items);
     recommender_.emplace(config.session,
-                         train::RunContext{ranks, *device_, console_.log, *console_.progress, nullptr, grid_},
+                         run::RunContext{ranks, *device_, console_.log, *console_.progress, nullptr, grid_},
                          checkpoint_, std::move(choice));
     block_ = users_of_round(users_.size(), grid_->groups(), width());
     // The ids of the users and, if read from separate files, their items and features.
@@ -268,7 +268,7 @@ class RecommendJob {
   TargetUsers target_users_;
   Range users_;
   std::unique_ptr<device::Device> device_;
-  std::optional<train::Recommender> recommender_;
+  std::optional<run::Recommender> recommender_;
   std::uint64_t digest_ = 0;  // digest of users, their items and features, and allowed items
   std::int64_t block_ = 1;    // users per group and round
   std::optional<RecommendationOutput> output_;  // on rank 0 only
@@ -297,7 +297,7 @@ ExitCode run_recommend(const CommandLine& line) {
     if (!checkpoint) checkpoint.emplace(checkpoint_path(line.recommend.checkpoint, config));
     slices = item_slices(config, *checkpoint, *ranks, line);
   });
-  together([&] { grid = train::divide_ranks(*ranks, slices); });
+  together([&] { grid = run::divide_ranks(*ranks, slices); });
   together([&] { recommending.emplace(line, config, *checkpoint, *ranks, grid); });
   together([&] { recommending->start(); });
   if (code != ExitCode::done) return code;

@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/device/device.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/parameter_server/channel.hpp"
+#include "training/parameter_server/channel.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 
 #include "comm/communicators.hpp"
 #include "device/cpu/device.hpp"
-#include "train/step/gradient_exchange.hpp"
+#include "training/gradient_exchange.hpp"
 
-namespace vaecf::train {
+namespace vaecf::training {
 namespace {
 
 using comm::Communicator, comm::for_each_communicator;
@@ -49,7 +49,7 @@ struct Part {
     link.flush();
   }
 
-  Roles roles;
+  comm::Roles roles;
   std::unique_ptr<device::Device> device;
   BucketPlan plan;
   ParameterServerChannel link;
@@ -144,4 +144,4 @@ TEST(ParameterServerChannel, ShardsAreGatheredOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace vaecf::train
+}  // namespace vaecf::training

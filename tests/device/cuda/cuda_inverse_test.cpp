@@ -1,4 +1,4 @@
-// The Gram matrix and the inverse of EASE's matrix on a GPU; train_cuda_emulated_test checks it in host
+// The Gram matrix and the inverse of EASE's matrix on a GPU; training_cuda_emulated_test checks it in host
 // emulation.
 #include <vaecf/device/cuda_info.hpp>
 #include <vaecf/device/device.hpp>

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <vaecf/base/activity.hpp>
+#include <vaecf/io/json.hpp>
+#include <vaecf/run/run.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+namespace vaecf::checkpoint {
+
+/// Writes config.yaml and metrics.jsonl of the run folder. On ranks other than 0 it writes nothing.
+class RunLog {
+ public:
+  enum class Mode {
+    train,   ///< a new run, or a resumed one after rewind_run_folder()
+    append,  ///< a test or a benchmark, which adds to existing files
+  };
+  /// Opens the log. Throws RunError if the run folder is not writable.
+  RunLog(const run::Run& run, Mode mode);
+
+  /// Writes the event with the current time. If that fails, as on a full disk, buffers the event until the
+  /// next write() or finish(), and reports it as note_checkpoint() does.
+  void write(const io::Event& event);
+  /// Reports the result of writing a checkpoint: `error` is empty if it was written. Of a series of failed
+  /// writes of events and checkpoints, the first is logged as a warning, and the number of all when writing
+  /// succeeds again.
+  void note_checkpoint(const std::string& error) { note(checkpoints_fail_, error); }
+  /// Returns the number of failed writes since the last success.
+  std::int64_t failures() const { return failures_; }
+  /// Writes all buffered events. Throws RunError if that fails.
+  void finish();
+
+ private:
+  void flush_pending();
+  /// Reports a write of one kind, of which `fails` is the state.
+  void note(bool& fails, const std::string& error);
+
+  Log& log_;
+  io::EventLog events_;
+  std::deque<io::Event> pending_;
+  bool events_fail_ = false;
+  bool checkpoints_fail_ = false;
+  std::int64_t failures_ = 0;
+};
+
+/// Creates RUN/checkpoints and checks that it is writable. Throws RunError if it is not.
+void prepare_run_folder(const config::TrainingConfig& options);
+
+/// Moves a file of RUN/checkpoints to RUN/checkpoints/aside, as NAME.N.h5 if files of its name are there.
+/// Throws RunError if that fails.
+void set_aside(const config::TrainingConfig& options, const std::string& path);
+
+/// Rewinds the run folder to a checkpoint: removes later lines of metrics.jsonl, and moves later checkpoints
+/// to checkpoints/aside. For rank 0 only. Throws RunError if that fails.
+void rewind_run_folder(const run::Run& run, std::int64_t epochs_done, std::int64_t step);
+
+/// The error by which a rank ends a run.
+struct RunFailure {
+  std::string id;      ///< RunState::id
+  std::string reason;  ///< the message that the rank prints
+  int rank = 0;        ///< the rank that ends the run; another one may be the cause, which the reason names
+  std::string host;
+  Activity::Report at;  ///< activity of that rank
+};
+
+/// Appends the event "failed" to metrics.jsonl in `run_folder`. Does nothing if the file does not exist or
+/// cannot be written. Blocks for at most 5 seconds, since the file system may be the cause of the failure.
+/// Any thread may call it.
+void log_failure(const std::string& run_folder, const RunFailure& failure);
+
+}  // namespace vaecf::checkpoint

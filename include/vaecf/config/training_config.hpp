@@ -1,0 +1,99 @@
+#pragma once
+
+#include <vaecf/base/enum_names.hpp>
+#include <vaecf/comm/distributed_options.hpp>
+#include <vaecf/data/shards.hpp>
+#include <vaecf/device/update_rule.hpp>
+#include <vaecf/models/model_options.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vaecf::config {
+
+struct OptimizerOptions {
+  device::OptimizerKind type = device::OptimizerKind::adam;
+  double learning_rate = 1.0e-3;
+  double beta1 = 0.9;    ///< adam: first moment
+  double beta2 = 0.999;  ///< adam: second moment; rmsprop: decay of the mean square
+  double epsilon = 1.0e-8;
+  double momentum = 0.0;  ///< rmsprop, sgd
+};
+
+/// KL annealing: beta = min(cap, t / T), where t is the progress before the update. T, at which t / T is 1,
+/// is given by exactly one of steps, epochs and users; the others are 0.
+struct AnnealingOptions {
+  double cap = 0.2;
+  double steps = 200000;  ///< updates
+  double epochs = 0;
+  double users = 0;
+};
+
+/// The treatment of the last batch of an epoch if it is smaller than the others.
+enum class LastBatch { keep, drop };
+
+struct TrainOptions {
+  std::int64_t epochs = 200;
+  std::int64_t patience = 0;  ///< early stopping after this many validations without improvement; 0 = off
+  LastBatch last_batch = LastBatch::keep;
+  std::int64_t batch_size = 500;  ///< users per step over all ranks
+  AnnealingOptions annealing;
+  double weight_decay = 0.0;        ///< lambda of lambda * sum ||W||^2 over weights, not biases
+  double clip_gradient_norm = 0.0;  ///< maximum L2 norm of the mean gradient, without weight decay; 0 = off
+  std::uint64_t seed = 98765;
+};
+
+struct ValidationOptions {
+  std::int64_t every = 1;  ///< epochs; 0 = never
+  std::vector<std::string> metrics = {"ndcg@100", "recall@20", "recall@50"};
+  std::string select = "ndcg@100";  ///< metric that selects the best epoch, or "last" for the last epoch
+  /// Models to compare with in every test: "auto", or any of popularity, item_knn and ease.
+  std::vector<std::string> baselines = {"auto"};
+};
+
+/// The interval between checkpoints to resume from. At most one field is not 0; if all are, none are written.
+struct CheckpointEvery {
+  /// After an epoch, if nothing is being written and writing took less than a tenth of the time so far.
+  static constexpr std::int64_t automatic = -1;
+
+  std::int64_t epochs = automatic;
+  std::int64_t steps = 0;
+  double minutes = 0.0;
+};
+
+struct RunOptions {
+  std::string directory = "runs";
+  CheckpointEvery checkpoint_every;
+  std::int64_t keep = 2;  ///< number of newest checkpoints to keep, in addition to best.h5
+};
+
+/// The configuration of --benchmark.
+struct BenchmarkOptions {
+  double seconds = 60.0;          ///< maximum duration of the timed steps, unless train.epochs take less
+  double warm_up_seconds = 10.0;  ///< maximum duration of the warm-up, unless an epoch takes less
+  bool evaluate = true;           ///< also measure the evaluation of held-out users
+};
+
+/// The complete configuration of a run: the option structs of all modules.
+struct TrainingConfig {
+  std::string name = "run";
+  data::DataOptions data;
+  models::ModelOptions model;
+  TrainOptions train;
+  OptimizerOptions optimizer;
+  ValidationOptions validation;
+  RunOptions run;
+  BenchmarkOptions benchmark;
+  comm::DistributedOptions distributed;
+
+  std::string run_folder() const { return run.directory + "/" + name; }
+  std::string checkpoint_folder() const { return run_folder() + "/checkpoints"; }
+  std::string best_checkpoint() const { return checkpoint_folder() + "/best.h5"; }
+};
+
+}  // namespace vaecf::config
+
+template <>
+inline constexpr vaecf::EnumNames<vaecf::config::LastBatch, 2> vaecf::enum_names<vaecf::config::LastBatch>{
+    {{vaecf::config::LastBatch::keep, "keep"}, {vaecf::config::LastBatch::drop, "drop"}}};

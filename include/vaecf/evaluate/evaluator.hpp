@@ -1,0 +1,128 @@
+#pragma once
+
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/config/training_config.hpp>
+#include <vaecf/data/shards.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/user_columns_file.hpp>
+#include <vaecf/math/metrics.hpp>
+#include <vaecf/models/model.hpp>
+#include <vaecf/run/run.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vaecf::models {
+class Popularity;
+}
+
+namespace vaecf::evaluate {
+
+/// A metric's mean over users and the standard error of the mean.
+struct MetricValue {
+  double mean = 0.0;
+  std::optional<double> standard_error = 0.0;  ///< empty for coverage and gini, which are no means
+};
+/// Metrics by name, such as "ndcg@100".
+using Metrics = std::map<std::string, MetricValue>;
+
+struct EvaluationResult {
+  std::int64_t users = 0;                 ///< number of users with at least one target
+  std::int64_t users_without_target = 0;  ///< number of excluded users
+  Metrics metrics;
+  std::int64_t users_without_history = 0;  ///< number of `users` without fold-in items
+  /// The metrics that are means over users, for users with and without fold-in items; empty unless there are
+  /// both.
+  Metrics with_history = {};
+  Metrics without_history = {};
+  /// Values of these metrics for each of this rank's users, in the order of the dataset; 0 without a target.
+  std::map<std::string, std::vector<double>> of_users = {};
+};
+
+/// Returns the metrics to evaluate: `options.metrics`, and `options.select` if it is another metric.
+std::vector<std::string> evaluated_metrics(const config::ValidationOptions& options);
+
+/// Writes the ranks (from 0) of the held-out items of user `row`; a masked item has the number of items as
+/// rank.
+using RankTargetsFn = std::function<void(std::int64_t row, std::span<std::int32_t> ranks)>;
+/// Writes the top items of user `row`, at most items.size(), and returns their count.
+using TopItemsFn = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
+
+/// Computes metrics of the held-out users of one split. Every rank, or group of ranks that share the items,
+/// evaluates its part of the users; sums in fp64 and user counts are reduced over ranks and divided once.
+/// Results are equal on all ranks. Users for which a model has no input count with the list of the most
+/// popular items, which `recommend` gives them.
+class Evaluator {
+ public:
+  /// Reads this rank's users of `split` ("validation" or "test"). Throws InputError if a metric name is
+  /// invalid.
+  Evaluator(const run::Run& run, const std::string& split, const std::vector<std::string>& metrics);
+  ~Evaluator();
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  /// Copies this rank's users to the device of `model`, which must outlive this object: a lack of memory is
+  /// then detected before the first evaluation, and evaluations of this model use the copy. Throws RunError
+  /// if the memory is not available.
+  void prepare(models::Scorer& model);
+  /// Evaluates `model`: targets are ranked among all items except those of the fold-in. `history` selects
+  /// whether the fold-in is also the model's input; it is excluded from the ranking in any case. Collective.
+  EvaluationResult evaluate(models::Scorer& model, models::History history = models::History::items);
+  /// Evaluates another ranking of this rank's users; `top` is used for metrics of lists only. Collective.
+  EvaluationResult evaluate(const RankTargetsFn& ranks, const TopItemsFn& top);
+
+  /// Returns the number of users of the split over all ranks, including those without targets.
+  std::int64_t users() const { return all_users_; }
+  const data::HeldOutUsers& held_out() const { return held_out_; }
+  /// Returns the users that have a target, in the order of the dataset: their ids (rows of the split if the
+  /// dataset has no ids), `history` and `targets` (numbers of items), `target_popularity` (mean number of
+  /// train users of the targets), and each metric of `results` that is a mean over users, with a prefix for
+  /// its name. This object must have made the results. Equal on all ranks. Collective.
+  io::UserColumns per_user(const std::vector<std::pair<std::string, const EvaluationResult*>>& results);
+  /// Returns the numbers of train users of the items. Collective on the first call.
+  const models::Popularity& popularity();
+
+ private:
+  /// The metrics of one evaluation.
+  struct Values;
+  enum class Group { all, with_history, without_history };
+
+  std::unique_ptr<models::LoadedUsers> load_users(models::Scorer& model) const;
+  /// Counts the train users of items, if any metric or user needs it. Collective on the first call.
+  void prepare_popularity();
+  void set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, Values& values) const;
+  void set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const;
+  /// Sets the values of users for which the model has no input. `features`: those that it uses, or none.
+  void serve_by_popularity(CsrView features, Values& values) const;
+  /// Returns the means over the users of a group that have a target, over all ranks. Collective.
+  Metrics means(const Values& values, Group group, std::int64_t users) const;
+  /// Adds the values that the other ranks of a group have computed. Collective.
+  void sum_over_group(Values& values) const;
+  /// Reduces the values of this rank's group over the groups. Collective.
+  EvaluationResult reduce(Values& values) const;
+
+  std::vector<math::Metric> rank_metrics_;     // means over users, from the ranks of targets
+  std::vector<math::Metric> list_metrics_;     // means over users, from their lists
+  std::vector<math::Metric> catalog_metrics_;  // metrics of all lists together
+  std::vector<std::string> names_;             // of rank_metrics_ and list_metrics_
+  int list_length_ = 0;                        // that the metrics need; 0: no lists
+  const run::Run& run_;
+  std::string split_;
+  std::int64_t items_;
+  std::int64_t all_users_;
+  data::HeldOutUsers held_out_;
+  bool popularity_prepared_ = false;
+  std::unique_ptr<models::Popularity> popularity_;
+  // This rank's users on the device of the prepared model.
+  const models::Scorer* prepared_model_ = nullptr;
+  std::unique_ptr<models::LoadedUsers> prepared_users_;
+};
+
+}  // namespace vaecf::evaluate

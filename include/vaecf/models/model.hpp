@@ -1,0 +1,87 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+#include <vaecf/device/parameters.hpp>
+#include <vaecf/math/metrics.hpp>
+#include <vaecf/models/models.hpp>
+#include <vaecf/models/network_shape.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace vaecf::models {
+
+/// Users in host memory. Row u of each matrix belongs to user first_user + u of their set.
+struct UserData {
+  CsrView items;     ///< interactions of each user
+  CsrView features;  ///< features of the same users; unused by a model without features
+  CsrView targets;   ///< held-out items; may be empty if nothing is evaluated
+  std::int64_t first_user = 0;
+};
+
+/// A set of users stored on the model's device. The memory that their UserData refers to must outlive this
+/// object.
+class LoadedUsers {
+ public:
+  virtual ~LoadedUsers() = default;
+};
+
+/// Selects whether a user's interactions are part of the input; features always are. A user's items are
+/// excluded from rankings and recommendations in both cases.
+enum class History { items, none };
+
+/// A model as used by validation, test and recommend, neural or not: it scores items for users. LoadedUsers
+/// that are passed to a scorer must have been made by a scorer of the same class.
+class Scorer {
+ public:
+  virtual ~Scorer() = default;
+  /// Returns the number of items.
+  virtual std::int64_t items() const = 0;
+  /// Number of feature columns that the model takes as input; 0: none.
+  virtual std::int64_t features() const = 0;
+
+  /// Stores `users` on the model's device. The memory that `users` refers to must outlive the result.
+  virtual std::unique_ptr<LoadedUsers> load_users(const UserData& users) = 0;
+  /// Ranks each user's targets among all items that the user does not have. Returns the metrics of each user,
+  /// (metrics, users); those of users without targets are 0. Calls `progressed` after every batch,
+  /// with the number of users so far. Throws InputError if features are missing.
+  virtual std::vector<double> evaluate(LoadedUsers& users, History history,
+                                       std::span<const math::Metric> metrics,
+                                       const std::function<void(std::int64_t users)>& progressed) = 0;
+  /// Writes the `k` best items of users `rows` and their scores, (rows, k) each, best first; the lower item
+  /// wins ties. Excludes the items that a user already has, unless `keep_seen` is set. If fewer than k items
+  /// are left, the remaining entries are item -1 and score -infinity. `rows` must not exceed max_users().
+  virtual void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
+                     std::span<std::int32_t> items, std::span<float> scores) = 0;
+  /// Returns the maximum number of users per batch.
+  virtual std::int64_t max_users() const = 0;
+  /// Returns whether a group of ranks shares the items of the model. evaluate() and top_k() are then
+  /// collective in the group, with the same users, and each rank computes the results of its own_users();
+  /// those of the others stay as they are (of metrics: 0).
+  virtual bool divides_items() const { return false; }
+  /// Returns the users of a batch of `users` whose results this rank computes.
+  virtual Range own_users(std::int64_t users) const { return {0, users}; }
+  /// Gives every item i with allowed_items[i] = 0 the score -infinity from now on; `allowed_items` has one
+  /// entry per item.
+  virtual void exclude_items(std::span<const std::uint8_t> allowed_items) = 0;
+};
+
+/// A scorer with tensors of known shapes, which are read and written by rows.
+class Model : public Scorer {
+ public:
+  /// Returns the shapes of the model's tensors, in the order in which tensor indices count. A checkpoint
+  /// stores them below /weights.
+  virtual std::vector<device::TensorSpec> tensors() const = 0;
+  /// Copies `rows` of tensor `tensor` into `values`, row-major.
+  virtual void read_rows(int tensor, Range rows, std::span<float> values) const = 0;
+  /// Overwrites `rows` of tensor `tensor` with `values`, row-major.
+  virtual void write_rows(int tensor, Range rows, std::span<const float> values) = 0;
+  /// Must be called after the last write_rows() and before the model is used.
+  virtual void finish_writing() = 0;
+};
+
+}  // namespace vaecf::models

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <vaecf/device/device.hpp>
+#include <vaecf/models/model.hpp>
+#include <vaecf/models/network_shape.hpp>
+#include <vaecf/models/step_timer.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace vaecf::models {
+
+/// Input of a network: a batch of users' items and, if the model has features, a batch of the features of its
+/// own users.
+struct NetworkInput {
+  const device::Batch& items;
+  const device::Batch* features = nullptr;
+};
+
+/// Users stored on a device, and the batches that are gathered from them.
+struct DeviceUsers : LoadedUsers {
+  DeviceUsers(device::Device& device, const UserData& users, std::int64_t item_count,
+              std::int64_t feature_count, std::int64_t max_users, device::ItemSlices& slices);
+
+  /// Gathers the items of users `rows` in items_batch; their numbers are then in `numbers`.
+  void gather_items(device::Device& device, Range rows);
+  /// Gathers `count` users without items in empty_batch. Overwrites `numbers`.
+  void gather_empty(device::Device& device, std::int64_t count);
+  /// Returns memory for the values of `metric_count` metrics, that of the last call if it had as many.
+  device::MetricValues& metric_values(device::Device& device, std::size_t metric_count);
+
+  std::vector<std::int64_t> no_items;  // offsets of empty rows
+  RowsOfSlice cut;  // the part of the users' items in this rank's slice; empty if it is all
+  std::unique_ptr<device::UserRows> items;
+  std::unique_ptr<device::UserRows> features;  // null if the network has none
+  std::unique_ptr<device::UserRows> targets;
+  std::unique_ptr<device::UserRows> empty_rows;
+  std::unique_ptr<device::Batch> items_batch;
+  std::unique_ptr<device::Batch> features_batch;
+  std::unique_ptr<device::Batch> empty_batch;
+  std::vector<std::int64_t> numbers;
+  std::unique_ptr<device::MetricValues> values;  // kept between evaluations
+  std::size_t metrics = 0;                       // of `values`
+};
+
+/// A model that is trained by steps on batches of users, with the operations of a device. This class contains
+/// the weights, and implements evaluation and top k for models whose scores are those of an output layer; a
+/// derived class implements the passes through the layers. Every batch may have 0 users.
+class TrainableModel : public Model {
+ public:
+  /// Makes a model with zero weights for batches of up to `max_rows` users of the group. The size of the
+  /// weights' buffer is rounded up to a multiple of `size_multiple`, as is the begin of a run of slices in
+  /// `layout`; the additional elements are zero. `device` must outlive the model.
+  TrainableModel(device::Device& device, InputDims inputs, device::ParameterLayout layout,
+                 std::int64_t max_rows, std::int64_t size_multiple);
+
+  /// Returns the ranges of flat elements that a step updates; each step updates one of them. Every parameter
+  /// is in one group. Groups begin at multiples of `size_multiple`.
+  virtual std::vector<Range> update_groups() const { return {{0, layout().size}}; }
+
+  /// Returns the parameters of the prior, which the loss needs beside parameters(), or null. They are copies
+  /// of the flat elements prior_elements(), of the time of the last start_epoch().
+  virtual device::Parameters* prior() { return nullptr; }
+  /// Returns the flat elements of parameters() that prior() copies; empty without a prior.
+  virtual Range prior_elements() const { return {}; }
+  /// Copies parameters() to prior(). Must be called before the first step of an epoch.
+  void start_epoch();
+
+  /// Overwrites all weights with the initial values for `seed`. They do not depend on the device or the
+  /// number of ranks.
+  virtual void initialize(std::uint64_t seed) = 0;
+
+  /// Adds the loss terms of the batch's users to the step, and writes the gradient of the loss by the
+  /// parameters of update group `group`, as sums over users. The KL weight beta and the random seed are those
+  /// of the step. With fused updates, the tensors fused_tensors() are updated immediately.
+  virtual void forward_backward(const NetworkInput& batch, const device::Backward& backward, int group,
+                                StepTimer& timer) = 0;
+
+  /// Returns the input (B, H) of the output layer for scoring: without dropout and noise. Valid until the
+  /// next call.
+  virtual const device::Matrix& forward_for_scoring(const NetworkInput& batch) = 0;
+  /// Returns the layer of output_parameters() that computes the scores from the activations of
+  /// forward_for_scoring().
+  virtual device::Layer output_layer() const = 0;
+  /// Returns the parameters that contain the output layer. Those of a model which computes this layer from
+  /// its weights belong to no checkpoint.
+  virtual device::Parameters& output_parameters() { return parameters_; }
+
+  /// Returns the indices of the tensors that forward_backward() updates immediately in fused updates: the
+  /// tensors of items. None: it does not fuse updates.
+  virtual std::vector<int> fused_tensors() const { return {}; }
+
+  std::int64_t items() const override { return items_; }
+  std::int64_t features() const override { return features_; }
+  std::vector<device::TensorSpec> tensors() const override;
+  void read_rows(int tensor, Range rows, std::span<float> values) const override;
+  void write_rows(int tensor, Range rows, std::span<const float> values) override;
+  void finish_writing() override;
+  std::unique_ptr<LoadedUsers> load_users(const UserData& users) override;
+  std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,
+                               const std::function<void(std::int64_t users)>& progressed) override;
+  void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
+             std::span<std::int32_t> items, std::span<float> scores) override;
+  std::int64_t max_users() const override { return max_rows_; }
+  bool divides_items() const override { return slices_.count() > 1; }
+  Range own_users(std::int64_t users) const override { return slices_.own_users(users); }
+  void exclude_items(std::span<const std::uint8_t> allowed_items) override;
+
+  /// Returns sum ||W||^2 over the tensors with weight decay: of tensors that are slices, or of the others.
+  double sum_of_squares(bool slices = false);
+
+  const device::ParameterLayout& layout() const { return parameters_.layout(); }
+  device::Parameters& parameters() { return parameters_; }
+
+ protected:
+  /// Makes a matrix with a row for each user of a batch that this rank carries through the layers.
+  device::Matrix make_activations(std::int64_t columns);
+  /// Returns the batch of features and their tensor `table`, or nullopt for a model without features. Throws
+  /// std::logic_error if `batch` has features and the model has not, or the other way round.
+  std::optional<device::SideFeatures> side_features(const NetworkInput& batch, int table) const;
+
+  device::Device& device_;
+  device::ItemSlices& slices_;
+  std::int64_t items_;
+  std::int64_t features_;
+  std::int64_t max_rows_;
+  device::Parameters parameters_;
+  std::unique_ptr<device::StepState> scoring_step_;  // scoring uses no random values; its losses are not read
+
+ private:
+  /// Gathers users `rows` and returns their input. Always gathers the batch of their items.
+  NetworkInput gather(DeviceUsers& users, Range rows, History history, bool needs_empty);
+};
+
+/// Makes a model of type `options.type` with zero weights, for batches of up to `max_users` users; see
+/// TrainableModel for `size_multiple`. `device` must outlive it. Throws InputError if the type cannot be
+/// trained.
+std::unique_ptr<TrainableModel> make_model(const ModelOptions& options, InputDims inputs,
+                                           device::Device& device, std::int64_t max_users,
+                                           std::int64_t size_multiple = 1);
+
+}  // namespace vaecf::models

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <vaecf/base/log.hpp>
+#include <vaecf/base/run_control.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/rank_grid.hpp>
+#include <vaecf/config/training_config.hpp>
+#include <vaecf/device/device.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/models/models.hpp>
+#include <vaecf/models/network_shape.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vaecf::run {
+
+/// The ranks, the device and the outputs of a command. They must outlive every use.
+struct RunContext {
+  comm::Communicator& communicator;
+  device::Device& device;
+  Log& log;
+  Progress& progress;
+  const StopFlag* stop = nullptr;  ///< requests an early end with a checkpoint; may be null
+  /// The division of the ranks into groups that share the items; null: every rank holds all items.
+  std::shared_ptr<const comm::RankGrid> grid = nullptr;
+
+  int slices() const { return grid ? grid->slices() : 1; }
+  int group() const { return grid ? grid->group() : communicator.rank(); }
+  int groups() const { return grid ? grid->groups() : communicator.size(); }
+  device::ItemSlices& item_slices() const { return grid ? grid->item_slices() : device::one_slice(); }
+  /// Returns the ranks with the same slice of the items, one of each group.
+  comm::Communicator& data_ranks() const { return grid ? grid->data_ranks() : communicator; }
+
+  /// Returns whether this rank was requested to stop.
+  bool asked_to_stop() const { return stop != nullptr && stop->requested(); }
+  /// Returns whether any rank was requested to stop. Collective.
+  bool stop_requested() const {
+    return communicator.all_reduce(std::int64_t{asked_to_stop()}, comm::Reduction::max) == 1;
+  }
+};
+
+/// Describes one start of the program, besides its configuration.
+struct RunState {
+  std::string configuration_text;  ///< YAML of every resolved key, for config.yaml and checkpoints
+  std::string version;             ///< version of the program
+  std::string commit;              ///< commit of the program; empty if unknown
+  std::string id;                  ///< id of this start of the program for its events; empty: none
+  std::vector<std::string> tasks;  ///< tasks of this command in order: train, test, benchmark
+  std::string resume_from;         ///< path of the checkpoint to resume from; empty: train from scratch
+  std::string start_from;  ///< path of the checkpoint with the initial weights of a new run; empty: random
+};
+
+/// Everything that train(), test() and benchmark() work with. It must outlive the objects made with it.
+struct Run : RunContext, RunState {
+  const config::TrainingConfig& options;
+  io::DatasetFile dataset;
+};
+
+/// Returns the input dimensions of the model: the items of the dataset, its user features unless
+/// model.features is off, and the group of ranks that share the items.
+inline models::InputDims model_input_dims(const config::TrainingConfig& options,
+                                          const io::DatasetFile& dataset,
+                                          device::ItemSlices& slices = device::one_slice()) {
+  const bool uses_features =
+      options.model.features != models::FeaturesInput::off && models::facts_of(options.model.type).features;
+  return {dataset.items(), uses_features ? dataset.features() : 0, slices};
+}
+
+}  // namespace vaecf::run

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <vaecf/base/timeline.hpp>
+#include <vaecf/data/distributed_sampler.hpp>
+#include <vaecf/data/shards.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/models/model.hpp>
+#include <vaecf/models/step_timer.hpp>
+#include <vaecf/run/run.hpp>
+#include <vaecf/training/annealing.hpp>
+#include <vaecf/training/facts.hpp>
+#include <vaecf/training/state.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace vaecf::training {
+
+class Strategy;
+class TrainingData;
+struct UpdatedGroup;
+
+/// The training of one rank: samples the batches, runs the steps on the device of the run, counts updates
+/// and users, and gives access to the state of the training. The caller decides when to validate and to write
+/// checkpoints. All ranks must call its functions in the same order.
+class Trainer {
+ public:
+  /// Reads this rank's training users and initializes the weights. The model accepts batches of
+  /// `min_model_rows` users or more, for evaluation. Collective. `run` must outlive this object.
+  Trainer(const run::Run& run, std::int64_t min_model_rows);
+  /// Frees the memory of the training; blocks until background sampling has finished.
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Starts epoch `epoch` (counted from 0), to continue with step `t`, and clears the loss sums. Blocks until
+  /// its batches are on the device; a background thread then samples, checks and uploads those of the next
+  /// pass over the users. An epoch is one pass, except for models that update their parameters in groups
+  /// (models::passes_of_epoch).
+  void start_epoch(std::int64_t epoch, std::int64_t t = 0);
+  /// Runs step `t` of the epoch (counted from 0) and updates the weights. Collective. The device may still
+  /// be running when this returns. Throws RunError with step, rank and loss terms if the loss of this or an
+  /// earlier step is not finite; the error may be reported some steps late.
+  void step(std::int64_t t);
+  /// Waits for all steps, and returns this rank's loss sums since start_epoch(). Throws RunError if the loss
+  /// of a step was not finite.
+  device::LossSums losses();
+  /// Restores this rank's loss sums of the steps of the current epoch that a checkpoint contains. Must be
+  /// called after start_epoch().
+  void set_losses(const device::LossSums& sums);
+  /// Waits for all steps, and returns the loss scale; its value is used in fp16 only.
+  device::LossScale loss_scale();
+  /// Waits for all steps, and returns sum ||W||^2 over the tensors with weight decay. Collective.
+  double sum_of_squares();
+  /// Restores the numbers of updates done and of users seen over all ranks. Unless `scale.scale` is 0, also
+  /// restores the loss scale and clears the loss sums.
+  void restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale);
+
+  std::int64_t steps_per_epoch() const { return passes() * sampler_.steps_per_epoch(); }
+  std::int64_t users_per_epoch() const { return passes() * sampler_.users_per_epoch(); }
+  /// Returns the number of users in the first `t` steps of an epoch.
+  std::int64_t users_before(std::int64_t t) const;
+  /// Returns the number of users in the last step of an epoch.
+  std::int64_t users_of_last_step() const { return sampler_.batch_users(sampler_.steps_per_epoch() - 1); }
+  std::int64_t updates_done() const { return updates_done_; }
+  std::int64_t users_seen() const { return users_seen_; }
+  /// Returns the number of updates done of each update group.
+  std::vector<std::int64_t> updates_by_group() const;
+  /// Returns the KL weight of the next step; 0 if each user has a weight of its own.
+  double beta() const;
+  const Annealing& annealing() const { return annealing_; }
+  TrainingFacts facts() const;
+
+  /// Returns the network with the weights of all updates so far; valid until the next step. The first call
+  /// after a step is collective.
+  models::Model& model();
+
+  /// Allocates a copy of the state: on the device, or in host memory if the device has too little to spare.
+  /// With `spare_only`, returns null in the latter case. Throws std::bad_alloc if host memory is full.
+  std::unique_ptr<StateCopy> make_state_copy(bool spare_only);
+  /// Gathers fp32 master weights, moments and prior, and copies them to `copy`, which make_state_copy() made;
+  /// null on ranks that need no copy. No thread may read `copy` meanwhile. Collective.
+  void copy_state(StateCopy* copy);
+  /// Copies stored rows `rows` of tensor `tensor` of weights, moments or prior to `to`, row-major. The
+  /// optimizer must not be sharded. Blocks.
+  void read_state_rows(StateTensor state, int tensor, Range rows, std::span<float> to);
+  /// Overwrites weights, a moment or the prior with the rows that `fill` writes, which must be equal on all
+  /// ranks that store them. With `round_weights`, weights are rounded to bf16 if updates communicate them in
+  /// bf16, as after an update. Collective.
+  void write_state(StateTensor state, bool round_weights, const std::function<void(const WriteRows&)>& fill);
+
+  /// Switches timing of step phases on or off. Timed steps do not use captured graphs.
+  void enable_timing(bool on);
+  /// Waits for all steps, and returns the phase intervals of those since the last call or
+  /// enable_timing(true).
+  std::vector<models::PhaseInterval> take_phase_intervals() { return timer_.take_intervals(); }
+  /// Returns the staleness of asynchronous updates since the last call, equal on all ranks; nullopt if
+  /// updates are not asynchronous. Collective.
+  std::optional<Staleness> take_staleness();
+
+ private:
+  void require_finite_loss(const device::LossSums& sums) const;
+  std::int64_t passes() const { return static_cast<std::int64_t>(groups_.size()); }
+  /// Starts pass `pass`, counted over all epochs; does nothing if it is the current one.
+  void start_pass(std::int64_t pass);
+  /// Samples `pass`, and copies its batches to the device.
+  void upload(std::int64_t pass);
+  /// Returns the update group of the next step.
+  UpdatedGroup next_group() const;
+  /// Returns the state of the training: all_state_tensors, without the prior if the model has none.
+  std::span<const StateTensor> state_tensors() const;
+
+  const run::Run& run_;
+  std::shared_ptr<const comm::RankGrid> grid_;
+  data::VirtualShards shards_;
+  Range owned_;  // virtual shards of this rank's group
+  data::DistributedBatchSampler sampler_;
+  int sampling_threads_;
+  std::vector<int> groups_;      // update group of each pass of an epoch
+  std::int64_t epoch_ = -1;      // the current one
+  std::int64_t pass_ = -1;       // the current one
+  std::int64_t next_pass_ = -1;  // the one that was or is uploaded; -1: none
+  models::StepTimer timer_;
+  std::unique_ptr<TrainingData> data_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<device::Exporter> exporter_;  // of all state copies
+  std::future<void> upload_;                    // of `next_pass_`
+  Annealing annealing_;
+  std::int64_t updates_done_ = 0;
+  std::int64_t users_seen_ = 0;
+};
+
+/// Adds the phases of steps to a timeline; the first step followed `updates_before` updates.
+void add_phase_intervals(Timeline& timeline, const std::vector<models::PhaseInterval>& intervals,
+                         std::int64_t updates_before);
+
+}  // namespace vaecf::training

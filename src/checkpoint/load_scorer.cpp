@@ -1,0 +1,168 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
+#include <vaecf/base/utf8.hpp>
+#include <vaecf/checkpoint/load_scorer.hpp>
+#include <vaecf/comm/collectives.hpp>
+#include <vaecf/device/host_solvers.hpp>
+#include <vaecf/models/item/ease_model.hpp>
+#include <vaecf/models/item/item_model.hpp>
+#include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/models/trainable_model.hpp>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace vaecf::checkpoint {
+namespace {
+
+constexpr std::int64_t broadcast_elements = std::int64_t{4} << 20;
+
+/// A dense matrix B of a checkpoint.
+class StoredDenseModel final : public models::ItemModel {
+ public:
+  explicit StoredDenseModel(device::AlignedArray<float> matrix, std::int64_t items)
+      : matrix_(std::move(matrix)), items_(items) {}
+  void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
+    std::ranges::fill(scores, 0.0F);
+    for (const std::int32_t item : history) {
+      const std::span<const float> weights = view(matrix_, {item * items_, (item + 1) * items_});
+      for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += weights[j];
+    }
+  }
+  models::StoredWeights stored() const override {
+    const auto read_rows = [this](std::int64_t begin, std::int64_t end, std::span<float> out) {
+      std::ranges::copy(view(matrix_, {begin * items_, end * items_}), out.begin());
+    };
+    return {{{models::matrix_name, items_, items_, false, read_rows}}, {}};
+  }
+  bool is_dense() const override { return true; }
+
+ private:
+  device::AlignedArray<float> matrix_;  // (items, items)
+  std::int64_t items_;
+};
+
+/// Sparse weights of a checkpoint.
+class StoredSparseModel final : public models::ItemModel {
+ public:
+  explicit StoredSparseModel(models::SparseWeights weights) : weights_(std::move(weights)) {}
+  void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
+    weights_.score(history, scores);
+  }
+  models::StoredWeights stored() const override { return weights_.stored(); }
+
+ private:
+  models::SparseWeights weights_;
+};
+
+void require(bool holds, const char* name) {
+  if (!holds)
+    throw InputError(format(
+        "/weights/items/{} of the checkpoint is not valid for this dataset; solve the model again", name));
+}
+
+template <class T>
+void broadcast_vector(std::vector<T>& values, comm::Communicator& ranks) {
+  auto size = static_cast<std::int64_t>(values.size());
+  ranks.broadcast(std::span(&size, 1), 0);
+  values.resize(static_cast<std::size_t>(size));
+  ranks.broadcast(std::span(values), 0);
+}
+
+std::shared_ptr<const models::ItemModel> read_dense(CheckpointReader& reader, std::int64_t items,
+                                                    const run::RunContext& context) {
+  comm::Communicator& ranks = context.communicator;
+  const double bytes = 4.0 * static_cast<double>(items) * static_cast<double>(items);
+  const double missing = ranks.all_reduce(missing_memory(bytes * ranks.local_size()), comm::Reduction::max);
+  if (missing > 0.0) {
+    throw comm::on_all_ranks(
+        memory_error("the matrix of EASE", bytes * ranks.local_size(), missing, "model.ease.neighbors: 300"));
+  }
+  reader.read_file([&](const io::CheckpointFile& file) {
+    const auto info =
+        std::ranges::find(file.tensors(), models::matrix_name, &io::CheckpointFile::TensorInfo::name);
+    require(info->rows == items && info->columns == items, "matrix");
+  });
+  device::AlignedArray<float> matrix(items * items);
+  const std::int64_t step = std::max<std::int64_t>(1, broadcast_elements / items);
+  for (std::int64_t begin = 0; begin < items; begin += step) {
+    const Range rows{begin, std::min(items, begin + step)};
+    const auto values = view(matrix, {rows.begin * items, rows.end * items});
+    reader.read_file([&](const io::CheckpointFile& file) {
+      file.read_rows(models::matrix_name, rows.begin, rows.end, values);
+    });
+    ranks.broadcast(values, 0);
+    ranks.activity().note_progress();
+  }
+  return std::make_shared<StoredDenseModel>(std::move(matrix), items);
+}
+
+std::shared_ptr<const models::ItemModel> read_sparse(CheckpointReader& reader, std::int64_t items,
+                                                     comm::Communicator& ranks) {
+  models::SparseWeights weights;
+  reader.read_file([&](const io::CheckpointFile& file) {
+    weights.indptr = file.read_array<std::int64_t>("weights/items/indptr");
+    weights.indices = file.read_array<std::int32_t>("weights/items/indices");
+    weights.data = file.read_array<float>("weights/items/data");
+    const auto entries = static_cast<std::int64_t>(weights.indices.size());
+    require(static_cast<std::int64_t>(weights.indptr.size()) == items + 1 && weights.indptr.front() == 0 &&
+                weights.indptr.back() == entries && std::ranges::is_sorted(weights.indptr),
+            "indptr");
+    require(std::ranges::all_of(weights.indices, [&](std::int32_t i) { return i >= 0 && i < items; }),
+            "indices");
+    require(weights.data.size() == weights.indices.size(), "data");
+  });
+  broadcast_vector(weights.indptr, ranks);
+  broadcast_vector(weights.indices, ranks);
+  broadcast_vector(weights.data, ranks);
+  return std::make_shared<StoredSparseModel>(std::move(weights));
+}
+
+}  // namespace
+
+std::shared_ptr<const models::ItemModel> read_item_model(CheckpointReader& reader, models::ModelType type,
+                                                         std::int64_t items, const run::RunContext& context) {
+  std::int64_t dense = 0;
+  reader.read_file([&](const io::CheckpointFile& file) {
+    const auto& stored = file.attribute<std::string>("model_type");
+    if (stored != vaecf::to_string(type))
+      throw InputError(format(
+          "model.type is {}, but the checkpoint contains a model of type {}; use the configuration of its run",
+          vaecf::to_string(type), excerpt(stored)));
+    dense = std::ranges::count(file.tensors(), models::matrix_name, &io::CheckpointFile::TensorInfo::name);
+  });
+  context.communicator.broadcast(std::span(&dense, 1), 0);
+  return dense > 0 ? read_dense(reader, items, context) : read_sparse(reader, items, context.communicator);
+}
+
+std::string solution_title(CheckpointReader& reader, const run::RunContext& context) {
+  std::string title;
+  reader.read_file([&](const io::CheckpointFile& file) {
+    title = file.attribute<std::string>("model_type");
+    if (const auto* facts = models::find_model(title); facts != nullptr && facts->inverts)
+      title = models::ease_title({.l2 = file.attribute<double>("l2"),
+                                  .dropout = file.attribute<double>("dropout"),
+                                  .neighbors = file.attribute<std::int64_t>("neighbors"),
+                                  .user_power = file.attribute<double>("user_power"),
+                                  .relax = file.attribute<double>("relax"),
+                                  .kept_weight = file.attribute<double>("kept_weight")});
+  });
+  return context.communicator.broadcast_string(title, 0);
+}
+
+std::unique_ptr<models::Scorer> load_scorer(CheckpointReader& reader, const config::TrainingConfig& options,
+                                            const models::InputDims& inputs, const run::RunContext& context,
+                                            std::int64_t max_users) {
+  if (models::is_solved(options.model.type)) {
+    return models::make_item_scorer(read_item_model(reader, options.model.type, inputs.items, context),
+                                    inputs.items, context);
+  }
+  auto model = models::make_model(options.model, inputs, context.device, max_users);
+  reader.load_weights(*model);
+  return model;
+}
+
+}  // namespace vaecf::checkpoint

@@ -1,0 +1,134 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
+#include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/io/digest.hpp>
+#include <vaecf/models/item/popularity.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+
+#include "checkpoint/user_hashes.hpp"
+
+namespace vaecf::checkpoint {
+namespace {
+
+std::uint32_t hash_of_user(const std::string& id) {
+  return static_cast<std::uint32_t>(io::xxh64(id));
+}
+
+/// Returns the description of the feature hashing of the dataset; empty if it has no features or no
+/// description.
+std::string feature_hashing_of(const io::DatasetFile& dataset) {
+  const auto found = dataset.attributes().find("feature_hashing");
+  if (dataset.features() == 0 || found == dataset.attributes().end()) return "";
+  const auto* text = std::get_if<std::string>(&found->second);
+  return text == nullptr ? "" : *text;
+}
+
+/// Returns the part of the dataset that checkpoints contain, on rank 0; empty on other ranks. Collective.
+io::DatasetSummary summarize(const run::Run& run) {
+  const io::DatasetFile& dataset = run.dataset;
+  const std::vector<std::int64_t> users = models::count_train_users(run).of_item;
+  io::DatasetSummary summary;
+  comm::run_on_root(run.communicator, [&] {
+    summary.item_ids = io::ids_or_numbers(dataset, "items/id", dataset.items());
+    if (dataset.has_ids("items/title")) summary.item_titles = dataset.read_ids("items/title");
+    for (const std::int64_t count : users) summary.item_users.push_back(static_cast<std::int32_t>(count));
+    if (dataset.has_ids("train/user_id")) summary.user_hashes = hash_users(dataset.read_ids("train/user_id"));
+  });
+  return summary;
+}
+
+}  // namespace
+
+void require_same_features(const std::string& path, const TrainingState& checkpoint, const run::Run& run) {
+  const io::DatasetFile& dataset = run.dataset;
+  const std::int64_t expected = run::model_input_dims(run.options, dataset).features;
+  if (checkpoint.features == 0 && expected == 0) return;
+  if (checkpoint.features == 0) {
+    throw InputError(format(
+        "{}: the checkpoint's model has no user features, but {} has {}; set model.features to off, or train again",
+        path, dataset.path(), expected));
+  }
+  if (expected == 0) {
+    const bool off = dataset.features() > 0;
+    throw InputError(format("{}: the checkpoint's model has {} user features, but {}; {}", path,
+                            checkpoint.features,
+                            off ? "model.features is off" : format("{} has none", dataset.path()),
+                            off ? "set it to auto" : "use the dataset of its run"));
+  }
+  const std::string hashing = feature_hashing_of(dataset);
+  if (checkpoint.features == expected && checkpoint.feature_hashing == hashing) return;
+  throw InputError(format(
+      "{}: the checkpoint's model has {} user features, hashed by \"{}\", but {} has {}, hashed by \"{}\"; use the dataset of its run",
+      path, checkpoint.features, excerpt(checkpoint.feature_hashing), dataset.path(), expected,
+      excerpt(hashing)));
+}
+
+void TrainingState::describe(const run::Run& run, const std::string& metric) {
+  select = metric;
+  configuration = run.configuration_text;
+  items = run.dataset.items();
+  dataset_checksum = run.dataset.fingerprint();
+  features = run::model_input_dims(run.options, run.dataset).features;
+  feature_hashing = feature_hashing_of(run.dataset);
+  if (!dataset) dataset = std::make_shared<const io::DatasetSummary>(summarize(run));
+}
+
+void require_same_dataset(const std::string& path, const TrainingState& checkpoint,
+                          const io::DatasetFile& dataset) {
+  if (checkpoint.items != dataset.items()) {
+    throw InputError(
+        format("{}: the checkpoint's model has {} items, but {} has {}; use the dataset of its run", path,
+               checkpoint.items, dataset.path(), dataset.items()));
+  }
+  if (checkpoint.dataset_checksum != dataset.fingerprint()) {
+    throw InputError(
+        format("{}: the checkpoint's dataset has checksum {}, but {} has {}; use the dataset of its run",
+               path, excerpt(checkpoint.dataset_checksum), dataset.path(), dataset.fingerprint()));
+  }
+}
+
+void CheckpointReader::require_trained_on(const run::Run& run) const {
+  require_same_features(path_, state_, run);
+  require_same_dataset(path_, state_, run.dataset);
+}
+
+std::vector<std::uint32_t> hash_users(const io::IdList& users) {
+  std::vector<std::uint32_t> hashes;
+  hashes.reserve(static_cast<std::size_t>(users.size()));
+  for (std::int64_t i = 0; i < users.size(); ++i) hashes.push_back(hash_of_user(users.text(i)));
+  std::ranges::sort(hashes);
+  return hashes;
+}
+
+KnownUsers find_known_users(const io::CheckpointFile& checkpoint, const io::DatasetFile& dataset) {
+  KnownUsers found;
+  const std::vector<std::uint32_t> known = checkpoint.dataset().user_hashes;
+  if (known.empty() || !dataset.has_ids("train/user_id")) return found;
+  std::unordered_set<std::string> train;
+  const io::IdList train_ids = dataset.read_ids("train/user_id");
+  for (std::int64_t i = 0; i < train_ids.size(); ++i) train.insert(train_ids.text(i));
+  std::int64_t held_out = 0;
+  for (const auto& [path, count] :
+       {std::pair("validation/user_id", &found.validation), {"test/user_id", &found.test}}) {
+    if (!dataset.has_ids(path)) continue;
+    const io::IdList ids = dataset.read_ids(path);
+    for (std::int64_t i = 0; i < ids.size(); ++i) {
+      const std::string id = ids.text(i);
+      if (train.contains(id)) continue;
+      ++held_out;
+      *count += std::ranges::binary_search(known, hash_of_user(id)) ? 1 : 0;
+    }
+  }
+  // Different users have equal hashes by chance: a Poisson distribution with this mean.
+  const double mean = static_cast<double>(held_out) * static_cast<double>(known.size()) * 0x1p-32;
+  found.by_chance = static_cast<double>(found.validation + found.test) <= mean + 5.0 * std::sqrt(mean);
+  return found;
+}
+
+}  // namespace vaecf::checkpoint

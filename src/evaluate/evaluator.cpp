@@ -1,0 +1,230 @@
+#include <vaecf/base/format.hpp>
+#include <vaecf/evaluate/evaluator.hpp>
+#include <vaecf/models/item/popularity.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace vaecf::evaluate {
+
+std::vector<std::string> evaluated_metrics(const config::ValidationOptions& options) {
+  std::vector<std::string> names = options.metrics;
+  const bool known = std::find(names.begin(), names.end(), options.select) != names.end();
+  if (options.select != "last" && !known) names.push_back(options.select);
+  return names;
+}
+
+struct Evaluator::Values {
+  std::vector<double> of_users;                  // (rank and list metrics, users); 0 without a target
+  std::vector<std::vector<std::int64_t>> lists;  // number of lists with each item, for each catalog metric
+};
+
+Evaluator::Evaluator(const run::Run& run, const std::string& split, const std::vector<std::string>& metrics)
+    : run_(run),
+      split_(split),
+      items_(run.dataset.items()),
+      all_users_(run.dataset.rows(split + "/fold_in")),
+      held_out_(data::read_held_out(run.dataset, split, run.group(), run.groups())) {
+  for (const std::string& name : metrics) {
+    const math::Metric metric = math::parse_metric(name);
+    const bool of_catalog = metric.kind == math::Metric::coverage || metric.kind == math::Metric::gini;
+    (metric.kind >= 0 ? rank_metrics_ : of_catalog ? catalog_metrics_ : list_metrics_).push_back(metric);
+    if (metric.kind >= 0) continue;
+    list_length_ = std::max(list_length_, static_cast<int>(std::min<std::int64_t>(metric.k, items_)));
+  }
+  for (const math::Metric& metric : rank_metrics_) names_.push_back(math::to_string(metric));
+  for (const math::Metric& metric : list_metrics_) names_.push_back(math::to_string(metric));
+}
+
+Evaluator::~Evaluator() = default;
+
+std::unique_ptr<models::LoadedUsers> Evaluator::load_users(models::Scorer& model) const {
+  return model.load_users(
+      {held_out_.fold_in.view(), held_out_.features.view(), held_out_.targets.view(), held_out_.rows.begin});
+}
+
+void Evaluator::prepare(models::Scorer& model) {
+  prepared_users_ = load_users(model);
+  prepared_model_ = &model;
+}
+
+void Evaluator::prepare_popularity() {
+  if (popularity_prepared_) return;
+  std::int64_t needed = list_metrics_.empty() ? 0 : 1;
+  for (std::int64_t row = 0; row < held_out_.targets.rows(); ++row)
+    if (held_out_.targets.view().row_size(row) > 0 && held_out_.fold_in.view().row_size(row) == 0) needed = 1;
+  if (run_.communicator.all_reduce(needed, comm::Reduction::max) > 0) popularity();
+  popularity_prepared_ = true;
+}
+
+const models::Popularity& Evaluator::popularity() {
+  if (!popularity_) popularity_ = std::make_unique<models::Popularity>(run_);
+  return *popularity_;
+}
+
+void Evaluator::set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, Values& values) const {
+  double* value = values.of_users.data() + row;
+  for (const math::Metric& metric : rank_metrics_) {
+    *value = math::metric_of_user(metric, ranks, items_);
+    value += held_out_.targets.rows();
+  }
+}
+
+void Evaluator::set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const {
+  const std::int64_t users = held_out_.targets.rows();
+  double* value = values.of_users.data() + std::ssize(rank_metrics_) * users + row;
+  for (const math::Metric& metric : list_metrics_) {
+    *value = popularity_->of_list(metric, list);
+    value += users;
+  }
+  for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
+    const std::size_t length = std::min(list.size(), static_cast<std::size_t>(catalog_metrics_[m].k));
+    for (const std::int32_t item : list.first(length)) ++values.lists[m][static_cast<std::size_t>(item)];
+  }
+}
+
+void Evaluator::serve_by_popularity(CsrView features, Values& values) const {
+  const CsrView targets = held_out_.targets.view();
+  std::vector<std::int32_t> ranks;
+  std::vector<std::int32_t> list(static_cast<std::size_t>(list_length_));
+  for (std::int64_t row = 0; row < targets.rows(); ++row) {
+    if (targets.row_size(row) == 0 ||
+        !models::is_served_by_popularity(held_out_.fold_in.view(), features, row))
+      continue;
+    ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
+    popularity_->rank({}, targets.row(row), ranks);
+    set_ranks(row, ranks, values);
+    set_list(row, std::span(list).first(popularity_->top({}, list)), values);
+  }
+}
+
+EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History history) {
+  const bool prepared = prepared_model_ == &model;
+  const std::unique_ptr<models::LoadedUsers> loaded = prepared ? nullptr : load_users(model);
+  models::LoadedUsers& users = prepared ? *prepared_users_ : *loaded;
+  prepare_popularity();
+  Activity& activity = run_.communicator.activity();
+  const CsrView targets = held_out_.targets.view();
+  const CsrView features = model.features() > 0 ? held_out_.features.view() : CsrView{};
+  // Of this rank's users, about as many are done as of all.
+  const auto report = [&](std::int64_t done) {
+    activity.note_progress();
+    run_.progress.update(done * all_users_ / std::max<std::int64_t>(1, targets.rows()));
+  };
+  run_.progress.begin(format("ranking for {} users", split_), all_users_, "users");
+  Values values{model.evaluate(users, history, rank_metrics_, report),
+                {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
+  values.of_users.resize(names_.size() * static_cast<std::size_t>(targets.rows()));
+
+  if (list_length_ > 0) run_.progress.begin(format("lists of {} users", split_), all_users_, "users");
+  const auto length = static_cast<std::size_t>(list_length_);
+  const std::int64_t step = std::min(run_.device.facts().evaluation_batch, model.max_users());
+  std::vector<std::int32_t> lists(static_cast<std::size_t>(step) * length);
+  std::vector<float> scores(lists.size());
+  for (std::int64_t begin = 0; length > 0 && begin < targets.rows(); begin += step) {
+    const Range rows{begin, std::min(targets.rows(), begin + step)};
+    const std::size_t size = static_cast<std::size_t>(rows.size()) * length;
+    model.top_k(users, rows, history, false, list_length_, std::span(lists).first(size),
+                std::span(scores).first(size));
+    const Range own = model.own_users(rows.size());
+    for (std::int64_t row = begin + own.begin; row < begin + own.end; ++row) {
+      if (targets.row_size(row) == 0 ||
+          models::is_served_by_popularity(held_out_.fold_in.view(), features, row))
+        continue;
+      const auto list = std::span(lists).subspan(static_cast<std::size_t>(row - rows.begin) * length, length);
+      const auto end = std::ranges::find(list, -1);  // fewer items than `length` are left
+      set_list(row, list.first(static_cast<std::size_t>(end - list.begin())), values);
+    }
+    report(rows.end);
+  }
+  run_.progress.end();
+  if (model.divides_items()) sum_over_group(values);
+  serve_by_popularity(features, values);
+  return reduce(values);
+}
+
+void Evaluator::sum_over_group(Values& values) const {
+  comm::Communicator& group = run_.grid->group_ranks();
+  group.all_reduce(std::span<double>(values.of_users));
+  for (std::vector<std::int64_t>& lists : values.lists) group.all_reduce(std::span<std::int64_t>(lists));
+}
+
+EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopItemsFn& top_of) {
+  prepare_popularity();
+  const CsrView targets = held_out_.targets.view();
+  Values values{std::vector<double>(names_.size() * static_cast<std::size_t>(targets.rows())),
+                {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
+  std::vector<std::int32_t> list(static_cast<std::size_t>(list_length_));
+  std::vector<std::int32_t> ranks;
+  for (std::int64_t row = 0; row < targets.rows(); ++row) {
+    if (targets.row_size(row) == 0 || held_out_.fold_in.view().row_size(row) == 0) continue;
+    if (row % run_.slices() != run_.item_slices().index()) continue;
+    ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
+    ranks_of(row, ranks);
+    set_ranks(row, ranks, values);
+    if (!list.empty()) set_list(row, std::span(list).first(top_of(row, list)), values);
+    run_.communicator.activity().note_progress();
+  }
+  if (run_.slices() > 1) sum_over_group(values);
+  serve_by_popularity({}, values);
+  return reduce(values);
+}
+
+Metrics Evaluator::means(const Values& values, Group group, std::int64_t users) const {
+  const CsrView targets = held_out_.targets.view();
+  const auto is_member = [&](std::int64_t row) {
+    if (targets.row_size(row) == 0) return false;
+    return group == Group::all ||
+           (held_out_.fold_in.view().row_size(row) > 0) == (group == Group::with_history);
+  };
+  std::vector<double> moments;
+  const double* value = values.of_users.data();
+  for (std::size_t m = 0; m < names_.size(); ++m) {
+    math::MetricSums sums;
+    for (std::int64_t row = 0; row < targets.rows(); ++row, ++value)
+      if (is_member(row)) sums.add(*value);
+    moments.insert(moments.end(), {sums.sum, sums.sum_of_squares});
+  }
+  run_.data_ranks().all_reduce(std::span<double>(moments));
+  Metrics means;
+  for (std::size_t m = 0; m < names_.size(); ++m) {
+    const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users};
+    means[names_[m]] = {total.mean(), total.standard_error()};
+  }
+  return means;
+}
+
+EvaluationResult Evaluator::reduce(Values& values) const {
+  const CsrView targets = held_out_.targets.view();
+  std::array<std::int64_t, 3> users{};
+  for (std::int64_t row = 0; row < targets.rows(); ++row) {
+    const bool counts = targets.row_size(row) > 0;
+    ++users[counts ? 0 : 1];
+    if (counts && held_out_.fold_in.view().row_size(row) == 0) ++users[2];
+  }
+  run_.data_ranks().all_reduce(std::span<std::int64_t>(users));
+
+  EvaluationResult result;
+  result.users = users[0];
+  result.users_without_target = users[1];
+  result.users_without_history = users[2];
+  result.metrics = means(values, Group::all, result.users);
+  if (users[2] > 0 && users[2] < users[0]) {
+    result.with_history = means(values, Group::with_history, users[0] - users[2]);
+    result.without_history = means(values, Group::without_history, users[2]);
+  }
+  auto value = values.of_users.begin();
+  for (const std::string& name : names_) {
+    result.of_users[name].assign(value, value + targets.rows());
+    value += targets.rows();
+  }
+  for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
+    run_.data_ranks().all_reduce(std::span<std::int64_t>(values.lists[m]));
+    const bool is_gini = catalog_metrics_[m].kind == math::Metric::gini;
+    const double total = is_gini ? math::gini(values.lists[m]) : math::coverage(values.lists[m]);
+    result.metrics[math::to_string(catalog_metrics_[m])] = {total, std::nullopt};
+  }
+  return result;
+}
+
+}  // namespace vaecf::evaluate

@@ -1,0 +1,193 @@
+#include "models/item/ease.hpp"
+
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "models/item/parallel_for.hpp"
+
+namespace vaecf::models {
+namespace {
+
+/// Some items of a user: `count` of them from position `begin` on, continued at the first one.
+struct CountedItems {
+  std::int32_t begin;
+  std::int32_t count;
+};
+
+/// Returns, for each entry (item, user) of train.items, the user's items in the columns of row `item` that
+/// the inverse reads. Each row of G is then counted by loops of known length.
+std::vector<CountedItems> counted_items(const Interactions& train, const device::SpdInverse& matrix) {
+  constexpr std::int64_t block = device::SpdInverse::block;
+  std::vector<std::array<Range, 2>> columns;  // that are read of the rows of each block
+  for (std::int64_t item = 0; item < train.items.rows(); item += block)
+    columns.push_back(matrix.columns_read(item));
+  std::vector<CountedItems> counted(train.items.columns.size());
+  std::vector<std::int64_t> next(train.items.offsets.begin(), train.items.offsets.end() - 1);
+  for (std::int64_t user = 0; user < train.users.rows(); ++user) {
+    const std::span<const std::int32_t> items = train.users.view().row(user);
+    std::size_t right_end = 0, left_end = 0;
+    std::int64_t last_block = -1;
+    CountedItems of_block{0, 0};
+    for (std::size_t k = 0; k < items.size(); ++k) {
+      if (items[k] / block != last_block) {
+        last_block = items[k] / block;
+        const auto& [right, left] = columns[static_cast<std::size_t>(last_block)];
+        while (right_end < items.size() && items[right_end] < right.end) ++right_end;
+        while (left_end < items.size() && items[left_end] < left.end) ++left_end;
+        of_block = {static_cast<std::int32_t>(k), static_cast<std::int32_t>(right_end - k + left_end)};
+      }
+      counted[static_cast<std::size_t>(next[static_cast<std::size_t>(items[k])]++)] = of_block;
+    }
+  }
+  return counted;
+}
+
+/// Adds the elements of row `item` of G that the inverse reads to `row` (items), each in ascending order of
+/// the users. The diagonal element is left as it is.
+void add_gram_row(const Interactions& train, const UserWeights& weights,
+                  std::span<const CountedItems> counted, std::int64_t item, std::span<float> row) {
+  const float diagonal = row[static_cast<std::size_t>(item)];
+  const auto first = static_cast<std::size_t>(train.items.offsets[static_cast<std::size_t>(item)]);
+  const std::span<const std::int32_t> users = train.items.view().row(item);
+  // The rows of users are at random places, so their offsets and then the items are loaded early.
+  constexpr std::size_t ahead = 8;
+  const CsrView rows = train.users.view();
+  for (std::size_t n = 0; n < users.size(); ++n) {
+    if (n + 2 * ahead < users.size())
+      __builtin_prefetch(&rows.offsets[static_cast<std::size_t>(users[n + 2 * ahead])]);
+    if (n + ahead < users.size())
+      __builtin_prefetch(rows.row(users[n + ahead]).data() + counted[first + n + ahead].begin);
+    const float weight = weights.of_users[static_cast<std::size_t>(users[n])];
+    const std::span<const std::int32_t> items = rows.row(users[n]);
+    const auto begin = static_cast<std::size_t>(counted[first + n].begin);
+    const auto count = static_cast<std::size_t>(counted[first + n].count);
+    const std::size_t right = std::min(count, items.size() - begin);
+    for (const std::int32_t other : items.subspan(begin, right))
+      row[static_cast<std::size_t>(other)] += weight;
+    for (const std::int32_t other : items.first(count - right))
+      row[static_cast<std::size_t>(other)] += weight;
+  }
+  row[static_cast<std::size_t>(item)] = diagonal;
+}
+
+}  // namespace
+
+std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::SpdInverse& matrix,
+                                                const device::Interactions& x, comm::Communicator& ranks,
+                                                const device::SpdInverse::Progress& progress) {
+  const bool fits = device.has_memory_to_invert(matrix, x);
+  if (ranks.all_reduce(std::int64_t{fits}, comm::Reduction::min) == 0) return std::nullopt;
+  const auto broadcast = [&](std::span<float> values, int root) { ranks.broadcast(values, root); };
+  return device.invert(matrix, x, broadcast, progress);
+}
+
+std::unique_ptr<Ease> Ease::solve(const Interactions& train, const EaseValues& values,
+                                  const run::RunContext& context, int threads) {
+  comm::Communicator& ranks = context.communicator;
+  const std::int64_t items = train.items.rows();
+  const UserWeights weights = weigh_users(train, values.user_power);
+  const double l2 = values.l2 * weights.mean;
+  Inverse inverse{
+      items, std::make_unique<device::SpdInverse>(items, ranks.rank(), ranks.size(), threads), {}};
+  device::SpdInverse& matrix = *inverse.solved;
+  const Range own = matrix.rows_of(ranks.rank());
+  parallel_for(threads, own, [&](std::int64_t i) {
+    const double gram = weights.of_items[static_cast<std::size_t>(i)];
+    matrix.row(i)[static_cast<std::size_t>(i)] =
+        static_cast<float>(gram + math::linear_penalty(l2, gram, values.dropout));
+  });
+  const std::string title = format("{}, {} items", ease_title(values), items);
+  const std::int64_t blocks = matrix.stride() / device::SpdInverse::block;
+  context.progress.begin(title, blocks, "blocks");
+  const auto report = [&](std::int64_t done, std::int64_t) {
+    ranks.activity().note_progress();
+    context.progress.update(done);
+    return !context.stop_requested();
+  };
+  std::optional<device::Inversion> outcome = invert_on_gpus(
+      context.device, matrix, {train.users.view(), train.items.view(), weights.of_users}, ranks, report);
+  if (!outcome) {
+    if (context.device.facts().kind == device::DeviceKind::cuda) {
+      context.log.info(
+          "EASE of {} items is solved on the CPU: its matrix does not fit into the memory of the {}", items,
+          ranks.size() == 1 ? "GPU" : "GPUs of all ranks");
+    }
+    const std::vector<CountedItems> counted = counted_items(train, matrix);
+    context.progress.begin("counting the users of pairs of items", own.size(), "items");
+    parallel_for(
+        threads, own, [&](std::int64_t i) { add_gram_row(train, weights, counted, i, matrix.row(i)); },
+        [&](std::int64_t done) {
+          ranks.activity().note_progress();
+          context.progress.update(done);
+        });
+    context.progress.begin(title, blocks, "blocks");
+    outcome = matrix.invert([&](std::span<float> part, int root) { ranks.broadcast(part, root); }, report);
+  }
+  context.progress.end();
+  if (*outcome == device::Inversion::stopped) return nullptr;
+  if (*outcome == device::Inversion::indefinite) throw_indefinite(values.l2);
+  if (ranks.size() > 1) inverse.gather(ranks);
+  std::vector<math::LinearColumn> columns;
+  for (std::int64_t j = 0; j < items; ++j) {
+    const float diagonal = inverse.row(j)[static_cast<std::size_t>(j)];
+    if (!(diagonal > 0.0F)) throw_indefinite(values.l2);
+    columns.push_back({l2, weights.of_items[static_cast<std::size_t>(j)], diagonal});
+  }
+  return std::unique_ptr<Ease>(new Ease(std::move(inverse), values.dropout, std::move(columns)));
+}
+
+void Ease::Inverse::gather(comm::Communicator& ranks) {
+  gathered.resize(items * items);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const Range rows = solved->rows_of(rank);
+    const std::span<float> all(gathered.data() + rows.begin * items,
+                               static_cast<std::size_t>(rows.size() * items));
+    if (rank == ranks.rank())
+      for (std::int64_t i = rows.begin; i < rows.end; ++i)
+        std::ranges::copy(solved->row(i), all.begin() + (i - rows.begin) * items);
+    ranks.broadcast(all, rank);
+  }
+  solved.reset();
+}
+
+std::span<const float> Ease::Inverse::row(std::int64_t i) const {
+  if (solved) return solved->row(i);
+  return {gathered.data() + i * items, static_cast<std::size_t>(items)};
+}
+
+void Ease::set_columns(double relax, double kept_weight) {
+  EaseModel::set_columns(relax, kept_weight);
+  scale_.clear();
+  for (std::size_t j = 0; j < columns().size(); ++j)
+    scale_.push_back(static_cast<float>(-factors()[j] / columns()[j].inverse));
+}
+
+StoredWeights Ease::stored() const {
+  const auto read_rows = [this](std::int64_t begin, std::int64_t end, std::span<float> out) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      float* to = &out[static_cast<std::size_t>((i - begin) * inverse_.items)];
+      std::ranges::transform(inverse_.row(i), scale_, to, std::multiplies<>());
+      to[i] = 0.0F;
+    }
+  };
+  return {{{matrix_name, inverse_.items, inverse_.items, false, read_rows}}, {}};
+}
+
+void Ease::score(std::span<const std::int32_t> history, std::span<float> scores) const {
+  std::ranges::fill(scores, 0.0F);
+  for (const std::int32_t item : history) {
+    const std::span<const float> weights = inverse_.row(item);
+    for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += weights[j];
+  }
+  for (const std::int32_t item : history)
+    scores[static_cast<std::size_t>(item)] -= inverse_.row(item)[static_cast<std::size_t>(item)];
+  for (std::size_t j = 0; j < scores.size(); ++j) scores[j] *= scale_[j];
+}
+
+}  // namespace vaecf::models

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <vaecf/base/run_control.hpp>
+#include <vaecf/device/host_solvers.hpp>
+#include <vaecf/models/item/interactions.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vaecf::models {
+
+/// Rows and blocks of G = X' diag(w) X for the train matrix X with weights w of the users. Items are numbered
+/// by position: in descending order of popularity, that is of G_ii, and of equally popular items those with
+/// the higher index first. G is not stored, except its part of the most popular items, whose users are too
+/// many to visit for each block. Each element is a sum in fp32 in ascending order of the users, however much
+/// is stored.
+class Gram {
+ public:
+  /// Stores at most `max_table_bytes` of G. Reports to `progress`, unless it is null. `weights` must outlive
+  /// this object.
+  Gram(const Interactions& train, const UserWeights& weights, double max_table_bytes, int threads,
+       Progress* progress = nullptr);
+
+  std::int64_t items() const { return static_cast<std::int64_t>(order_.size()); }
+  std::int64_t users() const { return static_cast<std::int64_t>(row_offsets_.size()) - 1; }
+  /// Returns the item at each position.
+  std::span<const std::int32_t> order() const { return order_; }
+  /// Returns the number of users of the item at position i.
+  std::int64_t users_of(std::int64_t i) const { return columns_.view().row_size(i); }
+  /// Returns G_ii for the item at position i, in fp64.
+  double diagonal(std::int64_t i) const {
+    return weights_.of_items[static_cast<std::size_t>(order_[static_cast<std::size_t>(i)])];
+  }
+  /// Returns the sum of the weights of all users.
+  double total_weight() const { return weights_.sum; }
+
+  /// Buffers of one thread.
+  struct Workspace {
+    explicit Workspace(const Gram& gram)
+        : row(static_cast<std::size_t>(gram.items()), 0.0F),
+          members(static_cast<std::size_t>(gram.items() / 64 + 1), 0),
+          slots(static_cast<std::size_t>(gram.items())),
+          last_block(static_cast<std::size_t>(gram.users()), -1) {}
+
+    std::vector<float> row;                ///< (items) row of G
+    std::vector<std::int32_t> nonzero;     ///< positions with elements above 0
+    std::vector<std::uint64_t> members;    ///< a bit for each position: in the block or not
+    std::vector<std::int32_t> slots;       ///< (items) index of a position in the block
+    std::vector<std::int32_t> last_block;  ///< (users) number of the last block that visited the user
+    std::int32_t blocks = 0;
+    std::vector<std::int32_t> users;  ///< users of the items whose rows are not stored
+    std::vector<std::int32_t> hits;   ///< indices in the block of one user's items
+  };
+  /// Writes row i of G to `work.row`, and the positions of its nonzero elements to `work.nonzero`, in no
+  /// particular order.
+  void read_row(std::int64_t i, Workspace& work) const;
+  /// Adds G_ab of all pairs of different `positions`, which are ascending, to the elements (a's index, b's
+  /// index) of `block`.
+  void add_block(std::span<const std::int32_t> positions, device::SpdRegression& block,
+                 Workspace& work) const;
+
+ private:
+  CsrView rows() const {
+    return {row_offsets_, {row_positions_.data(), static_cast<std::size_t>(row_positions_.size())}};
+  }
+  float weight(std::int32_t user) const { return weights_.of_users[static_cast<std::size_t>(user)]; }
+  const float* table_row(std::int64_t i) const { return table_.data() + i * (i - 1) / 2; }
+
+  const UserWeights& weights_;
+  bool weighted_;  // the weights of users with items differ
+  std::vector<std::int32_t> order_;
+  // X by users: positions, ascending in each row. Rows are read in random order, so they are in huge pages.
+  std::vector<std::int64_t> row_offsets_;
+  device::AlignedArray<std::int32_t> row_positions_;
+  Csr columns_;                        // X by positions: users
+  std::int64_t stored_ = 0;            // G of the first positions is stored
+  device::AlignedArray<float> table_;  // G_ib at i (i - 1) / 2 + b for b < i < stored_
+};
+
+}  // namespace vaecf::models

@@ -1,0 +1,140 @@
+#include <vaecf/base/host.hpp>
+#include <vaecf/math/user_metrics.hpp>
+#include <vaecf/models/item/item_scorer.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "models/item/parallel_for.hpp"
+
+namespace vaecf::models {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+struct ItemUsers : LoadedUsers {
+  explicit ItemUsers(const UserData& data) : users(data) {}
+  UserData users;
+};
+
+/// Returns whether item `a` is ranked ahead of item `b`.
+bool is_ahead(std::span<const float> scores, std::int64_t a, std::int64_t b) {
+  return math::ranks_ahead(scores[static_cast<std::size_t>(a)], a, scores[static_cast<std::size_t>(b)], b);
+}
+
+/// Returns the number of items ahead of each target, or the number of all items if the score of the target
+/// is -infinity.
+std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::span<const float> scores) {
+  // The positions of the targets, best first; each item is ahead of all targets from some position on.
+  std::vector<std::size_t> order(targets.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order,
+                    [&](std::size_t a, std::size_t b) { return is_ahead(scores, targets[a], targets[b]); });
+  std::vector<std::int32_t> first_behind(targets.size() + 1, 0);
+  for (std::size_t j = 0; j < scores.size(); ++j) {
+    const auto found = std::ranges::partition_point(order, [&](std::size_t position) {
+      return !is_ahead(scores, static_cast<std::int64_t>(j), targets[position]);
+    });
+    ++first_behind[static_cast<std::size_t>(found - order.begin())];
+  }
+  std::vector<std::int32_t> ranks(targets.size());
+  std::int32_t ahead = 0;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    ahead += first_behind[k];
+    const bool masked = scores[static_cast<std::size_t>(targets[order[k]])] == -infinity;
+    ranks[order[k]] = masked ? static_cast<std::int32_t>(scores.size()) : ahead;
+  }
+  return ranks;
+}
+
+}  // namespace
+
+int item_model_threads(const run::RunContext& context) {
+  const device::DeviceFacts device = context.device.facts();
+  if (device.kind == device::DeviceKind::cpu) return std::max(1, device.threads);
+  return std::max(
+      1, cores_within(cpu_limit(), static_cast<int>(process_cores())) / context.communicator.local_size());
+}
+
+std::unique_ptr<Scorer> make_item_scorer(std::shared_ptr<const ItemModel> model, std::int64_t items,
+                                         const run::RunContext& context) {
+  if (model->is_dense()) {
+    const StoredWeights stored = model->stored();
+    if (auto on_device = make_matrix_scorer(context.device, items, stored.tensors.front().read_rows))
+      return on_device;
+    if (context.device.facts().kind == device::DeviceKind::cuda)
+      context.log.info(
+          "the scores of {} items are computed on the CPU: their matrix does not fit into the memory of the GPU",
+          items);
+  }
+  return std::make_unique<ItemScorer>(std::move(model), items, item_model_threads(context));
+}
+
+std::unique_ptr<LoadedUsers> ItemScorer::load_users(const UserData& users) {
+  return std::make_unique<ItemUsers>(users);
+}
+
+void ItemScorer::score(std::span<const std::int32_t> seen, History history, bool keep_seen,
+                       std::span<float> scores) const {
+  model_->score(history == History::none ? std::span<const std::int32_t>() : seen, scores);
+  // Weights of a damaged checkpoint may overflow; a sort requires comparable scores.
+  std::ranges::replace_if(
+      scores, [](float value) { return std::isnan(value); }, -infinity);
+  for (const std::int32_t item : excluded_) scores[static_cast<std::size_t>(item)] = -infinity;
+  if (keep_seen) return;
+  for (const std::int32_t item : seen) scores[static_cast<std::size_t>(item)] = -infinity;
+}
+
+std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,
+                                         std::span<const math::Metric> metrics,
+                                         const std::function<void(std::int64_t users)>& progressed) {
+  constexpr std::int64_t block = 1024;
+  const UserData& users = static_cast<ItemUsers&>(loaded).users;
+  const auto count = static_cast<std::size_t>(users.targets.rows());
+  std::vector<double> values(metrics.size() * count);
+  for (std::int64_t begin = 0; begin < users.targets.rows(); begin += block) {
+    const Range rows{begin, std::min(users.targets.rows(), begin + block)};
+    parallel_for(threads_, rows, [&](std::int64_t row) {
+      if (users.targets.row_size(row) == 0) return;
+      std::vector<float> scores(static_cast<std::size_t>(items_));
+      score(users.items.row(row), history, false, scores);
+      const std::vector<std::int32_t> ranks = ranks_of(users.targets.row(row), scores);
+      for (std::size_t m = 0; m < metrics.size(); ++m)
+        values[m * count + static_cast<std::size_t>(row)] = math::metric_of_user(metrics[m], ranks, items_);
+    });
+    progressed(rows.end);
+  }
+  return values;
+}
+
+void ItemScorer::top_k(LoadedUsers& loaded, Range rows, History history, bool keep_seen, int k,
+                       std::span<std::int32_t> items, std::span<float> best_scores) {
+  const UserData& users = static_cast<ItemUsers&>(loaded).users;
+  const auto width = static_cast<std::size_t>(k);
+  std::ranges::fill(items, -1);
+  std::ranges::fill(best_scores, -infinity);
+  parallel_for(threads_, rows, [&](std::int64_t row) {
+    std::vector<float> scores(static_cast<std::size_t>(items_));
+    score(users.items.row(row), history, keep_seen, scores);
+    std::vector<std::int32_t> order;
+    for (std::int64_t j = 0; j < items_; ++j)
+      if (scores[static_cast<std::size_t>(j)] != -infinity) order.push_back(static_cast<std::int32_t>(j));
+    const std::size_t count = std::min(width, order.size());
+    std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
+                              [&](std::int32_t a, std::int32_t b) { return is_ahead(scores, a, b); });
+    const std::size_t first = static_cast<std::size_t>(row - rows.begin) * width;
+    for (std::size_t position = 0; position < count; ++position) {
+      items[first + position] = order[position];
+      best_scores[first + position] = scores[static_cast<std::size_t>(order[position])];
+    }
+  });
+}
+
+void ItemScorer::exclude_items(std::span<const std::uint8_t> allowed_items) {
+  for (std::size_t i = 0; i < allowed_items.size(); ++i)
+    if (allowed_items[i] == 0) excluded_.push_back(static_cast<std::int32_t>(i));
+}
+
+}  // namespace vaecf::models

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace vaecf::models {
+
+/// Calls work(thread, i) for each i of `range` on `threads` threads, in chunks scheduled dynamically. After
+/// each of its chunks, and at the end, the calling thread calls progressed(done) with about the number of
+/// finished i. Rethrows the first exception.
+template <class Work, class Progressed>
+void parallel_for_with_thread(int threads, Range range, const Work& work, const Progressed& progressed) {
+  constexpr std::int64_t chunk = 16;
+  std::atomic<std::int64_t> next{range.begin};
+  std::exception_ptr error;
+  std::mutex mutex;
+  const auto run = [&](int thread) {
+    try {
+      for (std::int64_t begin = next.fetch_add(chunk); begin < range.end; begin = next.fetch_add(chunk)) {
+        for (std::int64_t i = begin; i < std::min(range.end, begin + chunk); ++i) work(thread, i);
+        if (thread == 0) progressed(std::min(range.end, next.load()) - range.begin);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int t = 1; t < threads; ++t) others.emplace_back(run, t);
+    run(0);
+  }
+  if (error) std::rethrow_exception(error);
+  if (range.size() > 0) progressed(range.size());
+}
+
+/// Calls work(i) in the same way.
+template <class Work, class Progressed>
+void parallel_for(int threads, Range range, const Work& work, const Progressed& progressed) {
+  parallel_for_with_thread(
+      threads, range, [&](int, std::int64_t i) { work(i); }, progressed);
+}
+template <class Work>
+void parallel_for(int threads, Range range, const Work& work) {
+  parallel_for(threads, range, work, [](std::int64_t) {});
+}
+
+}  // namespace vaecf::models

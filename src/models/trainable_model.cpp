@@ -1,0 +1,190 @@
+#include <vaecf/models/models.hpp>
+#include <vaecf/models/trainable_model.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "models/elsa.hpp"
+#include "models/network.hpp"
+#include "models/recvae.hpp"
+
+namespace vaecf::models {
+namespace {
+
+RowsOfSlice cut_rows(CsrView rows, std::int64_t item_count, device::ItemSlices& slices) {
+  RowsOfSlice cut;
+  if (slices.count() > 1) cut.append(rows, slices.slice(item_count));
+  return cut;
+}
+
+}  // namespace
+
+DeviceUsers::DeviceUsers(device::Device& device, const UserData& users, std::int64_t item_count,
+                         std::int64_t feature_count, std::int64_t max_users, device::ItemSlices& slices)
+    : no_items(static_cast<std::size_t>(max_users) + 1, 0),
+      cut(cut_rows(users.items, item_count, slices)),
+      items(device.make_user_rows(slices.count() > 1 ? cut.view() : users.items, users.first_user, item_count,
+                                  slices)),
+      features(feature_count > 0 ? device.make_user_rows(users.features, users.first_user, feature_count,
+                                                         device::one_slice())
+                                 : nullptr),
+      targets(device.make_user_rows(users.targets, users.first_user, item_count, device::one_slice())),
+      empty_rows(device.make_user_rows(CsrView{no_items, {}}, 0, item_count, slices)),
+      items_batch(device.make_batch()),
+      features_batch(device.make_batch()),
+      empty_batch(device.make_batch()) {}
+
+void DeviceUsers::gather_items(device::Device& device, Range rows) {
+  numbers.resize(static_cast<std::size_t>(rows.size()));
+  std::iota(numbers.begin(), numbers.end(), rows.begin);
+  device.gather_batch(*items, numbers, false, *items_batch);
+}
+
+void DeviceUsers::gather_empty(device::Device& device, std::int64_t count) {
+  numbers.resize(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  device.gather_batch(*empty_rows, numbers, false, *empty_batch);
+}
+
+device::MetricValues& DeviceUsers::metric_values(device::Device& device, std::size_t metric_count) {
+  if (!values || metrics != metric_count) {
+    values = device.make_metric_values(metric_count, items->rows());
+    metrics = metric_count;
+  }
+  return *values;
+}
+
+TrainableModel::TrainableModel(device::Device& device, InputDims inputs, device::ParameterLayout layout,
+                               std::int64_t max_rows, std::int64_t size_multiple)
+    : device_(device),
+      slices_(*inputs.slices),
+      items_(inputs.items),
+      features_(inputs.features),
+      max_rows_(std::max<std::int64_t>(1, max_rows)),
+      scoring_step_(device.make_step_state()) {
+  layout = align_slices(std::move(layout), size_multiple);
+  const std::int64_t size = (layout.size + size_multiple - 1) / size_multiple * size_multiple;
+  parameters_ = device.make_parameters(layout, size);
+}
+
+device::Matrix TrainableModel::make_activations(std::int64_t columns) {
+  return device_.make_matrix(slices_.part_rows(max_rows_), columns);
+}
+
+std::optional<device::SideFeatures> TrainableModel::side_features(const NetworkInput& batch,
+                                                                  int table) const {
+  if ((batch.features != nullptr) != (features_ > 0)) {
+    throw std::logic_error("features must be passed with each batch if and only if the model has features");
+  }
+  if (batch.features == nullptr) return std::nullopt;
+  return device::SideFeatures{*batch.features, table};
+}
+
+void TrainableModel::start_epoch() {
+  if (prior() == nullptr) return;
+  device_.copy(parameters_.master(), prior_elements(), prior()->master(), 0);
+  device_.refresh_copies(*prior(), {0, prior()->layout().size});
+}
+
+std::vector<device::TensorSpec> TrainableModel::tensors() const {
+  std::vector<device::TensorSpec> specs;
+  for (const device::TensorLayout& tensor : layout().tensors) specs.push_back(tensor.spec);
+  return specs;
+}
+
+void TrainableModel::read_rows(int tensor, Range rows, std::span<float> values) const {
+  device_.export_rows(layout(), tensor, rows, parameters_.master(), values);
+}
+
+void TrainableModel::write_rows(int tensor, Range rows, std::span<const float> values) {
+  device_.import_rows(layout(), tensor, rows, values, parameters_.master());
+}
+
+void TrainableModel::finish_writing() {
+  device_.refresh_copies(parameters_, {0, layout().size});
+}
+
+double TrainableModel::sum_of_squares(bool slices) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < layout().tensors.size(); ++i) {
+    const device::TensorSpec& spec = layout().tensors[i].spec;
+    if (spec.decays && spec.slice.has_value() == slices)
+      sum += device_.sum_of_squares(parameters_, static_cast<int>(i));
+  }
+  return sum;
+}
+
+std::unique_ptr<LoadedUsers> TrainableModel::load_users(const UserData& users) {
+  return std::make_unique<DeviceUsers>(device_, users, items_, features_, max_rows_, slices_);
+}
+
+NetworkInput TrainableModel::gather(DeviceUsers& users, Range rows, History history, bool needs_empty) {
+  if (needs_empty || history == History::none) users.gather_empty(device_, rows.size());
+  users.gather_items(device_, rows);
+  if (users.features) {
+    const Range own = slices_.own_users(rows.size());
+    const std::span numbers(users.numbers);
+    device_.gather_batch(
+        *users.features,
+        numbers.subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size())), false,
+        *users.features_batch);
+  }
+  return {history == History::none ? *users.empty_batch : *users.items_batch,
+          users.features ? users.features_batch.get() : nullptr};
+}
+
+std::vector<double> TrainableModel::evaluate(LoadedUsers& users, History history,
+                                             std::span<const math::Metric> metrics,
+                                             const std::function<void(std::int64_t users)>& progressed) {
+  auto& loaded = static_cast<DeviceUsers&>(users);
+  device::MetricValues& values = loaded.metric_values(device_, metrics.size());
+  const std::int64_t step = std::min(device_.facts().evaluation_batch, max_rows_);
+  for (std::int64_t begin = 0; begin < loaded.items->rows(); begin += step) {
+    const Range rows{begin, std::min(loaded.items->rows(), begin + step)};
+    const NetworkInput input = gather(loaded, rows, history, false);
+    device_.compute_metrics(forward_for_scoring(input), *loaded.items_batch, *loaded.targets, rows,
+                            output_parameters(), output_layer(), metrics, values);
+    progressed(rows.end);
+  }
+  return device_.read_metrics(values);
+}
+
+void TrainableModel::top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
+                           std::span<std::int32_t> items, std::span<float> scores) {
+  auto& loaded = static_cast<DeviceUsers&>(users);
+  const NetworkInput input = gather(loaded, rows, history, keep_seen);
+  const Range own = slices_.own_users(rows.size());
+  items = items.subspan(static_cast<std::size_t>(own.begin * k), static_cast<std::size_t>(own.size() * k));
+  scores = scores.subspan(static_cast<std::size_t>(own.begin * k), static_cast<std::size_t>(own.size() * k));
+  device_.top_k(forward_for_scoring(input), keep_seen ? *loaded.empty_batch : *loaded.items_batch,
+                output_parameters(), output_layer(), k, items, scores);
+}
+
+void TrainableModel::exclude_items(std::span<const std::uint8_t> allowed_items) {
+  // Through the biases, so that no operation needs a mask.
+  const int tensor = output_layer().bias;
+  device::Parameters& output = output_parameters();
+  const ItemSlice slice = slices_.slice(items_);
+  std::vector<float> bias(static_cast<std::size_t>(slice.count()));
+  device_.export_rows(output.layout(), tensor, {0, 1}, output.master(), bias);
+  for (std::size_t i = 0; i < bias.size(); ++i) {
+    const auto item = static_cast<std::size_t>(slice.global(static_cast<std::int64_t>(i)));
+    if (allowed_items[item] == 0) bias[i] = -std::numeric_limits<float>::infinity();
+  }
+  device_.import_rows(output.layout(), tensor, {0, 1}, bias, output.master());
+  device_.refresh_copies(output, {0, output.layout().size});
+}
+
+std::unique_ptr<TrainableModel> make_model(const ModelOptions& options, InputDims inputs,
+                                           device::Device& device, std::int64_t max_users,
+                                           std::int64_t size_multiple) {
+  const ModelFacts& facts = facts_of(options.type);
+  if (facts.item_vectors) return std::make_unique<Elsa>(options, inputs, device, max_users, size_multiple);
+  if (facts.alternates) return std::make_unique<RecVae>(options, inputs, device, max_users, size_multiple);
+  return std::make_unique<Network>(options, inputs, device, max_users, size_multiple);
+}
+
+}  // namespace vaecf::models

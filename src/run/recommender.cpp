@@ -1,0 +1,120 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/checkpoint/load_scorer.hpp>
+#include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/models/item/popularity.hpp>
+#include <vaecf/run/recommender.hpp>
+
+#include <algorithm>
+#include <limits>
+
+namespace vaecf::run {
+namespace {
+
+void require_known(CsrView rows, std::int64_t columns, const char* what) {
+  const bool known =
+      std::ranges::all_of(rows.columns, [&](std::int32_t column) { return column >= 0 && column < columns; });
+  if (!known) throw InputError(format("recommend: the users have {} outside the model's {}", what, columns));
+}
+
+/// Returns the popularity by the counts in the checkpoint. The number of users, which lists do not need, is
+/// 0.
+models::Popularity most_popular_items(const io::CheckpointFile& checkpoint) {
+  const std::vector<std::int32_t> users = checkpoint.dataset().item_users;
+  return {{users.begin(), users.end()}, 0};
+}
+
+}  // namespace
+
+Recommender::Recommender(const config::TrainingConfig& options, const RunContext& context,
+                         const io::CheckpointFile& checkpoint, RecommendOptions choice)
+    : checkpoint_(checkpoint),
+      choice_(std::move(choice)),
+      self_(comm::make_self_communicator()),
+      single_rank_{*self_, context.device, context.log, context.progress, nullptr, context.grid} {
+  if (choice_.k < 1) {
+    throw InputError(format("the number of recommendations must be 1 or more, got {}", choice_.k));
+  }
+  checkpoint::CheckpointReader reader(checkpoint, single_rank_);
+  const checkpoint::TrainingState& state = reader.state();
+  if (state.features > 0 && options.model.features == models::FeaturesInput::off) {
+    throw InputError(
+        format("{}: the checkpoint's model has {} user features, but model.features is off; set it to auto",
+               checkpoint.path(), state.features));
+  }
+  items_ = state.items;
+  for (std::size_t item = 0; item < choice_.allowed_items.size(); ++item) {
+    if (choice_.allowed_items[item] == 0) excluded_.push_back(static_cast<std::int32_t>(item));
+  }
+  allowed_count_ = items_ - static_cast<std::int64_t>(excluded_.size());
+  if (allowed_count_ == 0)
+    throw InputError("no item is left to recommend; include more or exclude fewer items");
+  model_ = checkpoint::load_scorer(reader, options, {items_, state.features, single_rank_.item_slices()},
+                                   single_rank_, batch_users);
+  if (!choice_.allowed_items.empty()) model_->exclude_items(choice_.allowed_items);
+}
+
+Recommender::~Recommender() = default;
+
+void Recommender::complete_lists(std::int64_t users, std::span<std::int32_t> items,
+                                 std::span<float> scores) const {
+  if (!model_->divides_items()) return;
+  // Every list is computed by one rank; the sum with zeros is exact.
+  const auto width = static_cast<std::int64_t>(list_length());
+  for (std::int64_t begin = 0; begin < users; begin += batch_users) {
+    const std::int64_t count = std::min(batch_users, users - begin);
+    const Range own = model_->own_users(count);
+    const auto clear = [&](Range rows) {
+      const auto first = static_cast<std::size_t>((begin + rows.begin) * width);
+      const auto size = static_cast<std::size_t>(rows.size() * width);
+      std::ranges::fill(items.subspan(first, size), 0);
+      std::ranges::fill(scores.subspan(first, size), 0.0F);
+    };
+    clear({0, own.begin});
+    clear({own.end, count});
+  }
+  comm::Communicator& group = single_rank_.grid->group_ranks();
+  std::vector<std::int64_t> all(items.begin(), items.end());
+  group.all_reduce(std::span<std::int64_t>(all));
+  std::ranges::transform(all, items.begin(),
+                         [](std::int64_t item) { return static_cast<std::int32_t>(item); });
+  group.all_reduce(scores);
+}
+
+void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32_t> items,
+                            std::span<float> scores) {
+  require_known(seen, items_, "items");
+  require_known(features, this->features(), "features");
+  const auto width = static_cast<std::size_t>(this->list_length());
+  const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
+  if (features.rows() == 0) features = {no_features, {}};
+  const auto users = model_->load_users({seen, features, {}, 0});
+  for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {
+    const Range rows{begin, std::min(seen.rows(), begin + batch_users)};
+    const std::size_t first = static_cast<std::size_t>(begin) * width;
+    const std::size_t size = static_cast<std::size_t>(rows.size()) * width;
+    model_->top_k(*users, rows, models::History::items, choice_.keep_seen, static_cast<int>(width),
+                  items.subspan(first, size), scores.subspan(first, size));
+  }
+  complete_lists(seen.rows(), items, scores);
+  for (std::int64_t row = 0; row < seen.rows(); ++row) {
+    const std::size_t first = static_cast<std::size_t>(row) * width;
+    const auto best = items.subspan(first, width);
+    const auto best_scores = scores.subspan(first, width);
+    if (models::is_served_by_popularity(seen, features, row)) {
+      if (!popularity_) popularity_ = std::make_unique<models::Popularity>(most_popular_items(checkpoint_));
+      popularity_->top(excluded_, best);
+      std::ranges::fill(best_scores, std::numeric_limits<float>::quiet_NaN());
+      continue;
+    }
+    // Excluded items have score -inf, and follow all others.
+    for (std::size_t position = width;
+         position-- > 0 && (best[position] < 0 || std::ranges::binary_search(excluded_, best[position]));) {
+      best[position] = -1;
+      best_scores[position] = -std::numeric_limits<float>::infinity();
+    }
+  }
+}
+
+}  // namespace vaecf::run

@@ -1,0 +1,190 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
+#include <vaecf/checkpoint/run_log.hpp>
+#include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/comm/collectives.hpp>
+#include <vaecf/data/shards.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/models/network_shape.hpp>
+#include <vaecf/run/train.hpp>
+#include <vaecf/training/slice_plan.hpp>
+
+#include <algorithm>
+
+#include "run/solve.hpp"
+
+namespace vaecf::run {
+namespace {
+
+void validate_patience(const config::TrainingConfig& options) {
+  const config::ValidationOptions& validation = options.validation;
+  if (options.train.patience == 0 || (validation.select != "last" && validation.every > 0)) return;
+  throw InputError(
+      "train.patience: early stopping needs a metric, but validation is off or validation.select is last; "
+      "set patience to 0, or validation.every to 1 and validation.select to a metric");
+}
+
+void validate_servers(const Run& run) {
+  const comm::DistributedOptions& distributed = run.options.distributed;
+  if (distributed.strategy != comm::Strategy::parameter_server) return;
+  if (!models::facts_of(run.options.model.type).parameter_server) {
+    throw InputError(format(
+        "distributed.strategy: parameter_server trains mult_vae and mult_dae only, but model.type is {}; set distributed.strategy to allreduce",
+        vaecf::to_string(run.options.model.type)));
+  }
+  const int ranks = run.communicator.size();
+  if (distributed.servers >= ranks) {
+    throw InputError(format(
+        "distributed.servers: {} leaves no worker among {} ranks; start {} ranks or more with mpirun, or set distributed.strategy to allreduce",
+        distributed.servers, ranks, distributed.servers + 1));
+  }
+  const device::DeviceFacts device = run.device.facts();
+  if (device.kind != device::DeviceKind::cpu) {
+    throw InputError(format(
+        "distributed.strategy: parameter_server requires device: cpu, but this rank computes on {} in {}; set device to cpu, or distributed.strategy to allreduce",
+        vaecf::to_string(device.kind), vaecf::to_string(device.precision)));
+  }
+  if (distributed.optimizer != comm::OptimizerPlacement::replicated) {
+    throw InputError(
+        "distributed.optimizer: sharded requires distributed.strategy: allreduce (a parameter server already stores the optimizer state only once); remove distributed.optimizer, or set distributed.strategy to allreduce");
+  }
+}
+
+/// Returns the number of item slices.
+int validate_distributed(const Run& run) {
+  const comm::DistributedOptions& distributed = run.options.distributed;
+  validate_servers(run);
+  const int slices = choose_item_slices(run.options, model_input_dims(run.options, run.dataset), run);
+  const int ranks = slices > 1 ? run.communicator.size() / slices
+                               : comm::Roles(distributed, run.communicator.size()).workers;
+  if (slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {
+    throw InputError(format(
+        "distributed.optimizer: sharded is not possible with {} item slices, which divide weights, gradients and moments already; set it to replicated, or item_slices to 1",
+        slices));
+  }
+  if (ranks > run.options.data.virtual_shards && !models::is_solved(run.options.model.type)) {
+    throw InputError(format(
+        "the number of {} must be at most data.virtual_shards ({}), got {}; start fewer ranks, or raise data.virtual_shards",
+        slices > 1 ? "groups of item slices" : "workers", run.options.data.virtual_shards, ranks));
+  }
+  return slices;
+}
+
+/// Throws InputError if the dataset does not fit the configuration.
+void validate_dataset(const config::TrainingConfig& options, const io::DatasetFile& dataset) {
+  const std::int64_t rows = dataset.rows("train");
+  if (rows < 1 || dataset.items() < 1) {
+    throw InputError(
+        format("{}: nothing to train on ({} train users, {} items); "
+               "prepare it again with weaker filters or fewer held-out users",
+               options.data.file, rows, dataset.items()));
+  }
+  if (options.model.ease.neighbors >= dataset.items()) {
+    throw InputError(
+        format("model.ease.neighbors: must be below the number of items ({}), got {}; use 0 for all items",
+               dataset.items(), options.model.ease.neighbors));
+  }
+  const bool has_batches = !models::is_solved(options.model.type);
+  if (has_batches && options.train.last_batch == config::LastBatch::drop && options.train.batch_size > rows) {
+    throw InputError(format(
+        "train.last_batch: drop leaves no batch, since train.batch_size {} exceeds the {} train users; "
+        "keep the last batch or use smaller batches",
+        options.train.batch_size, rows));
+  }
+}
+
+/// Logs the memory of a rank. Throws InputError if the model configuration is invalid, or if the ranks of
+/// this host do not have enough memory.
+void plan_memory(const Run& run, int slices) {
+  const auto tensors = models::tensor_specs(run.options.model, model_input_dims(run.options, run.dataset));
+  const training::SliceProblem problem =
+      training::slice_problem(run.options, tensors, run.dataset.items(), run.communicator);
+  const double parameters = problem.table_parameters / slices + problem.middle_parameters;
+  const std::int64_t rows = run.dataset.rows("train");
+  constexpr double mib = 1048576.0;
+  // Bytes per parameter: fp32 weights and gradient, and two moments. A sharded optimizer has shards of
+  // moments, master weights and summed gradient. bf16 communication needs a bf16 buffer.
+  const int ranks = run.communicator.size();
+  const bool sharded = run.options.distributed.optimizer == comm::OptimizerPlacement::sharded && ranks > 1;
+  const double comm_buffer =
+      run.options.distributed.comm_dtype == comm::CommDtype::bf16 && ranks > 1 ? 2.0 : 0.0;
+  const comm::Roles roles(run.options.distributed, ranks);
+  double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + comm_buffer;
+  // A server has weights and gradient, and shards of master weights, moments and summed gradient.
+  if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + comm_buffer;
+  const double groups = static_cast<double>(ranks) / slices;
+  const double data = 4.0 * static_cast<double>(run.dataset.entries("train")) / ranks +
+                      (slices > 1 ? 12.0 : 8.0) * static_cast<double>(rows) / groups;
+  // Rank 0 copies weights and moments for a checkpoint, unless ranks share the items.
+  const double copy = slices > 1 ? 0.0 : 12.0 * parameters;
+  // On the CPU, exponentials of a part of the batch and scores of held-out users are stored for all items.
+  double outputs = 0.0;
+  if (!models::facts_of(run.options.model.type).item_vectors) {
+    outputs = static_cast<double>(
+        run.device.output_bytes({run.dataset.items(), 0, slices}, run.options.train.batch_size));
+  }
+  // With slices, checkpoints are gathered in blocks: each rank has its own part and the parts of all ranks,
+  // and rank 0 also the rows that it writes.
+  const double block = 4.0 * static_cast<double>(checkpoint::min_block_rows * run.dataset.items());
+  const double blocks = slices > 1 ? (2.0 + 1.0 / slices) * block : 0.0;
+  constexpr double program = 64.0 * mib;
+  const double needed = bytes * parameters + data + outputs + blocks + program;
+  const std::string text = format(
+      "memory: about {:.0f} MiB per rank ({:.0f} for {:.0f} parameters with gradient and two moments, {:.0f} for outputs, {:.0f} for the train users, {:.0f} for other data){}",
+      needed / mib, bytes * parameters / mib, parameters, outputs / mib, data / mib, (blocks + program) / mib,
+      copy > 0.0 ? format(", and {:.0f} MiB on rank 0 for the copy of a checkpoint", copy / mib) : "");
+  constexpr double gib = 1073741824.0;
+  if (slices > 1) {
+    run.log.info("{} groups of {} item slices with {} items each", ranks / slices, slices,
+                 (run.dataset.items() + slices - 1) / slices);
+  }
+  if (slices > 1 || needed > gib) {
+    run.log.info("{}", text);
+  } else {
+    run.log.debug("{}", text);
+  }
+  if (run.device.facts().kind != device::DeviceKind::cpu) return;  // a GPU reports what it lacks
+  const double free = free_memory_bytes() / run.communicator.local_size();
+  if (needed <= free) return;
+  std::string fits =
+      "use a smaller model, fewer ranks on this host, or more hosts with distributed.item_slices";
+  for (const int s : training::divisors(ranks)) {
+    if (s <= slices || training::slice_memory(problem, s) + data + outputs + blocks + program > free)
+      continue;
+    fits = format("set distributed.item_slices to {} or more", s);
+    break;
+  }
+  throw InputError(format("{} needs {:.0f} MiB per rank, but {:.0f} MiB are free; {}",
+                          vaecf::to_string(run.options.model.type), needed / mib, free / mib, fits));
+}
+
+}  // namespace
+
+io::DatasetFile open_dataset(const config::TrainingConfig& options) {
+  if (options.data.file.empty()) {
+    throw InputError(
+        "data.file is not set; set it to a dataset made by `vaecf_dist prepare` or `synthesize`");
+  }
+  return io::DatasetFile(options.data.file);
+}
+
+int validate_run(const Run& run, bool trains) {
+  // The only collective comes first, since the other checks may throw on some ranks only.
+  comm::require_equal_on_all_ranks(run.communicator, run.configuration_text, "the configuration");
+  const config::TrainingConfig& options = run.options;
+  const bool solved = models::is_solved(options.model.type);
+  if (!solved) validate_patience(options);
+  validate_dataset(options, run.dataset);
+  const int slices = validate_distributed(run);
+  // Baselines that are listed are solved after the training, whatever they cost.
+  for (const std::string& baseline : options.validation.baselines)
+    if (const auto* facts = models::find_model(baseline); facts != nullptr && facts->solved)
+      require_memory_to_solve(facts->type, run);
+  if (trains && solved) validate_solve(run);
+  if (trains && !solved) plan_memory(run, slices);
+  if (run.communicator.rank() == 0) checkpoint::prepare_run_folder(options);
+  return slices;
+}
+
+}  // namespace vaecf::run

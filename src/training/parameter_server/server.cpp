@@ -1,0 +1,133 @@
+#include "training/parameter_server/server.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace vaecf::training {
+namespace {
+
+void require_step(int worker, const PushHeader& header, std::int64_t step) {
+  if (header.step == step) return;
+  throw RunError(
+      format("parameter server: rank {} sent the gradient of step {}, but that of step {} was expected",
+             worker, header.step, step));
+}
+
+device::Parameters make_shard(device::Device& device, std::int64_t elements) {
+  const device::TensorSpec shard{"shard", 1, elements, device::TensorKind::matrix, true};
+  return device.make_parameters(device.plan_parameters({&shard, 1}), elements);
+}
+
+}  // namespace
+
+ParameterServer::ParameterServer(const config::TrainingConfig& options, comm::Communicator& communicator,
+                                 device::Device& device, const device::ParameterLayout& layout,
+                                 ParameterServerChannel& channel, Optimizer& optimizer)
+    : device_(device),
+      channel_(channel),
+      optimizer_(optimizer),
+      asynchronous_(options.distributed.updates == comm::ServerUpdates::asynchronous),
+      clips_(options.train.clip_gradient_norm > 0.0),
+      workers_(static_cast<std::size_t>(channel.roles().workers)),
+      layout_(layout),
+      index_(channel.roles().server_index(communicator.rank())),
+      masters_(make_shard(device, channel.plan().shard_size())),
+      gradient_(device.make_buffer(channel.plan().shard_size())),
+      one_update_(device.make_step_state()),
+      staleness_controller_(channel.roles().workers, options.distributed.staleness),
+      weights_version_(workers_.size()) {
+  std::iota(workers_.begin(), workers_.end(), 0);
+}
+
+void ParameterServer::serve(std::int64_t step_number, device::StepState& step, models::StepTimer& timer) {
+  if (asynchronous_) return serve_asynchronous(step_number, timer);
+  serve_synchronous(step_number, step, timer);
+}
+
+void ParameterServer::receive_all(const std::vector<int>& workers) {
+  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.receive_sum(b, workers, gradient_);
+}
+
+void ParameterServer::update_bucket(std::int64_t bucket, const device::StepState& step) {
+  const Range part = channel_.plan().part(bucket, index_);
+  const std::int64_t to_shard = channel_.plan().shard_range(bucket).begin - part.begin;
+  std::vector<device::UpdateRange> ranges;
+  for (const device::TensorLayout& tensor : layout_.tensors) {
+    const std::int64_t begin = std::max(part.begin, tensor.range.begin);
+    const std::int64_t end = std::min(part.end, tensor.range.end);
+    if (begin < end) ranges.push_back({{begin + to_shard, end + to_shard}, tensor.spec.decays});
+  }
+  device_.update(ranges, gradient_, {optimizer_.first_moment(), optimizer_.second_moment()}, masters_, step);
+}
+
+void ParameterServer::serve_synchronous(std::int64_t step_number, device::StepState& step,
+                                        models::StepTimer& timer) {
+  const auto headers = channel_.receive_headers(workers_);
+  for (const int worker : workers_) {
+    require_step(worker, headers[static_cast<std::size_t>(worker)], step_number);
+  }
+  if (clips_) {
+    receive_all(workers_);
+    device_.accumulate_gradient_stats(gradient_, {0, gradient_.size()}, step);
+    channel_.all_reduce_servers(device_.gradient_stats(step).data()[1]);
+  }
+  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) {
+    if (!clips_) channel_.receive_sum(b, workers_, gradient_);
+    timer.end_phase(models::StepPhase::reduce);
+    update_bucket(b, step);
+    timer.end_phase(models::StepPhase::update);
+    channel_.send_weights(b, masters(), workers_);
+  }
+  channel_.flush();
+  timer.end_phase(models::StepPhase::reduce);
+}
+
+void ParameterServer::start(std::int64_t round) {
+  staleness_controller_.start(round);
+  updates_ = round * static_cast<std::int64_t>(workers_.size());
+  std::ranges::fill(weights_version_, updates_);
+}
+
+void ParameterServer::serve_asynchronous(std::int64_t round, models::StepTimer& timer) {
+  if (staleness_controller_.min_step() != round) start(round);  // at the start, and after a resume
+  while (staleness_controller_.min_step() == round) {
+    const int worker = channel_.wait_for_worker();
+    const PushHeader header = channel_.receive_headers({{worker}}).front();
+    require_step(worker, header, staleness_controller_.step(worker));
+    receive_all({worker});
+    timer.end_phase(models::StepPhase::reduce);
+    apply_push(worker, header);
+    timer.end_phase(models::StepPhase::update);
+    send_weights(staleness_controller_.release_ready());
+  }
+}
+
+void ParameterServer::apply_push(int worker, const PushHeader& header) {
+  staleness_controller_.on_push(worker);
+  if (header.users == 0) return;
+  device_.begin_step({.rule = optimizer_.rule(updates_, header.users)}, *one_update_);
+  device_.gradient_stats(*one_update_).data()[1] = static_cast<float>(header.squared_norm);
+  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) update_bucket(b, *one_update_);
+  const std::int64_t age = updates_ - weights_version_[static_cast<std::size_t>(worker)];
+  staleness_.max_age = std::max(staleness_.max_age, age);
+  staleness_.mean_age += static_cast<double>(age);
+  ++staleness_.updates;
+  ++updates_;
+}
+
+void ParameterServer::send_weights(const std::vector<int>& workers) {
+  for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.send_weights(b, masters(), workers);
+  channel_.flush();
+  for (const int worker : workers) weights_version_[static_cast<std::size_t>(worker)] = updates_;
+}
+
+Staleness ParameterServer::take_staleness() {
+  staleness_.max_lead = staleness_controller_.take_max_lead();
+  return std::exchange(staleness_, {});
+}
+
+}  // namespace vaecf::training

@@ -1,0 +1,192 @@
+// The training step with distributed.strategy: allreduce: every rank computes gradients, and collectives sum
+// them.
+#include <vaecf/training/slice_plan.hpp>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "training/gradient_exchange.hpp"
+#include "training/graphs.hpp"
+#include "training/optimizer.hpp"
+#include "training/strategy.hpp"
+
+namespace vaecf::training {
+namespace {
+
+class AllReduce final : public Strategy {
+ public:
+  AllReduce(const config::TrainingConfig& options, const comm::RankGrid& grid, TrainingData& data,
+            models::StepTimer& timer)
+      : options_(options),
+        grid_(grid),
+        data_(data),
+        device_(data.device),
+        model_(*data.model),
+        timer_(timer),
+        exchange_(grid.world(), data.device,
+                  plan_sections(grid, model_.layout(), model_.update_groups(),
+                                bucket_elements(options.distributed)),
+                  {.sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded,
+                   .bf16_comm = options.distributed.comm_dtype == comm::CommDtype::bf16,
+                   .overlap = options.distributed.overlap == Toggle::on ||
+                              (options.distributed.overlap == Toggle::automatic &&
+                               grid.world().supports_graph_capture())},
+                  model_.parameters()),
+        optimizer_(options.optimizer, options.train.weight_decay, data.device, exchange_.moment_elements(),
+                   options.train.clip_gradient_norm),
+        graphs_(data.device, grid.world()) {
+    const bool clips = options.train.clip_gradient_norm > 0.0;
+    needs_stats_ = clips || device_.facts().precision == device::Precision::fp16;
+    // A rank whose tensors of items no other rank has updates them during the backward pass.
+    if (grid.data_ranks().size() == 1 && device_.fuses_updates() && !clips)
+      fused_tensors_ = model_.fused_tensors();
+  }
+
+  void step(device::StepParams params, std::int64_t batch_users, UpdatedGroup group) override {
+    params.rule = optimizer_.rule(group.updates, batch_users);
+    // The first virtual shard of a batch and the batch's size determine the number of users of every group.
+    const std::int64_t shard =
+        grid_.groups() == 1 ? 0 : params.batch * options_.train.batch_size % options_.data.virtual_shards;
+    const std::int64_t users = data_.items.users(params.batch);
+    timer_.start();
+    // Never captured: operations read seed, batch, beta and rule from the step state, so that a replayed
+    // graph uses those of its step.
+    device_.begin_step(params, *data_.state);
+    const auto work = [this, users, group = group.index] {  // runs twice when it is captured
+      device::StepState& state = *data_.state;
+      exchange_.begin(group);
+      const models::NetworkInput batch = data_.gather(users);
+      const device::FusedUpdate fused{model_.parameters(), optimizer_.first_moment(),
+                                      optimizer_.second_moment()};
+      const device::Backward backward{model_.parameters(), state, exchange_.gradients(), exchange_.ready(),
+                                      fused_tensors_.empty() ? nullptr : &fused};
+      model_.forward_backward(batch, backward, group, timer_);
+      if (needs_stats_) exchange_.all_reduce_stats(state);
+      for (std::int64_t part = 0; part < exchange_.parts(); ++part) {
+        const UpdatePart own = exchange_.wait_sum(part);
+        timer_.end_phase(models::StepPhase::reduce);
+        optimizer_.update(own.elements, own.moments_offset, exchange_.gradients(), model_.parameters(), state,
+                          fused_tensors_);
+        timer_.end_phase(models::StepPhase::update);
+        exchange_.gather_weights(own);  // of a sharded optimizer
+      }
+      exchange_.finish();
+      timer_.end_phase(models::StepPhase::reduce);
+      device_.end_step(state);
+      timer_.end_phase(models::StepPhase::update);
+    };
+    graphs_.run({group.index, shard, batch_users}, work);
+  }
+
+  models::TrainableModel& synced_model() override {
+    graphs_.invalidate();
+    return model_;
+  }
+
+  const device::Buffer& gather_state(StateTensor state) override {
+    graphs_.invalidate();
+    device::Buffer& gradients = exchange_.gradients();  // unused between steps
+    if (state == StateTensor::prior) {
+      const Range elements = model_.prior_elements();
+      device_.copy(model_.prior()->master(), {0, elements.size()}, gradients, elements.begin);
+      return gradients;
+    }
+    const device::Buffer* packed = state == StateTensor::weights ? exchange_.master_shard() : &moment(state);
+    if (packed == nullptr) return model_.parameters().master();
+    if (!exchange_.mode().sharded) return *packed;
+    exchange_.all_gather_shards(*packed, gradients);
+    return gradients;
+  }
+
+  void load_state(StateTensor state, const std::function<void(device::Buffer&)>& fill) override {
+    if (state == StateTensor::weights) {
+      fill(model_.parameters().master());
+      model_.finish_writing();
+      return exchange_.save_master_shard();
+    }
+    if (state != StateTensor::prior && !exchange_.mode().sharded) return fill(moment(state));
+    device::Buffer& gradients = exchange_.gradients();
+    device_.fill(gradients, 0.0F);
+    fill(gradients);
+    if (state != StateTensor::prior) return exchange_.pack(gradients, moment(state));
+    device::Parameters& prior = *model_.prior();
+    device_.copy(gradients, model_.prior_elements(), prior.master(), 0);
+    device_.refresh_copies(prior, {0, prior.layout().size});
+  }
+
+  void round_weights() override { exchange_.round_weights(); }
+  void memory_changed() override { graphs_.invalidate(); }
+  void enable_graphs(bool on) override { graphs_.set_enabled(on); }
+
+  TrainingFacts facts() const override {
+    const SliceProblem problem =
+        slice_problem(options_, data_.model->tensors(), model_.items(), grid_.world());
+    const double exchanged = training::slice_traffic(problem, grid_.slices()).activations;
+    double sent = 0.0;
+    double updated = 0.0;
+    const std::vector<int> passes = models::passes_of_epoch(options_.model);
+    for (const int group : passes) {
+      sent += exchange_.bytes_per_rank(group);
+      updated += update_bytes(group);
+    }
+    const auto steps = static_cast<double>(passes.size());
+    sent = exchanged + sent / steps;
+    return {.overlaps = static_cast<bool>(exchange_.ready()),
+            .update_bytes = updated / steps,
+            .comm_volume = {.total = grid_.world().size() * sent,
+                            .worker_out = sent,
+                            .worker_in = sent,
+                            .exchanged = exchanged}};
+  }
+
+ private:
+  device::Buffer& moment(StateTensor state) {
+    return state == StateTensor::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
+  }
+
+  /// Returns TrainingFacts::update_bytes of a step on update group `group`.
+  double update_bytes(int group) const {
+    const device::ParameterLayout& layout = model_.layout();
+    const Range tensors = layout.tensors_in(model_.update_groups()[static_cast<std::size_t>(group)]);
+    const auto parameters = static_cast<double>(layout.parameter_count(tensors));
+    const double updated = exchange_.mode().sharded ? parameters / grid_.world().size() : parameters;
+    const device::DeviceFacts facts = device_.facts();
+    const bool copies =
+        facts.precision == device::Precision::bf16 || facts.precision == device::Precision::fp16;
+    double gradients = parameters;  // elements
+    for (const int tensor : fused_tensors_) {
+      const device::TensorSpec& weight = layout.tensors[static_cast<std::size_t>(tensor)].spec;
+      // A GPU stores the gradient of the output table before it updates the table beside later operations.
+      const bool stored =
+          weight.kind == device::TensorKind::output_bias ||
+          (weight.kind == device::TensorKind::output_table && facts.kind == device::DeviceKind::cuda);
+      if (!stored && tensor >= tensors.begin && tensor < tensors.end)
+        gradients -= static_cast<double>(weight.rows * weight.columns);
+    }
+    constexpr double read_and_written = 2.0 * sizeof(float);
+    return (updated * 3.0 + gradients) * read_and_written + (copies ? 2.0 * parameters : 0.0);
+  }
+
+  const config::TrainingConfig& options_;
+  const comm::RankGrid& grid_;
+  TrainingData& data_;
+  device::Device& device_;
+  models::TrainableModel& model_;
+  models::StepTimer& timer_;
+  GradientExchange exchange_;
+  Optimizer optimizer_;
+  StepGraphs graphs_;
+  bool needs_stats_ = false;
+  std::vector<int> fused_tensors_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_all_reduce(const config::TrainingConfig& options, const comm::RankGrid& grid,
+                                          TrainingData& data, models::StepTimer& timer) {
+  return std::make_unique<AllReduce>(options, grid, data, timer);
+}
+
+}  // namespace vaecf::training

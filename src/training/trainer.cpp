@@ -1,0 +1,234 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/base/host.hpp>
+#include <vaecf/training/trainer.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+#include "training/bucket_plan.hpp"
+#include "training/strategy.hpp"
+#include "training/training_data.hpp"
+
+namespace vaecf::training {
+namespace {
+
+/// Returns the number of threads that sample the next epoch; 1 on CPUs, whose cores are busy with the steps.
+int sampling_threads(const run::Run& run) {
+  if (run.device.facts().kind == device::DeviceKind::cpu) return 1;
+  const int cores = cores_within(cpu_limit(), static_cast<int>(std::thread::hardware_concurrency()));
+  return std::clamp(cores / run.communicator.local_size(), 1, 4);
+}
+
+/// Returns the range of the virtual shards of this rank's group; empty if the rank is a server of the
+/// parameter server.
+Range owned_shards(const run::Run& run, const data::VirtualShards& shards) {
+  if (run.slices() > 1) return shards.owned_shards(run.group(), run.groups());
+  const comm::Communicator& communicator = run.communicator;
+  const comm::Roles roles(run.options.distributed, communicator.size());
+  if (!roles.is_worker(communicator.rank())) return {};
+  return shards.owned_shards(communicator.rank(), roles.workers);
+}
+
+}  // namespace
+
+Trainer::Trainer(const run::Run& run, std::int64_t min_model_rows)
+    : run_(run),
+      grid_(run.grid ? run.grid : std::make_shared<const comm::RankGrid>(run.communicator)),
+      shards_(run.dataset.rows("train"), run.options.data.virtual_shards),
+      owned_(owned_shards(run, shards_)),
+      sampler_(shards_, owned_, run.options.train.batch_size,
+               run.options.train.last_batch == config::LastBatch::keep, run.options.train.seed),
+      sampling_threads_(sampling_threads(run)),
+      groups_(models::passes_of_epoch(run.options.model)),
+      timer_(run.device, false),
+      annealing_(run.options.train.annealing, sampler_.steps_per_epoch()) {
+  const config::TrainingConfig& options = run.options;
+  const bool servers = options.distributed.strategy == comm::Strategy::parameter_server;
+  const int owners = servers ? options.distributed.servers : run.communicator.size();
+  data_ = std::make_unique<TrainingData>(run.device, run.dataset, shards_.rows_of(owned_), options.model,
+                                         run::model_input_dims(options, run.dataset, grid_->item_slices()),
+                                         std::max(min_model_rows, sampler_.max_local_rows()),
+                                         BucketPlan::alignment_elements * owners, options.train.seed);
+  strategy_ = servers ? make_parameter_server(options, *grid_, *data_, timer_)
+                      : make_all_reduce(options, *grid_, *data_, timer_);
+}
+
+Trainer::~Trainer() {
+  if (upload_.valid()) upload_.wait();
+}
+
+void Trainer::upload(std::int64_t pass) {
+  data_->upload_pass(sampler_.sample(pass, sampling_threads_));
+}
+
+void Trainer::start_pass(std::int64_t pass) {
+  if (pass == pass_) return;
+  if (upload_.valid()) upload_.get();
+  if (pass != next_pass_) upload(pass);
+  data_->start_pass();
+  strategy_->memory_changed();
+  pass_ = pass;
+  next_pass_ = pass + 1;
+  upload_ = std::async(std::launch::async, [this] { upload(next_pass_); });
+}
+
+void Trainer::start_epoch(std::int64_t epoch, std::int64_t t) {
+  start_pass(epoch * passes() + t / sampler_.steps_per_epoch());
+  epoch_ = epoch;
+  set_losses({});
+  if (t == 0) data_->model->start_epoch();
+}
+
+void Trainer::set_losses(const device::LossSums& sums) {
+  run_.device.set_losses(sums, *data_->state);
+}
+
+device::LossScale Trainer::loss_scale() {
+  return run_.device.sums(*data_->state).scale;
+}
+
+models::Model& Trainer::model() {
+  return strategy_->synced_model();
+}
+
+std::optional<Staleness> Trainer::take_staleness() {
+  return strategy_->take_staleness();
+}
+
+std::int64_t Trainer::users_before(std::int64_t t) const {
+  const std::int64_t steps = sampler_.steps_per_epoch();
+  return t / steps * sampler_.users_per_epoch() + t % steps * run_.options.train.batch_size;
+}
+
+std::vector<std::int64_t> Trainer::updates_by_group() const {
+  const std::int64_t steps = sampler_.steps_per_epoch();
+  const std::int64_t epochs = updates_done_ / steps_per_epoch();
+  const std::int64_t done = updates_done_ % steps_per_epoch();
+  std::vector<std::int64_t> updates(static_cast<std::size_t>(*std::ranges::max_element(groups_)) + 1);
+  for (std::int64_t pass = 0; pass < passes(); ++pass) {
+    updates[static_cast<std::size_t>(groups_[static_cast<std::size_t>(pass)])] +=
+        epochs * steps + std::clamp<std::int64_t>(done - pass * steps, 0, steps);
+  }
+  return updates;
+}
+
+UpdatedGroup Trainer::next_group() const {
+  const std::int64_t pass = updates_done_ / sampler_.steps_per_epoch() % passes();
+  const int group = groups_[static_cast<std::size_t>(pass)];
+  return {group, updates_by_group()[static_cast<std::size_t>(group)]};
+}
+
+double Trainer::beta() const {
+  if (models::facts_of(run_.options.model.type).alternates) return run_.options.model.recvae.beta;
+  return annealing_.beta(updates_done_, users_seen_);
+}
+
+void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_seen, device::LossScale scale) {
+  updates_done_ = updates_done;
+  users_seen_ = users_seen;
+  if (scale.scale <= 0.0F) return;
+  set_losses({});
+  run_.device.set_loss_scale(scale, *data_->state);
+}
+
+void Trainer::step(std::int64_t t) {
+  run_.communicator.activity().begin_step(updates_done_);
+  const std::int64_t steps = sampler_.steps_per_epoch();
+  start_pass(epoch_ * passes() + t / steps);
+  const std::int64_t batch = t % steps;
+  const std::int64_t batch_users = sampler_.batch_users(batch);
+  const device::StepParams params{run_.options.train.seed,
+                                  static_cast<std::uint32_t>(updates_done_),
+                                  batch,
+                                  static_cast<float>(beta()),
+                                  {}};
+  strategy_->step(params, batch_users, next_group());
+  if (const auto sums = run_.device.poll_losses(*data_->state)) require_finite_loss(*sums);
+  ++updates_done_;
+  users_seen_ += batch_users;
+}
+
+device::LossSums Trainer::losses() {
+  const device::LossSums sums = run_.device.sums(*data_->state).losses;
+  require_finite_loss(sums);
+  return sums;
+}
+
+double Trainer::sum_of_squares() {
+  models::TrainableModel& model = strategy_->synced_model();
+  return grid_->group_ranks().all_reduce(model.sum_of_squares(true)) + model.sum_of_squares(false);
+}
+
+TrainingFacts Trainer::facts() const {
+  TrainingFacts facts = strategy_->facts();
+  facts.data_bytes = data_->items.bytes() + (data_->features ? data_->features->bytes() : 0);
+  facts.data_description = data_->items.held().description();
+  facts.flat_elements = data_->model->layout().size;
+  facts.prior_tensors = data_->model->layout().tensors_in(data_->model->prior_elements());
+  return facts;
+}
+
+std::span<const StateTensor> Trainer::state_tensors() const {
+  const std::span all(all_state_tensors);
+  return data_->model->prior() == nullptr ? all.first(all.size() - 1) : all;
+}
+
+std::unique_ptr<StateCopy> Trainer::make_state_copy(bool spare_only) {
+  const device::ParameterLayout& layout = data_->model->layout();
+  const auto bytes = static_cast<std::int64_t>(state_tensors().size() * sizeof(float)) * layout.size;
+  const bool fits = bytes <= run_.device.spare_bytes();
+  if (spare_only && !fits) return nullptr;
+  if (!exporter_) exporter_ = run_.device.make_exporter();
+  return std::make_unique<DeviceStateCopy>(run_.device, *exporter_, layout, state_tensors(), fits);
+}
+
+void Trainer::copy_state(StateCopy* copy) {
+  for (const StateTensor state : state_tensors()) {
+    const device::Buffer& flat = strategy_->gather_state(state);
+    if (copy != nullptr) static_cast<DeviceStateCopy&>(*copy).take(state, flat);
+  }
+  if (copy != nullptr) exporter_->wait_event(run_.device.record_event());
+}
+
+void Trainer::read_state_rows(StateTensor state, int tensor, Range rows, std::span<float> to) {
+  run_.device.export_rows(data_->model->layout(), tensor, rows, strategy_->gather_state(state), to);
+}
+
+void Trainer::write_state(StateTensor state, bool round_weights,
+                          const std::function<void(const WriteRows&)>& fill) {
+  strategy_->load_state(state, [&](device::Buffer& flat) {
+    fill([&](int tensor, Range rows, std::span<const float> values) {
+      run_.device.import_rows(data_->model->layout(), tensor, rows, values, flat);
+    });
+  });
+  if (state == StateTensor::weights && round_weights) strategy_->round_weights();
+}
+
+void Trainer::enable_timing(bool on) {
+  strategy_->enable_graphs(!on);
+  timer_ = models::StepTimer(run_.device, on);
+}
+
+void Trainer::require_finite_loss(const device::LossSums& sums) const {
+  if (sums.nonfinite_step < 0) return;
+  const std::string kl =
+      models::facts_of(run_.options.model.type).has_kl ? format(", kl {}", sums.nonfinite_kl) : std::string();
+  throw RunError(format(
+      "the loss is not finite at step {} on rank {} (nll {}{}), since the weights have diverged; "
+      "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",
+      sums.nonfinite_step + 1, run_.communicator.rank(), sums.nonfinite_nll, kl,
+      run_.options.optimizer.learning_rate));
+}
+
+void add_phase_intervals(Timeline& timeline, const std::vector<models::PhaseInterval>& intervals,
+                         std::int64_t updates_before) {
+  for (const models::PhaseInterval& interval : intervals) {
+    timeline.add({models::step_phase_names[static_cast<std::size_t>(interval.phase)], Track::compute,
+                  timeline.at(interval.begin), timeline.at(interval.end), "step",
+                  updates_before + interval.step + 1});
+  }
+}
+
+}  // namespace vaecf::training

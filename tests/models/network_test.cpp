@@ -1,0 +1,93 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/models/models.hpp>
+#include <vaecf/models/network_shape.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace vaecf::models {
+namespace {
+
+using device::TensorKind;
+using Row = std::tuple<std::string, std::int64_t, std::int64_t, TensorKind, bool>;
+
+std::vector<Row> rows_of(const ModelOptions& options, InputDims items) {
+  std::vector<Row> rows;
+  for (const device::TensorSpec& s : tensor_specs(network_shape(options, items))) {
+    rows.emplace_back(s.name, s.rows, s.columns, s.kind, s.decays);
+  }
+  return rows;
+}
+
+TEST(Network, MultVaeOfThePaper) {
+  const std::vector<Row> expected = {{"decoder_2/weight", 600, 20108, TensorKind::output_table, true},
+                                     {"decoder_2/bias", 1, 20108, TensorKind::output_bias, false},
+                                     {"decoder_1/weight", 200, 600, TensorKind::matrix, true},
+                                     {"decoder_1/bias", 1, 600, TensorKind::bias, false},
+                                     {"encoder_2/weight", 600, 400, TensorKind::matrix, true},
+                                     {"encoder_2/bias", 1, 400, TensorKind::bias, false},
+                                     {"encoder_1/bias", 1, 600, TensorKind::bias, false},
+                                     {"encoder_1/weight", 20108, 600, TensorKind::input_table, true}};
+  EXPECT_EQ(rows_of({}, 20108), expected);
+  std::int64_t parameters = 0;
+  for (const Row& row : expected) parameters += std::get<1>(row) * std::get<2>(row);
+  EXPECT_EQ(parameters, 24511308);
+}
+
+TEST(Network, MultDaeWithoutHiddenLayers) {
+  const std::vector<Row> expected = {{"decoder_1/weight", 200, 30, TensorKind::output_table, true},
+                                     {"decoder_1/bias", 1, 30, TensorKind::output_bias, false},
+                                     {"encoder_1/bias", 1, 200, TensorKind::bias, false},
+                                     {"encoder_1/weight", 30, 200, TensorKind::input_table, true}};
+  EXPECT_EQ(rows_of({ModelType::mult_dae, {}, 200, 0.5}, 30), expected);
+}
+
+TEST(Network, FeaturesHaveASeparateTableInTheFirstLayer) {
+  std::vector<Row> expected = rows_of({ModelType::mult_vae, {12}, 3, 0.5}, 30);
+  expected.insert(expected.end() - 1, {"encoder_1/feature_weight", 7, 12, TensorKind::input_table, true});
+  EXPECT_EQ(rows_of({ModelType::mult_vae, {12}, 3, 0.5}, {30, 7}), expected);
+  EXPECT_EQ(rows_of({ModelType::mult_vae, {}, 3, 0.5}, {30, 7})[3],
+            Row("encoder_1/feature_weight", 7, 6, TensorKind::input_table, true));
+}
+
+TEST(Network, ReversesHiddenWidthsInTheDecoder) {
+  const NetworkShape shape = network_shape({ModelType::mult_vae, {12, 8}, 3, 0.5}, 30);
+  ASSERT_EQ(shape.encoder.size(), 3U);
+  ASSERT_EQ(shape.decoder.size(), 3U);
+  EXPECT_EQ(shape.encoder[2].inputs, 8);
+  EXPECT_EQ(shape.encoder[2].outputs, 6);
+  EXPECT_EQ(shape.decoder[0].inputs, 3);
+  EXPECT_EQ(shape.decoder[0].outputs, 8);
+  EXPECT_EQ(shape.decoder[1].outputs, 12);
+  EXPECT_EQ(shape.decoder[2].outputs, 30);
+}
+
+TEST(Network, InitializationIndicesFollowTheDataFlow) {
+  const NetworkShape shape = network_shape({}, 50);
+  const std::vector<std::string> names = {"encoder_1/weight", "encoder_1/bias",   "encoder_2/weight",
+                                          "encoder_2/bias",   "decoder_1/weight", "decoder_1/bias",
+                                          "decoder_2/weight", "decoder_2/bias"};
+  for (std::uint32_t i = 0; i < names.size(); ++i) EXPECT_EQ(rng_tensor_id(shape, names[i]), i);
+  EXPECT_THROW(rng_tensor_id(shape, "decoder_3/bias"), RunError);
+  EXPECT_THROW(rng_tensor_id(shape, "encoder_1/feature_weight"), RunError);
+  EXPECT_EQ(rng_tensor_id(network_shape({}, {50, 7}), "encoder_1/feature_weight"), names.size());
+}
+
+TEST(Network, ModelWithoutLayersHasNoShape) {
+  for (const auto& [type, name] : enum_names<ModelType>) {
+    EXPECT_EQ(facts_of(type).type, type) << name;
+    EXPECT_EQ(find_model(name), &facts_of(type));
+    if (!facts_of(type).layers) {
+      EXPECT_THROW(network_shape({.type = type}, 30), InputError) << name;
+    } else {
+      EXPECT_EQ(network_shape({.type = type}, 30).variational, facts_of(type).has_kl) << name;
+    }
+  }
+  EXPECT_EQ(find_model("popularity"), nullptr);
+}
+
+}  // namespace
+}  // namespace vaecf::models

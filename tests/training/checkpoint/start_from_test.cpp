@@ -1,0 +1,251 @@
+#include <vaecf/checkpoint/start_point.hpp>
+
+#include "checkpoint/user_hashes.hpp"
+#include "training/checkpoint/resume_fixture.hpp"
+
+namespace vaecf::training {
+namespace {
+
+/// The items of the second dataset, by id, with their indices in the first one; -1: new.
+const io::IdList old_ids = {{100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112}, {}};
+const io::IdList new_ids = {{}, {"112", "x", "103", "100", "0103", "111", "108", "7", "105"}};
+const std::vector<std::int64_t> sources = {12, -1, 3, 0, -1, 11, 8, -1, 5};
+
+class StartFrom : public Resume {
+ protected:
+  void SetUp() override {
+    Resume::SetUp();
+    options_.model = {ModelType::mult_vae, {20}, 6};
+    options_.validation.every = 0;
+    options_.train.epochs = 2;
+    options_.run.checkpoint_every = {};
+  }
+
+  std::string write_items(const std::string& name, const io::IdList& ids, std::int64_t items,
+                          std::int32_t features = 0) const {
+    io::DatasetWriter writer(file(name), 0);
+    const auto last = static_cast<std::int32_t>(items - 1);
+    for (std::int32_t u = 0; u < 80; ++u) {
+      writer.append_row("train", std::vector<std::int32_t>{u % last, last});
+      if (features > 0) writer.append_row("train/features", std::vector<std::int32_t>{u % features});
+    }
+    if (features > 0) {
+      writer.set_attribute("features", std::int64_t{features});
+      writer.set_attribute("feature_hashing", std::string("by hand\n"));
+    }
+    writer.set_attribute("name", std::string("made up"));
+    writer.set_attribute("source", std::string("made up"));
+    writer.set_attribute("users", std::int64_t{80});
+    writer.set_attribute("items", items);
+    if (ids.size() > 0) writer.write_ids("items/id", ids);
+    writer.commit();
+    return file(name);
+  }
+
+  /// Trains on the first dataset, and selects its checkpoint and the second dataset. Returns its weights.
+  Tensors train_first(std::int32_t features = 0) {
+    options_.data.file = write_items("old.h5", old_ids, 13, features);
+    state_.start_from.clear();
+    run(1, "old");
+    state_.start_from = checkpoints("old") + "/best.h5";
+    options_.data.file = write_items("new.h5", new_ids, 9, features);
+    return tensors_of(state_.start_from);
+  }
+
+  /// The state of a new run on some ranks.
+  struct Started {
+    Tensors initial, weights, first_moment, second_moment, prior;
+  };
+  Started start(int ranks) const {
+    const std::vector<Started> all = of_ranks(ranks, [&](const run::Run& run) {
+      Trainer trainer(run, 0);
+      Started started;
+      started.initial = read_all(trainer, StateTensor::weights);
+      checkpoint::StartPoint(run).load_weights(trainer);
+      started.weights = read_all(trainer, StateTensor::weights);
+      started.first_moment = read_all(trainer, StateTensor::first_moment);
+      started.second_moment = read_all(trainer, StateTensor::second_moment);
+      if (options_.model.type == ModelType::recvae) {
+        trainer.start_epoch(0);
+        started.prior = read_all(trainer, StateTensor::prior);
+      }
+      EXPECT_EQ(trainer.updates_done(), 0);
+      return started;
+    });
+    for (const Started& one : all) EXPECT_EQ(one.weights, all[0].weights);
+    return all[0];
+  }
+
+  std::string refusal(int ranks = 1) const {
+    const auto messages = of_ranks(ranks, [&](const run::Run& run) {
+      return message_of<InputError>([&] { checkpoint::validate_start(run); });
+    });
+    for (const std::string& message : messages) EXPECT_EQ(message, messages[0]);
+    return messages[0];
+  }
+
+  std::vector<models::ModelOptions> models() const {
+    std::vector<models::ModelOptions> all = {{ModelType::mult_vae, {20, 7}, 6},
+                                             {ModelType::mult_dae, {20}, 6},
+                                             {ModelType::autoencoder, {20}, 6},
+                                             {ModelType::recvae, {20}, 6},
+                                             {ModelType::elsa, {}, 6}};
+    all.back().elsa.factors = 11;
+    return all;
+  }
+};
+
+TEST_F(StartFrom, SameItemsHaveTheWeightsOfTheCheckpointAndNoMoments) {
+  for (const models::ModelOptions& model : models()) {
+    SCOPED_TRACE(vaecf::to_string(model.type));
+    options_.model = model;
+    const Tensors before = train_first();
+    options_.data.file = file("old.h5");
+    const Started now = start(3);
+    for (const auto& [name, values] : now.weights) {
+      EXPECT_EQ(values, before.at("weights/" + name)) << name;
+      EXPECT_NE(values, now.initial.at(name)) << name;
+      for (const Tensors* moments : {&now.first_moment, &now.second_moment})
+        EXPECT_EQ(std::ranges::count(moments->at(name), 0.0F), std::ssize(values)) << name;
+      if (model.type == ModelType::recvae && name.starts_with("encoder")) {
+        EXPECT_EQ(now.prior.at(name), values) << name;
+      }
+    }
+    std::filesystem::remove_all(folder("old"));
+  }
+}
+
+TEST_F(StartFrom, OtherItemsAreMatchedByIdOnAnyNumberOfRanks) {
+  for (const models::ModelOptions& model : models()) {
+    SCOPED_TRACE(vaecf::to_string(model.type));
+    options_.model = model;
+    const Tensors before = train_first();
+    const Started now = start(1);
+    const io::CheckpointFile checkpoint(state_.start_from);
+    int by_item = 0;
+    for (const auto& info : checkpoint.tensors()) {
+      if (!info.name.starts_with("weights/")) continue;
+      const std::string name = info.name.substr(8);
+      const auto rows = info.rows == 13 ? std::int64_t{9} : info.rows;
+      const auto columns = info.columns == 13 ? std::int64_t{9} : info.columns;
+      by_item += static_cast<int>(rows == 9) + static_cast<int>(columns == 9);
+      std::vector<float> expected = now.initial.at(name);
+      ASSERT_EQ(std::ssize(expected), rows * columns);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < columns; ++c) {
+          const std::int64_t row = rows == 9 ? sources[static_cast<std::size_t>(r)] : r;
+          const std::int64_t column = columns == 9 ? sources[static_cast<std::size_t>(c)] : c;
+          if (row < 0 || column < 0) continue;
+          expected[static_cast<std::size_t>(r * columns + c)] =
+              before.at(info.name)[static_cast<std::size_t>(row * info.columns + column)];
+        }
+      }
+      EXPECT_EQ(now.weights.at(name), expected) << name;
+    }
+    EXPECT_EQ(by_item, model.type == ModelType::elsa ? 1 : 3);
+    EXPECT_EQ(start(3).weights, now.weights);
+    options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
+    EXPECT_EQ(start(2).weights, now.weights);
+    options_.distributed.optimizer = comm::OptimizerPlacement::replicated;
+    std::filesystem::remove_all(folder("old"));
+  }
+}
+
+TEST_F(StartFrom, WeightsOfFeaturesAreNotMatchedByItem) {
+  const Tensors before = train_first(8);
+  const Started now = start(2);
+  EXPECT_NE(now.weights.at("encoder_1/weight"), now.initial.at("encoder_1/weight"));
+  EXPECT_NE(now.weights.at("encoder_1/feature_weight"), now.initial.at("encoder_1/feature_weight"));
+  EXPECT_EQ(now.weights.at("encoder_1/feature_weight"), before.at("weights/encoder_1/feature_weight"));
+}
+
+TEST_F(StartFrom, RunCountsEpochsFromTheBeginningAndResumes) {
+  const Tensors before = train_first();
+  EXPECT_EQ(run(2, "new", "", 1).steps, 1);
+  const run::TrainResult result = run(2, "new", "auto");
+  EXPECT_EQ(result.epochs, 2);
+  EXPECT_EQ(result.steps, 6);
+  run(2, "whole");
+  EXPECT_EQ(curve("new"), curve("whole"));
+  EXPECT_EQ(tensors_of(checkpoints("new") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
+  const io::CheckpointFile last(checkpoints("new") + "/best.h5");
+  EXPECT_EQ(last.attribute<std::int64_t>("best_epoch"), 2);
+  EXPECT_EQ(last.dataset().item_ids.strings, new_ids.strings);
+}
+
+// The values were computed by an independent implementation of XXH64.
+TEST_F(StartFrom, HashesOfUsersAreSortedAndHave32Bits) {
+  EXPECT_EQ(checkpoint::hash_users({{1, 12345}, {}}), (std::vector<std::uint32_t>{0x0ad64fb6, 0x360564d4}));
+  EXPECT_EQ(checkpoint::hash_users({{}, {"ann", "1"}}), (std::vector<std::uint32_t>{0x360564d4, 0x40346ebe}));
+}
+
+// 30,000 held-out users and 286,332 hashes: 2 users have one of the hashes by chance.
+TEST_F(StartFrom, FewEqualHashesOfManyUsersAreChance) {
+  io::IdList held_out;
+  for (std::int64_t user = 0; user < 30'000; ++user) held_out.numbers.push_back(1'000'000 + user);
+  io::DatasetWriter writer(file("many.h5"), 0);
+  writer.append_row("train", std::vector<std::int32_t>{0});
+  for (const char* const part : {"validation", "test"}) {
+    for (std::int64_t row = 0; row < (part == std::string("test") ? 2 : held_out.size()); ++row) {
+      writer.append_row(std::string(part) + "/fold_in", {});
+      writer.append_row(std::string(part) + "/held_out", {});
+    }
+  }
+  writer.write_ids("train/user_id", {{5}, {}});
+  writer.write_ids("validation/user_id", held_out);
+  writer.write_ids("test/user_id", {{5, 6}, {}});
+  writer.set_attribute("items", std::int64_t{1});
+  writer.commit();
+  const auto known = [&](std::vector<std::uint32_t> hashes) {
+    std::ranges::sort(hashes);
+    const io::DatasetSummary summary{{{1}, {}}, {}, {1}, std::move(hashes)};
+    io::write_checkpoint(file("c.h5"), {{"items", std::int64_t{1}}}, {}, {}, &summary);
+    return checkpoint::find_known_users(io::CheckpointFile(file("c.h5")), io::DatasetFile(file("many.h5")));
+  };
+  std::vector<std::uint32_t> hashes;
+  for (std::uint64_t hash = 0; hash < (std::uint64_t{1} << 32); hash += 15'000)
+    hashes.push_back(static_cast<std::uint32_t>(hash));
+  checkpoint::KnownUsers found = known(hashes);
+  EXPECT_LE(found.validation, 9) << "2 + 5 x 1.4";
+  EXPECT_TRUE(found.by_chance);
+  const auto train_users = checkpoint::hash_users({{1'000'000, 1'000'001, 1'000'002, 5, 6, 1'029'999}, {}});
+  const std::int64_t chance = found.validation;
+  found = known(train_users);
+  EXPECT_EQ(found.validation, 4);
+  EXPECT_EQ(found.test, 1) << "5 is also a train user of this dataset";
+  EXPECT_FALSE(found.by_chance);
+  const auto many = checkpoint::hash_users({{held_out.numbers.begin(), held_out.numbers.begin() + 20}, {}});
+  hashes.insert(hashes.end(), many.begin(), many.end());
+  found = known(hashes);
+  EXPECT_EQ(found.validation, chance + 20);
+  EXPECT_FALSE(found.by_chance);
+  EXPECT_TRUE(known({}).by_chance);
+}
+
+TEST_F(StartFrom, ChecksTheModelOnAllRanksBeforeAnyWork) {
+  train_first();
+  const auto contains = [&](const std::string& part, int ranks = 1) {
+    const std::string message = refusal(ranks);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  const models::ModelOptions model = options_.model;
+  options_.model.type = ModelType::mult_dae;
+  contains("contains a model of type mult_vae, but model.type is mult_dae", 3);
+  options_.model.type = ModelType::ease;
+  contains("a model of type ease is solved at once, so that nothing is to be started from");
+  options_.model = model;
+  options_.model.latent = 5;
+  contains("must have shape (5, 20), got (6, 20); the checkpoint contains a model of type mult_vae", 3);
+  options_.model.latent = 6;
+  options_.model.hidden = {20, 8};
+  contains("with hidden layers [20] and latent 6");
+  options_.model = model;
+  options_.data.file = make("features.h5", {.features = true});
+  contains("no user features");
+  options_.data.file = write_items("others.h5", {{1, 2, 3}, {}}, 3);
+  contains("none of its 13 items is in");
+  options_.data.file = file("new.h5");
+}
+
+}  // namespace
+}  // namespace vaecf::training

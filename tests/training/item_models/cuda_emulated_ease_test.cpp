@@ -1,0 +1,212 @@
+// The Gram matrix and the inverse of EASE's matrix on GPUs, and scores of dense weights, in host emulation.
+#include <vaecf/models/item/interactions.hpp>
+#include <vaecf/models/item/item_scorer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "device/cuda/device.hpp"
+#include "models/item/ease.hpp"
+#include "support/cuda_emulator/communicator.hpp"
+
+namespace vaecf::training {
+namespace {
+
+constexpr std::int64_t size = 520;  // three blocks, the last one with padding
+
+/// Writes this rank's rows of a symmetric matrix that is positive definite if `shift` is at least 0.
+void fill_rows(device::SpdInverse& matrix, float shift) {
+  const Range own = matrix.rows_of(matrix.rank());
+  for (std::int64_t i = own.begin; i < own.end; ++i)
+    for (std::int64_t j = 0; j < size; ++j)
+      matrix.row(i)[static_cast<std::size_t>(j)] =
+          1.0F / static_cast<float>(1 + std::abs(i - j)) + (i == j ? 1.0F + shift : 0.0F);
+}
+
+using Outcomes = std::vector<std::optional<device::Inversion>>;
+
+struct Inverted {
+  Outcomes outcomes;  // of each rank
+  std::vector<float> rows;
+};
+
+/// Inverts on `ranks` ranks; rank r uses the emulated GPU of index `gpu(r)`.
+Inverted invert_emulated(int ranks, float shift, const std::function<int(int)>& gpu,
+                         const models::Interactions& x = {}, std::span<const float> weights = {},
+                         std::int64_t stop_after = 3) {
+  Inverted all{Outcomes(static_cast<std::size_t>(ranks)),
+               std::vector<float>(static_cast<std::size_t>(size * size))};
+  const auto run = [&](comm::Communicator& communicator) {
+    const int rank = communicator.rank();
+    cuda::Device device({}, gpu(rank));
+    device::SpdInverse matrix(size, rank, ranks, 2);
+    fill_rows(matrix, shift);
+    std::int64_t blocks = 0;
+    const auto progress = [&](std::int64_t done, std::int64_t total) {
+      EXPECT_EQ(done, ++blocks);
+      EXPECT_EQ(total, 3);
+      return blocks <= stop_after;
+    };
+    all.outcomes[static_cast<std::size_t>(rank)] = models::invert_on_gpus(
+        device, matrix, {x.users.view(), x.items.view(), weights}, communicator, progress);
+    const Range own = matrix.rows_of(rank);
+    for (std::int64_t i = own.begin; i < own.end; ++i)
+      std::ranges::copy(matrix.row(i), all.rows.begin() + i * size);
+  };
+  comm::run_ranks(ranks, run, cuda::emulator::thread_device());
+  return all;
+}
+
+int first_gpu(int) {
+  return 0;
+}
+
+TEST(EaseOnGpus, InverseEqualsThatOfTheCpuOnAnyNumberOfRanks) {
+  device::SpdInverse expected(size, 0, 1, 2);
+  fill_rows(expected, 0.0F);
+  ASSERT_EQ(expected.invert({}, [](std::int64_t, std::int64_t) { return true; }), device::Inversion::done);
+  const Inverted one = invert_emulated(1, 0.0F, first_gpu);
+  for (std::int64_t i = 0; i < size; ++i)
+    for (std::int64_t j = 0; j < size; ++j)
+      ASSERT_NEAR(one.rows[static_cast<std::size_t>(i * size + j)],
+                  expected.row(i)[static_cast<std::size_t>(j)], 1e-6)
+          << i << ", " << j;
+  for (const int ranks : {2, 3, 4}) {  // with 4 ranks, one has no rows
+    const Inverted several = invert_emulated(ranks, 0.0F, first_gpu);
+    EXPECT_EQ(several.outcomes, Outcomes(static_cast<std::size_t>(ranks), device::Inversion::done));
+    EXPECT_EQ(several.rows, one.rows) << ranks;
+  }
+}
+
+TEST(EaseOnGpus, GramMatrixIsAddedOnAnyNumberOfRanks) {
+  Csr users;
+  for (std::int32_t user = 0; user < 300; ++user) {
+    for (std::int32_t item = user % 7; item < size; item += 1 + (user * 13 + item) % 200)
+      users.columns.push_back(item);
+    users.offsets.push_back(static_cast<std::int64_t>(users.columns.size()));
+  }
+  const models::Interactions x = models::make_interactions(users, size);
+  const std::vector<float> weights = models::weigh_users(x, 0.5).of_users;
+  device::SpdInverse expected(size, 0, 1, 2);
+  fill_rows(expected, 300.0F);
+  for (std::int64_t user = 0; user < 300; ++user)
+    for (const std::int32_t i : users.view().row(user))
+      for (const std::int32_t j : users.view().row(user))
+        if (i != j) expected.row(i)[static_cast<std::size_t>(j)] += weights[static_cast<std::size_t>(user)];
+  ASSERT_EQ(expected.invert({}, [](std::int64_t, std::int64_t) { return true; }), device::Inversion::done);
+  const Inverted one = invert_emulated(1, 300.0F, first_gpu, x, weights);
+  for (std::int64_t i = 0; i < size; ++i)
+    for (std::int64_t j = 0; j < size; ++j)
+      ASSERT_NEAR(one.rows[static_cast<std::size_t>(i * size + j)],
+                  expected.row(i)[static_cast<std::size_t>(j)], 1e-8)
+          << i << ", " << j;
+  EXPECT_EQ(invert_emulated(3, 300.0F, first_gpu, x, weights).rows, one.rows);
+}
+
+TEST(EaseOnGpus, IndefiniteMatrixIsReportedOnAllRanks) {
+  EXPECT_EQ(invert_emulated(2, -3.0F, first_gpu).outcomes, Outcomes(2, device::Inversion::indefinite));
+}
+
+TEST(EaseOnGpus, RequestToStopEndsTheInversionOnAllRanks) {
+  EXPECT_EQ(invert_emulated(2, 0.0F, first_gpu, {}, {}, 1).outcomes, Outcomes(2, device::Inversion::stopped));
+}
+
+TEST(EaseOnGpus, MatrixIsUnchangedUnlessItFitsIntoTheMemoryOfAllGpus) {
+  // The emulated GPU with index 1 has 1 MiB.
+  const Inverted result = invert_emulated(2, 0.0F, [](int rank) { return rank; });
+  EXPECT_EQ(result.outcomes, Outcomes(2, std::nullopt));
+  EXPECT_EQ(result.rows[1], 0.5F);
+  EXPECT_EQ(result.rows.back(), 2.0F);
+}
+
+/// A model with a dense matrix, and users of whom some have no items.
+class DenseWeights final : public models::ItemModel {
+ public:
+  explicit DenseWeights(std::int64_t items) : items_(items) {
+    std::mt19937 random(9);
+    std::normal_distribution<float> normal;
+    for (std::int64_t i = 0; i < items * items; ++i) matrix_.push_back(normal(random));
+  }
+  void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
+    std::ranges::fill(scores, 0.0F);
+    for (const std::int32_t i : history)
+      for (std::size_t j = 0; j < scores.size(); ++j)
+        scores[j] += matrix_[static_cast<std::size_t>(i) * scores.size() + j];
+  }
+  models::StoredWeights stored() const override {
+    const auto read = [this](std::int64_t begin, std::int64_t end, std::span<float> out) {
+      std::copy(matrix_.begin() + begin * items_, matrix_.begin() + end * items_, out.begin());
+    };
+    return {{{models::matrix_name, items_, items_, false, read}}, {}};
+  }
+  bool is_dense() const override { return true; }
+
+ private:
+  std::int64_t items_;
+  std::vector<float> matrix_;
+};
+
+Csr make_rows(std::int64_t users, std::int64_t items, std::int64_t step) {
+  Csr rows;
+  for (std::int64_t user = 0; user < users; ++user) {
+    for (std::int64_t item = user % step; item < items && user % 9 != 0; item += 1 + (user * 7 + item) % 40)
+      rows.columns.push_back(static_cast<std::int32_t>(item));
+    rows.offsets.push_back(std::ssize(rows.columns));
+  }
+  return rows;
+}
+
+TEST(EaseOnGpus, ScoresOfADenseMatrixEqualThoseOfTheCpu) {
+  constexpr std::int64_t items = 310, users = 700;  // two parts of users
+  const auto model = std::make_shared<DenseWeights>(items);
+  cuda::Device device({}, 0);
+  const auto on_gpu = models::make_matrix_scorer(device, items, model->stored().tensors[0].read_rows);
+  ASSERT_NE(on_gpu, nullptr);
+  models::ItemScorer on_cpu(model, items, 2);
+  const Csr seen = make_rows(users, items, 11), targets = make_rows(users, items, 7);
+  const models::UserData data{seen.view(), {}, targets.view(), 0};
+  const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@100"), math::parse_metric("recall@20")};
+  const auto compare = [&] {
+    const auto gpu_users = on_gpu->load_users(data), cpu_users = on_cpu.load_users(data);
+    for (const auto history : {models::History::items, models::History::none}) {
+      const auto found = on_gpu->evaluate(*gpu_users, history, metrics, [](std::int64_t) {});
+      const auto expected = on_cpu.evaluate(*cpu_users, history, metrics, [](std::int64_t) {});
+      for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-12) << i;
+      for (const bool keep_seen : {false, true}) {
+        constexpr std::int64_t k = 40;
+        const Range rows{3, users};
+        std::vector<std::int32_t> gpu_items(static_cast<std::size_t>(rows.size() * k)), cpu_items = gpu_items;
+        std::vector<float> gpu_scores(gpu_items.size()), cpu_scores = gpu_scores;
+        on_gpu->top_k(*gpu_users, rows, history, keep_seen, k, gpu_items, gpu_scores);
+        on_cpu.top_k(*cpu_users, rows, history, keep_seen, k, cpu_items, cpu_scores);
+        for (std::size_t i = 0; i < gpu_items.size(); ++i) {
+          if (cpu_items[i] < 0) continue;  // an excluded item may follow all others
+          ASSERT_EQ(gpu_items[i], cpu_items[i]) << i;
+          ASSERT_NEAR(gpu_scores[i], cpu_scores[i], 1e-5 * std::abs(cpu_scores[i])) << i;
+        }
+      }
+    }
+  };
+  compare();
+  std::vector<std::uint8_t> allowed(items, 1);
+  for (std::size_t i = 0; i < items; i += 3) allowed[i] = 0;
+  on_gpu->exclude_items(allowed);
+  on_cpu.exclude_items(allowed);
+  compare();
+}
+
+TEST(EaseOnGpus, MatrixThatExceedsTheMemoryIsLeftToTheCpu) {
+  // The emulated GPU with index 1 has 1 MiB.
+  cuda::Device device({}, 1);
+  const DenseWeights model(600);
+  EXPECT_EQ(models::make_matrix_scorer(device, 600, model.stored().tensors[0].read_rows), nullptr);
+}
+
+}  // namespace
+}  // namespace vaecf::training

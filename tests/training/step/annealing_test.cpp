@@ -1,0 +1,109 @@
+#include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/evaluate/evaluator.hpp>
+#include <vaecf/training/annealing.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace vaecf::training {
+namespace {
+
+config::AnnealingOptions in_steps(double cap, double steps) {
+  return {cap, steps, 0, 0};
+}
+
+TEST(Annealing, FollowsPublishedSchedules) {
+  struct Recipe {
+    double steps, cap;
+    std::int64_t per_epoch, cap_at, cap_epoch;
+    double slope;
+  };
+  for (const Recipe& r :
+       {Recipe{200000, 0.2, 234, 40000, 171, 0.00117}, Recipe{200000, 0.2, 767, 40000, 53, 0.0038},
+        Recipe{200000, 0.2, 943, 40000, 43, 0.0047}, Recipe{15000, 0.1, 4, 1500, 376, 0.00027},
+        Recipe{1000, 0.2, 2, 200, 101, 0.0020}}) {
+    const Annealing a(in_steps(r.cap, r.steps), r.per_epoch);
+    EXPECT_EQ(a.beta(0, 0), 0.0);
+    EXPECT_LT(a.beta(r.cap_at - 1, 0), r.cap);
+    EXPECT_DOUBLE_EQ(a.beta(r.cap_at, 0), r.cap);
+    EXPECT_DOUBLE_EQ(a.beta(10 * r.cap_at, 0), r.cap);
+    EXPECT_EQ(r.cap_at / r.per_epoch + 1, r.cap_epoch);  // the epoch of that update, from 1
+    EXPECT_NEAR(a.beta(r.per_epoch, 0), r.slope, 0.06 * r.slope);
+  }
+}
+
+TEST(Annealing, DetectsThatTheCapIsNeverReached) {
+  const Annealing thesis(in_steps(0.2, 200000), 8);
+  EXPECT_NEAR(thesis.beta(1600, 0), 0.008, 1e-12);
+  EXPECT_FALSE(thesis.reaches_cap(1600, 1599 * 14504));
+  const Annealing paper(in_steps(0.2, 200000), 234);
+  EXPECT_TRUE(paper.reaches_cap(46800, 200 * 116677 - 177));
+  EXPECT_FALSE(paper.reaches_cap(40000, 39999 * 500));
+  EXPECT_TRUE(paper.reaches_cap(40001, 40000 * 500));
+  const Annealing users({0.2, 0, 0, 1250}, 2);
+  EXPECT_TRUE(users.reaches_cap(2, 300));
+  EXPECT_FALSE(users.reaches_cap(2, 160));
+}
+
+TEST(Annealing, ScheduleInUsers) {
+  const Annealing a({0.2, 0, 0, 100e6}, 5);
+  EXPECT_DOUBLE_EQ(a.beta(1, 10000000), 0.1);
+  EXPECT_DOUBLE_EQ(a.beta(1, 20000000), 0.2);
+  EXPECT_DOUBLE_EQ(a.beta(1, 90000000), 0.2);
+}
+
+TEST(Annealing, ScheduleInEpochsFollowsTheBatchSize) {
+  const double epochs = 200000.0 / 234.0;  // the paper's T
+  const Annealing small({0.2, 0, epochs, 0}, 234);
+  const Annealing large({0.2, 0, epochs, 0}, 5);  // batch 24,576: T = 4,274 updates
+  EXPECT_DOUBLE_EQ(small.beta(20000, 0), 0.1);
+  EXPECT_NEAR(large.beta(427, 0), 427.0 / 4274.0, 1e-4);
+  EXPECT_NEAR(small.beta(10 * 234, 0), large.beta(10 * 5, 0), 1e-12);
+}
+
+TEST(Selection, FirstOfEqualEpochsIsBestAndLaterOnesCountAsWorse) {
+  checkpoint::TrainingState state;
+  const auto better = [&](double metric) {
+    ++state.epoch;
+    return state.update_best(metric);
+  };
+  EXPECT_TRUE(better(0.0));
+  EXPECT_TRUE(better(0.5));
+  EXPECT_FALSE(better(0.5));
+  EXPECT_EQ(state.validations_since_best, 1);
+  EXPECT_TRUE(better(0.6));
+  EXPECT_EQ(state.validations_since_best, 0);
+  EXPECT_FALSE(better(0.1));
+  EXPECT_FALSE(better(NAN));
+  EXPECT_EQ(state.best_epoch, 4);
+  EXPECT_EQ(state.best_metric, 0.6);
+  EXPECT_EQ(state.validations_since_best, 2);
+}
+
+TEST(Selection, SmallestPopularityIsBest) {
+  checkpoint::TrainingState state;
+  state.select = "popularity@5";
+  const auto better = [&](double metric) {
+    ++state.epoch;
+    return state.update_best(metric);
+  };
+  EXPECT_TRUE(better(7.0));
+  EXPECT_FALSE(better(8.0));
+  EXPECT_TRUE(better(6.0));
+  EXPECT_FALSE(better(6.0) || better(NAN));
+  EXPECT_EQ(state.best_epoch, 3);
+  EXPECT_EQ(state.best_metric, 6.0);
+  EXPECT_EQ(state.validations_since_best, 2);
+}
+
+TEST(Selection, SelectionMetricIsEvaluated) {
+  EXPECT_EQ(evaluate::evaluated_metrics({1, {"recall@20"}, "ndcg@100"}),
+            (std::vector<std::string>{"recall@20", "ndcg@100"}));
+  EXPECT_EQ(evaluate::evaluated_metrics({1, {"ndcg@100"}, "ndcg@100"}),
+            (std::vector<std::string>{"ndcg@100"}));
+  EXPECT_EQ(evaluate::evaluated_metrics({1, {"ndcg@100"}, "last"}), (std::vector<std::string>{"ndcg@100"}));
+}
+
+}  // namespace
+}  // namespace vaecf::training

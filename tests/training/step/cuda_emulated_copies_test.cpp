@@ -1,0 +1,87 @@
+// Every 16-bit copy of an activation or gradient is written in a step before it is read.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "device/cuda/device.hpp"
+#include "models/network.hpp"
+
+namespace vaecf::training {
+namespace {
+
+/// A device whose activations, values and copies, start as NaN.
+class Poisoning : public cuda::Device {
+ public:
+  Poisoning(const device::BackendOptions& options, bool poisons)
+      : cuda::Device(options, 0), poisons_(poisons) {}
+
+  device::Matrix make_matrix(std::int64_t max_rows, std::int64_t columns) override {
+    device::Matrix made = cuda::Device::make_matrix(max_rows, columns);
+    if (!poisons_) return made;
+    const std::vector<float> nan(static_cast<std::size_t>(max_rows * columns),
+                                 std::numeric_limits<float>::quiet_NaN());
+    write_matrix(made, max_rows, nan);
+    return made;
+  }
+
+ private:
+  bool poisons_;
+};
+
+/// Returns the gradient, nll, kl and users of one step; with `poisoned`, on activations that were full of
+/// NaN.
+std::vector<double> step_of(const models::ModelOptions& options, device::Precision precision, bool poisoned) {
+  constexpr std::int64_t users = 33;
+  constexpr std::int64_t items = 100;
+  Poisoning device({.device = device::DeviceChoice::cuda, .precision = precision}, poisoned);
+  models::Network network(options, items, device, users);
+  models::initialize(network, network.shape(), 5);
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> columns;
+  for (std::int64_t user = 0; user < users; ++user) {
+    for (std::int64_t item = user % 7; item < items; item += 5 + user) {
+      columns.push_back(static_cast<std::int32_t>(item));
+    }
+    offsets.push_back(static_cast<std::int64_t>(columns.size()));
+  }
+  const auto rows = device.make_user_rows(CsrView{offsets, columns}, 0, items, device::one_slice());
+  const auto batch = device.make_batch();
+  std::vector<std::int64_t> numbers(users);
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
+  device.gather_batch(*rows, numbers, true, *batch);
+  auto gradients = device.make_buffer(network.layout().size);
+  const auto state = device.make_step_state();
+  device.set_loss_scale({1.0F, 0}, *state);
+  device.begin_step({9, 3, 0, 0.2F, {}}, *state);
+  models::StepTimer timer(device, false);
+  network.forward_backward({*batch}, {network.parameters(), *state, gradients, {}}, 0, timer);
+  device.end_step(*state);
+  const device::LossSums sums = device.sums(*state).losses;
+  std::vector<double> result(gradients.data(), gradients.data() + gradients.size());
+  result.insert(result.end(), {sums.nll, sums.kl, static_cast<double>(sums.users)});
+  return result;
+}
+
+TEST(CudaEmulatedCopies, OnlyWrittenCopiesAreRead) {
+  for (const ModelType type : {ModelType::mult_vae, ModelType::mult_dae}) {
+    for (const auto& hidden : std::vector<std::vector<std::int64_t>>{{}, {24}, {24, 13}}) {
+      for (const device::Precision precision : {device::Precision::bf16, device::Precision::fp16}) {
+        SCOPED_TRACE(::testing::Message()
+                     << vaecf::to_string(type) << " with " << hidden.size() << " hidden layers");
+        for (const std::int64_t latents : {12, 10}) {
+          const models::ModelOptions options{.type = type, .hidden = hidden, .latent = latents};
+          const std::vector<double> expected = step_of(options, precision, false);
+          for (const double value : expected) ASSERT_TRUE(std::isfinite(value));
+          EXPECT_EQ(step_of(options, precision, true), expected);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::training

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <vaecf/training/trainer.hpp>
+
+#include "training/train_fixture.hpp"
+
+namespace vaecf::training {
+
+/// The results of a training on all ranks, by rank.
+struct RankResults {
+  std::vector<Tensors>
+      gradient;  ///< of the first step, summed over ranks and scaled: Adam's first moment after it
+  std::vector<Tensors> weights;  ///< that the rank computes with
+  std::vector<Tensors> masters;
+  std::vector<Tensors> moments;
+};
+
+/// Trains on thread ranks.
+class MultiRankTest : public TrainTest {
+ protected:
+  RankResults run(int ranks, std::int64_t steps) {
+    const std::vector<Tensors> none(static_cast<std::size_t>(ranks));
+    RankResults results{none, none, none, none};
+    std::vector<std::vector<device::TensorSpec>> specs(none.size());
+    on_ranks(ranks, [&](const run::Run& run) {
+      const auto rank = static_cast<std::size_t>(run.communicator.rank());
+      Trainer trainer(run, 0);
+      for (std::int64_t s = 0; s < steps; ++s) {
+        const std::int64_t t = s % trainer.steps_per_epoch();
+        if (t == 0) trainer.start_epoch(s / trainer.steps_per_epoch());
+        trainer.step(t);
+        if (s == 0) results.gradient[rank] = read_all(trainer, StateTensor::first_moment);
+      }
+      results.weights[rank] = weights_of(trainer.model());
+      results.masters[rank] = read_all(trainer, StateTensor::weights);
+      results.moments[rank] = read_all(trainer, StateTensor::second_moment);
+      specs[rank] = trainer.model().tensors();
+    });
+    const auto slices = static_cast<std::size_t>(options_.distributed.item_slices);
+    if (slices > 1) {
+      for (auto* tensors : {&results.gradient, &results.weights, &results.masters, &results.moments})
+        put_together(*tensors, specs, slices);
+    }
+    return results;
+  }
+
+  /// Replaces the slices of each group by the tensors of all items. Tensors that are not divided must be
+  /// equal on all ranks of the group.
+  static void put_together(std::vector<Tensors>& of_ranks,
+                           const std::vector<std::vector<device::TensorSpec>>& specs, std::size_t slices) {
+    for (std::size_t first = 0; first < of_ranks.size(); first += slices) {
+      Tensors whole;
+      for (std::size_t rank = first; rank < first + slices; ++rank) {
+        for (const device::TensorSpec& spec : specs[rank]) {
+          const std::vector<float>& stored = of_ranks[rank].at(spec.name);
+          std::vector<float>& all = whole[spec.name];
+          if (!spec.slice) {
+            if (rank > first) {
+              EXPECT_EQ(stored, all) << spec.name << " of rank " << rank;
+            }
+            all = stored;
+            continue;
+          }
+          all.resize(static_cast<std::size_t>(spec.logical_rows() * spec.logical_columns()));
+          for (std::int64_t row = 0; row < spec.rows; ++row) {
+            for (std::int64_t column = 0; column < spec.columns; ++column) {
+              all[static_cast<std::size_t>(spec.logical_index(row, column))] =
+                  stored[static_cast<std::size_t>(row * spec.columns + column)];
+            }
+          }
+        }
+      }
+      for (std::size_t rank = first; rank < first + slices; ++rank) of_ranks[rank] = whole;
+    }
+  }
+
+  static void expect_same_on_all_ranks(const RankResults& results) {
+    for (std::size_t r = 1; r < results.weights.size(); ++r) {
+      EXPECT_EQ(results.weights[r], results.weights[0]) << "rank " << r << " of " << results.weights.size();
+      EXPECT_EQ(results.masters[r], results.masters[0]) << "rank " << r << " of " << results.weights.size();
+      EXPECT_EQ(results.moments[r], results.moments[0]) << "rank " << r << " of " << results.weights.size();
+    }
+  }
+
+  /// Expects weights and losses to be independent of the number of ranks and of sharding, within bounds.
+  void expect_same_curve(const RankResults& one, const RankResults& other) {
+    expect_same_on_all_ranks(other);
+    EXPECT_LE(difference(one.gradient[0], other.gradient[0]).relative, 1e-6);
+    const Difference weights = difference(one.masters[0], other.masters[0]);
+    EXPECT_LE(weights.relative, 1e-5);
+    EXPECT_LE(weights.largest, 0.1 * options_.optimizer.learning_rate);
+  }
+};
+
+}  // namespace vaecf::training

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <vaecf/run/train.hpp>
+
+#include <functional>
+
+namespace vaecf::training {
+
+/// Runs `body` on thread ranks, each with its own device. The device is selected by linking
+/// run_on_ranks_cpu.cpp, or run_on_ranks_cuda_emulator.cpp for the host emulation of the CUDA device.
+void run_on_ranks(int ranks, const device::BackendOptions& options,
+                  const std::function<void(const run::RunContext&)>& body);
+
+}  // namespace vaecf::training

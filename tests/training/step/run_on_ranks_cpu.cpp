@@ -1,0 +1,17 @@
+#include "device/cpu/device.hpp"
+#include "support/thread_communicator.hpp"
+#include "training/step/run_on_ranks.hpp"
+
+namespace vaecf::training {
+
+void run_on_ranks(int ranks, const device::BackendOptions& options,
+                  const std::function<void(const run::RunContext&)>& body) {
+  comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
+    const auto device = cpu::make_device(options);
+    Log log;
+    Progress progress;
+    body({communicator, *device, log, progress});
+  });
+}
+
+}  // namespace vaecf::training

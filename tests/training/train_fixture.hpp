@@ -1,0 +1,292 @@
+#pragma once
+
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/run/train.hpp>
+#include <vaecf/training/trainer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/network.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/thread_communicator.hpp"
+#include "training/step/run_on_ranks.hpp"
+
+namespace vaecf::training {
+
+using models::ModelType;
+
+/// A dataset with `groups` groups of users: user u has `likes` of the items i with i mod groups == u mod
+/// groups, and one arbitrary item. All but two items of held-out users are in the fold-in.
+struct MadeUpData {
+  std::int64_t users = 203;
+  std::int64_t items = 60;
+  std::int64_t groups = 5;
+  std::int64_t likes = 6;
+  std::int64_t validation = 31;
+  std::int64_t test = 20;
+  std::int64_t without_target = 0;   ///< of the validation users, and of the last test users
+  std::int64_t without_history = 0;  ///< of the test users
+  bool noise = true;
+  bool features =
+      false;  ///< columns that determine the group of a user, and uninformative ones; some users have none
+  std::int64_t compression = 0;
+};
+
+inline void write_dataset(const std::string& path, const MadeUpData& data) {
+  std::mt19937 random(17);
+  using Row = std::vector<std::int32_t>;
+  const auto draw = [&](std::int64_t user) {
+    Row liked;
+    for (std::int64_t i = user % data.groups; i < data.items; i += data.groups) {
+      liked.push_back(static_cast<std::int32_t>(i));
+    }
+    for (std::size_t i = liked.size() - 1; i > 0; --i) std::swap(liked[i], liked[random() % (i + 1)]);
+    liked.resize(std::min(liked.size(), static_cast<std::size_t>(data.likes)));
+    return liked;
+  };
+  const auto sorted = [](Row row) {
+    std::sort(row.begin(), row.end());
+    row.erase(std::unique(row.begin(), row.end()), row.end());
+    return row;
+  };
+  const auto features_of = [&](std::int64_t user) {
+    if (user % 11 == 10) return Row{};
+    const auto taste = user % data.groups;
+    return Row{static_cast<std::int32_t>(taste), static_cast<std::int32_t>(data.groups + user % 3)};
+  };
+  io::DatasetWriter writer(path, data.compression);
+  for (std::int64_t u = 0; u < data.users; ++u) {
+    Row row = draw(u);
+    if (data.noise)
+      row.push_back(static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(data.items)));
+    writer.append_row("train", sorted(row));
+    if (data.features) writer.append_row("train/features", features_of(u));
+  }
+  for (const std::string split : {"validation", "test"}) {
+    const std::int64_t count = split == "test" ? data.test : data.validation;
+    for (std::int64_t u = 0; u < count; ++u) {
+      const Row row = draw(u);
+      const bool target = split == "test" ? u < count - data.without_target : u >= data.without_target;
+      const bool history = split == "validation" || u >= data.without_history;
+      writer.append_row(split + "/fold_in", history ? sorted({row.begin() + 2, row.end()}) : Row{});
+      writer.append_row(split + "/held_out", target ? sorted({row[0], row[1]}) : Row{});
+      if (data.features) writer.append_row(split + "/features", features_of(u));
+    }
+  }
+  writer.set_attribute("name", std::string("made up"));
+  writer.set_attribute("source", std::string("made up"));
+  writer.set_attribute("users", data.users + data.validation + data.test);
+  writer.set_attribute("items", data.items);
+  if (data.features) {
+    writer.set_attribute("features", data.groups + 3);
+    writer.set_attribute("feature_hashing", std::string("by hand\ntaste, and what tells nothing"));
+  }
+  writer.commit();
+}
+
+/// Runs all steps of epochs [0, epochs); calls `done` after each.
+inline void train_epochs(
+    Trainer& trainer, std::int64_t epochs, const std::function<void()>& done = [] {}) {
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    trainer.start_epoch(epoch);
+    for (std::int64_t t = 0; t < trainer.steps_per_epoch(); ++t) trainer.step(t);
+    done();
+  }
+}
+
+/// Requests a stop after the given number of updates of phases whose title contains `title`.
+class StopsAfter : public Progress {
+ public:
+  StopsAfter(StopFlag& flag, int updates, std::string title = "epoch")
+      : flag_(flag), left_(updates), title_(std::move(title)) {}
+  void begin(std::string_view label, std::int64_t, std::string_view, std::int64_t) override {
+    counts_ = label.find(title_) != std::string_view::npos;
+  }
+  void update(std::int64_t) override {
+    if (counts_ && --left_ == 0) flag_.request();
+  }
+
+ private:
+  StopFlag& flag_;
+  int left_;
+  std::string title_;
+  bool counts_ = false;
+};
+
+/// Provides a temporary folder with a dataset, and options for a small model.
+class TrainTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_.name = "made_up";
+    options_.data.file = make("data.h5", {});
+    options_.model = {ModelType::mult_vae, {20}, 6, 0.5};
+    options_.train.epochs = 3;
+    options_.train.batch_size = 37;
+    options_.train.annealing = {0.2, 40, 0, 0};
+    options_.validation.metrics = {"ndcg@10", "recall@5"};
+    options_.validation.select = "ndcg@10";
+    options_.run.directory = file("runs");
+    options_.distributed.bucket_mib = 0.001;  // many buckets even for a small model
+    state_.configuration_text = "name: made_up\n";
+    state_.version = "0";
+  }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string make(const std::string& name, const MadeUpData& data) const {
+    write_dataset(file(name), data);
+    return file(name);
+  }
+
+  /// Returns a run of `options` or options_, with its dataset.
+  run::Run run_of(const run::RunContext& context, const config::TrainingConfig& options) const {
+    return {context, state_, options, io::DatasetFile(options.data.file)};
+  }
+  run::Run run_of(const run::RunContext& context) const { return run_of(context, options_); }
+
+  /// Calls `body` with a run of options_ on thread ranks, each with its own device. If options_ selects item
+  /// slices, groups of that many ranks share the items.
+  void on_ranks(int ranks, const std::function<void(const run::Run&)>& body) const {
+    run_on_ranks(ranks, backend_, [&](const run::RunContext& context) {
+      run::RunContext divided = context;
+      const auto slices = static_cast<int>(options_.distributed.item_slices);
+      if (slices > 1) divided.grid = run::divide_ranks(context.communicator, slices);
+      body(run_of(divided));
+    });
+  }
+
+  /// Returns the results of `body` on all ranks.
+  template <class Body>
+  auto of_ranks(int ranks, Body&& body) const {
+    std::vector<decltype(body(std::declval<const run::Run&>()))> results(static_cast<std::size_t>(ranks));
+    on_ranks(ranks, [&](const run::Run& run) {
+      results[static_cast<std::size_t>(run.communicator.rank())] = body(run);
+    });
+    return results;
+  }
+
+  /// Trains as the program does, in a folder whose previous run is moved unless this one continues it.
+  static run::TrainResult train(run::Run run) {
+    run::move_previous_run(run);
+    return vaecf::run::train(run);
+  }
+
+  /// Trains on `ranks` ranks, whose results must be equal.
+  run::TrainResult train_on(int ranks, const std::function<run::TrainResult(const run::Run&)>& body) const {
+    const std::vector<run::TrainResult> results = of_ranks(ranks, body);
+    for (const run::TrainResult& result : results) {
+      EXPECT_EQ(result.stopped, results[0].stopped);
+      EXPECT_EQ(result.epochs, results[0].epochs);
+      EXPECT_EQ(result.steps, results[0].steps);
+      EXPECT_EQ(result.best_epoch, results[0].best_epoch);
+      EXPECT_EQ(result.best_metric, results[0].best_metric);
+    }
+    return results[0];
+  }
+
+  /// Returns the names of the checkpoints in a folder.
+  static std::vector<std::string> names_in(const std::string& folder) {
+    std::vector<std::string> found;
+    for (const auto& candidate : io::list_checkpoints(folder)) {
+      found.push_back(std::filesystem::path(candidate.path).filename().string());
+    }
+    return found;
+  }
+
+  std::string text_of(const std::string& path) const {
+    std::ifstream stream(path);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+  testing::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
+  config::TrainingConfig options_;
+  run::RunState state_;
+  device::BackendOptions backend_ = {device::DeviceChoice::cpu, device::Precision::fp32,
+                                     device::Kernels::portable, 1};
+};
+
+/// Tensors by name, without padding.
+using Tensors = std::map<std::string, std::vector<float>>;
+
+/// Returns the weights that the model computes with.
+inline Tensors weights_of(const models::Model& model) {
+  Tensors tensors;
+  const std::vector<device::TensorSpec> specs = model.tensors();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    std::vector<float>& values = tensors[specs[i].name];
+    values.resize(static_cast<std::size_t>(specs[i].rows * specs[i].columns));
+    model.read_rows(static_cast<int>(i), {0, specs[i].rows}, values);
+  }
+  return tensors;
+}
+
+/// Returns master weights or moments of a training. Collective.
+inline Tensors read_all(Trainer& trainer, StateTensor state) {
+  Tensors tensors = weights_of(trainer.model());
+  const auto copy = trainer.make_state_copy(false);
+  trainer.copy_state(copy.get());
+  int tensor = 0;
+  for (const device::TensorSpec& spec : trainer.model().tensors()) {
+    copy->read_rows(state, tensor++, {0, spec.rows}, tensors[spec.name]);
+  }
+  return tensors;
+}
+
+/// Makes a network with initial weights for up to `max_users` users.
+inline std::unique_ptr<models::Model> initial_model(const config::TrainingConfig& options,
+                                                    const run::RunContext& context, models::InputDims inputs,
+                                                    std::int64_t max_users, std::uint64_t seed = 1) {
+  auto model = models::make_model(options.model, inputs, context.device, max_users);
+  models::initialize(*model, models::network_shape(options.model, inputs), seed);
+  return model;
+}
+
+struct Difference {
+  double relative = 0.0;  ///< the worst tensor's ||a - b|| / ||a||
+  double largest = 0.0;   ///< the worst element's |a - b|
+};
+
+inline Difference difference(const Tensors& a, const Tensors& b) {
+  Difference worst;
+  EXPECT_EQ(a.size(), b.size());
+  for (const auto& [name, values] : a) {
+    const std::vector<float>& others = b.at(name);
+    double sum = 0.0;
+    double size = 0.0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double d = static_cast<double>(values[i]) - static_cast<double>(others[i]);
+      sum += d * d;
+      size += static_cast<double>(values[i]) * values[i];
+      worst.largest = std::max(worst.largest, std::abs(d));
+    }
+    if (sum > 0.0) worst.relative = std::max(worst.relative, std::sqrt(sum / size));
+  }
+  return worst;
+}
+
+/// Returns the message of the E that `work` throws.
+template <class E, class Work>
+std::string message_of(Work&& work) {
+  try {
+    work();
+  } catch (const E& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+}  // namespace vaecf::training
