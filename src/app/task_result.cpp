@@ -1,5 +1,3 @@
-#include "app/task_result.hpp"
-
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 
@@ -13,6 +11,8 @@
 #include <span>
 #include <thread>
 #include <vector>
+
+#include "app/commands.hpp"
 
 namespace vaecf::app {
 

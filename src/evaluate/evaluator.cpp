@@ -1,9 +1,12 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/models/item/popularity.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <utility>
 
 namespace vaecf::evaluate {
 
@@ -225,6 +228,69 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     result.metrics[math::to_string(catalog_metrics_[m])] = {total, std::nullopt};
   }
   return result;
+}
+
+namespace {
+
+/// Returns the values of all ranks, in rank order. Collective.
+template <class T>
+std::vector<T> gather(comm::Communicator& ranks, const std::vector<T>& mine) {
+  const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(T));
+  std::vector<T> all;
+  for (const std::string& part : comm::all_gather_strings(ranks, bytes)) {
+    if (part.empty()) continue;
+    all.resize(all.size() + part.size() / sizeof(T));
+    std::memcpy(all.data() + all.size() - part.size() / sizeof(T), part.data(), part.size());
+  }
+  return all;
+}
+
+}  // namespace
+
+io::UserColumns Evaluator::per_user(
+    const std::vector<std::pair<std::string, const EvaluationResult*>>& results) {
+  comm::Communicator& ranks = run_.data_ranks();
+  const CsrView fold_in = held_out_.fold_in.view();
+  const CsrView targets = held_out_.targets.view();
+  const std::span<const std::int64_t> counts = popularity().counts();
+  std::vector<std::int64_t> rows;  // of this rank, with a target
+  std::vector<std::int64_t> history;
+  std::vector<std::int64_t> target_count;
+  std::vector<double> target_popularity;
+  for (std::int64_t row = 0; row < targets.rows(); ++row) {
+    if (targets.row_size(row) == 0) continue;
+    rows.push_back(held_out_.rows.begin + row);
+    history.push_back(fold_in.row_size(row));
+    target_count.push_back(targets.row_size(row));
+    double sum = 0.0;
+    for (const std::int32_t item : targets.row(row)) sum += static_cast<double>(counts[item]);
+    target_popularity.push_back(sum / static_cast<double>(targets.row_size(row)));
+  }
+
+  io::UserColumns content;
+  content.columns = {{"history", gather(ranks, history)},
+                     {"targets", gather(ranks, target_count)},
+                     {"target_popularity", gather(ranks, target_popularity)}};
+  for (const auto& [prefix, result] : results) {
+    for (const auto& [name, values] : result->of_users) {
+      std::vector<double> mine;
+      for (const std::int64_t row : rows)
+        mine.push_back(values[static_cast<std::size_t>(row - held_out_.rows.begin)]);
+      content.columns.push_back({prefix + name, gather(ranks, mine)});
+    }
+  }
+
+  const std::string path = split_ + "/user_id";
+  io::IdList ids;
+  if (run_.dataset.has_ids(path)) ids = run_.dataset.read_ids(path);
+  for (const std::int64_t row : gather(ranks, rows)) {
+    if (!ids.numeric()) {
+      content.users.strings.push_back(ids.strings[static_cast<std::size_t>(row)]);
+    } else {
+      content.users.numbers.push_back(ids.size() > 0 ? ids.numbers[static_cast<std::size_t>(row)] : row);
+    }
+  }
+  return content;
 }
 
 }  // namespace vaecf::evaluate

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/models/model_options.hpp>
+#include <vaecf/models/models.hpp>
 #include <vaecf/models/network_shape.hpp>
 #include <vaecf/models/trainable_model.hpp>
 

@@ -1,5 +1,3 @@
-#include "run/baselines.hpp"
-
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/math/metrics.hpp>

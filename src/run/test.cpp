@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "run/baselines.hpp"
 #include "run/events.hpp"
+#include "run/solve.hpp"
 
 namespace vaecf::run {
 

@@ -3,11 +3,13 @@
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/device/device.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 
 namespace vaecf::training {
 
@@ -23,11 +25,22 @@ class StepGraphs {
   using Shape = std::array<std::int64_t, 3>;
 
   /// Both arguments must outlive this object.
-  StepGraphs(device::Device& device, comm::Communicator& communicator);
+  StepGraphs(device::Device& device, comm::Communicator& communicator)
+      : device_(device),
+        communicator_(communicator),
+        captures_(communicator.size() == 1 || communicator.supports_graph_capture()) {}
 
   /// Runs `work` and captures it as the graph of `shape`, or replays that graph. Collective if the graphs
   /// were invalidated since the last call.
-  void run(Shape shape, const std::function<void()>& work);
+  void run(Shape shape, const std::function<void()>& work) {
+    if (!captures_ || !enabled_) return work();
+    if (std::exchange(invalidated_, false)) drop_stale_graphs();
+    std::unique_ptr<device::Graph>& graph = graphs_[shape];
+    if (graph && device_.replay(*graph)) return;
+    graph = device_.capture(work);
+    captures_ = graph != nullptr;
+    invalidated_ = true;
+  }
 
   /// While disabled, run() executes the operations directly, so that their phases can be timed. All ranks
   /// must call it.
@@ -40,7 +53,14 @@ class StepGraphs {
   void invalidate() { invalidated_ = true; }
 
  private:
-  void drop_stale_graphs();
+  /// Discards the graphs of all ranks if the memory of any rank has moved. For a single rank, replay()
+  /// detects this by itself.
+  void drop_stale_graphs() {
+    if (communicator_.size() == 1) return;
+    const bool moved =
+        std::ranges::any_of(graphs_, [&](const auto& entry) { return !device_.is_valid(*entry.second); });
+    if (communicator_.all_reduce(std::int64_t{moved ? 1 : 0}, comm::Reduction::max) == 1) graphs_.clear();
+  }
 
   device::Device& device_;
   comm::Communicator& communicator_;

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "app/command_line.hpp"
+#include "app/commands.hpp"
 #include "app/progress.hpp"
 #include "app/ranks.hpp"
 #include "app/recommend/input_files.hpp"
-#include "app/task_result.hpp"
 #include "support/messages.hpp"
 
 namespace vaecf::app {

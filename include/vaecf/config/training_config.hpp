@@ -4,7 +4,7 @@
 #include <vaecf/comm/distributed_options.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/device/update_rule.hpp>
-#include <vaecf/models/model_options.hpp>
+#include <vaecf/models/models.hpp>
 
 #include <cstdint>
 #include <string>

@@ -3,7 +3,7 @@
 #include <vaecf/device/device.hpp>
 #include <vaecf/device/item_slices.hpp>
 #include <vaecf/device/parameters.hpp>
-#include <vaecf/models/model_options.hpp>
+#include <vaecf/models/models.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -1,15 +1,11 @@
 #pragma once
 
 #include <vaecf/base/views.hpp>
-#include <vaecf/device/device.hpp>
 
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
 #include <span>
-#include <vector>
 
 namespace vaecf::training {
 
@@ -34,24 +30,5 @@ class StateCopy {
 
 /// Writes stored rows `rows` of tensor index `tensor` from `values` (row-major).
 using WriteRows = std::function<void(int tensor, Range rows, std::span<const float> values)>;
-
-/// A copy of the state in buffers of the device, or in host memory as tensors without padding.
-class DeviceStateCopy final : public StateCopy {
- public:
-  /// Makes memory for `states`. All references must outlive this object.
-  DeviceStateCopy(device::Device& device, device::Exporter& exporter, const device::ParameterLayout& layout,
-                  std::span<const StateTensor> states, bool on_device);
-  void take(StateTensor state, const device::Buffer& flat);
-  void read_rows(StateTensor state, int tensor, Range rows, std::span<float> to) override;
-
- private:
-  device::Buffer& buffer(StateTensor state) { return buffers_[static_cast<std::size_t>(state)]; }
-
-  device::Device& device_;
-  device::Exporter& exporter_;
-  const device::ParameterLayout& layout_;
-  std::vector<device::Buffer> buffers_;                            // one per state
-  std::map<StateTensor, std::vector<std::vector<float>>> hosted_;  // instead of them
-};
 
 }  // namespace vaecf::training

@@ -1,5 +1,3 @@
-#include "models/item/ease_k.hpp"
-
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/item/ease.hpp"
 #include "models/item/gram.hpp"
 #include "models/item/parallel_for.hpp"
 

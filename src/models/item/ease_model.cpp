@@ -4,7 +4,6 @@
 #include <vaecf/models/item/ease_model.hpp>
 
 #include "models/item/ease.hpp"
-#include "models/item/ease_k.hpp"
 
 namespace vaecf::models {
 

@@ -1,7 +1,6 @@
-#include "run/baselines.hpp"
-
 #include <vaecf/models/item/item_scorer.hpp>
 
+#include "run/solve.hpp"
 #include "training/item_models/item_models_fixture.hpp"
 
 namespace vaecf::training {

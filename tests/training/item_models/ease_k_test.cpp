@@ -1,5 +1,3 @@
-#include "models/item/ease_k.hpp"
-
 #include <cmath>
 #include <random>
 

@@ -7,7 +7,6 @@
 #include <array>
 #include <numeric>
 
-#include "run/baselines.hpp"
 #include "support/messages.hpp"
 #include "training/train_fixture.hpp"
 

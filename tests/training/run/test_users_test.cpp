@@ -5,7 +5,7 @@
 #include <array>
 #include <numeric>
 
-#include "run/baselines.hpp"
+#include "run/solve.hpp"
 #include "training/train_fixture.hpp"
 
 namespace vaecf::training {
