@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "device/cpu/device.hpp"
-#include "device/cpu/layers/softmax_slice.hpp"
+#include "device/cpu/layers/output_slice.hpp"
 #include "device/cpu/storage.hpp"
 
 namespace vaecf::cpu {

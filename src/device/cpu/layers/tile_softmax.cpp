@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/cpu/layers/exchange.hpp"
-#include "device/cpu/layers/softmax_slice.hpp"
+#include "device/cpu/layers/output_slice.hpp"
 
 namespace vaecf::cpu {
 namespace {
