@@ -7,7 +7,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -71,27 +70,8 @@ device::Inversion Device::invert(device::SpdInverse&, const device::Interactions
 
 void Device::begin_step(const device::StepParams& params, device::StepState& any_step) {
   auto& step = own<StepState>(any_step);
-  step.params = params;
-  step.nll = 0.0;
-  step.kl = 0.0;
-  step.weighted_kl = 0.0;
-  step.users = 0;
-  step.squares = 0.0;
+  step.begin(params);
   std::fill_n(step.gradient_stats.data(), 2, 0.0F);
-}
-
-void Device::end_step(device::StepState& any_step) {
-  auto& step = own<StepState>(any_step);
-  if (step.sums.nonfinite_step < 0 && !(std::isfinite(step.nll) && std::isfinite(step.kl))) {
-    step.sums.nonfinite_step = step.params.step;
-    step.sums.nonfinite_nll = step.nll;
-    step.sums.nonfinite_kl = step.kl;
-  }
-  step.sums.nll += step.nll;
-  step.sums.kl += step.kl;
-  step.sums.weighted_kl += static_cast<double>(step.params.beta) * step.kl;
-  step.sums.weighted_kl += step.weighted_kl;
-  step.sums.users += step.users;
 }
 
 void Device::gather_scheduled_batch(const device::UserRows& source, const device::BatchSchedule& schedule,

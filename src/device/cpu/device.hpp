@@ -86,7 +86,7 @@ class Device : public device::Device {
   void begin_step(const device::StepParams& params, device::StepState& step) override;
   void accumulate_gradient_stats(const Buffer& gradients, Range range, device::StepState& step) override;
   Buffer& gradient_stats(device::StepState& step) override { return own<StepState>(step).gradient_stats; }
-  void end_step(device::StepState& step) override;
+  void end_step(device::StepState& step) override { own<StepState>(step).add_to_sums(); }
   device::StepSums sums(device::StepState& step) override { return {own<StepState>(step).sums, {1.0F, 0}}; }
   std::optional<device::LossSums> poll_losses(device::StepState& step) override {
     return own<StepState>(step).sums;

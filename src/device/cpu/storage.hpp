@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "device/step_values.hpp"
+
 namespace vaecf::cpu {
 
 using device::AlignedArray;
@@ -64,22 +66,12 @@ class BatchSchedule final : public device::BatchSchedule {
 };
 
 /// The state of a step; always up to date, because operations have finished when they return.
-struct StepState final : device::StepState {
-  /// Returns the rule with clipping applied to its scale, for tensors with or without weight decay.
+struct StepState final : device::StepState, device::StepValues {
+  /// Returns the rule for tensors with or without weight decay.
   device::UpdateRule rule(bool decays) const {
-    device::UpdateRule rule = params.rule;
-    rule.gradient_scale *= device::clip_factor(rule, gradient_stats.data()[1]);
-    if (!decays) rule.decay = 0.0F;
-    return rule;
+    return StepValues::rule(decays, gradient_stats.data()[1], 1.0F);
   }
 
-  device::StepParams params;
-  double nll = 0.0;  // of the current step
-  double kl = 0.0;
-  double weighted_kl = 0.0;  // the part whose weight depends on the user
-  std::int64_t users = 0;
-  device::LossSums sums;
-  double squares = 0.0;                           // of the gradient parts inspected so far
   Buffer gradient_stats{AlignedArray<float>(2)};  // overflows (none on a CPU) and squares
 };
 

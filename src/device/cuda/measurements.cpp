@@ -14,18 +14,11 @@ namespace {
 /// Fills an array with values in [-0.5, 0.5), because GPUs multiply zeros faster than other values.
 template <class T>
 struct FillWithNoise {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
-
   T* values;
-  std::int64_t size;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, size, [&](std::int64_t i) {
-      const std::uint32_t hash = static_cast<std::uint32_t>(i) * 2654435761U;
-      values[i] = from_float<T>(static_cast<float>(hash >> 16) * 0x1p-16F - 0.5F);
-    });
+  VAECF_HD void operator()(std::int64_t i) const {
+    const std::uint32_t hash = static_cast<std::uint32_t>(i) * 2654435761U;
+    values[i] = from_float<T>(static_cast<float>(hash >> 16) * 0x1p-16F - 0.5F);
   }
 };
 
@@ -68,8 +61,7 @@ double Device::measure_products() {
     DeviceArray<std::byte> c(gpu_, bytes, "a measurement");
     dispatch_dtype(dtype(), [&]<class T>(T) {
       for (DeviceArray<std::byte>* operand : {&a, &b}) {
-        launch(stream_, blocks_for(size * size, FillWithNoise<T>::threads),
-               FillWithNoise<T>{reinterpret_cast<T*>(operand->data()), size * size});
+        launch_elements(stream_, size * size, FillWithNoise<T>{reinterpret_cast<T*>(operand->data())});
       }
     });
     const double seconds = time(stream_, [&] { matmuls_.run(stream_, spec, a.data(), b.data(), c.data()); });

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "device/cuda/device.hpp"
-#include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
@@ -15,7 +14,6 @@ constexpr std::int64_t polls_per_readback = 16;
 
 struct BeginStep {
   static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
   DeviceStepState* state;
   float* gradient_stats;
   device::StepParams params;
@@ -23,22 +21,16 @@ struct BeginStep {
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
     group.each(1, [&](std::int64_t) {
-      state->params = params;
-      state->nll = 0.0;
-      state->kl = 0.0;
-      state->weighted_kl = 0.0;
-      state->users = 0;
-      state->squares = 0.0;
+      state->begin(params);
       gradient_stats[0] = 0.0F;
       gradient_stats[1] = 0.0F;
     });
   }
 };
 
-/// Adds the losses of users, in one block so that the order of additions is fixed, and ends the step.
-struct EndStep {
+/// Adds the losses of users to those of the step, in one block so that the order of additions is fixed.
+struct AddLosses {
   static constexpr int threads = 512;
-  static constexpr int scratch_bytes = 0;
   DeviceStepState* state;
   const double* nll;  // (nll_users)
   std::int64_t nll_users;
@@ -47,8 +39,6 @@ struct EndStep {
   std::int64_t kl_users;
   const double* weighted_kl;  // (weighted_users)
   std::int64_t weighted_users;
-  const float* overflow;
-  bool scaled;
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
@@ -61,23 +51,28 @@ struct EndStep {
       state->kl += kl_sum;
       state->weighted_kl += weighted_sum;
       state->users += counted_users;
-      device::LossSums& sums = state->sums;
+    });
+  }
+};
+
+/// Adds the losses that are left, and ends the step.
+struct EndStep {
+  static constexpr int threads = AddLosses::threads;
+  AddLosses left;
+  const float* overflow;
+  bool scaled;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
+    left(group, block, scratch);
+    group.each(1, [&](std::int64_t) {
       const bool skipped = *overflow > 0.0F;
       if (skipped) {
-        ++sums.skipped;
+        ++left.state->sums.skipped;
       } else {
-        if (sums.nonfinite_step < 0 && !state->finite()) {
-          sums.nonfinite_step = state->params.step;
-          sums.nonfinite_nll = state->nll;
-          sums.nonfinite_kl = state->kl;
-        }
-        sums.nll += state->nll;
-        sums.kl += state->kl;
-        sums.weighted_kl += static_cast<double>(state->params.beta) * state->kl;
-        sums.weighted_kl += state->weighted_kl;
-        sums.users += state->users;
+        left.state->add_to_sums();
       }
-      if (scaled) move_scale(skipped, state->scale);
+      if (scaled) move_scale(skipped, left.state->scale);
     });
   }
 
@@ -94,6 +89,20 @@ struct EndStep {
     }
   }
 };
+
+/// Returns the kernel that adds the losses that are left to end_step(), of which there are none afterwards.
+AddLosses take_losses(StepState& step) {
+  const AddLosses losses{.state = step.device_state.data(),
+                         .nll = step.nll.memory.data(),
+                         .nll_users = step.nll.users,
+                         .counted_users = step.nll.users > 0 ? step.nll.counted : 0,
+                         .kl = step.kl.memory.data(),
+                         .kl_users = step.kl.users,
+                         .weighted_kl = step.weighted_kl.memory.data(),
+                         .weighted_users = step.weighted_kl.users};
+  step.nll.users = step.kl.users = step.weighted_kl.users = 0;
+  return losses;
+}
 
 void wait_on_host(const Event& event) {
   for (int look = 0; !event.done(); ++look) {
@@ -146,11 +155,7 @@ void Device::end_step(device::StepState& step_base) {
   const NvtxRange nvtx("step ends");
   join_side_stream();
   launch(stream_, 1,
-         EndStep{step.device_state.data(), step.nll.memory.data(), step.nll.users,
-                 step.nll.users > 0 ? step.nll.counted : 0, step.kl.memory.data(), step.kl.users,
-                 step.weighted_kl.memory.data(), step.weighted_kl.users, step.gradient_stats.data(),
-                 precision_ == device::Precision::fp16});
-  step.nll.users = step.kl.users = step.weighted_kl.users = 0;
+         EndStep{take_losses(step), step.gradient_stats.data(), precision_ == device::Precision::fp16});
 }
 
 double* Device::user_losses(std::int64_t users, UserLosses& losses, StepState& step) {
@@ -162,16 +167,8 @@ double* Device::user_losses(std::int64_t users, UserLosses& losses, StepState& s
 }
 
 void Device::add_losses(StepState& step) {
-  DeviceStepState* state = step.device_state.data();
-  if (step.nll.users > 0) {
-    cuda::add_losses(stream_, step.nll.memory.data(), step.nll.users, &state->nll, &state->users,
-                     step.nll.counted);
-  }
-  if (step.kl.users > 0) cuda::add_losses(stream_, step.kl.memory.data(), step.kl.users, &state->kl);
-  if (step.weighted_kl.users > 0) {
-    cuda::add_losses(stream_, step.weighted_kl.memory.data(), step.weighted_kl.users, &state->weighted_kl);
-  }
-  step.nll.users = step.kl.users = step.weighted_kl.users = 0;
+  if (step.nll.users == 0 && step.kl.users == 0 && step.weighted_kl.users == 0) return;
+  launch(stream_, 1, take_losses(step));
 }
 
 void Device::set_losses(const device::LossSums& losses, device::StepState& step_base) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "device/cuda/platform/platform.hpp"
+#include "device/step_values.hpp"
 
 namespace vaecf::cuda {
 
@@ -202,18 +203,8 @@ class BatchSchedule final : public device::BatchSchedule {
 };
 
 /// Parameters and losses of a step in device memory.
-struct DeviceStepState {
-  device::StepParams params;
-  double nll = 0.0;  // of the current step
-  double kl = 0.0;
-  double weighted_kl = 0.0;  // the part whose weight depends on the user
-  std::int64_t users = 0;
-  double squares = 0.0;  // of the gradient parts inspected so far
-  device::LossSums sums;
+struct DeviceStepState : device::StepValues {
   device::LossScale scale{1.0F, 0};
-
-  /// Returns whether the losses of the current step are finite.
-  VAECF_HD bool finite() const { return nll - nll == 0.0 && kl - kl == 0.0; }
 };
 
 /// A loss term of each user of a batch, to be added to the step's losses.

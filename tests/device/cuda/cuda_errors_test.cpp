@@ -9,8 +9,7 @@
 #include <string>
 
 #include "device/cuda/platform/check.cuh"
-#include "device/cuda/platform/cublaslt.hpp"
-#include "device/cuda/platform/cusparse.hpp"
+#include "device/cuda/platform/libraries.hpp"
 
 namespace vaecf::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "device/cuda/platform/platform.hpp"
+#include "device/cuda/platform/launch.hpp"
 #include "support/emulated_thread_group.hpp"
 
 namespace vaecf::cuda {
@@ -22,7 +22,8 @@ void launch(Stream& stream, std::int64_t blocks, const Body& body) {
   // Limits of nvcc and of GPUs.
   static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= 4096);
   static_assert(Body::threads % 32 == 0 && Body::threads >= 32 && Body::threads <= 1024);
-  static_assert(Body::scratch_bytes >= 0 && Body::scratch_bytes + 33 * sizeof(double) <= 48 * 1024);
+  constexpr int scratch_bytes = scratch_bytes_of<Body>();
+  static_assert(scratch_bytes >= 0 && scratch_bytes + 33 * sizeof(double) <= 48 * 1024);
   if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max()) {
     throw std::logic_error("the number of blocks of a kernel must be below 2^31 and not negative");
   }
@@ -31,7 +32,7 @@ void launch(Stream& stream, std::int64_t blocks, const Body& body) {
     struct alignas(16) Line {
       std::byte bytes[16];
     };
-    std::vector<Line> scratch(Body::scratch_bytes / sizeof(Line) + 1);
+    std::vector<Line> scratch(scratch_bytes / sizeof(Line) + 1);
     // Blocks run in a permuted order: a prime stride that does not divide their number visits each once.
     const std::int64_t stride = blocks % 1000003 != 0 ? 1000003 : 999983;
     for (std::int64_t i = 0; i < blocks; ++i) {

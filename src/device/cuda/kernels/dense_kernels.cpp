@@ -20,26 +20,20 @@ VAECF_HD inline void add(const Vec8& values, Vec8& sums) {
 
 template <class T>
 struct AddBias {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const float* bias;
   device::Activation act;
   std::int64_t columns;
-  std::int64_t vecs;  // total number of groups of eight
-  std::int64_t vecs_per_row;
+  std::int64_t vecs_per_row;  // groups of eight
   float* values;
   T* copy;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, vecs, [&](std::int64_t e) {
-      Vec8 y = load_vec8(values + 8 * e);
-      const std::int64_t first = 8 * (e % vecs_per_row);
-      add(load_vec8(bias + first), y);
-      activate(act, first, columns, y);
-      store_vec8(values + 8 * e, y);
-      if constexpr (!std::is_same_v<T, float>) store_vec8(copy + 8 * e, y);
-    });
+  VAECF_HD void operator()(std::int64_t e) const {
+    Vec8 y = load_vec8(values + 8 * e);
+    const std::int64_t first = 8 * (e % vecs_per_row);
+    add(load_vec8(bias + first), y);
+    activate(act, first, columns, y);
+    store_vec8(values + 8 * e, y);
+    if constexpr (!std::is_same_v<T, float>) store_vec8(copy + 8 * e, y);
   }
 };
 
@@ -47,8 +41,6 @@ struct AddBias {
 // thread w starts at the w-th group of eight and continues `partials` rows further down.
 template <class T>
 struct ActivationBackward {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const float* output;
   device::Activation act;
   std::int64_t rows;
@@ -58,53 +50,46 @@ struct ActivationBackward {
   T* copy;
   float* partial;  // (partials, 8 * eights)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, partials * vecs, [&](std::int64_t w) {
-      Vec8 sums{};
-      for (std::int64_t at = 8 * w; at < 8 * rows * vecs; at += 8 * partials * vecs) {
-        Vec8 d = load_vec8(values + at);
-        if (act != device::Activation::identity) {
-          const Vec8 y = load_vec8(output + at);
-          for (int j = 0; j < 8; ++j) {
-            d.at[j] = act == device::Activation::tanh ? math::tanh_backward(d.at[j], y.at[j])
-                                                      : math::sigmoid_backward(d.at[j], y.at[j]);
-          }
-          store_vec8(values + at, d);
+  VAECF_HD void operator()(std::int64_t w) const {
+    Vec8 sums{};
+    for (std::int64_t at = 8 * w; at < 8 * rows * vecs; at += 8 * partials * vecs) {
+      Vec8 d = load_vec8(values + at);
+      if (act != device::Activation::identity) {
+        const Vec8 y = load_vec8(output + at);
+        for (int j = 0; j < 8; ++j) {
+          d.at[j] = act == device::Activation::tanh ? math::tanh_backward(d.at[j], y.at[j])
+                                                    : math::sigmoid_backward(d.at[j], y.at[j]);
         }
-        if constexpr (!std::is_same_v<T, float>) store_vec8(copy + at, d);
-        add(d, sums);
+        store_vec8(values + at, d);
       }
-      store_vec8(partial + 8 * w, sums);
-    });
+      if constexpr (!std::is_same_v<T, float>) store_vec8(copy + at, d);
+      add(d, sums);
+    }
+    store_vec8(partial + 8 * w, sums);
   }
 };
 
+/// Partial sum s of a column is the sum of rows s, s + partials, s + 2 partials, .. of it.
 struct PartialColumnSums {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const float* values;
   std::int64_t rows;
   std::int64_t vecs;  // groups of eight per row
   std::int64_t partials;
   float* partial;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, partials * vecs, [&](std::int64_t w) {
-      Vec8 sums{};
-      constexpr int together = 4;  // rows loaded concurrently
-      const float* const end = values + 8 * rows * vecs;
-      const std::int64_t step = 8 * partials * vecs;
-      const float* row = values + 8 * w;
-      for (; end - row > (together - 1) * step; row += together * step) {
-        Vec8 d[together];
-        for (int i = 0; i < together; ++i) d[i] = load_vec8(row + i * step);
-        for (int i = 0; i < together; ++i) add(d[i], sums);
-      }
-      for (; row < end; row += step) add(load_vec8(row), sums);
-      store_vec8(partial + 8 * w, sums);
-    });
+  VAECF_HD void operator()(std::int64_t w) const {
+    Vec8 sums{};
+    constexpr int together = 4;  // rows loaded concurrently
+    const float* const end = values + 8 * rows * vecs;
+    const std::int64_t step = 8 * partials * vecs;
+    const float* row = values + 8 * w;
+    for (; end - row > (together - 1) * step; row += together * step) {
+      Vec8 d[together];
+      for (int i = 0; i < together; ++i) d[i] = load_vec8(row + i * step);
+      for (int i = 0; i < together; ++i) add(d[i], sums);
+    }
+    for (; row < end; row += step) add(load_vec8(row), sums);
+    store_vec8(partial + 8 * w, sums);
   }
 };
 
@@ -141,29 +126,30 @@ struct ReduceColumnPartials {
   }
 };
 
-struct AddLosses {
-  static constexpr int threads = 512;
-  static constexpr int scratch_bytes = 0;
-  const double* per_user;
-  std::int64_t users;
-  double* total;
-  std::int64_t* count;
-  std::int64_t counted;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
-    const double sum = group.sum(users, [&](std::int64_t user) { return per_user[user]; });
-    group.each(1, [&](std::int64_t) {
-      *total += sum;
-      if (count != nullptr) *count += counted;
-    });
-  }
-};
-
 // Enough threads to saturate memory; more partials mean more partial sums to write and add.
 constexpr std::int64_t threads_wanted = 65536;
 constexpr std::int64_t max_partials = 512;
 constexpr std::int64_t min_rows_per_partial = 8;
+
+/// Returns the number of partial sums of each of `columns` columns. It depends only on the sizes, and so does
+/// the order of every addition.
+std::int64_t num_partials(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t max_for_rows = std::clamp<std::int64_t>(rows / min_rows_per_partial, 1, max_partials);
+  return std::clamp<std::int64_t>(threads_wanted / (columns / 8), 1, max_for_rows);
+}
+
+/// Writes the sums of `columns` columns; write_partials(partials, partial) launches a kernel that writes
+/// the partial sums (partials, columns).
+template <class F>
+void sum_columns(Stream& stream, Scratch& scratch, std::int64_t rows, std::int64_t columns, float* sums,
+                 F&& write_partials) {
+  if (rows == 0) return stream.memset_zero(sums, columns * 4);
+  const std::int64_t partials = num_partials(rows, columns);
+  auto* partial = scratch.get<float>(Scratch::products, partials * columns, "sums of gradients");
+  write_partials(partials, partial);
+  launch(stream, blocks_for(columns / 8, ReduceColumnPartials::vecs_per_block),
+         ReduceColumnPartials{partial, partials, columns / 8, sums});
+}
 
 }  // namespace
 
@@ -175,47 +161,31 @@ void update_half_copy(Stream& stream, DType dtype, Matrix& activations) {
 void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation act, Matrix& output) {
   dispatch_dtype(dtype, [&]<class T>(T) {
     const std::int64_t vecs_per_row = output.stride() / 8;
-    const std::int64_t vecs = output.rows() * vecs_per_row;
-    const AddBias<T> body{
-        bias, act, output.columns(), vecs, vecs_per_row, output.values(), copy_of<T>(output)};
-    launch(stream, blocks_for(vecs, body.threads), body);
+    launch_elements(
+        stream, output.rows() * vecs_per_row,
+        AddBias<T>{bias, act, output.columns(), vecs_per_row, output.values(), copy_of<T>(output)});
   });
 }
 
 void activation_backward(Stream& stream, Scratch& scratch, DType dtype, device::Activation act,
                          const Matrix& output, Matrix& d_output, float* d_bias) {
   const std::int64_t rows = d_output.rows();
-  const std::int64_t columns = d_output.stride();
-  const std::int64_t partials = num_partials(rows, columns);
-  float* partial = scratch.get<float>(Scratch::products, partials * columns, "sums of gradients");
-  dispatch_dtype(dtype, [&]<class T>(T) {
-    const ActivationBackward<T> body{
-        output.values(), act, rows, columns / 8, partials, d_output.values(), copy_of<T>(d_output), partial};
-    launch(stream, blocks_for(partials * columns / 8, body.threads), body);
+  const std::int64_t vecs = d_output.stride() / 8;
+  sum_columns(stream, scratch, rows, 8 * vecs, d_bias, [&](std::int64_t partials, float* partial) {
+    dispatch_dtype(dtype, [&]<class T>(T) {
+      launch_elements(stream, partials * vecs,
+                      ActivationBackward<T>{output.values(), act, rows, vecs, partials, d_output.values(),
+                                            copy_of<T>(d_output), partial});
+    });
   });
-  reduce_partials(stream, partial, partials, columns, d_bias);
 }
 
-std::int64_t num_partials(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t max_for_rows = std::clamp<std::int64_t>(rows / min_rows_per_partial, 1, max_partials);
-  return std::clamp<std::int64_t>(threads_wanted / (columns / 8), 1, max_for_rows);
-}
-
-void partial_column_sums(Stream& stream, const float* values, std::int64_t rows, std::int64_t columns,
-                         std::int64_t partials, float* partial) {
-  const PartialColumnSums body{values, rows, columns / 8, partials, partial};
-  launch(stream, blocks_for(partials * columns / 8, body.threads), body);
-}
-
-void reduce_partials(Stream& stream, const float* partial, std::int64_t partials, std::int64_t columns,
-                     float* sums) {
-  const ReduceColumnPartials body{partial, partials, columns / 8, sums};
-  launch(stream, blocks_for(columns / 8, ReduceColumnPartials::vecs_per_block), body);
-}
-
-void add_losses(Stream& stream, const double* per_user, std::int64_t users, double* total,
-                std::int64_t* count, std::int64_t counted) {
-  launch(stream, 1, AddLosses{per_user, users, total, count, counted});
+void column_sums(Stream& stream, Scratch& scratch, const Matrix& d, float* sums) {
+  const std::int64_t vecs = d.stride() / 8;
+  sum_columns(stream, scratch, d.rows(), 8 * vecs, sums, [&](std::int64_t partials, float* partial) {
+    launch_elements(stream, partials * vecs,
+                    PartialColumnSums{d.values(), d.rows(), vecs, partials, partial});
+  });
 }
 
 }  // namespace vaecf::cuda

@@ -39,24 +39,11 @@ VAECF_HD inline void activate(device::Activation act, std::int64_t first, std::i
 void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation act, Matrix& output);
 
 /// Converts the gradient of a layer's output to that before `act` in place, values and copy. Writes its
-/// column sums, the gradient of the bias (d_output.stride()). Requires at least one row.
+/// column sums, the gradient of the bias (d_output.stride()).
 void activation_backward(Stream& stream, Scratch& scratch, DType dtype, device::Activation act,
                          const Matrix& output, Matrix& d_output, float* d_bias);
 
-/// Returns the number P of partial sums per column. Partial sum s is the sum of rows s, s + P, s + 2P, ..;
-/// the partial sums are then added. P depends only on the sizes, and so does the order of every addition.
-std::int64_t num_partials(std::int64_t rows, std::int64_t columns);
-/// Writes the partial sums of the columns of `values` (rows, columns), row-major, to `partial` (partials,
-/// columns); columns must be a multiple of 8.
-void partial_column_sums(Stream& stream, const float* values, std::int64_t rows, std::int64_t columns,
-                         std::int64_t partials, float* partial);
-/// Computes sums (columns) = the sum of the rows of `partial` (partials, columns).
-void reduce_partials(Stream& stream, const float* partial, std::int64_t partials, std::int64_t columns,
-                     float* sums);
-
-/// Computes total += sum of per_user (users) and, unless null, count += counted. One block computes all, so
-/// that the order of additions is fixed.
-void add_losses(Stream& stream, const double* per_user, std::int64_t users, double* total,
-                std::int64_t* count = nullptr, std::int64_t counted = 0);
+/// Writes the sums of the columns of `d`, (d.stride()). The order of additions depends only on the sizes.
+void column_sums(Stream& stream, Scratch& scratch, const Matrix& d, float* sums);
 
 }  // namespace vaecf::cuda

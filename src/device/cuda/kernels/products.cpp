@@ -8,44 +8,35 @@ namespace {
 
 /// Writes blocks of high or low halves of a matrix, with zeros in the padding of each block.
 struct SplitMatrix {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const float* from;
   std::int64_t rows, columns, stride;
   bool vectors;  // rows can be loaded eight elements at a time
   Bf16* to;
-  std::int64_t padded_rows, vecs_per_row;  // of a block
+  std::int64_t vecs_per_row;  // of a block
   std::int64_t to_stride;
   std::int64_t to_block;  // elements between blocks
   int blocks;
   unsigned low_blocks;  // bit i is set if block i holds low halves
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, padded_rows * vecs_per_row, [&](std::int64_t e) {
-      const std::int64_t row = e / vecs_per_row;
-      const std::int64_t column = 8 * (e - row * vecs_per_row);
-      const float* source = from + row * stride + column;
-      const std::int64_t left = row < rows ? columns - column : 0;
-      Vec8 x{};
-      if (vectors && left >= 8) {
-        x = load_vec8(source);
-      } else {
-        for (int j = 0; j < 8 && j < left; ++j) x.at[j] = source[j];
-      }
-      for (int i = 0; i < blocks; ++i) {
-        const bool is_low = (low_blocks >> i & 1U) != 0;
-        Vec8 half;
-        for (int j = 0; j < 8; ++j) half.at[j] = is_low ? x.at[j] - round_to_bf16(x.at[j]) : x.at[j];
-        store_vec8(to + i * to_block + row * to_stride + column, half);
-      }
-    });
+  VAECF_HD void operator()(std::int64_t e) const {
+    const std::int64_t row = e / vecs_per_row;
+    const std::int64_t column = 8 * (e - row * vecs_per_row);
+    const float* source = from + row * stride + column;
+    const std::int64_t left = row < rows ? columns - column : 0;
+    Vec8 x{};
+    if (vectors && left >= 8) {
+      x = load_vec8(source);
+    } else {
+      for (int j = 0; j < 8 && j < left; ++j) x.at[j] = source[j];
+    }
+    for (int i = 0; i < blocks; ++i) {
+      const bool is_low = (low_blocks >> i & 1U) != 0;
+      Vec8 half;
+      for (int j = 0; j < 8; ++j) half.at[j] = is_low ? x.at[j] - round_to_bf16(x.at[j]) : x.at[j];
+      store_vec8(to + i * to_block + row * to_stride + column, half);
+    }
   }
 };
-
-bool loads_vectors(const float* from, std::int64_t stride) {
-  return aligned(from) && stride % 4 == 0;
-}
 
 /// A stored matrix whose halves are repeated in three blocks along the dimension k of the product.
 struct Concatenated {
@@ -61,9 +52,9 @@ struct Concatenated {
         to_block(k_is_row ? padded_rows * padded_columns : padded_columns) {}
   std::int64_t size() const { return 3 * padded_rows * padded_columns; }
   void write(Stream& stream, Bf16* to, unsigned low_blocks) const {
-    launch(stream, blocks_for(padded_rows * padded_columns / 8, SplitMatrix::threads),
-           SplitMatrix{from, rows, columns, stride, loads_vectors(from, stride), to, padded_rows,
-                       padded_columns / 8, to_stride, to_block, 3, low_blocks});
+    launch_elements(stream, padded_rows * padded_columns / 8,
+                    SplitMatrix{from, rows, columns, stride, aligned(from) && stride % 4 == 0, to,
+                                padded_columns / 8, to_stride, to_block, 3, low_blocks});
   }
 
   const float* from;
@@ -74,8 +65,8 @@ struct Concatenated {
 
 /// Writes the halves of `size` elements, the low ones `half` elements behind the high ones.
 Operand write_halves(Stream& stream, const float* from, std::int64_t size, std::int64_t half, Bf16* to) {
-  launch(stream, blocks_for(half / 8, SplitMatrix::threads),
-         SplitMatrix{from, 1, size, size, aligned(from), to, 1, half / 8, half, half, 2, 0b10U});
+  launch_elements(stream, half / 8,
+                  SplitMatrix{from, 1, size, size, aligned(from), to, half / 8, half, half, 2, 0b10U});
   Operand operand(from);
   operand.high = to;
   operand.low = to + half;

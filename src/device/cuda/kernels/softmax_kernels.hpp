@@ -233,7 +233,6 @@ struct SoftmaxOfSegments {
 template <class T>
 struct PairsOfUsers {
   static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
   LogitRows<T> rows;
   Segments<T> segments;
   float* pairs;  // (users of the slice, 2)
@@ -288,31 +287,63 @@ struct GradientOfSegments {
   }
 };
 
+/// Replaces the logits by the gradient of the mean squared error, scaled, with zeros in the padding. One user
+/// per block.
+template <class T>
+struct SquaredErrorOfUser {
+  static constexpr int threads = 256;
+  LogitRows<T> rows;
+  double item_weight;  // 1 / items
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    const RowPart<T> row = rows.part(block, 0, rows.items);
+    const float scale = rows.state->scale.scale * static_cast<float>(item_weight);
+    // (o - 1)^2 at the user's own items is o^2 + (1 - 2 o); the logits are saved before they are overwritten.
+    const double own = group.sum(row.count, [&](std::int64_t k) {
+      const float logit = to_float(row.row[rows.columns[row.begin + k]]);
+      rows.positive_logits[row.begin + k] = logit;
+      return static_cast<double>(1.0F - 2.0F * math::sigmoid(logit));
+    });
+    const double all = group.sum(row.vecs(), [&](std::int64_t e) {
+      Vec8 x = rows.mask_padding(8 * e, load_vec8(row.row + 8 * e));
+      float sum = 0.0F;
+      for (float& value : x.at) {
+        const float output = math::sigmoid(value);
+        sum += output * output;
+        value = scale * math::squared_error_gradient(output, output);
+      }
+      store_vec8(row.row + 8 * e, x);
+      return static_cast<double>(sum);
+    });
+    group.each(1, [&](std::int64_t) { rows.nll[row.user] = item_weight * (all + own); });
+    rows.write_padding(group, row);
+    rows.write_positives(group, row, [&](float logit) {
+      const float output = math::sigmoid(logit);
+      return scale * math::squared_error_gradient(output - 1.0F, output);
+    });
+  }
+};
+
 /// Appends a column of ones to the hidden units, whose row of the weight gradient is the gradient of the
 /// bias.
 template <class T>
 struct AppendOnes {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const T* from;  // (rows, stride) with zeros after its columns
   std::int64_t stride;
   std::int64_t columns;
-  std::int64_t vecs;          // total number of groups of eight in `to`
-  std::int64_t vecs_per_row;  // of `to`: more than `columns` elements
+  std::int64_t vecs_per_row;  // groups of eight of `to`: more than `columns` elements
   T* to;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, vecs, [&](std::int64_t e) {
-      const std::int64_t row = e / vecs_per_row;
-      const std::int64_t first = e % vecs_per_row * 8;
-      Vec8 x{};
-      if (first < stride) x = load_vec8(from + row * stride + first);
-      for (int j = 0; j < 8; ++j) {
-        if (first + j == columns) x.at[j] = 1.0F;
-      }
-      store_vec8(to + 8 * e, x);
-    });
+  VAECF_HD void operator()(std::int64_t e) const {
+    const std::int64_t row = e / vecs_per_row;
+    const std::int64_t first = e % vecs_per_row * 8;
+    Vec8 x{};
+    if (first < stride) x = load_vec8(from + row * stride + first);
+    for (int j = 0; j < 8; ++j) {
+      if (first + j == columns) x.at[j] = 1.0F;
+    }
+    store_vec8(to + 8 * e, x);
   }
 };
 

@@ -10,6 +10,7 @@
 
 #include "device/cuda/kernels/row_sums.hpp"
 #include "device/cuda/kernels/update_kernels.hpp"
+#include "device/cuda/platform/launch.hpp"
 #include "device/cuda/storage.hpp"
 
 /// The gradient of a table whose rows users have summed, and its update.
@@ -52,20 +53,13 @@ struct UserScales {
 
 /// Computes the parts: those of item i are [begin[i], begin[i + 1]); empty if one block sums the item.
 struct CountParts {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const std::int64_t* item_begin;
-  std::int64_t items;
   std::int64_t users_of_part;
   std::int32_t* parts;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, items, [&](std::int64_t item) {
-      const std::int64_t n = item_begin[item + 1] - item_begin[item];
-      parts[item] =
-          n > users_of_part ? static_cast<std::int32_t>((n + users_of_part - 1) / users_of_part) : 0;
-    });
+  VAECF_HD void operator()(std::int64_t item) const {
+    const std::int64_t n = item_begin[item + 1] - item_begin[item];
+    parts[item] = n > users_of_part ? static_cast<std::int32_t>((n + users_of_part - 1) / users_of_part) : 0;
   }
 };
 
@@ -117,16 +111,9 @@ struct SumPart {
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t part, std::byte* scratch) const {
     if (part >= part_begin[items]) return;
-    // Binary search for the last item whose parts begin at or before this one.
-    std::int64_t item = 0;
-    for (std::int64_t high = items; high - item > 1;) {
-      const std::int64_t middle = (item + high) / 2;
-      if (part_begin[middle] <= part) {
-        item = middle;
-      } else {
-        high = middle;
-      }
-    }
+    // The last item whose parts begin at or before this one.
+    const std::int64_t item =
+        partition_point(1, items, [&](std::int64_t i) { return part_begin[i] <= part; }) - 1;
     const std::int64_t begin = item_begin[item] + (part - part_begin[item]) * users_of_part;
     const std::int64_t end = item_begin[item + 1];
     users.template sum<threads>(group, scratch, item, begin,

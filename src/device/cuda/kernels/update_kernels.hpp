@@ -25,12 +25,8 @@ struct WeightUpdate {
   float* weights;
   T* copies;
 
-  /// Returns the step's rule, whose gradient_scale includes clipping and the loss scale.
   VAECF_HD device::UpdateRule rule(bool decays) const {
-    device::UpdateRule rule = state->params.rule;
-    rule.gradient_scale *= device::clip_factor(rule, gradient_stats[1]) / state->scale.scale;
-    if (!decays) rule.decay = 0.0F;
-    return rule;
+    return state->rule(decays, gradient_stats[1], state->scale.scale);
   }
 
   VAECF_HD static void element(const device::UpdateRule& rule, float gradient, float& m, float& v, float& w) {

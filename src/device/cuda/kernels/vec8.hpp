@@ -201,19 +201,6 @@ VAECF_HD inline T from_float(float value) {
     return T{static_cast<std::uint16_t>(pack2<T>(value, 0.0F))};
 }
 
-/// Calls f(w) for the work items of this block among `work`, one per thread. The kernel must have
-/// blocks_for(work, threads) blocks.
-template <int threads, class Group, class F>
-VAECF_HD inline void for_each_in_grid(Group& group, std::int64_t block, std::int64_t work, F&& f) {
-  const std::int64_t begin = block * threads;
-  const std::int64_t left = work - begin;
-  group.each(left < threads ? left : threads, [&](std::int64_t i) { f(begin + i); });
-}
-
-inline std::int64_t blocks_for(std::int64_t work, std::int64_t threads) {
-  return (work + threads - 1) / threads;
-}
-
 /// Calls f(T{}) with the element type of `number`.
 template <class F>
 void dispatch_dtype(DType dtype, F&& f) {

@@ -26,25 +26,19 @@ struct RowSelection {
 };
 
 struct CountRowLengths {
-  static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
   RowSelection selection;
   const std::int64_t* source_offsets;
   const std::int32_t* source_sizes;  // null: not copied
   std::int64_t first_user;
-  std::int64_t users;
   std::int32_t* counts;         // (users)
   std::uint32_t* user_numbers;  // (users)
   std::int32_t* sizes;          // (users)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, users, [&](std::int64_t u) {
-      const std::int64_t row = selection.row(u);
-      counts[u] = static_cast<std::int32_t>(source_offsets[row + 1] - source_offsets[row]);
-      user_numbers[u] = static_cast<std::uint32_t>(first_user + row);
-      if (source_sizes != nullptr) sizes[u] = source_sizes[row];
-    });
+  VAECF_HD void operator()(std::int64_t u) const {
+    const std::int64_t row = selection.row(u);
+    counts[u] = static_cast<std::int32_t>(source_offsets[row + 1] - source_offsets[row]);
+    user_numbers[u] = static_cast<std::uint32_t>(first_user + row);
+    if (source_sizes != nullptr) sizes[u] = source_sizes[row];
   }
 };
 
@@ -52,7 +46,6 @@ struct CountRowLengths {
 /// blocks after the last user pad `keys`: keys after the last entry sort after all items.
 struct GatherRows {
   static constexpr int threads = 64;
-  static constexpr int scratch_bytes = 0;
   RowSelection selection;
   const std::int64_t* source_offsets;
   ItemIds ids;
@@ -91,28 +84,13 @@ struct GatherRows {
 
 /// Computes item_begin[i] = number of entries of items before i.
 struct FindItemOffsets {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const std::uint32_t* sorted_keys;
   const std::int64_t* entries;
-  std::int64_t items;
   std::int64_t* item_begin;  // (items + 1)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, items + 1, [&](std::int64_t item) {
-      std::int64_t low = 0;
-      std::int64_t high = *entries;
-      while (low < high) {
-        const std::int64_t middle = (low + high) / 2;
-        if (sorted_keys[middle] < static_cast<std::uint64_t>(item)) {
-          low = middle + 1;
-        } else {
-          high = middle;
-        }
-      }
-      item_begin[item] = low;
-    });
+  VAECF_HD void operator()(std::int64_t item) const {
+    item_begin[item] = partition_point(
+        0, *entries, [&](std::int64_t k) { return sorted_keys[k] < static_cast<std::uint64_t>(item); });
   }
 };
 
@@ -128,9 +106,9 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
   batch.has_sizes = from.sizes() != nullptr;
   batch.max_entries = capacity;
   batch.has_transpose = transpose;
-  launch(stream, blocks_for(users, CountRowLengths::threads),
-         CountRowLengths{selection, from.offsets(), from.sizes(), from.first_user(), users, counts,
-                         batch.user_numbers.data(), batch.sizes.data()});
+  launch_elements<128>(stream, users,
+                       CountRowLengths{selection, from.offsets(), from.sizes(), from.first_user(), counts,
+                                       batch.user_numbers.data(), batch.sizes.data()});
   primitives.exclusive_scan(stream, counts, users, batch.offsets.data());
   std::uint32_t* keys = transpose ? batch.keys.data() : nullptr;
   std::uint32_t* entry_users = batch.entry_users.data();
@@ -146,9 +124,9 @@ void transpose(Stream& stream, Primitives& primitives, Batch& batch) {
       stream, batch.keys.data(), batch.sorted_keys.data(), batch.entry_users.data(), batch.item_users.data(),
       batch.max_entries,
       std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(batch.items)))));
-  launch(stream, blocks_for(batch.items + 1, FindItemOffsets::threads),
-         FindItemOffsets{batch.sorted_keys.data(), batch.offsets.data() + batch.users(), batch.items,
-                         batch.item_begin.data()});
+  launch_elements(stream, batch.items + 1,
+                  FindItemOffsets{batch.sorted_keys.data(), batch.offsets.data() + batch.users(),
+                                  batch.item_begin.data()});
 }
 
 }  // namespace

@@ -35,14 +35,13 @@ void Device::linear_backward(const Matrix& input, device::Layer layer, device::A
   const device::TensorLayout& weight = backward.layout().tensors[layer.weight];
   const Range bias = backward.layout().tensors[layer.bias].range;
   float* d_weight = backward.gradients.data() + weight.range.begin;
-  float* d_bias = backward.gradients.data() + bias.begin;
   const std::int64_t rows = d_output.rows();
 
+  activation_backward(stream_, scratch_, dtype(), act, output, d_output,
+                      backward.gradients.data() + bias.begin);
   if (rows == 0) {
     stream_.memset_zero(d_weight, weight.range.size() * 4);
-    stream_.memset_zero(d_bias, bias.size() * 4);
   } else {
-    activation_backward(stream_, scratch_, dtype(), act, output, d_output, d_bias);
     const MatmulSpec spec{.m = weight.spec.rows,
                           .n = d_output.stride(),
                           .k = rows,

@@ -53,24 +53,12 @@ struct CountRankedAhead {
   /// Returns the number of blocks for `users` users with `entries` targets in total.
   static std::int64_t blocks(std::int64_t users, std::int64_t entries) { return entries / piece + users; }
 
-  VAECF_HD static std::int64_t user_of(const std::int64_t* offsets, std::int64_t users, std::int64_t block) {
-    std::int64_t low = 0;
-    std::int64_t high = users - 1;
-    while (low < high) {
-      const std::int64_t middle = (low + high + 1) / 2;
-      if (first_block(offsets, middle) <= block) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    return low;
-  }
-
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
     const std::int64_t* offsets = targets.offsets + scores.first_user;
-    const std::int64_t row_number = user_of(offsets, scores.users, block);
+    const std::int64_t row_number =
+        partition_point(1, scores.users, [&](std::int64_t u) { return first_block(offsets, u) <= block; }) -
+        1;
     const std::int64_t user = scores.first_user + row_number;
     const std::int64_t begin = offsets[row_number] + (block - first_block(offsets, row_number)) * piece;
     const std::int64_t end = offsets[row_number + 1];
@@ -127,7 +115,6 @@ struct CountRankedAhead {
 /// Copies the scores of targets that this slice holds.
 struct SliceScores {
   static constexpr int threads = 64;
-  static constexpr int scratch_bytes = 0;
   ScoreRows scores;
   TargetLists targets;
   ItemSlice slice;
@@ -148,23 +135,18 @@ struct SliceScores {
 
 /// Adds the counts of all slices. A target that is masked where it is held gets the number of all items.
 struct AddCounts {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   TargetLists targets;
   ItemSlice slice;
   const std::int32_t* counts;  // (slices, entries)
   std::int64_t entries;
   std::int32_t* ranks;  // (entries)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, entries, [&](std::int64_t e) {
-      const std::int32_t target = targets.ids[targets.offsets[0] + e];
-      std::int32_t rank = 0;
-      for (std::int64_t s = 0; s < slice.step; ++s) rank += counts[s * entries + e];
-      const bool masked = counts[target % slice.step * entries + e] < 0;
-      ranks[e] = masked ? static_cast<std::int32_t>(slice.all) : rank;
-    });
+  VAECF_HD void operator()(std::int64_t e) const {
+    const std::int32_t target = targets.ids[targets.offsets[0] + e];
+    std::int32_t rank = 0;
+    for (std::int64_t s = 0; s < slice.step; ++s) rank += counts[s * entries + e];
+    const bool masked = counts[target % slice.step * entries + e] < 0;
+    ranks[e] = masked ? static_cast<std::int32_t>(slice.all) : rank;
   }
 };
 
@@ -172,7 +154,6 @@ struct AddCounts {
 /// it is 0 if the user has no target.
 struct MetricsOfUsers {
   static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
   static constexpr std::size_t max_count = 32;
   math::Metric metrics[max_count];
   std::int64_t users;
@@ -214,8 +195,7 @@ void count_ranks(Exchange& exchange, Scorer& scorer, const Batch& batch, const T
   // The bits of integers.
   scorer.stream().copy(exchange.values_memory(entries), ranks, entries * 4);
   const auto* counts = reinterpret_cast<const std::int32_t*>(exchange.gather_values(entries));
-  launch(scorer.stream(), blocks_for(entries, AddCounts::threads),
-         AddCounts{targets, batch.slice(), counts, entries, ranks});
+  launch_elements(scorer.stream(), entries, AddCounts{targets, batch.slice(), counts, entries, ranks});
 }
 
 }  // namespace

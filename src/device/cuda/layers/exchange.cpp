@@ -2,27 +2,21 @@
 
 #include <stdexcept>
 
-#include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
 namespace {
 
 struct AddSlices {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const float* parts;  // (slices, n)
   int slices;
   std::int64_t n;
   float* sums;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, n, [&](std::int64_t i) {
-      float sum = parts[i];
-      for (int s = 1; s < slices; ++s) sum += parts[s * n + i];
-      sums[i] = sum;
-    });
+  VAECF_HD void operator()(std::int64_t i) const {
+    float sum = parts[i];
+    for (int s = 1; s < slices; ++s) sum += parts[s * n + i];
+    sums[i] = sum;
   }
 };
 
@@ -95,7 +89,7 @@ void Exchange::add_over_slices(float* values, std::int64_t n) {
   if (alone()) return;
   stream_.copy(values_memory(n), values, n * 4);
   const float* all = gather_values(n);
-  launch(stream_, blocks_for(n, AddSlices::threads), AddSlices{all, slices_.count(), n, values});
+  launch_elements(stream_, n, AddSlices{all, slices_.count(), n, values});
 }
 
 }  // namespace vaecf::cuda

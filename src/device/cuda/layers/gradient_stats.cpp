@@ -59,7 +59,6 @@ struct IsNonFinite {
 template <class F>
 struct SumBlocks {
   static constexpr int threads = BlockPartition::threads;
-  static constexpr int scratch_bytes = 0;
   BlockPartition partition;
   double* sums;  // (shares.blocks())
 
@@ -74,7 +73,6 @@ struct SumBlocks {
 template <class Done>
 struct ReducePartials {
   static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const double* sums;
   std::int64_t n;
   Done done;

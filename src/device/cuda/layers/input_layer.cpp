@@ -182,12 +182,8 @@ void Device::sparse_linear_backward(const device::Batch& batch_base, device::Lay
     update_half_copy(stream_, dtype(), d_output);
   } else {
     bias = backward.layout().tensors[layer.bias].range;
-    float* d_bias = backward.gradients.data() + bias.begin;
-    if (d_output.rows() == 0) {
-      stream_.memset_zero(d_bias, d_output.stride() * 4);
-    } else {
-      activation_backward(stream_, scratch_, dtype(), act, output, d_output, d_bias);
-    }
+    activation_backward(stream_, scratch_, dtype(), act, output, d_output,
+                        backward.gradients.data() + bias.begin);
   }
   // Before the report: the reduction of the bias must not delay the gradient of all users.
   const void* all = exchange.gather(d_output, reads);
@@ -230,8 +226,7 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
     auto* counts = scratch_.get<std::int32_t>(Scratch::flags, items, "parts of items");
     auto* begin = scratch_.get<std::int64_t>(Scratch::per_entry, items + 1, "parts of items");
     partial = scratch_.get<float>(Scratch::products, parts * d.stride, "sums of gradients");
-    launch(stream_, blocks_for(items, CountParts::threads),
-           CountParts{b.item_begin.data(), items, users_of_part, counts});
+    launch_elements(stream_, items, CountParts{b.item_begin.data(), users_of_part, counts});
     primitives_.exclusive_scan(stream_, counts, items, begin);
     part_begin = begin;
   }

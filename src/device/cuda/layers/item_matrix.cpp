@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "device/cuda/device.hpp"
-#include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/layers/scores.hpp"
 #include "device/cuda/platform/launch.hpp"
 
@@ -12,34 +11,20 @@ namespace vaecf::cuda {
 namespace {
 
 struct Narrow {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const std::int64_t* from;
-  std::int64_t size;
   std::int32_t* to;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, size,
-                              [&](std::int64_t i) { to[i] = static_cast<std::int32_t>(from[i]); });
-  }
+  VAECF_HD void operator()(std::int64_t i) const { to[i] = static_cast<std::int32_t>(from[i]); }
 };
 
 /// Gives the excluded items of each user the score -infinity.
 struct Exclude {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const std::int32_t* excluded;
   std::int64_t count;
-  std::int64_t users;
   float* scores;
   std::int64_t stride;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, count * users, [&](std::int64_t i) {
-      scores[i / count * stride + excluded[i % count]] = -std::numeric_limits<float>::infinity();
-    });
+  VAECF_HD void operator()(std::int64_t i) const {
+    scores[i / count * stride + excluded[i % count]] = -std::numeric_limits<float>::infinity();
   }
 };
 
@@ -96,15 +81,13 @@ void ItemMatrix::score(const device::Batch& batch_base, std::int64_t entries) {
       ones = Buffer(DeviceArray<float>(device_.gpu_, entries, what));
       device_.fill(ones, 1.0F);
     }
-    launch(stream, blocks_for(users + 1, Narrow::threads),
-           Narrow{batch.offsets.data(), users + 1, offsets.data()});
+    launch_elements(stream, users + 1, Narrow{batch.offsets.data(), offsets.data()});
     products.run(stream, {offsets.data(), batch.columns.data(), ones.data(), users, items, entries},
                  values.data(), scores.stride(), items, scores.values(), scores.stride());
   }
   const std::int64_t count = excluded.size();
   if (count == 0) return;
-  launch(stream, blocks_for(count * users, Exclude::threads),
-         Exclude{excluded.data(), count, users, scores.values(), scores.stride()});
+  launch_elements(stream, count * users, Exclude{excluded.data(), count, scores.values(), scores.stride()});
 }
 
 void ItemMatrix::compute_metrics(const device::Batch& batch, const device::UserRows& targets, Range rows,

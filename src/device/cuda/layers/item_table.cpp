@@ -31,7 +31,6 @@ VAECF_HD float dot(Group& group, std::int64_t eights, const float* a, const floa
 template <class T>
 struct NormalizeRow {
   static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
   const float* weights;  // (items, stride)
   std::int64_t stride;
   float* table;
@@ -53,7 +52,6 @@ struct NormalizeRow {
 /// Replaces the gradient by the item's normalized row by that by its weights. One item per warp.
 struct NormalizationGradient {
   static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
   const float* weights;  // (items, stride), from the first item on
   std::int64_t stride;
   float* gradient;
@@ -77,7 +75,6 @@ struct NormalizationGradient {
 /// One user per block. Replaces the row of M h by the gradient.
 struct CosineUser {
   static constexpr int threads = 64;
-  static constexpr int scratch_bytes = 0;
   const DeviceStepState* state;
   RowSizes sizes;
   const float* hidden;  // (users, stride)

@@ -10,11 +10,6 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Returns the numbers of the users whose activations this rank has.
-const std::uint32_t* own_numbers(const Batch& batch) {
-  return batch.user_numbers.data() + batch.own().begin;
-}
-
 /// Writes activations element by element, with their 16-bit copies unless T is float.
 template <class T>
 struct Written {
@@ -37,36 +32,45 @@ struct Written {
   std::int64_t stride;
 };
 
-/// Samples z. Each thread computes one Philox block, that is four latent dimensions of one user. Rows of
-/// statistics are [mu | logvar]; logvar may be unaligned, so elements are accessed one by one.
-template <class T>
-struct SampleLatent {
-  static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
+/// The noise of z, the same in forward and backward pass.
+struct LatentNoise {
   const DeviceStepState* state;
   const std::uint32_t* user_numbers;
-  std::int64_t users;
+
+  /// Returns one Philox block: the noise of latent dimensions 4 `four` to 4 `four` + 3.
+  VAECF_HD Vec4 operator()(std::int64_t user, std::int64_t four) const {
+    Vec4 noise;
+    math::latent_noise_block(state->params.seed, state->params.step, user_numbers[user],
+                             static_cast<std::uint32_t>(four), noise.at);
+    return noise;
+  }
+};
+
+LatentNoise noise_of(const StepState& step, const Batch& batch) {
+  return {step.device_state.data(), batch.user_numbers.data() + batch.own().begin};
+}
+
+/// Samples four latent dimensions of one user. Rows of statistics are [mu | logvar]; logvar may be unaligned,
+/// so elements are accessed one by one.
+template <class T>
+struct SampleLatent {
+  LatentNoise noise;
   std::int64_t latents;
   const float* statistics;
   std::int64_t statistics_stride;
   Written<T> z;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  VAECF_HD void operator()(std::int64_t w) const {
     const std::int64_t fours = (latents + 3) / 4;
-    for_each_in_grid<threads>(group, block, users * fours, [&](std::int64_t w) {
-      const std::int64_t user = w / fours;
-      const std::int64_t first = 4 * (w % fours);
-      float noise[4];
-      math::latent_noise_block(state->params.seed, state->params.step, user_numbers[user],
-                               static_cast<std::uint32_t>(first / 4), noise);
-      const float* row = statistics + user * statistics_stride;
-      for (int j = 0; j < 4; ++j) {
-        const std::int64_t k = first + j;
-        if (k >= latents) break;
-        z.set(user, k, math::reparameterize(row[k], row[latents + k], noise[j]));
-      }
-    });
+    const std::int64_t user = w / fours;
+    const std::int64_t four = w % fours;
+    const Vec4 eps = noise(user, four);
+    const float* row = statistics + user * statistics_stride;
+    for (int j = 0; j < 4; ++j) {
+      const std::int64_t k = 4 * four + j;
+      if (k >= latents) break;
+      z.set(user, k, math::reparameterize(row[k], row[latents + k], eps.at[j]));
+    }
   }
 };
 
@@ -75,32 +79,23 @@ struct SampleLatent {
 /// a 16-bit copy of statistics.
 template <class T>
 struct AddBiasAndSample {
-  static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
-  const DeviceStepState* state;
-  const std::uint32_t* user_numbers;
-  std::int64_t users;
+  LatentNoise noise;
   std::int64_t latents;
   const float* bias;  // (2 latents)
   float* statistics;  // (users, 2 latents)
   Written<T> z;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  VAECF_HD void operator()(std::int64_t w) const {
     const std::int64_t fours = latents / 4;
-    for_each_in_grid<threads>(group, block, users * fours, [&](std::int64_t w) {
-      const std::int64_t user = w / fours;
-      const std::int64_t k = 4 * (w % fours);
-      float noise[4];
-      math::latent_noise_block(state->params.seed, state->params.step, user_numbers[user],
-                               static_cast<std::uint32_t>(k / 4), noise);
-      float* row = statistics + user * 2 * latents;
-      const Vec4 mu = add_bias(row, k);
-      const Vec4 logvar = add_bias(row, latents + k);
-      Vec4 sample;
-      for (int j = 0; j < 4; ++j) sample.at[j] = math::reparameterize(mu.at[j], logvar.at[j], noise[j]);
-      z.set(user, k, sample);
-    });
+    const std::int64_t user = w / fours;
+    const std::int64_t four = w % fours;
+    const Vec4 eps = noise(user, four);
+    float* row = statistics + user * 2 * latents;
+    const Vec4 mu = add_bias(row, 4 * four);
+    const Vec4 logvar = add_bias(row, latents + 4 * four);
+    Vec4 sample;
+    for (int j = 0; j < 4; ++j) sample.at[j] = math::reparameterize(mu.at[j], logvar.at[j], eps.at[j]);
+    z.set(user, 4 * four, sample);
   }
 
   VAECF_HD Vec4 add_bias(float* row, std::int64_t k) const {
@@ -114,21 +109,15 @@ struct AddBiasAndSample {
 
 template <class T>
 struct CopyMean {
-  static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
-  std::int64_t users;
   std::int64_t latents;
   const float* statistics;
   std::int64_t statistics_stride;
   Written<T> z;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, users * latents, [&](std::int64_t w) {
-      const std::int64_t user = w / latents;
-      const std::int64_t k = w % latents;
-      z.set(user, k, statistics[user * statistics_stride + k]);
-    });
+  VAECF_HD void operator()(std::int64_t w) const {
+    const std::int64_t user = w / latents;
+    const std::int64_t k = w % latents;
+    z.set(user, k, statistics[user * statistics_stride + k]);
   }
 };
 
@@ -136,9 +125,8 @@ struct CopyMean {
 /// writes the gradient's 16-bit copy.
 struct LatentBackward {
   static constexpr int threads = 64;
-  static constexpr int scratch_bytes = 0;
   const DeviceStepState* state;
-  const std::uint32_t* user_numbers;
+  LatentNoise noise;
   std::int64_t latents;
   const float* statistics;
   std::int64_t statistics_stride;
@@ -156,16 +144,14 @@ struct LatentBackward {
     // Incoming gradients include the loss scale, so the added terms must, too.
     const float beta = state->params.beta * state->scale.scale;
     group.each((latents + 3) / 4, [&](std::int64_t four) {
-      float noise[4];
-      math::latent_noise_block(state->params.seed, state->params.step, user_numbers[user],
-                               static_cast<std::uint32_t>(four), noise);
+      const Vec4 eps = noise(user, four);
       for (int j = 0; j < 4; ++j) {
         const std::int64_t k = 4 * four + j;
         if (k >= latents) break;
         const float gradient = d_z[user * z_stride + k];
         d_statistics.set(user, k, math::latent_gradient_mu(gradient, beta, row[k]));
         d_statistics.set(user, latents + k,
-                         math::latent_gradient_logvar(gradient, noise[j], beta, row[latents + k]));
+                         math::latent_gradient_logvar(gradient, eps.at[j], beta, row[latents + k]));
       }
     });
   }
@@ -174,7 +160,7 @@ struct LatentBackward {
 LatentBackward latent_backward_body(const Batch& batch, const Matrix& statistics, const StepState& step,
                                     const Matrix& d_z, double* kl, Matrix& d_statistics) {
   return {.state = step.device_state.data(),
-          .user_numbers = own_numbers(batch),
+          .noise = noise_of(step, batch),
           .latents = d_z.columns(),
           .statistics = statistics.values(),
           .statistics_stride = statistics.stride(),
@@ -188,7 +174,6 @@ LatentBackward latent_backward_body(const Batch& batch, const Matrix& statistics
 /// processes one user; every value is read and written once, four at a time.
 struct LatentBackwardByFours {
   static constexpr int threads = 32;
-  static constexpr int scratch_bytes = 0;
   LatentBackward of;
 
   template <class Group>
@@ -202,14 +187,12 @@ struct LatentBackwardByFours {
       const Vec4 d = load_vec4(d_row + 4 * four);
       double kl = 0.0;
       for (int j = 0; j < 4; ++j) kl += math::kl_term<double>(mu.at[j], logvar.at[j]);
-      float noise[4];
-      math::latent_noise_block(of.state->params.seed, of.state->params.step, of.user_numbers[user],
-                               static_cast<std::uint32_t>(four), noise);
+      const Vec4 eps = of.noise(user, four);
       Vec4 d_mu;
       Vec4 d_logvar;
       for (int j = 0; j < 4; ++j) {
         d_mu.at[j] = math::latent_gradient_mu(d.at[j], beta, mu.at[j]);
-        d_logvar.at[j] = math::latent_gradient_logvar(d.at[j], noise[j], beta, logvar.at[j]);
+        d_logvar.at[j] = math::latent_gradient_logvar(d.at[j], eps.at[j], beta, logvar.at[j]);
       }
       of.d_statistics.set(user, 4 * four, d_mu);
       of.d_statistics.set(user, of.latents + 4 * four, d_logvar);
@@ -222,7 +205,6 @@ struct LatentBackwardByFours {
 // One user per block.
 struct CompositeLatentBackward {
   static constexpr int threads = 64;
-  static constexpr int scratch_bytes = 0;
   LatentBackward of;
   RowSizes sizes;
   const float* old_statistics;
@@ -237,20 +219,19 @@ struct CompositeLatentBackward {
     const float of_items = gamma * static_cast<float>(sizes(user));
     const float weight = (of.state->params.beta + of_items) * of.state->scale.scale;
     const double sum = group.sum((of.latents + 3) / 4, [&](std::int64_t four) {
-      float noise[4];
-      math::latent_noise_block(of.state->params.seed, of.state->params.step, of.user_numbers[user],
-                               static_cast<std::uint32_t>(four), noise);
+      const Vec4 eps = of.noise(user, four);
       double kl = 0.0;
       for (int j = 0; j < 4; ++j) {
         const std::int64_t k = 4 * four + j;
         if (k >= of.latents) break;
         const auto term =
-            math::composite_term(prior, row[k], row[of.latents + k], noise[j], old[k], old[of.latents + k]);
+            math::composite_term(prior, row[k], row[of.latents + k], eps.at[j], old[k], old[of.latents + k]);
         kl += static_cast<double>(term.kl);
         const float gradient = of.d_z[user * of.z_stride + k] + weight * term.d_z;
         of.d_statistics.set(user, k, gradient);
-        of.d_statistics.set(user, of.latents + k,
-                            math::composite_gradient_logvar(gradient, noise[j], weight, row[of.latents + k]));
+        of.d_statistics.set(
+            user, of.latents + k,
+            math::composite_gradient_logvar(gradient, eps.at[j], weight, row[of.latents + k]));
       }
       return kl;
     });
@@ -279,14 +260,12 @@ void Device::linear_and_sample(const Matrix& input, const Parameters& parameters
   layer_product(input, parameters, layer, statistics);
   z.set_rows(statistics.rows());
   dispatch_dtype(dtype(), [&]<class T>(T) {
-    const AddBiasAndSample<T> body{.state = own<StepState>(step).device_state.data(),
-                                   .user_numbers = own_numbers(own<Batch>(batch)),
-                                   .users = statistics.rows(),
-                                   .latents = z.columns(),
-                                   .bias = parameters.weights(layer.bias),
-                                   .statistics = statistics.values(),
-                                   .z = Written<T>(z)};
-    launch(stream_, blocks_for(body.users * body.latents / 4, body.threads), body);
+    launch_elements<128>(stream_, statistics.rows() * z.columns() / 4,
+                         AddBiasAndSample<T>{.noise = noise_of(own<StepState>(step), own<Batch>(batch)),
+                                             .latents = z.columns(),
+                                             .bias = parameters.weights(layer.bias),
+                                             .statistics = statistics.values(),
+                                             .z = Written<T>(z)});
   });
 }
 
@@ -295,14 +274,12 @@ void Device::sample_latent(const device::Batch& batch, const Matrix& statistics,
   const NvtxRange nvtx("forward: sample");
   z.set_rows(statistics.rows());
   dispatch_dtype(dtype(), [&]<class T>(T) {
-    const SampleLatent<T> body{.state = own<StepState>(step).device_state.data(),
-                               .user_numbers = own_numbers(own<Batch>(batch)),
-                               .users = statistics.rows(),
-                               .latents = z.columns(),
-                               .statistics = statistics.values(),
-                               .statistics_stride = statistics.stride(),
-                               .z = Written<T>(z)};
-    launch(stream_, blocks_for(body.users * ((body.latents + 3) / 4), body.threads), body);
+    launch_elements<128>(stream_, statistics.rows() * ((z.columns() + 3) / 4),
+                         SampleLatent<T>{.noise = noise_of(own<StepState>(step), own<Batch>(batch)),
+                                         .latents = z.columns(),
+                                         .statistics = statistics.values(),
+                                         .statistics_stride = statistics.stride(),
+                                         .z = Written<T>(z)});
   });
 }
 
@@ -310,12 +287,11 @@ void Device::latent_mean(const Matrix& statistics, Matrix& z) {
   const NvtxRange nvtx("forward: mean");
   z.set_rows(statistics.rows());
   dispatch_dtype(dtype(), [&]<class T>(T) {
-    const CopyMean<T> body{.users = statistics.rows(),
-                           .latents = z.columns(),
-                           .statistics = statistics.values(),
-                           .statistics_stride = statistics.stride(),
-                           .z = Written<T>(z)};
-    launch(stream_, blocks_for(body.users * body.latents, body.threads), body);
+    launch_elements<128>(stream_, statistics.rows() * z.columns(),
+                         CopyMean<T>{.latents = z.columns(),
+                                     .statistics = statistics.values(),
+                                     .statistics_stride = statistics.stride(),
+                                     .z = Written<T>(z)});
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "device/cuda/layers/exchange.hpp"
+#include "device/cuda/platform/launch.hpp"
 #include "device/cuda/storage.hpp"
 
 namespace vaecf::cuda {
@@ -27,17 +28,10 @@ class SeenItems {
   VAECF_HD const std::int32_t* begin(std::int64_t user) const { return columns_ + offsets_[user]; }
   VAECF_HD std::int64_t count(std::int64_t user) const { return offsets_[user + 1] - offsets_[user]; }
   VAECF_HD bool holds(std::int64_t user, std::int32_t item) const {
-    std::int64_t low = offsets_[user];
-    std::int64_t high = offsets_[user + 1];
-    while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (columns_[middle] < item) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low < offsets_[user + 1] && columns_[low] == item;
+    const std::int64_t end = offsets_[user + 1];
+    const std::int64_t at =
+        partition_point(offsets_[user], end, [&](std::int64_t k) { return columns_[k] < item; });
+    return at < end && columns_[at] == item;
   }
 
  private:

@@ -7,7 +7,6 @@
 
 #include "device/cpu/kernels/spd_pivot.hpp"
 #include "device/cuda/device.hpp"
-#include "device/cuda/kernels/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
@@ -18,23 +17,16 @@ constexpr std::int64_t block_rows = device::SpdInverse::block;
 /// Writes the negative of `from` (rows, columns) to `to`, which has `stride` elements between rows. Both may
 /// be the same memory.
 struct Negate {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const float* from;
-  std::int64_t rows, columns;
+  std::int64_t columns;
   float* to;
   std::int64_t stride;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, rows * columns,
-                              [&](std::int64_t i) { to[i / columns * stride + i % columns] = -from[i]; });
-  }
+  VAECF_HD void operator()(std::int64_t i) const { to[i / columns * stride + i % columns] = -from[i]; }
 };
 
 void negate(Stream& stream, const float* from, std::int64_t rows, std::int64_t columns, float* to,
             std::int64_t stride) {
-  launch(stream, blocks_for(rows * columns, Negate::threads), Negate{from, rows, columns, to, stride});
+  launch_elements(stream, rows * columns, Negate{from, columns, to, stride});
 }
 
 /// One item per block, in the order of its users: adds the weights of the users that it has in common with
@@ -43,7 +35,6 @@ void negate(Stream& stream, const float* from, std::int64_t rows, std::int64_t c
 /// operations, with n items per user.
 struct AddGramRow {
   static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
   const std::int64_t* item_offsets;  // users[item_offsets[r] - item_offsets[0]] is the first of row r
   const std::int32_t* users;
   const std::int64_t* user_offsets;

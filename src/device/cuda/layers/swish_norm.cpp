@@ -17,7 +17,6 @@ VAECF_HD inline float swish(const float* x, std::int64_t j) {
 template <class T>
 struct SwishNorm {
   static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
   const float* gain;
   const float* offset;
   bool first;
@@ -46,7 +45,6 @@ struct SwishNorm {
 // One user per block. The gradient of the gain is the sum over users of what replaces s.
 struct SwishNormBackward {
   static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
   const float* gain;
   bool first;
   std::int64_t columns;
@@ -101,14 +99,7 @@ void Device::swish_norm_backward(Matrix& s, device::Norm norm, bool first, Matri
   const Range gain = backward.layout().tensors[norm.gain].range;
   const Range offset = backward.layout().tensors[norm.offset].range;
   sum.set_rows(s.rows());
-  const auto column_sums = [&](const Matrix& of, Range to) {
-    if (s.rows() == 0) return stream_.memset_zero(backward.gradients.data() + to.begin, to.size() * 4);
-    const std::int64_t partials = num_partials(s.rows(), s.stride());
-    auto* partial = scratch_.get<float>(Scratch::products, partials * s.stride(), "sums of gradients");
-    partial_column_sums(stream_, of.values(), s.rows(), s.stride(), partials, partial);
-    reduce_partials(stream_, partial, partials, s.stride(), backward.gradients.data() + to.begin);
-  };
-  column_sums(d_h, offset);
+  column_sums(stream_, scratch_, d_h, backward.gradients.data() + offset.begin);
   launch(stream_, s.rows(),
          SwishNormBackward{.gain = backward.parameters.weights(norm.gain),
                            .first = first,
@@ -117,7 +108,7 @@ void Device::swish_norm_backward(Matrix& s, device::Norm norm, bool first, Matri
                            .s = s.values(),
                            .d = d_h.values(),
                            .sum = sum.values()});
-  column_sums(s, gain);
+  column_sums(stream_, scratch_, s, backward.gradients.data() + gain.begin);
   if (!backward.ready) return;
   backward.ready(gain, record_event());
   backward.ready(offset, record_event());

@@ -23,7 +23,6 @@ constexpr std::uint32_t masked_key = 0xFFFFFFFFU;  // after minus infinity's key
 /// Writes a sort key for each entry (user, item) of some users.
 struct WriteScoreKeys {
   static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   ScoreRows scores;
   SeenItems held;
   std::uint32_t* keys;
@@ -45,7 +44,6 @@ struct WriteScoreKeys {
 
 struct WriteUserKeys {
   static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   static constexpr std::int64_t per_block = 1024;
   std::int64_t size;
   std::uint32_t items;
@@ -63,7 +61,6 @@ struct WriteUserKeys {
 /// Takes the first k sorted entries of each user, as items of all slices.
 struct TakeBest {
   static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
   ScoreRows scores;
   SeenItems held;
   ItemSlice slice;
@@ -91,7 +88,6 @@ struct TakeBest {
 /// place by counting the entries ahead of it in the other lists, which are sorted, too.
 struct MergeLists {
   static constexpr int threads = 128;
-  static constexpr int scratch_bytes = 0;
   const std::int32_t* items;  // (slices, users, k)
   const float* scores;        // like `items`
   std::int64_t slice_stride;  // elements between the lists of consecutive slices
@@ -122,17 +118,7 @@ struct MergeLists {
       for (std::int64_t s = 0; s < slices && place < k; ++s) {
         if (s == e / k) continue;
         const std::int64_t list = s * slice_stride + first;
-        std::int64_t low = 0;
-        std::int64_t high = k;
-        while (low < high) {
-          const std::int64_t middle = (low + high) / 2;
-          if (ahead(list + middle, mine)) {
-            low = middle + 1;
-          } else {
-            high = middle;
-          }
-        }
-        place += low;
+        place += partition_point(0, k, [&](std::int64_t other) { return ahead(list + other, mine); });
       }
       if (place >= k) return;
       best[own_user * k + place] = items[mine];
@@ -186,7 +172,7 @@ void Device::sort_scores(const MakeScorer& make_scorer, const Batch& batch, int 
       const std::int64_t n = rows.users * rows.items;
       launch(stream_, rows.users, WriteScoreKeys{rows, held, keys, entries});
       primitives_.sort_pairs(stream_, keys, sorted_keys, entries, sorted, n, 32);
-      launch(stream_, (n + WriteUserKeys::per_block - 1) / WriteUserKeys::per_block,
+      launch(stream_, blocks_for(n, WriteUserKeys::per_block),
              WriteUserKeys{n, static_cast<std::uint32_t>(rows.items), sorted, keys});
       const int bits =
           std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows.users - 1))));

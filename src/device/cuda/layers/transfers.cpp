@@ -20,35 +20,28 @@ constexpr std::int64_t staging_size = std::int64_t{2} << 20;
 /// Converts from[i] to to[i], eight at a time if `whole` is set, which requires both to be aligned.
 template <class From, class To>
 struct Convert {
-  static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   const From* from;
   To* to;
   std::int64_t n;
   bool whole;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    for_each_in_grid<threads>(group, block, (n + 7) / 8, [&](std::int64_t index) {
-      const std::int64_t first = 8 * index;
-      if (whole && first + 8 <= n) {
-        store_vec8(to + first, load_vec8(from + first));
-      } else {
-        for (std::int64_t i = first; i < n && i < first + 8; ++i) to[i] = from_float<To>(to_float(from[i]));
-      }
-    });
+  VAECF_HD void operator()(std::int64_t eight) const {
+    const std::int64_t first = 8 * eight;
+    if (whole && first + 8 <= n) {
+      store_vec8(to + first, load_vec8(from + first));
+    } else {
+      for (std::int64_t i = first; i < n && i < first + 8; ++i) to[i] = from_float<To>(to_float(from[i]));
+    }
   }
 };
 
 template <class From, class To>
 void convert(Stream& stream, const From* from, To* to, std::int64_t n) {
-  launch(stream, blocks_for(n, 8 * Convert<From, To>::threads),
-         Convert<From, To>{from, to, n, aligned(from) && aligned(to)});
+  launch_elements(stream, (n + 7) / 8, Convert<From, To>{from, to, n, aligned(from) && aligned(to)});
 }
 
 struct Fill {
   static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   float* to;
   std::int64_t n;
   float value;

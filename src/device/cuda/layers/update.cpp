@@ -18,7 +18,6 @@ constexpr std::size_t max_parts = 16;
 template <class T>
 struct Update {
   static constexpr int threads = 256;
-  static constexpr int scratch_bytes = 0;
   WeightUpdate<T> update;
   const float* gradients;
   struct Part {
@@ -64,7 +63,6 @@ struct Update {
 template <class T>
 struct UpdateBeside {
   static constexpr int threads = 1024;
-  static constexpr int scratch_bytes = 0;
   static constexpr std::int64_t blocks = 64;
   Update<T> whole;
 

@@ -97,7 +97,8 @@ constexpr int blocks_at_once() {
 template <class Body>
 __global__ void __launch_bounds__(Body::threads, blocks_at_once<Body>()) run_body(const Body body) {
   __shared__ typename BlockGroup<Body::threads>::Shared shared;
-  __shared__ alignas(16) std::byte scratch[Body::scratch_bytes > 0 ? Body::scratch_bytes : 1];
+  constexpr int scratch_bytes = scratch_bytes_of<Body>();
+  __shared__ alignas(16) std::byte scratch[scratch_bytes > 0 ? scratch_bytes : 1];
   BlockGroup<Body::threads> group(shared);
   body(group, static_cast<std::int64_t>(blockIdx.x), scratch);
 }
@@ -108,7 +109,7 @@ void launch(Stream& stream, std::int64_t blocks, const Body& body) {
   if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max()) {
     throw std::logic_error("a kernel cannot have so many blocks");
   }
-  if constexpr (Body::scratch_bytes > 32 * 1024) {
+  if constexpr (scratch_bytes_of<Body>() > 32 * 1024) {
     // Otherwise, the driver may reserve less shared memory than all blocks of a multiprocessor use.
     static const cudaError_t reserved = cudaFuncSetAttribute(
         run_body<Body>, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);

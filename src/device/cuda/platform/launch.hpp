@@ -36,7 +36,7 @@ class NvtxRange {
 ///
 /// Kernels are function objects: copyable, with pointers and plain values as members, and
 ///   static constexpr int threads = 128;         // per block, a multiple of 32
-///   static constexpr int scratch_bytes = 4096;  // shared memory of a block; may be 0
+///   static constexpr int scratch_bytes = 4096;  // shared memory of a block; optional
 ///   static constexpr int blocks_at_once = 12;   // per multiprocessor: bounds registers; optional
 ///   template <class Group>
 ///   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const;
@@ -45,6 +45,54 @@ class NvtxRange {
 /// every thread and must not write to memory.
 template <class Body>
 void launch(Stream& stream, std::int64_t blocks, const Body& body);
+
+/// Returns the bytes of shared memory of a block of `Body`.
+template <class Body>
+VAECF_HD constexpr int scratch_bytes_of() {
+  if constexpr (requires { Body::scratch_bytes; }) return Body::scratch_bytes;
+  return 0;
+}
+
+/// Returns the number of blocks of `threads` threads for `work` threads in total.
+inline std::int64_t blocks_for(std::int64_t work, std::int64_t threads) {
+  return (work + threads - 1) / threads;
+}
+
+/// The kernel of launch_elements().
+template <class Element, int THREADS>
+struct PerElement {
+  static constexpr int threads = THREADS;
+  Element element;
+  std::int64_t size;
+
+  template <class Group>
+  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+    const std::int64_t first = block * threads;
+    const std::int64_t left = size - first;
+    group.each(left < threads ? left : threads, [&](std::int64_t i) { element(first + i); });
+  }
+};
+
+/// Calls element(i) for each i of [0, size) on the device, in any order, with one thread for each. `element`
+/// is a function object as a kernel is, with a const VAECF_HD operator()(std::int64_t).
+template <int threads = 256, class Element>
+void launch_elements(Stream& stream, std::int64_t size, const Element& element) {
+  launch(stream, blocks_for(size, threads), PerElement<Element, threads>{element, size});
+}
+
+/// Returns the first i of [begin, end) for which is_before(i) is false, or `end`: a binary search.
+template <class IsBefore>
+VAECF_HD std::int64_t partition_point(std::int64_t begin, std::int64_t end, IsBefore&& is_before) {
+  while (begin < end) {
+    const std::int64_t middle = (begin + end) / 2;
+    if (is_before(middle)) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
+}
 
 }  // namespace vaecf::cuda
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device/cuda/platform/check.cuh"
-#include "device/cuda/platform/cublaslt.hpp"
+#include "device/cuda/platform/libraries.hpp"
 #include "device/cuda/platform/platform.hpp"
 
 namespace vaecf::cuda {

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "device/cuda/platform/check.cuh"
-#include "device/cuda/platform/cusparse.hpp"
+#include "device/cuda/platform/libraries.hpp"
 #include "device/cuda/platform/platform.hpp"
 
 namespace vaecf::cuda {

@@ -1,5 +1,3 @@
-#pragma once
-
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -9,11 +7,11 @@
 #include "device/cuda/device.hpp"
 #include "device/cuda/kernels/dense_kernels.hpp"
 #include "device/cuda/kernels/softmax_kernels.hpp"
-#include "device/cuda/kernels/squared_kernels.hpp"
 #include "device/cuda/layers/exchange.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {
+namespace {
 
 // The gradients of a slice of users are stored for the later products. More users are divided into slices,
 // whose weight gradients are added. The size depends on the GPU only, not on its current load, so that sums
@@ -179,13 +177,12 @@ class OutputLayer {
     void* to = scratch_.bytes(Scratch::hidden, std::min(slice_, users()) * stride * size_of(dtype_),
                               "hidden units of the batch");
     dispatch_dtype(dtype_, [&]<class T>(T) {
-      const AppendOnes<T> body{.from = reinterpret_cast<const T*>(hidden_from(slice.begin)),
-                               .stride = hidden_.stride(),
-                               .columns = hidden_.columns(),
-                               .vecs = slice.size() * stride / 8,
-                               .vecs_per_row = stride / 8,
-                               .to = static_cast<T*>(to)};
-      launch(stream_, blocks_for(body.vecs, body.threads), body);
+      launch_elements(stream_, slice.size() * stride / 8,
+                      AppendOnes<T>{.from = reinterpret_cast<const T*>(hidden_from(slice.begin)),
+                                    .stride = hidden_.stride(),
+                                    .columns = hidden_.columns(),
+                                    .vecs_per_row = stride / 8,
+                                    .to = static_cast<T*>(to)});
     });
     return to;
   }
@@ -244,5 +241,50 @@ class OutputLayer {
   const void* all_hidden_ = nullptr;  // operand (users, stride of hidden_)
   std::byte* logits_ = nullptr;       // (users of a slice, stride)
 };
+
+}  // namespace
+
+void Device::output_layer_step(device::Loss loss, const Matrix& hidden, const device::Batch& batch_base,
+                               device::Layer layer, device::OutputGradients which, Matrix& d_hidden,
+                               const Backward& backward) {
+  const auto& batch = own<Batch>(batch_base);
+  auto& step = own<StepState>(backward.step);
+  const NvtxRange nvtx("loss: output layer");
+  if (backward.fused != nullptr) require_fusible("output layer", step);
+  const auto& tensors = backward.layout().tensors;
+  const Range weight = tensors[layer.weight].range;
+  const Range bias = tensors[layer.bias].range;
+  float* d_weight = backward.gradients.data() + weight.begin;
+  float* d_bias = backward.gradients.data() + bias.begin;
+  const auto report = [&] {
+    if (!backward.ready || backward.fused != nullptr) return;
+    for (const Range range : {weight, bias}) {
+      if (range.size() > 0) backward.ready(range, record_event());
+    }
+  };
+  Exchange exchange(*this, stream_, scratch_, batch);
+  OutputLayer output(loss, exchange, gpu_, stream_, matmuls_, scratch_, dtype(), hidden, batch,
+                     backward.parameters, layer, step.device_state.data(),
+                     user_losses(batch.users(), step.nll, step));
+  step.nll.counted = batch.own().size();
+  const bool of_hidden = which != device::OutputGradients::weights;
+  if (of_hidden) d_hidden.set_rows(batch.own().size());
+  device::EventHandle summed;
+  if (output.users() == 0) {
+    if (which == device::OutputGradients::hidden) return;
+    stream_.memset_zero(d_weight, weight.size() * 4);
+    stream_.memset_zero(d_bias, bias.size() * 4);
+    report();
+  } else {
+    summed = output.step(which, d_hidden, d_weight, d_bias, report);
+  }
+  if (backward.fused != nullptr && which != device::OutputGradients::hidden) {
+    // The update overwrites weights that the gradient of the hidden units is computed from.
+    const device::UpdateRange ranges[] = {{weight, tensors[layer.weight].spec.decays},
+                                          {bias, tensors[layer.bias].spec.decays}};
+    update_beside(step, ranges, backward.gradients, *backward.fused);
+  }
+  stream_.wait_event(summed.event);
+}
 
 }  // namespace vaecf::cuda
