@@ -37,7 +37,7 @@ double Device::measure_gemm_rate(std::int64_t max_bytes) {
   std::int64_t size = 1024;
   const std::int64_t matrices = 2 * threads_ + 1;
   while (size > 64 && matrices * size * size * std::int64_t{sizeof(float)} > max_bytes) size /= 2;
-  const GemmSpec spec{.m = size, .n = size, .k = size, .lda = size, .ldb = size, .ldc = size, .bf16 = bf16()};
+  const GemmSpec spec{.m = size, .n = size, .k = size, .bf16 = bf16()};
   AlignedArray<float> b(size * size);  // bf16 operands use half of it
   std::vector<AlignedArray<float>> a(static_cast<std::size_t>(threads_));
   std::vector<AlignedArray<float>> c(static_cast<std::size_t>(threads_));

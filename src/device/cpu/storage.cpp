@@ -13,31 +13,15 @@
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
 
-namespace vaecf::cpu {
-
-using device::ParameterLayout;
-using device::TensorKind;
-using device::TensorLayout;
-
-namespace {
+namespace vaecf::device {
 
 constexpr std::size_t large_page = std::size_t{2} << 20;
 
-/// Returns whether a tensor with one column per item is stored item-major.
-bool stores_items(TensorKind kind) {
-  return kind == TensorKind::output_table || kind == TensorKind::item_table;
-}
-
-std::align_val_t alignment_of(std::size_t bytes) {
+static std::align_val_t alignment_of(std::size_t bytes) {
   return std::align_val_t{bytes < 2 * large_page ? 64 : large_page};
 }
 
-}  // namespace
-
-}  // namespace vaecf::cpu
-
-void* vaecf::device::allocate_zeroed(std::size_t bytes) {
-  using cpu::alignment_of, cpu::large_page;
+void* allocate_zeroed(std::size_t bytes) {
   void* memory = ::operator new(bytes, alignment_of(bytes));
 #ifdef MADV_HUGEPAGE
   // Only a hint: if it is not granted, pages stay small. Must precede the first access to the memory.
@@ -49,11 +33,22 @@ void* vaecf::device::allocate_zeroed(std::size_t bytes) {
   return memory;
 }
 
-void vaecf::device::deallocate(void* memory, std::size_t bytes) {
-  ::operator delete(memory, cpu::alignment_of(bytes));
+void deallocate(void* memory, std::size_t bytes) {
+  ::operator delete(memory, alignment_of(bytes));
 }
 
+}  // namespace vaecf::device
+
 namespace vaecf::cpu {
+
+using device::ParameterLayout;
+using device::TensorKind;
+using device::TensorLayout;
+
+/// Returns whether a tensor with one column per item is stored item-major.
+static bool stores_items(TensorKind kind) {
+  return kind == TensorKind::output_table || kind == TensorKind::item_table;
+}
 
 Parameters Device::make_parameters(const ParameterLayout& layout, std::int64_t min_size) {
   // The output table is the only tensor large enough to need a copy.

@@ -47,16 +47,8 @@ Device::Device(const device::BackendOptions& options, int index)
       begun_(steps_ahead) {}
 
 DType Device::dtype() const {
-  switch (precision_) {
-    case device::Precision::fp32:
-    case device::Precision::tf32:
-    case device::Precision::bf16x3:
-      return DType::fp32;
-    case device::Precision::fp16:
-      return DType::fp16;
-    default:
-      return DType::bf16;
-  }
+  if (precision_ == device::Precision::bf16) return DType::bf16;
+  return precision_ == device::Precision::fp16 ? DType::fp16 : DType::fp32;
 }
 
 device::DeviceFacts Device::facts() const {
@@ -70,10 +62,6 @@ device::DeviceFacts Device::facts() const {
           .threads = 1,
           .peak_bytes = gpu_.peak_bytes(),
           .evaluation_batch = evaluation_batch};
-}
-
-std::int64_t Device::output_bytes(ItemSlice, std::int64_t) const {
-  return 0;
 }
 
 device::ParameterLayout Device::plan_parameters(std::span<const device::TensorSpec> tensors) const {
@@ -100,22 +88,6 @@ Parameters Device::make_parameters(const device::ParameterLayout& layout, std::i
           Range{0, copied},
           device::Array<std::uint16_t>(
               DeviceArray<std::uint16_t>(gpu_, copied, "the 16-bit copy of the weights"))};
-}
-
-Buffer Device::make_buffer(std::int64_t size) {
-  return Buffer(DeviceArray<float>(gpu_, size, "gradients and moments"));
-}
-
-Bf16Buffer Device::make_bf16_buffer(std::int64_t size) {
-  return Bf16Buffer(DeviceArray<Bf16>(gpu_, size, "bf16 communication buffers"));
-}
-
-Matrix Device::make_matrix(std::int64_t max_rows, std::int64_t columns) {
-  return cuda::make_matrix(gpu_, max_rows, columns, dtype());
-}
-
-std::unique_ptr<device::Batch> Device::make_batch() {
-  return std::make_unique<Batch>(gpu_, allocation_epoch_);
 }
 
 void Device::synchronize() {
@@ -146,10 +118,6 @@ device::EventHandle Device::record_event() {
   next_mark_ = (next_mark_ + 1) % marks_.size();
   stream_.record(event);
   return {event.native()};
-}
-
-void Device::wait_event(device::EventHandle done) {
-  stream_.wait_event(done.event);
 }
 
 }  // namespace vaecf::cuda

@@ -54,21 +54,31 @@ class Device : public device::Device {
   /// See device::Device.
   device::DeviceFacts facts() const override;
   double measure(device::Rate rate, std::int64_t max_bytes) override;
-  std::int64_t output_bytes(ItemSlice items, std::int64_t users) const override;
+  std::int64_t output_bytes(ItemSlice, std::int64_t) const override { return 0; }
   device::ParameterLayout plan_parameters(std::span<const device::TensorSpec> tensors) const override;
   Parameters make_parameters(const device::ParameterLayout& layout, std::int64_t min_size) override;
-  Buffer make_buffer(std::int64_t size) override;
-  Bf16Buffer make_bf16_buffer(std::int64_t size) override;
-  Matrix make_matrix(std::int64_t max_rows, std::int64_t columns) override;
+  Buffer make_buffer(std::int64_t size) override {
+    return Buffer(DeviceArray<float>(gpu_, size, "gradients and moments"));
+  }
+  Bf16Buffer make_bf16_buffer(std::int64_t size) override {
+    return Bf16Buffer(DeviceArray<Bf16>(gpu_, size, "bf16 communication buffers"));
+  }
+  Matrix make_matrix(std::int64_t max_rows, std::int64_t columns) override {
+    return cuda::make_matrix(gpu_, max_rows, columns, dtype());
+  }
   std::int64_t spare_bytes() const override;
   std::unique_ptr<device::UserRows> make_user_rows(SlicedRows rows, std::int64_t first_user,
                                                    std::int64_t columns, device::ItemSlices& slices) override;
-  std::unique_ptr<device::BatchSchedule> make_batch_schedule() override;
-  std::unique_ptr<device::Batch> make_batch() override;
+  std::unique_ptr<device::BatchSchedule> make_batch_schedule() override {
+    return std::make_unique<BatchSchedule>();
+  }
+  std::unique_ptr<device::Batch> make_batch() override {
+    return std::make_unique<Batch>(gpu_, allocation_epoch_);
+  }
   std::unique_ptr<device::StepState> make_step_state() override;
   std::unique_ptr<device::MetricValues> make_metric_values(std::size_t metrics, std::int64_t users) override;
-  std::unique_ptr<device::Timer> make_timer() override;
-  std::unique_ptr<device::Exporter> make_exporter() override;
+  std::unique_ptr<device::Timer> make_timer() override { return std::make_unique<Timer>(stream_); }
+  std::unique_ptr<device::Exporter> make_exporter() override { return std::make_unique<Exporter>(gpu_); }
   void fill(Buffer& buffer, float value) override;
   void copy(const Buffer& from, Range range, Buffer& to, std::int64_t at) override;
   void cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at) override;
@@ -82,13 +92,15 @@ class Device : public device::Device {
   void read_matrix(const Matrix& from, std::span<float> values) const override;
   void synchronize() override;
   device::EventHandle record_event() override;
-  void wait_event(device::EventHandle done) override;
+  void wait_event(device::EventHandle done) override { stream_.wait_event(done.event); }
   std::unique_ptr<device::Graph> capture(const std::function<void()>& work) override;
-  bool is_valid(const device::Graph& graph) const override;
+  bool is_valid(const device::Graph& graph) const override {
+    return own<Graph>(graph).allocation_epoch == allocation_epoch_.value;
+  }
   [[nodiscard]] bool replay(device::Graph& graph) override;
   void begin_step(const device::StepParams& params, device::StepState& step) override;
   void accumulate_gradient_stats(const Buffer& gradients, Range range, device::StepState& step) override;
-  Buffer& gradient_stats(device::StepState& step) override;
+  Buffer& gradient_stats(device::StepState& step) override { return own<StepState>(step).gradient_stats; }
   void end_step(device::StepState& step) override;
   device::StepSums sums(device::StepState& step) override;
   std::optional<device::LossSums> poll_losses(device::StepState& step) override;

@@ -47,14 +47,7 @@ double Device::measure_products() {
   // Doubles the size until a run is long enough, because small products do not fill the device.
   constexpr std::int64_t max_size = 8192;
   for (std::int64_t size = 128;; size *= 2) {
-    const MatmulSpec spec{.m = size,
-                          .n = size,
-                          .k = size,
-                          .lda = size,
-                          .ldb = size,
-                          .ldc = size,
-                          .operands = dtype(),
-                          .result = dtype()};
+    const MatmulSpec spec{.m = size, .n = size, .k = size, .operands = dtype(), .result = dtype()};
     const std::int64_t bytes = size * size * size_of(dtype());
     DeviceArray<std::byte> a(gpu_, bytes, "a measurement");
     DeviceArray<std::byte> b(gpu_, bytes, "a measurement");
@@ -100,10 +93,6 @@ std::vector<double> Timer::elapsed() {
   }
   used_ = 0;
   return seconds;
-}
-
-std::unique_ptr<device::Timer> Device::make_timer() {
-  return std::make_unique<Timer>(stream_);
 }
 
 }  // namespace vaecf::cuda

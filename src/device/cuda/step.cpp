@@ -146,10 +146,6 @@ void Device::begin_step(const device::StepParams& params, device::StepState& ste
   launch(stream_, 1, BeginStep{step.device_state.data(), step.gradient_stats.data(), params});
 }
 
-Buffer& Device::gradient_stats(device::StepState& step_base) {
-  return own<StepState>(step_base).gradient_stats;
-}
-
 void Device::end_step(device::StepState& step_base) {
   auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("step ends");
@@ -236,10 +232,6 @@ std::unique_ptr<device::Graph> Device::capture(const std::function<void()>& work
   }
   allocation_epoch_.capturing = false;
   return std::make_unique<Graph>(stream_.end_capture(), allocation_epoch_.value);
-}
-
-bool Device::is_valid(const device::Graph& graph) const {
-  return own<Graph>(graph).allocation_epoch == allocation_epoch_.value;
 }
 
 bool Device::replay(device::Graph& graph) {

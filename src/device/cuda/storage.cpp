@@ -72,13 +72,13 @@ void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_
   }
 }
 
-UserRows::UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first_user, std::int64_t items,
-                   device::ItemSlices& slices, bool on_device, std::string description)
+UserRows::UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first, std::int64_t item_count,
+                   device::ItemSlices& of_group, bool on_device, std::string description)
     : host_offsets(sliced.rows.offsets.begin(), sliced.rows.offsets.end()),
-      first_user_(first_user),
-      items_(slices.slice(items).count()),
-      all_items_(items),
-      slices_(slices),
+      first_user(first),
+      items(of_group.slice(item_count).count()),
+      all_items(item_count),
+      slices(of_group),
       description_(std::move(description)) {
   const CsrView view = sliced.rows;
   if (host_offsets.empty()) host_offsets.push_back(0);
@@ -92,8 +92,8 @@ UserRows::UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t fir
   }
 
   const auto ids = view.columns.first(static_cast<std::size_t>(view.entries()));
-  check_ids(ids, items_);
-  const std::int64_t size = id_bytes(items_);
+  check_ids(ids, items);
+  const std::int64_t size = id_bytes(items);
   if (!on_device) {
     host_ids_ = PinnedArray<std::byte>(view.entries() * size);
     write_ids(ids, size, host_ids_.data());
@@ -102,10 +102,10 @@ UserRows::UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t fir
   device_ids_ = {gpu, view.entries() * size, "users' rows"};
   constexpr std::size_t piece_entries = std::size_t{1} << 20;
   std::vector<std::byte> piece(std::min(piece_entries, ids.size()) * static_cast<std::size_t>(size));
-  for (std::size_t first = 0; first < ids.size(); first += piece_entries) {
-    const auto part = ids.subspan(first, std::min(piece_entries, ids.size() - first));
+  for (std::size_t begin = 0; begin < ids.size(); begin += piece_entries) {
+    const auto part = ids.subspan(begin, std::min(piece_entries, ids.size() - begin));
     write_ids(part, size, piece.data());
-    stream.copy_h2d(device_ids_.data() + static_cast<std::int64_t>(first) * size, piece.data(),
+    stream.copy_h2d(device_ids_.data() + static_cast<std::int64_t>(begin) * size, piece.data(),
                     std::ssize(part) * size);
   }
 }

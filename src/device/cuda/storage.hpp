@@ -99,32 +99,26 @@ Matrix make_matrix(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, DType 
 /// bus; offsets are always on the device.
 class UserRows final : public device::UserRows {
  public:
-  /// Rows of the slice of `slices` of `items` items. Throws InputError if a column is not in the slice.
-  UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first_user, std::int64_t items,
-           device::ItemSlices& slices, bool on_device, std::string description);
+  /// Rows of the slice that `of_group` has of `item_count` items. Throws InputError if a column is not in the
+  /// slice.
+  UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first, std::int64_t item_count,
+           device::ItemSlices& of_group, bool on_device, std::string description);
   std::int64_t rows() const override { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
   std::int64_t entries_of(std::span<const std::int64_t> rows) const override;
   std::string description() const override { return description_; }
 
-  ItemIds ids() const { return {device_ids_.size() > 0 ? device_ids_.data() : host_ids_.data(), items_}; }
+  ItemIds ids() const { return {device_ids_.size() > 0 ? device_ids_.data() : host_ids_.data(), items}; }
   const std::int64_t* offsets() const { return offsets_.data(); }
   /// Returns the number of items of each row in all slices; null: that of the rows here.
   const std::int32_t* sizes() const { return sizes_.data(); }
-  std::int64_t first_user() const { return first_user_; }
-  /// Returns the number of items of the slice.
-  std::int64_t items() const { return items_; }
-  /// Returns the number of items of all slices.
-  std::int64_t all_items() const { return all_items_; }
-  device::ItemSlices& slices() const { return slices_; }
-  bool resident() const { return device_ids_.size() > 0; }  ///< false also if there are no entries
 
   std::vector<std::int64_t> host_offsets;  // (rows + 1), starting at 0
+  const std::int64_t first_user;
+  const std::int64_t items;  // of the slice
+  const std::int64_t all_items;
+  device::ItemSlices& slices;
 
  private:
-  std::int64_t first_user_;
-  std::int64_t items_;
-  std::int64_t all_items_;
-  device::ItemSlices& slices_;
   std::string description_;
   DeviceArray<std::int64_t> offsets_;
   DeviceArray<std::int32_t> sizes_;

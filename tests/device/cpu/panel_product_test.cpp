@@ -43,10 +43,10 @@ TEST_F(PanelProduct, EqualsSumsInDoublePrecision) {
             const cpu::GemmSpec spec{.m = m,
                                      .n = n,
                                      .k = k,
+                                     .b_transposed = transposed,
                                      .lda = k + 3,
                                      .ldb = (transposed ? k : n) + 2,
                                      .ldc = n + 5,
-                                     .b_transposed = transposed,
                                      .accumulate = accumulate};
             const auto a = random_values(m * spec.lda, 1);
             const auto b = random_values((transposed ? n : k) * spec.ldb, 2);
@@ -73,7 +73,7 @@ TEST_F(PanelProduct, EqualsSumsInDoublePrecision) {
 
 TEST_F(PanelProduct, BitsDoNotDependOnThePosition) {
   constexpr std::int64_t m = 23, n = 37, k = 129;
-  const cpu::GemmSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = k, .ldc = n, .b_transposed = true};
+  const cpu::GemmSpec spec{.m = m, .n = n, .k = k, .b_transposed = true};
   auto a = random_values(m * k, 3);
   auto b = random_values(n * k, 4);
   for (std::int64_t i = 1; i < m; ++i) std::copy_n(a.begin(), k, a.begin() + i * k);
@@ -89,7 +89,7 @@ TEST_F(PanelProduct, BitsDoNotDependOnThePosition) {
 // A NaN weight, or a NaN in a user's row, must reach the check for a non-finite loss.
 TEST_F(PanelProduct, NanStaysInItsColumn) {
   constexpr std::int64_t m = 7, n = 20, k = 9;
-  const cpu::GemmSpec spec{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};
+  const cpu::GemmSpec spec{.m = m, .n = n, .k = k};
   const auto a = random_values(m * k, 5);
   auto b = random_values(k * n, 6);
   b[4 * n + 17] = NAN;

@@ -194,7 +194,7 @@ TEST_P(MatmulKinds, EqualSumsInFp64) {
 
 TEST_P(MatmulKinds, LongSumsAreAccurateAndReproducible) {
   cuda::Matmuls matmuls(gpu(), true);
-  MatmulSpec spec{.m = 24, .n = 40, .k = 6000, .lda = 6000, .ldb = 40, .ldc = 40};
+  MatmulSpec spec{.m = 24, .n = 40, .k = 6000};
   spec.operands = GetParam().first;
   spec.result = GetParam().second;
   ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
@@ -227,7 +227,7 @@ INSTANTIATE_TEST_SUITE_P(Numbers, MatmulKinds,
 TEST_F(Matmul, Tf32RoundsOperandsToTenBitsAndFp32DoesNot) {
   cuda::Matmuls exact(gpu(), true);
   cuda::Matmuls rounding(gpu(), true, cuda::Fp32Products::tf32);
-  const MatmulSpec spec{.m = 64, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64};
+  const MatmulSpec spec{.m = 64, .n = 64, .k = 64};
   Matrix a = random(DType::fp32, 64, 64);
   Matrix b = random(DType::fp32, 64, 64);
   Matrix c = random(DType::fp32, 64, 64);
@@ -289,7 +289,7 @@ TEST_F(Matmul, Bf16x3IsAccurateTo1e5InLongSums) {
   cuda::AllocationEpoch epoch;
   cuda::Scratch scratch(gpu(), epoch);
   cuda::Products products(gpu(), scratch, true, device::Precision::bf16x3);
-  const MatmulSpec spec{.m = 24, .n = 40, .k = 6000, .lda = 6000, .ldb = 40, .ldc = 40};
+  const MatmulSpec spec{.m = 24, .n = 40, .k = 6000};
   Matrix a = random(DType::fp32, 24, 6000);
   Matrix b = random(DType::fp32, 6000, 40);
   Matrix c = random(DType::fp32, 24, 40);
@@ -313,7 +313,7 @@ TEST_F(Matmul, Bf16x3IsAccurateTo1e5InLongSums) {
 
 TEST_F(Matmul, CapturedProductsReadCurrentOperands) {
   cuda::Matmuls matmuls(gpu(), false);
-  MatmulSpec spec{.m = 20, .n = 32, .k = 40, .lda = 40, .ldb = 32, .ldc = 32, .bias = true};
+  MatmulSpec spec{.m = 20, .n = 32, .k = 40, .bias = true};
   spec.operands = DType::bf16;
   Matrix a = random(DType::bf16, 20, 40);
   Matrix b = random(DType::bf16, 40, 32);

@@ -11,12 +11,15 @@
 namespace vaecf::cpu {
 
 /// c (m, n) = a (m, k) b (k, n), or c += a b if `accumulate` is set; c is fp32. Row-major with leading
-/// dimensions; a transposed operand is stored as (k, m) or (n, k). bf16 operands are summed in fp32.
+/// dimensions, by default without padding; a transposed operand is stored as (k, m) or (n, k). bf16 operands
+/// are summed in fp32.
 struct GemmSpec {
   std::int64_t m = 0, n = 0, k = 0;
-  std::int64_t lda = 0, ldb = 0, ldc = 0;
   bool a_transposed = false;
   bool b_transposed = false;
+  std::int64_t lda = a_transposed ? m : k;
+  std::int64_t ldb = b_transposed ? k : n;
+  std::int64_t ldc = n;
   bool accumulate = false;
   bool bf16 = false;
   auto operator<=>(const GemmSpec&) const = default;

@@ -29,34 +29,6 @@ inline __m512 exp_of(__m512 x) {
   return _mm512_scalef_ps(p, n);
 }
 
-inline void exponentials_of_tile(const float* logits, const float* bias, const float* reference,
-                                 std::uint16_t* e, float* sum, float* largest) {
-  const __m512 from_0 = _mm512_loadu_ps(reference);
-  const __m512 from_1 = _mm512_loadu_ps(reference + 16);
-  __m512 sum_0 = _mm512_loadu_ps(sum);
-  __m512 sum_1 = _mm512_loadu_ps(sum + 16);
-  __m512 largest_0 = _mm512_loadu_ps(largest);
-  __m512 largest_1 = _mm512_loadu_ps(largest + 16);
-  for (int item = 0; item < 32; ++item) {
-    const __m512 shift = _mm512_set1_ps(bias[item]);
-    // Bias first, so that a reference equal to the largest logit gives exactly 0.
-    const __m512 x_0 = _mm512_sub_ps(_mm512_add_ps(_mm512_load_ps(logits + 32 * item), shift), from_0);
-    const __m512 x_1 = _mm512_sub_ps(_mm512_add_ps(_mm512_load_ps(logits + 32 * item + 16), shift), from_1);
-    largest_0 = _mm512_max_ps(x_0, largest_0);
-    largest_1 = _mm512_max_ps(x_1, largest_1);
-    const __m512 e_0 = exp_of(x_0);
-    const __m512 e_1 = exp_of(x_1);
-    sum_0 = _mm512_add_ps(sum_0, e_0);
-    sum_1 = _mm512_add_ps(sum_1, e_1);
-    const __m512bh both = _mm512_cvtne2ps_pbh(e_1, e_0);
-    _mm512_store_si512(e + 32 * item, (__m512i)both);
-  }
-  _mm512_storeu_ps(sum, sum_0);
-  _mm512_storeu_ps(sum + 16, sum_1);
-  _mm512_storeu_ps(largest, largest_0);
-  _mm512_storeu_ps(largest + 16, largest_1);
-}
-
 // Interleaves rows 2p and 2p + 1: one row of pairs for columns 0 .. 15 and one for columns 16 .. 31.
 inline void pair_rows(const std::uint16_t* from, int p, __m512i& first, __m512i& second) {
   alignas(64) static constexpr std::uint16_t low[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,
@@ -68,15 +40,6 @@ inline void pair_rows(const std::uint16_t* from, int p, __m512i& first, __m512i&
   const __m512i odd = _mm512_load_si512(from + 64 * p + 32);
   first = _mm512_permutex2var_epi16(even, to_first, odd);
   second = _mm512_permutex2var_epi16(even, to_second, odd);
-}
-
-inline void pair_tile(const std::uint16_t* from, std::uint16_t* to) {
-  for (int p = 0; p < 16; ++p) {
-    __m512i first, second;
-    pair_rows(from, p, first, second);
-    _mm512_store_si512(to + 32 * p, first);
-    _mm512_store_si512(to + 512 + 32 * p, second);
-  }
 }
 
 // Transposes 16 x 16 elements of 32 bits in place.
@@ -106,27 +69,56 @@ inline void transpose_pairs(__m512i (&x)[16]) {
   for (int i = 0; i < 16; ++i) x[i] = y[i];
 }
 
-inline void transpose_tile(const std::uint16_t* from, std::uint16_t* to) {
-  __m512i first[16], second[16];
-  for (int p = 0; p < 16; ++p) pair_rows(from, p, first[p], second[p]);
-  transpose_pairs(first);
-  transpose_pairs(second);
-  for (int i = 0; i < 16; ++i) {
-    _mm512_store_si512(to + 32 * i, first[i]);
-    _mm512_store_si512(to + 32 * (16 + i), second[i]);
-  }
-}
-
 /// All functions of TileKernels except the product, with AVX-512 instructions.
 class TilesOfAvx512 : public TileKernels {
  public:
   void exponentials(const float* logits, const float* bias, const float* reference, std::uint16_t* e,
                     float* sum, float* largest) const override {
-    exponentials_of_tile(logits, bias, reference, e, sum, largest);
+    const __m512 from_0 = _mm512_loadu_ps(reference);
+    const __m512 from_1 = _mm512_loadu_ps(reference + 16);
+    __m512 sum_0 = _mm512_loadu_ps(sum);
+    __m512 sum_1 = _mm512_loadu_ps(sum + 16);
+    __m512 largest_0 = _mm512_loadu_ps(largest);
+    __m512 largest_1 = _mm512_loadu_ps(largest + 16);
+    for (int item = 0; item < 32; ++item) {
+      const __m512 shift = _mm512_set1_ps(bias[item]);
+      // Bias first, so that a reference equal to the largest logit gives exactly 0.
+      const __m512 x_0 = _mm512_sub_ps(_mm512_add_ps(_mm512_load_ps(logits + 32 * item), shift), from_0);
+      const __m512 x_1 = _mm512_sub_ps(_mm512_add_ps(_mm512_load_ps(logits + 32 * item + 16), shift), from_1);
+      largest_0 = _mm512_max_ps(x_0, largest_0);
+      largest_1 = _mm512_max_ps(x_1, largest_1);
+      const __m512 e_0 = exp_of(x_0);
+      const __m512 e_1 = exp_of(x_1);
+      sum_0 = _mm512_add_ps(sum_0, e_0);
+      sum_1 = _mm512_add_ps(sum_1, e_1);
+      const __m512bh both = _mm512_cvtne2ps_pbh(e_1, e_0);
+      _mm512_store_si512(e + 32 * item, (__m512i)both);
+    }
+    _mm512_storeu_ps(sum, sum_0);
+    _mm512_storeu_ps(sum + 16, sum_1);
+    _mm512_storeu_ps(largest, largest_0);
+    _mm512_storeu_ps(largest + 16, largest_1);
   }
 
-  void transpose(const std::uint16_t* from, std::uint16_t* to) const override { transpose_tile(from, to); }
-  void pair(const std::uint16_t* from, std::uint16_t* to) const override { pair_tile(from, to); }
+  void pair(const std::uint16_t* from, std::uint16_t* to) const override {
+    for (int p = 0; p < 16; ++p) {
+      __m512i first, second;
+      pair_rows(from, p, first, second);
+      _mm512_store_si512(to + 32 * p, first);
+      _mm512_store_si512(to + 512 + 32 * p, second);
+    }
+  }
+
+  void transpose(const std::uint16_t* from, std::uint16_t* to) const override {
+    __m512i first[16], second[16];
+    for (int p = 0; p < 16; ++p) pair_rows(from, p, first[p], second[p]);
+    transpose_pairs(first);
+    transpose_pairs(second);
+    for (int i = 0; i < 16; ++i) {
+      _mm512_store_si512(to + 32 * i, first[i]);
+      _mm512_store_si512(to + 32 * (16 + i), second[i]);
+    }
+  }
 };
 
 }  // namespace

@@ -54,9 +54,6 @@ void Device::table_gram(const Parameters& normalized, int table, Matrix& gram) {
     const GemmSpec spec{.m = width,
                         .n = width,
                         .k = std::min(part_items, items - first),
-                        .lda = width,
-                        .ldb = width,
-                        .ldc = width,
                         .a_transposed = true,
                         .bf16 = bf16()};
     const void* rows = element(a, first * width);
@@ -98,7 +95,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
   float* weighted = workspace_->products.data();
   std::vector<double> losses(static_cast<std::size_t>(users));
   parallel_for_dynamic(threads_, users, product_rows, [&](int thread, Range some) {
-    const GemmSpec spec{.m = some.size(), .n = width, .k = width, .lda = width, .ldb = width, .ldc = width};
+    const GemmSpec spec{.m = some.size(), .n = width, .k = width};
     engines_[thread]->run(spec, hidden.row(some.begin), of_all_items, d_hidden.row(some.begin));
     for (std::int64_t u = some.begin; u < some.end; ++u) {
       const float* h = hidden.row(u);
@@ -120,13 +117,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
     std::fill_n(d_gram.row(0), size, 0.0F);
   } else {
     parallel_for_dynamic(threads_, width, product_rows, [&](int thread, Range some) {
-      const GemmSpec spec{.m = some.size(),
-                          .n = width,
-                          .k = users,
-                          .lda = width,
-                          .ldb = width,
-                          .ldc = width,
-                          .a_transposed = true};
+      const GemmSpec spec{.m = some.size(), .n = width, .k = users, .a_transposed = true, .lda = width};
       engines_[thread]->run(spec, weighted + some.begin, hidden.row(0), d_gram.row(some.begin));
     });
   }
@@ -147,14 +138,7 @@ void Device::normalize_rows_backward(int tensor, const Parameters& normalized, i
     float* to = backward.gradients.data() + weight.range.begin;
     parallel_for_dynamic(threads_, end - first, tile_items, [&](int thread, Range some) {
       const std::int64_t item = first + some.begin;
-      const GemmSpec spec{.m = some.size(),
-                          .n = width,
-                          .k = width,
-                          .lda = width,
-                          .ldb = width,
-                          .ldc = width,
-                          .accumulate = true,
-                          .bf16 = bf16()};
+      const GemmSpec spec{.m = some.size(), .n = width, .k = width, .accumulate = true, .bf16 = bf16()};
       engines_[thread]->run(spec, element(a, item * width), s, to + item * width);
       for (std::int64_t i = item; i < first + some.end; ++i) {
         const float* w = parameters.weights(tensor) + i * width;

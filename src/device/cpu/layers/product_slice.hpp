@@ -59,17 +59,9 @@ class ProductSlice : protected OutputSlice, public LossSlice {
       t.d_hidden.reserve(width_ * k_);
       if (rounds_) t.fp32_weights.reserve(tile_items * k_);
     }
-    forward_ = {
-        .m = tile_items, .n = width_, .k = k_, .lda = k_, .ldb = k_, .ldc = width_, .b_transposed = true};
-    gradient_ = {.m = tile_items, .n = k_, .k = width_, .lda = width_, .ldb = k_, .ldc = k_};
-    hidden_gradient_ = {.m = width_,
-                        .n = k_,
-                        .k = tile_items,
-                        .lda = width_,
-                        .ldb = k_,
-                        .ldc = k_,
-                        .a_transposed = true,
-                        .accumulate = true};
+    forward_ = {.m = tile_items, .n = width_, .k = k_, .b_transposed = true};
+    gradient_ = {.m = tile_items, .n = k_, .k = width_};
+    hidden_gradient_ = {.m = width_, .n = k_, .k = tile_items, .a_transposed = true, .accumulate = true};
   }
 
   /// Prepares the hidden units as operand of forward_product(). Rows of absent users (width is a multiple of

@@ -161,14 +161,8 @@ void Device::for_scores(const Matrix& hidden, const Batch& batch, const Paramete
     } else {
       const void* a = operand(all + first * k, users * k, workspace_->hidden16);
       const void* b = parameters.operand(layer.weight);
-      const GemmSpec spec{.m = users,
-                          .n = tile_items,
-                          .k = k,
-                          .lda = k,
-                          .ldb = k,
-                          .ldc = stride,
-                          .b_transposed = true,
-                          .bf16 = bf16()};
+      const GemmSpec spec{
+          .m = users, .n = tile_items, .k = k, .b_transposed = true, .ldc = stride, .bf16 = bf16()};
       parallel_for(threads_, stride / tile_items, [&](int thread, std::int64_t tile) {
         const std::int64_t item = tile * tile_items;
         engines_[thread]->run(spec, a, element(b, item * k), rows + item);

@@ -81,10 +81,8 @@ Inversion SpdInverse::invert(const Broadcast& broadcast, const Progress& progres
                            block_size);   // -A_JK D of the own blocks J
   AlignedArray<float> pivot(block_size);  // -D in fp32
   Block factor(block_size), work(block_size), inverse(block_size);
-  const GemmSpec times_pivot{
-      .m = block, .n = block, .k = block, .lda = block, .ldb = block, .ldc = block, .a_transposed = true};
-  const GemmSpec update{
-      .m = block, .n = block, .k = block, .lda = block, .ldb = block, .ldc = stride_, .accumulate = true};
+  const GemmSpec times_pivot{.m = block, .n = block, .k = block, .a_transposed = true};
+  const GemmSpec update{.m = block, .n = block, .k = block, .ldc = stride_, .accumulate = true};
 
   for (std::int64_t k = 0; k < blocks; ++k) {
     gather_row(k, broadcast, row);

@@ -2,10 +2,8 @@
 
 #include <vaecf/base/host_device.hpp>
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "device/cuda/kernels/vec8.hpp"
 
@@ -41,21 +39,6 @@ struct CompactedRows {
   std::int32_t total;
 };
 
-/// Returns the eight elements in the words that load_words() read.
-template <class T>
-VAECF_HD inline Vec8 unpack8(const Words128* words) {
-  Vec8 vec;
-  for (int j = 0; j < 4; ++j) {
-    if constexpr (std::is_same_v<T, float>) {
-      vec.at[j] = std::bit_cast<float>(words[0].word[j]);
-      vec.at[4 + j] = std::bit_cast<float>(words[1].word[j]);
-    } else {
-      unpack2<T>(words[0].word[j], vec.at[2 * j], vec.at[2 * j + 1]);
-    }
-  }
-  return vec;
-}
-
 /// Computes sum += selected[k].weight * columns [column, column + 8) of row selected[k].row for k = first,
 /// first + step, .., in this order, with `at_once` concurrent loads: in the last round, those without a
 /// row repeat the first one with weight 0.
@@ -65,14 +48,13 @@ VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t 
                               std::int32_t n, Vec8& sum) {
   const auto add = [&](std::int32_t k, bool is_last) {
     // 16-bit rows stay packed until they are used, in half the registers.
-    Words128 rows[at_once][sizeof(T) / 2];
+    Packed8<T> rows[at_once];
     for (int j = 0; j < at_once; ++j) {
       const std::int32_t at = is_last && k + j * step >= n ? k : k + j * step;
-      const T* row = table + selected[at].row * stride + column;
-      for (int part = 0; part < int{sizeof(T)} / 2; ++part) rows[j][part] = load_words(row + 4 * part);
+      rows[j] = load_packed8(table + selected[at].row * stride + column);
     }
     for (int j = 0; j < at_once; ++j) {
-      const Vec8 row = unpack8<T>(rows[j]);
+      const Vec8 row = unpack8(rows[j]);
       const float weight = is_last && k + j * step >= n ? 0.0F : selected[k + j * step].weight;
       for (int c = 0; c < 8; ++c) sum.at[c] += weight * row.at[c];
     }

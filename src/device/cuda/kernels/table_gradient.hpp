@@ -37,7 +37,7 @@ struct Dropout {
   }
 };
 
-/// The weights of users' rows in the sums.
+/// The weights of users' rows in the sums, and the dropout of their items.
 struct UserScales {
   RowSizes sizes;
   bool normalized;
@@ -45,9 +45,13 @@ struct UserScales {
   Dropout dropout;
   float keep_prob;
 
-  VAECF_HD float operator()(std::int64_t user) const {
-    if (!dropout.keeps_history(user_numbers[user])) return 0.0F;
-    return (normalized ? math::input_scale(sizes(user)) : 1.0F) / keep_prob;
+  VAECF_HD bool keeps_history(std::int64_t user) const { return dropout.keeps_history(user_numbers[user]); }
+  VAECF_HD bool keeps(std::int64_t user, std::int64_t local_item) const {
+    return dropout.keeps(user_numbers[user], static_cast<std::uint32_t>(local_item));
+  }
+  /// Returns the weight of a user with items whose history is kept.
+  VAECF_HD float of_kept(std::int64_t user) const {
+    return math::input_scale(sizes(user), normalized) / keep_prob;
   }
 };
 
@@ -69,8 +73,6 @@ struct CountParts {
 template <class T>
 struct SumUsers {
   const std::uint32_t* item_users;
-  const std::uint32_t* user_numbers;
-  Dropout dropout;
   UserScales scale;
   const T* d;  // (users, stride)
   std::int64_t stride;
@@ -80,12 +82,11 @@ struct SumUsers {
                     float* sums, const Done& done) const {
     sum_rows(
         group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, sums, false,
-        [&](std::int64_t k) {
-          return dropout.keeps(user_numbers[item_users[begin + k]], static_cast<std::uint32_t>(item));
-        },
+        [&](std::int64_t k) { return scale.keeps(item_users[begin + k], item); },
         [&](std::int64_t k) {
           const std::uint32_t user = item_users[begin + k];
-          return WeightedRow{static_cast<std::int32_t>(user), scale(user)};
+          const float weight = scale.keeps_history(user) ? scale.of_kept(user) : 0.0F;
+          return WeightedRow{static_cast<std::int32_t>(user), weight};
         },
         [&](std::int64_t column, const Vec8& sum) { done(sums + column, sum); });
   }

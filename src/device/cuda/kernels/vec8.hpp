@@ -115,13 +115,6 @@ VAECF_HD inline Vec4 load_vec4(const float* from) {
 }
 
 template <class T>
-VAECF_HD inline Vec8 unpack8(const Words128& words) {
-  Vec8 vec;
-  for (int j = 0; j < 4; ++j) unpack2<T>(words.word[j], vec.at[2 * j], vec.at[2 * j + 1]);
-  return vec;
-}
-
-template <class T>
 VAECF_HD inline void store_vec4(T* to, const Vec4& four) {
   if constexpr (std::is_same_v<T, float>) {
     Words128 words;
@@ -138,19 +131,37 @@ VAECF_HD inline void store_vec4(T* to, const Vec4& four) {
   }
 }
 
-/// Loads eight elements; T: float, Bf16 or Fp16.
+/// Eight elements in memory; T: float, Bf16 or Fp16.
 template <class T>
-VAECF_HD inline Vec8 load_vec8(const T* from) {
+struct Packed8 {
+  static constexpr int parts = sizeof(T) / 2;
+  Words128 words[parts];
+};
+
+template <class T>
+VAECF_HD inline Packed8<T> load_packed8(const T* from) {
+  Packed8<T> packed;
+  for (int part = 0; part < packed.parts; ++part) packed.words[part] = load_words(from + 4 * part);
+  return packed;
+}
+
+template <class T>
+VAECF_HD inline Vec8 unpack8(const Packed8<T>& packed) {
   Vec8 vec;
-  if constexpr (std::is_same_v<T, float>) {
-    for (int half = 0; half < 2; ++half) {
-      const Vec4 four = load_vec4(from + 4 * half);
-      for (int j = 0; j < 4; ++j) vec.at[4 * half + j] = four.at[j];
+  for (int j = 0; j < 4; ++j) {
+    if constexpr (std::is_same_v<T, float>) {
+      vec.at[j] = std::bit_cast<float>(packed.words[0].word[j]);
+      vec.at[4 + j] = std::bit_cast<float>(packed.words[1].word[j]);
+    } else {
+      unpack2<T>(packed.words[0].word[j], vec.at[2 * j], vec.at[2 * j + 1]);
     }
-  } else {
-    vec = unpack8<T>(load_words(from));
   }
   return vec;
+}
+
+template <class T>
+VAECF_HD inline Vec8 load_vec8(const T* from) {
+  return unpack8(load_packed8(from));
 }
 
 template <class T>
@@ -170,15 +181,11 @@ VAECF_HD inline void store_vec8(T* to, const Vec8& vec, Memory memory = Memory::
 /// Copies eight elements to shared memory and returns their values.
 template <class T>
 VAECF_HD inline Vec8 copy_vec8(const T* from, T* to) {
-  if constexpr (std::is_same_v<T, float>) {
-    const Vec8 vec = load_vec8(from);
-    store_vec8(to, vec, Memory::shared);
-    return vec;
-  } else {
-    const Words128 words = load_words(from);
-    store_words(to, words, Memory::shared);
-    return unpack8<T>(words);
+  const Packed8<T> packed = load_packed8(from);
+  for (int part = 0; part < packed.parts; ++part) {
+    store_words(to + 4 * part, packed.words[part], Memory::shared);
   }
+  return unpack8(packed);
 }
 
 template <class T>

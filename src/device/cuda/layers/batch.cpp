@@ -100,14 +100,14 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
             const RowSelection& selection, std::int64_t users, std::int64_t capacity, bool exact,
             bool transpose, Batch& batch) {
   batch.users_ = users;
-  batch.slices_ = &from.slices();
-  batch.items = from.items();
-  batch.all_items = from.all_items();
+  batch.slices_ = &from.slices;
+  batch.items = from.items;
+  batch.all_items = from.all_items;
   batch.has_sizes = from.sizes() != nullptr;
   batch.max_entries = capacity;
   batch.has_transpose = transpose;
   launch_elements<128>(stream, users,
-                       CountRowLengths{selection, from.offsets(), from.sizes(), from.first_user(), counts,
+                       CountRowLengths{selection, from.offsets(), from.sizes(), from.first_user, counts,
                                        batch.user_numbers.data(), batch.sizes.data()});
   primitives.exclusive_scan(stream, counts, users, batch.offsets.data());
   std::uint32_t* keys = transpose ? batch.keys.data() : nullptr;
@@ -130,10 +130,6 @@ void transpose(Stream& stream, Primitives& primitives, Batch& batch) {
 }
 
 }  // namespace
-
-std::unique_ptr<device::BatchSchedule> Device::make_batch_schedule() {
-  return std::make_unique<BatchSchedule>();
-}
 
 void Device::upload_batch_schedule(const device::UserRows& source, std::span<const std::int64_t> rows,
                                    std::span<const std::int64_t> begin, device::BatchSchedule& schedule) {
@@ -205,7 +201,7 @@ void Device::gather_scheduled_batch(const device::UserRows& source_base,
     throw std::logic_error(
         "gather_scheduled_batch: the step's batch is not in the schedule, or `users` is not its size");
   }
-  batch.reserve(schedule.max_users, schedule.max_entries, source.items(), true);
+  batch.reserve(schedule.max_users, schedule.max_entries, source.items, true);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, schedule.max_users, row_sizes);
   const RowSelection selection{schedule.device_rows.data(), schedule.device_begin.data(),
                                step.device_state.data()};
@@ -226,7 +222,7 @@ void Device::gather_batch(const device::UserRows& source_base, std::span<const s
     if (row < 0 || row >= source.rows()) throw std::out_of_range("gather_batch: a row index is out of range");
   }
   const std::int64_t entries = source.entries_of(rows);
-  batch.reserve(users, entries, source.items(), with_transpose);
+  batch.reserve(users, entries, source.items, with_transpose);
   auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, users, "the row indices of a batch");
   stream_.copy_h2d(picked, rows.data(), users * 8);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, row_sizes);

@@ -16,7 +16,6 @@ void Device::layer_product(const Matrix& input, const Parameters& parameters, de
                         .k = input.columns(),
                         .lda = input.stride(),
                         .ldb = parameters.layout().tensors[layer.weight].stride,
-                        .ldc = output.stride(),
                         .operands = dtype()};
   matmuls_.run(stream_, spec, input.operand(), parameters.operand(layer.weight), output.values());
 }
@@ -45,10 +44,9 @@ void Device::linear_backward(const Matrix& input, device::Layer layer, device::A
     const MatmulSpec spec{.m = weight.spec.rows,
                           .n = d_output.stride(),
                           .k = rows,
-                          .lda = input.stride(),
-                          .ldb = d_output.stride(),
-                          .ldc = weight.stride,
                           .a_transposed = true,
+                          .lda = input.stride(),
+                          .ldc = weight.stride,
                           .operands = dtype()};
     matmuls_.run(stream_, spec, input.operand(), d_output.operand(), d_weight);
   }
@@ -65,10 +63,9 @@ void Device::linear_backward(const Matrix& input, device::Layer layer, device::A
   const MatmulSpec spec{.m = rows,
                         .n = weight.spec.rows,
                         .k = d_output.stride(),
-                        .lda = d_output.stride(),
+                        .b_transposed = true,
                         .ldb = weight.stride,
                         .ldc = d_input->stride(),
-                        .b_transposed = true,
                         .accumulate = adds,
                         .operands = dtype()};
   matmuls_.run(stream_, spec, d_output.operand(), backward.parameters.operand(layer.weight),

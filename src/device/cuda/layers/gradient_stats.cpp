@@ -7,44 +7,8 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Divides an array into shares, one per block. Their number depends only on the size of the array, so that
-/// sums keep their order.
-class BlockPartition {
- public:
-  static constexpr int threads = 256;
-  static constexpr std::int64_t max_blocks = 1024;
-  /// Number of sums that callers store: one per share and the total.
-  static constexpr std::int64_t max_sums = max_blocks + 1;
-
-  BlockPartition(const float* values, std::int64_t n)
-      : values_(values),
-        n_(n),
-        share_(std::max<std::int64_t>(8 * threads, round_up((n + max_blocks - 1) / max_blocks, 8))),
-        aligned_(aligned(values)) {}
-  std::int64_t blocks() const { return (n_ + share_ - 1) / share_; }
-
-  /// Returns the sum of f(element) over the share of `block`, computed by all its threads.
-  template <class Group, class F>
-  VAECF_HD double sum(Group& group, std::int64_t block, F&& f) const {
-    return group.sum(share_ / 8, [&](std::int64_t index) {
-      const std::int64_t first = block * share_ + 8 * index;
-      double part = 0.0;
-      if (aligned_ && first + 8 <= n_) {
-        const Vec8 vec = load_vec8(values_ + first);
-        for (const float value : vec.at) part += f(value);
-      } else {
-        for (std::int64_t i = first; i < n_ && i < first + 8; ++i) part += f(values_[i]);
-      }
-      return part;
-    });
-  }
-
- private:
-  const float* values_;
-  std::int64_t n_;
-  std::int64_t share_;  // a multiple of 8
-  bool aligned_;
-};
+/// The largest number of shares of sum_up().
+constexpr std::int64_t max_shares = 1024;
 
 /// Squares a value in fp64, which neither overflows nor loses small terms.
 struct Square {
@@ -56,15 +20,29 @@ struct IsNonFinite {
   VAECF_HD double operator()(float value) const { return value - value == 0.0F ? 0.0 : 1.0; }
 };
 
+/// Sums F of the elements of one share of an array per block.
 template <class F>
-struct SumBlocks {
-  static constexpr int threads = BlockPartition::threads;
-  BlockPartition partition;
-  double* sums;  // (shares.blocks())
+struct SumShare {
+  static constexpr int threads = 256;
+  const float* values;
+  std::int64_t n;
+  std::int64_t share;  // elements, a multiple of 8
+  bool whole;          // elements can be loaded eight at a time
+  double* sums;        // (shares)
 
   template <class Group>
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    const double sum = partition.sum(group, block, F{});
+    const double sum = group.sum(share / 8, [&](std::int64_t eight) {
+      const std::int64_t first = block * share + 8 * eight;
+      double part = 0.0;
+      if (whole && first + 8 <= n) {
+        const Vec8 vec = load_vec8(values + first);
+        for (const float value : vec.at) part += F()(value);
+      } else {
+        for (std::int64_t i = first; i < n && i < first + 8; ++i) part += F()(values[i]);
+      }
+      return part;
+    });
     group.each(1, [&](std::int64_t) { sums[block] = sum; });
   }
 };
@@ -110,13 +88,21 @@ struct Store {
   VAECF_HD void operator()(double sum) const { *total = sum; }
 };
 
-/// Sums F over the `n` values and calls done(sum) on the device.
+/// Returns memory for the sums of shares and, behind them, a total.
+double* shares_memory(Scratch& scratch) {
+  return scratch.get<double>(Scratch::sums, max_shares + 1, "sums over shares");
+}
+
+/// Sums F over the `n` values and calls done(sum) on the device. The number of shares depends only on n, so
+/// that sums keep their order.
 template <class F, class Done>
 void sum_up(Stream& stream, Scratch& scratch, const float* values, std::int64_t n, const Done& done) {
-  const BlockPartition partition(values, n);
-  auto* sums = scratch.get<double>(Scratch::sums, BlockPartition::max_sums, "sums over shares");
-  launch(stream, partition.blocks(), SumBlocks<F>{partition, sums});
-  launch(stream, 1, ReducePartials<Done>{sums, partition.blocks(), done});
+  const std::int64_t share =
+      std::max<std::int64_t>(8 * SumShare<F>::threads, round_up((n + max_shares - 1) / max_shares, 8));
+  const std::int64_t shares = blocks_for(n, share);
+  auto* sums = shares_memory(scratch);
+  launch(stream, shares, SumShare<F>{values, n, share, aligned(values), sums});
+  launch(stream, 1, ReducePartials<Done>{sums, shares, done});
 }
 
 }  // namespace
@@ -138,8 +124,7 @@ void Device::accumulate_gradient_stats(const Buffer& gradients, Range range, dev
 
 double Device::sum_of_squares(const Parameters& parameters, int tensor) {
   const Range range = parameters.layout().tensors[tensor].range;
-  double* total = scratch_.get<double>(Scratch::sums, BlockPartition::max_sums, "sums over shares") +
-                  BlockPartition::max_blocks;
+  double* total = shares_memory(scratch_) + max_shares;
   sum_up<Square>(stream_, scratch_, parameters.weights(tensor), range.size(), Store{total});
   double result = 0.0;
   stream_.copy_d2h(&result, total, sizeof result);

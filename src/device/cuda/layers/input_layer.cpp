@@ -20,15 +20,19 @@ namespace {
 
 using device::Activation;
 
-Dropout dropout_of(device::InputDropout input_dropout, const StepState& step, const Batch& batch) {
+/// Returns the weights of the users of `batch`, given the dropout of `step`; null: no dropout.
+UserScales scales_of(const Batch& batch, device::InputDropout kept, const StepState* step) {
+  UserScales scales{batch.row_sizes(), kept.normalized, batch.user_numbers.data(), {}, kept.item_keep_prob};
+  if (step == nullptr) return scales;
   const ItemSlice items = batch.slice();
-  return {step.device_state.data(),
-          math::dropout_threshold(input_dropout.item_keep_prob),
-          input_dropout.item_keep_prob < 1.0F,
-          math::dropout_threshold(input_dropout.history_keep_prob),
-          input_dropout.history_keep_prob < 1.0F,
-          static_cast<std::uint32_t>(items.first),
-          static_cast<std::uint32_t>(items.step)};
+  scales.dropout = {step->device_state.data(),
+                    math::dropout_threshold(kept.item_keep_prob),
+                    kept.item_keep_prob < 1.0F,
+                    math::dropout_threshold(kept.history_keep_prob),
+                    kept.history_keep_prob < 1.0F,
+                    static_cast<std::uint32_t>(items.first),
+                    static_cast<std::uint32_t>(items.step)};
+  return scales;
 }
 
 /// One user per block: output = act(bias + sum of s_ui W_i); with `adds`, the previous output is added before
@@ -39,11 +43,7 @@ struct EncodeUser {
   static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   const std::int64_t* offsets;
   const std::int32_t* columns;
-  RowSizes sizes;
-  const std::uint32_t* user_numbers;
-  Dropout dropout;
-  float keep_prob;
-  bool normalized;
+  UserScales scale;
   const T* table;     // (items, stride)
   const float* bias;  // null: not added here
   Activation act;
@@ -57,14 +57,12 @@ struct EncodeUser {
   VAECF_HD void operator()(Group& group, std::int64_t user, std::byte* scratch) const {
     const std::int64_t begin = offsets[user];
     const std::int64_t held = offsets[user + 1] - begin;
-    const std::int64_t n = dropout.keeps_history(user_numbers[user]) ? held : 0;
-    const float weight = math::input_scale(n > 0 ? sizes(user) : 0, normalized) / keep_prob;
+    const std::int64_t n = scale.keeps_history(user) ? held : 0;
+    const float weight = n > 0 ? scale.of_kept(user) : 0.0F;
     float* row = values + user * stride;
     sum_rows(
         group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds,
-        [&](std::int64_t k) {
-          return dropout.keeps(user_numbers[user], static_cast<std::uint32_t>(columns[begin + k]));
-        },
+        [&](std::int64_t k) { return scale.keeps(user, columns[begin + k]); },
         [&](std::int64_t k) {
           return WeightedRow{columns[begin + k], weight};
         },
@@ -127,11 +125,7 @@ void Device::sparse_linear(const device::Batch& batch_base, const Parameters& pa
       const auto encode = [&](const Batch& of, int table, device::InputDropout kept) {
         return Encode{.offsets = of.offsets.data(),
                       .columns = of.columns.data(),
-                      .sizes = of.row_sizes(),
-                      .user_numbers = of.user_numbers.data(),
-                      .dropout = dropout_of(kept, step, of),
-                      .keep_prob = kept.item_keep_prob,
-                      .normalized = kept.normalized,
+                      .scale = scales_of(of, kept, &step),
                       .table = static_cast<const T*>(parameters.operand(table)),
                       .bias = nullptr,
                       .act = Activation::identity,
@@ -213,9 +207,6 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
         "sparse_linear_backward: gradient, batch and table must have the same users and items");
   }
   join(sort_);  // the gradient reads the transpose
-  const Dropout dropout = step != nullptr ? dropout_of(input_dropout, *step, b) : Dropout{};
-  const UserScales scale{b.row_sizes(), input_dropout.normalized, b.user_numbers.data(), dropout,
-                         input_dropout.item_keep_prob};
 
   const std::int64_t* part_begin = nullptr;
   float* partial = nullptr;
@@ -233,9 +224,7 @@ void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
 
   dispatch_dtype(d.dtype, [&]<class T>(T) {
     const SumUsers<T> sum{.item_users = b.item_users.data(),
-                          .user_numbers = b.user_numbers.data(),
-                          .dropout = dropout,
-                          .scale = scale,
+                          .scale = scales_of(b, input_dropout, step),
                           .d = static_cast<const T*>(d.rows),
                           .stride = d.stride};
     dispatch_row_threads(users, [&](auto threads) {

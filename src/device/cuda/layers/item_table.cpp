@@ -126,10 +126,9 @@ void Device::table_gram(const Parameters& normalized, int table, Matrix& gram) {
   const MatmulSpec spec{.m = a.spec.rows,
                         .n = a.stride,
                         .k = a.spec.columns,
-                        .lda = a.stride,
-                        .ldb = a.stride,
-                        .ldc = gram.stride(),
                         .a_transposed = true,
+                        .lda = a.stride,
+                        .ldc = gram.stride(),
                         .operands = dtype()};
   if (spec.k == 0) {
     stream_.memset_zero(gram.values(), gram.rows() * gram.stride() * 4);
@@ -168,8 +167,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& batch_base, 
     exchange.add_over_slices(d_gram.values(), gram_size);
     return update_half_copy(stream_, dtype(), d_gram);
   }
-  const MatmulSpec by_gram{
-      .m = users, .n = stride, .k = hidden.columns(), .lda = stride, .ldb = stride, .ldc = stride};
+  const MatmulSpec by_gram{.m = users, .n = stride, .k = hidden.columns(), .lda = stride};
   matmuls_.run(stream_, by_gram, hidden.values(), all_gram, d_hidden.values());
   auto* weighted = scratch_.get<float>(Scratch::hidden, users * stride, "the weighted sums of users' items");
   launch(stream_, users,
@@ -180,13 +178,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& batch_base, 
                     .gradient = d_hidden.values(),
                     .weighted = weighted,
                     .losses = user_losses(users, step.nll, step)});
-  const MatmulSpec outer{.m = hidden.columns(),
-                         .n = stride,
-                         .k = users,
-                         .lda = stride,
-                         .ldb = stride,
-                         .ldc = stride,
-                         .a_transposed = true};
+  const MatmulSpec outer{.m = hidden.columns(), .n = stride, .k = users, .a_transposed = true, .lda = stride};
   matmuls_.run(stream_, outer, weighted, hidden.values(), d_gram.values());
   exchange.add_over_slices(d_gram.values(), gram_size);
   update_half_copy(stream_, dtype(), d_gram);
@@ -206,8 +198,6 @@ void Device::normalize_rows_backward(int tensor, const Parameters& normalized, i
                           .n = stride,
                           .k = weight.spec.columns,
                           .lda = stride,
-                          .ldb = stride,
-                          .ldc = stride,
                           .accumulate = true,
                           .operands = dtype()};
     const auto* rows =

@@ -125,7 +125,6 @@ struct CopyMean {
 /// writes the gradient's 16-bit copy.
 struct LatentBackward {
   static constexpr int threads = 64;
-  const DeviceStepState* state;
   LatentNoise noise;
   std::int64_t latents;
   const float* statistics;
@@ -142,7 +141,7 @@ struct LatentBackward {
         group.sum(latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
     group.each(1, [&](std::int64_t) { kl[user] = sum; });
     // Incoming gradients include the loss scale, so the added terms must, too.
-    const float beta = state->params.beta * state->scale.scale;
+    const float beta = noise.state->params.beta * noise.state->scale.scale;
     group.each((latents + 3) / 4, [&](std::int64_t four) {
       const Vec4 eps = noise(user, four);
       for (int j = 0; j < 4; ++j) {
@@ -159,8 +158,7 @@ struct LatentBackward {
 
 LatentBackward latent_backward_body(const Batch& batch, const Matrix& statistics, const StepState& step,
                                     const Matrix& d_z, double* kl, Matrix& d_statistics) {
-  return {.state = step.device_state.data(),
-          .noise = noise_of(step, batch),
+  return {.noise = noise_of(step, batch),
           .latents = d_z.columns(),
           .statistics = statistics.values(),
           .statistics_stride = statistics.stride(),
@@ -180,7 +178,7 @@ struct LatentBackwardByFours {
   VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
     const float* row = of.statistics + user * of.statistics_stride;
     const float* d_row = of.d_z + user * of.z_stride;
-    const float beta = of.state->params.beta * of.state->scale.scale;
+    const float beta = of.noise.state->params.beta * of.noise.state->scale.scale;
     const double sum = group.sum(of.latents / 4, [&](std::int64_t four) {
       const Vec4 mu = load_vec4(row + 4 * four);
       const Vec4 logvar = load_vec4(row + of.latents + 4 * four);
@@ -217,7 +215,7 @@ struct CompositeLatentBackward {
     const float* row = of.statistics + user * of.statistics_stride;
     const float* old = old_statistics + user * of.statistics_stride;
     const float of_items = gamma * static_cast<float>(sizes(user));
-    const float weight = (of.state->params.beta + of_items) * of.state->scale.scale;
+    const float weight = (of.noise.state->params.beta + of_items) * of.noise.state->scale.scale;
     const double sum = group.sum((of.latents + 3) / 4, [&](std::int64_t four) {
       const Vec4 eps = of.noise(user, four);
       double kl = 0.0;
@@ -242,16 +240,12 @@ struct CompositeLatentBackward {
   }
 };
 
-bool by_fours(std::int64_t latents) {
-  return latents % 4 == 0;
-}
-
 }  // namespace
 
 void Device::linear_and_sample(const Matrix& input, const Parameters& parameters, device::Layer layer,
                                const device::Batch& batch, const device::StepState& step, Matrix& statistics,
                                Matrix& z) {
-  if (!by_fours(z.columns())) {
+  if (z.columns() % 4 != 0) {
     linear(input, parameters, layer, device::Activation::identity, statistics);
     sample_latent(batch, statistics, step, z);
     return;
@@ -305,7 +299,7 @@ void Device::latent_backward(const device::Batch& batch_base, const Matrix& stat
   if (users == 0) return;
   double* kl = user_losses(users, step.kl, step);
   const auto body = latent_backward_body(batch, statistics, step, d_z, kl, d_statistics);
-  if (by_fours(body.latents)) {
+  if (body.latents % 4 == 0) {
     launch(stream_, users, LatentBackwardByFours{body});
   } else {
     launch(stream_, users, body);

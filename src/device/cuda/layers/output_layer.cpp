@@ -127,8 +127,6 @@ class OutputLayer {
                           .n = stride_,
                           .k = hidden_.columns(),
                           .lda = hidden_.stride(),
-                          .ldb = stride_,
-                          .ldc = stride_,
                           .bias = true,
                           .operands = dtype_,
                           .result = dtype_};
@@ -196,10 +194,8 @@ class OutputLayer {
     const MatmulSpec spec{.m = rows,
                           .n = stride_,
                           .k = slice.size(),
-                          .lda = lda,
-                          .ldb = stride_,
-                          .ldc = stride_,
                           .a_transposed = true,
+                          .lda = lda,
                           .accumulate = slice.begin > 0,
                           .operands = dtype_};
     matmuls_.run(stream_, spec, hidden, gradient, d_weight);
@@ -213,10 +209,8 @@ class OutputLayer {
     const MatmulSpec spec{.m = slice.size(),
                           .n = hidden_.columns(),
                           .k = stride_,
-                          .lda = stride_,
-                          .ldb = stride_,
-                          .ldc = stride,
                           .b_transposed = true,
+                          .ldc = stride,
                           .operands = dtype_};
     matmuls_.run(stream_, spec, gradient, weights_, values);
   }

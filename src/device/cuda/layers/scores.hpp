@@ -136,10 +136,10 @@ class Scorer {
       const MatmulSpec spec{.m = users,
                             .n = items_,
                             .k = hidden_.columns(),
+                            .b_transposed = transposed_,
                             .lda = hidden_.stride(),
                             .ldb = weight_stride_,
                             .ldc = stride_,
-                            .b_transposed = transposed_,
                             .bias = true,
                             .operands = dtype_,
                             .result = DType::fp32};

@@ -154,18 +154,11 @@ device::Inversion Device::invert(device::SpdInverse& matrix, const device::Inter
       if (j == k) {
         negate(stream_, pivot.data(), block, block, factors, block);
       } else {
-        products.run(stream_, {.m = block, .n = block, .k = block, .lda = stride, .ldb = block, .ldc = block},
-                     row + first, pivot.data(), factors);
+        products.run(stream_, {.m = block, .n = block, .k = block, .lda = stride}, row + first, pivot.data(),
+                     factors);
       }
-      products.run(stream_,
-                   {.m = block,
-                    .n = stride,
-                    .k = block,
-                    .lda = block,
-                    .ldb = stride,
-                    .ldc = stride,
-                    .accumulate = j != k},
-                   factors, pivot_rows.data(), row);
+      products.run(stream_, {.m = block, .n = stride, .k = block, .accumulate = j != k}, factors,
+                   pivot_rows.data(), row);
     }
     // Columns K become A_JK D, and -D in rows K.
     if (own_rows > 0) negate(stream_, left.data(), own_rows, block, rows.data() + first, stride);

@@ -134,10 +134,6 @@ void Exporter::export_rows(const ParameterLayout& layout, int tensor, Range rows
   tensor_out(stream_, staging_, layout.tensors[tensor], rows, flat, logical);
 }
 
-std::unique_ptr<device::Exporter> Device::make_exporter() {
-  return std::make_unique<Exporter>(gpu_);
-}
-
 std::int64_t Device::spare_bytes() const {
   // Batches, logits and the workspace for timing matrix products may still grow.
   return gpu_.free_bytes() - gpu_.total_bytes() / 8;

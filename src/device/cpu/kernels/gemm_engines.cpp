@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
@@ -50,10 +51,62 @@ class PortableEngine : public GemmEngine {
   AlignedArray<float> b_;
 };
 
+void pack_panels(const GemmSpec& s, const float* b, PackedOperand& panels) {
+  panels.reserve((s.n + panel_columns - 1) / panel_columns * panel_columns * s.k);
+  const std::int64_t row = s.b_transposed ? 1 : s.ldb;
+  const std::int64_t column = s.b_transposed ? s.ldb : 1;
+  for (std::int64_t first = 0; first < s.n; first += panel_columns) {
+    const std::int64_t width = panel_width(s.n, first);
+    const std::int64_t columns = std::min(width, s.n - first);
+    const float* from = b + first * column;
+    float* to = panels.data() + first * s.k;
+    for (std::int64_t k = 0; k < s.k; ++k, from += row, to += width) {
+      for (std::int64_t i = 0; i < columns; ++i) to[i] = from[i * column];
+      std::fill(to + columns, to + width, 0.0F);
+    }
+  }
+}
+
+/// Products with a packed operand by panels, others by another engine.
+class PanelEngine : public GemmEngine {
+ public:
+  PanelEngine(PanelKernel panels, std::unique_ptr<GemmEngine> others)
+      : panels_(panels), others_(std::move(others)) {}
+
+  void run(const GemmSpec& spec, const void* a, const void* b, float* c) override {
+    others_->run(spec, a, b, c);
+  }
+
+  void pack(const GemmSpec& spec, const float* b, PackedOperand& packed) override {
+    pack_panels(spec, b, packed);
+  }
+
+  void run_packed(const GemmSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
+    panels_({.a = a,
+             .panels = packed.data(),
+             .c = c,
+             .rows = spec.m,
+             .columns = spec.n,
+             .reduced = spec.k,
+             .a_stride = spec.lda,
+             .c_stride = spec.ldc,
+             .accumulate = spec.accumulate});
+  }
+
+ private:
+  PanelKernel panels_;
+  std::unique_ptr<GemmEngine> others_;
+};
+
 }  // namespace
 
 std::unique_ptr<GemmEngine> make_portable_engine() {
   return std::make_unique<PortableEngine>();
+}
+
+std::unique_ptr<GemmEngine> make_engine(PanelKernel panels) {
+  if (panels == nullptr) return make_onednn_engine();
+  return std::make_unique<PanelEngine>(panels, make_onednn_engine());
 }
 
 }  // namespace vaecf::cpu
