@@ -1,6 +1,5 @@
 // Reads the files with the HDF5 C library, as other programs do.
-#include <vaecf/io/recommendation_file.hpp>
-#include <vaecf/io/user_columns_file.hpp>
+#include <vaecf/io/user_files.hpp>
 
 #include <hdf5.h>
 

@@ -2,13 +2,11 @@
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/id_list.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace vaecf::io {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,23 +13,21 @@ namespace vaecf::io {
 /// hash.
 std::uint64_t xxh64(std::string_view bytes, std::uint64_t seed = 0);
 
-/// Incremental XXH3 with 128 bits (xxHash), which tells changed files from equal ones. It is not a
-/// cryptographic hash.
-class Xxh128 {
+/// Incremental XXH3 (xxHash), which tells changed files from equal ones. It is not a cryptographic hash.
+/// Copies share their input.
+class Xxh3 {
  public:
-  Xxh128();
-  ~Xxh128();
-  Xxh128(const Xxh128&) = delete;
-  Xxh128& operator=(const Xxh128&) = delete;
-
+  Xxh3();
   /// Appends `bytes` to the input.
-  void update(std::span<const char> bytes);
-  /// Returns the hash of all bytes as 32 hexadecimal digits, as the program xxh128sum prints it.
-  std::string finish() const;
+  void update(std::span<const std::byte> bytes);
+  /// Returns the hash of all bytes with 64 bits.
+  std::uint64_t hash64() const;
+  /// Returns that with 128 bits as 32 hexadecimal digits, as the program xxh128sum prints it.
+  std::string hash128() const;
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace vaecf::io

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <span>
@@ -9,6 +10,11 @@
 #include <vector>
 
 namespace vaecf::io {
+
+class Archive;
+
+/// Returns the name of a file without the extension of a compressed one: .gz, .bz2, .xz, .zst or .lz4.
+std::string unpacked_name(const std::string& name);
 
 /// Returns whether `path` is an archive of files, as opposed to a single plain or compressed file. Throws
 /// InputError if it cannot be read.
@@ -34,9 +40,9 @@ class SourceReader {
   bool next();
   /// Returns the path of the file, for messages. A member of an archive has its path within the archive
   /// appended: "ml-20m.zip/ml-20m/ratings.csv".
-  const std::string& name() const;
+  const std::string& name() const { return name_; }
   /// Returns the name without folders. A compressed file loses its ".gz" or similar extension.
-  const std::string& file_name() const;
+  const std::string& file_name() const { return file_name_; }
   /// Fills `to` with the next bytes of the file. Returns their number, 0 at the end. Throws InputError if the
   /// file is damaged or truncated.
   std::size_t read(std::span<char> to);
@@ -44,13 +50,29 @@ class SourceReader {
   /// Returns the progress over all paths, in bytes on disk.
   std::int64_t bytes_read() const;
   /// Returns the total size of all paths, in bytes on disk.
-  std::int64_t total_bytes() const;
+  std::int64_t total_bytes() const { return total_; }
   /// Returns up to 8 archive members that were skipped so far, for messages.
-  const std::vector<std::string>& skipped_files() const;
+  const std::vector<std::string>& skipped_files() const { return skipped_files_; }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void open_path(const std::string& path);
+  /// Advances to the next member of the innermost archive; returns false at its end. Sets `found_` if the
+  /// member is to be read.
+  bool next_member();
+
+  std::vector<std::string> paths_;
+  FileFilter wanted_;
+  std::size_t next_path_ = 0;
+  std::shared_ptr<std::FILE> plain_;
+  std::vector<std::unique_ptr<Archive>> archives_;  // each is a member of the previous one
+  bool found_ = false;
+  std::string name_;
+  std::string file_name_;
+  std::vector<std::string> skipped_files_;
+  std::int64_t bytes_of_paths_done_ = 0;
+  std::int64_t bytes_of_path_ = 0;
+  std::int64_t plain_bytes_ = 0;
+  std::int64_t total_ = 0;
 };
 
 }  // namespace vaecf::io

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/io/atomic_file.hpp>
-#include <vaecf/io/recommendation_file.hpp>
+#include <vaecf/io/user_files.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -50,16 +50,16 @@ io::Attribute value_of(const std::string& option, const SourceOptions& source) {
 std::string digest_of(const std::string& path, const std::stop_token& stop, std::int64_t& bytes) {
   std::ifstream file(path, std::ios::binary);
   std::vector<char> piece(std::size_t{1} << 20);
-  io::Xxh128 hash;
+  io::Xxh3 hash;
   while (file && !stop.stop_requested()) {
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    hash.update(std::span(piece).first(static_cast<std::size_t>(file.gcount())));
+    hash.update(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(file.gcount()))));
     bytes += file.gcount();
   }
   if (!file.eof() && !stop.stop_requested()) {
     throw InputError(format("{}: cannot be read ({}); check data.source.path", path, std::strerror(errno)));
   }
-  return hash.finish();
+  return hash.hash128();
 }
 
 }  // namespace
@@ -148,10 +148,10 @@ std::string describe_sources(const std::vector<std::string>& paths, const std::s
     all_bytes += bytes;
   }
   if (paths.size() <= max_named) return text;
-  io::Xxh128 hash;
-  hash.update(sums);
+  io::Xxh3 hash;
+  hash.update(std::as_bytes(std::span(sums)));
   return format("{} to {} ({} files, {} bytes, xxh128 of their xxh128sum lines {})", name(paths.front()),
-                name(paths.back()), paths.size(), all_bytes, hash.finish());
+                name(paths.back()), paths.size(), all_bytes, hash.hash128());
 }
 
 std::string stored_report(const std::string& path, const io::Attributes& provenance,

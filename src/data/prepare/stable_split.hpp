@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/data/prepare.hpp>
-#include <vaecf/io/id_list.hpp>
+#include <vaecf/io/checkpoint.hpp>
 
 #include <array>
 #include <cstdint>

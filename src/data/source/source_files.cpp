@@ -71,20 +71,12 @@ bool matches_any(const Names& patterns, const std::string& name) {
   return std::any_of(patterns.begin(), patterns.end(), [&](auto& pattern) { return matches(pattern, name); });
 }
 
-// Removes the extension of a compressed file.
-std::string unpacked(const std::string& name) {
-  for (const char* const ending : {".gz", ".bz2", ".xz", ".zst", ".lz4"}) {
-    if (name.ends_with(ending)) return name.substr(0, name.size() - std::string_view(ending).size());
-  }
-  return name;
-}
-
 // Returns the plain or compressed files of a folder that match `wanted`. Netflix files are one folder below.
 Names files_in(const std::string& folder, const Names& wanted) {
   Names found;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.is_directory()) continue;
-    if (matches_any(wanted, unpacked(entry.path().filename().string())))
+    if (matches_any(wanted, io::unpacked_name(entry.path().filename().string())))
       found.push_back(entry.path().string());
   }
   if (found.empty() && fs::is_directory(fs::path(folder) / "training_set")) {
@@ -159,7 +151,7 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
 /// Returns the test file (test.EXT) or validation file (validation.EXT, valid.EXT or val.EXT) next to
 /// train.EXT, plain or compressed, or in its archive.
 SourceFiles files_beside(const SourceOptions& source, const fs::path& train, bool test) {
-  std::string name = unpacked(train.filename().string());
+  std::string name = io::unpacked_name(train.filename().string());
   const bool beside = name.starts_with("train.");
   if (!beside && !io::is_archive(train.string())) return {};
   if (!beside) name = source.file.empty() ? "train.txt" : source.file;

@@ -1,7 +1,7 @@
 #include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/digest.hpp>
 
 #include <fcntl.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -57,19 +57,17 @@ ssize_t read_header(const Descriptor& file, HeaderBlock& header) {
 
 /// Stores in `header` the user block for all bytes after it. Returns false with errno set if reading fails.
 bool measure(int descriptor, HeaderBlock& header) {
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
-  if (!state) throw std::bad_alloc();
-  XXH3_64bits_reset(state.get());
+  Xxh3 hash;
   std::string piece(std::size_t{1} << 20, '\0');
   std::ranges::copy(magic, header.mark.begin());
   header.format = checkpoint_format;
   for (ssize_t got = 1; got > 0;) {
     got = read_at(descriptor, piece.data(), piece.size(), static_cast<off_t>(sizeof header + header.length));
     if (got < 0) return false;
-    XXH3_64bits_update(state.get(), piece.data(), static_cast<std::size_t>(got));
+    hash.update(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(got))));
     header.length += static_cast<std::uint64_t>(got);
   }
-  header.hash = XXH3_64bits_digest(state.get());
+  header.hash = hash.hash64();
   return true;
 }
 
@@ -106,7 +104,7 @@ void write_tensor(Hdf5Writer& file, const TensorSource& source) {
   const std::array<hsize_t, 2> matrix = {static_cast<hsize_t>(source.rows),
                                          static_cast<hsize_t>(source.columns)};
   const h5::Handle dataset =
-      file.create(source.name, H5T_IEEE_F32LE, std::span(matrix).subspan(source.vector ? 1 : 0));
+      file.create(source.name, H5T_NATIVE_FLOAT, std::span(matrix).subspan(source.vector ? 1 : 0));
   // At least 8 rows, because tables of items are stored by columns.
   const std::int64_t step =
       std::max<std::int64_t>(8, block_floats / std::max<std::int64_t>(1, source.columns));
@@ -120,21 +118,11 @@ void write_tensor(Hdf5Writer& file, const TensorSource& source) {
   }
 }
 
-/// Writes an array, converted to little-endian elements.
-template <class T>
-void write_array(Hdf5Writer& file, const std::string& name, std::span<const T> values) {
-  const auto size = static_cast<hsize_t>(values.size());
-  const h5::Handle dataset = file.create(name, h5::stored_type<T>(), {&size, 1});
-  file.write([&] {
-    h5::write_rows(dataset.id(), h5::native_type<T>(), 0, static_cast<std::int64_t>(size), values.data());
-  });
-}
-
 void write_summary(Hdf5Writer& file, const DatasetSummary& dataset) {
   file.write_ids(item_ids_path, dataset.item_ids);
   if (dataset.item_titles.size() > 0) file.write_ids(item_titles_path, dataset.item_titles);
-  write_array(file, item_users_path, std::span(dataset.item_users));
-  if (!dataset.user_hashes.empty()) write_array(file, user_hashes_path, std::span(dataset.user_hashes));
+  file.write_array(item_users_path, std::span(dataset.item_users));
+  if (!dataset.user_hashes.empty()) file.write_array(user_hashes_path, std::span(dataset.user_hashes));
 }
 
 bool is_of_summary(const std::string& name) {
@@ -157,7 +145,7 @@ void write_checkpoint(const std::string& path, const Attributes& attributes,
   file.write_attributes(all);
   for (const auto& tensor : tensors) write_tensor(file, tensor);
   for (const auto& array : arrays)
-    std::visit([&](auto values) { write_array(file, array.name, values); }, array.values);
+    std::visit([&](auto values) { file.write_array(array.name, values); }, array.values);
   if (summary != nullptr) write_summary(file, *summary);
   file.finish();
   HeaderBlock header;

@@ -1,8 +1,7 @@
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/digest.hpp>
 #include <vaecf/io/file_lock.hpp>
-
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -11,11 +10,9 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <optional>
 #include <type_traits>
-#include <utility>
 
 #include "io/dataset/stored_matrix.hpp"
 #include "io/hdf5/hdf5_reader.hpp"
@@ -114,27 +111,6 @@ bool check_replaceable(const std::string& path, bool replace) {
         path));
   }
   return intact;
-}
-
-std::int64_t IdList::size() const {
-  return static_cast<std::int64_t>(numeric() ? numbers.size() : strings.size());
-}
-
-IdList IdList::select(std::span<const std::int64_t> indices) const {
-  IdList chosen;
-  for (const std::int64_t index : indices) {
-    const auto i = static_cast<std::size_t>(index);
-    if (numeric())
-      chosen.numbers.push_back(numbers.at(i));
-    else
-      chosen.strings.push_back(strings.at(i));
-  }
-  return chosen;
-}
-
-std::string IdList::text(std::int64_t index) const {
-  const auto i = static_cast<std::size_t>(index);
-  return numeric() ? std::to_string(numbers.at(i)) : strings.at(i);
 }
 
 struct DatasetFile::Content {
@@ -274,21 +250,22 @@ void DatasetFile::require_unique_ids() const {
 }
 
 IdList ids_or_numbers(const DatasetFile& file, const std::string& path, std::int64_t count) {
-  if (file.has_ids(path)) return file.read_ids(path);
+  return file.has_ids(path) ? file.read_ids(path) : numbers_from(0, count);
+}
+
+IdList numbers_from(std::int64_t first, std::int64_t count) {
   IdList ids;
   ids.numbers.resize(static_cast<std::size_t>(count));
-  std::iota(ids.numbers.begin(), ids.numbers.end(), 0);
+  std::iota(ids.numbers.begin(), ids.numbers.end(), first);
   return ids;
 }
 
 std::string DatasetFile::fingerprint() const {
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
-  if (!state) throw std::bad_alloc();
-  XXH3_64bits_reset(state.get());
+  Xxh3 hash;
   const auto add = [&](std::span<const std::byte> bytes) {
     const std::uint64_t size = bytes.size();
-    XXH3_64bits_update(state.get(), &size, sizeof size);
-    XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+    hash.update(std::as_bytes(std::span(&size, 1)));
+    hash.update(bytes);
   };
   const auto add_text = [&](std::string_view text) { add(std::as_bytes(std::span(text))); };
   for (std::size_t m = 0; m < matrix_names.size(); ++m) {
@@ -308,7 +285,7 @@ std::string DatasetFile::fingerprint() const {
   // checksums of the source.
   constexpr std::int64_t sampled_entries = 1 << 26;  // 256 MB, since every rank reads them
   if (!attributes().contains("source")) add_contents(*this, add, sampled_entries);
-  return format("{:016x}", XXH3_64bits_digest(state.get()));
+  return format("{:016x}", hash.hash64());
 }
 
 }  // namespace vaecf::io

@@ -4,26 +4,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "io/files/gzip.hpp"
 
 struct archive;
 struct archive_entry;
 
 namespace vaecf::io {
 
-/// Returns whether `first_bytes` are those of a compressed file or an archive, or `name` ends in .tar, since
-/// old tar files have no magic bytes. At least 262 bytes are needed to detect a tar file.
-bool is_compressed_or_archive(std::span<const char> first_bytes, const std::string& name);
-
-/// Returns whether `name` has the extension of an archive.
-bool has_archive_extension(const std::string& name);
-/// Returns whether `name` has the extension of a compressed file; `stem` is then the name without it.
-bool strip_compression_extension(const std::string& name, std::string& stem);
+/// Fills a part of the bytes with the next ones of a stream. Returns their number, 0 at the end.
+using ByteSource = std::function<std::size_t(std::span<char>)>;
 
 /// An archive, or a single compressed file, opened for reading. All functions throw InputError, which names
 /// the file, if it is damaged.
@@ -32,7 +25,6 @@ class Archive {
   explicit Archive(const std::string& path);
   /// Opens the current member of `outer`, which is an archive itself and must outlive this object.
   Archive(Archive& outer, const std::string& name);
-  ~Archive();
   Archive(const Archive&) = delete;
   Archive& operator=(const Archive&) = delete;
 
@@ -47,9 +39,6 @@ class Archive {
   std::int64_t bytes_read() const;
 
  private:
-  struct Close {
-    void operator()(archive* opened) const;
-  };
   static std::ptrdiff_t read_source(archive* opened, void* self, const void** bytes);
   void prepare();
   void open(ByteSource source);
@@ -63,7 +52,7 @@ class Archive {
   std::int64_t on_disk_ = 0;  // bytes of the file that source_ has read
   std::vector<char> piece_;   // block of source_
   std::string source_error_;
-  std::unique_ptr<archive, Close> archive_;
+  std::shared_ptr<archive> archive_;
 };
 
 }  // namespace vaecf::io

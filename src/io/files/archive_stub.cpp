@@ -16,14 +16,12 @@ namespace {
 
 }  // namespace
 
-void Archive::Close::operator()(archive*) const {}
 Archive::Archive(const std::string& path) {
   refuse(path);
 }
 Archive::Archive(Archive&, const std::string& name) {
   refuse(name);
 }
-Archive::~Archive() = default;
 
 // No archive is ever open.
 bool Archive::next() {

@@ -2,16 +2,24 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/source_reader.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "io/files/archive.hpp"
 
 namespace vaecf::io {
 namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::array archive_endings = {".tar"sv,    ".tgz"sv,     ".tar.gz"sv,  ".tar.bz2"sv,
+                                        ".tar.xz"sv, ".tar.zst"sv, ".tar.lz4"sv, ".zip"sv};
+constexpr std::array compressed_endings = {".gz"sv, ".bz2"sv, ".xz"sv, ".zst"sv, ".lz4"sv};
 
 // Maximum nesting of archives; the Netflix dataset is a tar file in a tar file.
 constexpr std::size_t deepest = 4;
@@ -21,17 +29,13 @@ std::string last_part(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
-
 /// Opens a file for reading. Throws InputError for folders and unreadable files.
-File open_stream(const std::string& path) {
+std::shared_ptr<std::FILE> open_stream(const std::string& path) {
   if (std::filesystem::is_directory(path)) throw InputError(format("{}: is a folder; choose a file", path));
-  File file(std::fopen(path.c_str(), "rb"));
-  if (!file) throw InputError(format("{}: cannot be read ({}); check the path", path, std::strerror(errno)));
-  return file;
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr)
+    throw InputError(format("{}: cannot be read ({}); check the path", path, std::strerror(errno)));
+  return {file, std::fclose};
 }
 
 /// Returns the size of a file, 0 if it is unknown.
@@ -41,141 +45,122 @@ std::int64_t size_of(const std::string& path) {
   return unknown ? 0 : static_cast<std::int64_t>(size);
 }
 
-bool begins_packed(std::FILE* file, const std::string& path) {
+/// Returns whether `file` begins as a compressed file or an archive, or `name` ends in .tar, since old tar
+/// files have no magic bytes.
+bool is_compressed_or_archive(std::FILE* file, const std::string& name) {
+  constexpr std::array marks = {"\x1f\x8b"sv,
+                                "PK\x03\x04"sv,
+                                "PK\x05\x06"sv,
+                                "\x28\xb5\x2f\xfd"sv,
+                                "\x04\x22\x4d\x18"sv,
+                                "\xfd"
+                                "7zXZ\0"sv};
+  constexpr std::size_t bzip2_block = 4;
+  constexpr std::size_t tar_mark = 257;
   std::array<char, 512> first{};
-  const std::size_t got = std::fread(first.data(), 1, first.size(), file);
+  const std::string_view bytes(first.data(), std::fread(first.data(), 1, first.size(), file));
   std::rewind(file);
-  return is_compressed_or_archive(std::span(first).first(got), path);
+  const auto has_at = [&](std::size_t place, std::string_view mark) {
+    return bytes.size() > place && bytes.substr(place).starts_with(mark);
+  };
+  return std::ranges::any_of(marks, [&](auto mark) { return bytes.starts_with(mark); }) ||
+         (bytes.starts_with("BZh") && has_at(bzip2_block, "1AY&SY")) || has_at(tar_mark, "ustar") ||
+         (!bytes.empty() && name.ends_with(".tar"));
 }
 
 }  // namespace
 
+std::string unpacked_name(const std::string& name) {
+  for (const auto ending : compressed_endings) {
+    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  }
+  return name;
+}
+
 bool is_archive(const std::string& path) {
-  if (!begins_packed(open_stream(path).get(), path)) return false;
+  if (!is_compressed_or_archive(open_stream(path).get(), path)) return false;
   Archive archive(path);
   return archive.next() && !archive.member().empty();
 }
 
-struct SourceReader::State {
-  std::vector<std::string> paths;
-  FileFilter wanted;
-  std::size_t next_path = 0;
-  File plain;
-  std::vector<std::unique_ptr<Archive>> archives;  // each is a member of the previous one
-  std::string name;
-  std::string file_name;
-  std::vector<std::string> skipped_files;
-  std::int64_t bytes_of_paths_done = 0;
-  std::int64_t bytes_of_path = 0;
-  std::int64_t plain_bytes = 0;
-  std::int64_t total = 0;
-
-  void close_path() {
-    plain.reset();
-    while (!archives.empty()) archives.pop_back();
-    bytes_of_paths_done += bytes_of_path;
-    bytes_of_path = plain_bytes = 0;
-  }
-
-  void open_path(const std::string& path) {
-    File file = open_stream(path);
-    bytes_of_path = size_of(path);
-    // A pipe can be read only once, so its first bytes are not inspected.
-    if (std::filesystem::is_regular_file(path) && begins_packed(file.get(), path)) {
-      archives.push_back(std::make_unique<Archive>(path));
-      return;
-    }
-    plain = std::move(file);
-    name = path;
-    file_name = last_part(path);
-  }
-
-  /// Advances to the next member of the innermost archive; returns false at its end.
-  bool next_member() {
-    Archive& archive = *archives.back();
-    if (!archive.next()) return false;
-    std::string stem;
-    if (archive.member().empty()) {  // single compressed file
-      name = archive.name();
-      file_name = last_part(name);
-      if (strip_compression_extension(file_name, stem)) file_name = stem;
-      found = true;
-      return true;
-    }
-    name = archive.name() + "/" + archive.member();
-    file_name = last_part(archive.member());
-    // macOS adds these files with its own attributes to every archive.
-    if (archive.member().find("__MACOSX/") != std::string::npos || file_name.starts_with("._")) return true;
-    found = wanted(file_name);
-    if (found || archives.size() >= deepest) return true;
-    if (has_archive_extension(file_name) || (strip_compression_extension(file_name, stem) && wanted(stem))) {
-      archives.push_back(std::make_unique<Archive>(archive, name));
-    } else if (skipped_files.size() < max_names) {
-      skipped_files.push_back(archive.member());
-    }
-    return true;
-  }
-  bool found = false;
-};
-
 SourceReader::SourceReader(std::vector<std::string> paths, FileFilter wanted)
-    : state_(std::make_unique<State>()) {
-  state_->paths = std::move(paths);
-  state_->wanted = std::move(wanted);
-  for (const std::string& path : state_->paths) state_->total += size_of(path);
+    : paths_(std::move(paths)), wanted_(std::move(wanted)) {
+  for (const std::string& path : paths_) total_ += size_of(path);
 }
 
 SourceReader::~SourceReader() = default;
 SourceReader::SourceReader(SourceReader&&) noexcept = default;
 SourceReader& SourceReader::operator=(SourceReader&&) noexcept = default;
 
+void SourceReader::open_path(const std::string& path) {
+  std::shared_ptr<std::FILE> file = open_stream(path);
+  bytes_of_path_ = size_of(path);
+  // A pipe can be read only once, so its first bytes are not inspected.
+  if (std::filesystem::is_regular_file(path) && is_compressed_or_archive(file.get(), path)) {
+    archives_.push_back(std::make_unique<Archive>(path));
+    return;
+  }
+  plain_ = std::move(file);
+  name_ = path;
+  file_name_ = last_part(path);
+}
+
+bool SourceReader::next_member() {
+  Archive& archive = *archives_.back();
+  if (!archive.next()) return false;
+  if (archive.member().empty()) {  // single compressed file
+    name_ = archive.name();
+    file_name_ = unpacked_name(last_part(name_));
+    found_ = true;
+    return true;
+  }
+  name_ = archive.name() + "/" + archive.member();
+  file_name_ = last_part(archive.member());
+  // macOS adds these files with its own attributes to every archive.
+  if (archive.member().find("__MACOSX/") != std::string::npos || file_name_.starts_with("._")) return true;
+  found_ = wanted_(file_name_);
+  if (found_ || archives_.size() >= deepest) return true;
+  const auto ends_so = [&](auto ending) { return file_name_.ends_with(ending); };
+  if (std::ranges::any_of(archive_endings, ends_so) || wanted_(unpacked_name(file_name_))) {
+    archives_.push_back(std::make_unique<Archive>(archive, name_));
+  } else if (skipped_files_.size() < max_names) {
+    skipped_files_.push_back(archive.member());
+  }
+  return true;
+}
+
 bool SourceReader::next() {
-  State& s = *state_;
   while (true) {
-    if (s.archives.empty()) {
-      s.close_path();
-      if (s.next_path == s.paths.size()) return false;
-      s.open_path(s.paths[s.next_path++]);
-      if (s.plain) return true;
+    if (archives_.empty()) {
+      plain_.reset();
+      bytes_of_paths_done_ += std::exchange(bytes_of_path_, 0);
+      plain_bytes_ = 0;
+      if (next_path_ == paths_.size()) return false;
+      open_path(paths_[next_path_++]);
+      if (plain_) return true;
     }
-    s.found = false;
-    if (!s.next_member()) {
-      s.archives.pop_back();
-    } else if (s.found) {
+    found_ = false;
+    if (!next_member()) {
+      archives_.pop_back();
+    } else if (found_) {
       return true;
     }
   }
 }
 
-const std::string& SourceReader::name() const {
-  return state_->name;
-}
-const std::string& SourceReader::file_name() const {
-  return state_->file_name;
-}
-const std::vector<std::string>& SourceReader::skipped_files() const {
-  return state_->skipped_files;
-}
-
 std::size_t SourceReader::read(std::span<char> to) {
-  State& s = *state_;
-  if (!s.plain) return s.archives.back()->read(to);
-  const std::size_t got = std::fread(to.data(), 1, to.size(), s.plain.get());
-  if (got == 0 && std::ferror(s.plain.get())) {
-    throw InputError(format("{}: reading failed after {} bytes ({}); check the file and its disk", s.name,
-                            s.plain_bytes, std::strerror(errno)));
+  if (!plain_) return archives_.back()->read(to);
+  const std::size_t got = std::fread(to.data(), 1, to.size(), plain_.get());
+  if (got == 0 && std::ferror(plain_.get())) {
+    throw InputError(format("{}: reading failed after {} bytes ({}); check the file and its disk", name_,
+                            plain_bytes_, std::strerror(errno)));
   }
-  s.plain_bytes += static_cast<std::int64_t>(got);
+  plain_bytes_ += static_cast<std::int64_t>(got);
   return got;
 }
 
 std::int64_t SourceReader::bytes_read() const {
-  const State& s = *state_;
-  return s.bytes_of_paths_done + (s.archives.empty() ? s.plain_bytes : s.archives.front()->bytes_read());
-}
-
-std::int64_t SourceReader::total_bytes() const {
-  return state_->total;
+  return bytes_of_paths_done_ + (archives_.empty() ? plain_bytes_ : archives_.front()->bytes_read());
 }
 
 }  // namespace vaecf::io

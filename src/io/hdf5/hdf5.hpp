@@ -7,6 +7,7 @@
 
 #include <hdf5.h>
 
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <mutex>
@@ -66,7 +67,10 @@ bool can_deflate();
 /// Maximum length of an id in bytes, in files written and read.
 inline constexpr std::int64_t max_id_bytes = 4096;
 
-/// Returns the HDF5 type of T in memory. It is not a constant because the library creates it on first use.
+static_assert(std::endian::native == std::endian::little, "files are little-endian");
+
+/// Returns the HDF5 type of T in memory and in files. It is not a constant because the library creates it on
+/// first use.
 template <class T>
 hid_t native_type() {
   if constexpr (std::is_same_v<T, std::int32_t>) return H5T_NATIVE_INT32;
@@ -74,16 +78,6 @@ hid_t native_type() {
   if constexpr (std::is_same_v<T, std::int64_t>) return H5T_NATIVE_INT64;
   if constexpr (std::is_same_v<T, float>) return H5T_NATIVE_FLOAT;
   if constexpr (std::is_same_v<T, double>) return H5T_NATIVE_DOUBLE;
-}
-
-/// Returns the HDF5 type of T in files: little-endian.
-template <class T>
-hid_t stored_type() {
-  if constexpr (std::is_same_v<T, std::int32_t>) return H5T_STD_I32LE;
-  if constexpr (std::is_same_v<T, std::uint32_t>) return H5T_STD_U32LE;
-  if constexpr (std::is_same_v<T, std::int64_t>) return H5T_STD_I64LE;
-  if constexpr (std::is_same_v<T, float>) return H5T_IEEE_F32LE;
-  if constexpr (std::is_same_v<T, double>) return H5T_IEEE_F64LE;
 }
 
 /// Reads [begin, begin + count) of the first dimension and all of the others into `out`, converted to `type`.

@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <limits>
 #include <system_error>
 
 namespace vaecf::io {

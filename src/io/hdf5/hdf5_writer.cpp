@@ -188,11 +188,8 @@ void Hdf5Writer::link(const std::string& path, const std::string& target) {
 }
 
 void Hdf5Writer::write_ids(const std::string& path, const IdList& ids) {
-  const hsize_t count = static_cast<hsize_t>(ids.size());
-  if (ids.numeric()) {
-    const h5::Handle dataset = create(path, H5T_STD_I64LE, {&count, 1});
-    return write([&] { h5::write_rows(dataset.id(), H5T_NATIVE_INT64, 0, ids.size(), ids.numbers.data()); });
-  }
+  if (ids.numeric()) return write_array(path, std::span(ids.numbers));
+  const auto count = static_cast<hsize_t>(ids.size());
   std::size_t width = 1;
   for (const auto& text : ids.strings) width = std::max(width, text.size());
   if (width > static_cast<std::size_t>(h5::max_id_bytes)) {

@@ -3,7 +3,7 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
-#include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 
@@ -43,6 +43,13 @@ class Hdf5Writer {
   /// extendible, and is shuffled and deflated if `deflate` is 1 to 9.
   h5::Handle create(const std::string& path, hid_t type, std::span<const hsize_t> shape, hsize_t chunk = 0,
                     int deflate = 0);
+  /// Writes a dataset of one dimension.
+  template <class T>
+  void write_array(const std::string& path, std::span<const T> values) {
+    const hsize_t size = values.size();
+    const h5::Handle dataset = create(path, h5::native_type<T>(), {&size, 1});
+    write([&] { h5::write_rows(dataset.id(), h5::native_type<T>(), 0, std::ssize(values), values.data()); });
+  }
   /// Creates a soft link and its parent groups.
   void link(const std::string& path, const std::string& target);
   /// Writes ids as int64 or as fixed-length strings. Throws InputError if an id is longer than

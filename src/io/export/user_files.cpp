@@ -1,4 +1,4 @@
-#include <vaecf/io/recommendation_file.hpp>
+#include <vaecf/io/user_files.hpp>
 
 #include <array>
 
@@ -25,9 +25,9 @@ RecommendationWriter::RecommendationWriter(const std::string& path, const Recomm
   if (header.titles.size() > 0) writer.write_ids("item_title", header.titles);
   const std::array<hsize_t, 2> shape = {static_cast<hsize_t>(header.users.size()),
                                         static_cast<hsize_t>(header.k)};
-  file_->items = writer.create("item", H5T_STD_I32LE, shape);
-  file_->scores = writer.create("score", H5T_IEEE_F32LE, shape);
-  file_->popular = writer.create("popular", H5T_STD_U8LE, {shape.data(), 1});
+  file_->items = writer.create("item", H5T_NATIVE_INT32, shape);
+  file_->scores = writer.create("score", H5T_NATIVE_FLOAT, shape);
+  file_->popular = writer.create("popular", H5T_NATIVE_UINT8, {shape.data(), 1});
 }
 
 RecommendationWriter::~RecommendationWriter() = default;
@@ -48,6 +48,17 @@ void RecommendationWriter::commit() {
   file_->writer.write_attributes(file_->attributes);
   file_->writer.finish();
   file_->writer.commit();
+}
+
+void write_user_columns(const std::string& path, const UserColumns& content) {
+  Hdf5Writer writer(path);
+  writer.write_ids("user_id", content.users);
+  for (const UserColumns::Column& column : content.columns)
+    std::visit([&](const auto& values) { writer.write_array(column.path, std::span(values)); },
+               column.values);
+  writer.write_attributes(content.attributes);
+  writer.finish();
+  writer.commit();
 }
 
 }  // namespace vaecf::io

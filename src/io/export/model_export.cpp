@@ -1,11 +1,16 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
 
+#include <bit>
 #include <limits>
 #include <string_view>
 
 namespace vaecf::io {
+
+static_assert(std::endian::native == std::endian::little, "tensors are written in host byte order");
+
 namespace {
 
 // Protobuf wire format: a field is its key (field number and wire type) followed by a varint (type 0), or by
@@ -63,6 +68,36 @@ std::string tensor_head(const ExportTensor& tensor) {
 }
 
 }  // namespace
+
+std::int64_t ExportTensor::bytes() const {
+  constexpr std::int64_t sizes[] = {4, 8, 1, 8, 4};
+  std::int64_t bytes = sizes[static_cast<int>(type)];
+  for (const std::int64_t size : shape) bytes *= size;
+  return bytes;
+}
+
+void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
+                       const std::vector<ExportTensor>& tensors) {
+  Json header = {{"__metadata__", Json::object()}};
+  for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
+  std::int64_t offset = 0;
+  for (const ExportTensor& tensor : tensors) {
+    constexpr const char* types[] = {"F32", "I64", "U8", "F64", "I32"};
+    header[tensor.name] = {{"dtype", types[static_cast<int>(tensor.type)]},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, offset + tensor.bytes()}}};
+    offset += tensor.bytes();
+  }
+  std::string text = dump(header);
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the tensors to 8 bytes
+
+  AtomicOutputFile file(path);
+  const std::uint64_t length = text.size();
+  file.write({reinterpret_cast<const char*>(&length), sizeof length});
+  file.write(text);
+  for (const ExportTensor& tensor : tensors) tensor.write(file);
+  file.commit();
+}
 
 void write_onnx(const std::string& path, const OnnxModel& model) {
   std::string graph;
