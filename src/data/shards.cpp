@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/data/distributed_sampler.hpp>
 #include <vaecf/data/shards.hpp>
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 #include <span>
 #include <utility>
 
-#include "data/prepare/philox_stream.hpp"
+#include "data/random.hpp"
 
 namespace vaecf::data {
 namespace {

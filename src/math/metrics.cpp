@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <numeric>
@@ -49,9 +48,8 @@ Metric parse_metric(std::string_view name) {
   }
   const std::string_view digits = name.substr(at + 1);
   std::int32_t k = 0;
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), k);
   // A cut-off has one spelling: 010 would be a second name for 10.
-  if (problem != std::errc{} || end != digits.data() + digits.size() || k < 1 || digits.starts_with('0')) {
+  if (!parse_number(digits, k) || k < 1 || digits.starts_with('0')) {
     throw InputError(format(
         "metric '{}': the cut-off must be an integer from 1 to 2147483647, got '{}'; write it like {}@100",
         excerpt(name), excerpt(digits), name_of(*kind)));

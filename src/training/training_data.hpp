@@ -2,7 +2,7 @@
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/rank_grid.hpp>
-#include <vaecf/data/distributed_sampler.hpp>
+#include <vaecf/data/shards.hpp>
 #include <vaecf/device/device.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/trainable_model.hpp>

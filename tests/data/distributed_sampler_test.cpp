@@ -1,5 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/data/distributed_sampler.hpp>
+#include <vaecf/data/shards.hpp>
 #include <vaecf/math/philox.hpp>
 
 #include <gtest/gtest.h>

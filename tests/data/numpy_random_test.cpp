@@ -1,10 +1,9 @@
 // All expected values were generated with NumPy 1.24.2 (np.random.seed, permutation, choice).
-#include "data/prepare/numpy_random.hpp"
-
 #include <gtest/gtest.h>
 
 #include <array>
 
+#include "data/random.hpp"
 #include "data/support.hpp"
 
 namespace vaecf::data {

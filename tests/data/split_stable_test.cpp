@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "data/prepare/stable_split.hpp"
+#include "data/prepare/split.hpp"
 #include "data/split_support.hpp"
 #include "support/messages.hpp"
 

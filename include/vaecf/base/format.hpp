@@ -3,10 +3,12 @@
 // GCC 12 has no std::format. Only base includes fmt.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,13 @@ inline constexpr Format format{};
 /// Returns the elements of `strings`, separated by `separator`.
 inline std::string join(const std::vector<std::string>& strings, std::string_view separator = ", ") {
   return fmt::format("{}", fmt::join(strings, separator));
+}
+
+/// Parses all of `text` as a number. Returns false if it is none; `number` may have changed then.
+template <class Number>
+bool parse_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
 }
 
 /// Returns the decimal digits of `number` in groups of three: 1234567 -> "1,234,567".

@@ -81,4 +81,8 @@ class LineReader {
   std::future<Block> next_block_;
 };
 
+/// Throws InputError if `member` is a file that only the archives of Excel and other Office programs contain.
+/// `name`: its path, for the message.
+void refuse_office_file(const std::string& name, std::string_view member);
+
 }  // namespace vaecf::data

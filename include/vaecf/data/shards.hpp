@@ -34,6 +34,51 @@ class VirtualShards {
   std::vector<std::int64_t> begin_;
 };
 
+/// This rank's rows of all batches of an epoch, concatenated: batch t is rows [begin[t], begin[t + 1]).
+struct EpochRows {
+  std::int64_t epoch = -1;
+  std::vector<std::int64_t> rows;  ///< relative to the rank's first row, ordered by position within the batch
+  std::vector<std::int64_t> begin;  ///< one more element than batches
+};
+
+/// Assigns users to batches and selects this rank's rows of each batch without communication. Each epoch
+/// permutes every virtual shard (Philox purpose 4) and interleaves the shards round-robin: position p of the
+/// epoch is element p div V of the permutation of shard order[p mod V]. Batch t is positions [tB, min((t+1)B,
+/// N)).
+class DistributedBatchSampler {
+ public:
+  /// `owned` is the range of virtual shards of this rank; it is empty on a rank without users. `shards` must
+  /// outlive this object. With `keep_last`, a final batch of fewer than `batch_size` users is kept. Throws
+  /// InputError if `batch_size` is below 1 or a virtual shard has more than 2^31 - 1 rows.
+  DistributedBatchSampler(const VirtualShards& shards, Range owned, std::int64_t batch_size, bool keep_last,
+                          std::uint64_t seed);
+
+  /// Returns the number of batches per epoch, which is the same on all ranks.
+  std::int64_t steps_per_epoch() const;
+  /// Returns the number of users in all batches of an epoch, over all ranks.
+  std::int64_t users_per_epoch() const;
+  /// Returns the number of users of batch t over all ranks.
+  std::int64_t batch_users(std::int64_t t) const;
+  /// Returns the maximum number of rows that this rank has in any batch.
+  std::int64_t max_local_rows() const;
+
+  /// Samples the batches of epoch `epoch` (counted from 0) on `threads` threads. The result does not depend
+  /// on `threads`.
+  EpochRows sample(std::int64_t epoch, int threads = 1) const;
+
+ private:
+  /// Returns the number of this rank's users among the first `position` users of an epoch.
+  std::int64_t local_before(std::int64_t position) const;
+
+  const VirtualShards* shards_;
+  Range owned_;
+  std::int64_t batch_size_;
+  bool keep_last_;
+  std::uint64_t seed_;
+  std::vector<std::int64_t> owned_before_;  // owned shards among the first k of VirtualShards::order
+  std::vector<std::int64_t> first_rows_;    // first local row of each owned shard, in that order
+};
+
 /// Location of the training data.
 struct DataOptions {
   std::string file;  ///< HDF5 dataset

@@ -2,7 +2,6 @@
 
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/run_control.hpp>
-#include <vaecf/io/dataset_file.hpp>
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <vaecf/base/timeline.hpp>
-#include <vaecf/data/distributed_sampler.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/model.hpp>

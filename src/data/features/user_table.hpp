@@ -10,8 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "data/source/data_issues.hpp"
-#include "data/source/id_table.hpp"
+#include "data/source/ratings_builder.hpp"
 
 namespace vaecf::data {
 

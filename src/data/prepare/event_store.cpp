@@ -1,6 +1,5 @@
 #include "data/prepare/event_store.hpp"
 
-#include <vaecf/base/format.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
 #include <algorithm>

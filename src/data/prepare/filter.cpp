@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace vaecf::data {
@@ -15,12 +16,9 @@ namespace {
 std::vector<std::int32_t> ranks(const std::vector<std::int64_t>& ids) {
   std::vector<std::int32_t> sorted(ids.size());
   std::iota(sorted.begin(), sorted.end(), 0);
-  std::sort(sorted.begin(), sorted.end(), [&](std::int32_t a, std::int32_t b) {
-    return ids[static_cast<std::size_t>(a)] < ids[static_cast<std::size_t>(b)];
-  });
+  std::ranges::sort(sorted, {}, [&](std::int32_t i) { return ids[i]; });
   std::vector<std::int32_t> rank(ids.size());
-  for (std::size_t r = 0; r < sorted.size(); ++r)
-    rank[static_cast<std::size_t>(sorted[r])] = static_cast<std::int32_t>(r);
+  for (std::size_t r = 0; r < sorted.size(); ++r) rank[sorted[r]] = static_cast<std::int32_t>(r);
   return rank;
 }
 
@@ -32,6 +30,85 @@ std::span<Event> without(std::span<Event> events, Drop drop) {
 }
 
 }  // namespace
+
+/// Reduces the events of each (user, item) pair to one, by the rule `data.prepare.duplicates`. In an already
+/// split source each part is reduced by itself.
+///
+/// Events of a pair are ordered by time and, where times are equal or are not read, by their position in the
+/// source. `first` and `last` keep the first and the last of them. `sum` and `max` combine their ratings; if
+/// the combined rating is at least `min_rating`, the event is kept with which it first reaches that value.
+class DuplicateFilter {
+ public:
+  /// Creates a filter for items 0 to `items` - 1.
+  DuplicateFilter(std::int64_t items, const PrepareOptions& options)
+      : rule_(options.duplicates),
+        min_rating_(options.min_rating),
+        last_(static_cast<std::size_t>(items), -1) {}
+
+  /// Moves the event that counts of each pair to the front and returns these events; the others follow. Both
+  /// groups keep the order of their positions. Sets Event::positive by the combined rating for `sum` and
+  /// `max`. `events`: all events of one user, in the order of their positions; each user once per filter.
+  std::span<Event> reduce(std::span<Event> events) {
+    if (!any_repeated(events)) return events;
+    order_.resize(events.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    const auto pair_of = [&](std::int32_t e) { return std::pair(events[e].part, events[e].item); };
+    std::ranges::sort(order_, {}, [&](std::int32_t e) { return std::tuple(pair_of(e), events[e].time, e); });
+    counts_.assign(events.size(), false);
+    for (std::size_t begin = 0; begin < order_.size();) {
+      std::size_t end = begin + 1;
+      while (end < order_.size() && pair_of(order_[end]) == pair_of(order_[begin])) ++end;
+      choose(events, std::span(order_).subspan(begin, end - begin));
+      begin = end;
+    }
+    others_.clear();
+    std::size_t kept = 0;
+    for (std::size_t e = 0; e < events.size(); ++e) {
+      if (counts_[e]) {
+        events[kept++] = events[e];
+      } else {
+        others_.push_back(events[e]);
+      }
+    }
+    std::ranges::copy(others_, events.begin() + static_cast<std::ptrdiff_t>(kept));
+    return events.first(kept);
+  }
+
+ private:
+  bool any_repeated(std::span<const Event> events) {
+    constexpr std::int64_t parts = 8;
+    bool repeated = false;
+    for (const Event& event : events) {
+      const std::int64_t mark = event.user * parts + static_cast<std::int64_t>(event.part);
+      repeated |= std::exchange(last_[event.item], mark) == mark;
+    }
+    return repeated;
+  }
+
+  /// Marks the event that counts among those of one pair, which are ordered by time.
+  void choose(std::span<Event> events, std::span<const std::int32_t> of_pair) {
+    std::size_t chosen = rule_ == DuplicateRule::last ? of_pair.size() - 1 : 0;
+    if (combines_ratings(rule_)) {
+      double combined = events[of_pair[0]].rating;
+      bool reached = combined >= min_rating_;
+      for (std::size_t i = 1; i < of_pair.size(); ++i) {
+        const double rating = events[of_pair[i]].rating;
+        combined = rule_ == DuplicateRule::sum ? combined + rating : std::max(combined, rating);
+        if (!reached && combined >= min_rating_) chosen = i;
+        reached = reached || combined >= min_rating_;
+      }
+      events[of_pair[chosen]].positive = combined >= min_rating_;  // a negative rating may follow
+    }
+    counts_[of_pair[chosen]] = true;
+  }
+
+  DuplicateRule rule_;
+  double min_rating_;
+  std::vector<std::int64_t> last_;   // user and part of the last event of each item
+  std::vector<std::int32_t> order_;  // events by part, item, time and position
+  std::vector<bool> counts_;         // of each event
+  std::vector<Event> others_;
+};
 
 Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport& report, Progress& progress)
     : ratings_(&ratings),
@@ -116,7 +193,7 @@ void Filter::count_positive(PrepareReport& report) {
 
 // With `sum` and `max` every event counts, so repeats are no issue.
 void Filter::report_repeats(std::span<const Event> shown, PrepareReport& report) const {
-  if (options_->duplicates == DuplicateRule::sum || options_->duplicates == DuplicateRule::max) return;
+  if (combines_ratings(options_->duplicates)) return;
   const char* const what = options_->duplicates == DuplicateRule::first
                                ? "the user and item also occur in an earlier event, which counts"
                                : "the user and item also occur in a later event, which counts";
@@ -195,8 +272,7 @@ void Filter::each_user(const EventStore::Pass& pass, const EventStore::Use& use)
     events = keep(events, duplicates);
     if (!item_order_.empty()) {
       for (Event& event : events) event.index = item_order_[static_cast<std::size_t>(event.item)];
-      std::sort(events.begin(), events.end(),
-                [](const Event& a, const Event& b) { return a.index < b.index; });
+      std::ranges::sort(events, {}, [](const Event& event) { return std::int64_t{event.index}; });
     }
     use(events);
   });

@@ -6,14 +6,15 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
-#include "data/prepare/duplicates.hpp"
+#include "data/prepare/event_store.hpp"
 #include "data/source/ratings_builder.hpp"
 
 namespace vaecf::data {
+
+class DuplicateFilter;
 
 /// Counts events, users and distinct items for one row of the report.
 class SplitCounter {

@@ -20,22 +20,9 @@ namespace {
 
 constexpr double gibibyte = 1073741824.0;
 
-io::IdList ids_at(const io::IdList& ids, std::span<const std::int32_t> indices) {
-  io::IdList chosen;
-  for (const std::int32_t i : indices) {
-    const auto index = static_cast<std::size_t>(i);
-    if (ids.numeric()) {
-      chosen.numbers.push_back(ids.numbers[index]);
-    } else {
-      chosen.strings.push_back(ids.strings[index]);
-    }
-  }
-  return chosen;
-}
-
 void write_users(io::DatasetWriter& writer, const std::string& part, const RawRatings& ratings,
                  std::span<const std::int32_t> users, UserFeatures& features) {
-  const io::IdList ids = ids_at(ratings.user_ids, users);
+  const io::IdList ids = ratings.user_ids.select(users);
   writer.write_ids(part + "/user_id", ids);
   if (features.any()) features.append_rows(writer, part, ids);
 }
@@ -46,7 +33,7 @@ void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split
   const auto train = static_cast<std::size_t>(split.train_rows);
   std::span<const std::int32_t> users(split.users);
   write_users(writer, "train", ratings, users.first(train), features);
-  writer.write_ids("items/id", ids_at(ratings.item_ids, split.items));
+  writer.write_ids("items/id", ratings.item_ids.select(split.items));
   users = users.subspan(train);
   for (const auto& [part, count] :
        {std::pair("validation", split.validation_rows), std::pair("test", split.test_rows)}) {
@@ -115,8 +102,7 @@ bool is_used(std::string_view key, const SourceOptions& source, const PrepareOpt
 
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
                       const std::string& output, const PrepareFlags& flags, Log& log, Progress& progress) {
-  const bool combines = options.duplicates == DuplicateRule::sum || options.duplicates == DuplicateRule::max;
-  if (combines && !has_ratings(source)) {
+  if (combines_ratings(options.duplicates) && !has_ratings(source)) {
     throw InputError(format(
         "data.prepare.duplicates: {} requires ratings, but data.source.format: {} has none{}; use first or last",
         to_string(options.duplicates), source.format,
@@ -136,7 +122,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   ReadOptions wanted = make_read_options(options, flags.strict);
   std::vector<std::string> paths = source_files(source).paths;
   const auto add_path = [&](const std::string& path) {
-    if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
+    if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
   };
   for (const auto& [part, files] : part_files(source, wanted)) std::ranges::for_each(files.paths, add_path);
   if (const TitleFile titles = title_file(source); titles.member.empty() && !titles.path.empty()) {
@@ -187,7 +173,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   write_ids(writer, ratings, split, features);
   if (features.any()) features.finish(writer, report, log);
   writer.set_attribute("report", to_table(report));
-  if (auto titles = read_titles(source, ids_at(ratings.item_ids, split.items)); !titles.empty()) {
+  if (auto titles = read_titles(source, ratings.item_ids.select(split.items)); !titles.empty()) {
     writer.write_ids("items/title", {{}, std::move(titles)});
   }
   writer.set_attribute("source", description.get());

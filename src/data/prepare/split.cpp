@@ -9,20 +9,21 @@
 #include <optional>
 #include <utility>
 
-#include "data/prepare/stable_split.hpp"
-#include "data/prepare/time_split.hpp"
-
 namespace vaecf::data {
 namespace {
 
 constexpr std::int32_t nowhere = -1;  // row or column of users or items without one
 
-// Ranges of rows, or of user indices of the source.
+// Ranges of the rows of train, validation and test.
 struct StrongParts {
   Range train;
   Range validation;
   Range test;
 };
+
+StrongParts consecutive(std::int64_t train, std::int64_t validation, std::int64_t test) {
+  return {{0, train}, {train, train + validation}, {train + validation, train + validation + test}};
+}
 
 StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
   const std::int64_t held_out = options.validation_users + options.test_users;
@@ -31,8 +32,7 @@ StrongParts strong_parts(std::int64_t users, const PrepareOptions& options) {
         "{} validation and {} test users leave none of the {} users to train on; decrease data.prepare.validation_users and data.prepare.test_users, or relax the filters",
         options.validation_users, options.test_users, users));
   }
-  const std::int64_t train = users - held_out;
-  return {{0, train}, {train, train + options.validation_users}, {train + options.validation_users, users}};
+  return consecutive(users - held_out, options.validation_users, options.test_users);
 }
 
 void require_given_parts(const Filter& filter, const PrepareOptions& options) {
@@ -75,9 +75,7 @@ class FirstAppearances {
       const auto& [in_train, elsewhere] = first_[i];
       if (in_train != never || (all && elsewhere != never)) items.push_back(static_cast<std::int32_t>(i));
     }
-    std::sort(items.begin(), items.end(), [&](std::int32_t a, std::int32_t b) {
-      return first_[static_cast<std::size_t>(a)] < first_[static_cast<std::size_t>(b)];
-    });
+    std::ranges::sort(items, {}, [&](std::int32_t item) { return first_[item]; });
     return items;
   }
 
@@ -120,11 +118,10 @@ class Splitter {
       return;
     }
     const auto sorted = sorted_users(filter_->events_of(), ratings_->user_ids);
-    const auto users = static_cast<std::int64_t>(sorted.size());
+    const std::int64_t users = std::ssize(sorted);
     if (stable_) {
       StableOrder order = stable_order(shuffled_users(sorted, options_->seed), ratings_->user_ids, *options_);
-      const auto [train, validation, test] = order.counts;
-      parts_ = {{0, train}, {train, train + validation}, {train + validation, users}};
+      parts_ = consecutive(order.counts[0], order.counts[1], order.counts[2]);
       split_.users = std::move(order.users);
     } else if (drawn_) {
       parts_ = strong_parts(users, *options_);
@@ -152,9 +149,7 @@ class Splitter {
       for (std::int64_t u = users.begin; u < users.end; ++u)
         split_.users.push_back(static_cast<std::int32_t>(u));
     }
-    parts_.train = {0, train.size()};
-    parts_.validation = {parts_.train.end, parts_.train.end + validation.size()};
-    parts_.test = {parts_.validation.end, parts_.validation.end + test.size()};
+    parts_ = consecutive(train.size(), validation.size(), test.size());
   }
 
   // Regroups the events by row instead of user, and determines the items of the columns.

@@ -5,6 +5,7 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -107,6 +108,51 @@ class WeakSplitSampler {
   std::vector<std::int32_t> order_;
 };
 
+/// The users of the split `stable`: train, then validation, then test.
+struct StableOrder {
+  std::vector<std::int32_t> users;
+  std::array<std::int64_t, 3> counts{};  ///< number of users of each part
+};
+
+/// Divides `users`, indices of `ids`, by h = XXH64(id as text, seed) / 2^64: below `test_fraction` a test
+/// user, below the sum of both fractions a validation user, else a train user. So the part of a user depends
+/// on nothing but the id, the seed and the fractions. Users of a part keep their order. Throws InputError if
+/// no user is left to train on.
+StableOrder stable_order(std::span<const std::int32_t> users, const io::IdList& ids,
+                         const PrepareOptions& options);
+
+/// Returns which of the n items of a held-out user are targets: the max(1, floor(held_out_fraction n)) with
+/// the smallest XXH64(user id, zero byte, item id; seed) if n >= 2, else none. `items` are ids as text.
+std::vector<bool> stable_targets(const std::string& user, std::span<const std::string> items,
+                                 const PrepareOptions& options);
+
+/// Rows of the split `time`. Train: events before the first cut. Validation: users with events before the
+/// first cut, the fold-in, and between the cuts, the targets. Test: the same before and from the second cut.
+/// An event at the time of a cut is after it. A user has one row in each part that contains the user, in the
+/// order of shuffled_users(); validation and test are its first `validation_users` and `test_users` of those
+/// users, or all for 0.
+class TimeSplit {
+ public:
+  /// Reads the kept events once for dates and five times for quantiles. Adds the counts of events before,
+  /// between and after the cuts to `report`. Throws InputError if all events have the same time, or if one of
+  /// the three parts has no users. Memory is proportional to users and items.
+  TimeSplit(const RawRatings& ratings, Filter& filter, const PrepareOptions& options, PrepareReport& report);
+
+  /// Returns the user of each row: train, then validation, then test.
+  const std::vector<std::int32_t>& users() const { return users_; }
+  /// Returns the rows of train, validation and test.
+  const std::array<Range, 3>& parts() const { return parts_; }
+  bool is_train(const Event& event) const { return event.time < cuts_[0]; }
+  /// Adds `event` to `rows` once for each row that contains it, with that row as its user and with its part.
+  void add(Event event, EventStore& rows) const;
+
+ private:
+  std::array<double, 2> cuts_{};
+  std::vector<std::int32_t> users_;
+  std::array<Range, 3> parts_{};
+  std::array<std::vector<std::int32_t>, 3> row_of_;  // row of each user in each part; -1: none
+};
+
 /// Result of a split. Strong generalization: every user is in exactly one of train, validation and test, by
 /// row. Weak: all users are in train, and in the same order in the validation and test parts, if any. The
 /// split `time` is stored like a strong one, but a user may be in several parts.
@@ -123,7 +169,7 @@ struct Split {
 /// Splits the events by the method of `options` and writes the rows to the dataset. Memory is proportional to
 /// users and items, plus one bit per held-out event of `liang2018` and `random`. `liang2018` follows Liang et
 /// al., WWW 2018, bit for bit like the notebook. `random`, `leave_one_out` and `ratio` are sampled with
-/// Philox, `stable` is by hashes (stable_split.hpp), and `time` is TimeSplit. For these methods the columns
+/// Philox, `stable` is by hashes (StableOrder), and `time` is TimeSplit. For these methods the columns
 /// are the items of train in order of first appearance, and held-out events on other items are dropped.
 /// `given` keeps the split of the source: strong for pro_sg, whose rows and columns keep their order,
 /// otherwise weak with all items. Throws InputError if no user is left to train on. For `given`, also throws

@@ -1,9 +1,14 @@
-#include <algorithm>
-#include <numeric>
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/digest.hpp>
 
-#include "data/prepare/numpy_random.hpp"
-#include "data/prepare/philox_stream.hpp"
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
 #include "data/prepare/split.hpp"
+#include "data/random.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -20,9 +25,8 @@ std::vector<std::int32_t> sorted_users(const std::vector<std::int32_t>& events_o
     if (events_of[u] > 0) users.push_back(static_cast<std::int32_t>(u));
   }
   const auto sort_by = [&](const auto& values) {
-    std::sort(users.begin(), users.end(), [&](std::int32_t a, std::int32_t b) {
-      return values[static_cast<std::size_t>(a)] < values[static_cast<std::size_t>(b)];
-    });
+    std::ranges::sort(
+        users, {}, [&](std::int32_t user) -> const auto& { return values[user]; });
   };
   if (ids.numeric()) {
     sort_by(ids.numbers);
@@ -79,6 +83,44 @@ void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& op
   }
 }
 
+StableOrder stable_order(std::span<const std::int32_t> users, const io::IdList& ids,
+                         const PrepareOptions& options) {
+  std::array<std::vector<std::int32_t>, 3> parts;
+  for (const std::int32_t user : users) {
+    const double h = static_cast<double>(io::xxh64(ids.text(user), options.seed)) * 0x1p-64;
+    const std::size_t part = h < options.test_fraction                                 ? 2
+                             : h < options.test_fraction + options.validation_fraction ? 1
+                                                                                       : 0;
+    parts[part].push_back(user);
+  }
+  if (parts[0].empty()) {
+    throw InputError(format(
+        "data.prepare.split: stable leaves none of the {} users to train on; decrease data.prepare.validation_fraction and data.prepare.test_fraction, or relax the filters",
+        users.size()));
+  }
+  StableOrder order;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    order.counts[part] = std::ssize(parts[part]);
+    order.users.insert(order.users.end(), parts[part].begin(), parts[part].end());
+  }
+  return order;
+}
+
+std::vector<bool> stable_targets(const std::string& user, std::span<const std::string> items,
+                                 const PrepareOptions& options) {
+  std::vector<bool> is_target(items.size(), false);
+  if (items.size() < 2) return is_target;
+  std::vector<std::pair<std::uint64_t, std::size_t>> hashes;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    hashes.emplace_back(io::xxh64(user + '\0' + items[i], options.seed), i);
+  const auto fraction =
+      static_cast<std::size_t>(options.held_out_fraction * static_cast<double>(items.size()));
+  const std::size_t count = std::max<std::size_t>(1, fraction);
+  std::ranges::nth_element(hashes, hashes.begin() + static_cast<std::ptrdiff_t>(count));
+  for (std::size_t i = 0; i < count; ++i) is_target[hashes[i].second] = true;
+  return is_target;
+}
+
 std::int64_t WeakSplitSampler::held_out_count(std::int64_t events) const {
   if (options_->split == SplitMethod::leave_one_out) return 1;
   return std::max<std::int64_t>(
@@ -93,9 +135,7 @@ void WeakSplitSampler::draw(std::int64_t row, std::span<Event> events) {
     stream_of_row(*options_, row).shuffle(std::span(order_));
   } else {
     std::reverse(order_.begin(), order_.end());
-    std::stable_sort(order_.begin(), order_.end(), [&](std::int32_t a, std::int32_t b) {
-      return events[static_cast<std::size_t>(a)].time > events[static_cast<std::size_t>(b)].time;
-    });
+    std::ranges::stable_sort(order_, std::ranges::greater(), [&](std::int32_t e) { return events[e].time; });
   }
   for (Event& event : events) event.part = SplitPart::train;
   std::int64_t left = n;
@@ -103,7 +143,7 @@ void WeakSplitSampler::draw(std::int64_t row, std::span<Event> events) {
   const auto hold_out = [&](SplitPart part, std::int64_t min_events) {
     if (n < min_events) return;
     for (std::int64_t k = std::min(held_out_count(n), left - 1); k > 0; --k, --left) {
-      events[static_cast<std::size_t>(*next++)].part = part;
+      events[*next++].part = part;
     }
   };
   if (options_->test_users > 0) hold_out(SplitPart::test, 2);

@@ -1,5 +1,3 @@
-#include "data/prepare/time_split.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>

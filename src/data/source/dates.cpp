@@ -1,6 +1,5 @@
 #include <vaecf/base/format.hpp>
 
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -19,10 +18,9 @@ bool take(std::string_view& text, std::string_view any_of) {
 
 bool take_digits(std::string_view& text, std::size_t count, int& number) {
   if (text.size() < count || text.front() == '-') return false;
-  const char* const end = text.data() + count;
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  const bool found = parse_number(text.substr(0, count), number);
   text.remove_prefix(count);
-  return error == std::errc() && stop == end;
+  return found;
 }
 
 // Parses hh:mm[:ss[.fraction]], with or without colons, and adds it to `seconds`.

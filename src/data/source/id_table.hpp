@@ -1,8 +1,8 @@
 #pragma once
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/format.hpp>
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -78,8 +78,7 @@ class IdTable {
 inline bool parse_integer_id(std::string_view text, std::int64_t& id) {
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
   if (digits.starts_with('0') && text != "0") return false;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  return error == std::errc{} && end == text.data() + text.size();
+  return parse_number(text, id);
 }
 
 }  // namespace vaecf::data

@@ -5,19 +5,43 @@
 #include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 
 namespace vaecf::data {
-namespace {
 
-bool parse_number(std::string_view field, double& number) {
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
-  return error == std::errc{} && end == field.data() + field.size();
+void DataIssues::throw_strict(std::string_view what, const std::string& where) {
+  throw InputError(format("{}: {}; correct or remove it, or omit --strict", where, what));
 }
 
-}  // namespace
+DataIssue& DataIssues::of(std::string_view what, bool is_dropped) {
+  const auto found = std::ranges::find(list_, what, &DataIssue::what);
+  if (found != list_.end()) return *found;
+  return list_.emplace_back(DataIssue{.what = std::string(what), .dropped = is_dropped, .examples = {}});
+}
+
+std::int64_t DataIssues::lines_dropped() const {
+  std::int64_t lines = 0;
+  for (const DataIssue& issue : list_) lines += issue.dropped ? issue.count : 0;
+  return lines;
+}
+
+std::string DataIssues::most_frequent_example() const {
+  const DataIssue* worst = nullptr;
+  for (const DataIssue& issue : list_) {
+    const bool worse = worst == nullptr || issue.count > worst->count;
+    if (issue.dropped && !issue.examples.empty() && worse) worst = &issue;
+  }
+  return worst == nullptr ? "" : format("{}: {}", worst->examples.front(), worst->what);
+}
+
+void DataIssues::log_to(Log& log) const {
+  for (const DataIssue& issue : list_) {
+    std::string places;
+    for (const std::string& example : issue.examples) places += "\n  " + example;
+    log.warn("{} {}: {}{}", issue.count, issue.dropped ? "dropped" : "kept", issue.what, places);
+  }
+}
 
 const char* id_problem(std::string_view id) {
   constexpr std::size_t max_bytes = 4096;  // limit of dataset files, in bytes
@@ -36,7 +60,7 @@ ReadOptions make_read_options(const PrepareOptions& options, bool strict) {
   wanted.time = options.split == SplitMethod::time ||
                 ((options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
                  options.holdout == Holdout::last);
-  wanted.rating = options.duplicates == DuplicateRule::sum || options.duplicates == DuplicateRule::max;
+  wanted.rating = combines_ratings(options.duplicates);
   wanted.strict = strict;
   return wanted;
 }
@@ -116,19 +140,12 @@ void RatingsBuilder::add_numbered(std::int32_t user, std::int32_t item) {
 }
 
 bool RatingsBuilder::read_rating(std::string_view field, double& rating) {
-  if (field.empty()) {
-    drop("the rating is empty");
-    return false;
-  }
-  if (!parse_number(field, rating)) {
-    drop("the rating is not a number");
-    return false;
-  }
-  if (!std::isfinite(rating)) {
-    drop("the rating is not a finite number");
-    return false;
-  }
-  return true;
+  const char* const problem = field.empty()                  ? "the rating is empty"
+                              : !parse_number(field, rating) ? "the rating is not a number"
+                              : !std::isfinite(rating)       ? "the rating is not a finite number"
+                                                             : nullptr;
+  if (problem != nullptr) drop(problem);
+  return problem == nullptr;
 }
 
 bool RatingsBuilder::read_time(std::string_view field, double& time) {

@@ -1,8 +1,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/json.hpp>
 
-#include <optional>
-
 #include "data/source/source_formats.hpp"
 
 namespace vaecf::data {

@@ -1,7 +1,4 @@
-#include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-
-#include <charconv>
 
 #include "data/source/source_formats.hpp"
 
@@ -56,8 +53,7 @@ class MovieFiles {
     movie_.clear();
     named_.clear();
     std::int64_t movie = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), movie);
-    if (error != std::errc{} || end != name.data() + name.size()) {
+    if (!parse_number(name, movie)) {
       to_->drop("the movie is not an integer");
       return false;
     }

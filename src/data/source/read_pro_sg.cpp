@@ -2,7 +2,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 
-#include <charconv>
 #include <limits>
 #include <map>
 #include <set>
@@ -22,9 +21,7 @@ const std::map<std::string, SplitPart>& parts_of_files() {
 }
 
 bool parse_index(std::string_view field, std::int32_t& index) {
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), index);
-  return error == std::errc{} && end == field.data() + field.size() && index >= 0 &&
-         index < std::numeric_limits<std::int32_t>::max();
+  return parse_number(field, index) && index >= 0 && index < std::numeric_limits<std::int32_t>::max();
 }
 
 io::IdList read_ids(LineReader& lines) {
@@ -92,7 +89,7 @@ void complete(io::IdList& ids, const Number& largest, std::int64_t lines, const 
           "{}: {} {} is too large for {} lines, since indices are consecutive from 0; correct the index, or add the file {}",
           largest.where, what, largest.value, lines, list));
     }
-    for (std::int64_t i = 0; i < most; ++i) ids.numbers.push_back(i);
+    ids = io::numbers_from(0, most);
   } else if (ids.size() < most) {
     throw InputError(format("{} has {} lines, but {} {} occurs; the files do not belong to the same split",
                             list, ids.size(), what, most - 1));

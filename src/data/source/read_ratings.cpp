@@ -2,11 +2,9 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 
-#include <algorithm>
 #include <filesystem>
 #include <unordered_map>
 
-#include "data/source/foreign_formats.hpp"
 #include "data/source/source_formats.hpp"
 
 namespace vaecf::data {

@@ -7,7 +7,6 @@
 #include <vaecf/io/source_reader.hpp>
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

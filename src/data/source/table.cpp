@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 namespace vaecf::data {
@@ -128,9 +127,7 @@ std::string separator_of(std::string_view first_line, std::initializer_list<std:
 
 std::optional<std::size_t> column_number(std::string_view text) {
   std::size_t index = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  return whole && index < max_columns ? std::optional(index) : std::nullopt;
+  return parse_number(text, index) && index < max_columns ? std::optional(index) : std::nullopt;
 }
 
 std::string take_separator(LineReader& lines, const std::string& given, const std::string& key,
@@ -151,8 +148,7 @@ std::string take_separator(LineReader& lines, const std::string& given, const st
 bool may_be_data(std::span<const std::string_view> fields) {
   return std::ranges::all_of(fields, [](std::string_view field) {
     double number = 0;
-    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
-    return (error == std::errc{} && end == field.data() + field.size()) || parse_date(field, number);
+    return parse_number(field, number) || parse_date(field, number);
   });
 }
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <utility>
 
-#include "data/prepare/philox_stream.hpp"
+#include "data/random.hpp"
 #include "data/synthetic/taste_model.hpp"
 
 namespace vaecf::data {
@@ -44,11 +44,41 @@ std::pair<std::string, std::int32_t> kind_of(std::size_t column) {
 /// tastes.
 class SyntheticUserAttributes {
  public:
-  SyntheticUserAttributes(int columns, int tastes, std::uint64_t seed);
+  SyntheticUserAttributes(int columns, int tastes, std::uint64_t seed)
+      : drawn_(static_cast<std::size_t>(columns)) {
+    std::vector<FeatureColumn> layout;
+    std::vector<std::int32_t> order(static_cast<std::size_t>(tastes));
+    std::iota(order.begin(), order.end(), 0);
+    for (std::size_t c = 0; c < drawn_.size(); ++c) {
+      const auto [name, values] = kind_of(c);
+      const auto stream = first_stream - static_cast<std::uint32_t>(c);
+      PhiloxStream(seed, stream, PhiloxStream::synthesis_step).shuffle(std::span(order));
+      Column column{values, std::vector<std::int32_t>(order.size())};
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        column.of_taste[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i) % values;
+      }
+      columns_.push_back(std::move(column));
+      layout.push_back({name, FeatureColumn().hashes, FeatureHashing::default_buckets(values)});
+    }
+    hashing_ = FeatureHashing(std::move(layout));
+  }
 
   const FeatureHashing& hashing() const { return hashing_; }
   /// Samples one value per column, empty if missing.
-  const std::vector<std::string>& draw_user(PhiloxStream& random, const TasteModel::Mixture& tastes);
+  const std::vector<std::string>& draw_user(PhiloxStream& random, const TasteModel::Mixture& tastes) {
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      const double chance = random.uniform();
+      if (chance < missing_share) {
+        drawn_[c].clear();
+        continue;
+      }
+      const auto any =
+          static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(columns_[c].values)));
+      const std::int32_t own = columns_[c].of_taste[static_cast<std::size_t>(tastes.draw(random))];
+      drawn_[c] = std::to_string(1 + (chance < missing_share + other_share ? any : own));
+    }
+    return drawn_;
+  }
 
  private:
   struct Column {
@@ -59,40 +89,6 @@ class SyntheticUserAttributes {
   FeatureHashing hashing_;
   std::vector<std::string> drawn_;
 };
-
-SyntheticUserAttributes::SyntheticUserAttributes(int columns, int tastes, std::uint64_t seed)
-    : drawn_(static_cast<std::size_t>(columns)) {
-  std::vector<FeatureColumn> layout;
-  std::vector<std::int32_t> order(static_cast<std::size_t>(tastes));
-  std::iota(order.begin(), order.end(), 0);
-  for (std::size_t c = 0; c < drawn_.size(); ++c) {
-    const auto [name, values] = kind_of(c);
-    const auto stream = first_stream - static_cast<std::uint32_t>(c);
-    PhiloxStream(seed, stream, PhiloxStream::synthesis_step).shuffle(std::span(order));
-    Column column{values, std::vector<std::int32_t>(order.size())};
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      column.of_taste[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i) % values;
-    }
-    columns_.push_back(std::move(column));
-    layout.push_back({name, FeatureColumn().hashes, FeatureHashing::default_buckets(values)});
-  }
-  hashing_ = FeatureHashing(std::move(layout));
-}
-
-const std::vector<std::string>& SyntheticUserAttributes::draw_user(PhiloxStream& random,
-                                                                   const TasteModel::Mixture& tastes) {
-  for (std::size_t c = 0; c < columns_.size(); ++c) {
-    const double chance = random.uniform();
-    if (chance < missing_share) {
-      drawn_[c].clear();
-      continue;
-    }
-    const auto any = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(columns_[c].values)));
-    const std::int32_t own = columns_[c].of_taste[static_cast<std::size_t>(tastes.draw(random))];
-    drawn_[c] = std::to_string(1 + (chance < missing_share + other_share ? any : own));
-  }
-  return drawn_;
-}
 
 struct Sizes {
   std::int64_t train = 0;
@@ -157,13 +153,6 @@ std::int64_t draw_count(PhiloxStream& random, const SynthesizeOptions& options) 
       std::min(max_count, static_cast<double>(min_interactions) + std::round(drawn)));
 }
 
-io::IdList numbers_from(std::int64_t first, std::int64_t count) {
-  io::IdList ids;
-  ids.numbers.resize(static_cast<std::size_t>(count));
-  std::iota(ids.numbers.begin(), ids.numbers.end(), first);
-  return ids;
-}
-
 void write_header(io::DatasetWriter& writer, const SynthesizeOptions& options, const Sizes& sizes,
                   const std::string& output) {
   const io::Attributes attributes{
@@ -178,10 +167,10 @@ void write_header(io::DatasetWriter& writer, const SynthesizeOptions& options, c
       {"tastes", std::int64_t{sizes.tastes}},
   };
   for (const auto& [key, value] : attributes) writer.set_attribute(key, value);
-  writer.write_ids("items/id", numbers_from(1, options.items));
-  writer.write_ids("train/user_id", numbers_from(1, sizes.train));
-  writer.write_ids("validation/user_id", numbers_from(1 + sizes.train, sizes.validation));
-  writer.write_ids("test/user_id", numbers_from(1 + sizes.train + sizes.validation, sizes.test));
+  writer.write_ids("items/id", io::numbers_from(1, options.items));
+  writer.write_ids("train/user_id", io::numbers_from(1, sizes.train));
+  writer.write_ids("validation/user_id", io::numbers_from(1 + sizes.train, sizes.validation));
+  writer.write_ids("test/user_id", io::numbers_from(1 + sizes.train + sizes.validation, sizes.test));
 }
 
 // Moves a random fifth of the row to the targets.
