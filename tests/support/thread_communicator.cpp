@@ -1,7 +1,7 @@
 #include "support/thread_communicator.hpp"
 
 #include <vaecf/base/format.hpp>
-#include <vaecf/comm/messages.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <algorithm>
 #include <array>

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -212,6 +213,45 @@ std::vector<std::string> all_gather_strings(Communicator& communicator, const st
 /// Makes the communicator of a single-process run, without MPI.
 std::unique_ptr<Communicator> make_self_communicator();
 
+/// A message to rank `peer`, in host memory.
+struct SendBuffer {
+  int peer = 0;
+  std::span<const std::byte> bytes;
+};
+/// The host memory that receives a message from rank `peer`.
+struct RecvBuffer {
+  int peer = 0;
+  std::span<std::byte> bytes;
+};
+
+/// Point-to-point messages between the ranks of a Communicator, for one thread at a time. The functions are
+/// not collective: only the sender and the receiver call them. Messages between two ranks arrive in the order
+/// of sending, and each must be received with its exact length. Empty messages are not sent. The functions
+/// throw RunError if an MPI call fails.
+class Messages {
+ public:
+  virtual ~Messages() = default;
+
+  /// Sends and receives all given messages concurrently. Blocks until all of them have completed.
+  virtual void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) = 0;
+  /// Blocks until a message to this rank has arrived, and returns its sender. Does not receive the message.
+  virtual int probe_any() = 0;
+};
+
+/// Returns the Messages of `communicator`, which must outlive them. This is `communicator` itself if it
+/// implements Messages, as the thread communicator of the tests does. Otherwise it is an MPI implementation
+/// over a separate MPI communicator, with messages shorter than 2 GiB. Collective.
+std::shared_ptr<Messages> messages_of(Communicator& communicator);
+
+/// Returns the number of processes in this job as reported by the launcher, or nullopt if no launcher is
+/// detected or it does not report one.
+std::optional<int> launcher_size();
+/// Returns the rank of this process as assigned by the launcher, or nullopt if no launcher is detected or it
+/// does not report one.
+std::optional<int> launcher_rank();
+/// Returns a warning to print before MPI_Init if srun started several tasks without PMIx, or an empty string.
+/// Most MPI libraries cannot connect such tasks, and their error messages do not name a remedy.
+std::string pmi_mismatch_hint();
 /// Returns true if mpirun, or srun with more than one task, started this process. SLURM_* variables alone do
 /// not count: a plain shell inside a Slurm allocation has them too.
 bool launched_by_mpi();

@@ -3,7 +3,6 @@
 #include <vaecf/base/enum_names.hpp>
 
 #include <cstdint>
-#include <utility>
 
 namespace vaecf::comm {
 

@@ -1,6 +1,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/comm/launcher.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/comm/watchdog.hpp>
 #include <vaecf/io/dataset_file.hpp>

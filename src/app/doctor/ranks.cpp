@@ -2,7 +2,7 @@
 
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/comm/launcher.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <cstdlib>
 #include <map>

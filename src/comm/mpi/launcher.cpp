@@ -1,8 +1,8 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/comm/launcher.hpp>
 
 #include <cstdlib>
+#include <initializer_list>
 
 namespace vaecf::comm {
 namespace {
@@ -14,6 +14,14 @@ std::optional<std::int64_t> env_integer(const char* variable) {
   const std::int64_t value = std::strtoll(text, &end, 10);
   if (end == text || *end != '\0') return std::nullopt;
   return value;
+}
+
+/// Returns the value of the first of `variables` that contains an integer, or nullopt if none does.
+std::optional<int> first_integer(std::initializer_list<const char*> variables) {
+  for (const char* variable : variables) {
+    if (const auto value = env_integer(variable)) return static_cast<int>(*value);
+  }
+  return std::nullopt;
 }
 
 /// Returns the number of tasks of the srun that started this process, or nullopt if there was none. Shells of
@@ -33,17 +41,12 @@ std::optional<int> srun_tasks() {
 std::optional<int> launcher_size() {
   // Under Slurm, mpirun starts its daemons by srun, and the ranks inherit srun's variables. Therefore Open
   // MPI's own variables take precedence.
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    if (const auto size = env_integer(variable)) return static_cast<int>(*size);
-  }
-  return srun_tasks();
+  const auto size = first_integer({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
+  return size ? size : srun_tasks();
 }
 
 std::optional<int> launcher_rank() {
-  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
-    if (const auto rank = env_integer(variable)) return static_cast<int>(*rank);
-  }
-  return std::nullopt;
+  return first_integer({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"});
 }
 
 std::string pmi_mismatch_hint() {
@@ -54,10 +57,7 @@ std::string pmi_mismatch_hint() {
 }
 
 bool launched_by_mpi() {
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"}) {
-    if (env_integer(variable)) return true;
-  }
-  return srun_tasks().value_or(1) > 1;
+  return first_integer({"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"}) || srun_tasks().value_or(1) > 1;
 }
 
 }  // namespace vaecf::comm

@@ -2,7 +2,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/comm/launcher.hpp>
 #include <vaecf/comm/ordered_sum.hpp>
 
 #include <algorithm>

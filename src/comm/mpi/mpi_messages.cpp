@@ -1,4 +1,4 @@
-#include <vaecf/comm/messages.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <vector>
 

@@ -53,7 +53,7 @@ class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(Communicator& control, const std::string& device_id, const NcclOptions& options)
       : control_(control),
-        settings_(negotiate_nccl_settings(control, options, device_id, nccl_version())),
+        settings_(negotiate_nccl_settings(control, options, device_id, NcclComm::version())),
         timeout_(options.timeout),
         nccl_comm_(control, timeout_) {
     activity().set_device_check([this] { check_all(); });
@@ -199,6 +199,10 @@ class NcclCommunicator final : public Communicator {
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, const std::string& device_id,
                                                      const NcclOptions& options) {
   return std::make_unique<NcclCommunicator>(control, device_id, options);
+}
+
+std::string nccl_library() {
+  return vaecf::format("NCCL {}", nccl_version_string(NcclComm::version()));
 }
 
 }  // namespace vaecf::comm

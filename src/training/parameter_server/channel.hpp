@@ -1,7 +1,6 @@
 #pragma once
 
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/comm/messages.hpp>
 #include <vaecf/device/device.hpp>
 
 #include <cstdint>

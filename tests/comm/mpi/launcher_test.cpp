@@ -1,5 +1,4 @@
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/comm/launcher.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests point-to-point messages between thread ranks and between MPI ranks.
-#include <vaecf/comm/messages.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <gtest/gtest.h>
 
