@@ -7,7 +7,7 @@
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
 #include <vaecf/math/loss.hpp>
-#include <vaecf/math/swish_norm.hpp>
+#include <vaecf/math/recvae.hpp>
 #include <vaecf/models/model.hpp>
 
 #include <algorithm>

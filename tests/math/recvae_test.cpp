@@ -1,6 +1,5 @@
 // Formulas of RecVAE, against values computed in NumPy and finite differences.
-#include <vaecf/math/composite_prior.hpp>
-#include <vaecf/math/swish_norm.hpp>
+#include <vaecf/math/recvae.hpp>
 #include <vaecf/math/thread_group.hpp>
 
 #include <gtest/gtest.h>

@@ -9,8 +9,8 @@
 #include <vaecf/device/step.hpp>
 #include <vaecf/device/storage.hpp>
 #include <vaecf/device/update_rule.hpp>
-#include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/recvae.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -224,7 +224,7 @@ class Device {
   virtual void latent_mean(const Matrix& statistics, Matrix& z) = 0;
   /// A layer of RecVAE (Shenbin et al., WSDM 2020) after its product s, with the sum R of the layers before:
   ///   s += R;  h = LN(swish(s)) gain + offset;  R += h
-  /// LN normalizes each row by its mean and biased variance (math/swish_norm.hpp). `first`: R counts as 0.
+  /// LN normalizes each row by its mean and biased variance (math/recvae.hpp). `first`: R counts as 0.
   virtual void swish_norm(Matrix& s, const Parameters& parameters, Norm norm, bool first, Matrix& sum,
                           Matrix& h) = 0;
 
@@ -247,7 +247,7 @@ class Device {
   virtual void latent_backward(const Batch& batch, const Matrix& statistics, const Matrix& d_z,
                                Matrix& d_statistics, StepState& step) = 0;
   /// latent_backward() with RecVAE's composite prior, given the statistics of the old encoder. The KL term
-  /// log q(z) - log p(z) is that of the sample z (math/composite_prior.hpp). Its weight for user u is beta +
+  /// log q(z) - log p(z) is that of the sample z (math/recvae.hpp). Its weight for user u is beta +
   /// gamma n_u; n_u is the number of the user's items in the batch, before dropout.
   virtual void composite_latent_backward(const Batch& batch, const Matrix& statistics,
                                          const Matrix& old_statistics, const math::CompositePrior& prior,

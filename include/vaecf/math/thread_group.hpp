@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 namespace vaecf::math {
 

@@ -1,6 +1,6 @@
-#include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
+#include <vaecf/math/recvae.hpp>
 #include <vaecf/math/thread_group.hpp>
 
 #include <algorithm>

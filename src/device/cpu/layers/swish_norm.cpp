@@ -1,4 +1,4 @@
-#include <vaecf/math/swish_norm.hpp>
+#include <vaecf/math/recvae.hpp>
 #include <vaecf/math/thread_group.hpp>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include <vaecf/math/swish_norm.hpp>
+#include <vaecf/math/recvae.hpp>
 
 #include "device/cuda/device.hpp"
 #include "device/cuda/kernels/dense_kernels.hpp"
