@@ -88,10 +88,10 @@ static double sum_in_blocks(int threads, const float* values, std::int64_t n) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-void Device::update(std::span<const device::UpdateRange> ranges, const Buffer& gradients,
-                    device::Moments moments, Parameters& parameters, const device::StepState& step) {
+void Device::update(std::span<const UpdateRange> ranges, const Buffer& gradients, Moments moments,
+                    Parameters& parameters, const device::StepState& step) {
   for (const auto& [range, decays] : ranges) {
-    const device::UpdateRule rule = own<StepState>(step).rule(decays);
+    const UpdateRule rule = own<StepState>(step).rule(decays);
     parallel_for_static(threads_, range.size(), 1024, [&, begin = range.begin](int, Range part) {
       const std::int64_t i = begin + part.begin;
       update_elements(rule, gradients.data() + i, moments.first.data() + (i + moments.offset),
@@ -103,7 +103,7 @@ void Device::update(std::span<const device::UpdateRange> ranges, const Buffer& g
 
 void Device::accumulate_gradient_stats(const Buffer& gradients, Range range, device::StepState& any_step) {
   auto& step = own<StepState>(any_step);
-  const device::UpdateRule& rule = step.params.rule;
+  const UpdateRule& rule = step.params.rule;
   if (rule.clip_norm <= 0.0F) return;
   const double scale = rule.gradient_scale;
   step.squares += scale * scale * sum_in_blocks(threads_, gradients.data() + range.begin, range.size());
@@ -166,13 +166,13 @@ void Device::fill(Buffer& buffer, float value) {
                       [&](int, Range part) { std::fill_n(buffer.data() + part.begin, part.size(), value); });
 }
 
-void Device::cast_to_bf16(const Buffer& from, Range range, device::Bf16Buffer& to, std::int64_t at) {
+void Device::cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at) {
   parallel_for_static(threads_, range.size(), 1024, [&](int, Range part) {
     to_bf16(from.data() + range.begin + part.begin, &to.data()[at + part.begin].bits, part.size());
   });
 }
 
-void Device::cast_to_fp32(const device::Bf16Buffer& from, Range range, Buffer& to, std::int64_t at) {
+void Device::cast_to_fp32(const Bf16Buffer& from, Range range, Buffer& to, std::int64_t at) {
   parallel_for_static(threads_, range.size(), 1024, [&](int, Range part) {
     vaecf::cpu::to_fp32(&from.data()[range.begin + part.begin].bits, to.data() + at + part.begin,
                         part.size());

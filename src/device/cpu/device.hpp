@@ -37,19 +37,16 @@ class Device : public device::Device {
   double measure(device::Rate rate, std::int64_t max_bytes) override;
   std::int64_t output_bytes(ItemSlice items, std::int64_t users) const override;
 
-  device::ParameterLayout plan_parameters(std::span<const device::TensorSpec> tensors) const override;
-  Parameters make_parameters(const device::ParameterLayout& layout, std::int64_t min_size) override;
+  ParameterLayout plan_parameters(std::span<const TensorSpec> tensors) const override;
+  Parameters make_parameters(const ParameterLayout& layout, std::int64_t min_size) override;
   Buffer make_buffer(std::int64_t size) override { return Buffer(AlignedArray<float>(size)); }
-  device::Bf16Buffer make_bf16_buffer(std::int64_t size) override {
-    return device::Bf16Buffer(AlignedArray<Bf16>(size));
-  }
+  Bf16Buffer make_bf16_buffer(std::int64_t size) override { return Bf16Buffer(AlignedArray<Bf16>(size)); }
   Matrix make_matrix(std::int64_t max_rows, std::int64_t columns) override {
     return {columns, columns, make_buffer(max_rows * columns)};
   }
   std::int64_t spare_bytes() const override;
   std::unique_ptr<device::UserRows> make_user_rows(SlicedRows rows, std::int64_t first_user,
-                                                   std::int64_t columns,
-                                                   device::ItemSlices& slices) override {
+                                                   std::int64_t columns, ItemSlices& slices) override {
     return std::make_unique<UserRows>(rows, first_user, columns, slices);
   }
   std::unique_ptr<device::BatchSchedule> make_batch_schedule() override {
@@ -64,19 +61,19 @@ class Device : public device::Device {
   std::unique_ptr<device::Exporter> make_exporter() override { return std::make_unique<Exporter>(); }
   void fill(Buffer& buffer, float value) override;
   void copy(const Buffer& from, Range range, Buffer& to, std::int64_t at) override;
-  void cast_to_bf16(const Buffer& from, Range range, device::Bf16Buffer& to, std::int64_t at) override;
-  void cast_to_fp32(const device::Bf16Buffer& from, Range range, Buffer& to, std::int64_t at) override;
+  void cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at) override;
+  void cast_to_fp32(const Bf16Buffer& from, Range range, Buffer& to, std::int64_t at) override;
   void refresh_copies(Parameters& parameters, Range range) override;
-  void import_rows(const device::ParameterLayout& layout, int tensor, Range rows,
-                   std::span<const float> logical, Buffer& flat) override;
-  void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
+  void import_rows(const ParameterLayout& layout, int tensor, Range rows, std::span<const float> logical,
+                   Buffer& flat) override;
+  void export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                    std::span<float> logical) const override;
   void write_matrix(Matrix& to, std::int64_t rows, std::span<const float> values) override;
   void read_matrix(const Matrix& from, std::span<float> values) const override;
 
   void synchronize() override {}
-  device::EventHandle record_event() override { return {}; }
-  void wait_event(device::EventHandle) override {}
+  EventHandle record_event() override { return {}; }
+  void wait_event(EventHandle) override {}
   std::unique_ptr<device::Graph> capture(const std::function<void()>& work) override {
     return work(), nullptr;
   }
@@ -88,13 +85,11 @@ class Device : public device::Device {
   Buffer& gradient_stats(device::StepState& step) override { return own<StepState>(step).gradient_stats; }
   void end_step(device::StepState& step) override { own<StepState>(step).add_to_sums(); }
   device::StepSums sums(device::StepState& step) override { return {own<StepState>(step).sums, {1.0F, 0}}; }
-  std::optional<device::LossSums> poll_losses(device::StepState& step) override {
-    return own<StepState>(step).sums;
-  }
-  void set_losses(const device::LossSums& losses, device::StepState& step) override {
+  std::optional<LossSums> poll_losses(device::StepState& step) override { return own<StepState>(step).sums; }
+  void set_losses(const LossSums& losses, device::StepState& step) override {
     own<StepState>(step).sums = losses.without_nonfinite();
   }
-  void set_loss_scale(device::LossScale, device::StepState&) override {}
+  void set_loss_scale(LossScale, device::StepState&) override {}
 
   void upload_batch_schedule(const device::UserRows&, std::span<const std::int64_t> rows,
                              std::span<const std::int64_t> begin, device::BatchSchedule& schedule) override {
@@ -109,65 +104,62 @@ class Device : public device::Device {
   void gather_batch(const device::UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                     device::Batch& batch) override;
 
-  void sparse_linear(const device::Batch& batch, const Parameters& parameters, device::Layer layer,
-                     device::Activation act, device::InputDropout dropout, const device::StepState& step,
-                     const device::SideFeatures* side, Matrix& output) override;
-  void linear(const Matrix& input, const Parameters& parameters, device::Layer layer, device::Activation act,
+  void sparse_linear(const device::Batch& batch, const Parameters& parameters, Layer layer, Activation act,
+                     InputDropout dropout, const device::StepState& step, const SideFeatures* side,
+                     Matrix& output) override;
+  void linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
               Matrix& output) override;
   void sample_latent(const device::Batch& batch, const Matrix& statistics, const device::StepState& step,
                      Matrix& z) override;
-  void linear_and_sample(const Matrix& input, const Parameters& parameters, device::Layer layer,
+  void linear_and_sample(const Matrix& input, const Parameters& parameters, Layer layer,
                          const device::Batch& batch, const device::StepState& step, Matrix& statistics,
                          Matrix& z) override {
-    linear(input, parameters, layer, device::Activation::identity, statistics);
+    linear(input, parameters, layer, Activation::identity, statistics);
     sample_latent(batch, statistics, step, z);
   }
   void latent_mean(const Matrix& statistics, Matrix& z) override;
-  void swish_norm(Matrix& s, const Parameters& parameters, device::Norm norm, bool first, Matrix& sum,
+  void swish_norm(Matrix& s, const Parameters& parameters, Norm norm, bool first, Matrix& sum,
                   Matrix& h) override;
 
-  void output_layer_step(device::Loss loss, const Matrix& hidden, const device::Batch& batch,
-                         device::Layer layer, device::OutputGradients which, Matrix& d_hidden,
-                         const device::Backward& backward) override;
-  void linear_backward(const Matrix& input, device::Layer layer, device::Activation act, const Matrix& output,
+  void output_layer_step(Loss loss, const Matrix& hidden, const device::Batch& batch, Layer layer,
+                         OutputGradients which, Matrix& d_hidden, const Backward& backward) override;
+  void linear_backward(const Matrix& input, Layer layer, Activation act, const Matrix& output,
                        Matrix& d_output, Matrix* d_input, const Matrix* added_to_input,
-                       const device::Backward& backward) override;
+                       const Backward& backward) override;
   void latent_backward(const device::Batch& batch, const Matrix& statistics, const Matrix& d_z,
                        Matrix& d_statistics, device::StepState& step) override;
   void composite_latent_backward(const device::Batch& batch, const Matrix& statistics,
                                  const Matrix& old_statistics, const math::CompositePrior& prior, float gamma,
                                  const Matrix& d_z, Matrix& d_statistics, device::StepState& step) override;
-  void swish_norm_backward(Matrix& s, device::Norm norm, bool first, Matrix& d_h, Matrix& sum,
-                           const device::Backward& backward) override;
-  void sparse_linear_backward(const device::Batch& batch, device::Layer layer, device::Activation act,
-                              device::InputDropout dropout, const Matrix& output, Matrix& d_output,
-                              const device::Backward& backward) override;
-  void side_features_backward(const device::SideFeatures& side, const Matrix& d_before,
-                              const device::Backward& backward) override;
+  void swish_norm_backward(Matrix& s, Norm norm, bool first, Matrix& d_h, Matrix& sum,
+                           const Backward& backward) override;
+  void sparse_linear_backward(const device::Batch& batch, Layer layer, Activation act, InputDropout dropout,
+                              const Matrix& output, Matrix& d_output, const Backward& backward) override;
+  void side_features_backward(const SideFeatures& side, const Matrix& d_before,
+                              const Backward& backward) override;
 
   void normalize_rows(const Parameters& parameters, int tensor, Parameters& normalized, int table) override;
   void table_gram(const Parameters& normalized, int table, Matrix& gram) override;
   void cosine_step(const Matrix& hidden, const device::Batch& batch, const Matrix& gram, Matrix& d_hidden,
                    Matrix& d_gram, device::StepState& step) override;
   void normalize_rows_backward(int tensor, const Parameters& normalized, int table, const Matrix& d_gram,
-                               const device::Backward& backward) override;
+                               const Backward& backward) override;
 
   bool fuses_updates() const override { return true; }
-  void update(std::span<const device::UpdateRange> ranges, const Buffer& gradients, device::Moments moments,
+  void update(std::span<const UpdateRange> ranges, const Buffer& gradients, Moments moments,
               Parameters& parameters, const device::StepState& step) override;
   double sum_of_squares(const Parameters& parameters, int tensor) override;
 
   void rank_targets(const Matrix& hidden, const device::Batch& batch, CsrView targets,
-                    const Parameters& parameters, device::Layer layer,
-                    std::span<std::int32_t> ranks) override;
+                    const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) override;
   void compute_metrics(const Matrix& hidden, const device::Batch& batch, const device::UserRows& targets,
-                       Range rows, const Parameters& parameters, device::Layer layer,
+                       Range rows, const Parameters& parameters, Layer layer,
                        std::span<const math::Metric> metrics, device::MetricValues& values) override;
   std::vector<double> read_metrics(device::MetricValues& values) override {
     return own<MetricValues>(values).values;
   }
-  void top_k(const Matrix& hidden, const device::Batch& batch, const Parameters& parameters,
-             device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) override;
+  void top_k(const Matrix& hidden, const device::Batch& batch, const Parameters& parameters, Layer layer,
+             int k, std::span<std::int32_t> items, std::span<float> scores) override;
 
   std::unique_ptr<device::ItemMatrix> make_item_matrix(
       std::int64_t, const std::function<void(std::int64_t, std::int64_t, std::span<float>)>&) override {
@@ -185,12 +177,12 @@ class Device : public device::Device {
   double measure_gemm_rate(std::int64_t max_bytes);
   double measure_memory_rate(std::int64_t max_bytes);
   /// Returns the fastest available implementation of the output layer with `loss` for the users of `slice`.
-  std::unique_ptr<class LossSlice> loss_slice(device::Loss loss, const class OutputSlice& slice);
+  std::unique_ptr<class LossSlice> loss_slice(Loss loss, const class OutputSlice& slice);
   /// Calls use(user, scores) for each user of the batch, from any thread, with the scores of the items of
   /// this rank's slice. The user's own items have the score minus infinity. Scores of several users are in
   /// memory at the same time; they are valid until after(users) returns, which is called once for these
   /// users. Collective.
-  void for_scores(const Matrix& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer,
+  void for_scores(const Matrix& hidden, const Batch& batch, const Parameters& parameters, Layer layer,
                   const std::function<void(std::int64_t, std::span<const float>)>& use,
                   const std::function<void(Range users)>& after = {});
   /// Returns `values` as a product operand: `values` itself or, in bf16, a copy written to `copy`.

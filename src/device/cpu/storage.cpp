@@ -41,9 +41,7 @@ void deallocate(void* memory, std::size_t bytes) {
 
 namespace vaecf::cpu {
 
-using device::ParameterLayout;
 using device::TensorKind;
-using device::TensorLayout;
 
 /// Returns whether a tensor with one column per item is stored item-major.
 static bool stores_items(TensorKind kind) {
@@ -80,11 +78,11 @@ void BatchSchedule::start_next() {
   begin_ = std::exchange(next_begin_, {});
 }
 
-ParameterLayout Device::plan_parameters(std::span<const device::TensorSpec> tensors) const {
+ParameterLayout Device::plan_parameters(std::span<const TensorSpec> tensors) const {
   constexpr std::int64_t alignment = 16;  // floats: one cache line
   const auto round_up = [](std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; };
   ParameterLayout layout;
-  for (const device::TensorSpec& spec : tensors) {
+  for (const TensorSpec& spec : tensors) {
     TensorLayout tensor;
     tensor.spec = spec;
     tensor.transposed = stores_items(spec.kind);

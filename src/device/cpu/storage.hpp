@@ -12,12 +12,11 @@
 
 namespace vaecf::cpu {
 
-using device::AlignedArray;
-using device::Buffer;
-using device::FusedUpdate;
-using device::Matrix;
-using device::own;
-using device::Parameters;
+using device::Activation, device::AlignedArray, device::Backward, device::Bf16Buffer, device::Buffer,
+    device::EventHandle, device::FusedUpdate, device::GradientReady, device::InputDropout, device::ItemSlices,
+    device::Layer, device::Loss, device::LossScale, device::LossSums, device::Matrix, device::Moments,
+    device::Norm, device::OutputGradients, device::own, device::ParameterLayout, device::Parameters,
+    device::SideFeatures, device::TensorLayout, device::TensorSpec, device::UpdateRange, device::UpdateRule;
 
 /// Returns the memory of `n` rows of `matrix`, in use or not.
 inline std::span<float> first_rows(Matrix& matrix, std::int64_t n) {
@@ -29,7 +28,7 @@ inline std::span<const float> first_rows(const Matrix& matrix, std::int64_t n) {
 
 /// View of rows of users in host memory.
 struct UserRows final : device::UserRows {
-  UserRows(SlicedRows view, std::int64_t first, std::int64_t item_count, device::ItemSlices& of_group)
+  UserRows(SlicedRows view, std::int64_t first, std::int64_t item_count, ItemSlices& of_group)
       : sliced(view),
         csr(view.rows),
         first_user(first),
@@ -43,7 +42,7 @@ struct UserRows final : device::UserRows {
   CsrView csr;
   std::int64_t first_user;
   ItemSlice items;
-  device::ItemSlices* slices;
+  ItemSlices* slices;
 };
 
 /// Row indices of every batch of an epoch.
@@ -68,9 +67,7 @@ class BatchSchedule final : public device::BatchSchedule {
 /// The state of a step; always up to date, because operations have finished when they return.
 struct StepState final : device::StepState, device::StepValues {
   /// Returns the rule for tensors with or without weight decay.
-  device::UpdateRule rule(bool decays) const {
-    return StepValues::rule(decays, gradient_stats.data()[1], 1.0F);
-  }
+  UpdateRule rule(bool decays) const { return StepValues::rule(decays, gradient_stats.data()[1], 1.0F); }
 
   Buffer gradient_stats{AlignedArray<float>(2)};  // overflows (none on a CPU) and squares
 };
@@ -86,10 +83,10 @@ struct MetricValues final : device::MetricValues {
 /// A batch of users in CSR form, and its transpose.
 struct Batch final : device::Batch {
   std::int64_t users() const override { return static_cast<std::int64_t>(user_numbers.size()); }
-  device::ItemSlices& slices() const override { return *slices_of_items; }
+  ItemSlices& slices() const override { return *slices_of_items; }
   CsrView rows() const { return {offsets, columns}; }
 
-  device::ItemSlices* slices_of_items = &device::one_slice();
+  ItemSlices* slices_of_items = &device::one_slice();
   ItemSlice items;                          // the columns are its local indices
   std::vector<std::uint32_t> user_numbers;  // (B)
   std::vector<std::int32_t> sizes;          // (B) number of each user's items in all slices
@@ -116,8 +113,8 @@ class Timer final : public device::Timer {
 
 /// Device::export_rows() on one thread.
 struct Exporter final : device::Exporter {
-  void wait_event(device::EventHandle) override {}
-  void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
+  void wait_event(EventHandle) override {}
+  void export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                    std::span<float> logical) override;
 };
 

@@ -64,12 +64,12 @@ device::DeviceFacts Device::facts() const {
           .evaluation_batch = evaluation_batch};
 }
 
-device::ParameterLayout Device::plan_parameters(std::span<const device::TensorSpec> tensors) const {
-  device::ParameterLayout layout;
-  for (const device::TensorSpec& spec : tensors) {
+ParameterLayout Device::plan_parameters(std::span<const TensorSpec> tensors) const {
+  ParameterLayout layout;
+  for (const TensorSpec& spec : tensors) {
     const bool of_items =
         spec.kind == device::TensorKind::output_table || spec.kind == device::TensorKind::output_bias;
-    device::TensorLayout tensor;
+    TensorLayout tensor;
     tensor.spec = spec;
     tensor.transposed = spec.kind == device::TensorKind::item_table;
     const std::int64_t rows = tensor.transposed ? spec.columns : spec.rows;
@@ -82,7 +82,7 @@ device::ParameterLayout Device::plan_parameters(std::span<const device::TensorSp
   return layout;
 }
 
-Parameters Device::make_parameters(const device::ParameterLayout& layout, std::int64_t min_size) {
+Parameters Device::make_parameters(const ParameterLayout& layout, std::int64_t min_size) {
   const std::int64_t copied = half_precision() ? layout.size : 0;
   return {layout, Buffer(DeviceArray<float>(gpu_, std::max(layout.size, min_size), "the weights")),
           Range{0, copied},
@@ -113,7 +113,7 @@ void Device::join_side_stream() {
   join(update_);
 }
 
-device::EventHandle Device::record_event() {
+EventHandle Device::record_event() {
   Event& event = marks_[next_mark_];
   next_mark_ = (next_mark_ + 1) % marks_.size();
   stream_.record(event);

@@ -20,8 +20,8 @@ namespace vaecf::cuda {
 class Exporter final : public device::Exporter {
  public:
   explicit Exporter(Gpu& gpu) : gpu_(gpu) {}
-  void wait_event(device::EventHandle done) override { stream_.wait_event(done.event); }
-  void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
+  void wait_event(EventHandle done) override { stream_.wait_event(done.event); }
+  void export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                    std::span<float> logical) override;
 
  private:
@@ -55,8 +55,8 @@ class Device : public device::Device {
   device::DeviceFacts facts() const override;
   double measure(device::Rate rate, std::int64_t max_bytes) override;
   std::int64_t output_bytes(ItemSlice, std::int64_t) const override { return 0; }
-  device::ParameterLayout plan_parameters(std::span<const device::TensorSpec> tensors) const override;
-  Parameters make_parameters(const device::ParameterLayout& layout, std::int64_t min_size) override;
+  ParameterLayout plan_parameters(std::span<const TensorSpec> tensors) const override;
+  Parameters make_parameters(const ParameterLayout& layout, std::int64_t min_size) override;
   Buffer make_buffer(std::int64_t size) override {
     return Buffer(DeviceArray<float>(gpu_, size, "gradients and moments"));
   }
@@ -68,7 +68,7 @@ class Device : public device::Device {
   }
   std::int64_t spare_bytes() const override;
   std::unique_ptr<device::UserRows> make_user_rows(SlicedRows rows, std::int64_t first_user,
-                                                   std::int64_t columns, device::ItemSlices& slices) override;
+                                                   std::int64_t columns, ItemSlices& slices) override;
   std::unique_ptr<device::BatchSchedule> make_batch_schedule() override {
     return std::make_unique<BatchSchedule>();
   }
@@ -84,15 +84,15 @@ class Device : public device::Device {
   void cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at) override;
   void cast_to_fp32(const Bf16Buffer& from, Range range, Buffer& to, std::int64_t at) override;
   void refresh_copies(Parameters& parameters, Range range) override;
-  void import_rows(const device::ParameterLayout& layout, int tensor, Range rows,
-                   std::span<const float> logical, Buffer& flat) override;
-  void export_rows(const device::ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
+  void import_rows(const ParameterLayout& layout, int tensor, Range rows, std::span<const float> logical,
+                   Buffer& flat) override;
+  void export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                    std::span<float> logical) const override;
   void write_matrix(Matrix& to, std::int64_t rows, std::span<const float> values) override;
   void read_matrix(const Matrix& from, std::span<float> values) const override;
   void synchronize() override;
-  device::EventHandle record_event() override;
-  void wait_event(device::EventHandle done) override { stream_.wait_event(done.event); }
+  EventHandle record_event() override;
+  void wait_event(EventHandle done) override { stream_.wait_event(done.event); }
   std::unique_ptr<device::Graph> capture(const std::function<void()>& work) override;
   bool is_valid(const device::Graph& graph) const override {
     return own<Graph>(graph).allocation_epoch == allocation_epoch_.value;
@@ -103,9 +103,9 @@ class Device : public device::Device {
   Buffer& gradient_stats(device::StepState& step) override { return own<StepState>(step).gradient_stats; }
   void end_step(device::StepState& step) override;
   device::StepSums sums(device::StepState& step) override;
-  std::optional<device::LossSums> poll_losses(device::StepState& step) override;
-  void set_losses(const device::LossSums& losses, device::StepState& step) override;
-  void set_loss_scale(device::LossScale scale, device::StepState& step) override;
+  std::optional<LossSums> poll_losses(device::StepState& step) override;
+  void set_losses(const LossSums& losses, device::StepState& step) override;
+  void set_loss_scale(LossScale scale, device::StepState& step) override;
   void upload_batch_schedule(const device::UserRows& source, std::span<const std::int64_t> rows,
                              std::span<const std::int64_t> begin, device::BatchSchedule& schedule) override;
   void start_batch_schedule(const device::UserRows& source, device::BatchSchedule& schedule) override;
@@ -114,23 +114,22 @@ class Device : public device::Device {
                               device::Batch& batch) override;
   void gather_batch(const device::UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                     device::Batch& batch) override;
-  void sparse_linear(const device::Batch& batch, const Parameters& parameters, device::Layer layer,
-                     device::Activation act, device::InputDropout dropout, const device::StepState& step,
-                     const SideFeatures* side, Matrix& output) override;
-  void linear(const Matrix& input, const Parameters& parameters, device::Layer layer, device::Activation act,
+  void sparse_linear(const device::Batch& batch, const Parameters& parameters, Layer layer, Activation act,
+                     InputDropout dropout, const device::StepState& step, const SideFeatures* side,
+                     Matrix& output) override;
+  void linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
               Matrix& output) override;
   void sample_latent(const device::Batch& batch, const Matrix& statistics, const device::StepState& step,
                      Matrix& z) override;
-  void linear_and_sample(const Matrix& input, const Parameters& parameters, device::Layer layer,
+  void linear_and_sample(const Matrix& input, const Parameters& parameters, Layer layer,
                          const device::Batch& batch, const device::StepState& step, Matrix& statistics,
                          Matrix& z) override;
   void latent_mean(const Matrix& statistics, Matrix& z) override;
-  void swish_norm(Matrix& s, const Parameters& parameters, device::Norm norm, bool first, Matrix& sum,
+  void swish_norm(Matrix& s, const Parameters& parameters, Norm norm, bool first, Matrix& sum,
                   Matrix& h) override;
-  void output_layer_step(device::Loss loss, const Matrix& hidden, const device::Batch& batch,
-                         device::Layer layer, device::OutputGradients which, Matrix& d_hidden,
-                         const Backward& backward) override;
-  void linear_backward(const Matrix& input, device::Layer layer, device::Activation act, const Matrix& output,
+  void output_layer_step(Loss loss, const Matrix& hidden, const device::Batch& batch, Layer layer,
+                         OutputGradients which, Matrix& d_hidden, const Backward& backward) override;
+  void linear_backward(const Matrix& input, Layer layer, Activation act, const Matrix& output,
                        Matrix& d_output, Matrix* d_input, const Matrix* added_to_input,
                        const Backward& backward) override;
   void latent_backward(const device::Batch& batch, const Matrix& statistics, const Matrix& d_z,
@@ -138,11 +137,10 @@ class Device : public device::Device {
   void composite_latent_backward(const device::Batch& batch, const Matrix& statistics,
                                  const Matrix& old_statistics, const math::CompositePrior& prior, float gamma,
                                  const Matrix& d_z, Matrix& d_statistics, device::StepState& step) override;
-  void swish_norm_backward(Matrix& s, device::Norm norm, bool first, Matrix& d_h, Matrix& sum,
+  void swish_norm_backward(Matrix& s, Norm norm, bool first, Matrix& d_h, Matrix& sum,
                            const Backward& backward) override;
-  void sparse_linear_backward(const device::Batch& batch, device::Layer layer, device::Activation act,
-                              device::InputDropout dropout, const Matrix& output, Matrix& d_output,
-                              const Backward& backward) override;
+  void sparse_linear_backward(const device::Batch& batch, Layer layer, Activation act, InputDropout dropout,
+                              const Matrix& output, Matrix& d_output, const Backward& backward) override;
   void side_features_backward(const SideFeatures& side, const Matrix& d_before,
                               const Backward& backward) override;
   void normalize_rows(const Parameters& parameters, int tensor, Parameters& normalized, int table) override;
@@ -152,18 +150,17 @@ class Device : public device::Device {
   void normalize_rows_backward(int tensor, const Parameters& normalized, int table, const Matrix& d_gram,
                                const Backward& backward) override;
   bool fuses_updates() const override;
-  void update(std::span<const device::UpdateRange> ranges, const Buffer& gradients, Moments moments,
+  void update(std::span<const UpdateRange> ranges, const Buffer& gradients, Moments moments,
               Parameters& parameters, const device::StepState& step) override;
   double sum_of_squares(const Parameters& parameters, int tensor) override;
   void rank_targets(const Matrix& hidden, const device::Batch& batch, CsrView targets,
-                    const Parameters& parameters, device::Layer layer,
-                    std::span<std::int32_t> ranks) override;
+                    const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) override;
   void compute_metrics(const Matrix& hidden, const device::Batch& batch, const device::UserRows& targets,
-                       Range rows, const Parameters& parameters, device::Layer layer,
+                       Range rows, const Parameters& parameters, Layer layer,
                        std::span<const math::Metric> metrics, device::MetricValues& values) override;
   std::vector<double> read_metrics(device::MetricValues& values) override;
-  void top_k(const Matrix& hidden, const device::Batch& batch, const Parameters& parameters,
-             device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) override;
+  void top_k(const Matrix& hidden, const device::Batch& batch, const Parameters& parameters, Layer layer,
+             int k, std::span<std::int32_t> items, std::span<float> scores) override;
   std::unique_ptr<device::ItemMatrix> make_item_matrix(
       std::int64_t items,
       const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows)
@@ -189,16 +186,16 @@ class Device : public device::Device {
   double measure_products();  ///< GFLOP/s
   double measure_copies();    ///< GB/s
   /// Computes input W without bias.
-  void layer_product(const Matrix& input, const Parameters& parameters, device::Layer layer, Matrix& output);
+  void layer_product(const Matrix& input, const Parameters& parameters, Layer layer, Matrix& output);
   /// Computes the gradient of table `table`, whose rows the users of `b` have summed, from the gradient `d`
   /// of those sums. Applies the dropout of `step`; null: no dropout. A fused update replaces it.
-  void table_gradient(const Batch& b, const device::TensorLayout& table, device::InputDropout input_dropout,
+  void table_gradient(const Batch& b, const TensorLayout& table, InputDropout input_dropout,
                       const StepState* step, const GradientRows& d, const Backward& backward);
   /// Throws std::logic_error, naming `operation`, if the update of `step` cannot be fused.
   void require_fusible(const char* operation, const StepState& step) const;
   /// Updates `ranges` on the side stream.
-  void update_beside(const StepState& step, std::span<const device::UpdateRange> ranges,
-                     const Buffer& gradients, const FusedUpdate& fused);
+  void update_beside(const StepState& step, std::span<const UpdateRange> ranges, const Buffer& gradients,
+                     const FusedUpdate& fused);
   /// Work on the side stream, and whether stream_ has not waited for its end yet.
   struct SideWork {
     Event done;

@@ -76,15 +76,15 @@ struct EndStep {
     });
   }
 
-  VAECF_HD static void move_scale(bool skipped, device::LossScale& scale) {
+  VAECF_HD static void move_scale(bool skipped, LossScale& scale) {
     if (skipped) {
       // Far below any useful scale, and never zero.
       constexpr float min_scale = 0x1p-24F;
       scale.scale = scale.scale > min_scale ? 0.5F * scale.scale : min_scale;
       scale.good_steps = 0;
-    } else if (++scale.good_steps == device::LossScale::growth_interval) {
+    } else if (++scale.good_steps == LossScale::growth_interval) {
       const float doubled = 2.0F * scale.scale;
-      scale.scale = doubled < device::LossScale::max_scale ? doubled : device::LossScale::max_scale;
+      scale.scale = doubled < LossScale::max_scale ? doubled : LossScale::max_scale;
       scale.good_steps = 0;
     }
   }
@@ -127,7 +127,7 @@ void discard_capture(Stream& stream) noexcept {
 std::unique_ptr<device::StepState> Device::make_step_state() {
   auto step = std::make_unique<StepState>(gpu_);
   DeviceStepState start;
-  if (precision_ == device::Precision::fp16) start.scale = device::LossScale();
+  if (precision_ == device::Precision::fp16) start.scale = LossScale();
   stream_.copy_h2d(step->device_state.data(), &start, sizeof start);
   return step;
 }
@@ -167,9 +167,9 @@ void Device::add_losses(StepState& step) {
   launch(stream_, 1, take_losses(step));
 }
 
-void Device::set_losses(const device::LossSums& losses, device::StepState& step_base) {
+void Device::set_losses(const LossSums& losses, device::StepState& step_base) {
   auto& step = own<StepState>(step_base);
-  const device::LossSums start = losses.without_nonfinite();
+  const LossSums start = losses.without_nonfinite();
   stream_.copy_h2d(&step.device_state.data()->sums, &start, sizeof start);
   // A pending read-back contains sums from before; its result is discarded.
   step.readback_pending = false;
@@ -186,7 +186,7 @@ device::StepSums Device::sums(device::StepState& step_base) {
   return {step.last_losses, step.readback.data()->scale};
 }
 
-std::optional<device::LossSums> Device::poll_losses(device::StepState& step_base) {
+std::optional<LossSums> Device::poll_losses(device::StepState& step_base) {
   auto& step = own<StepState>(step_base);
   if (step.readback_pending && step.arrived.done()) {
     step.readback_pending = false;
@@ -202,7 +202,7 @@ std::optional<device::LossSums> Device::poll_losses(device::StepState& step_base
   return step.last_losses;
 }
 
-void Device::set_loss_scale(device::LossScale scale, device::StepState& step_base) {
+void Device::set_loss_scale(LossScale scale, device::StepState& step_base) {
   // Only fp16 gradients are scaled.
   if (precision_ != device::Precision::fp16) return;
   auto& step = own<StepState>(step_base);

@@ -73,7 +73,7 @@ void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_
 }
 
 UserRows::UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first, std::int64_t item_count,
-                   device::ItemSlices& of_group, bool on_device, std::string description)
+                   ItemSlices& of_group, bool on_device, std::string description)
     : host_offsets(sliced.rows.offsets.begin(), sliced.rows.offsets.end()),
       first_user(first),
       items(of_group.slice(item_count).count()),
@@ -117,7 +117,7 @@ std::int64_t UserRows::entries_of(std::span<const std::int64_t> rows) const {
 }
 
 std::unique_ptr<device::UserRows> Device::make_user_rows(SlicedRows sliced, std::int64_t first_user,
-                                                         std::int64_t items, device::ItemSlices& slices) {
+                                                         std::int64_t items, ItemSlices& slices) {
   const CsrView rows = sliced.rows;
   const std::int64_t needed = (rows.rows() + 1) * 8 + std::ssize(sliced.sizes) * 4 +
                               rows.entries() * id_bytes(slices.slice(items).count());

@@ -20,15 +20,11 @@
 namespace vaecf::cuda {
 
 // The storage that all devices share, and what operations take besides it.
-using device::Backward;
-using device::Bf16Buffer;
-using device::Buffer;
-using device::FusedUpdate;
-using device::Matrix;
-using device::Moments;
-using device::own;
-using device::Parameters;
-using device::SideFeatures;
+using device::Activation, device::Backward, device::Bf16Buffer, device::Buffer, device::EventHandle,
+    device::FusedUpdate, device::GradientReady, device::InputDropout, device::ItemSlices, device::Layer,
+    device::Loss, device::LossScale, device::LossSums, device::Matrix, device::Moments, device::Norm,
+    device::OutputGradients, device::own, device::ParameterLayout, device::Parameters, device::SideFeatures,
+    device::TensorLayout, device::TensorSpec, device::UpdateRange, device::UpdateRule;
 
 /// Returns `n` rounded up to a multiple of `to`.
 inline VAECF_HD std::int64_t round_up(std::int64_t n, std::int64_t to) {
@@ -102,7 +98,7 @@ class UserRows final : public device::UserRows {
   /// Rows of the slice that `of_group` has of `item_count` items. Throws InputError if a column is not in the
   /// slice.
   UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first, std::int64_t item_count,
-           device::ItemSlices& of_group, bool on_device, std::string description);
+           ItemSlices& of_group, bool on_device, std::string description);
   std::int64_t rows() const override { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
   std::int64_t entries_of(std::span<const std::int64_t> rows) const override;
   std::string description() const override { return description_; }
@@ -116,7 +112,7 @@ class UserRows final : public device::UserRows {
   const std::int64_t first_user;
   const std::int64_t items;  // of the slice
   const std::int64_t all_items;
-  device::ItemSlices& slices;
+  ItemSlices& slices;
 
  private:
   std::string description_;
@@ -146,7 +142,7 @@ class Batch final : public device::Batch {
  public:
   Batch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}
   std::int64_t users() const override { return users_; }
-  device::ItemSlices& slices() const override { return *slices_; }
+  ItemSlices& slices() const override { return *slices_; }
   /// Returns the rows of each part in exchanges of activations.
   std::int64_t part_rows() const { return slices().part_rows(users()); }
   /// Returns the items that this rank holds.
@@ -159,7 +155,7 @@ class Batch final : public device::Batch {
   void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
 
   std::int64_t users_ = 0;
-  device::ItemSlices* slices_ = &device::one_slice();
+  ItemSlices* slices_ = &device::one_slice();
   std::int64_t items = 0;  // of the slice
   std::int64_t all_items = 0;
   std::int64_t max_entries = 0;
@@ -198,7 +194,7 @@ class BatchSchedule final : public device::BatchSchedule {
 
 /// Parameters and losses of a step in device memory.
 struct DeviceStepState : device::StepValues {
-  device::LossScale scale{1.0F, 0};
+  LossScale scale{1.0F, 0};
 };
 
 /// A loss term of each user of a batch, to be added to the step's losses.
@@ -230,7 +226,7 @@ class StepState final : public device::StepState {
   bool readback_pending = false;
   std::int64_t polls = 0;
   bool has_losses = false;
-  device::LossSums last_losses;
+  LossSums last_losses;
 };
 
 /// Metrics (metrics, users) in device memory, and their read-back.

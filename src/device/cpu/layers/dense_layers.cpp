@@ -13,8 +13,6 @@
 
 namespace vaecf::cpu {
 
-using device::Activation;
-
 // Kernels may sum the last rows of a product in a different order. Forward products of a fixed number of rows
 // give every user the same bits for any number of threads.
 constexpr std::int64_t users_of_product = 32;
@@ -32,7 +30,7 @@ const void* Device::element(const void* operand, std::int64_t index) const {
   return static_cast<const char*>(operand) + index * (bf16() ? 2 : 4);
 }
 
-void Device::linear(const Matrix& input, const Parameters& parameters, device::Layer layer, Activation act,
+void Device::linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
                     Matrix& output) {
   output.set_rows(input.rows());
   const float* weights = parameters.weights(layer.weight);
@@ -53,9 +51,9 @@ void Device::linear(const Matrix& input, const Parameters& parameters, device::L
   });
 }
 
-void Device::linear_backward(const Matrix& input, device::Layer layer, Activation act, const Matrix& output,
+void Device::linear_backward(const Matrix& input, Layer layer, Activation act, const Matrix& output,
                              Matrix& d_output, Matrix* d_input, const Matrix* added_to_input,
-                             const device::Backward& backward) {
+                             const Backward& backward) {
   const auto& [parameters, step, gradients, ready, fused] = backward;
   const auto& weight = parameters.layout().tensors[layer.weight];
   const auto& bias = parameters.layout().tensors[layer.bias];

@@ -9,7 +9,7 @@
 namespace vaecf::cpu {
 
 float* rows_of_all_users(const Batch& batch, Matrix& own, AlignedArray<float>& memory) {
-  const device::ItemSlices& slices = batch.slices();
+  const ItemSlices& slices = batch.slices();
   own.set_rows(batch.own().size());
   if (slices.count() == 1) return own.row(0);
   memory.reserve(slices.count() * slices.part_rows(batch.users()) * own.columns());
@@ -17,14 +17,14 @@ float* rows_of_all_users(const Batch& batch, Matrix& own, AlignedArray<float>& m
 }
 
 void sum_to_owners(const Batch& batch, const float* all, Matrix& own) {
-  device::ItemSlices& slices = batch.slices();
+  ItemSlices& slices = batch.slices();
   if (slices.count() == 1) return;
   const std::span<float> part = first_rows(own, slices.part_rows(batch.users()));
   slices.reduce_scatter({all, part.size() * static_cast<std::size_t>(slices.count())}, part, {});
 }
 
 const float* gather_from_owners(const Batch& batch, const Matrix& own, AlignedArray<float>& memory) {
-  device::ItemSlices& slices = batch.slices();
+  ItemSlices& slices = batch.slices();
   if (slices.count() == 1) return own.row(0);
   const std::span<const float> part = first_rows(own, slices.part_rows(batch.users()));
   const std::int64_t size = slices.count() * std::ssize(part);
@@ -33,7 +33,7 @@ const float* gather_from_owners(const Batch& batch, const Matrix& own, AlignedAr
   return memory.data();
 }
 
-void sum_over_slices(device::ItemSlices& slices, std::span<float> values, AlignedArray<float>& memory) {
+void sum_over_slices(ItemSlices& slices, std::span<float> values, AlignedArray<float>& memory) {
   if (slices.count() == 1) return;
   const std::int64_t size = std::ssize(values);
   memory.reserve(slices.count() * size);
@@ -42,7 +42,7 @@ void sum_over_slices(device::ItemSlices& slices, std::span<float> values, Aligne
   for (int s = 1; s < slices.count(); ++s) add(values.data(), memory.data() + s * size, size);
 }
 
-void merge_over_slices(device::ItemSlices& slices, std::span<math::SoftmaxPart<double>> users) {
+void merge_over_slices(ItemSlices& slices, std::span<math::SoftmaxPart<double>> users) {
   if (slices.count() == 1) return;
   const std::size_t n = users.size();
   const auto count = static_cast<std::size_t>(slices.count());

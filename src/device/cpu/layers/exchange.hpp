@@ -21,8 +21,8 @@ void sum_to_owners(const Batch& batch, const float* all, Matrix& own);
 const float* gather_from_owners(const Batch& batch, const Matrix& own, AlignedArray<float>& memory);
 
 /// Adds `values` over the slices, in their order. Collective.
-void sum_over_slices(device::ItemSlices& slices, std::span<float> values, AlignedArray<float>& memory);
+void sum_over_slices(ItemSlices& slices, std::span<float> values, AlignedArray<float>& memory);
 /// Replaces each user's softmax over the items of this slice by that over all items. Collective.
-void merge_over_slices(device::ItemSlices& slices, std::span<math::SoftmaxPart<double>> users);
+void merge_over_slices(ItemSlices& slices, std::span<math::SoftmaxPart<double>> users);
 
 }  // namespace vaecf::cpu

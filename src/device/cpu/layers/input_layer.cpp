@@ -13,13 +13,10 @@
 
 namespace vaecf::cpu {
 
-using device::Activation;
-
 namespace {
 
 /// Returns each user's input scale; 0 if dropout drops the user's history.
-std::vector<float> input_scales(const Batch& b, device::InputDropout input_dropout,
-                                const device::StepParams& key) {
+std::vector<float> input_scales(const Batch& b, InputDropout input_dropout, const device::StepParams& key) {
   const std::uint64_t threshold = math::dropout_threshold(input_dropout.history_keep_prob);
   std::vector<float> scales;
   for (std::int64_t u = 0; u < b.users(); ++u) {
@@ -55,8 +52,8 @@ struct TableGradient {
 };
 
 /// Writes the gradient row by row; threads take `grain` rows at a time.
-void write_gradient(const TableGradient& gradient, const device::TensorLayout& table, std::int64_t grain,
-                    int threads, Buffer& gradients, const device::GradientReady& ready) {
+void write_gradient(const TableGradient& gradient, const TensorLayout& table, std::int64_t grain, int threads,
+                    Buffer& gradients, const GradientReady& ready) {
   constexpr std::int64_t block_items = 4096;
   const std::int64_t width = gradient.width;
   float* to = gradients.data() + table.range.begin;
@@ -76,8 +73,8 @@ void write_gradient(const TableGradient& gradient, const device::TensorLayout& t
 }
 
 /// Updates each row of `table` while its gradient is in cache.
-void update_rows(const TableGradient& gradient, const device::TensorLayout& table,
-                 const device::UpdateRule& rule, int threads, const FusedUpdate& fused) {
+void update_rows(const TableGradient& gradient, const TensorLayout& table, const UpdateRule& rule,
+                 int threads, const FusedUpdate& fused) {
   parallel_for_dynamic(threads, table.spec.rows, 64, [&](int, Range part) {
     std::vector<float> sum(static_cast<std::size_t>(gradient.width));
     for (std::int64_t item = part.begin; item < part.end; ++item) {
@@ -91,9 +88,9 @@ void update_rows(const TableGradient& gradient, const device::TensorLayout& tabl
 
 }  // namespace
 
-void Device::sparse_linear(const device::Batch& any_batch, const Parameters& parameters, device::Layer layer,
-                           Activation act, device::InputDropout input_dropout, const device::StepState& step,
-                           const device::SideFeatures* side, Matrix& output) {
+void Device::sparse_linear(const device::Batch& any_batch, const Parameters& parameters, Layer layer,
+                           Activation act, InputDropout input_dropout, const device::StepState& step,
+                           const SideFeatures* side, Matrix& output) {
   const auto& batch = own<Batch>(any_batch);
   const device::StepParams& key = own<StepState>(step).params;
   const float* table = parameters.weights(layer.weight);
@@ -144,14 +141,14 @@ void Device::sparse_linear(const device::Batch& any_batch, const Parameters& par
   });
 }
 
-void Device::sparse_linear_backward(const device::Batch& any_batch, device::Layer layer, Activation act,
-                                    device::InputDropout input_dropout, const Matrix& output,
-                                    Matrix& d_output, const device::Backward& backward) {
+void Device::sparse_linear_backward(const device::Batch& any_batch, Layer layer, Activation act,
+                                    InputDropout input_dropout, const Matrix& output, Matrix& d_output,
+                                    const Backward& backward) {
   const auto& batch = own<Batch>(any_batch);
   const auto& step = own<StepState>(backward.step);
   const auto& [parameters, any_step, gradients, ready, fused] = backward;
   const auto& table = parameters.layout().tensors[layer.weight];
-  const device::TensorLayout* bias = layer.bias >= 0 ? &parameters.layout().tensors[layer.bias] : nullptr;
+  const TensorLayout* bias = layer.bias >= 0 ? &parameters.layout().tensors[layer.bias] : nullptr;
   const std::int64_t width = table.spec.columns;
   if (!batch.has_transpose)
     throw std::logic_error("sparse_linear_backward: the batch must have its transpose");
@@ -175,8 +172,8 @@ void Device::sparse_linear_backward(const device::Batch& any_batch, device::Laye
   write_gradient(gradient, table, 64, threads_, gradients, ready);
 }
 
-void Device::side_features_backward(const device::SideFeatures& side, const Matrix& d_before,
-                                    const device::Backward& backward) {
+void Device::side_features_backward(const SideFeatures& side, const Matrix& d_before,
+                                    const Backward& backward) {
   const auto& b = own<Batch>(side.batch);
   const auto& table = backward.layout().tensors[side.table];
   if (!b.has_transpose) throw std::logic_error("side_features_backward: the batch must have its transpose");

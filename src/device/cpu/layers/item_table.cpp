@@ -28,7 +28,7 @@ float dot(const float* a, const float* b, std::int64_t n) {
 }  // namespace
 
 void Device::normalize_rows(const Parameters& parameters, int tensor, Parameters& normalized, int table) {
-  const device::TensorSpec& spec = parameters.layout().tensors[tensor].spec;
+  const TensorSpec& spec = parameters.layout().tensors[tensor].spec;
   const std::int64_t width = spec.columns;
   const std::int64_t begin = normalized.layout().tensors[table].range.begin;
   parallel_for(threads_, spec.rows, [&](int, std::int64_t item) {
@@ -76,7 +76,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
                          Matrix& d_hidden, Matrix& d_gram, device::StepState& any_step) {
   const auto& batch = own<Batch>(any_batch);
   auto& step = own<StepState>(any_step);
-  device::ItemSlices& slices = batch.slices();
+  ItemSlices& slices = batch.slices();
   const std::int64_t users = hidden.rows();
   const std::int64_t first_user = batch.own().begin;
   const std::int64_t width = hidden.columns();
@@ -125,11 +125,11 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
 }
 
 void Device::normalize_rows_backward(int tensor, const Parameters& normalized, int table,
-                                     const Matrix& d_gram, const device::Backward& backward) {
+                                     const Matrix& d_gram, const Backward& backward) {
   const Parameters& parameters = backward.parameters;
-  const device::GradientReady& ready = backward.ready;
+  const GradientReady& ready = backward.ready;
   constexpr std::int64_t block_items = 4096;
-  const device::TensorLayout& weight = parameters.layout().tensors[tensor];
+  const TensorLayout& weight = parameters.layout().tensors[tensor];
   const std::int64_t width = weight.spec.columns;
   const void* a = normalized.operand(table);
   const void* s = operand(d_gram.row(0), width * width, workspace_->weights16);

@@ -147,15 +147,14 @@ class SquaredSlice : public ProductSlice {
 
 }  // namespace
 
-std::unique_ptr<LossSlice> Device::loss_slice(device::Loss loss, const OutputSlice& slice) {
-  if (loss == device::Loss::squared) return std::make_unique<SquaredSlice>(engines_, *workspace_, slice);
+std::unique_ptr<LossSlice> Device::loss_slice(Loss loss, const OutputSlice& slice) {
+  if (loss == Loss::squared) return std::make_unique<SquaredSlice>(engines_, *workspace_, slice);
   if (tiles_) return make_tile_softmax(*tiles_, *workspace_, slice);
   return std::make_unique<SoftmaxLayer>(engines_, *workspace_, slice);
 }
 
-void Device::output_layer_step(device::Loss loss, const Matrix& hidden, const device::Batch& any_batch,
-                               device::Layer layer, device::OutputGradients which, Matrix& d_hidden,
-                               const device::Backward& backward) {
+void Device::output_layer_step(Loss loss, const Matrix& hidden, const device::Batch& any_batch, Layer layer,
+                               OutputGradients which, Matrix& d_hidden, const Backward& backward) {
   const auto& batch = own<Batch>(any_batch);
   auto& step = own<StepState>(backward.step);
   const auto& [parameters, any_step, gradients, ready, fused] = backward;

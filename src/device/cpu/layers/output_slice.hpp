@@ -19,8 +19,8 @@ namespace vaecf::cpu {
 class OutputSlice {
  public:
   /// `hidden` has the hidden units (batch users, K) of all users of the batch.
-  OutputSlice(int threads, const float* hidden, const Batch& batch, const Parameters& parameters,
-              device::Layer layer, Range users)
+  OutputSlice(int threads, const float* hidden, const Batch& batch, const Parameters& parameters, Layer layer,
+              Range users)
       : threads_(threads),
         hidden_(hidden),
         batch_(batch),
@@ -117,31 +117,30 @@ class TileSlice : protected OutputSlice {
 /// later slices add to. With `fused`, the last slice updates the weights, from the flat buffer or directly
 /// from cache.
 struct GradientSink {
-  const device::TensorLayout& weight;
-  const device::TensorLayout& bias;
+  const TensorLayout& weight;
+  const TensorLayout& bias;
   const StepState& step;
   float* gradients;
   const FusedUpdate* fused;
-  device::OutputGradients which = device::OutputGradients::both;
+  OutputGradients which = OutputGradients::both;
   bool first_slice = true;
   bool last_slice = true;
 
-  bool of_hidden() const { return which != device::OutputGradients::weights; }
-  bool of_weights() const { return which != device::OutputGradients::hidden; }
+  bool of_hidden() const { return which != OutputGradients::weights; }
+  bool of_weights() const { return which != OutputGradients::hidden; }
   bool updates() const { return fused != nullptr && last_slice; }
   /// Returns whether the flat gradient is not needed, because the complete gradient is in cache.
   bool stays_in_cache() const { return updates() && first_slice; }
 
   /// Updates the `n` flat elements from `begin`; `gradient` is their gradient.
-  void update(const device::TensorLayout& tensor, std::int64_t begin, const float* gradient,
-              std::int64_t n) const {
+  void update(const TensorLayout& tensor, std::int64_t begin, const float* gradient, std::int64_t n) const {
     Parameters& p = fused->parameters;
     update_elements(step.rule(tensor.spec.decays), gradient, fused->first_moment.data() + begin,
                     fused->second_moment.data() + begin, p.master().data() + begin, p.copy_of(begin), n);
   }
 
   /// Adds this slice's gradient of the `n` flat elements from `begin`; overwrites `slice`.
-  void take(const device::TensorLayout& tensor, std::int64_t begin, float* slice, std::int64_t n) const {
+  void take(const TensorLayout& tensor, std::int64_t begin, float* slice, std::int64_t n) const {
     float* flat = gradients + begin;
     if (updates()) {
       if (!first_slice) add(slice, flat, n);

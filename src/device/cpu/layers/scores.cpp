@@ -78,7 +78,7 @@ std::int32_t count_ahead(std::int32_t target, float score, std::span<const float
 
 /// Gathers `part` of all slices: the values of slice s begin at s * part.size().
 template <class T>
-std::vector<T> gather_values(device::ItemSlices& slices, const std::vector<T>& part) {
+std::vector<T> gather_values(ItemSlices& slices, const std::vector<T>& part) {
   static_assert(sizeof(T) == sizeof(float));
   std::vector<T> all(part.size() * static_cast<std::size_t>(slices.count()));
   if (part.empty()) return all;
@@ -141,8 +141,7 @@ void append_others(std::span<const float> scores, std::span<const std::int32_t> 
 
 }  // namespace
 
-void Device::for_scores(const Matrix& hidden, const Batch& batch, const Parameters& parameters,
-                        device::Layer layer,
+void Device::for_scores(const Matrix& hidden, const Batch& batch, const Parameters& parameters, Layer layer,
                         const std::function<void(std::int64_t, std::span<const float>)>& use,
                         const std::function<void(Range users)>& after) {
   const std::int64_t max_users = scored_users(batch.items);
@@ -170,7 +169,7 @@ void Device::for_scores(const Matrix& hidden, const Batch& batch, const Paramete
     }
     parallel_for(threads_, users, [&](int, std::int64_t u) {
       float* row = rows + u * stride;
-      add_bias(row, bias, device::Activation::identity, items);
+      add_bias(row, bias, Activation::identity, items);
       for (const std::int32_t own : batch.rows().row(first + u)) row[own] = -infinity;
       use(first + u, {row, static_cast<std::size_t>(items)});
     });
@@ -179,10 +178,10 @@ void Device::for_scores(const Matrix& hidden, const Batch& batch, const Paramete
 }
 
 void Device::rank_targets(const Matrix& hidden, const device::Batch& any_batch, CsrView targets,
-                          const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks) {
+                          const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) {
   const auto& batch = own<Batch>(any_batch);
   if (batch.users() == 0) return;
-  device::ItemSlices& slices = batch.slices();
+  ItemSlices& slices = batch.slices();
   const ItemSlice& mine = batch.items;
   const auto masked = static_cast<std::int32_t>(mine.all);
   const auto first_of = [&](std::int64_t u) { return targets.offsets[u] - targets.offsets[0]; };
@@ -239,7 +238,7 @@ void Device::rank_targets(const Matrix& hidden, const device::Batch& any_batch, 
 
 void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch,
                              const device::UserRows& any_targets, Range rows, const Parameters& parameters,
-                             device::Layer layer, std::span<const math::Metric> metrics,
+                             Layer layer, std::span<const math::Metric> metrics,
                              device::MetricValues& any_values) {
   const auto& targets = cpu::own<UserRows>(any_targets);
   auto& values = cpu::own<MetricValues>(any_values);
@@ -262,10 +261,10 @@ void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch,
 }
 
 void Device::top_k(const Matrix& hidden, const device::Batch& any_batch, const Parameters& parameters,
-                   device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
+                   Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
   const auto& batch = cpu::own<Batch>(any_batch);
   const auto places = static_cast<std::size_t>(k);
-  device::ItemSlices& slices = batch.slices();
+  ItemSlices& slices = batch.slices();
   std::ranges::fill(items, -1);
   std::ranges::fill(scores, -infinity);
   const auto write = [&](std::span<const Scored> best, std::int32_t* to_items, float* to_scores) {

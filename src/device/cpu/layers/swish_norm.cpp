@@ -39,7 +39,7 @@ void add_or_copy(bool first, float* sum, const float* x, std::int64_t n) {
 
 }  // namespace
 
-void Device::swish_norm(Matrix& s, const Parameters& parameters, device::Norm norm, bool first, Matrix& sum,
+void Device::swish_norm(Matrix& s, const Parameters& parameters, Norm norm, bool first, Matrix& sum,
                         Matrix& h) {
   const std::int64_t n = s.columns();
   const float* gain = parameters.weights(norm.gain);
@@ -55,8 +55,8 @@ void Device::swish_norm(Matrix& s, const Parameters& parameters, device::Norm no
                       });
 }
 
-void Device::swish_norm_backward(Matrix& s, device::Norm norm, bool first, Matrix& d_h, Matrix& sum,
-                                 const device::Backward& backward) {
+void Device::swish_norm_backward(Matrix& s, Norm norm, bool first, Matrix& d_h, Matrix& sum,
+                                 const Backward& backward) {
   const auto& [parameters, step, gradients, ready, fused] = backward;
   const Range gain = parameters.layout().tensors[norm.gain].range;
   const Range offset = parameters.layout().tensors[norm.offset].range;

@@ -21,7 +21,7 @@ VAECF_HD inline void add(const Vec8& values, Vec8& sums) {
 template <class T>
 struct AddBias {
   const float* bias;
-  device::Activation act;
+  Activation act;
   std::int64_t columns;
   std::int64_t vecs_per_row;  // groups of eight
   float* values;
@@ -42,7 +42,7 @@ struct AddBias {
 template <class T>
 struct ActivationBackward {
   const float* output;
-  device::Activation act;
+  Activation act;
   std::int64_t rows;
   std::int64_t vecs;  // groups of eight per row
   std::int64_t partials;
@@ -54,11 +54,11 @@ struct ActivationBackward {
     Vec8 sums{};
     for (std::int64_t at = 8 * w; at < 8 * rows * vecs; at += 8 * partials * vecs) {
       Vec8 d = load_vec8(values + at);
-      if (act != device::Activation::identity) {
+      if (act != Activation::identity) {
         const Vec8 y = load_vec8(output + at);
         for (int j = 0; j < 8; ++j) {
-          d.at[j] = act == device::Activation::tanh ? math::tanh_backward(d.at[j], y.at[j])
-                                                    : math::sigmoid_backward(d.at[j], y.at[j]);
+          d.at[j] = act == Activation::tanh ? math::tanh_backward(d.at[j], y.at[j])
+                                            : math::sigmoid_backward(d.at[j], y.at[j]);
         }
         store_vec8(values + at, d);
       }
@@ -158,7 +158,7 @@ void update_half_copy(Stream& stream, DType dtype, Matrix& activations) {
                     activations.rows() * activations.stride());
 }
 
-void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation act, Matrix& output) {
+void add_bias(Stream& stream, DType dtype, const float* bias, Activation act, Matrix& output) {
   dispatch_dtype(dtype, [&]<class T>(T) {
     const std::int64_t vecs_per_row = output.stride() / 8;
     launch_elements(
@@ -167,8 +167,8 @@ void add_bias(Stream& stream, DType dtype, const float* bias, device::Activation
   });
 }
 
-void activation_backward(Stream& stream, Scratch& scratch, DType dtype, device::Activation act,
-                         const Matrix& output, Matrix& d_output, float* d_bias) {
+void activation_backward(Stream& stream, Scratch& scratch, DType dtype, Activation act, const Matrix& output,
+                         Matrix& d_output, float* d_bias) {
   const std::int64_t rows = d_output.rows();
   const std::int64_t vecs = d_output.stride() / 8;
   sum_columns(stream, scratch, rows, 8 * vecs, d_bias, [&](std::int64_t partials, float* partial) {

@@ -16,38 +16,30 @@
 /// The gradient of a table whose rows users have summed, and its update.
 namespace vaecf::cuda {
 
-/// The dropout of one step. It is not stored: forward and backward pass compute the same Philox values. Items
-/// are counted in all slices, so that a mask does not depend on their number.
-struct Dropout {
-  const DeviceStepState* state = nullptr;
-  std::uint64_t threshold = 0;
-  bool on = false;
-  std::uint64_t history_threshold = 0;
-  bool of_histories = false;
-  std::uint32_t first_item = 0;  // of the slice
-  std::uint32_t item_step = 1;
-
-  VAECF_HD bool keeps(std::uint32_t user_number, std::uint32_t local_item) const {
-    return !on || math::dropout_keeps_item(state->params.seed, state->params.step, user_number,
-                                           first_item + item_step * local_item, threshold);
-  }
-  VAECF_HD bool keeps_history(std::uint32_t user_number) const {
-    return !of_histories || math::dropout_keeps_history(state->params.seed, state->params.step, user_number,
-                                                        history_threshold);
-  }
-};
-
-/// The weights of users' rows in the sums, and the dropout of their items.
+/// The weights of users' rows in the sums, and the dropout of one step. Its masks are not stored: forward and
+/// backward pass compute the same Philox values. Items are counted in all slices, so that a mask does not
+/// depend on their number.
 struct UserScales {
   RowSizes sizes;
   bool normalized;
   const std::uint32_t* user_numbers;
-  Dropout dropout;
   float keep_prob;
+  const DeviceStepState* state = nullptr;
+  std::uint64_t threshold = 0;
+  bool drops_items = false;
+  std::uint64_t history_threshold = 0;
+  bool drops_histories = false;
+  std::uint32_t first_item = 0;  // of the slice
+  std::uint32_t item_step = 1;
 
-  VAECF_HD bool keeps_history(std::int64_t user) const { return dropout.keeps_history(user_numbers[user]); }
   VAECF_HD bool keeps(std::int64_t user, std::int64_t local_item) const {
-    return dropout.keeps(user_numbers[user], static_cast<std::uint32_t>(local_item));
+    return !drops_items || math::dropout_keeps_item(
+                               state->params.seed, state->params.step, user_numbers[user],
+                               first_item + item_step * static_cast<std::uint32_t>(local_item), threshold);
+  }
+  VAECF_HD bool keeps_history(std::int64_t user) const {
+    return !drops_histories || math::dropout_keeps_history(state->params.seed, state->params.step,
+                                                           user_numbers[user], history_threshold);
   }
   /// Returns the weight of a user with items whose history is kept.
   VAECF_HD float of_kept(std::int64_t user) const {

@@ -25,11 +25,11 @@ struct WeightUpdate {
   float* weights;
   T* copies;
 
-  VAECF_HD device::UpdateRule rule(bool decays) const {
+  VAECF_HD UpdateRule rule(bool decays) const {
     return state->rule(decays, gradient_stats[1], state->scale.scale);
   }
 
-  VAECF_HD static void element(const device::UpdateRule& rule, float gradient, float& m, float& v, float& w) {
+  VAECF_HD static void element(const UpdateRule& rule, float gradient, float& m, float& v, float& w) {
     const float g = math::step_gradient(gradient, rule.gradient_scale, rule.decay, w);
     switch (rule.kind) {
       case device::OptimizerKind::adam:
@@ -44,14 +44,14 @@ struct WeightUpdate {
     }
   }
 
-  VAECF_HD void one(const device::UpdateRule& rule, float gradient, std::int64_t i) const {
+  VAECF_HD void one(const UpdateRule& rule, float gradient, std::int64_t i) const {
     const std::int64_t m = i + moments_offset;
     element(rule, gradient, first[m], second[m], weights[i]);
     if constexpr (!std::is_same_v<T, float>) copies[i] = from_float<T>(weights[i]);
   }
 
   /// Updates elements [i, i + 8); i must be a multiple of 8.
-  VAECF_HD void eight(const device::UpdateRule& rule, const Vec8& gradient, std::int64_t i) const {
+  VAECF_HD void eight(const UpdateRule& rule, const Vec8& gradient, std::int64_t i) const {
     const std::int64_t at = i + moments_offset;
     Vec8 m = load_vec8(first + at);
     Vec8 v = load_vec8(second + at);

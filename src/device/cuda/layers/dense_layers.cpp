@@ -7,8 +7,7 @@ namespace vaecf::cuda {
 // Products include padded columns if these are zero on all sides. The padding of rows is zero; memory after
 // the last row of a tensor is not.
 
-void Device::layer_product(const Matrix& input, const Parameters& parameters, device::Layer layer,
-                           Matrix& output) {
+void Device::layer_product(const Matrix& input, const Parameters& parameters, Layer layer, Matrix& output) {
   output.set_rows(input.rows());
   if (input.rows() == 0) return;
   const MatmulSpec spec{.m = input.rows(),
@@ -20,18 +19,18 @@ void Device::layer_product(const Matrix& input, const Parameters& parameters, de
   matmuls_.run(stream_, spec, input.operand(), parameters.operand(layer.weight), output.values());
 }
 
-void Device::linear(const Matrix& input, const Parameters& parameters, device::Layer layer,
-                    device::Activation act, Matrix& output) {
+void Device::linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
+                    Matrix& output) {
   const NvtxRange nvtx("forward: layer");
   layer_product(input, parameters, layer, output);
   add_bias(stream_, dtype(), parameters.weights(layer.bias), act, output);
 }
 
-void Device::linear_backward(const Matrix& input, device::Layer layer, device::Activation act,
-                             const Matrix& output, Matrix& d_output, Matrix* d_input,
-                             const Matrix* added_to_input, const Backward& backward) {
+void Device::linear_backward(const Matrix& input, Layer layer, Activation act, const Matrix& output,
+                             Matrix& d_output, Matrix* d_input, const Matrix* added_to_input,
+                             const Backward& backward) {
   const NvtxRange nvtx("backward: layer");
-  const device::TensorLayout& weight = backward.layout().tensors[layer.weight];
+  const TensorLayout& weight = backward.layout().tensors[layer.weight];
   const Range bias = backward.layout().tensors[layer.bias].range;
   float* d_weight = backward.gradients.data() + weight.range.begin;
   const std::int64_t rows = d_output.rows();

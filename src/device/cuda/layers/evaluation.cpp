@@ -201,7 +201,7 @@ void count_ranks(Exchange& exchange, Scorer& scorer, const Batch& batch, const T
 }  // namespace
 
 void Device::rank_targets(const Matrix& hidden, const device::Batch& batch_base, CsrView targets,
-                          const Parameters& parameters, device::Layer layer, std::span<std::int32_t> ranks) {
+                          const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) {
   const auto& batch = own<Batch>(batch_base);
   const NvtxRange nvtx("evaluation: ranks");
   const std::int64_t entries = targets.entries();
@@ -228,7 +228,7 @@ std::unique_ptr<device::MetricValues> Device::make_metric_values(std::size_t met
 
 void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch_base,
                              const device::UserRows& targets, Range rows, const Parameters& parameters,
-                             device::Layer layer, std::span<const math::Metric> metrics,
+                             Layer layer, std::span<const math::Metric> metrics,
                              device::MetricValues& values) {
   const auto& batch = own<Batch>(batch_base);
   const auto make_scorer = [&](Exchange& exchange) {

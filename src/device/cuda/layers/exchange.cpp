@@ -62,7 +62,7 @@ float* Exchange::sums_memory(Matrix& own) {
                              "sums for the group's users");
 }
 
-device::EventHandle Exchange::start_sum(const float* all, Matrix& own) {
+EventHandle Exchange::start_sum(const float* all, Matrix& own) {
   if (alone() || batch_.users() == 0) return {};
   const std::size_t size = count_of(part_size(own));
   return slices_.reduce_scatter({all, size * count_of(slices_.count())}, {own.values(), size},
@@ -78,7 +78,7 @@ const float* Exchange::gather_values(std::int64_t n) {
   if (alone()) return mine;
   float* all = mine + n;
   if (n == 0) return all;
-  const device::EventHandle done =
+  const EventHandle done =
       slices_.all_gather(std::span<const float>(mine, count_of(n)),
                          std::span(all, count_of(slices_.count() * n)), device_.record_event());
   stream_.wait_event(done.event);

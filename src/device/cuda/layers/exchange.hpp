@@ -27,7 +27,7 @@ class Exchange {
   float* sums_memory(Matrix& own);
   /// Starts to sum rows of all users over the slices; each rank receives those of its own users in `own`.
   /// The stream must wait for the event, which is null if there is one slice.
-  device::EventHandle start_sum(const float* all, Matrix& own);
+  EventHandle start_sum(const float* all, Matrix& own);
   void sum(const float* all, Matrix& own) { stream_.wait_event(start_sum(all, own).event); }
 
   /// Reserves the memory of gather_values() for `n` values, and returns that of this rank's.
@@ -45,7 +45,7 @@ class Exchange {
   Stream& stream_;
   Scratch& scratch_;
   const Batch& batch_;
-  device::ItemSlices& slices_;
+  ItemSlices& slices_;
 };
 
 }  // namespace vaecf::cuda

@@ -18,20 +18,18 @@
 namespace vaecf::cuda {
 namespace {
 
-using device::Activation;
-
 /// Returns the weights of the users of `batch`, given the dropout of `step`; null: no dropout.
-UserScales scales_of(const Batch& batch, device::InputDropout kept, const StepState* step) {
-  UserScales scales{batch.row_sizes(), kept.normalized, batch.user_numbers.data(), {}, kept.item_keep_prob};
+UserScales scales_of(const Batch& batch, InputDropout kept, const StepState* step) {
+  UserScales scales{batch.row_sizes(), kept.normalized, batch.user_numbers.data(), kept.item_keep_prob};
   if (step == nullptr) return scales;
   const ItemSlice items = batch.slice();
-  scales.dropout = {step->device_state.data(),
-                    math::dropout_threshold(kept.item_keep_prob),
-                    kept.item_keep_prob < 1.0F,
-                    math::dropout_threshold(kept.history_keep_prob),
-                    kept.history_keep_prob < 1.0F,
-                    static_cast<std::uint32_t>(items.first),
-                    static_cast<std::uint32_t>(items.step)};
+  scales.state = step->device_state.data();
+  scales.threshold = math::dropout_threshold(kept.item_keep_prob);
+  scales.drops_items = kept.item_keep_prob < 1.0F;
+  scales.history_threshold = math::dropout_threshold(kept.history_keep_prob);
+  scales.drops_histories = kept.history_keep_prob < 1.0F;
+  scales.first_item = static_cast<std::uint32_t>(items.first);
+  scales.item_step = static_cast<std::uint32_t>(items.step);
   return scales;
 }
 
@@ -108,8 +106,8 @@ DType gradient_reads(DType dtype, std::int64_t users, const Matrix& d) {
 
 }  // namespace
 
-void Device::sparse_linear(const device::Batch& batch_base, const Parameters& parameters, device::Layer layer,
-                           Activation act, device::InputDropout dropout, const device::StepState& step_base,
+void Device::sparse_linear(const device::Batch& batch_base, const Parameters& parameters, Layer layer,
+                           Activation act, InputDropout dropout, const device::StepState& step_base,
                            const SideFeatures* side, Matrix& output) {
   const auto& batch = own<Batch>(batch_base);
   const auto& step = own<StepState>(step_base);
@@ -122,7 +120,7 @@ void Device::sparse_linear(const device::Batch& batch_base, const Parameters& pa
   dispatch_dtype(dtype(), [&]<class T>(T) {
     dispatch_row_threads(batch.users(), [&](auto threads) {
       using Encode = EncodeUser<T, threads()>;
-      const auto encode = [&](const Batch& of, int table, device::InputDropout kept) {
+      const auto encode = [&](const Batch& of, int table, InputDropout kept) {
         return Encode{.offsets = of.offsets.data(),
                       .columns = of.columns.data(),
                       .scale = scales_of(of, kept, &step),
@@ -159,8 +157,8 @@ void Device::sparse_linear(const device::Batch& batch_base, const Parameters& pa
   update_half_copy(stream_, dtype(), output);
 }
 
-void Device::sparse_linear_backward(const device::Batch& batch_base, device::Layer layer, Activation act,
-                                    device::InputDropout dropout, const Matrix& output, Matrix& d_output,
+void Device::sparse_linear_backward(const device::Batch& batch_base, Layer layer, Activation act,
+                                    InputDropout dropout, const Matrix& output, Matrix& d_output,
                                     const Backward& backward) {
   const auto& batch = own<Batch>(batch_base);
   const auto& step = own<StepState>(backward.step);
@@ -196,9 +194,8 @@ void Device::side_features_backward(const SideFeatures& side, const Matrix& d_be
                  backward.with(backward.ready, nullptr));
 }
 
-void Device::table_gradient(const Batch& b, const device::TensorLayout& table,
-                            device::InputDropout input_dropout, const StepState* step, const GradientRows& d,
-                            const Backward& backward) {
+void Device::table_gradient(const Batch& b, const TensorLayout& table, InputDropout input_dropout,
+                            const StepState* step, const GradientRows& d, const Backward& backward) {
   const std::int64_t items = table.spec.rows;
   const std::int64_t users = b.users();
   if (!b.has_transpose) throw std::logic_error("sparse_linear_backward: the batch must have its transpose");

@@ -106,8 +106,8 @@ struct CosineUser {
 
 void Device::normalize_rows(const Parameters& parameters, int tensor, Parameters& normalized, int table) {
   const NvtxRange nvtx("forward: normalize rows");
-  const device::TensorLayout& from = parameters.layout().tensors[tensor];
-  const device::TensorLayout& to = normalized.layout().tensors[table];
+  const TensorLayout& from = parameters.layout().tensors[tensor];
+  const TensorLayout& to = normalized.layout().tensors[table];
   if (from.spec.rows != to.spec.columns || from.stride != to.stride) {
     throw std::logic_error("normalize_rows: both tensors must have the same items and width");
   }
@@ -121,7 +121,7 @@ void Device::normalize_rows(const Parameters& parameters, int tensor, Parameters
 
 void Device::table_gram(const Parameters& normalized, int table, Matrix& gram) {
   const NvtxRange nvtx("forward: Gram matrix");
-  const device::TensorLayout& a = normalized.layout().tensors[table];
+  const TensorLayout& a = normalized.layout().tensors[table];
   gram.set_rows(a.spec.rows);
   const MatmulSpec spec{.m = a.spec.rows,
                         .n = a.stride,
@@ -187,7 +187,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& batch_base, 
 void Device::normalize_rows_backward(int tensor, const Parameters& normalized, int table,
                                      const Matrix& d_gram, const Backward& backward) {
   const NvtxRange nvtx("backward: item table");
-  const device::TensorLayout& weight = backward.layout().tensors[tensor];
+  const TensorLayout& weight = backward.layout().tensors[tensor];
   const std::int64_t items = weight.spec.rows;
   const std::int64_t stride = weight.stride;
   const std::int64_t at_once = backward.ready ? items_per_report(items) : items;

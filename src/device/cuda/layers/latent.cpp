@@ -242,11 +242,11 @@ struct CompositeLatentBackward {
 
 }  // namespace
 
-void Device::linear_and_sample(const Matrix& input, const Parameters& parameters, device::Layer layer,
+void Device::linear_and_sample(const Matrix& input, const Parameters& parameters, Layer layer,
                                const device::Batch& batch, const device::StepState& step, Matrix& statistics,
                                Matrix& z) {
   if (z.columns() % 4 != 0) {
-    linear(input, parameters, layer, device::Activation::identity, statistics);
+    linear(input, parameters, layer, Activation::identity, statistics);
     sample_latent(batch, statistics, step, z);
     return;
   }

@@ -33,9 +33,9 @@ constexpr std::int64_t segment_items = 16384;
 /// Everything in between is fp32, the loss fp64.
 class OutputLayer {
  public:
-  OutputLayer(device::Loss loss, Exchange& exchange, Gpu& gpu, Stream& stream, Products& matmuls,
-              Scratch& scratch, DType dtype, const Matrix& hidden, const Batch& batch,
-              const Parameters& parameters, device::Layer layer, DeviceStepState* state, double* nll)
+  OutputLayer(Loss loss, Exchange& exchange, Gpu& gpu, Stream& stream, Products& matmuls, Scratch& scratch,
+              DType dtype, const Matrix& hidden, const Batch& batch, const Parameters& parameters,
+              Layer layer, DeviceStepState* state, double* nll)
       : loss_(loss),
         exchange_(exchange),
         stream_(stream),
@@ -47,7 +47,7 @@ class OutputLayer {
         items_(parameters.layout().tensors[layer.weight].spec.columns),
         stride_(parameters.layout().tensors[layer.weight].stride),
         row_bytes_(round_up(items_, row_alignment) * size_of(dtype)),
-        merges_(loss == device::Loss::multinomial && (!exchange.alone() || row_bytes_ > large_row)),
+        merges_(loss == Loss::multinomial && (!exchange.alone() || row_bytes_ > large_row)),
         weights_(parameters.operand(layer.weight)),
         bias_(parameters.operand(layer.bias)),
         state_(state),
@@ -73,10 +73,10 @@ class OutputLayer {
   /// If ranks share the items, the gradients of the hidden units come first: they must be summed over the
   /// slices, which overlaps with the weights' product.
   template <class F>
-  device::EventHandle step(device::OutputGradients which, Matrix& d_hidden, float* d_weight, float* d_bias,
-                           F&& weights_done) {
-    const bool of_hidden = which != device::OutputGradients::weights;
-    const bool of_weights = which != device::OutputGradients::hidden;
+  EventHandle step(OutputGradients which, Matrix& d_hidden, float* d_weight, float* d_bias,
+                   F&& weights_done) {
+    const bool of_hidden = which != OutputGradients::weights;
+    const bool of_weights = which != OutputGradients::hidden;
     const std::int64_t most = std::min(slice_, users());
     logits_ = scratch_.get<std::byte>(Scratch::logits, most * stride_ * size_of(dtype_), "the logits");
     // With a column of ones after the hidden units, the product that computes d_weight computes d_bias, too.
@@ -92,7 +92,7 @@ class OutputLayer {
     // Products write no padding.
     if (of_hidden && !exchange_.alone() && hidden_.columns() < hidden_.stride())
       stream_.memset_zero(d_all, users() * hidden_.stride() * 4);
-    device::EventHandle summed;
+    EventHandle summed;
     for (std::int64_t first = 0; first < users(); first += slice_) {
       const Range slice{first, std::min(first + slice_, users())};
       forward(slice, positive_logits);
@@ -142,7 +142,7 @@ class OutputLayer {
                               .state = state_,
                               .nll = nll_,
                               .positive_logits = positive_logits};
-      if (loss_ == device::Loss::squared) {
+      if (loss_ == Loss::squared) {
         const double item_weight = 1.0 / static_cast<double>(batch_.all_items);
         launch(stream_, slice.size(), SquaredErrorOfUser<T>{rows, item_weight});
       } else if (merges_) {
@@ -215,7 +215,7 @@ class OutputLayer {
     matmuls_.run(stream_, spec, gradient, weights_, values);
   }
 
-  device::Loss loss_;
+  Loss loss_;
   Exchange& exchange_;
   Stream& stream_;
   Products& matmuls_;
@@ -238,9 +238,8 @@ class OutputLayer {
 
 }  // namespace
 
-void Device::output_layer_step(device::Loss loss, const Matrix& hidden, const device::Batch& batch_base,
-                               device::Layer layer, device::OutputGradients which, Matrix& d_hidden,
-                               const Backward& backward) {
+void Device::output_layer_step(Loss loss, const Matrix& hidden, const device::Batch& batch_base, Layer layer,
+                               OutputGradients which, Matrix& d_hidden, const Backward& backward) {
   const auto& batch = own<Batch>(batch_base);
   auto& step = own<StepState>(backward.step);
   const NvtxRange nvtx("loss: output layer");
@@ -261,21 +260,21 @@ void Device::output_layer_step(device::Loss loss, const Matrix& hidden, const de
                      backward.parameters, layer, step.device_state.data(),
                      user_losses(batch.users(), step.nll, step));
   step.nll.counted = batch.own().size();
-  const bool of_hidden = which != device::OutputGradients::weights;
+  const bool of_hidden = which != OutputGradients::weights;
   if (of_hidden) d_hidden.set_rows(batch.own().size());
-  device::EventHandle summed;
+  EventHandle summed;
   if (output.users() == 0) {
-    if (which == device::OutputGradients::hidden) return;
+    if (which == OutputGradients::hidden) return;
     stream_.memset_zero(d_weight, weight.size() * 4);
     stream_.memset_zero(d_bias, bias.size() * 4);
     report();
   } else {
     summed = output.step(which, d_hidden, d_weight, d_bias, report);
   }
-  if (backward.fused != nullptr && which != device::OutputGradients::hidden) {
+  if (backward.fused != nullptr && which != OutputGradients::hidden) {
     // The update overwrites weights that the gradient of the hidden units is computed from.
-    const device::UpdateRange ranges[] = {{weight, tensors[layer.weight].spec.decays},
-                                          {bias, tensors[layer.bias].spec.decays}};
+    const UpdateRange ranges[] = {{weight, tensors[layer.weight].spec.decays},
+                                  {bias, tensors[layer.bias].spec.decays}};
     update_beside(step, ranges, backward.gradients, *backward.fused);
   }
   stream_.wait_event(summed.event);

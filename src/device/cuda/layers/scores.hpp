@@ -88,7 +88,7 @@ class Scorer {
  public:
   /// Collective within the group of ranks that share the batch.
   Scorer(Exchange& exchange, Stream& stream, Products& matmuls, Scratch& scratch, DType dtype,
-         const Matrix& hidden, const Batch& batch, const Parameters& parameters, device::Layer layer)
+         const Matrix& hidden, const Batch& batch, const Parameters& parameters, Layer layer)
       : stream_(stream),
         matmuls_(matmuls),
         dtype_(dtype),
@@ -96,7 +96,7 @@ class Scorer {
         users_(batch.users()),
         weight_(parameters.operand(layer.weight)),
         bias_(parameters.weights(layer.bias)) {
-    const device::TensorLayout& tensor = parameters.layout().tensors[static_cast<std::size_t>(layer.weight)];
+    const TensorLayout& tensor = parameters.layout().tensors[static_cast<std::size_t>(layer.weight)];
     weight_stride_ = tensor.stride;
     transposed_ = tensor.transposed;
     items_ = tensor.spec.columns;

@@ -74,7 +74,7 @@ struct SwishNormBackward {
 
 }  // namespace
 
-void Device::swish_norm(Matrix& s, const Parameters& parameters, device::Norm norm, bool first, Matrix& sum,
+void Device::swish_norm(Matrix& s, const Parameters& parameters, Norm norm, bool first, Matrix& sum,
                         Matrix& h) {
   const NvtxRange nvtx("forward: swish and normalization");
   sum.set_rows(s.rows());
@@ -93,7 +93,7 @@ void Device::swish_norm(Matrix& s, const Parameters& parameters, device::Norm no
   });
 }
 
-void Device::swish_norm_backward(Matrix& s, device::Norm norm, bool first, Matrix& d_h, Matrix& sum,
+void Device::swish_norm_backward(Matrix& s, Norm norm, bool first, Matrix& d_h, Matrix& sum,
                                  const Backward& backward) {
   const NvtxRange nvtx("backward: swish and normalization");
   const Range gain = backward.layout().tensors[norm.gain].range;

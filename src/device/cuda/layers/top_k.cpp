@@ -130,7 +130,7 @@ struct MergeLists {
 }  // namespace
 
 void Device::top_k(const Matrix& hidden, const device::Batch& batch_base, const Parameters& parameters,
-                   device::Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
+                   Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
   const auto& batch = own<Batch>(batch_base);
   const auto make_scorer = [&](Exchange& exchange) {
     return Scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);

@@ -11,9 +11,6 @@
 namespace vaecf::cuda {
 namespace {
 
-using device::ParameterLayout;
-using device::TensorLayout;
-
 // Size of the pinned staging buffer, in floats, for copies between pageable memory and the device: 8 MiB.
 constexpr std::int64_t staging_size = std::int64_t{2} << 20;
 
@@ -41,17 +38,9 @@ void convert(Stream& stream, const From* from, To* to, std::int64_t n) {
 }
 
 struct Fill {
-  static constexpr int threads = 256;
   float* to;
-  std::int64_t n;
   float value;
-
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    const std::int64_t begin = block * 8 * threads;
-    const std::int64_t end = begin + 8 * threads < n ? begin + 8 * threads : n;
-    group.each(end - begin, [&](std::int64_t i) { to[begin + i] = value; });
-  }
+  VAECF_HD void operator()(std::int64_t i) const { to[i] = value; }
 };
 
 void require(bool inside) {
@@ -152,7 +141,7 @@ void Device::read_matrix(const Matrix& from, std::span<float> values) const {
 }
 
 void Device::fill(Buffer& buffer, float value) {
-  launch(stream_, blocks_for(buffer.size(), 8 * Fill::threads), Fill{buffer.data(), buffer.size(), value});
+  launch_elements(stream_, buffer.size(), Fill{buffer.data(), value});
 }
 
 void Device::refresh_copies(Parameters& parameters, Range range) {

@@ -21,14 +21,14 @@ struct Update {
   WeightUpdate<T> update;
   const float* gradients;
   struct Part {
-    device::UpdateRange range;
+    UpdateRange range;
     std::int64_t first_block = 0;
   };
   Part parts[max_parts] = {};
   int count = 0;
 
   /// Adds `range` and returns the number of blocks so far.
-  std::int64_t add(const device::UpdateRange& range, std::int64_t blocks) {
+  std::int64_t add(const UpdateRange& range, std::int64_t blocks) {
     parts[count++] = {range, blocks};
     return blocks + (range.elements.size() > 0 ? blocks_for(vecs(range.elements), threads) : 0);
   }
@@ -39,14 +39,14 @@ struct Update {
     if (update.gradient_stats[0] > 0.0F) return;
     int part = 0;
     while (part + 1 < count && block >= parts[part + 1].first_block) ++part;
-    const device::UpdateRule rule = update.rule(parts[part].range.decays);
+    const UpdateRule rule = update.rule(parts[part].range.decays);
     const Range range = parts[part].range.elements;
     const std::int64_t first_group = (block - parts[part].first_block) * threads;
     group.each(threads, [&](std::int64_t t) { eight(rule, range, first_group + t); });
   }
 
   /// Updates the elements of `range` in its group number `vec` of eight.
-  VAECF_HD void eight(const device::UpdateRule& rule, Range range, std::int64_t vec) const {
+  VAECF_HD void eight(const UpdateRule& rule, Range range, std::int64_t vec) const {
     const std::int64_t at = (range.begin / 8 + vec) * 8;
     if (at >= range.begin && at + 8 <= range.end) {
       update.eight(rule, load_vec8(gradients + at), at);
@@ -70,7 +70,7 @@ struct UpdateBeside {
   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
     for (int part = 0; part < whole.count; ++part) {
       const Range range = whole.parts[part].range.elements;
-      const device::UpdateRule rule = whole.update.rule(whole.parts[part].range.decays);
+      const UpdateRule rule = whole.update.rule(whole.parts[part].range.decays);
       const std::int64_t rounds = (Update<T>::vecs(range) + blocks * threads - 1) / (blocks * threads);
       group.each(rounds * threads, [&](std::int64_t i) {
         whole.eight(rule, range, (i / threads * blocks + block) * threads + i % threads);
@@ -88,7 +88,7 @@ Update<T> make_update(const StepState& step, const Buffer& gradients, Moments mo
 
 }  // namespace
 
-void Device::update(std::span<const device::UpdateRange> ranges, const Buffer& gradients, Moments moments,
+void Device::update(std::span<const UpdateRange> ranges, const Buffer& gradients, Moments moments,
                     Parameters& parameters, const device::StepState& step_base) {
   const auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("optimizer");
@@ -97,7 +97,7 @@ void Device::update(std::span<const device::UpdateRange> ranges, const Buffer& g
     for (; !ranges.empty(); ranges = ranges.subspan(std::min(max_parts, ranges.size()))) {
       Update<T> some = update;
       std::int64_t blocks = 0;
-      for (const device::UpdateRange& range : ranges.first(std::min(max_parts, ranges.size()))) {
+      for (const UpdateRange& range : ranges.first(std::min(max_parts, ranges.size()))) {
         blocks = some.add(range, blocks);
       }
       launch(stream_, blocks, some);
@@ -117,13 +117,13 @@ void Device::require_fusible(const char* operation, const StepState& step) const
     throw std::logic_error(std::string(operation) + ": an update with clipping cannot be fused");
 }
 
-void Device::update_beside(const StepState& step, std::span<const device::UpdateRange> ranges,
+void Device::update_beside(const StepState& step, std::span<const UpdateRange> ranges,
                            const Buffer& gradients, const FusedUpdate& fused) {
   const NvtxRange nvtx("optimizer, beside");
   dispatch_dtype(dtype(), [&]<class T>(T) {
     const Moments moments{fused.first_moment, fused.second_moment};
     UpdateBeside<T> update{make_update<T>(step, gradients, moments, fused.parameters)};
-    for (const device::UpdateRange& range : ranges) update.whole.add(range, 0);
+    for (const UpdateRange& range : ranges) update.whole.add(range, 0);
     run_beside(update_, [&] { launch(side_stream_, UpdateBeside<T>::blocks, update); });
   });
 }
