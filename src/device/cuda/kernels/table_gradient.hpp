@@ -32,10 +32,10 @@ struct UserScales {
   std::uint32_t first_item = 0;  // of the slice
   std::uint32_t item_step = 1;
 
-  VAECF_HD bool keeps(std::int64_t user, std::int64_t local_item) const {
-    return !drops_items || math::dropout_keeps_item(
-                               state->params.seed, state->params.step, user_numbers[user],
-                               first_item + item_step * static_cast<std::uint32_t>(local_item), threshold);
+  VAECF_HD bool keeps(std::int64_t user, std::uint32_t local_item) const {
+    return !drops_items ||
+           math::dropout_keeps_item(state->params.seed, state->params.step, user_numbers[user],
+                                    first_item + item_step * local_item, threshold);
   }
   VAECF_HD bool keeps_history(std::int64_t user) const {
     return !drops_histories || math::dropout_keeps_history(state->params.seed, state->params.step,
@@ -74,7 +74,7 @@ struct SumUsers {
                     float* sums, const Done& done) const {
     sum_rows(
         group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, sums, false,
-        [&](std::int64_t k) { return scale.keeps(item_users[begin + k], item); },
+        [&](std::int64_t k) { return scale.keeps(item_users[begin + k], static_cast<std::uint32_t>(item)); },
         [&](std::int64_t k) {
           const std::uint32_t user = item_users[begin + k];
           const float weight = scale.keeps_history(user) ? scale.of_kept(user) : 0.0F;

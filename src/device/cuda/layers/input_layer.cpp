@@ -56,11 +56,11 @@ struct EncodeUser {
     const std::int64_t begin = offsets[user];
     const std::int64_t held = offsets[user + 1] - begin;
     const std::int64_t n = scale.keeps_history(user) ? held : 0;
-    const float weight = n > 0 ? scale.of_kept(user) : 0.0F;
+    const float weight = math::input_scale(n > 0 ? scale.sizes(user) : 0, scale.normalized) / scale.keep_prob;
     float* row = values + user * stride;
     sum_rows(
         group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds,
-        [&](std::int64_t k) { return scale.keeps(user, columns[begin + k]); },
+        [&](std::int64_t k) { return scale.keeps(user, static_cast<std::uint32_t>(columns[begin + k])); },
         [&](std::int64_t k) {
           return WeightedRow{columns[begin + k], weight};
         },
