@@ -58,6 +58,7 @@ class AllReduce final : public Strategy {
       device::StepState& state = *data_.state;
       exchange_.begin(group);
       const models::NetworkInput batch = data_.gather(users);
+      // Tensors of items that no other rank has are updated by the backward pass, and skipped by update().
       const device::FusedUpdate fused{model_.parameters(), optimizer_.first_moment(),
                                       optimizer_.second_moment()};
       const device::Backward backward{model_.parameters(), state, exchange_.gradients(), exchange_.ready(),

@@ -4,8 +4,8 @@ vaecf_test(cuda_device_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda/cuda_device_t
 target_compile_definitions(cuda_device_test PRIVATE VAECF_TEST_HAS_CUDA=$<BOOL:${VAECF_HAS_CUDA}>)
 
 # The host emulation: the operations and kernels of the CUDA device as plain C++ on host memory, for machines without
-# GPU and CUDA. Its objects replace those in vaecf_device. Only cuda::make_device() refers to the latter, so programs with
-# the emulation must not call it.
+# GPU and CUDA. Its objects replace those in vaecf_device. Only cuda::make_device() refers to the latter; a program with the
+# emulation defines its own.
 add_library(vaecf_cuda_emulator OBJECT
   ${VAECF_CUDA_OP_SOURCES}
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/device.cpp

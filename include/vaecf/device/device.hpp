@@ -24,9 +24,9 @@ namespace vaecf::device {
 /// The gradients that output_layer_step() computes: of the hidden units, of the layer's weights, or both.
 enum class OutputGradients { both, hidden, weights };
 
-/// Called as soon as a flat range of the gradient is complete, about in the order of ParameterLayout. The
-/// output layer's weight arrives in several row ranges, so that its reduction overlaps with the backward
-/// pass. Empty: nothing is reported.
+/// Called as soon as a flat range of the gradient is complete, about in the order of ParameterLayout. On the
+/// CPU, the output layer's weight arrives in several row ranges, so that its reduction overlaps with the
+/// backward pass. Empty: nothing is reported.
 using GradientReady = std::function<void(Range flat, EventHandle)>;
 
 /// Keep probabilities of input dropout; 1: no dropout. Each item of a user is kept with probability

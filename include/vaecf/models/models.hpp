@@ -10,7 +10,7 @@
 
 namespace vaecf::models {
 
-/// The models; models.hpp has the facts about each.
+/// The models; facts_of() returns the facts about each.
 enum class ModelType { mult_vae, mult_dae, elsa, autoencoder, recvae, ease, item_knn };
 
 /// Use of users' features as input; automatic: if the dataset has features.

@@ -20,10 +20,11 @@ struct PanelProduct;
 struct Workspace;
 using PanelKernel = void (*)(const PanelProduct&);
 
-/// The CPU device. OpenMP parallelizes over rows or item tiles; each thread computes its products with
-/// single-threaded oneDNN. The output table is stored item-major, (I, K), so that a tile of transposed logits
-/// has users across the SIMD lanes. In bf16, all products have bf16 operands and fp32 sums; everything else
-/// is fp32, including the input layer's gather and the master weights. Matrices are stored without padding.
+/// The CPU device. OpenMP parallelizes over rows or item tiles; each thread computes its products with a
+/// single-threaded GemmEngine. The output table is stored item-major, (I, K), so that a tile of transposed
+/// logits has users across the SIMD lanes. In bf16, all products have bf16 operands and fp32 sums; everything
+/// else is fp32, including the input layer's gather and the master weights. Matrices are stored without
+/// padding.
 class Device : public device::Device {
  public:
   /// Uses `tiles` (bf16) or `panels` (fp32) as kernels of the output layer; null: oneDNN or, with `portable`,

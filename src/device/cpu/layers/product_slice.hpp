@@ -20,6 +20,7 @@ class ProductSlice : protected OutputSlice, public LossSlice {
  public:
   void backward(Range items, const GradientSink& sink) override {
     const Range tiles{items.begin / tile_items, (items.end + tile_items - 1) / tile_items};
+    gradient_.accumulate = !sink.first_slice;  // before packing: the layout belongs to the whole spec
     if (tiles.begin == 0) {
       if (sink.of_weights()) engines_[0]->pack(gradient_, w_.hidden.data(), w_.gradient_operand);
       for (PerThread& t : w_.threads) {
@@ -27,7 +28,6 @@ class ProductSlice : protected OutputSlice, public LossSlice {
         if (sink.stays_in_cache()) t.d_weights.reserve(tile_items * k_);
       }
     }
-    gradient_.accumulate = !sink.first_slice;
     parallel_for(threads_, tiles.size(),
                  [&](int thread, std::int64_t t) { backward_tile(thread, tiles.begin + t, sink); });
   }

@@ -48,7 +48,7 @@ struct ActivationBackward {
   std::int64_t partials;
   float* values;
   T* copy;
-  float* partial;  // (partials, 8 * eights)
+  float* partial;  // (partials, 8 * vecs)
 
   VAECF_HD void operator()(std::int64_t w) const {
     Vec8 sums{};

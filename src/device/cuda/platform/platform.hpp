@@ -82,7 +82,8 @@ class CapturedGraph {
 /// higher one.
 enum class StreamPriority { normal, raised };
 
-/// A CUDA stream: executes operations in order. Only `synchronize` blocks the host.
+/// A CUDA stream: executes operations in order. Only `synchronize`, and copies of pageable host memory, block
+/// the host.
 class Stream {
  public:
   explicit Stream(StreamPriority priority = StreamPriority::normal);
