@@ -6,6 +6,7 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/model.hpp>
 #include <vaecf/models/network_shape.hpp>
+#include <vaecf/run/run.hpp>
 #include <vaecf/training/slice_plan.hpp>
 
 #include <algorithm>
