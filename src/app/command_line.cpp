@@ -148,7 +148,7 @@ void add_prepare(CLI::App& app, CommandLine& line) {
 void add_synthesize(CLI::App& app, CommandLine& line) {
   auto& command =
       add_command(app, line, Command::synthesize, "synthesize",
-                  "generate a synthetic dataset with latent taste groups and power-law item popularity",
+                  "generate a synthetic dataset with latent tastes and power-law item popularity",
                   "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
                   "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --compression 1");
   auto& options = line.synthesize;
@@ -169,7 +169,7 @@ void add_synthesize(CLI::App& app, CommandLine& line) {
       .add_option("--test-users", options.test_users,
                   "number of test users; default: a tenth of the users, at most 10,000")
       ->check(at_least(std::int64_t{0}));
-  command.add_option("--tastes", options.tastes, "number of latent taste groups")->capture_default_str();
+  command.add_option("--tastes", options.tastes, "number of latent tastes")->capture_default_str();
   command
       .add_option("--user-columns", options.user_columns,
                   "number of user attributes to generate: country, age, occupation, gender, ...")

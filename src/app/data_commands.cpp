@@ -97,7 +97,7 @@ void print(const std::string& text) {
 
 void run_prepare(const CommandLine& line) {
   config::Config config = config::load(line.config, line.overrides);
-  const std::string& file = config.session.data.file;
+  const std::string& file = config.options.data.file;
   require_key(file, line.config, "data.file", "the path of the HDF5 dataset to write");
   require_key(config.source.format, line.config, "data.source.format", "the format of the raw ratings");
   require_key(config.source.path, line.config, "data.source.path", "the path of the raw ratings");
@@ -106,7 +106,7 @@ void run_prepare(const CommandLine& line) {
   Console console = make_console(line.verbosity);
   for (const std::string& note : config.notes) console.log.warn("{}", note);
   check_unused(config, console.log);
-  const auto report = data::prepare(config.source, config.prepare, config.session.name, file, line.prepare,
+  const auto report = data::prepare(config.source, config.prepare, config.options.name, file, line.prepare,
                                     console.log, *console.progress);
   console.progress->end();
   print(data::to_table(report));

@@ -99,7 +99,7 @@ struct Source {
         config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.path)),
         ids(checkpoint.dataset().item_ids) {
     if (facts.layers)
-      shape = models::network_shape(config.session.model, {ids.size(), features_of(checkpoint)});
+      shape = models::network_shape(config.options.model, {ids.size(), features_of(checkpoint)});
   }
 
   /// Returns the metadata of both file formats.
@@ -119,7 +119,7 @@ struct Source {
 
   io::CheckpointFile checkpoint;
   config::Config config;
-  const models::ModelFacts& facts = models::facts_of(config.session.model.type);
+  const models::ModelFacts& facts = models::facts_of(config.options.model.type);
   io::IdList ids;
   models::NetworkShape shape;  // without layers if the model is no network
 };
@@ -211,7 +211,7 @@ class Graph {
         const bool last = &layer == &half->back();
         const bool is_latent = last && half == &source_.shape.encoder;
         const bool active = !layer.normalized && (is_latent ? !source_.shape.variational : !last);
-        at = add_layer(at, layer.name, is_latent ? source_.config.session.model.latent : 0,
+        at = add_layer(at, layer.name, is_latent ? source_.config.options.model.latent : 0,
                        active ? source_.shape.activation : device::Activation::identity);
         if (layer.normalized) at = add_swish_norm(at, layer);
       }

@@ -189,7 +189,7 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
 /// configuration.
 std::string selected_metric(const std::string& configuration) {
   try {
-    const std::string metric = config::parse(configuration, "start").session.validation.select;
+    const std::string metric = config::parse(configuration, "start").options.validation.select;
     return metric == "last" ? "" : metric;
   } catch (const InputError&) {
     return "";

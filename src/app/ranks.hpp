@@ -21,7 +21,7 @@ std::string format_ranges(const std::vector<int>& numbers);
 struct CpuAffinity {
   int bound = 0;       ///< cores in this process's affinity mask
   int available = 0;   ///< cores in its parent's affinity mask: those of the job on this host
-  double limit = 0.0;  ///< CPU limit of its control groups in cores; 0: none
+  double limit = 0.0;  ///< CPU limit of its cgroups in cores; 0: none
 };
 
 /// Queries the affinity masks of this process and its parent, and the CPU limit.

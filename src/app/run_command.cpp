@@ -89,10 +89,10 @@ struct Parts {
 /// Logs version, configuration, backend and ranks.
 void log_run_header(Parts& parts, const CommandLine& line, const config::Config& config) {
   Log& log = parts.console.log;
-  log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.session.run_folder());
+  log.info("vaecf_dist {}: {} into {}", version_text(), line.config, config.options.run_folder());
   for (const std::string& note : config.notes) log.warn("{}", note);
   if (!config.unused.empty()) {
-    log.info("a model of type {} does not use {}", to_string(config.session.model.type), join(config.unused));
+    log.info("a model of type {} does not use {}", to_string(config.options.model.type), join(config.unused));
   }
   log.info("backend: {}", parts.device->facts().description);
   log.info("ranks: {}", parts.ranks().description());
@@ -104,7 +104,7 @@ void log_run_header(Parts& parts, const CommandLine& line, const config::Config&
 
 /// Throws InputError if train.deterministic contradicts other options.
 void check_deterministic(const config::Config& config) {
-  const auto& distributed = config.session.distributed;
+  const auto& distributed = config.options.distributed;
   if (!config.backend.deterministic || distributed.strategy != comm::Strategy::parameter_server ||
       distributed.updates != comm::ServerUpdates::asynchronous)
     return;
@@ -114,7 +114,7 @@ void check_deterministic(const config::Config& config) {
 
 /// Throws InputError if --benchmark is requested for a model without steps.
 void check_benchmark(const CommandLine& line, const config::Config& config) {
-  const models::ModelType type = config.session.model.type;
+  const models::ModelType type = config.options.model.type;
   if (!line.benchmark || !models::is_solved(type)) return;
   throw InputError(
       format("--benchmark: measures training steps, but a model of type {} is solved at once; "
@@ -127,13 +127,13 @@ void check_benchmark(const CommandLine& line, const config::Config& config) {
 void check_output(const std::string& path, const std::string& option, const CommandLine& line,
                   const config::Config& config) {
   namespace fs = std::filesystem;
-  const auto& session = config.session;
-  io::validate_output_path(path, option, {session.data.file, line.config, line.resume, line.start_from});
+  const auto& options = config.options;
+  io::validate_output_path(path, option, {options.data.file, line.config, line.resume, line.start_from});
   const auto place = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
   const fs::path wanted = place(path);
-  bool kept = wanted.parent_path() == place(session.checkpoint_folder());
+  bool kept = wanted.parent_path() == place(options.checkpoint_folder());
   for (const char* const name : {"config.yaml", "metrics.jsonl", io::DirectoryLock::file_name})
-    kept = kept || wanted == place(session.run_folder() + "/" + name);
+    kept = kept || wanted == place(options.run_folder() + "/" + name);
   kept = kept || (option != "--timeline" && !line.timeline.empty() && wanted == place(line.timeline));
   if (!kept) return;
   throw InputError(
@@ -143,11 +143,11 @@ void check_output(const std::string& path, const std::string& option, const Comm
 /// Locks the run folder, because two runs in one folder would mix their checkpoints. Waits 5 seconds for a
 /// previous run that is about to end. Throws InputError if the folder stays locked.
 void lock_run_folder(Parts& parts, const config::Config& config) {
-  parts.run_folder = io::DirectoryLock(config.session.run_folder(), std::chrono::seconds(5));
+  parts.run_folder = io::DirectoryLock(config.options.run_folder(), std::chrono::seconds(5));
   if (parts.run_folder.held()) return;
   parts.console.log.warn(
       "{}: this file system does not support locks; make sure that no other run uses this folder",
-      config.session.run_folder());
+      config.options.run_folder());
 }
 
 /// Sets run.resume_from to the checkpoint that --resume selects, if any. Collective. Throws InputError if
@@ -156,7 +156,7 @@ void choose_checkpoint(const CommandLine& line, const config::Config& config, ru
   const auto point = checkpoint::find_resume_point(run, line.resume);
   if (!point) {
     run.log.info("{} contains no valid checkpoint; starting from scratch",
-                 config.session.checkpoint_folder());
+                 config.options.checkpoint_folder());
     return;
   }
   config::require_resumable(config, point->path, point->configuration, run.log);
@@ -176,7 +176,7 @@ std::vector<std::string> tasks_of(const CommandLine& line) {
 std::function<void(const std::string&)> failure_log(comm::Communicator& ranks, const config::Config& config,
                                                     const run::RunState& state) {
   return [&](const std::string& message) {
-    checkpoint::log_failure(config.session.run_folder(),
+    checkpoint::log_failure(config.options.run_folder(),
                             {state.id, message, ranks.rank(), ranks.host(), ranks.activity().report()});
   };
 }
@@ -191,7 +191,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& con
     if (code == ExitCode::done) code = agree_on_result(ranks, run_and_capture(work));
   };
   together([&] {
-    parts.watchdog = std::make_unique<comm::Watchdog>(ranks, config.session.distributed, &parts.stop,
+    parts.watchdog = std::make_unique<comm::Watchdog>(ranks, config.options.distributed, &parts.stop,
                                                       failure_log(ranks, config, parts.state));
   });
   together([&] { check_same_on_all_ranks(ranks, line, config); });
@@ -206,7 +206,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& con
       if (ranks.rank() == 0) io::AtomicOutputFile(line.per_user);
     }
     parts.device = device::make_device(backend_options_for_rank(config, ranks));
-    if (line.test && !line.train && ranks.rank() == 0) check_checkpoint(config.session.best_checkpoint());
+    if (line.test && !line.train && ranks.rank() == 0) check_checkpoint(config.options.best_checkpoint());
   });
   // A separate phase because it communicates: all ranks must reach it.
   together([&] {
@@ -218,10 +218,10 @@ ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& con
       if (finding.severity != Severity::ok) parts.console.log.warn("{}; {}", finding.text, finding.advice);
     }
   });
-  together([&] { parts.dataset = run::open_dataset(config.session); });
+  together([&] { parts.dataset = run::open_dataset(config.options); });
   if (code != ExitCode::done) return code;
   const run::RunContext context{ranks, *parts.device, parts.console.log, *parts.console.progress};
-  run::Run run{context, parts.state, config.session, *parts.dataset};
+  run::Run run{context, parts.state, config.options, *parts.dataset};
   together([&] {
     parts.item_slices = run::validate_run(run, line.train || line.benchmark);
     check_deterministic(config);
@@ -255,7 +255,7 @@ ExitCode set_up(Parts& parts, const CommandLine& line, const config::Config& con
 /// it fails on one rank, the others may already be blocked in NCCL.
 void connect_gpus(Parts& parts, const config::Config& config) {
   if (parts.device->facts().kind != device::DeviceKind::cuda || parts.communicator->size() == 1) return;
-  const auto& distributed = config.session.distributed;
+  const auto& distributed = config.options.distributed;
   parts.between_gpus = comm::make_nccl_communicator(*parts.communicator, parts.device->facts().id,
                                                     {distributed.algorithm, config.backend.deterministic,
                                                      config.backend.allow_shared_gpu, distributed.timeout});
@@ -268,7 +268,7 @@ ExitCode work(Parts& parts, const CommandLine& line, const config::Config& confi
   const run::RunContext context{parts.ranks(),     *parts.device,
                                 parts.console.log, *parts.console.progress,
                                 &parts.stop,       run::divide_ranks(parts.ranks(), parts.item_slices)};
-  const run::Run run{context, parts.state, config.session, *parts.dataset};
+  const run::Run run{context, parts.state, config.options, *parts.dataset};
   const bool prints = parts.communicator->rank() == 0;
   const auto& timeline = run.communicator.activity().timeline();
   bool trained = false;
@@ -316,7 +316,7 @@ ExitCode run_on_ranks(const CommandLine& line, const TaskResult& usage) {
       if (const char* id = std::getenv("VAECF_RUN_ID")) parts.state.id = id;
     });
   }
-  parts.communicator = make_communicator(config.session.distributed);
+  parts.communicator = make_communicator(config.options.distributed);
   const ExitCode ready = set_up(parts, line, config, parsed);
   if (ready != ExitCode::done) return ready;
 

@@ -9,7 +9,7 @@
 namespace vaecf::app {
 
 std::string checkpoint_path(const std::string& requested, const config::Config& config) {
-  const std::string path = requested.empty() ? config.session.best_checkpoint() : requested;
+  const std::string path = requested.empty() ? config.options.best_checkpoint() : requested;
   std::error_code unknown;
   if (std::filesystem::exists(path, unknown)) return path;
   throw InputError(format("checkpoint {} does not exist; train first, or set --checkpoint", path));

@@ -25,9 +25,9 @@ std::int64_t number_in(const fs::path& path, const std::string& key = "") {
   return 0;
 }
 
-/// Returns the path of this process's control group for `controller` in /proc/self/cgroup, whose lines are
+/// Returns the path of this process's cgroup for `controller` in /proc/self/cgroup, whose lines are
 /// "ID:CONTROLLERS:PATH", with no controllers in version 2; "/" if there is none.
-fs::path group_of_process(const fs::path& top, const std::string& controller) {
+fs::path cgroup_of_process(const fs::path& top, const std::string& controller) {
   std::ifstream lines(top / "proc/self/cgroup");
   for (std::string line; std::getline(lines, line);) {
     const std::size_t controllers = line.find(':');
@@ -39,37 +39,37 @@ fs::path group_of_process(const fs::path& top, const std::string& controller) {
   return "/";
 }
 
-/// Returns the folders of this process's control group and of all groups around it, whose limits all apply.
+/// Returns the folders of this process's cgroup and of all cgroups around it, whose limits all apply.
 /// `mount`: folder of the hierarchy; `controller`: its name in version 1, empty in version 2.
-std::vector<fs::path> group_folders(const fs::path& top, const char* mount, const std::string& controller) {
+std::vector<fs::path> cgroup_folders(const fs::path& top, const char* mount, const std::string& controller) {
   std::vector<fs::path> folders;
-  // In a container, the files of its group are in the mounted folder, whatever path the kernel states.
-  fs::path group = group_of_process(top, controller);
-  for (bool more = true; more; group = group.parent_path()) {
-    more = group.has_relative_path();
-    folders.push_back(top / mount / group.relative_path());
+  // In a container, the files of its cgroup are in the mounted folder, whatever path the kernel states.
+  fs::path cgroup = cgroup_of_process(top, controller);
+  for (bool more = true; more; cgroup = cgroup.parent_path()) {
+    more = cgroup.has_relative_path();
+    folders.push_back(top / mount / cgroup.relative_path());
   }
   return folders;
 }
 
-/// Names of the files of a control group for memory, in version 2 and version 1 of control groups.
+/// Names of the files of a cgroup for memory, in version 2 and version 1 of cgroups.
 struct MemoryFiles {
   const char* mount;
   const char* controller;
   const char* limit;
   const char* usage;
-  const char* prefix;  ///< start of the keys in memory.stat that include inner groups
+  const char* prefix;  ///< start of the keys in memory.stat that include inner cgroups
 };
 constexpr std::array<MemoryFiles, 2> memory_files{
     {{"sys/fs/cgroup", "", "memory.max", "memory.current", ""},
      {"sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"}}};
 
-/// Returns the CPU limit in cores of one control group: "QUOTA PERIOD" in one file in version 2, in two in
+/// Returns the CPU limit in cores of one cgroup: "QUOTA PERIOD" in one file in version 2, in two in
 /// version 1, with "max" or -1 for no limit; 0 if there is none.
-double cpu_limit_of(const fs::path& group) {
-  std::ifstream both(group / "cpu.max");
-  std::ifstream quota_file(group / "cpu.cfs_quota_us");
-  std::ifstream period_file(group / "cpu.cfs_period_us");
+double cpu_limit_of(const fs::path& cgroup) {
+  std::ifstream both(cgroup / "cpu.max");
+  std::ifstream quota_file(cgroup / "cpu.cfs_quota_us");
+  std::ifstream period_file(cgroup / "cpu.cfs_period_us");
   double quota = 0.0;
   double period = 0.0;
   if (!(both >> quota >> period)) {
@@ -128,7 +128,7 @@ HostMemory host_memory(const std::string& root) {
   memory.total = kib * number_in(top / "proc/meminfo", "MemTotal:");
   memory.available = kib * number_in(top / "proc/meminfo", "MemAvailable:");
   for (const MemoryFiles& files : memory_files) {
-    for (const fs::path& folder : group_folders(top, files.mount, files.controller)) {
+    for (const fs::path& folder : cgroup_folders(top, files.mount, files.controller)) {
       const std::int64_t limit = number_in(folder / files.limit);
       if (limit <= 0 || limit >= memory.total) continue;
       if (memory.limit == 0 || limit < memory.limit) memory.limit = limit;
@@ -146,7 +146,7 @@ double cpu_limit(const std::string& root) {
   double limit = 0.0;
   for (const auto& [mount, controller] :
        {std::pair("sys/fs/cgroup", ""), std::pair("sys/fs/cgroup/cpu", "cpu")}) {
-    for (const fs::path& folder : group_folders(root + "/", mount, controller)) {
+    for (const fs::path& folder : cgroup_folders(root + "/", mount, controller)) {
       const double own = cpu_limit_of(folder);
       if (own > 0.0 && (limit == 0.0 || own < limit)) limit = own;
     }

@@ -89,8 +89,8 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, tr
   const Phase before = activity.report().phase;
   activity.enter(Phase::checkpoint);
   const Timeline::Span span(activity.timeline(), Track::run, "checkpoint", "step", state.updates_done);
-  if (run_.slices() > 1) {
-    save_slices(state, role, trainer);
+  if (run_.item_slices() > 1) {
+    save_item_slices(state, role, trainer);
     activity.enter(before);
     return;
   }
@@ -125,20 +125,20 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, tr
   start(std::move(writes));
 }
 
-void CheckpointManager::save_slices(const TrainingState& state, CheckpointRole role,
-                                    training::Trainer& trainer) {
+void CheckpointManager::save_item_slices(const TrainingState& state, CheckpointRole role,
+                                         training::Trainer& trainer) {
   comm::run_on_root(run_.communicator, [&] { require_finite(); });
   auto gathered = std::make_unique<GatheredState>(run_, trainer);
-  GatheredState& state_of_group = *gathered;
+  GatheredState& gathered_state = *gathered;
   Write write{Snapshot(std::move(gathered)), role};
   write.snapshot.take(run_, state, trainer);
   if (role.resumable) last_step_ = state.updates_done;
-  if (run_.group() > 0) return;
-  if (run_.communicator.rank() > 0) return state_of_group.serve();
+  if (run_.model_parallel_group() > 0) return;
+  if (run_.communicator.rank() > 0) return gathered_state.serve();
   std::vector<Write> writes;
   writes.push_back(std::move(write));
   for (Write& done : write_all(std::move(writes), run_.communicator.activity().timeline())) {
-    state_of_group.finish();
+    gathered_state.finish();
     on_write_finished(std::move(done));
   }
 }
@@ -204,7 +204,8 @@ void CheckpointManager::require_finite() const {
 
 void CheckpointManager::on_write_finished(Write done) {
   const std::string& error = done.error.empty() ? done.best_error : done.error;
-  const bool retry = run_.slices() == 1 && automatic() && !done.role.resumable && !error.empty() && !best_;
+  const bool retry =
+      run_.item_slices() == 1 && automatic() && !done.role.resumable && !error.empty() && !best_;
   spent_seconds_ += done.seconds;
   if (done.diverged) diverged_ = done.error;
   if (!done.skipped && !done.diverged) {
@@ -234,7 +235,7 @@ void CheckpointManager::on_write_finished(Write done) {
   }
   if (retry) {
     best_ = Write{std::move(done.snapshot), done.role, done.copy_seconds};
-  } else if (run_.slices() == 1) {
+  } else if (run_.item_slices() == 1) {
     free_.push_back(std::move(done.snapshot));
   }
 }

@@ -36,7 +36,7 @@ std::vector<device::TensorSpec> with_items(std::vector<device::TensorSpec> specs
   for (device::TensorSpec& spec : specs) {
     spec.rows = has_item_rows(spec) ? items : spec.logical_rows();
     spec.columns = has_item_columns(spec) ? items : spec.logical_columns();
-    spec.slice.reset();
+    spec.item_slice.reset();
   }
   return specs;
 }

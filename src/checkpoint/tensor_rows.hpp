@@ -23,20 +23,22 @@ struct StoredRows {
 /// these rows, row-major, and must outlive the result.
 StoredRows stored_rows(const device::TensorSpec& spec, Range rows, std::span<const float> logical);
 
-/// The state of a training whose tensors of items are divided over a group of ranks. Rank 0 reads logical
-/// rows, which it gathers from the group block by block, so that no rank stores the whole model. While rank 0
-/// reads, the other ranks of its group must be in serve(); training waits meanwhile.
+/// The state of a training whose tensors of items are divided over a model-parallel group of ranks. Rank 0
+/// reads logical rows, which it gathers from the model-parallel group block by block, so that no rank stores
+/// the whole model. While rank 0 reads, the other ranks of its model-parallel group must be in serve();
+/// training waits meanwhile.
 class GatheredState final : public training::StateCopy {
  public:
-  /// For the ranks of the first group. `trainer` must outlive this object.
+  /// For the ranks of the first model-parallel group. `trainer` must outlive this object.
   GatheredState(const run::RunContext& context, training::Trainer& trainer)
       : context_(context), trainer_(trainer), specs_(trainer.model().tensors()) {}
 
   /// Reads logical rows of a tensor, on rank 0.
   void read_rows(training::StateTensor state, int tensor, Range rows, std::span<float> to) override;
-  /// Ends serve() on the other ranks of the group; for rank 0.
+  /// Ends serve() on the other ranks of the model-parallel group; for rank 0.
   void finish();
-  /// Takes part in the calls of read_rows() of rank 0, until finish(). For the other ranks of the group.
+  /// Takes part in the calls of read_rows() of rank 0, until finish(). For the other ranks of the
+  /// model-parallel group.
   void serve();
 
  private:

@@ -85,18 +85,18 @@ std::string hidden_text(const models::ModelOptions& model) {
   return text;
 }
 
-/// The groups of tensors in a checkpoint. The prior is only part of one within an epoch, since an epoch
-/// begins with a copy of the weights.
-constexpr std::array<std::pair<training::StateTensor, const char*>, 4> tensor_groups = {
+/// The prefixes of the names of tensors in a checkpoint. The prior is only part of one within an epoch, since
+/// an epoch begins with a copy of the weights.
+constexpr std::array<std::pair<training::StateTensor, const char*>, 4> tensor_prefixes = {
     {{training::StateTensor::weights, "weights"},
      {training::StateTensor::first_moment, "optimizer/first_moment"},
      {training::StateTensor::second_moment, "optimizer/second_moment"},
      {training::StateTensor::prior, "prior"}}};
 
-/// Returns the indices of the tensors of group `group` in a checkpoint, of `count` tensors in all.
-Range tensors_of(training::StateTensor group, const TrainingState& state, Range prior_tensors,
+/// Returns the indices of the tensors of `which` in a checkpoint, of `count` tensors in all.
+Range tensors_of(training::StateTensor which, const TrainingState& state, Range prior_tensors,
                  std::size_t count) {
-  if (group != training::StateTensor::prior) return {0, static_cast<std::int64_t>(count)};
+  if (which != training::StateTensor::prior) return {0, static_cast<std::int64_t>(count)};
   return state.step_in_epoch > 0 ? prior_tensors : Range{};
 }
 
@@ -118,7 +118,7 @@ bool all_finite(std::span<const float> values) {
 }  // namespace
 
 void check_shapes(const std::string& path, const io::CheckpointFile& file,
-                  const std::vector<device::TensorSpec>& specs, const std::string& group) {
+                  const std::vector<device::TensorSpec>& specs, const std::string& prefix) {
   const auto& infos = file.tensors();
   const auto type = file.attribute<std::string>("model_type");
   const models::ModelFacts* facts = models::find_model(type);
@@ -130,7 +130,7 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
   const std::string hint =
       format("the checkpoint contains a model of type {}{}; use the configuration of its run", type, layers);
   for (const device::TensorSpec& spec : specs) {
-    const std::string name = format("{}/{}", group, spec.name);
+    const std::string name = format("{}/{}", prefix, spec.name);
     const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& i) { return i.name == name; });
     if (info == infos.end()) {
       throw InputError(format("{}: /{} is missing, which the configured model needs; {}", path, name, hint));
@@ -141,10 +141,10 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
     }
   }
   const auto tensors = std::count_if(infos.begin(), infos.end(),
-                                     [&](const auto& i) { return i.name.starts_with(group + "/"); });
+                                     [&](const auto& i) { return i.name.starts_with(prefix + "/"); });
   if (tensors != static_cast<std::int64_t>(specs.size())) {
     throw InputError(format("{}: /{} must contain {} tensors, got {}; use the configuration of its run", path,
-                            group, specs.size(), tensors));
+                            prefix, specs.size(), tensors));
   }
 }
 
@@ -238,22 +238,22 @@ void broadcast(TrainingState& state, comm::Communicator& communicator) {
 void Snapshot::take(const run::Run& run, const TrainingState& state, training::Trainer& trainer) {
   specs_ = trainer.model().tensors();
   prior_tensors_ = trainer.facts().prior_tensors;
-  updates_by_group_ = trainer.updates_by_group();
+  updates_by_parameter_group_ = trainer.updates_by_parameter_group();
   comm::run_on_root(run.communicator, [&] {
     state_ = state;
     options_ = &run.options;
   });
-  item_slices_ = run.slices();
+  item_slices_ = run.item_slices();
   if (item_slices_ == 1) trainer.copy_state(values_.get());
 }
 
 void Snapshot::write(const std::string& path) const {
   std::vector<io::TensorSource> sources;
-  for (const auto& [which, group] : tensor_groups) {
+  for (const auto& [which, prefix] : tensor_prefixes) {
     const Range tensors = tensors_of(which, state_, prior_tensors_, specs_.size());
     for (std::int64_t i = tensors.begin; i < tensors.end; ++i) {
       const device::TensorSpec& spec = specs_[static_cast<std::size_t>(i)];
-      const std::string name = format("{}/{}", group, spec.name);
+      const std::string name = format("{}/{}", prefix, spec.name);
       sources.push_back(
           {name, spec.logical_rows(), spec.logical_columns(), is_vector(spec),
            [=, this, state = which](std::int64_t begin, std::int64_t end, std::span<float> out) {
@@ -268,9 +268,9 @@ void Snapshot::write(const std::string& path) const {
   }
   io::Attributes attributes = checkpoint_attributes(*options_, state_);
   attributes["item_slices"] = item_slices_;
-  if (updates_by_group_.size() > 1) {
-    attributes["decoder_step"] = updates_by_group_[models::recvae_decoder];
-    attributes["encoder_step"] = updates_by_group_[models::recvae_encoder];
+  if (updates_by_parameter_group_.size() > 1) {
+    attributes["decoder_step"] = updates_by_parameter_group_[models::recvae_decoder];
+    attributes["encoder_step"] = updates_by_parameter_group_[models::recvae_encoder];
   }
   io::write_checkpoint(path, attributes, sources, {}, state_.dataset.get());
 }
@@ -292,9 +292,9 @@ CheckpointReader::CheckpointReader(const std::string& path, const run::RunContex
 CheckpointReader::CheckpointReader(const io::CheckpointFile& file, const run::RunContext& context)
     : path_(file.path()), context_(context), file_(file), state_(read_training_state(path_, file)) {}
 
-void CheckpointReader::read(const std::string& group, const std::vector<device::TensorSpec>& specs,
+void CheckpointReader::read(const std::string& prefix, const std::vector<device::TensorSpec>& specs,
                             const training::WriteRows& write, std::int64_t first) {
-  comm::run_on_root(context_.communicator, [&] { check_shapes(path_, *file_, specs, group); });
+  comm::run_on_root(context_.communicator, [&] { check_shapes(path_, *file_, specs, prefix); });
   std::vector<float> values;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const device::TensorSpec& spec = specs[i];
@@ -302,7 +302,7 @@ void CheckpointReader::read(const std::string& group, const std::vector<device::
       const Range rows{begin, std::min(spec.logical_rows(), begin + block_rows(spec))};
       values.resize(static_cast<std::size_t>(rows.size() * spec.logical_columns()));
       comm::run_on_root(context_.communicator, [&] {
-        file_->read_rows(format("{}/{}", group, spec.name), rows.begin, rows.end, values);
+        file_->read_rows(format("{}/{}", prefix, spec.name), rows.begin, rows.end, values);
       });
       context_.communicator.broadcast(std::span<float>(values), 0);
       const StoredRows mine = stored_rows(spec, rows, values);
@@ -330,11 +330,11 @@ void CheckpointReader::restore(training::Trainer& trainer) {
   const bool round_weights = state_.updates_done > 0;
   const std::vector<device::TensorSpec> specs = trainer.model().tensors();
   const Range prior = trainer.facts().prior_tensors;
-  for (const auto& [part, group] : tensor_groups) {
+  for (const auto& [part, prefix] : tensor_prefixes) {
     const Range tensors = tensors_of(part, state_, prior, specs.size());
     if (tensors.size() == 0) continue;
     const std::vector<device::TensorSpec> stored(specs.begin() + tensors.begin, specs.begin() + tensors.end);
-    trainer.write_state(part, round_weights, [&, name = group](const training::WriteRows& write) {
+    trainer.write_state(part, round_weights, [&, name = prefix](const training::WriteRows& write) {
       read(name, stored, write, tensors.begin);
     });
   }

@@ -14,12 +14,12 @@ std::string heading(const std::string& path, const char* mark = "") {
   return format("{:{}}{}{}:", "", 2 * depth, mark, path.substr(path.rfind('.') + 1));
 }
 
-/// Returns false for an unset choice without a default, and for unset alternatives of an exclusive group;
+/// Returns false for an unset choice without a default, and for unset keys of mutually exclusive ones;
 /// these read 0, which is not a valid value in a file.
 bool has_value(const std::vector<Key>& keys, const Key& key, const Config& config) {
-  const bool optional = key.path == "data.source.format" || !key.exclusive_group.empty();
+  const bool optional = key.path == "data.source.format" || !key.exclusive_in.empty();
   const auto chosen = [&](const Key& other) {
-    return other.exclusive_group == key.exclusive_group && other.is_set(config);
+    return other.exclusive_in == key.exclusive_in && other.is_set(config);
   };
   return !optional || key.is_set(config) ||
          (key.section_shorthand && std::none_of(keys.begin(), keys.end(), chosen));
@@ -103,7 +103,7 @@ void require_resumable(const Config& config, const std::string& checkpoint, cons
   }
   for (const std::string& note : before.notes) log.debug("{}", note);
   for (const Difference& difference : differences(config, before)) {
-    if (may_change(difference.key, config.session.model.type)) continue;
+    if (may_change(difference.key, config.options.model.type)) continue;
     throw InputError(format(
         "{}: trained with {} {}, but the configuration has {}; set the old value, or start from scratch with --resume never. "
         "On resume, model.*, train.* and data.virtual_shards must be the same, "

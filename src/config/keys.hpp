@@ -37,7 +37,7 @@ struct Key {
   std::function<void(Config&)> reset;         ///< sets the value to 0 or empty
   /// The section of mutually exclusive keys that this key belongs to: "run.checkpoint_every."; empty: none. A
   /// layer sets at most one of them, which clears the others of the layer below. 0 means not set.
-  std::string exclusive_group = {};
+  std::string exclusive_in = {};
   bool section_shorthand = false;  ///< a scalar value of that section sets this key
 };
 
@@ -335,7 +335,7 @@ Key make_key(std::string path, Field field, std::string doc) {
 /// Makes `key` one of the mutually exclusive keys of its section. `plain`: a scalar value of the section sets
 /// it.
 inline Key exclusive(Key key, bool plain = false) {
-  key.exclusive_group = key.path.substr(0, key.path.rfind('.') + 1);
+  key.exclusive_in = key.path.substr(0, key.path.rfind('.') + 1);
   key.section_shorthand = plain;
   return key;
 }

@@ -75,7 +75,7 @@ class Reader {
                               tab ? "a tab before the key; use spaces" : excerpt(error.msg)));
     }
     visit_section("", document);
-    resolve_exclusive_groups();
+    resolve_exclusive_keys();
   }
 
   /// Reads all overrides of a command line, in order, as one layer.
@@ -102,12 +102,12 @@ class Reader {
       }
       visit(path, YAML::Node(path), value);
     }
-    resolve_exclusive_groups();
+    resolve_exclusive_keys();
   }
 
   /// Replaces a search over keys of EASE by the lists that it stands for.
   void resolve_search() {
-    auto& ease = config_.session.model.ease;
+    auto& ease = config_.options.model.ease;
     if (std::exchange(ease.search, models::EaseSearch::off) == models::EaseSearch::off) return;
     const auto set_default = [&](const char* key, std::vector<double>& values, std::vector<double> grid) {
       if (!places_.contains(key)) values = std::move(grid);
@@ -121,7 +121,7 @@ class Reader {
 
   /// Checks the constraints between keys. Throws InputError if one is violated.
   void check() const {
-    const auto& ease = config_.session.model.ease;
+    const auto& ease = config_.options.model.ease;
     const auto has_value = [](const std::vector<double>& values) {
       return std::ranges::any_of(values, [](double value) { return value != 0.0; });
     };
@@ -129,7 +129,7 @@ class Reader {
       fail("model.ease.kept_weight",
            "model.ease.kept_weight and model.ease.relax both have values other than 0; set one of them to 0");
     }
-    const auto& validation = config_.session.validation;
+    const auto& validation = config_.options.validation;
     const auto& metrics = validation.metrics;
     if (validation.select != "last" &&
         std::find(metrics.begin(), metrics.end(), validation.select) == metrics.end()) {
@@ -138,7 +138,7 @@ class Reader {
       fail(culprit, format("validation.select must be last or one of validation.metrics ({}), got {}",
                            excerpt(join(metrics)), excerpt(validation.select)));
     }
-    if (config_.session.train.patience == 0) return;
+    if (config_.options.train.patience == 0) return;
     if (validation.every == 0) {
       fail(
           "train.patience",
@@ -152,7 +152,7 @@ class Reader {
 
   Config take() {
     for (const Key& key : keys_) {
-      if (places_.contains(key.path) && !is_used(key.path, config_.session.model.type)) {
+      if (places_.contains(key.path) && !is_used(key.path, config_.options.model.type)) {
         config_.unused.push_back(key.path);
       }
     }
@@ -200,8 +200,7 @@ class Reader {
   void visit(const std::string& path, const YAML::Node& key, const YAML::Node& value) {
     const std::string section = path + ".";
     const auto known = std::find_if(keys_.begin(), keys_.end(), [&](const Key& one) {
-      return one.path == path ||
-             (value.IsScalar() && one.section_shorthand && one.exclusive_group == section);
+      return one.path == path || (value.IsScalar() && one.section_shorthand && one.exclusive_in == section);
     });
     const bool is_section = std::any_of(keys_.begin(), keys_.end(),
                                         [&](const Key& one) { return one.path.starts_with(section); });
@@ -265,15 +264,15 @@ class Reader {
            format("; keys of {}: {}", prefix.empty() ? "the file" : prefix.substr(0, dot), join(siblings));
   }
 
-  /// Clears the other keys of a mutually exclusive group if the layer sets one. Throws InputError if it sets
+  /// Clears the other ones of mutually exclusive keys if the layer sets one. Throws InputError if it sets
   /// two.
-  void resolve_exclusive_groups() {
+  void resolve_exclusive_keys() {
     for (const Key& given : keys_) {
-      if (given.exclusive_group.empty() || !layer_.contains(given.path)) continue;
+      if (given.exclusive_in.empty() || !layer_.contains(given.path)) continue;
       std::vector<std::string> ways;
       const Key* also = nullptr;
       for (const Key& key : keys_) {
-        if (key.exclusive_group != given.exclusive_group) continue;
+        if (key.exclusive_in != given.exclusive_in) continue;
         ways.push_back(leaf(key.path));
         if (&key == &given) continue;
         if (also == nullptr && layer_.contains(key.path)) also = &key;
@@ -335,7 +334,7 @@ Config parse_served(const std::string& text, const std::string& checkpoint,
                     std::span<const std::string> overrides) {
   Config stored = parse_stored(text, checkpoint);
   stored.backend = {.precision = stored.backend.precision};
-  stored.session.distributed = {};
+  stored.options.distributed = {};
   return parse(dump(stored), checkpoint, overrides);
 }
 

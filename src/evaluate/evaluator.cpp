@@ -27,7 +27,8 @@ Evaluator::Evaluator(const run::Run& run, const std::string& split, const std::v
       split_(split),
       items_(run.dataset.items()),
       all_users_(run.dataset.rows(split + "/fold_in")),
-      held_out_(data::read_held_out(run.dataset, split, run.group(), run.groups())) {
+      held_out_(
+          data::read_held_out(run.dataset, split, run.model_parallel_group(), run.model_parallel_groups())) {
   for (const std::string& name : metrics) {
     const math::Metric metric = math::parse_metric(name);
     const bool of_catalog = metric.kind == math::Metric::coverage || metric.kind == math::Metric::gini;
@@ -141,15 +142,15 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
     report(rows.end);
   }
   run_.progress.end();
-  if (model.divides_items()) sum_over_group(values);
+  if (model.divides_items()) sum_over_model_parallel_group(values);
   serve_by_popularity(features, values);
   return reduce(values);
 }
 
-void Evaluator::sum_over_group(Values& values) const {
-  comm::Communicator& group = run_.grid->group_ranks();
-  group.all_reduce(std::span<double>(values.of_users));
-  for (std::vector<std::int64_t>& lists : values.lists) group.all_reduce(std::span<std::int64_t>(lists));
+void Evaluator::sum_over_model_parallel_group(Values& values) const {
+  comm::Communicator& ranks = run_.grid->model_parallel_ranks();
+  ranks.all_reduce(std::span<double>(values.of_users));
+  for (std::vector<std::int64_t>& lists : values.lists) ranks.all_reduce(std::span<std::int64_t>(lists));
 }
 
 EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopItemsFn& top_of) {
@@ -161,24 +162,24 @@ EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopIte
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
     if (targets.row_size(row) == 0 || held_out_.fold_in.view().row_size(row) == 0) continue;
-    if (row % run_.slices() != run_.item_slices().index()) continue;
+    if (row % run_.item_slices() != run_.model_parallel().index()) continue;
     ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
     ranks_of(row, ranks);
     set_ranks(row, ranks, values);
     if (!list.empty()) set_list(row, std::span(list).first(top_of(row, list)), values);
     run_.communicator.activity().note_progress();
   }
-  if (run_.slices() > 1) sum_over_group(values);
+  if (run_.item_slices() > 1) sum_over_model_parallel_group(values);
   serve_by_popularity({}, values);
   return reduce(values);
 }
 
-Metrics Evaluator::means(const Values& values, Group group, std::int64_t users) const {
+Metrics Evaluator::means(const Values& values, UserSet of, std::int64_t users) const {
   const CsrView targets = held_out_.targets.view();
   const auto is_member = [&](std::int64_t row) {
     if (targets.row_size(row) == 0) return false;
-    return group == Group::all ||
-           (held_out_.fold_in.view().row_size(row) > 0) == (group == Group::with_history);
+    return of == UserSet::all ||
+           (held_out_.fold_in.view().row_size(row) > 0) == (of == UserSet::with_history);
   };
   std::vector<double> moments;
   const double* value = values.of_users.data();
@@ -188,7 +189,7 @@ Metrics Evaluator::means(const Values& values, Group group, std::int64_t users) 
       if (is_member(row)) sums.add(*value);
     moments.insert(moments.end(), {sums.sum, sums.sum_of_squares});
   }
-  run_.data_ranks().all_reduce(std::span<double>(moments));
+  run_.data_parallel_ranks().all_reduce(std::span<double>(moments));
   Metrics means;
   for (std::size_t m = 0; m < names_.size(); ++m) {
     const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users};
@@ -205,16 +206,16 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     ++users[counts ? 0 : 1];
     if (counts && held_out_.fold_in.view().row_size(row) == 0) ++users[2];
   }
-  run_.data_ranks().all_reduce(std::span<std::int64_t>(users));
+  run_.data_parallel_ranks().all_reduce(std::span<std::int64_t>(users));
 
   EvaluationResult result;
   result.users = users[0];
   result.users_without_target = users[1];
   result.users_without_history = users[2];
-  result.metrics = means(values, Group::all, result.users);
+  result.metrics = means(values, UserSet::all, result.users);
   if (users[2] > 0 && users[2] < users[0]) {
-    result.with_history = means(values, Group::with_history, users[0] - users[2]);
-    result.without_history = means(values, Group::without_history, users[2]);
+    result.with_history = means(values, UserSet::with_history, users[0] - users[2]);
+    result.without_history = means(values, UserSet::without_history, users[2]);
   }
   auto value = values.of_users.begin();
   for (const std::string& name : names_) {
@@ -222,7 +223,7 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     value += targets.rows();
   }
   for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
-    run_.data_ranks().all_reduce(std::span<std::int64_t>(values.lists[m]));
+    run_.data_parallel_ranks().all_reduce(std::span<std::int64_t>(values.lists[m]));
     const bool is_gini = catalog_metrics_[m].kind == math::Metric::gini;
     const double total = is_gini ? math::gini(values.lists[m]) : math::coverage(values.lists[m]);
     result.metrics[math::to_string(catalog_metrics_[m])] = {total, std::nullopt};
@@ -249,7 +250,7 @@ std::vector<T> gather(comm::Communicator& ranks, const std::vector<T>& mine) {
 
 io::UserColumns Evaluator::per_user(
     const std::vector<std::pair<std::string, const EvaluationResult*>>& results) {
-  comm::Communicator& ranks = run_.data_ranks();
+  comm::Communicator& ranks = run_.data_parallel_ranks();
   const CsrView fold_in = held_out_.fold_in.view();
   const CsrView targets = held_out_.targets.view();
   const std::span<const std::int64_t> counts = popularity().counts();

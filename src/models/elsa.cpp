@@ -9,10 +9,10 @@ Elsa::Elsa(const ModelOptions& options, InputDims inputs, device::Device& device
     : TrainableModel(device, inputs, device.plan_parameters(tensor_specs(options, inputs)), max_rows,
                      size_multiple) {
   const std::int64_t factors = options.elsa.factors;
-  const std::int64_t items = inputs.slices->slice(inputs.items).count();
+  const std::int64_t items = inputs.model_parallel->item_slice(inputs.items).count();
   const auto tables = std::to_array<device::TensorSpec>(
-      {{"items/table", factors, items, device::TensorKind::item_table, false, inputs.slice()},
-       {"items/bias", 1, items, device::TensorKind::output_bias, false, inputs.slice()}});
+      {{"items/table", factors, items, device::TensorKind::item_table, false, inputs.item_slice()},
+       {"items/bias", 1, items, device::TensorKind::output_bias, false, inputs.item_slice()}});
   normalized_ = device.make_parameters(device.plan_parameters(tables), 0);
   hidden_ = make_activations(factors);
   d_hidden_ = make_activations(factors);
@@ -27,8 +27,8 @@ void Elsa::forward(const NetworkInput& batch, const device::StepState& step) {
                         hidden_);
 }
 
-void Elsa::forward_backward(const NetworkInput& batch, const device::Backward& backward, int /*group*/,
-                            StepTimer& timer) {
+void Elsa::forward_backward(const NetworkInput& batch, const device::Backward& backward,
+                            int /*parameter_group*/, StepTimer& timer) {
   forward(batch, backward.step);
   timer.end_phase(StepPhase::input);
   device_.table_gram(normalized_, output_layer().weight, gram_);

@@ -62,8 +62,8 @@ void Network::forward(const NetworkInput& batch, device::InputDropout input_drop
   timer.end_phase(StepPhase::forward);
 }
 
-void Network::forward_backward(const NetworkInput& batch, const device::Backward& backward, int /*group*/,
-                               StepTimer& timer) {
+void Network::forward_backward(const NetworkInput& batch, const device::Backward& backward,
+                               int /*parameter_group*/, StepTimer& timer) {
   forward(batch, shape_.input, backward.step, Latent::sampled, timer);
 
   const auto gradient_of_output = [&](std::size_t k) -> device::Matrix& {

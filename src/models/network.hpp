@@ -26,7 +26,7 @@ class Network final : public TrainableModel {
           std::int64_t size_multiple = 1);
 
   void initialize(std::uint64_t seed) override { models::initialize(*this, shape_, seed); }
-  void forward_backward(const NetworkInput& batch, const device::Backward& backward, int group,
+  void forward_backward(const NetworkInput& batch, const device::Backward& backward, int parameter_group,
                         StepTimer& timer) override;
   const device::Matrix& forward_for_scoring(const NetworkInput& batch) override;
   device::Layer output_layer() const override { return decoder_.back().layer; }

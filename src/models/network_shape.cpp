@@ -30,7 +30,7 @@ NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
                    static_cast<float>(1.0 - options.history_dropout)};
   }
   shape.features = inputs.features;
-  shape.slice = inputs.slice();
+  shape.item_slice = inputs.item_slice();
   shape.variational = facts.has_kl;
   shape.decays = !recvae;
   const auto chain = [](const char* name, const std::vector<std::int64_t>& widths) {
@@ -86,19 +86,19 @@ std::vector<device::TensorSpec> tensor_specs(const NetworkShape& shape) {
   };
   append(shape.decoder);
   append(shape.encoder);
-  if (!shape.slice) return specs;
+  if (!shape.item_slice) return specs;
   for (std::size_t i : {std::size_t{0}, std::size_t{1}, specs.size() - 1}) {
-    specs[i].slice = shape.slice;
-    (specs[i].has_item_rows() ? specs[i].rows : specs[i].columns) = shape.slice->count();
+    specs[i].item_slice = shape.item_slice;
+    (specs[i].has_item_rows() ? specs[i].rows : specs[i].columns) = shape.item_slice->count();
   }
   return specs;
 }
 
 std::vector<device::TensorSpec> tensor_specs(const ModelOptions& options, InputDims inputs) {
   if (facts_of(options.type).item_vectors) {
-    const std::int64_t items = inputs.slice() ? inputs.slice()->count() : inputs.items;
-    return {
-        {"items/weight", items, options.elsa.factors, device::TensorKind::input_table, true, inputs.slice()}};
+    const std::int64_t items = inputs.item_slice() ? inputs.item_slice()->count() : inputs.items;
+    return {{"items/weight", items, options.elsa.factors, device::TensorKind::input_table, true,
+             inputs.item_slice()}};
   }
   return tensor_specs(network_shape(options, inputs));
 }
@@ -118,9 +118,10 @@ std::uint32_t rng_tensor_id(const NetworkShape& shape, const std::string& tensor
 
 std::vector<int> passes_of_epoch(const ModelOptions& options) {
   if (!facts_of(options.type).alternates) return {0};
-  std::vector<int> groups(static_cast<std::size_t>(options.recvae.encoder_passes), recvae_encoder);
-  groups.insert(groups.end(), static_cast<std::size_t>(options.recvae.decoder_passes), recvae_decoder);
-  return groups;
+  std::vector<int> parameter_groups(static_cast<std::size_t>(options.recvae.encoder_passes), recvae_encoder);
+  parameter_groups.insert(parameter_groups.end(), static_cast<std::size_t>(options.recvae.decoder_passes),
+                          recvae_decoder);
+  return parameter_groups;
 }
 
 std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors) {
@@ -151,10 +152,10 @@ std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors) {
   return count;
 }
 
-device::ParameterLayout align_slices(device::ParameterLayout layout, std::int64_t multiple) {
+device::ParameterLayout align_item_slices(device::ParameterLayout layout, std::int64_t multiple) {
   for (std::size_t i = 1; i < layout.tensors.size(); ++i) {
     const bool begins_run =
-        layout.tensors[i].spec.slice.has_value() != layout.tensors[i - 1].spec.slice.has_value();
+        layout.tensors[i].spec.item_slice.has_value() != layout.tensors[i - 1].spec.item_slice.has_value();
     if (begins_run) layout = device::align_tensor(std::move(layout), i, multiple);
   }
   return layout;

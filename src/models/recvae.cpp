@@ -19,7 +19,8 @@ RecVae::RecVae(const ModelOptions& options, InputDims inputs, device::Device& de
       shape_(network_shape(options, inputs)) {
   std::vector<device::TensorSpec> encoder = tensors();
   encoder.erase(encoder.begin(), encoder.begin() + encoder_tensors);
-  const device::ParameterLayout of_encoder = align_slices(device.plan_parameters(encoder), size_multiple);
+  const device::ParameterLayout of_encoder =
+      align_item_slices(device.plan_parameters(encoder), size_multiple);
   if (of_encoder.size != prior_elements().size())
     throw std::logic_error("RecVae: the encoder is not contiguous");
   old_encoder_ = device.make_parameters(of_encoder, of_encoder.size);
@@ -61,9 +62,9 @@ void RecVae::encode(const NetworkInput& batch, const device::Parameters& weights
   }
 }
 
-void RecVae::forward_backward(const NetworkInput& batch, const device::Backward& backward, int group,
-                              StepTimer& timer) {
-  const bool trains_encoder = group == recvae_encoder;
+void RecVae::forward_backward(const NetworkInput& batch, const device::Backward& backward,
+                              int parameter_group, StepTimer& timer) {
+  const bool trains_encoder = parameter_group == recvae_encoder;
   device::StepState& step = backward.step;
   if (trains_encoder) {
     constexpr auto first = static_cast<int>(encoder_tensors);

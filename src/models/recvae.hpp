@@ -29,8 +29,8 @@ class RecVae final : public TrainableModel {
   RecVae(const ModelOptions& options, InputDims inputs, device::Device& device, std::int64_t max_rows,
          std::int64_t size_multiple = 1);
 
-  /// Returns the ranges of the decoder and of the encoder; see RecVaeGroup.
-  std::vector<Range> update_groups() const override {
+  /// Returns the ranges of the decoder and of the encoder; see RecVaeParameterGroup.
+  std::vector<Range> parameter_groups() const override {
     return {{0, layout().tensors[encoder_tensors - 1].range.end}, prior_elements()};
   }
   device::Parameters* prior() override { return &old_encoder_; }
@@ -39,7 +39,7 @@ class RecVae final : public TrainableModel {
   }
 
   void initialize(std::uint64_t seed) override { initialize_recvae(*this, shape_, seed); }
-  void forward_backward(const NetworkInput& batch, const device::Backward& backward, int group,
+  void forward_backward(const NetworkInput& batch, const device::Backward& backward, int parameter_group,
                         StepTimer& timer) override;
   const device::Matrix& forward_for_scoring(const NetworkInput& batch) override;
   device::Layer output_layer() const override { return decoder_; }

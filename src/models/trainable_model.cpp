@@ -14,25 +14,26 @@
 namespace vaecf::models {
 namespace {
 
-RowsOfSlice cut_rows(CsrView rows, std::int64_t item_count, device::ItemSlices& slices) {
-  RowsOfSlice cut;
-  if (slices.count() > 1) cut.append(rows, slices.slice(item_count));
+ItemSliceRows cut_rows(CsrView rows, std::int64_t item_count, device::ModelParallelGroup& model_parallel) {
+  ItemSliceRows cut;
+  if (model_parallel.count() > 1) cut.append(rows, model_parallel.item_slice(item_count));
   return cut;
 }
 
 }  // namespace
 
 DeviceUsers::DeviceUsers(device::Device& device, const UserData& users, std::int64_t item_count,
-                         std::int64_t feature_count, std::int64_t max_users, device::ItemSlices& slices)
+                         std::int64_t feature_count, std::int64_t max_users,
+                         device::ModelParallelGroup& model_parallel)
     : no_items(static_cast<std::size_t>(max_users) + 1, 0),
-      cut(cut_rows(users.items, item_count, slices)),
-      items(device.make_user_rows(slices.count() > 1 ? cut.view() : users.items, users.first_user, item_count,
-                                  slices)),
+      cut(cut_rows(users.items, item_count, model_parallel)),
+      items(device.make_user_rows(model_parallel.count() > 1 ? cut.view() : users.items, users.first_user,
+                                  item_count, model_parallel)),
       features(feature_count > 0 ? device.make_user_rows(users.features, users.first_user, feature_count,
-                                                         device::one_slice())
+                                                         device::single_rank())
                                  : nullptr),
-      targets(device.make_user_rows(users.targets, users.first_user, item_count, device::one_slice())),
-      empty_rows(device.make_user_rows(CsrView{no_items, {}}, 0, item_count, slices)),
+      targets(device.make_user_rows(users.targets, users.first_user, item_count, device::single_rank())),
+      empty_rows(device.make_user_rows(CsrView{no_items, {}}, 0, item_count, model_parallel)),
       items_batch(device.make_batch()),
       features_batch(device.make_batch()),
       empty_batch(device.make_batch()) {}
@@ -60,18 +61,18 @@ device::MetricValues& DeviceUsers::metric_values(device::Device& device, std::si
 TrainableModel::TrainableModel(device::Device& device, InputDims inputs, device::ParameterLayout layout,
                                std::int64_t max_rows, std::int64_t size_multiple)
     : device_(device),
-      slices_(*inputs.slices),
+      model_parallel_(*inputs.model_parallel),
       items_(inputs.items),
       features_(inputs.features),
       max_rows_(std::max<std::int64_t>(1, max_rows)),
       scoring_step_(device.make_step_state()) {
-  layout = align_slices(std::move(layout), size_multiple);
+  layout = align_item_slices(std::move(layout), size_multiple);
   const std::int64_t size = (layout.size + size_multiple - 1) / size_multiple * size_multiple;
   parameters_ = device.make_parameters(layout, size);
 }
 
 device::Matrix TrainableModel::make_activations(std::int64_t columns) {
-  return device_.make_matrix(slices_.part_rows(max_rows_), columns);
+  return device_.make_matrix(model_parallel_.part_rows(max_rows_), columns);
 }
 
 std::optional<device::SideFeatures> TrainableModel::side_features(const NetworkInput& batch,
@@ -107,25 +108,25 @@ void TrainableModel::finish_writing() {
   device_.refresh_copies(parameters_, {0, layout().size});
 }
 
-double TrainableModel::sum_of_squares(bool slices) {
+double TrainableModel::sum_of_squares(bool item_slices) {
   double sum = 0.0;
   for (std::size_t i = 0; i < layout().tensors.size(); ++i) {
     const device::TensorSpec& spec = layout().tensors[i].spec;
-    if (spec.decays && spec.slice.has_value() == slices)
+    if (spec.decays && spec.item_slice.has_value() == item_slices)
       sum += device_.sum_of_squares(parameters_, static_cast<int>(i));
   }
   return sum;
 }
 
 std::unique_ptr<LoadedUsers> TrainableModel::load_users(const UserData& users) {
-  return std::make_unique<DeviceUsers>(device_, users, items_, features_, max_rows_, slices_);
+  return std::make_unique<DeviceUsers>(device_, users, items_, features_, max_rows_, model_parallel_);
 }
 
 NetworkInput TrainableModel::gather(DeviceUsers& users, Range rows, History history, bool needs_empty) {
   if (needs_empty || history == History::none) users.gather_empty(device_, rows.size());
   users.gather_items(device_, rows);
   if (users.features) {
-    const Range own = slices_.own_users(rows.size());
+    const Range own = model_parallel_.own_users(rows.size());
     const std::span numbers(users.numbers);
     device_.gather_batch(
         *users.features,
@@ -156,7 +157,7 @@ void TrainableModel::top_k(LoadedUsers& users, Range rows, History history, bool
                            std::span<std::int32_t> items, std::span<float> scores) {
   auto& loaded = static_cast<DeviceUsers&>(users);
   const NetworkInput input = gather(loaded, rows, history, keep_seen);
-  const Range own = slices_.own_users(rows.size());
+  const Range own = model_parallel_.own_users(rows.size());
   items = items.subspan(static_cast<std::size_t>(own.begin * k), static_cast<std::size_t>(own.size() * k));
   scores = scores.subspan(static_cast<std::size_t>(own.begin * k), static_cast<std::size_t>(own.size() * k));
   device_.top_k(forward_for_scoring(input), keep_seen ? *loaded.empty_batch : *loaded.items_batch,
@@ -167,11 +168,11 @@ void TrainableModel::exclude_items(std::span<const std::uint8_t> allowed_items) 
   // Through the biases, so that no operation needs a mask.
   const int tensor = output_layer().bias;
   device::Parameters& output = output_parameters();
-  const ItemSlice slice = slices_.slice(items_);
-  std::vector<float> bias(static_cast<std::size_t>(slice.count()));
+  const ItemSlice item_slice = model_parallel_.item_slice(items_);
+  std::vector<float> bias(static_cast<std::size_t>(item_slice.count()));
   device_.export_rows(output.layout(), tensor, {0, 1}, output.master(), bias);
   for (std::size_t i = 0; i < bias.size(); ++i) {
-    const auto item = static_cast<std::size_t>(slice.global(static_cast<std::int64_t>(i)));
+    const auto item = static_cast<std::size_t>(item_slice.global(static_cast<std::int64_t>(i)));
     if (allowed_items[item] == 0) bias[i] = -std::numeric_limits<float>::infinity();
   }
   device_.import_rows(output.layout(), tensor, {0, 1}, bias, output.master());

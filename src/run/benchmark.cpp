@@ -96,8 +96,8 @@ class BenchmarkRun {
         .set("overlap", training.overlaps ? "on" : "off")
         .set("bucket_mib", run_.options.distributed.bucket_mib)
         .set("virtual_shards", run_.options.data.virtual_shards)
-        .set("item_slices", std::int64_t{run_.slices()})
-        .set("groups", std::int64_t{run_.groups()})
+        .set("item_slices", std::int64_t{run_.item_slices()})
+        .set("model_parallel_groups", std::int64_t{run_.model_parallel_groups()})
         .set("exchanged_bytes", training.comm_volume.exchanged);
     if (uses_parameter_server()) {
       event.set("servers", std::int64_t{run_.options.distributed.servers})

@@ -36,7 +36,7 @@ io::Event start_event(const Run& run, std::int64_t users, models::InputDims inpu
       .set("model", vaecf::to_string(run.options.model.type))
       .set("config", run.configuration_text)
       .set("ranks", std::int64_t{run.communicator.size()})
-      .set("item_slices", std::int64_t{run.slices()})
+      .set("item_slices", std::int64_t{run.item_slices()})
       .set("device", to_string(device.kind))
       .set("precision", vaecf::to_string(device.precision))
       .set("threads", std::int64_t{device.threads})

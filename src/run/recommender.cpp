@@ -50,7 +50,7 @@ Recommender::Recommender(const config::TrainingConfig& options, const RunContext
   allowed_count_ = items_ - static_cast<std::int64_t>(excluded_.size());
   if (allowed_count_ == 0)
     throw InputError("no item is left to recommend; include more or exclude fewer items");
-  model_ = checkpoint::load_scorer(reader, options, {items_, state.features, single_rank_.item_slices()},
+  model_ = checkpoint::load_scorer(reader, options, {items_, state.features, single_rank_.model_parallel()},
                                    single_rank_, batch_users);
   if (!choice_.allowed_items.empty()) model_->exclude_items(choice_.allowed_items);
 }
@@ -74,12 +74,12 @@ void Recommender::complete_lists(std::int64_t users, std::span<std::int32_t> ite
     clear({0, own.begin});
     clear({own.end, count});
   }
-  comm::Communicator& group = single_rank_.grid->group_ranks();
+  comm::Communicator& ranks = single_rank_.grid->model_parallel_ranks();
   std::vector<std::int64_t> all(items.begin(), items.end());
-  group.all_reduce(std::span<std::int64_t>(all));
+  ranks.all_reduce(std::span<std::int64_t>(all));
   std::ranges::transform(all, items.begin(),
                          [](std::int64_t item) { return static_cast<std::int32_t>(item); });
-  group.all_reduce(scores);
+  ranks.all_reduce(scores);
 }
 
 void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32_t> items,

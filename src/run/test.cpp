@@ -36,14 +36,14 @@ namespace {
 /// Adds the metrics of all users, and those of users with and without history if there are both.
 void add_result(io::Event& event, const evaluate::EvaluationResult& result, const std::string& prefix) {
   add_metrics(event, result, prefix);
-  const auto add_group = [&](const evaluate::Metrics& metrics, const std::string& suffix) {
+  const auto add_set = [&](const evaluate::Metrics& metrics, const std::string& suffix) {
     for (const auto& [name, value] : metrics) {
       event.set(prefix + name + suffix, value.mean);
       event.set(prefix + name + suffix + "_se", *value.standard_error);
     }
   };
-  add_group(result.with_history, "_with_history");
-  add_group(result.without_history, "_without_history");
+  add_set(result.with_history, "_with_history");
+  add_set(result.without_history, "_without_history");
 }
 
 }  // namespace
@@ -60,9 +60,9 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
   result.epoch = reader.state().epoch;
   result.title = format("epoch {}", result.epoch);
   {
-    const auto model = checkpoint::load_scorer(reader, run.options,
-                                               model_input_dims(run.options, run.dataset, run.item_slices()),
-                                               run, run.device.facts().evaluation_batch);
+    const auto model = checkpoint::load_scorer(
+        reader, run.options, model_input_dims(run.options, run.dataset, run.model_parallel()), run,
+        run.device.facts().evaluation_batch);
     if (models::is_solved(run.options.model.type)) result.title = checkpoint::solution_title(reader, run);
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold_start = evaluator.evaluate(*model, models::History::none);
@@ -83,10 +83,10 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
   if (per_user.empty()) return result;
 
   std::vector<std::pair<std::string, const evaluate::EvaluationResult*>> results = {{"", &result.model}};
-  std::vector<std::string> groups;
-  const auto add = [&](const std::string& group, const evaluate::EvaluationResult& of_group) {
-    results.emplace_back(group + "/", &of_group);
-    groups.push_back(group);
+  std::vector<std::string> sets;
+  const auto add = [&](const std::string& set, const evaluate::EvaluationResult& of_set) {
+    results.emplace_back(set + "/", &of_set);
+    sets.push_back(set);
   };
   if (result.cold_start) add("cold", *result.cold_start);
   for (const Baseline& baseline : result.baselines) add(baseline.name, baseline.result);
@@ -102,7 +102,7 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
                         {"dataset", run.dataset.path()},
                         {"dataset_checksum", run.dataset.fingerprint()},
                         {"metrics", join(names)},
-                        {"groups", join(groups)}};
+                        {"groups", join(sets)}};
   comm::run_on_root(run.communicator, [&] { io::write_user_columns(per_user, content); });
   run.log.info("wrote {}: metrics of {} users", per_user, content.users.size());
   return result;
@@ -129,10 +129,10 @@ std::string to_table(const TestResult& result) {
     return error ? format("{:.{}f} +- {:.{}f}", mean, digits, *error, digits)
                  : format("{:.4f}          ", mean);
   };
-  const auto add_rows = [&](evaluate::Metrics evaluate::EvaluationResult::*group) {
-    for (const auto& [name, value] : result.model.*group) {
+  const auto add_rows = [&](evaluate::Metrics evaluate::EvaluationResult::*metrics) {
+    for (const auto& [name, value] : result.model.*metrics) {
       table += format("  {:<{}}", name, width);
-      for (const auto& [title, column] : columns) table += format("  {:>18}", cell(column->*group, name));
+      for (const auto& [title, column] : columns) table += format("  {:>18}", cell(column->*metrics, name));
       table += "\n";
     }
   };

@@ -9,7 +9,7 @@
 #include <vaecf/models/model.hpp>
 #include <vaecf/models/network_shape.hpp>
 #include <vaecf/run/train.hpp>
-#include <vaecf/training/slice_plan.hpp>
+#include <vaecf/training/item_slice_plan.hpp>
 
 #include <algorithm>
 #include <string>
@@ -57,20 +57,20 @@ void validate_servers(const Run& run) {
 int validate_distributed(const Run& run) {
   const comm::DistributedOptions& distributed = run.options.distributed;
   validate_servers(run);
-  const int slices = choose_item_slices(run.options, model_input_dims(run.options, run.dataset), run);
-  const int ranks = slices > 1 ? run.communicator.size() / slices
-                               : comm::Roles(distributed, run.communicator.size()).workers;
-  if (slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {
+  const int item_slices = choose_item_slices(run.options, model_input_dims(run.options, run.dataset), run);
+  const int ranks = item_slices > 1 ? run.communicator.size() / item_slices
+                                    : comm::Roles(distributed, run.communicator.size()).workers;
+  if (item_slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {
     throw InputError(format(
         "distributed.optimizer: sharded is not possible with {} item slices, which divide weights, gradients and moments already; set it to replicated, or item_slices to 1",
-        slices));
+        item_slices));
   }
   if (ranks > run.options.data.virtual_shards && !models::is_solved(run.options.model.type)) {
     throw InputError(format(
         "the number of {} must be at most data.virtual_shards ({}), got {}; start fewer ranks, or raise data.virtual_shards",
-        slices > 1 ? "groups of item slices" : "workers", run.options.data.virtual_shards, ranks));
+        item_slices > 1 ? "model-parallel groups" : "workers", run.options.data.virtual_shards, ranks));
   }
-  return slices;
+  return item_slices;
 }
 
 /// Throws InputError if the dataset does not fit the configuration.
@@ -98,11 +98,11 @@ void validate_dataset(const config::TrainingConfig& options, const io::DatasetFi
 
 /// Logs the memory of a rank. Throws InputError if the model configuration is invalid, or if the ranks of
 /// this host do not have enough memory.
-void plan_memory(const Run& run, int slices) {
+void plan_memory(const Run& run, int item_slices) {
   const auto tensors = models::tensor_specs(run.options.model, model_input_dims(run.options, run.dataset));
-  const training::SliceProblem problem =
-      training::slice_problem(run.options, tensors, run.dataset.items(), run.communicator);
-  const double parameters = problem.table_parameters / slices + problem.middle_parameters;
+  const training::ItemSliceProblem problem =
+      training::item_slice_problem(run.options, tensors, run.dataset.items(), run.communicator);
+  const double parameters = problem.table_parameters / item_slices + problem.middle_parameters;
   const std::int64_t rows = run.dataset.rows("train");
   constexpr double mib = 1048576.0;
   // Bytes per parameter: fp32 weights and gradient, and two moments. A sharded optimizer has shards of
@@ -115,21 +115,21 @@ void plan_memory(const Run& run, int slices) {
   double bytes = (sharded ? 8.0 + 16.0 / ranks : 16.0) + comm_buffer;
   // A server has weights and gradient, and shards of master weights, moments and summed gradient.
   if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + comm_buffer;
-  const double groups = static_cast<double>(ranks) / slices;
+  const double model_parallel_groups = static_cast<double>(ranks) / item_slices;
   const double data = 4.0 * static_cast<double>(run.dataset.entries("train")) / ranks +
-                      (slices > 1 ? 12.0 : 8.0) * static_cast<double>(rows) / groups;
+                      (item_slices > 1 ? 12.0 : 8.0) * static_cast<double>(rows) / model_parallel_groups;
   // Rank 0 copies weights and moments for a checkpoint, unless ranks share the items.
-  const double copy = slices > 1 ? 0.0 : 12.0 * parameters;
+  const double copy = item_slices > 1 ? 0.0 : 12.0 * parameters;
   // On the CPU, exponentials of a part of the batch and scores of held-out users are stored for all items.
   double outputs = 0.0;
   if (!models::facts_of(run.options.model.type).item_vectors) {
     outputs = static_cast<double>(
-        run.device.output_bytes({run.dataset.items(), 0, slices}, run.options.train.batch_size));
+        run.device.output_bytes({run.dataset.items(), 0, item_slices}, run.options.train.batch_size));
   }
-  // With slices, checkpoints are gathered in blocks: each rank has its own part and the parts of all ranks,
-  // and rank 0 also the rows that it writes.
+  // With item slices, checkpoints are gathered in blocks: each rank has its own part and the parts of all
+  // ranks, and rank 0 also the rows that it writes.
   const double block = 4.0 * static_cast<double>(checkpoint::min_block_rows * run.dataset.items());
-  const double blocks = slices > 1 ? (2.0 + 1.0 / slices) * block : 0.0;
+  const double blocks = item_slices > 1 ? (2.0 + 1.0 / item_slices) * block : 0.0;
   constexpr double program = 64.0 * mib;
   const double needed = bytes * parameters + data + outputs + blocks + program;
   const std::string text = format(
@@ -137,11 +137,11 @@ void plan_memory(const Run& run, int slices) {
       needed / mib, bytes * parameters / mib, parameters, outputs / mib, data / mib, (blocks + program) / mib,
       copy > 0.0 ? format(", and {:.0f} MiB on rank 0 for the copy of a checkpoint", copy / mib) : "");
   constexpr double gib = 1073741824.0;
-  if (slices > 1) {
-    run.log.info("{} groups of {} item slices with {} items each", ranks / slices, slices,
-                 (run.dataset.items() + slices - 1) / slices);
+  if (item_slices > 1) {
+    run.log.info("{} model-parallel groups of {} item slices with {} items each", ranks / item_slices,
+                 item_slices, (run.dataset.items() + item_slices - 1) / item_slices);
   }
-  if (slices > 1 || needed > gib) {
+  if (item_slices > 1 || needed > gib) {
     run.log.info("{}", text);
   } else {
     run.log.debug("{}", text);
@@ -152,7 +152,8 @@ void plan_memory(const Run& run, int slices) {
   std::string fits =
       "use a smaller model, fewer ranks on this host, or more hosts with distributed.item_slices";
   for (const int s : training::divisors(ranks)) {
-    if (s <= slices || training::slice_memory(problem, s) + data + outputs + blocks + program > free)
+    if (s <= item_slices ||
+        training::item_slice_memory(problem, s) + data + outputs + blocks + program > free)
       continue;
     fits = format("set distributed.item_slices to {} or more", s);
     break;
@@ -178,15 +179,15 @@ int validate_run(const Run& run, bool trains) {
   const bool solved = models::is_solved(options.model.type);
   if (!solved) validate_patience(options);
   validate_dataset(options, run.dataset);
-  const int slices = validate_distributed(run);
+  const int item_slices = validate_distributed(run);
   // Baselines that are listed are solved after the training, whatever they cost.
   for (const std::string& baseline : options.validation.baselines)
     if (const auto* facts = models::find_model(baseline); facts != nullptr && facts->solved)
       require_memory_to_solve(facts->type, run);
   if (trains && solved) validate_solve(run);
-  if (trains && !solved) plan_memory(run, slices);
+  if (trains && !solved) plan_memory(run, item_slices);
   if (run.communicator.rank() == 0) checkpoint::prepare_run_folder(options);
-  return slices;
+  return item_slices;
 }
 
 namespace {
@@ -201,32 +202,32 @@ std::string alternatives(const std::vector<int>& numbers) {
 }
 
 /// Throws InputError if the model or the strategy cannot divide the items.
-void require_divisible_model(const config::TrainingConfig& options, std::int64_t slices) {
+void require_divisible_model(const config::TrainingConfig& options, std::int64_t item_slices) {
   if (models::is_solved(options.model.type)) {
     throw InputError(format(
         "distributed.item_slices: {} requires a model that is trained in steps, but model.type is {}, whose columns are divided over the ranks anyway; set item_slices to 1",
-        slices, vaecf::to_string(options.model.type)));
+        item_slices, vaecf::to_string(options.model.type)));
   }
   if (options.distributed.strategy == comm::Strategy::parameter_server) {
     throw InputError(format(
         "distributed.item_slices: {} is not possible with distributed.strategy: parameter_server, whose servers store all items; set item_slices to 1, or strategy to allreduce",
-        slices));
+        item_slices));
   }
 }
 
-/// Throws InputError if `slices` does not divide the ranks, or leaves slices without items.
-void require_divisible_ranks(std::int64_t slices, std::int64_t items, int ranks) {
-  if (slices > ranks || ranks % slices != 0) {
-    const std::int64_t fewer = ranks / slices * slices;
-    const std::string start =
-        fewer > 0 ? format("start {} or {} ranks", fewer, fewer + slices) : format("start {} ranks", slices);
-    throw InputError(format("distributed.item_slices: {} does not divide {} ranks; give {}, or {}", slices,
-                            ranks, alternatives(training::divisors(ranks)), start));
+/// Throws InputError if `item_slices` does not divide the ranks, or leaves item slices without items.
+void require_divisible_ranks(std::int64_t item_slices, std::int64_t items, int ranks) {
+  if (item_slices > ranks || ranks % item_slices != 0) {
+    const std::int64_t fewer = ranks / item_slices * item_slices;
+    const std::string start = fewer > 0 ? format("start {} or {} ranks", fewer, fewer + item_slices)
+                                        : format("start {} ranks", item_slices);
+    throw InputError(format("distributed.item_slices: {} does not divide {} ranks; give {}, or {}",
+                            item_slices, ranks, alternatives(training::divisors(ranks)), start));
   }
-  if (slices > items) {
+  if (item_slices > items) {
     throw InputError(
-        format("distributed.item_slices: {} slices of {} items leave some without any; give at most {}",
-               slices, items, items));
+        format("distributed.item_slices: {} item slices of {} items leave some without any; give at most {}",
+               item_slices, items, items));
   }
 }
 
@@ -242,38 +243,38 @@ int choose_item_slices(const config::TrainingConfig& options, const models::Inpu
   if (wanted == comm::automatic_item_slices) {
     if (!divisible || ranks == 1) return 1;
     const auto tensors = models::tensor_specs(options.model, inputs);
-    training::SliceProblem problem =
-        training::slice_problem(options, tensors, inputs.items, context.communicator);
+    training::ItemSliceProblem problem =
+        training::item_slice_problem(options, tensors, inputs.items, context.communicator);
     const bool gpu = context.device.facts().kind != device::DeviceKind::cpu;
     if (gpu) problem.memory_rate_ratio_within = 8.0;  // NVLink
     // The memory of a GPU is known to its device only, which reports a lack of it.
     if (!gpu) problem.memory_bytes = free_memory_bytes() / context.communicator.local_size();
-    const auto [slices, reason] = training::choose_slices(problem);
-    context.log.info("distributed.item_slices: auto: {}, since {}", slices, reason);
-    return slices;
+    const auto [item_slices, reason] = training::plan_item_slices(problem);
+    context.log.info("distributed.item_slices: auto: {}, since {}", item_slices, reason);
+    return item_slices;
   }
   if (wanted == comm::all_item_slices && ranks == 1) return 1;
-  const std::int64_t slices = wanted == comm::all_item_slices ? ranks : wanted;
-  require_divisible_model(options, slices);
-  require_divisible_ranks(slices, inputs.items, ranks);
+  const std::int64_t item_slices = wanted == comm::all_item_slices ? ranks : wanted;
+  require_divisible_model(options, item_slices);
+  require_divisible_ranks(item_slices, inputs.items, ranks);
   constexpr std::int64_t few_items = 256;
-  if (inputs.items / slices < few_items) {
+  if (inputs.items / item_slices < few_items) {
     context.log.warn(
-        "distributed.item_slices: {} slices of {} items have fewer than {} each, and much of the work is padding; fewer slices are faster",
-        slices, inputs.items, few_items);
+        "distributed.item_slices: {} item slices of {} items have fewer than {} each, and much of the work is padding; fewer item slices are faster",
+        item_slices, inputs.items, few_items);
   }
   const int local = context.communicator.local_size();
-  if (local < ranks && (local % slices != 0 || slices > local)) {
+  if (local < ranks && (local % item_slices != 0 || item_slices > local)) {
     context.log.warn(
-        "distributed.item_slices: the {} ranks of a group are on several hosts, which exchange activations in every step; if possible, start a multiple of {} ranks on each host, as with mpirun --map-by ppr:{}:node",
-        slices, slices, slices);
+        "distributed.item_slices: the {} ranks of a model-parallel group are on several hosts, which exchange activations in every step; if possible, start a multiple of {} ranks on each host, as with mpirun --map-by ppr:{}:node",
+        item_slices, item_slices, item_slices);
   }
-  return static_cast<int>(slices);
+  return static_cast<int>(item_slices);
 }
 
-std::shared_ptr<const comm::RankGrid> divide_ranks(comm::Communicator& ranks, int slices) {
+std::shared_ptr<const comm::RankGrid> divide_ranks(comm::Communicator& ranks, int item_slices) {
   // Free memory may differ between ranks, and with it the choice of `auto`.
-  const auto agreed = static_cast<int>(ranks.all_reduce(std::int64_t{slices}, comm::Reduction::max));
+  const auto agreed = static_cast<int>(ranks.all_reduce(std::int64_t{item_slices}, comm::Reduction::max));
   return std::make_shared<const comm::RankGrid>(ranks, agreed);
 }
 

@@ -26,7 +26,7 @@ GradientExchange::GradientExchange(comm::Communicator& world, device::Device& de
     : world_(world), device_(device), sections_(std::move(sections)), mode_(mode), weights_(weights) {
   const std::int64_t size = sections_.back().plan.padded_size();
   bool alone = true;
-  for (const auto& [ranks, plan, group] : sections_) {
+  for (const auto& [ranks, plan, parameter_group] : sections_) {
     if (plan.ranks() != ranks->size() || weights.master().size() < plan.padded_size())
       throw std::invalid_argument(
           "GradientExchange: the plan is for another number of ranks, or the weights are smaller than its padded size");
@@ -59,12 +59,12 @@ Range GradientExchange::Bucket::without_padding(Range range) const {
   return {std::min(range.begin, end), end};
 }
 
-std::vector<Range> GradientExchange::runs_of(int group) const {
+std::vector<Range> GradientExchange::runs_of(int parameter_group) const {
   std::vector<Range> runs;
   std::int64_t first = 0;  // bucket of the section
   for (const ExchangeSection& section : sections_) {
-    if (section.group < 0 || section.group == group) {
-      const Range run = section.plan.group(section.group < 0 ? group : 0);
+    if (section.parameter_group < 0 || section.parameter_group == parameter_group) {
+      const Range run = section.plan.parameter_group(section.parameter_group < 0 ? parameter_group : 0);
       runs.push_back({first + run.begin, first + run.end});
     }
     first += section.plan.buckets();
@@ -72,8 +72,8 @@ std::vector<Range> GradientExchange::runs_of(int group) const {
   return runs;
 }
 
-void GradientExchange::begin(int group) {
-  const std::vector<Range> runs = runs_of(group);
+void GradientExchange::begin(int parameter_group) {
+  const std::vector<Range> runs = runs_of(parameter_group);
   active_ = {runs.front().begin, runs.back().end};
   started_ = waited_ = active_.begin;
   for (std::int64_t b = active_.begin; b < active_.end; ++b) bucket(b).ready = 0;
@@ -181,9 +181,9 @@ void GradientExchange::finish_gather(const Bucket& bucket) {
   device_.refresh_copies(weights_, bucket.elements);
 }
 
-double GradientExchange::bytes_per_rank(int group) const {
+double GradientExchange::bytes_per_rank(int parameter_group) const {
   double bytes = 0.0;
-  for (const Range run : runs_of(group)) {
+  for (const Range run : runs_of(parameter_group)) {
     const Bucket& first = buckets_[static_cast<std::size_t>(run.begin)];
     const Bucket& last = buckets_[static_cast<std::size_t>(run.end - 1)];
     const double ranks = first.ranks->size();
@@ -216,26 +216,27 @@ void GradientExchange::all_gather_shards(const device::Buffer& packed, device::B
 }
 
 std::vector<ExchangeSection> plan_sections(const comm::RankGrid& grid, const device::ParameterLayout& layout,
-                                           const std::vector<Range>& groups, std::int64_t bucket_elements) {
+                                           const std::vector<Range>& parameter_groups,
+                                           std::int64_t bucket_elements) {
   const auto plan = [&](const std::vector<Range>& ranges, comm::Communicator& ranks, std::int64_t begin) {
     const std::int64_t all = layout.size + BucketPlan::alignment_elements;
     return BucketPlan(ranges, ranks.size() == 1 ? all : bucket_elements, ranks.size(), begin);
   };
   std::vector<ExchangeSection> sections;
-  if (grid.slices() == 1) {
-    sections.push_back({&grid.world(), plan(groups, grid.world(), 0)});
+  if (grid.item_slices() == 1) {
+    sections.push_back({&grid.world(), plan(parameter_groups, grid.world(), 0)});
     return sections;
   }
-  const auto is_slice = [&](std::int64_t t) {
-    return layout.tensors[static_cast<std::size_t>(t)].spec.slice.has_value();
+  const auto divided = [&](std::int64_t t) {
+    return layout.tensors[static_cast<std::size_t>(t)].spec.item_slice.has_value();
   };
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const Range all = layout.tensors_in(groups[g]);
+  for (std::size_t g = 0; g < parameter_groups.size(); ++g) {
+    const Range all = layout.tensors_in(parameter_groups[g]);
     for (std::int64_t first = all.begin, end = first; first < all.end; first = end) {
-      while (end < all.end && is_slice(end) == is_slice(first)) ++end;
+      while (end < all.end && divided(end) == divided(first)) ++end;
       const Range range{layout.tensors[static_cast<std::size_t>(first)].range.begin,
                         layout.tensors[static_cast<std::size_t>(end - 1)].range.end};
-      comm::Communicator& ranks = is_slice(first) ? grid.data_ranks() : grid.world();
+      comm::Communicator& ranks = divided(first) ? grid.data_parallel_ranks() : grid.world();
       sections.push_back({&ranks, plan({range}, ranks, range.begin), static_cast<int>(g)});
     }
   }

@@ -14,11 +14,11 @@
 namespace vaecf::training {
 
 /// Flat elements that are reduced over the same ranks. `plan` has all parameter groups of a step or, if
-/// tensors of a group are reduced over different ranks, elements of `group` only.
+/// tensors of a parameter group are reduced over different ranks, elements of `parameter_group` only.
 struct ExchangeSection {
   comm::Communicator* ranks;
   BucketPlan plan;
-  int group = -1;  ///< -1: the groups of `plan` are all groups
+  int parameter_group = -1;  ///< -1: the parameter groups of `plan` are all parameter groups
 };
 
 /// The options of a GradientExchange. Sections of a single rank ignore them.
@@ -47,7 +47,7 @@ void round_to_bf16_comm(device::Device& device, device::Parameters& weights, std
 /// the weights of a sharded optimizer. All ranks must call its functions in the same order. Device operations
 /// are ordered by events; the host blocks only if the communicator does. The sequence of one step:
 ///
-///   begin(group);  ready()(range, done)...;
+///   begin(parameter group);  ready()(range, done)...;
 ///   for each part: own = wait_sum(part);  update own;  gather_weights(own);
 ///   finish();
 ///
@@ -75,9 +75,9 @@ class GradientExchange {
   /// order.
   const device::GradientReady& ready() const { return ready_; }
 
-  /// Starts a step on parameter group `group`. The collectives of the previous step must have been waited
+  /// Starts a step on `parameter_group`. The collectives of the previous step must have been waited
   /// for.
-  void begin(int group = 0);
+  void begin(int parameter_group = 0);
   /// Waits for all sums, and computes the statistics of the whole gradient, which clipping and fp16 need
   /// before any weight changes: each rank those of its part of each bucket, summed over all ranks, so that
   /// all ranks clip by the same factor, or all skip the update. Collective.
@@ -95,10 +95,10 @@ class GradientExchange {
   /// Waits for the all-gathers of the step: operations that follow read the updated weights of all ranks.
   void finish();
 
-  /// Returns the payload bytes that each rank sends in one step on group `group`; it receives as many.
+  /// Returns the payload bytes that each rank sends in one step on `parameter_group`; it receives as many.
   /// Counted are a reduce-scatter and an all-gather on a ring of R ranks, which send 2 (R - 1) / R of the
   /// elements.
-  double bytes_per_rank(int group) const;
+  double bytes_per_rank(int parameter_group) const;
 
   /// Returns the exact fp32 weights of this rank's shard, or null if the weights themselves are exact.
   const device::Buffer* master_shard() const { return master_shard_ ? &*master_shard_ : nullptr; }
@@ -126,8 +126,8 @@ class GradientExchange {
     bool alone() const { return ranks->size() == 1; }
     Range without_padding(Range range) const;
   };
-  /// The buckets of each section of parameter group `group`.
-  std::vector<Range> runs_of(int group) const;
+  /// The buckets of each section of `parameter_group`.
+  std::vector<Range> runs_of(int parameter_group) const;
   Bucket& bucket(std::int64_t b) { return buckets_[static_cast<std::size_t>(b)]; }
   void mark_ready(Range range, device::EventHandle done);
   void start_reduction(Bucket& bucket, device::EventHandle done);
@@ -153,10 +153,11 @@ class GradientExchange {
 };
 
 /// Returns the sections of a model's gradient: one for all elements or, if ranks share the items, one for
-/// each run of tensors of items, reduced over the ranks with the same slice, and one for each run of other
-/// tensors. `bucket_elements` is the size of a bucket; a single rank has one bucket per group, so that
-/// gradient statistics are computed in one pass.
+/// each run of tensors of items, reduced over the ranks with the same item slice, and one for each run of
+/// other tensors. `bucket_elements` is the size of a bucket; a single rank has one bucket per parameter
+/// group, so that gradient statistics are computed in one pass.
 std::vector<ExchangeSection> plan_sections(const comm::RankGrid& grid, const device::ParameterLayout& layout,
-                                           const std::vector<Range>& groups, std::int64_t bucket_elements);
+                                           const std::vector<Range>& parameter_groups,
+                                           std::int64_t bucket_elements);
 
 }  // namespace vaecf::training

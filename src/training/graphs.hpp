@@ -20,8 +20,8 @@ namespace vaecf::training {
 /// ranks. A shape therefore describes the batch of all ranks.
 class StepGraphs {
  public:
-  /// The update group of the step, the first virtual shard of its batch (0 for a single rank), and the number
-  /// of users of the batch over all ranks. The last two determine the number of users of every rank.
+  /// The parameter group of the step, the first virtual shard of its batch (0 for a single rank), and the
+  /// number of users of the batch over all ranks. The last two determine the number of users of every rank.
   using Shape = std::array<std::int64_t, 3>;
 
   /// Both arguments must outlive this object.

@@ -1,6 +1,6 @@
 // The training step with distributed.strategy: allreduce: every rank computes gradients, and collectives sum
 // them.
-#include <vaecf/training/slice_plan.hpp>
+#include <vaecf/training/item_slice_plan.hpp>
 
 #include <algorithm>
 #include <span>
@@ -26,7 +26,7 @@ class AllReduce final : public Strategy {
         model_(*data.model),
         timer_(timer),
         exchange_(grid.world(), data.device,
-                  plan_sections(grid, model_.layout(), model_.update_groups(),
+                  plan_sections(grid, model_.layout(), model_.parameter_groups(),
                                 bucket_elements(options.distributed)),
                   {.sharded = options.distributed.optimizer == comm::OptimizerPlacement::sharded,
                    .bf16_comm = options.distributed.comm_dtype == comm::CommDtype::bf16,
@@ -40,30 +40,33 @@ class AllReduce final : public Strategy {
     const bool clips = options.train.clip_gradient_norm > 0.0;
     needs_stats_ = clips || device_.facts().precision == device::Precision::fp16;
     // A rank whose tensors of items no other rank has updates them during the backward pass.
-    if (grid.data_ranks().size() == 1 && device_.fuses_updates() && !clips)
+    if (grid.data_parallel_ranks().size() == 1 && device_.fuses_updates() && !clips)
       fused_tensors_ = model_.fused_tensors();
   }
 
-  void step(device::StepParams params, std::int64_t batch_users, UpdatedGroup group) override {
-    params.rule = optimizer_.rule(group.updates, batch_users);
-    // The first virtual shard of a batch and the batch's size determine the number of users of every group.
-    const std::int64_t shard =
-        grid_.groups() == 1 ? 0 : params.batch * options_.train.batch_size % options_.data.virtual_shards;
+  void step(device::StepParams params, std::int64_t batch_users, ParameterGroup parameter_group) override {
+    params.rule = optimizer_.rule(parameter_group.updates, batch_users);
+    // The first virtual shard of a batch and the batch's size determine the number of users of every
+    // model-parallel group.
+    const std::int64_t shard = grid_.model_parallel_groups() == 1
+                                   ? 0
+                                   : params.batch * options_.train.batch_size % options_.data.virtual_shards;
     const std::int64_t users = data_.items.users(params.batch);
     timer_.start();
     // Never captured: operations read seed, batch, beta and rule from the step state, so that a replayed
     // graph uses those of its step.
     device_.begin_step(params, *data_.state);
-    const auto work = [this, users, group = group.index] {  // runs twice when it is captured
+    const auto work = [this, users,
+                       parameter_group = parameter_group.index] {  // runs twice when it is captured
       device::StepState& state = *data_.state;
-      exchange_.begin(group);
+      exchange_.begin(parameter_group);
       const models::NetworkInput batch = data_.gather(users);
       // Tensors of items that no other rank has are updated by the backward pass, and skipped by update().
       const device::FusedUpdate fused{model_.parameters(), optimizer_.first_moment(),
                                       optimizer_.second_moment()};
       const device::Backward backward{model_.parameters(), state, exchange_.gradients(), exchange_.ready(),
                                       fused_tensors_.empty() ? nullptr : &fused};
-      model_.forward_backward(batch, backward, group, timer_);
+      model_.forward_backward(batch, backward, parameter_group, timer_);
       if (needs_stats_) exchange_.all_reduce_stats(state);
       for (std::int64_t part = 0; part < exchange_.parts(); ++part) {
         const UpdatePart own = exchange_.wait_sum(part);
@@ -78,7 +81,7 @@ class AllReduce final : public Strategy {
       device_.end_step(state);
       timer_.end_phase(models::StepPhase::update);
     };
-    graphs_.run({group.index, shard, batch_users}, work);
+    graphs_.run({parameter_group.index, shard, batch_users}, work);
   }
 
   models::TrainableModel& synced_model() override {
@@ -122,15 +125,15 @@ class AllReduce final : public Strategy {
   void enable_graphs(bool on) override { graphs_.set_enabled(on); }
 
   TrainingFacts facts() const override {
-    const SliceProblem problem =
-        slice_problem(options_, data_.model->tensors(), model_.items(), grid_.world());
-    const double exchanged = training::slice_traffic(problem, grid_.slices()).activations;
+    const ItemSliceProblem problem =
+        item_slice_problem(options_, data_.model->tensors(), model_.items(), grid_.world());
+    const double exchanged = training::item_slice_traffic(problem, grid_.item_slices()).activations;
     double sent = 0.0;
     double updated = 0.0;
     const std::vector<int> passes = models::passes_of_epoch(options_.model);
-    for (const int group : passes) {
-      sent += exchange_.bytes_per_rank(group);
-      updated += update_bytes(group);
+    for (const int parameter_group : passes) {
+      sent += exchange_.bytes_per_rank(parameter_group);
+      updated += update_bytes(parameter_group);
     }
     const auto steps = static_cast<double>(passes.size());
     sent = exchanged + sent / steps;
@@ -147,10 +150,11 @@ class AllReduce final : public Strategy {
     return state == StateTensor::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
   }
 
-  /// Returns TrainingFacts::update_bytes of a step on update group `group`.
-  double update_bytes(int group) const {
+  /// Returns TrainingFacts::update_bytes of a step on `parameter_group`.
+  double update_bytes(int parameter_group) const {
     const device::ParameterLayout& layout = model_.layout();
-    const Range tensors = layout.tensors_in(model_.update_groups()[static_cast<std::size_t>(group)]);
+    const Range tensors =
+        layout.tensors_in(model_.parameter_groups()[static_cast<std::size_t>(parameter_group)]);
     const auto parameters = static_cast<double>(layout.parameter_count(tensors));
     const double updated = exchange_.mode().sharded ? parameters / grid_.world().size() : parameters;
     const device::DeviceFacts facts = device_.facts();

@@ -16,10 +16,10 @@
 
 namespace vaecf::training {
 
-/// The update group of a step (TrainableModel::update_groups), which has its own count of updates.
-struct UpdatedGroup {
+/// The parameter group of a step (TrainableModel::parameter_groups), which has its own count of updates.
+struct ParameterGroup {
   int index = 0;
-  std::int64_t updates = 0;  ///< updates of this group before the step, skipped ones included
+  std::int64_t updates = 0;  ///< updates of it before the step, skipped ones included
 };
 
 /// How ranks combine their gradients and update the weights. All ranks must call the functions in the same
@@ -27,9 +27,9 @@ struct UpdatedGroup {
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  /// Runs one step with `params` on `group`; the strategy overwrites params.rule. `batch_users` is the number
-  /// of users of the batch over all ranks. May return before the device has finished. Collective.
-  virtual void step(device::StepParams params, std::int64_t batch_users, UpdatedGroup group) = 0;
+  /// Runs one step with `params` on `parameter_group`; the strategy overwrites params.rule. `batch_users` is
+  /// the number of users of the batch over all ranks. May return before the device has finished. Collective.
+  virtual void step(device::StepParams params, std::int64_t batch_users, ParameterGroup parameter_group) = 0;
   /// Returns the model with the weights of all updates so far. The first call after a step is collective.
   virtual models::TrainableModel& synced_model() = 0;
   /// Gathers fp32 master weights, a moment or the prior on every rank, and returns them in the flat layout.

@@ -22,10 +22,11 @@ int sampling_threads(const run::Run& run) {
   return std::clamp(cores / run.communicator.local_size(), 1, 4);
 }
 
-/// Returns the range of the virtual shards of this rank's group; empty if the rank is a server of the
-/// parameter server.
+/// Returns the range of the virtual shards of this rank's model-parallel group; empty if the rank is a server
+/// of the parameter server.
 Range owned_shards(const run::Run& run, const data::VirtualShards& shards) {
-  if (run.slices() > 1) return shards.owned_shards(run.group(), run.groups());
+  if (run.item_slices() > 1)
+    return shards.owned_shards(run.model_parallel_group(), run.model_parallel_groups());
   const comm::Communicator& communicator = run.communicator;
   const comm::Roles roles(run.options.distributed, communicator.size());
   if (!roles.is_worker(communicator.rank())) return {};
@@ -42,14 +43,14 @@ Trainer::Trainer(const run::Run& run, std::int64_t min_model_rows)
       sampler_(shards_, owned_, run.options.train.batch_size,
                run.options.train.last_batch == config::LastBatch::keep, run.options.train.seed),
       sampling_threads_(sampling_threads(run)),
-      groups_(models::passes_of_epoch(run.options.model)),
+      parameter_groups_(models::passes_of_epoch(run.options.model)),
       timer_(run.device, false),
       annealing_(run.options.train.annealing, sampler_.steps_per_epoch()) {
   const config::TrainingConfig& options = run.options;
   const bool servers = options.distributed.strategy == comm::Strategy::parameter_server;
   const int owners = servers ? options.distributed.servers : run.communicator.size();
   data_ = std::make_unique<TrainingData>(run.device, run.dataset, shards_.rows_of(owned_), options.model,
-                                         run::model_input_dims(options, run.dataset, grid_->item_slices()),
+                                         run::model_input_dims(options, run.dataset, grid_->model_parallel()),
                                          std::max(min_model_rows, sampler_.max_local_rows()),
                                          BucketPlan::alignment_elements * owners, options.train.seed);
   strategy_ = servers ? make_parameter_server(options, *grid_, *data_, timer_)
@@ -103,22 +104,23 @@ std::int64_t Trainer::users_before(std::int64_t t) const {
   return t / steps * sampler_.users_per_epoch() + t % steps * run_.options.train.batch_size;
 }
 
-std::vector<std::int64_t> Trainer::updates_by_group() const {
+std::vector<std::int64_t> Trainer::updates_by_parameter_group() const {
   const std::int64_t steps = sampler_.steps_per_epoch();
   const std::int64_t epochs = updates_done_ / steps_per_epoch();
   const std::int64_t done = updates_done_ % steps_per_epoch();
-  std::vector<std::int64_t> updates(static_cast<std::size_t>(*std::ranges::max_element(groups_)) + 1);
+  std::vector<std::int64_t> updates(static_cast<std::size_t>(*std::ranges::max_element(parameter_groups_)) +
+                                    1);
   for (std::int64_t pass = 0; pass < passes(); ++pass) {
-    updates[static_cast<std::size_t>(groups_[static_cast<std::size_t>(pass)])] +=
+    updates[static_cast<std::size_t>(parameter_groups_[static_cast<std::size_t>(pass)])] +=
         epochs * steps + std::clamp<std::int64_t>(done - pass * steps, 0, steps);
   }
   return updates;
 }
 
-UpdatedGroup Trainer::next_group() const {
+ParameterGroup Trainer::next_parameter_group() const {
   const std::int64_t pass = updates_done_ / sampler_.steps_per_epoch() % passes();
-  const int group = groups_[static_cast<std::size_t>(pass)];
-  return {group, updates_by_group()[static_cast<std::size_t>(group)]};
+  const int parameter_group = parameter_groups_[static_cast<std::size_t>(pass)];
+  return {parameter_group, updates_by_parameter_group()[static_cast<std::size_t>(parameter_group)]};
 }
 
 double Trainer::beta() const {
@@ -145,7 +147,7 @@ void Trainer::step(std::int64_t t) {
                                   batch,
                                   static_cast<float>(beta()),
                                   {}};
-  strategy_->step(params, batch_users, next_group());
+  strategy_->step(params, batch_users, next_parameter_group());
   if (const auto sums = run_.device.poll_losses(*data_->state)) require_finite_loss(*sums);
   ++updates_done_;
   users_seen_ += batch_users;
@@ -159,7 +161,7 @@ device::LossSums Trainer::losses() {
 
 double Trainer::sum_of_squares() {
   models::TrainableModel& model = strategy_->synced_model();
-  return grid_->group_ranks().all_reduce(model.sum_of_squares(true)) + model.sum_of_squares(false);
+  return grid_->model_parallel_ranks().all_reduce(model.sum_of_squares(true)) + model.sum_of_squares(false);
 }
 
 TrainingFacts Trainer::facts() const {

@@ -6,36 +6,36 @@
 namespace vaecf::training {
 namespace {
 
-/// Reads rows `rows` of /train and keeps their part in this rank's slice of the items; in blocks, because
-/// each rank of a group reads the rows of all its users.
-RowsOfSlice read_train_rows(const io::DatasetFile& dataset, Range rows, const ItemSlice& slice) {
-  if (slice.step == 1) return {dataset.read_rows("train", rows), slice};
+/// Reads rows `rows` of /train and keeps their part in this rank's item slice; in blocks, because
+/// each rank of a model-parallel group reads the rows of all its users.
+ItemSliceRows read_train_rows(const io::DatasetFile& dataset, Range rows, const ItemSlice& item_slice) {
+  if (item_slice.step == 1) return {dataset.read_rows("train", rows), item_slice};
   constexpr std::int64_t block_rows = 1 << 16;
-  RowsOfSlice part;
+  ItemSliceRows part;
   for (std::int64_t begin = rows.begin; begin < rows.end; begin += block_rows) {
     const Csr block = dataset.read_rows("train", {begin, std::min(rows.end, begin + block_rows)});
-    part.append(block.view(), slice);
+    part.append(block.view(), item_slice);
   }
   return part;
 }
 
-/// Reads the features of the group's users, which are not divided.
-RowsOfSlice read_features(const io::DatasetFile& dataset, Range rows) {
-  RowsOfSlice features;
+/// Reads the features of the model-parallel group's users, which are not divided.
+ItemSliceRows read_features(const io::DatasetFile& dataset, Range rows) {
+  ItemSliceRows features;
   features.rows = dataset.read_rows("train/features", rows);
   return features;
 }
 
 }  // namespace
 
-ShardRows::ShardRows(device::Device& device, RowsOfSlice rows, std::int64_t first_user, std::int64_t width,
-                     device::ItemSlices& slices)
+ShardRows::ShardRows(device::Device& device, ItemSliceRows rows, std::int64_t first_user, std::int64_t width,
+                     device::ModelParallelGroup& model_parallel)
     : device_(device),
       rows_(std::move(rows)),
       bytes_(
           static_cast<std::int64_t>(rows_.rows.offsets.size() * sizeof(std::int64_t) +
                                     (rows_.rows.columns.size() + rows_.sizes.size()) * sizeof(std::int32_t))),
-      held_(device.make_user_rows(rows_.view(), first_user, width, slices)),
+      held_(device.make_user_rows(rows_.view(), first_user, width, model_parallel)),
       schedule_(device.make_batch_schedule()),
       batch_(device.make_batch()) {
   if (device.facts().kind != device::DeviceKind::cpu) rows_ = {};  // GPUs have their own copy
@@ -45,12 +45,13 @@ TrainingData::TrainingData(device::Device& on, const io::DatasetFile& dataset, R
                            const models::ModelOptions& options, const models::InputDims& inputs,
                            std::int64_t max_users, std::int64_t size_multiple, std::uint64_t seed)
     : device(on),
-      slices(*inputs.slices),
-      items(on, read_train_rows(dataset, rows, slices.slice(inputs.items)), rows.begin, inputs.items, slices),
+      model_parallel(*inputs.model_parallel),
+      items(on, read_train_rows(dataset, rows, model_parallel.item_slice(inputs.items)), rows.begin,
+            inputs.items, model_parallel),
       features(inputs.features == 0
                    ? nullptr
                    : std::make_unique<ShardRows>(on, read_features(dataset, rows), rows.begin,
-                                                 inputs.features, device::one_slice())),
+                                                 inputs.features, device::single_rank())),
       state(on.make_step_state()),
       model(models::make_model(options, inputs, on, max_users, size_multiple)) {
   model->initialize(seed);
@@ -67,16 +68,16 @@ void TrainingData::start_pass() {
 }
 
 models::NetworkInput TrainingData::gather(std::int64_t users) {
-  const std::int64_t own = slices.own_users(users).size();
+  const std::int64_t own = model_parallel.own_users(users).size();
   return {items.gather(*state, users), features ? &features->gather(*state, own) : nullptr};
 }
 
 // The users of each batch that this rank carries through the layers, whose features it reads.
 data::EpochRows TrainingData::own_users(const data::EpochRows& batches) const {
-  if (slices.count() == 1) return batches;
+  if (model_parallel.count() == 1) return batches;
   data::EpochRows own{batches.epoch, {}, {0}};
   for (std::size_t t = 0; t + 1 < batches.begin.size(); ++t) {
-    const Range users = slices.own_users(batches.begin[t + 1] - batches.begin[t]);
+    const Range users = model_parallel.own_users(batches.begin[t + 1] - batches.begin[t]);
     const auto first = batches.rows.begin() + batches.begin[t];
     own.rows.insert(own.rows.end(), first + users.begin, first + users.end);
     own.begin.push_back(std::ssize(own.rows));

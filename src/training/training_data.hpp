@@ -15,10 +15,10 @@ namespace vaecf::training {
 /// The sparse rows of this rank's training users, items or features, and the batch gathered from them.
 class ShardRows {
  public:
-  /// Row 0 belongs to training user `first_user`. Columns are those of the slice of `width` columns that
-  /// `slices` has.
-  ShardRows(device::Device& device, RowsOfSlice rows, std::int64_t first_user, std::int64_t width,
-            device::ItemSlices& slices);
+  /// Row 0 belongs to training user `first_user`. Columns are those of the item slice of `width` columns that
+  /// `model_parallel` has.
+  ShardRows(device::Device& device, ItemSliceRows rows, std::int64_t first_user, std::int64_t width,
+            device::ModelParallelGroup& model_parallel);
 
   void upload_pass(const data::EpochRows& batches) {
     device_.upload_batch_schedule(*held_, batches.rows, batches.begin, *schedule_);
@@ -36,7 +36,7 @@ class ShardRows {
 
  private:
   device::Device& device_;
-  RowsOfSlice rows_;
+  ItemSliceRows rows_;
   std::int64_t bytes_;
   std::unique_ptr<device::UserRows> held_;
   std::unique_ptr<device::BatchSchedule> schedule_;
@@ -46,20 +46,21 @@ class ShardRows {
 /// The data of a training on a device, for all strategies: this rank's users, the model, and the step state.
 class TrainingData {
  public:
-  /// Reads users `rows` of /train of this rank's group (empty on a parameter server), and makes the model
-  /// with initial weights for `seed`, for batches of at most `max_users` users of the group. Pads the buffer
-  /// of weights to a multiple of `size_multiple` elements.
+  /// Reads users `rows` of /train of this rank's model-parallel group (empty on a parameter server), and
+  /// makes the model with initial weights for `seed`, for batches of at most `max_users` users of the
+  /// model-parallel group. Pads the buffer of weights to a multiple of `size_multiple` elements.
   TrainingData(device::Device& device, const io::DatasetFile& dataset, Range rows,
                const models::ModelOptions& options, const models::InputDims& inputs, std::int64_t max_users,
                std::int64_t size_multiple, std::uint64_t seed);
 
   void upload_pass(const data::EpochRows& batches);
   void start_pass();
-  /// Gathers the batch selected by the step state, which has `users` users of this rank's group.
+  /// Gathers the batch selected by the step state, which has `users` users of this rank's model-parallel
+  /// group.
   models::NetworkInput gather(std::int64_t users);
 
   device::Device& device;
-  device::ItemSlices& slices;
+  device::ModelParallelGroup& model_parallel;
   ShardRows items;
   std::unique_ptr<ShardRows> features;  ///< null if the model has none
   std::unique_ptr<device::StepState> state;

@@ -56,7 +56,7 @@ TEST_F(HostLimitsTest, LimitOfAJobAboveTheGroupOfTheProcessApplies) {
   // What other programs of the host use is not available.
   write("sys/fs/cgroup/slurm/job_7/memory.max", "7516192768\n");
   expect(4 * gib, 7 * gib);
-  // A group that exceeds its limit has nothing left.
+  // A cgroup that exceeds its limit has nothing left.
   write("sys/fs/cgroup/slurm/job_7/memory.max", "1048576\n");
   expect(0, 1048576);
 }
@@ -93,7 +93,7 @@ TEST_F(HostLimitsTest, CpuLimitOfControlGroupsOfVersion1) {
   write("sys/fs/cgroup/cpu/slurm/job_7/cpu.cfs_quota_us", "300000\n");
   write("sys/fs/cgroup/cpu/slurm/job_7/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(limit(), 3.0);
-  // In a container, the files of its group are in the top folder.
+  // In a container, the files of its cgroup are in the top folder.
   write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
   EXPECT_EQ(limit(), 0.5);
 }

@@ -12,14 +12,14 @@ namespace {
 
 TEST(ItemSlice, SlicesPartitionTheItems) {
   for (const std::int64_t items : {1, 2, 7, 31, 257}) {
-    for (const std::int64_t slices : {1, 2, 3, 5, 8}) {
+    for (const std::int64_t item_slices : {1, 2, 3, 5, 8}) {
       std::set<std::int64_t> seen;
-      for (std::int64_t s = 0; s < slices; ++s) {
-        const ItemSlice slice{items, s, slices};
-        for (std::int64_t j = 0; j < slice.count(); ++j) {
-          const std::int64_t item = slice.global(j);
-          EXPECT_TRUE(slice.holds(item));
-          EXPECT_EQ(slice.local(item), j);
+      for (std::int64_t s = 0; s < item_slices; ++s) {
+        const ItemSlice item_slice{items, s, item_slices};
+        for (std::int64_t j = 0; j < item_slice.count(); ++j) {
+          const std::int64_t item = item_slice.global(j);
+          EXPECT_TRUE(item_slice.holds(item));
+          EXPECT_EQ(item_slice.local(item), j);
           EXPECT_TRUE(seen.insert(item).second);
         }
       }
@@ -31,35 +31,35 @@ TEST(ItemSlice, SlicesPartitionTheItems) {
 
 TEST(ItemSlice, BeforeCountsTheSmallerItems) {
   for (const std::int64_t items : {1, 5, 32}) {
-    for (const std::int64_t slices : {1, 2, 3, 7}) {
-      for (std::int64_t s = 0; s < slices; ++s) {
-        const ItemSlice slice{items, s, slices};
+    for (const std::int64_t item_slices : {1, 2, 3, 7}) {
+      for (std::int64_t s = 0; s < item_slices; ++s) {
+        const ItemSlice item_slice{items, s, item_slices};
         std::int64_t smaller = 0;
         for (std::int64_t item = 0; item <= items; ++item) {
-          EXPECT_EQ(slice.before(item), smaller);
-          if (item < items && slice.holds(item)) ++smaller;
+          EXPECT_EQ(item_slice.before(item), smaller);
+          if (item < items && item_slice.holds(item)) ++smaller;
         }
       }
     }
   }
 }
 
-TEST(RowsOfSlice, SlicesOfRowsPartitionTheirItems) {
+TEST(ItemSliceRows, SlicesOfRowsPartitionTheirItems) {
   const std::vector<std::int64_t> offsets = {0, 3, 3, 5, 9};
   const std::vector<std::int32_t> columns = {0, 2, 6, 2, 5, 1, 3, 4, 6};
   const CsrView all{offsets, columns};
   std::vector<std::set<std::int64_t>> found(4);
   for (std::int64_t s = 0; s < 3; ++s) {
-    const ItemSlice slice{7, s, 3};
-    RowsOfSlice part;
-    part.append(all.slice({0, 1}), slice);  // in two blocks
-    part.append(all.slice({1, 4}), slice);
+    const ItemSlice item_slice{7, s, 3};
+    ItemSliceRows part;
+    part.append(all.subset({0, 1}), item_slice);  // in two blocks
+    part.append(all.subset({1, 4}), item_slice);
     ASSERT_EQ(part.rows.rows(), 4);
     for (std::int64_t r = 0; r < 4; ++r) {
-      EXPECT_EQ(part.view().row_size(r), all.row_size(r)) << "of all slices";
+      EXPECT_EQ(part.view().row_size(r), all.row_size(r)) << "of all item slices";
       const auto row = part.rows.view().row(r);
       EXPECT_TRUE(std::ranges::is_sorted(row));
-      for (const std::int32_t local : row) EXPECT_TRUE(found[r].insert(slice.global(local)).second);
+      for (const std::int32_t local : row) EXPECT_TRUE(found[r].insert(item_slice.global(local)).second);
     }
   }
   for (std::int64_t r = 0; r < 4; ++r) {
@@ -68,8 +68,8 @@ TEST(RowsOfSlice, SlicesOfRowsPartitionTheirItems) {
   }
 }
 
-TEST(RowsOfSlice, AllItemsAreTheirOwnSlice) {
-  const RowsOfSlice rows(Csr{{0, 2, 3}, {1, 4, 0}}, ItemSlice{5});
+TEST(ItemSliceRows, AllItemsAreTheirOwnSlice) {
+  const ItemSliceRows rows(Csr{{0, 2, 3}, {1, 4, 0}}, ItemSlice{5});
   EXPECT_EQ(rows.rows.columns, (std::vector<std::int32_t>{1, 4, 0}));
   EXPECT_TRUE(rows.sizes.empty());
   EXPECT_EQ(rows.view().row_size(0), 2);

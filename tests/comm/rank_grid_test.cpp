@@ -1,5 +1,5 @@
-// Tests communicators that are parts of others, and the grid of groups and slices, on every kind of
-// communicator.
+// Tests communicators that are parts of others, and the grid of model-parallel groups and item slices, on
+// every kind of communicator.
 #include <vaecf/base/item_slice.hpp>
 #include <vaecf/comm/rank_grid.hpp>
 
@@ -52,47 +52,50 @@ TEST(Split, PartsOfPartsAndTheirParentWorkInTurn) {
 
 TEST(RankGrid, EveryRankHasAGroupAndASlice) {
   for_each_communicator([](Communicator& world) {
-    for (int slices = 1; slices <= world.size(); ++slices) {
-      if (world.size() % slices != 0) {
-        EXPECT_THROW(RankGrid(world, slices), std::logic_error);
+    for (int item_slices = 1; item_slices <= world.size(); ++item_slices) {
+      if (world.size() % item_slices != 0) {
+        EXPECT_THROW(RankGrid(world, item_slices), std::logic_error);
         continue;
       }
-      const RankGrid grid(world, slices);
-      EXPECT_EQ(grid.group() * slices + grid.slice(), world.rank());
-      EXPECT_EQ(grid.groups() * grid.slices(), world.size());
-      EXPECT_EQ(grid.group_ranks().size(), slices);
-      EXPECT_EQ(grid.group_ranks().rank(), grid.slice());
-      EXPECT_EQ(grid.data_ranks().size(), grid.groups());
-      EXPECT_EQ(grid.data_ranks().rank(), grid.group());
-      EXPECT_EQ(grid.group_ranks().all_reduce(std::int64_t{grid.group()}), slices * grid.group());
-      EXPECT_EQ(grid.data_ranks().all_reduce(std::int64_t{grid.slice()}), grid.groups() * grid.slice());
+      const RankGrid grid(world, item_slices);
+      EXPECT_EQ(grid.model_parallel_group() * item_slices + grid.item_slice(), world.rank());
+      EXPECT_EQ(grid.model_parallel_groups() * grid.item_slices(), world.size());
+      EXPECT_EQ(grid.model_parallel_ranks().size(), item_slices);
+      EXPECT_EQ(grid.model_parallel_ranks().rank(), grid.item_slice());
+      EXPECT_EQ(grid.data_parallel_ranks().size(), grid.model_parallel_groups());
+      EXPECT_EQ(grid.data_parallel_ranks().rank(), grid.model_parallel_group());
+      EXPECT_EQ(grid.model_parallel_ranks().all_reduce(std::int64_t{grid.model_parallel_group()}),
+                item_slices * grid.model_parallel_group());
+      EXPECT_EQ(grid.data_parallel_ranks().all_reduce(std::int64_t{grid.item_slice()}),
+                grid.model_parallel_groups() * grid.item_slice());
     }
   });
 }
 
 TEST(RankGrid, SlicesExchangeWithinAGroup) {
   for_each_communicator([](Communicator& world) {
-    for (int slices = 1; slices <= world.size(); ++slices) {
-      if (world.size() % slices != 0) continue;
-      const RankGrid grid(world, slices);
-      device::ItemSlices& items = grid.item_slices();
-      ASSERT_EQ(items.count(), slices);
-      ASSERT_EQ(items.index(), grid.slice());
-      const auto count = static_cast<std::size_t>(slices);
+    for (int item_slices = 1; item_slices <= world.size(); ++item_slices) {
+      if (world.size() % item_slices != 0) continue;
+      const RankGrid grid(world, item_slices);
+      device::ModelParallelGroup& items = grid.model_parallel();
+      ASSERT_EQ(items.count(), item_slices);
+      ASSERT_EQ(items.index(), grid.item_slice());
+      const auto count = static_cast<std::size_t>(item_slices);
       std::vector<float> all(3 * count);
       for (std::size_t i = 0; i < all.size(); ++i)
         all[i] = static_cast<float>(i) + 100.0F * static_cast<float>(world.rank());
       std::vector<float> part(3);
       items.reduce_scatter(all, part, {});
       float ranks = 0.0F;
-      for (int s = 0; s < slices; ++s) ranks += static_cast<float>(grid.group() * slices + s);
+      for (int s = 0; s < item_slices; ++s)
+        ranks += static_cast<float>(grid.model_parallel_group() * item_slices + s);
       for (std::size_t i = 0; i < part.size(); ++i) {
-        EXPECT_EQ(part[i],
-                  static_cast<float>(slices) * static_cast<float>(3 * grid.slice() + static_cast<int>(i)) +
-                      100.0F * ranks);
+        EXPECT_EQ(part[i], static_cast<float>(item_slices) *
+                                   static_cast<float>(3 * grid.item_slice() + static_cast<int>(i)) +
+                               100.0F * ranks);
       }
       std::vector<float> gathered(3 * count);
-      items.all_gather(std::vector<float>(3, static_cast<float>(grid.slice())), gathered, {});
+      items.all_gather(std::vector<float>(3, static_cast<float>(grid.item_slice())), gathered, {});
       for (std::size_t i = 0; i < gathered.size(); ++i) EXPECT_EQ(gathered[i], static_cast<float>(i / 3));
     }
   });

@@ -33,17 +33,17 @@ TEST(Config, ReadsEveryKindOfValue) {
       "  seed: 18446744073709551615\n"
       "validation: {metrics: [recall@5, ndcg@10], select: recall@5}\n"
       "backend: {resident: off}\n");
-  EXPECT_EQ(config.session.name, "small");
+  EXPECT_EQ(config.options.name, "small");
   EXPECT_EQ(config.source.format, "delimited");
   EXPECT_EQ(config.source.separator, "\t");
   EXPECT_FALSE(config.source.header);
-  EXPECT_EQ(config.session.model.hidden, (std::vector<std::int64_t>{300, 100}));
-  EXPECT_EQ(config.session.model.dropout, 0.25);
-  EXPECT_EQ(config.session.train.epochs, 3);
-  EXPECT_EQ(config.session.optimizer.type, device::OptimizerKind::sgd);
-  EXPECT_EQ(config.session.optimizer.learning_rate, 0.01);
-  EXPECT_EQ(config.session.train.seed, 18446744073709551615U);
-  EXPECT_EQ(config.session.validation.metrics, (std::vector<std::string>{"recall@5", "ndcg@10"}));
+  EXPECT_EQ(config.options.model.hidden, (std::vector<std::int64_t>{300, 100}));
+  EXPECT_EQ(config.options.model.dropout, 0.25);
+  EXPECT_EQ(config.options.train.epochs, 3);
+  EXPECT_EQ(config.options.optimizer.type, device::OptimizerKind::sgd);
+  EXPECT_EQ(config.options.optimizer.learning_rate, 0.01);
+  EXPECT_EQ(config.options.train.seed, 18446744073709551615U);
+  EXPECT_EQ(config.options.validation.metrics, (std::vector<std::string>{"recall@5", "ndcg@10"}));
   EXPECT_EQ(config.backend.resident, Toggle::off);
 }
 
@@ -55,7 +55,7 @@ TEST(Config, EveryKeySetsADifferentMember) {
     const auto found = differences(plain, changed);
     ASSERT_EQ(found.size(), 1U) << key.path;
     EXPECT_EQ(found[0].key, key.path);
-    if (!key.exclusive_group.empty()) continue;
+    if (!key.exclusive_in.empty()) continue;
     EXPECT_TRUE(differences(parse_stored(dump(changed), "dump"), changed).empty()) << key.path;
   }
 }
@@ -81,22 +81,22 @@ TEST(Config, UnknownKeyErrorHasLocationAndSuggestion) {
 }
 
 TEST(Config, CheckpointEveryHasExactlyOneUnit) {
-  EXPECT_EQ(read("").session.run.checkpoint_every.epochs, CheckpointEvery::automatic);
-  EXPECT_EQ(read("run: {checkpoint_every: 1}").session.run.checkpoint_every.epochs, 1);
+  EXPECT_EQ(read("").options.run.checkpoint_every.epochs, CheckpointEvery::automatic);
+  EXPECT_EQ(read("run: {checkpoint_every: 1}").options.run.checkpoint_every.epochs, 1);
   EXPECT_EQ(
-      read("run: {checkpoint_every: 1}", {"run.checkpoint_every=auto"}).session.run.checkpoint_every.epochs,
+      read("run: {checkpoint_every: 1}", {"run.checkpoint_every=auto"}).options.run.checkpoint_every.epochs,
       CheckpointEvery::automatic);
   EXPECT_EQ(refusal("run: {checkpoint_every: -1}"),
             "c.yaml:1: run.checkpoint_every.epochs must be at least 0, got \"-1\"");
-  EXPECT_EQ(read("run: {checkpoint_every: 5, keep: 3}").session.run.checkpoint_every.epochs, 5);
-  EXPECT_EQ(read("run: {keep: 3}").session.run.keep, 3);
+  EXPECT_EQ(read("run: {checkpoint_every: 5, keep: 3}").options.run.checkpoint_every.epochs, 5);
+  EXPECT_EQ(read("run: {keep: 3}").options.run.keep, 3);
   const Config steps = read("run: {checkpoint_every: {steps: 100}}");
-  EXPECT_EQ(steps.session.run.checkpoint_every.steps, 100);
-  EXPECT_EQ(steps.session.run.checkpoint_every.epochs, 0);
+  EXPECT_EQ(steps.options.run.checkpoint_every.steps, 100);
+  EXPECT_EQ(steps.options.run.checkpoint_every.epochs, 0);
   const Config minutes = read("run: {checkpoint_every: 2}", {"run.checkpoint_every.minutes=0.5"});
-  EXPECT_EQ(minutes.session.run.checkpoint_every.minutes, 0.5);
-  EXPECT_EQ(minutes.session.run.checkpoint_every.epochs, 0);
-  EXPECT_EQ(read("", {"run.checkpoint_every=7"}).session.run.checkpoint_every.epochs, 7);
+  EXPECT_EQ(minutes.options.run.checkpoint_every.minutes, 0.5);
+  EXPECT_EQ(minutes.options.run.checkpoint_every.epochs, 0);
+  EXPECT_EQ(read("", {"run.checkpoint_every=7"}).options.run.checkpoint_every.epochs, 7);
   EXPECT_EQ(
       refusal("run:\n  checkpoint_every:\n    steps: 5\n    minutes: 7\n"),
       "c.yaml:4: run.checkpoint_every must have exactly one of epochs, steps, minutes, got steps and minutes");
@@ -150,10 +150,10 @@ TEST(Config, WrongTypeErrorNamesTheExpectedType) {
 }
 
 TEST(Config, KlWeightOfRecVaeIsANumberOrNull) {
-  EXPECT_EQ(read("").session.model.recvae.beta, 0.0);
-  EXPECT_EQ(read("model: {recvae: {beta: 0.3}}").session.model.recvae.beta, 0.3);
+  EXPECT_EQ(read("").options.model.recvae.beta, 0.0);
+  EXPECT_EQ(read("model: {recvae: {beta: 0.3}}").options.model.recvae.beta, 0.3);
   const Config off = read("model: {recvae: {beta: 0.3}}", {"model.recvae.beta=null"});
-  EXPECT_EQ(off.session.model.recvae.beta, 0.0);
+  EXPECT_EQ(off.options.model.recvae.beta, 0.0);
   EXPECT_NE(off.text.find("beta: null"), std::string::npos);
   EXPECT_EQ(refusal("model: {recvae: {beta: 0}}"),
             "c.yaml:1: model.recvae.beta must be greater than 0, got \"0\"");
@@ -257,16 +257,16 @@ TEST(Config, InvalidYamlErrorNamesTheLine) {
 }
 
 TEST(Config, AnnealingHasExactlyOneUnit) {
-  EXPECT_EQ(read("").session.train.annealing.steps, 200000);
+  EXPECT_EQ(read("").options.train.annealing.steps, 200000);
   const Config epochs = read("train: {annealing: {cap: 0.1, epochs: 30}}");
-  EXPECT_EQ(epochs.session.train.annealing.epochs, 30);
-  EXPECT_EQ(epochs.session.train.annealing.steps, 0);
+  EXPECT_EQ(epochs.options.train.annealing.epochs, 30);
+  EXPECT_EQ(epochs.options.train.annealing.steps, 0);
   EXPECT_EQ(refusal("train: {annealing: 5}"),
             "c.yaml:1: train.annealing must be a section of keys, got \"5\"");
 }
 
 TEST(Config, SelectMustBeOneOfTheMetricsOrLast) {
-  EXPECT_EQ(read("validation: {select: last}").session.validation.select, "last");
+  EXPECT_EQ(read("validation: {select: last}").options.validation.select, "last");
   EXPECT_EQ(refusal("validation:\n  metrics: [ndcg@10]\n  select: recall@5\n"),
             "c.yaml:3: validation.select must be last or one of validation.metrics (ndcg@10), got recall@5");
   EXPECT_EQ(refusal("validation:\n  metrics: [ndcg@10]\n"),
@@ -278,10 +278,10 @@ TEST(Config, SelectMustBeOneOfTheMetricsOrLast) {
 TEST(Config, OverridesAreYamlAndQuotedInErrors) {
   const Config config = read("train: {epochs: 9}", {"train.epochs=2", "model.hidden=[32, 16]", "name=a=b",
                                                     "train.optimizer={type: sgd, learning_rate: 0.5}"});
-  EXPECT_EQ(config.session.train.epochs, 2);
-  EXPECT_EQ(config.session.model.hidden, (std::vector<std::int64_t>{32, 16}));
-  EXPECT_EQ(config.session.name, "a=b");
-  EXPECT_EQ(config.session.optimizer.type, device::OptimizerKind::sgd);
+  EXPECT_EQ(config.options.train.epochs, 2);
+  EXPECT_EQ(config.options.model.hidden, (std::vector<std::int64_t>{32, 16}));
+  EXPECT_EQ(config.options.name, "a=b");
+  EXPECT_EQ(config.options.optimizer.type, device::OptimizerKind::sgd);
   EXPECT_EQ(refusal("", {"train.epochs=x"}),
             "--set train.epochs=x: train.epochs must be an integer, got \"x\"");
   EXPECT_EQ(refusal("", {"train.epoch=2"}),
@@ -330,11 +330,11 @@ TEST(Config, DumpReadsBackUnchanged) {
   const std::string text = config.text;
   const Config again = read(text);
   EXPECT_EQ(again.text, text);
-  EXPECT_EQ(again.session.name, "on");
-  EXPECT_EQ(again.session.data.file, "a b: #c\"\\");
+  EXPECT_EQ(again.options.name, "on");
+  EXPECT_EQ(again.options.data.file, "a b: #c\"\\");
   EXPECT_EQ(again.source.separator, "\t");
-  EXPECT_EQ(again.session.train.annealing.users, 3e7);
-  EXPECT_TRUE(again.session.model.hidden.empty());
+  EXPECT_EQ(again.options.train.annealing.users, 3e7);
+  EXPECT_TRUE(again.options.model.hidden.empty());
   expect_in(text, {"\n    epsilon: 1.0e-08\n"});
   EXPECT_NE(text.find("overlap: \"off\""), std::string::npos) << "other YAML parsers read off as false";
 }

@@ -22,7 +22,7 @@ std::string refused(const std::string& text) {
 
 TEST(ItemModelKeys, SearchOfEaseStandsForListsExceptKeysThatAreSet) {
   const auto ease = [](const std::string& keys, const std::vector<std::string>& overrides = {}) {
-    return parsed("model: {type: ease, ease: {" + keys + "}}\n", overrides).session.model.ease;
+    return parsed("model: {type: ease, ease: {" + keys + "}}\n", overrides).options.model.ease;
   };
   using List = std::vector<double>;
   const models::EaseOptions standard = ease("search: standard");
@@ -53,7 +53,7 @@ TEST(ItemModelKeys, RelaxAndKeptWeightExcludeEachOther) {
 
 TEST(ItemModelKeys, TargetPowerIsOneMinusSourcePowerUnlessSet) {
   const auto knn = [](const std::string& keys) {
-    return parsed("model: {item_knn: {" + keys + "}}\n").session.model.item_knn;
+    return parsed("model: {item_knn: {" + keys + "}}\n").options.model.item_knn;
   };
   EXPECT_EQ(knn("source_power: 0.75").resolved_target_power(), 0.25);
   EXPECT_EQ(knn("source_power: 0.75, target_power: auto").resolved_target_power(), 0.25);

@@ -19,7 +19,7 @@ TEST(Presets, EveryFileParsesAndHasItsStemAsName) {
     for (const auto& entry : std::filesystem::directory_iterator(std::string(VAECF_CONFIG_FOLDER) + folder)) {
       if (entry.path().extension() != ".yaml") continue;
       names.insert(entry.path().stem());
-      EXPECT_EQ(load(entry.path()).session.name, entry.path().stem());
+      EXPECT_EQ(load(entry.path()).options.name, entry.path().stem());
     }
   }
   for (const char* name : {"quickstart",      "ml1m",         "ml20m",     "ml20m-nvidia", "ml20m-thesis",

@@ -46,7 +46,7 @@ inline void put_something(Input& input, test::Hdf5Editor& file, const std::strin
     case 0:
       return;
     case 1:
-      return file.put_group(path);
+      return file.put_hdf5_group(path);
     case 2: {
       const auto rows = input.number<hsize_t>(0, 3);
       return file.put_table(path, rows, input.number<hsize_t>(0, 3));

@@ -200,7 +200,7 @@ TEST_F(DatasetRoundTrip, ReadsTypesAndLayoutsOfOtherWriters) {
     editor.put_integers("/train/indptr", {0, 2, 2, 3}, H5T_STD_I32LE);
     editor.put_integers("/train/indices", {1, 4, 0}, H5T_STD_I64BE, Packing::gzip);
     editor.put_doubles("/train/data", {1, 1, 1}, H5T_IEEE_F32LE);
-    editor.put_group("/test");
+    editor.put_hdf5_group("/test");
     editor.put_soft_link("/test/fold_in", "/train");
     editor.put_integers("/test/held_out/indptr", {0, 1, 1, 2}, H5T_STD_U64LE);
     editor.put_integers("/test/held_out/indices", {3, 3}, H5T_STD_U16LE);

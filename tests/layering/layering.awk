@@ -6,7 +6,7 @@ BEGIN {
   allowed["math"] = "base"
   allowed["io"] = "base"
   allowed["device"] = "math base"
-  allowed["comm"] = "device/item_slices.hpp device/storage.hpp base"
+  allowed["comm"] = "device/model_parallel_group.hpp device/storage.hpp base"
   allowed["data"] = "io math base"
   allowed["models"] = "device math base"
   allowed["config"] = "models comm data device math base"  # option structs, and the names of metrics

@@ -44,7 +44,7 @@ class Reference {
 };
 
 template <class AnyLanes>
-void compare_all(AnyLanes& group) {
+void compare_all(AnyLanes& thread_group) {
   Reference reference;
   std::vector<Metric> metrics;
   for (const std::string& name : reference.line<std::string>("metrics"))
@@ -77,7 +77,7 @@ void compare_all(AnyLanes& group) {
         continue;
       }
       for (std::size_t i = 0; i < metrics.size(); ++i) {
-        const double value = user_metric(group, metrics[i], ranks.data(),
+        const double value = user_metric(thread_group, metrics[i], ranks.data(),
                                          static_cast<std::int64_t>(ranks.size()), shape.at(1));
         sums[i].add(value);
         EXPECT_NEAR(value, values.at(i), 1e-13) << to_string(metrics[i]) << " of user " << user;
@@ -97,13 +97,13 @@ void compare_all(AnyLanes& group) {
 }
 
 TEST(MetricsReference, SingleThread) {
-  SingleThread group;
-  compare_all(group);
+  SingleThread thread_group;
+  compare_all(thread_group);
 }
 
 TEST(MetricsReference, EmulatedBlock) {
-  testing::EmulatedThreadGroup group(64);
-  compare_all(group);
+  testing::EmulatedThreadGroup thread_group(64);
+  compare_all(thread_group);
 }
 
 }  // namespace

@@ -15,26 +15,26 @@ namespace {
 using Row = std::vector<double>;
 
 Row normalized_swish(const Row& s) {
-  SingleThread group;
+  SingleThread thread_group;
   const auto n = static_cast<std::int64_t>(s.size());
   const auto y = [&](std::int64_t j) {
     return s[static_cast<std::size_t>(j)] * sigmoid(s[static_cast<std::size_t>(j)]);
   };
-  const RowNorm<double> norm = row_norm<double>(group, n, y);
+  const RowNorm<double> norm = row_norm<double>(thread_group, n, y);
   Row h;
   for (std::int64_t j = 0; j < n; ++j) h.push_back(norm(y(j)));
   return h;
 }
 
 Row gradient_by_s(const Row& s, const Row& d_h) {
-  SingleThread group;
+  SingleThread thread_group;
   const auto n = static_cast<std::int64_t>(s.size());
   const Row x = normalized_swish(s);
   const auto y = [&](std::int64_t j) {
     return s[static_cast<std::size_t>(j)] * sigmoid(s[static_cast<std::size_t>(j)]);
   };
   const auto gradient = row_norm_gradient(
-      group, n, row_norm<double>(group, n, y),
+      thread_group, n, row_norm<double>(thread_group, n, y),
       [&](std::int64_t j) { return d_h[static_cast<std::size_t>(j)]; },
       [&](std::int64_t j) { return x[static_cast<std::size_t>(j)]; });
   Row d_s;

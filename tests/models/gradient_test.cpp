@@ -12,7 +12,7 @@ struct NetworkCase {
   const char* name;
   ModelOptions options;
   std::int64_t features = 0;
-  int group = 0;
+  int parameter_group = 0;
   friend std::ostream& operator<<(std::ostream& stream, const NetworkCase& n) { return stream << n.name; }
 };
 
@@ -35,12 +35,12 @@ std::unique_ptr<TrainableModel> make_initial(const ModelOptions& options, InputD
   return model;
 }
 
-device::LossSums loss_and_gradient(device::Device& device, TrainableModel& model, int group,
+device::LossSums loss_and_gradient(device::Device& device, TrainableModel& model, int parameter_group,
                                    const NetworkInput& batch, device::Buffer& gradients,
                                    const device::GradientReady& ready = {}) {
   StepTimer timer(device, false);
   return losses_of(device, params, [&](device::StepState& step) {
-    model.forward_backward(batch, {model.parameters(), step, gradients, ready}, group, timer);
+    model.forward_backward(batch, {model.parameters(), step, gradients, ready}, parameter_group, timer);
   });
 }
 
@@ -54,11 +54,11 @@ ModelOptions other_autoencoder() {
 /// The loss as a function of s, with w + s * direction as weights of one tensor.
 class Line {
  public:
-  Line(device::Device& device, TrainableModel& model, int group, const NetworkInput& batch,
+  Line(device::Device& device, TrainableModel& model, int parameter_group, const NetworkInput& batch,
        const std::string& tensor, std::vector<float> direction)
       : device_(device),
         model_(model),
-        group_(group),
+        parameter_group_(parameter_group),
         batch_(batch),
         tensor_(tensor),
         start_(export_tensor(device, model.layout(), tensor, model.parameters().master())),
@@ -67,7 +67,7 @@ class Line {
 
   double loss(double s) {
     move(s);
-    const device::LossSums sums = loss_and_gradient(device_, model_, group_, batch_, gradients_);
+    const device::LossSums sums = loss_and_gradient(device_, model_, parameter_group_, batch_, gradients_);
     move(0.0);
     return sums.nll + sums.weighted_kl;
   }
@@ -91,7 +91,7 @@ class Line {
 
   device::Device& device_;
   TrainableModel& model_;
-  int group_;
+  int parameter_group_;
   const NetworkInput& batch_;
   std::string tensor_;
   std::vector<float> start_;
@@ -101,7 +101,7 @@ class Line {
 
 TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const auto device = fp32_device();
-  const int group = GetParam().group;
+  const int parameter_group = GetParam().parameter_group;
   const NetworkShape shape = network_shape(GetParam().options, {items, GetParam().features});
   const auto made = make_initial(GetParam().options, {items, GetParam().features}, *device, users.rows());
   TrainableModel& model = *made;
@@ -111,9 +111,9 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   auto gradients = device->make_buffer(model.layout().size);
   std::int64_t told = 0;
   const device::LossSums sums =
-      loss_and_gradient(*device, model, group, input, gradients,
+      loss_and_gradient(*device, model, parameter_group, input, gradients,
                         [&](Range range, device::EventHandle) { told += range.size(); });
-  const Range updated = model.update_groups()[static_cast<std::size_t>(group)];
+  const Range updated = model.parameter_groups()[static_cast<std::size_t>(parameter_group)];
   EXPECT_EQ(told, updated.size()) << "every flat element is reported once";
   EXPECT_EQ(sums.kl != 0.0, shape.variational);
 
@@ -140,7 +140,7 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
       for (std::size_t i = 0; i < gradient.size(); ++i) {
         expected += static_cast<double>(gradient[i]) * direction[i];
       }
-      const double slope = Line(*device, model, group, input, name, direction).slope();
+      const double slope = Line(*device, model, parameter_group, input, name, direction).slope();
       EXPECT_NEAR(slope, expected, 2e-3 * std::max(scale, size)) << name << ", gradient norm " << size;
     }
   }
@@ -148,7 +148,7 @@ TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
 
 TEST_P(Gradient, EmptyBatchGivesZeroGradients) {
   const auto device = fp32_device();
-  const int group = GetParam().group;
+  const int parameter_group = GetParam().parameter_group;
   const auto made = make_initial(GetParam().options, {items, GetParam().features}, *device, 0);
   TrainableModel& model = *made;
   const Csr nobody;
@@ -158,9 +158,9 @@ TEST_P(Gradient, EmptyBatchGivesZeroGradients) {
   device->fill(gradients, 7.0F);
   std::int64_t told = 0;
   const device::LossSums sums =
-      loss_and_gradient(*device, model, group, input, gradients,
+      loss_and_gradient(*device, model, parameter_group, input, gradients,
                         [&](Range range, device::EventHandle) { told += range.size(); });
-  const Range updated = model.update_groups()[static_cast<std::size_t>(group)];
+  const Range updated = model.parameter_groups()[static_cast<std::size_t>(parameter_group)];
   EXPECT_EQ(told, updated.size());
   EXPECT_EQ(sums.nll, 0.0);
   EXPECT_EQ(sums.kl, 0.0);

@@ -40,7 +40,7 @@ inline void import_tensor(device::Device& device, const device::ParameterLayout&
 /// All rows of `csr` as one batch; the first row is user `first_user`.
 struct WholeBatch {
   WholeBatch(device::Device& device, const Csr& csr, std::int64_t first_user, std::int64_t items)
-      : rows(device.make_user_rows(csr.view(), first_user, items, device::one_slice())),
+      : rows(device.make_user_rows(csr.view(), first_user, items, device::single_rank())),
         batch(device.make_batch()) {
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(csr.rows()));
     std::iota(numbers.begin(), numbers.end(), 0);

@@ -129,12 +129,12 @@ TEST(RecVae, KlWeightIsGammaTimesTheItemsOrConstant) {
 TEST(RecVae, GroupsPartitionTheParametersAtMultiples) {
   const auto device = fp32_device();
   RecVae model(small, item_count, *device, 1, 64 * 3);
-  const auto groups = model.update_groups();
-  ASSERT_EQ(groups.size(), 2U);
-  EXPECT_EQ(groups[recvae_encoder].begin % (64 * 3), 0);
-  EXPECT_GE(groups[recvae_encoder].begin, groups[recvae_decoder].end);
-  EXPECT_EQ(model.layout().tensors_in(groups[recvae_decoder]), (Range{0, 2}));
-  EXPECT_EQ(model.layout().tensors_in(groups[recvae_encoder]), (Range{2, 24}));
+  const auto parameter_groups = model.parameter_groups();
+  ASSERT_EQ(parameter_groups.size(), 2U);
+  EXPECT_EQ(parameter_groups[recvae_encoder].begin % (64 * 3), 0);
+  EXPECT_GE(parameter_groups[recvae_encoder].begin, parameter_groups[recvae_decoder].end);
+  EXPECT_EQ(model.layout().tensors_in(parameter_groups[recvae_decoder]), (Range{0, 2}));
+  EXPECT_EQ(model.layout().tensors_in(parameter_groups[recvae_encoder]), (Range{2, 24}));
 }
 
 TEST(RecVae, HasTheTensorsAndOperationsOfThePaper) {

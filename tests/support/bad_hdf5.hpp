@@ -68,10 +68,10 @@ class Hdf5Editor {
     put_attribute(name, type, &pointer);
     H5Tclose(type);
   }
-  void put_group(const std::string& path) {
-    const hid_t group = H5Gcreate2(file_, path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    require(group);
-    H5Gclose(group);
+  void put_hdf5_group(const std::string& path) {
+    const hid_t made = H5Gcreate2(file_, path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    require(made);
+    H5Gclose(made);
   }
   void put_soft_link(const std::string& path, const std::string& target) {
     require(H5Lcreate_soft(target.c_str(), file_, path.c_str(), H5P_DEFAULT, H5P_DEFAULT));

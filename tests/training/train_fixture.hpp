@@ -28,20 +28,21 @@ namespace vaecf::training {
 
 using models::ModelType;
 
-/// A dataset with `groups` groups of users: user u has `likes` of the items i with i mod groups == u mod
-/// groups, and one arbitrary item. All but two items of held-out users are in the fold-in.
+/// A dataset with `groups` model-parallel groups of users: user u has `likes` of the items i with i mod
+/// model-parallel groups == u mod model-parallel groups, and one arbitrary item. All but two items of
+/// held-out users are in the fold-in.
 struct MadeUpData {
   std::int64_t users = 203;
   std::int64_t items = 60;
-  std::int64_t groups = 5;
+  std::int64_t tastes = 5;
   std::int64_t likes = 6;
   std::int64_t validation = 31;
   std::int64_t test = 20;
   std::int64_t without_target = 0;   ///< of the validation users, and of the last test users
   std::int64_t without_history = 0;  ///< of the test users
   bool noise = true;
-  bool features =
-      false;  ///< columns that determine the group of a user, and uninformative ones; some users have none
+  bool features = false;  ///< columns that determine the model-parallel group of a user, and uninformative
+                          ///< ones; some users have none
   std::int64_t compression = 0;
 };
 
@@ -50,7 +51,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
   using Row = std::vector<std::int32_t>;
   const auto draw = [&](std::int64_t user) {
     Row liked;
-    for (std::int64_t i = user % data.groups; i < data.items; i += data.groups) {
+    for (std::int64_t i = user % data.tastes; i < data.items; i += data.tastes) {
       liked.push_back(static_cast<std::int32_t>(i));
     }
     for (std::size_t i = liked.size() - 1; i > 0; --i) std::swap(liked[i], liked[random() % (i + 1)]);
@@ -64,8 +65,8 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
   };
   const auto features_of = [&](std::int64_t user) {
     if (user % 11 == 10) return Row{};
-    const auto taste = user % data.groups;
-    return Row{static_cast<std::int32_t>(taste), static_cast<std::int32_t>(data.groups + user % 3)};
+    const auto taste = user % data.tastes;
+    return Row{static_cast<std::int32_t>(taste), static_cast<std::int32_t>(data.tastes + user % 3)};
   };
   io::DatasetWriter writer(path, data.compression);
   for (std::int64_t u = 0; u < data.users; ++u) {
@@ -91,7 +92,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
   writer.set_attribute("users", data.users + data.validation + data.test);
   writer.set_attribute("items", data.items);
   if (data.features) {
-    writer.set_attribute("features", data.groups + 3);
+    writer.set_attribute("features", data.tastes + 3);
     writer.set_attribute("feature_hashing", std::string("by hand\ntaste, and what tells nothing"));
   }
   writer.commit();
@@ -157,12 +158,12 @@ class TrainTest : public ::testing::Test {
   run::Run run_of(const run::RunContext& context) const { return run_of(context, options_); }
 
   /// Calls `body` with a run of options_ on thread ranks, each with its own device. If options_ selects item
-  /// slices, groups of that many ranks share the items.
+  /// item slices, model-parallel groups of that many ranks share the items.
   void on_ranks(int ranks, const std::function<void(const run::Run&)>& body) const {
     run_on_ranks(ranks, backend_, [&](const run::RunContext& context) {
       run::RunContext divided = context;
-      const auto slices = static_cast<int>(options_.distributed.item_slices);
-      if (slices > 1) divided.grid = run::divide_ranks(context.communicator, slices);
+      const auto item_slices = static_cast<int>(options_.distributed.item_slices);
+      if (item_slices > 1) divided.grid = run::divide_ranks(context.communicator, item_slices);
       body(run_of(divided));
     });
   }

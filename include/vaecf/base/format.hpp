@@ -36,7 +36,7 @@ bool parse_number(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-/// Returns the decimal digits of `number` in groups of three: 1234567 -> "1,234,567".
+/// Returns the decimal digits of `number` in threes: 1234567 -> "1,234,567".
 inline std::string grouped(std::int64_t number) {
   std::string digits = format("{}", number);
   for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {

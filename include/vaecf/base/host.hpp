@@ -35,12 +35,12 @@ std::vector<int> cores_of_process(int process);
 /// Returns the number of cores in the affinity mask of this process.
 std::int64_t process_cores();
 
-/// Memory of this host in bytes, within the limits of the control groups of this process: those of a
+/// Memory of this host in bytes, within the limits of the cgroups of this process: those of a
 /// container, or of a job under Slurm.
 struct HostMemory {
   std::int64_t total = 0;
-  std::int64_t available = 0;  ///< without swapping, and within the limits of all control groups
-  std::int64_t limit = 0;      ///< smallest limit of a control group; 0: none is below `total`
+  std::int64_t available = 0;  ///< without swapping, and within the limits of all cgroups
+  std::int64_t limit = 0;      ///< smallest limit of a cgroup; 0: none is below `total`
 };
 
 /// Queries the memory, on Linux. All values are 0 if the system does not provide them. `root` replaces / in
@@ -62,7 +62,7 @@ InputError memory_error(const std::string& what, double bytes, double missing, c
 /// Returns the peak resident memory of this process in MiB; 0 if the system does not provide it.
 double peak_memory_mib();
 
-/// Returns the CPU limit of this process in cores: the smallest quota of its control group and of all groups
+/// Returns the CPU limit of this process in cores: the smallest quota of its cgroup and of all cgroups
 /// around it, as of a container; 0 if there is none. Linux suspends threads beyond it. `root` replaces / in
 /// tests.
 double cpu_limit(const std::string& root = "");

@@ -35,7 +35,7 @@ struct CsrView {
                            static_cast<std::size_t>(row_size(r)));
   }
   /// Returns rows `some`.
-  CsrView slice(Range some) const {
+  CsrView subset(Range some) const {
     if (some.size() == 0) return {};
     const auto begin = static_cast<std::size_t>(offsets[some.begin] - offsets[0]);
     const auto end = static_cast<std::size_t>(offsets[some.end] - offsets[0]);
@@ -45,15 +45,15 @@ struct CsrView {
 };
 
 /// Rows of X (users, items) restricted to the columns of an ItemSlice, as local indices; does not own its
-/// memory. Rows of all items are their own slice.
-struct SlicedRows {
-  SlicedRows(CsrView local_rows, std::span<const std::int32_t> all_sizes = {})
+/// memory. Rows of all items are their own item slice.
+struct ItemSliceView {
+  ItemSliceView(CsrView local_rows, std::span<const std::int32_t> all_sizes = {})
       : rows(local_rows), sizes(all_sizes) {}
   CsrView rows;
-  /// (rows) number of items of each row in all slices; empty: those of `rows`.
+  /// (rows) number of items of each row in all item slices; empty: those of `rows`.
   std::span<const std::int32_t> sizes;
 
-  /// Returns the number of items of row `r` in all slices.
+  /// Returns the number of items of row `r` in all item slices.
   std::int64_t row_size(std::int64_t r) const {
     return sizes.empty() ? rows.row_size(r) : sizes[static_cast<std::size_t>(r)];
   }

@@ -80,7 +80,7 @@ class CheckpointManager {
   /// Writes these in order. For one thread at a time.
   std::vector<Write> write_all(std::vector<Write> writes, const std::shared_ptr<Timeline>& timeline);
   /// Writes a checkpoint of tensors that are divided over ranks, which training waits for. Collective.
-  void save_slices(const TrainingState& state, CheckpointRole role, training::Trainer& trainer);
+  void save_item_slices(const TrainingState& state, CheckpointRole role, training::Trainer& trainer);
   void wait();
   void require_finite() const;
   void on_write_finished(Write done);

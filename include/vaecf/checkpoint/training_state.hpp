@@ -108,7 +108,7 @@ class Snapshot {
   TrainingState state_;
   std::vector<device::TensorSpec> specs_;
   Range prior_tensors_;  // indices; empty without a prior
-  std::vector<std::int64_t> updates_by_group_;
+  std::vector<std::int64_t> updates_by_parameter_group_;
   std::unique_ptr<training::StateCopy> values_;
   const config::TrainingConfig* options_ = nullptr;
   std::int64_t item_slices_ = 1;
@@ -140,9 +140,9 @@ class CheckpointReader {
   void restore(training::Trainer& trainer);
 
  private:
-  /// Passes the tensors of `group` to `write` on all ranks, in blocks of rows. The index of the first one is
-  /// `first`.
-  void read(const std::string& group, const std::vector<device::TensorSpec>& specs,
+  /// Passes the tensors whose names begin with `prefix`/ to `write` on all ranks, in blocks of rows. The
+  /// index of the first one is `first`.
+  void read(const std::string& prefix, const std::vector<device::TensorSpec>& specs,
             const training::WriteRows& write, std::int64_t first = 0);
 
   std::string path_;
@@ -158,9 +158,10 @@ TrainingState read_training_state(const std::string& path, const io::CheckpointF
 /// Broadcasts the state of rank 0 to all ranks. Collective.
 void broadcast(TrainingState& state, comm::Communicator& communicator);
 
-/// Throws InputError unless the tensors of `group` in the checkpoint at `path` are `specs`.
+/// Throws InputError unless the tensors whose names begin with `prefix`/ in the checkpoint at `path` are
+/// `specs`.
 void check_shapes(const std::string& path, const io::CheckpointFile& file,
-                  const std::vector<device::TensorSpec>& specs, const std::string& group);
+                  const std::vector<device::TensorSpec>& specs, const std::string& prefix);
 
 /// Throws InputError unless the model of the checkpoint has the same user features as that of `run`.
 void require_same_features(const std::string& path, const TrainingState& checkpoint, const run::Run& run);

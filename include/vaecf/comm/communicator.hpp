@@ -5,7 +5,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/half_precision.hpp>
 #include <vaecf/comm/distributed_options.hpp>
-#include <vaecf/device/item_slices.hpp>
+#include <vaecf/device/model_parallel_group.hpp>
 
 #include <array>
 #include <cstddef>
@@ -74,10 +74,10 @@ struct AsyncCollective {
   }
 };
 
-/// A process group: its ranks and the collectives between them. All ranks must call every collective in the
-/// same order. Element counts are 64-bit. Sums are bitwise equal on all ranks. Blocking collectives work on
-/// host memory, non-blocking ones on the memory of the device that this communicator is paired with.
-/// Collectives throw RunError naming the failed call.
+/// A process model-parallel group: its ranks and the collectives between them. All ranks must call every
+/// collective in the same order. Element counts are 64-bit. Sums are bitwise equal on all ranks. Blocking
+/// collectives work on host memory, non-blocking ones on the memory of the device that this communicator is
+/// paired with. Collectives throw RunError naming the failed call.
 class Communicator {
  public:
   Communicator() = default;

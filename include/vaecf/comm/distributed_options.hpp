@@ -21,8 +21,8 @@ inline constexpr double min_bucket_mib = 0.001;
 inline constexpr double max_bucket_mib = 1024.0;
 
 /// Values of DistributedOptions::item_slices beside a number.
-inline constexpr std::int64_t all_item_slices = 0;         ///< one slice per rank
-inline constexpr std::int64_t automatic_item_slices = -1;  ///< training::choose_slices()
+inline constexpr std::int64_t all_item_slices = 0;         ///< one item slice per rank
+inline constexpr std::int64_t automatic_item_slices = -1;  ///< training::plan_item_slices()
 
 /// The configuration of distributed training (keys of section `distributed`).
 struct DistributedOptions {

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/half_precision.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/device/item_slices.hpp>
+#include <vaecf/device/model_parallel_group.hpp>
 
 #include <memory>
 #include <span>
@@ -10,11 +10,12 @@
 
 namespace vaecf::comm {
 
-/// The exchange within a group of ranks that share the items, by a communicator of these ranks.
-class SliceGroup final : public device::ItemSlices {
+/// The exchange within a model-parallel group, by a communicator of these ranks.
+class ModelParallelRanks final : public device::ModelParallelGroup {
  public:
-  /// `ranks` are those of the group, in the order of their slices, and must outlive this object.
-  explicit SliceGroup(Communicator& ranks) : ranks_(ranks) {}
+  /// `ranks` are those of the model-parallel group, in the order of their item slices, and must outlive this
+  /// object.
+  explicit ModelParallelRanks(Communicator& ranks) : ranks_(ranks) {}
 
   int count() const override { return ranks_.size(); }
   int index() const override { return ranks_.rank(); }
@@ -35,51 +36,55 @@ class SliceGroup final : public device::ItemSlices {
   Communicator& ranks_;
 };
 
-/// The ranks as a grid of groups by slices: rank = group * slices + slice. The ranks of a group share a batch
-/// and hold one slice of the items each; the ranks with the same slice, one of each group, are data parallel.
+/// The ranks as a grid of model-parallel groups by item slices: rank = model-parallel group * item slices +
+/// item slice. The ranks of a model-parallel group share a batch and hold one item slice each; the ranks with
+/// the same item slice, one of each model-parallel group, are data parallel.
 class RankGrid {
  public:
-  /// Divides the ranks of `world`, which must outlive this object, into groups of `slices` ranks. Collective.
-  /// Throws std::logic_error if `slices` does not divide the number of ranks.
-  explicit RankGrid(Communicator& world, int slices = 1) : world_(world), slices_(slices) {
-    if (slices < 1 || world.size() % slices != 0)
-      throw std::logic_error("RankGrid: the number of slices must divide the number of ranks");
+  /// Divides the ranks of `world`, which must outlive this object, into model-parallel groups of
+  /// `item_slices` ranks. Collective. Throws std::logic_error if `item_slices` does not divide the number of
+  /// ranks.
+  explicit RankGrid(Communicator& world, int item_slices = 1) : world_(world), item_slices_(item_slices) {
+    if (item_slices < 1 || world.size() % item_slices != 0)
+      throw std::logic_error("RankGrid: the number of item slices must divide the number of ranks");
     // A dimension of one rank, or of all ranks, is split without communicators of its own on the device.
-    if (slices > 1 && groups() > 1) {
-      group_part_ = world.split(group(), slice());
-      data_part_ = world.split(slice(), group());
+    if (item_slices > 1 && model_parallel_groups() > 1) {
+      model_parallel_ranks_ = world.split(model_parallel_group(), item_slice());
+      data_parallel_ranks_ = world.split(item_slice(), model_parallel_group());
     } else {
       self_ = make_self_communicator();
     }
-    if (slices > 1) slice_group_ = std::make_unique<SliceGroup>(group_ranks());
+    if (item_slices > 1) model_parallel_ = std::make_unique<ModelParallelRanks>(model_parallel_ranks());
   }
 
-  int slices() const { return slices_; }
-  int groups() const { return world_.size() / slices_; }
-  int slice() const { return world_.rank() % slices_; }
-  int group() const { return world_.rank() / slices_; }
+  int item_slices() const { return item_slices_; }
+  int model_parallel_groups() const { return world_.size() / item_slices_; }
+  int item_slice() const { return world_.rank() % item_slices_; }
+  int model_parallel_group() const { return world_.rank() / item_slices_; }
 
   Communicator& world() const { return world_; }
-  /// Returns the ranks of this rank's group, in the order of their slices.
-  Communicator& group_ranks() const {
-    if (slices_ == 1) return *self_;
-    return groups() == 1 ? world_ : *group_part_;
+  /// Returns the ranks of this rank's model-parallel group, in the order of their item slices.
+  Communicator& model_parallel_ranks() const {
+    if (item_slices_ == 1) return *self_;
+    return model_parallel_groups() == 1 ? world_ : *model_parallel_ranks_;
   }
-  /// Returns the ranks with this rank's slice, in the order of their groups.
-  Communicator& data_ranks() const {
-    if (slices_ == 1) return world_;
-    return groups() == 1 ? *self_ : *data_part_;
+  /// Returns the ranks with this rank's item slice, in the order of their model-parallel groups.
+  Communicator& data_parallel_ranks() const {
+    if (item_slices_ == 1) return world_;
+    return model_parallel_groups() == 1 ? *self_ : *data_parallel_ranks_;
   }
-  /// Returns the exchange within this rank's group.
-  device::ItemSlices& item_slices() const { return slice_group_ ? *slice_group_ : device::one_slice(); }
+  /// Returns the exchange within this rank's model-parallel group.
+  device::ModelParallelGroup& model_parallel() const {
+    return model_parallel_ ? *model_parallel_ : device::single_rank();
+  }
 
  private:
   Communicator& world_;
-  int slices_;
+  int item_slices_;
   std::unique_ptr<Communicator> self_;
-  std::unique_ptr<Communicator> group_part_;
-  std::unique_ptr<Communicator> data_part_;
-  std::unique_ptr<SliceGroup> slice_group_;
+  std::unique_ptr<Communicator> model_parallel_ranks_;
+  std::unique_ptr<Communicator> data_parallel_ranks_;
+  std::unique_ptr<ModelParallelRanks> model_parallel_;
 };
 
 }  // namespace vaecf::comm

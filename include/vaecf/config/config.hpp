@@ -16,7 +16,7 @@ namespace vaecf::config {
 
 /// The complete configuration of a command.
 struct Config {
-  TrainingConfig session;
+  TrainingConfig options;
   data::SourceOptions source;
   data::PrepareOptions prepare;
   device::BackendOptions backend;

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/device/host_solvers.hpp>
-#include <vaecf/device/item_slices.hpp>
+#include <vaecf/device/model_parallel_group.hpp>
 #include <vaecf/device/opaque.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/device/parameters.hpp>
@@ -83,12 +83,13 @@ struct SideFeatures {
 
 /// The operations of training and scoring, on whole batches of B users, also of none. Not a tensor library:
 /// each device fuses steps within an operation as its hardware requires. Gradients are sums over users. If a
-/// group of ranks shares the items, each has the rows of the group's B users in its slice, and the
-/// activations of its own users: row r of all activations belongs to user batch.own().begin + r. Operations
-/// on tensors of items exchange activations within the group and are then collective; counts of a user's
-/// items are those of all slices, and a user's losses are summed over the ranks of the group. On a GPU,
-/// operations are queued on one stream, and the host blocks only where stated. On a CPU, they have finished
-/// when they return. One thread uses a device, except where stated.
+/// model-parallel group shares the items, each has the rows of the model-parallel group's B users in its item
+/// slice, and the activations of its own users: row r of all activations belongs to user batch.own().begin +
+/// r. Operations on tensors of items exchange activations within the model-parallel group and are then
+/// collective; counts of a user's items are those of all item slices, and a user's losses are summed over the
+/// ranks of the model-parallel group. On a GPU, operations are queued on one stream, and the host blocks only
+/// where stated. On a CPU, they have finished when they return. One thread uses a device, except where
+/// stated.
 ///
 /// Formulas: Liang et al., "Variational Autoencoders for Collaborative Filtering", WWW 2018, sections 2, 3.
 class Device {
@@ -116,11 +117,12 @@ class Device {
   virtual Matrix make_matrix(std::int64_t max_rows, std::int64_t columns) = 0;
   /// Returns the memory for more buffers; some of the free memory is kept for operations.
   virtual std::int64_t spare_bytes() const = 0;
-  /// Stores rows of the slice that `slices` has of `columns` columns; the first row is user `first_user` of
-  /// its set. On the CPU, the memory behind `rows` must outlive the result, as must `slices`. Throws
-  /// InputError if a column is out of range.
-  virtual std::unique_ptr<UserRows> make_user_rows(SlicedRows rows, std::int64_t first_user,
-                                                   std::int64_t columns, ItemSlices& slices) = 0;
+  /// Stores rows of the item slice that `model_parallel` has of `columns` columns; the first row is user
+  /// `first_user` of its set. On the CPU, the memory behind `rows` must outlive the result, as must
+  /// `model_parallel`. Throws InputError if a column is out of range.
+  virtual std::unique_ptr<UserRows> make_user_rows(ItemSliceView rows, std::int64_t first_user,
+                                                   std::int64_t columns,
+                                                   ModelParallelGroup& model_parallel) = 0;
   virtual std::unique_ptr<BatchSchedule> make_batch_schedule() = 0;
   virtual std::unique_ptr<Batch> make_batch() = 0;
   virtual std::unique_ptr<StepState> make_step_state() = 0;
@@ -276,9 +278,9 @@ class Device {
                               int table) = 0;
   /// gram = A'A (r, r) of this rank's rows.
   virtual void table_gram(const Parameters& normalized, int table, Matrix& gram) = 0;
-  /// Takes h (B, r) and A'A, which it adds over the group, in the order of slices. Adds the loss
-  /// (cosine_loss in math/loss.hpp) to the step's nll, and writes the gradients by h and twice that by the
-  /// Gram matrix, S (r, r), which is symmetric and the sum over all users.
+  /// Takes h (B, r) and A'A, which it adds over the model-parallel group, in the order of item slices. Adds
+  /// the loss (cosine_loss in math/loss.hpp) to the step's nll, and writes the gradients by h and twice that
+  /// by the Gram matrix, S (r, r), which is symmetric and the sum over all users.
   virtual void cosine_step(const Matrix& hidden, const Batch& batch, const Matrix& gram, Matrix& d_hidden,
                            Matrix& d_gram, StepState& step) = 0;
   /// Expects the gradient by A through h at W's place in the flat buffer, adds A S, and replaces the sum by
@@ -296,10 +298,10 @@ class Device {
   /// Returns sum w^2 of a tensor in fp64, for the loss term of weight decay. Blocks.
   virtual double sum_of_squares(const Parameters& parameters, int tensor) = 0;
 
-  // Scoring. The items of a user's batch row are masked. In a group of ranks, targets are those of all users
-  // of the batch, the same on all ranks; their columns and all resulting items are items of the model, not of
-  // the slice. Results are those of the own users: ranks of their targets, their columns of the values, and
-  // their lists.
+  // Scoring. The items of a user's batch row are masked. In a model-parallel group of ranks, targets are
+  // those of all users of the batch, the same on all ranks; their columns and all resulting items are items
+  // of the model, not of the item slice. Results are those of the own users: ranks of their targets, their
+  // columns of the values, and their lists.
 
   /// Writes, for each entry of `targets` (rows as in `batch`), the number of unmasked items that rank ahead
   /// of it: higher score first, then lower item. A target that is itself masked gets rank I.

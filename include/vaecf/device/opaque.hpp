@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/base/views.hpp>
-#include <vaecf/device/item_slices.hpp>
+#include <vaecf/device/model_parallel_group.hpp>
 #include <vaecf/device/parameters.hpp>
 #include <vaecf/device/step.hpp>
 #include <vaecf/device/storage.hpp>
@@ -59,10 +59,10 @@ struct BatchSchedule : Opaque {
 /// A batch X (B, I) of users, and its transpose.
 struct Batch : Opaque {
   virtual std::int64_t users() const = 0;
-  /// Returns the group of ranks that share the batch.
-  virtual ItemSlices& slices() const = 0;
+  /// Returns the model-parallel group.
+  virtual ModelParallelGroup& model_parallel() const = 0;
   /// Returns the users whose activations this rank has.
-  Range own() const { return slices().own_users(users()); }
+  Range own() const { return model_parallel().own_users(users()); }
 };
 
 /// Time stamps of the device.

@@ -26,24 +26,24 @@ enum class TensorKind {
 };
 
 /// Shape of a tensor on this rank: row-major, input dimension first. In a checkpoint it has the logical
-/// shape, which is the same unless the tensor is a slice of the items.
+/// shape, which is the same unless the tensor is an item slice.
 struct TensorSpec {
   std::string name;  ///< e.g. "encoder_1/weight"
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   TensorKind kind = TensorKind::matrix;
   bool decays = false;  ///< subject to weight decay: true for weights, false for vectors
-  /// The items that this rank stores, if a group of ranks shares the tensor.
-  std::optional<ItemSlice> slice = std::nullopt;
+  /// The items that this rank stores, if a model-parallel group shares the tensor.
+  std::optional<ItemSlice> item_slice = std::nullopt;
 
   /// Returns whether the items are rows: of an input table. They are columns of the other tensors of items.
   bool has_item_rows() const { return kind == TensorKind::input_table; }
-  std::int64_t logical_rows() const { return slice && has_item_rows() ? slice->all : rows; }
-  std::int64_t logical_columns() const { return slice && !has_item_rows() ? slice->all : columns; }
+  std::int64_t logical_rows() const { return item_slice && has_item_rows() ? item_slice->all : rows; }
+  std::int64_t logical_columns() const { return item_slice && !has_item_rows() ? item_slice->all : columns; }
   /// Returns the row-major index in the logical tensor of stored element (row, column).
   std::int64_t logical_index(std::int64_t row, std::int64_t column) const {
-    if (slice && has_item_rows()) row = slice->global(row);
-    if (slice && !has_item_rows()) column = slice->global(column);
+    if (item_slice && has_item_rows()) row = item_slice->global(row);
+    if (item_slice && !has_item_rows()) column = item_slice->global(column);
     return row * logical_columns() + column;
   }
 };

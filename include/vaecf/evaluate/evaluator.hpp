@@ -55,7 +55,7 @@ using RankTargetsFn = std::function<void(std::int64_t row, std::span<std::int32_
 /// Writes the top items of user `row`, at most items.size(), and returns their count.
 using TopItemsFn = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
 
-/// Computes metrics of the held-out users of one split. Every rank, or group of ranks that share the items,
+/// Computes metrics of the held-out users of one split. Every rank, or model-parallel group,
 /// evaluates its part of the users; sums in fp64 and user counts are reduced over ranks and divided once.
 /// Results are equal on all ranks. Users for which a model has no input count with the list of the most
 /// popular items, which `recommend` gives them.
@@ -92,7 +92,7 @@ class Evaluator {
  private:
   /// The metrics of one evaluation.
   struct Values;
-  enum class Group { all, with_history, without_history };
+  enum class UserSet { all, with_history, without_history };
 
   std::unique_ptr<models::LoadedUsers> load_users(models::Scorer& model) const;
   /// Counts the train users of items, if any metric or user needs it. Collective on the first call.
@@ -101,11 +101,11 @@ class Evaluator {
   void set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const;
   /// Sets the values of users for which the model has no input. `features`: those that it uses, or none.
   void serve_by_popularity(CsrView features, Values& values) const;
-  /// Returns the means over the users of a group that have a target, over all ranks. Collective.
-  Metrics means(const Values& values, Group group, std::int64_t users) const;
-  /// Adds the values that the other ranks of a group have computed. Collective.
-  void sum_over_group(Values& values) const;
-  /// Reduces the values of this rank's group over the groups. Collective.
+  /// Returns the means over the users of a set that have a target, over all ranks. Collective.
+  Metrics means(const Values& values, UserSet of, std::int64_t users) const;
+  /// Adds the values that the other ranks of a model-parallel group have computed. Collective.
+  void sum_over_model_parallel_group(Values& values) const;
+  /// Reduces the values of this rank's model-parallel group over the model-parallel groups. Collective.
   EvaluationResult reduce(Values& values) const;
 
   std::vector<math::Metric> rank_metrics_;     // means over users, from the ranks of targets

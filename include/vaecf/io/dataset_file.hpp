@@ -49,7 +49,7 @@ class DatasetWriter {
 /// no variable-length strings, no external links, no filters except shuffle and deflate. Functions throw
 /// InputError with file, dataset and row if a check fails. Offsets and columns may be integers of any width
 /// and byte order in any layout. `data` next to `indices` is accepted if all its elements are 1. Attribute
-/// `items` and group /train are required.
+/// `items` and HDF5 group /train are required.
 class DatasetFile {
  public:
   explicit DatasetFile(const std::string& path);

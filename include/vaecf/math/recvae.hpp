@@ -30,10 +30,10 @@ struct RowNorm {
 };
 
 /// Returns the normalization of the row y(0) .. y(n - 1); n must be at least 1.
-template <class T, class Group, class Row>
-VAECF_HD RowNorm<T> row_norm(Group& group, std::int64_t n, Row&& y) {
-  const T mean = group.sum(n, [&](std::int64_t j) { return y(j); }) / static_cast<T>(n);
-  const T squares = group.sum(n, [&](std::int64_t j) { return (y(j) - mean) * (y(j) - mean); });
+template <class T, class Threads, class Row>
+VAECF_HD RowNorm<T> row_norm(Threads& thread_group, std::int64_t n, Row&& y) {
+  const T mean = thread_group.sum(n, [&](std::int64_t j) { return y(j); }) / static_cast<T>(n);
+  const T squares = thread_group.sum(n, [&](std::int64_t j) { return (y(j) - mean) * (y(j) - mean); });
   return {mean, T{1} / std::sqrt(squares / static_cast<T>(n) + static_cast<T>(norm_epsilon))};
 }
 
@@ -48,11 +48,11 @@ struct RowNormGradient {
 };
 
 /// Returns the gradient for a row of n elements with the gradients t(j) and the normalized values x(j).
-template <class T, class Group, class Gradient, class Normalized>
-VAECF_HD RowNormGradient<T> row_norm_gradient(Group& group, std::int64_t n, const RowNorm<T>& norm,
+template <class T, class Threads, class Gradient, class Normalized>
+VAECF_HD RowNormGradient<T> row_norm_gradient(Threads& thread_group, std::int64_t n, const RowNorm<T>& norm,
                                               Gradient&& t, Normalized&& x) {
-  const T mean = group.sum(n, [&](std::int64_t j) { return t(j); }) / static_cast<T>(n);
-  const T mean_x = group.sum(n, [&](std::int64_t j) { return t(j) * x(j); }) / static_cast<T>(n);
+  const T mean = thread_group.sum(n, [&](std::int64_t j) { return t(j); }) / static_cast<T>(n);
+  const T mean_x = thread_group.sum(n, [&](std::int64_t j) { return t(j) * x(j); }) / static_cast<T>(n);
   return {norm.scale, mean, mean_x};
 }
 

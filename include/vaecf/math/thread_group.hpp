@@ -14,15 +14,15 @@ namespace vaecf::math {
 ///   sum(n, f)   returns f(0) + .. + f(n-1) in f's type and an implementation-defined order; 0 for n = 0
 ///   max(n, f)   returns the maximum of the floats f(i); -infinity for n = 0
 ///   each(n, f)  calls f(i) for every i; the calls must be independent of each other
-template <class Group>
-concept ThreadGroup = requires(Group& group, std::int64_t n, float (*f)(std::int64_t),
+template <class Threads>
+concept ThreadGroup = requires(Threads& thread_group, std::int64_t n, float (*f)(std::int64_t),
                                double (*d)(std::int64_t), std::int64_t (*c)(std::int64_t),
                                void (*v)(std::int64_t)) {
-  { group.sum(n, f) } -> std::same_as<float>;
-  { group.sum(n, d) } -> std::same_as<double>;
-  { group.sum(n, c) } -> std::same_as<std::int64_t>;
-  { group.max(n, f) } -> std::same_as<float>;
-  group.each(n, v);
+  { thread_group.sum(n, f) } -> std::same_as<float>;
+  { thread_group.sum(n, d) } -> std::same_as<double>;
+  { thread_group.sum(n, c) } -> std::same_as<std::int64_t>;
+  { thread_group.max(n, f) } -> std::same_as<float>;
+  thread_group.each(n, v);
 };
 
 /// A single CPU thread with sum() only, for callers that need no max() or each(). It adds to sixteen partial

@@ -26,7 +26,7 @@ VAECF_HD inline double discounted_gain(std::int64_t rank) {
 /// The targets of one user in the list of the first k items. Ranks start at 0.
 template <class L>
 struct RankedTargets {
-  L& group;
+  L& thread_group;
   const std::int32_t* ranks;  ///< ranks of the targets; k or more: not in the list
   std::int64_t count;         ///< number of targets, at least 1
   std::int64_t k;             ///< at most the number of items
@@ -34,7 +34,7 @@ struct RankedTargets {
   std::int64_t cutoff;        ///< k of the metric's name, which may exceed the number of items
 
   VAECF_HD std::int64_t hits() const {
-    return group.sum(count, [this](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
+    return thread_group.sum(count, [this](std::int64_t i) { return std::int64_t{ranks[i] < k}; });
   }
 };
 
@@ -44,9 +44,9 @@ struct Ndcg {
   static constexpr const char* name = "ndcg";
   template <class Targets>
   VAECF_HD static double of_user(const Targets& of) {
-    const double dcg = of.group.sum(
+    const double dcg = of.thread_group.sum(
         of.count, [&of](std::int64_t i) { return of.ranks[i] < of.k ? discounted_gain(of.ranks[i]) : 0.0; });
-    return dcg / of.group.sum(of.possible, [](std::int64_t rank) { return discounted_gain(rank); });
+    return dcg / of.thread_group.sum(of.possible, [](std::int64_t rank) { return discounted_gain(rank); });
   }
 };
 
@@ -83,7 +83,7 @@ struct Mrr {
   template <class Targets>
   VAECF_HD static double of_user(const Targets& of) {
     // The first target is the one that no other target ranks ahead of.
-    return of.group.sum(of.count, [&of](std::int64_t i) {
+    return of.thread_group.sum(of.count, [&of](std::int64_t i) {
       if (of.ranks[i] >= of.k) return 0.0;
       for (std::int64_t j = 0; j < of.count; ++j) {
         if (of.ranks[j] < of.ranks[i]) return 0.0;
@@ -100,7 +100,7 @@ struct Map {
   template <class Targets>
   VAECF_HD static double of_user(const Targets& of) {
     // At most k targets are in the list, so this takes at most k * count steps.
-    const double precisions = of.group.sum(of.count, [&of](std::int64_t i) {
+    const double precisions = of.thread_group.sum(of.count, [&of](std::int64_t i) {
       if (of.ranks[i] >= of.k) return 0.0;
       std::int64_t up_to_here = 0;
       for (std::int64_t j = 0; j < of.count; ++j) up_to_here += of.ranks[j] <= of.ranks[i] ? 1 : 0;
@@ -138,12 +138,13 @@ using UserMetrics = MetricTable<Ndcg, Recall, RecallN, Hit, Mrr, Map, Precision>
 /// Returns `metric` of a user whose `count` targets have `ranks` among `items` items, in fp64. Ranks of
 /// `items` or more (masked targets) never count. Returns 0 if there is no target.
 template <class L>
-VAECF_HD double user_metric(L& group, const Metric& metric, const std::int32_t* ranks, std::int64_t count,
-                            std::int64_t items) {
+VAECF_HD double user_metric(L& thread_group, const Metric& metric, const std::int32_t* ranks,
+                            std::int64_t count, std::int64_t items) {
   const std::int64_t k = metric.k < items ? metric.k : items;
   const std::int64_t possible = k < count ? k : count;
   if (possible == 0) return 0.0;
-  return UserMetrics::of_user(metric.kind, RankedTargets<L>{group, ranks, count, k, possible, metric.k});
+  return UserMetrics::of_user(metric.kind,
+                              RankedTargets<L>{thread_group, ranks, count, k, possible, metric.k});
 }
 
 }  // namespace vaecf::math

@@ -59,9 +59,9 @@ class Scorer {
                      std::span<std::int32_t> items, std::span<float> scores) = 0;
   /// Returns the maximum number of users per batch.
   virtual std::int64_t max_users() const = 0;
-  /// Returns whether a group of ranks shares the items of the model. evaluate() and top_k() are then
-  /// collective in the group, with the same users, and each rank computes the results of its own_users();
-  /// those of the others stay as they are (of metrics: 0).
+  /// Returns whether a model-parallel group shares the items of the model. evaluate() and top_k() are then
+  /// collective in the model-parallel group, with the same users, and each rank computes the results of its
+  /// own_users(); those of the others stay as they are (of metrics: 0).
   virtual bool divides_items() const { return false; }
   /// Returns the users of a batch of `users` whose results this rank computes.
   virtual Range own_users(std::int64_t users) const { return {0, users}; }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/device/device.hpp>
-#include <vaecf/device/item_slices.hpp>
+#include <vaecf/device/model_parallel_group.hpp>
 #include <vaecf/device/parameters.hpp>
 #include <vaecf/models/models.hpp>
 
@@ -16,19 +16,19 @@ namespace vaecf::models {
 /// errors.
 inline constexpr std::int64_t max_layer_width = 1 << 20;
 
-/// Sizes of the input: number of items of all slices, number of features per user (0: none), and the group of
-/// ranks that share the items, which must outlive the model.
+/// Sizes of the input: number of items of all item slices, number of features per user (0: none), and the
+/// model-parallel group of ranks that share the items, which must outlive the model.
 struct InputDims {
   InputDims(std::int64_t item_count, std::int64_t feature_count = 0,
-            device::ItemSlices& group = device::one_slice())
-      : items(item_count), features(feature_count), slices(&group) {}
+            device::ModelParallelGroup& model_parallel = device::single_rank())
+      : items(item_count), features(feature_count), model_parallel(&model_parallel) {}
   std::int64_t items;
   std::int64_t features;
-  device::ItemSlices* slices;
+  device::ModelParallelGroup* model_parallel;
 
-  /// Returns this rank's slice of the items, or nullopt if it holds all of them.
-  std::optional<ItemSlice> slice() const {
-    return slices->count() > 1 ? std::optional(slices->slice(items)) : std::nullopt;
+  /// Returns this rank's item slice, or nullopt if it holds all of them.
+  std::optional<ItemSlice> item_slice() const {
+    return model_parallel->count() > 1 ? std::optional(model_parallel->item_slice(items)) : std::nullopt;
   }
 };
 
@@ -54,7 +54,8 @@ struct NetworkShape {
   bool variational = true;
   bool decays = true;  ///< weight decay applies to the weights
   std::int64_t features = 0;
-  std::optional<ItemSlice> slice = std::nullopt;  ///< items of this rank, if a group of ranks shares them
+  std::optional<ItemSlice> item_slice =
+      std::nullopt;  ///< items of this rank, if a model-parallel group shares them
   device::Activation activation = device::Activation::tanh;  ///< not of [mu | logvar] and the output layer
   device::Loss loss = device::Loss::multinomial;             ///< squared: outputs are sigmoid(logits)
   device::InputDropout input = 1.0F;  ///< input in training; `normalized` applies to scoring, too
@@ -81,17 +82,17 @@ std::vector<device::TensorSpec> tensor_specs(const ModelOptions& options, InputD
 /// there is no such tensor.
 std::uint32_t rng_tensor_id(const NetworkShape& shape, const std::string& tensor);
 
-/// Indices of RecVAE's update groups (TrainableModel::update_groups).
-enum RecVaeGroup { recvae_decoder = 0, recvae_encoder = 1 };
+/// Indices of RecVAE's parameter groups (TrainableModel::parameter_groups).
+enum RecVaeParameterGroup { recvae_decoder = 0, recvae_encoder = 1 };
 
-/// Returns the update group of each pass over the users in an epoch: {0}, a single pass, except for recvae,
-/// which updates the encoder in the first passes and the decoder in the others.
+/// Returns the parameter group of each pass over the users in an epoch: {0}, a single pass, except for
+/// recvae, which updates the encoder in the first passes and the decoder in the others.
 std::vector<int> passes_of_epoch(const ModelOptions& options);
 
-/// Returns the layout with the begin of each run of tensors that are slices, and of tensors that are not,
-/// rounded up to a multiple of `multiple` elements, so that each run can be reduced over other ranks. Layouts
-/// without slices do not change.
-device::ParameterLayout align_slices(device::ParameterLayout layout, std::int64_t multiple);
+/// Returns the layout with the begin of each run of tensors that are item slices, and of tensors that are
+/// not, rounded up to a multiple of `multiple` elements, so that each run can be reduced over other ranks.
+/// Layouts without item slices do not change.
+device::ParameterLayout align_item_slices(device::ParameterLayout layout, std::int64_t multiple);
 
 /// Returns the number of weights and biases of the whole model.
 std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors);
@@ -100,7 +101,7 @@ std::int64_t parameter_count(const std::vector<device::TensorSpec>& tensors);
 std::int64_t dense_weights(const std::vector<device::TensorSpec>& tensors);
 /// Returns the number of floating-point operations in dense layers per user and step, on average over the
 /// steps of an epoch: for each weight 2 in the forward and 4 in the backward pass. RecVAE also has the
-/// forward pass of the old encoder, and computes only the gradients that an update group needs.
+/// forward pass of the old encoder, and computes only the gradients that a parameter group needs.
 double dense_operations(const ModelOptions& options, const std::vector<device::TensorSpec>& tensors);
 
 }  // namespace vaecf::models

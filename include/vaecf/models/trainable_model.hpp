@@ -24,7 +24,7 @@ struct NetworkInput {
 /// Users stored on a device, and the batches that are gathered from them.
 struct DeviceUsers : LoadedUsers {
   DeviceUsers(device::Device& device, const UserData& users, std::int64_t item_count,
-              std::int64_t feature_count, std::int64_t max_users, device::ItemSlices& slices);
+              std::int64_t feature_count, std::int64_t max_users, device::ModelParallelGroup& model_parallel);
 
   /// Gathers the items of users `rows` in items_batch; their numbers are then in `numbers`.
   void gather_items(device::Device& device, Range rows);
@@ -34,7 +34,7 @@ struct DeviceUsers : LoadedUsers {
   device::MetricValues& metric_values(device::Device& device, std::size_t metric_count);
 
   std::vector<std::int64_t> no_items;  // offsets of empty rows
-  RowsOfSlice cut;  // the part of the users' items in this rank's slice; empty if it is all
+  ItemSliceRows cut;  // the part of the users' items in this rank's item slice; empty if it is all
   std::unique_ptr<device::UserRows> items;
   std::unique_ptr<device::UserRows> features;  // null if the network has none
   std::unique_ptr<device::UserRows> targets;
@@ -52,15 +52,15 @@ struct DeviceUsers : LoadedUsers {
 /// derived class implements the passes through the layers. Every batch may have 0 users.
 class TrainableModel : public Model {
  public:
-  /// Makes a model with zero weights for batches of up to `max_rows` users of the group. The size of the
-  /// weights' buffer is rounded up to a multiple of `size_multiple`, as is the begin of a run of slices in
-  /// `layout`; the additional elements are zero. `device` must outlive the model.
+  /// Makes a model with zero weights for batches of up to `max_rows` users of the model-parallel group. The
+  /// size of the weights' buffer is rounded up to a multiple of `size_multiple`, as is the begin of a run of
+  /// item slices in `layout`; the additional elements are zero. `device` must outlive the model.
   TrainableModel(device::Device& device, InputDims inputs, device::ParameterLayout layout,
                  std::int64_t max_rows, std::int64_t size_multiple);
 
   /// Returns the ranges of flat elements that a step updates; each step updates one of them. Every parameter
-  /// is in one group. Groups begin at multiples of `size_multiple`.
-  virtual std::vector<Range> update_groups() const { return {{0, layout().size}}; }
+  /// is in one parameter group. Parameter groups begin at multiples of `size_multiple`.
+  virtual std::vector<Range> parameter_groups() const { return {{0, layout().size}}; }
 
   /// Returns the parameters of the prior, which the loss needs beside parameters(), or null. They are copies
   /// of the flat elements prior_elements(), of the time of the last start_epoch().
@@ -75,10 +75,10 @@ class TrainableModel : public Model {
   virtual void initialize(std::uint64_t seed) = 0;
 
   /// Adds the loss terms of the batch's users to the step, and writes the gradient of the loss by the
-  /// parameters of update group `group`, as sums over users. The KL weight beta and the random seed are those
+  /// parameters of `parameter_group`, as sums over users. The KL weight beta and the random seed are those
   /// of the step. With fused updates, the tensors fused_tensors() are updated immediately.
-  virtual void forward_backward(const NetworkInput& batch, const device::Backward& backward, int group,
-                                StepTimer& timer) = 0;
+  virtual void forward_backward(const NetworkInput& batch, const device::Backward& backward,
+                                int parameter_group, StepTimer& timer) = 0;
 
   /// Returns the input (B, H) of the output layer for scoring: without dropout and noise. Valid until the
   /// next call.
@@ -106,12 +106,13 @@ class TrainableModel : public Model {
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   std::int64_t max_users() const override { return max_rows_; }
-  bool divides_items() const override { return slices_.count() > 1; }
-  Range own_users(std::int64_t users) const override { return slices_.own_users(users); }
+  bool divides_items() const override { return model_parallel_.count() > 1; }
+  Range own_users(std::int64_t users) const override { return model_parallel_.own_users(users); }
   void exclude_items(std::span<const std::uint8_t> allowed_items) override;
 
-  /// Returns sum ||W||^2 over the tensors with weight decay: of tensors that are slices, or of the others.
-  double sum_of_squares(bool slices = false);
+  /// Returns sum ||W||^2 over the tensors with weight decay: of tensors that are item slices, or of the
+  /// others.
+  double sum_of_squares(bool item_slices = false);
 
   const device::ParameterLayout& layout() const { return parameters_.layout(); }
   device::Parameters& parameters() { return parameters_; }
@@ -124,7 +125,7 @@ class TrainableModel : public Model {
   std::optional<device::SideFeatures> side_features(const NetworkInput& batch, int table) const;
 
   device::Device& device_;
-  device::ItemSlices& slices_;
+  device::ModelParallelGroup& model_parallel_;
   std::int64_t items_;
   std::int64_t features_;
   std::int64_t max_rows_;

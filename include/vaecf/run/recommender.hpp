@@ -25,8 +25,8 @@ struct RecommendOptions {
 };
 
 /// Recommends the top items of users with the model of a checkpoint, which may be trained on any device. No
-/// dataset is needed. It works on one rank, independently of other ranks, or on a group of ranks that share
-/// the items. All ranks of a group must call its functions in the same order, with the same users.
+/// dataset is needed. It works on one rank, independently of other ranks, or on a model-parallel group. All
+/// ranks of a model-parallel group must call its functions in the same order, with the same users.
 class Recommender {
  public:
   /// Number of users per forward pass. Batches start at the first user of a call. On the CPU, results depend
@@ -53,7 +53,8 @@ class Recommender {
   void recommend(CsrView seen, CsrView features, std::span<std::int32_t> items, std::span<float> scores);
 
  private:
-  /// Adds the lists that the other ranks of a group have computed. Collective in the group.
+  /// Adds the lists that the other ranks of a model-parallel group have computed. Collective in the
+  /// model-parallel group.
   void complete_lists(std::int64_t users, std::span<std::int32_t> items, std::span<float> scores) const;
 
   io::CheckpointFile checkpoint_;

@@ -24,15 +24,19 @@ struct RunContext {
   Log& log;
   Progress& progress;
   const StopFlag* stop = nullptr;  ///< requests an early end with a checkpoint; may be null
-  /// The division of the ranks into groups that share the items; null: every rank holds all items.
+  /// The division of the ranks into model-parallel groups; null: every rank holds all items.
   std::shared_ptr<const comm::RankGrid> grid = nullptr;
 
-  int slices() const { return grid ? grid->slices() : 1; }
-  int group() const { return grid ? grid->group() : communicator.rank(); }
-  int groups() const { return grid ? grid->groups() : communicator.size(); }
-  device::ItemSlices& item_slices() const { return grid ? grid->item_slices() : device::one_slice(); }
-  /// Returns the ranks with the same slice of the items, one of each group.
-  comm::Communicator& data_ranks() const { return grid ? grid->data_ranks() : communicator; }
+  int item_slices() const { return grid ? grid->item_slices() : 1; }
+  int model_parallel_group() const { return grid ? grid->model_parallel_group() : communicator.rank(); }
+  int model_parallel_groups() const { return grid ? grid->model_parallel_groups() : communicator.size(); }
+  device::ModelParallelGroup& model_parallel() const {
+    return grid ? grid->model_parallel() : device::single_rank();
+  }
+  /// Returns the ranks with the same item slice, one of each model-parallel group.
+  comm::Communicator& data_parallel_ranks() const {
+    return grid ? grid->data_parallel_ranks() : communicator;
+  }
 
   /// Returns whether this rank was requested to stop.
   bool asked_to_stop() const { return stop != nullptr && stop->requested(); }
@@ -60,13 +64,13 @@ struct Run : RunContext, RunState {
 };
 
 /// Returns the input dimensions of the model: the items of the dataset, its user features unless
-/// model.features is off, and the group of ranks that share the items.
-inline models::InputDims model_input_dims(const config::TrainingConfig& options,
-                                          const io::DatasetFile& dataset,
-                                          device::ItemSlices& slices = device::one_slice()) {
+/// model.features is off, and the model-parallel group.
+inline models::InputDims model_input_dims(
+    const config::TrainingConfig& options, const io::DatasetFile& dataset,
+    device::ModelParallelGroup& model_parallel = device::single_rank()) {
   const bool uses_features =
       options.model.features != models::FeaturesInput::off && models::facts_of(options.model.type).features;
-  return {dataset.items(), uses_features ? dataset.features() : 0, slices};
+  return {dataset.items(), uses_features ? dataset.features() : 0, model_parallel};
 }
 
 }  // namespace vaecf::run

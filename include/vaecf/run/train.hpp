@@ -57,13 +57,13 @@ io::DatasetFile open_dataset(const config::TrainingConfig& options);
 /// outcome.
 int validate_run(const Run& run, bool trains = true);
 
-/// Returns the number of slices of the items that distributed.item_slices selects; with `auto`, logs why.
+/// Returns the number of item slices that distributed.item_slices selects; with `auto`, logs why.
 /// Throws InputError if the ranks, the items or the model cannot be divided.
 int choose_item_slices(const config::TrainingConfig& options, const models::InputDims& inputs,
                        const RunContext& context);
-/// Divides the ranks into groups that share the items. If `slices` differs between ranks, the largest counts.
+/// Divides the ranks into model-parallel groups. If `item_slices` differs between ranks, the largest counts.
 /// Collective.
-std::shared_ptr<const comm::RankGrid> divide_ranks(comm::Communicator& ranks, int slices);
+std::shared_ptr<const comm::RankGrid> divide_ranks(comm::Communicator& ranks, int item_slices);
 
 /// Throws InputError if the dataset has no test user with a held-out item.
 void require_test_users(const io::DatasetFile& dataset);

@@ -22,7 +22,7 @@ namespace vaecf::training {
 
 class Strategy;
 class TrainingData;
-struct UpdatedGroup;
+struct ParameterGroup;
 
 /// The training of one rank: samples the batches, runs the steps on the device of the run, counts updates
 /// and users, and gives access to the state of the training. The caller decides when to validate and to write
@@ -39,7 +39,7 @@ class Trainer {
 
   /// Starts epoch `epoch` (counted from 0), to continue with step `t`, and clears the loss sums. Blocks until
   /// its batches are on the device; a background thread then samples, checks and uploads those of the next
-  /// pass over the users. An epoch is one pass, except for models that update their parameters in groups
+  /// pass over the users. An epoch is one pass, except for models that update parameter groups in turn
   /// (models::passes_of_epoch).
   void start_epoch(std::int64_t epoch, std::int64_t t = 0);
   /// Runs step `t` of the epoch (counted from 0) and updates the weights. Collective. The device may still
@@ -68,8 +68,8 @@ class Trainer {
   std::int64_t users_of_last_step() const { return sampler_.batch_users(sampler_.steps_per_epoch() - 1); }
   std::int64_t updates_done() const { return updates_done_; }
   std::int64_t users_seen() const { return users_seen_; }
-  /// Returns the number of updates done of each update group.
-  std::vector<std::int64_t> updates_by_group() const;
+  /// Returns the number of updates done of each parameter group.
+  std::vector<std::int64_t> updates_by_parameter_group() const;
   /// Returns the KL weight of the next step; 0 if each user has a weight of its own.
   double beta() const;
   const Annealing& annealing() const { return annealing_; }
@@ -104,26 +104,26 @@ class Trainer {
 
  private:
   void require_finite_loss(const device::LossSums& sums) const;
-  std::int64_t passes() const { return static_cast<std::int64_t>(groups_.size()); }
+  std::int64_t passes() const { return static_cast<std::int64_t>(parameter_groups_.size()); }
   /// Starts pass `pass`, counted over all epochs; does nothing if it is the current one.
   void start_pass(std::int64_t pass);
   /// Samples `pass`, and copies its batches to the device.
   void upload(std::int64_t pass);
-  /// Returns the update group of the next step.
-  UpdatedGroup next_group() const;
+  /// Returns the parameter group of the next step.
+  ParameterGroup next_parameter_group() const;
   /// Returns the state of the training: all_state_tensors, without the prior if the model has none.
   std::span<const StateTensor> state_tensors() const;
 
   const run::Run& run_;
   std::shared_ptr<const comm::RankGrid> grid_;
   data::VirtualShards shards_;
-  Range owned_;  // virtual shards of this rank's group
+  Range owned_;  // virtual shards of this rank's model-parallel group
   data::DistributedBatchSampler sampler_;
   int sampling_threads_;
-  std::vector<int> groups_;      // update group of each pass of an epoch
-  std::int64_t epoch_ = -1;      // the current one
-  std::int64_t pass_ = -1;       // the current one
-  std::int64_t next_pass_ = -1;  // the one that was or is uploaded; -1: none
+  std::vector<int> parameter_groups_;  // parameter group of each pass of an epoch
+  std::int64_t epoch_ = -1;            // the current one
+  std::int64_t pass_ = -1;             // the current one
+  std::int64_t next_pass_ = -1;        // the one that was or is uploaded; -1: none
   models::StepTimer timer_;
   std::unique_ptr<TrainingData> data_;
   std::unique_ptr<Strategy> strategy_;

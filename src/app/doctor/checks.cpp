@@ -186,7 +186,7 @@ CheckResults check_gpus(const GpuCheckInput& question) {
   return findings;
 }
 
-CheckResult check_item_slices(const training::SliceProblem& problem,
+CheckResult check_item_slices(const training::ItemSliceProblem& problem,
                               std::span<const run::AllReduceTiming> times) {
   // Linear between the measured sizes, and by the bandwidth of the largest one above it.
   const auto seconds = [&](double bytes) {
@@ -205,11 +205,11 @@ CheckResult check_item_slices(const training::SliceProblem& problem,
   const auto users = static_cast<double>(problem.batch_users);
   const double activations = 4.0 * problem.exchanged_per_user / 2.0 * users;
   const double data_parallel = seconds(4.0 * (problem.table_parameters + problem.middle_parameters));
-  const double slices = seconds(activations) + seconds(4.0 * problem.middle_parameters);
+  const double item_slices = seconds(activations) + seconds(4.0 * problem.middle_parameters);
   const std::string text = format(
       "a step of {} users takes about {:.1f} ms of communication with data parallelism, and {:.1f} ms with the items divided over all ranks",
-      problem.batch_users, 1e3 * data_parallel, 1e3 * slices);
-  if (2.0 * slices >= data_parallel || problem.items < 1024 * problem.ranks)
+      problem.batch_users, 1e3 * data_parallel, 1e3 * item_slices);
+  if (2.0 * item_slices >= data_parallel || problem.items < 1024 * problem.ranks)
     return {"item slices", Severity::ok, text};
   return {"item slices", Severity::ok, text, "consider distributed.item_slices: all (docs/ITEMS.md)"};
 }

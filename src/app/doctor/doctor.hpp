@@ -6,7 +6,7 @@
 #include <vaecf/device/options.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/run/all_reduce_benchmark.hpp>
-#include <vaecf/training/slice_plan.hpp>
+#include <vaecf/training/item_slice_plan.hpp>
 
 #include <array>
 #include <cstdint>
@@ -68,7 +68,7 @@ struct RankPlacement {
   std::vector<int> cores;  ///< cores in its affinity mask, ascending
   int available = 0;       ///< number of cores in its launcher's affinity mask
   int threads = 1;
-  double cpu_limit = 0.0;  ///< CPU limit of its control groups in cores; 0: none
+  double cpu_limit = 0.0;  ///< CPU limit of its cgroups in cores; 0: none
 };
 
 /// Gathers the placement of every rank on all ranks. Collective. `threads`: threads of this rank; 0: one per
@@ -150,7 +150,7 @@ inline constexpr std::array<DeviceRate, 3> device_rates = {
 
 /// Compares the communication of a step with and without item slices. `times`: measured all-reduces between
 /// all ranks, by ascending size.
-CheckResult check_item_slices(const training::SliceProblem& problem,
+CheckResult check_item_slices(const training::ItemSliceProblem& problem,
                               std::span<const run::AllReduceTiming> times);
 
 /// Warns if a rank computes much slower than the median. `measured`: the measurements of one device in the

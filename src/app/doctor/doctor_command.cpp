@@ -7,7 +7,7 @@
 #include <vaecf/models/model.hpp>
 #include <vaecf/models/network_shape.hpp>
 #include <vaecf/run/run.hpp>
-#include <vaecf/training/slice_plan.hpp>
+#include <vaecf/training/item_slice_plan.hpp>
 
 #include <algorithm>
 #include <array>
@@ -136,13 +136,13 @@ class CheckRunner {
     check(Scope::host, "host", [&] { return check_host(host, ranks_.local_size(), gpus); });
     check(Scope::host, "mpi",
           [&] { return check_mpi(ranks_.description(), comm::mpi_transports(), hosts, host.infiniband); });
-    const auto& session = config_.session;
+    const auto& options = config_.options;
     const bool has_config = !line_.config.empty();
-    const std::string data = has_config ? session.data.file : "./data.h5";
+    const std::string data = has_config ? options.data.file : "./data.h5";
     check(Scope::host, "file locks", [&] { return check_locks(data); });
     if (has_config) check(Scope::host, "data", [&] { return check_data(data); });
     check(Scope::all, "run folder",
-          [&] { return check_run_folder(has_config ? session.run_folder() : ".", checkpoint_bytes()); });
+          [&] { return check_run_folder(has_config ? options.run_folder() : ".", checkpoint_bytes()); });
   }
 
   /// Lists the ranks of this host that would share a GPU. Errors are ignored here, because check_gpus()
@@ -164,13 +164,13 @@ class CheckRunner {
   /// dataset cannot be read.
   std::int64_t checkpoint_bytes() const {
     std::int64_t bytes = std::int64_t{1} << 30;
-    const auto& session = config_.session;
+    const auto& options = config_.options;
     (void)run_and_capture([&] {
-      const io::DatasetFile data(session.data.file);
+      const io::DatasetFile data(options.data.file);
       const std::int64_t parameters =
-          models::parameter_count(models::tensor_specs(session.model, run::model_input_dims(session, data)));
+          models::parameter_count(models::tensor_specs(options.model, run::model_input_dims(options, data)));
       // Weights and two moments.
-      bytes = (session.run.keep + 2) * parameters * 3 * std::int64_t{sizeof(float)};
+      bytes = (options.run.keep + 2) * parameters * 3 * std::int64_t{sizeof(float)};
     });
     return bytes;
   }
@@ -212,7 +212,7 @@ class CheckRunner {
         constexpr double long_enough = 30.0;
         const auto gpus =
             comm::make_nccl_communicator(ranks_, device->facts().id,
-                                         {config_.session.distributed.algorithm, options.deterministic,
+                                         {config_.options.distributed.algorithm, options.deterministic,
                                           options.allow_shared_gpu, long_enough});
         times = run::measure_all_reduce(*gpus, *device, run::all_reduce_benchmark_sizes());
         return CheckResult{"nccl", Severity::ok, gpus->description()};
@@ -220,13 +220,13 @@ class CheckRunner {
     }
     if (!times.empty()) {
       check(Scope::rank, "item slices", [&] {
-        const auto& session = config_.session;
-        if (line_.config.empty() || ranks_.rank() > 0 || models::is_solved(session.model.type))
+        const auto& options = config_.options;
+        if (line_.config.empty() || ranks_.rank() > 0 || models::is_solved(options.model.type))
           return CheckResults();
-        const io::DatasetFile data(session.data.file);
-        const auto tensors = models::tensor_specs(session.model, run::model_input_dims(session, data));
+        const io::DatasetFile data(options.data.file);
+        const auto tensors = models::tensor_specs(options.model, run::model_input_dims(options, data));
         return CheckResults{
-            check_item_slices(training::slice_problem(session, tensors, data.items(), ranks_), times)};
+            check_item_slices(training::item_slice_problem(options, tensors, data.items(), ranks_), times)};
       });
     }
     io::Json& sums = measured["all_reduce"] = io::Json::array();
@@ -256,7 +256,7 @@ ExitCode run_doctor(const CommandLine& line) {
                                  : config::load(line.config, line.overrides);
   });
   // Shorter timeouts than in a run.
-  comm::DistributedOptions limits = config.session.distributed;
+  comm::DistributedOptions limits = config.options.distributed;
   limits.timeout = limits.startup_timeout = limits.validation_timeout = 120.0;
   limits.stall_warning = 30.0;
 

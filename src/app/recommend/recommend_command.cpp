@@ -31,9 +31,9 @@ namespace {
 /// bitwise identical.
 std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t width) {
   const std::int64_t most = std::clamp<std::int64_t>((1 << 18) / width, 1, 2000);
-  const std::int64_t group = std::min(most, run::Recommender::batch_users);
-  const std::int64_t share = (users + group * ranks - 1) / (group * ranks);
-  return group * std::min(most / group, share);
+  const std::int64_t at_once = std::min(most, run::Recommender::batch_users);
+  const std::int64_t share = (users + at_once * ranks - 1) / (at_once * ranks);
+  return at_once * std::min(most / at_once, share);
 }
 
 /// Opens the dataset of --split; empty if the users are those of other files. Throws InputError if the
@@ -83,15 +83,15 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
   return allowed_items;
 }
 
-/// Returns the number of slices of the items. Throws InputError if they cannot be divided over `ranks`.
-int item_slices(const config::Config& config, const io::CheckpointFile& checkpoint, comm::Communicator& ranks,
-                const CommandLine& line) {
-  if (config.session.distributed.item_slices == 1) return 1;
+/// Returns the number of item slices. Throws InputError if they cannot be divided over `ranks`.
+int count_item_slices(const config::Config& config, const io::CheckpointFile& checkpoint,
+                      comm::Communicator& ranks, const CommandLine& line) {
+  if (config.options.distributed.item_slices == 1) return 1;
   Console console = make_console(line.verbosity, ranks.rank() == 0);
   const auto device = device::make_device(backend_options_for_rank(config, ranks));
   const run::RunContext context{ranks, *device, console.log, *console.progress};
   return run::choose_item_slices(
-      config.session,
+      config.options,
       {checkpoint.attribute<std::int64_t>("items"), feature_attribute<std::int64_t>(checkpoint, "features")},
       context);
 }
@@ -109,7 +109,7 @@ class RecommendJob {
         console_(make_console(line.verbosity, ranks.rank() == 0)),
         format_(output_format(arguments_)),
         checkpoint_(checkpoint),
-        dataset_(open_dataset(arguments_, config.session.data.file, checkpoint)) {
+        dataset_(open_dataset(arguments_, config.options.data.file, checkpoint)) {
     for (const std::string& note : config.notes) console_.log.warn("{}", note);
     const io::DatasetSummary summary = checkpoint.dataset();
     items_ = summary.item_ids;
@@ -131,10 +131,10 @@ class RecommendJob {
     run::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
                                  read_allowed_items(arguments_, names, console_.log)};
     add_to_digest(choice.allowed_items);
-    recommender_.emplace(config.session,
+    recommender_.emplace(config.options,
                          run::RunContext{ranks, *device_, console_.log, *console_.progress, nullptr, grid_},
                          checkpoint_, std::move(choice));
-    block_ = users_of_round(users_.size(), grid_->groups(), width());
+    block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width());
     // The ids of the users and, if read from separate files, their items and features.
     for (std::int64_t user = users_.begin; user < users_.end; ++user)
       add_to_digest(target_users_.users.text(user));
@@ -169,18 +169,18 @@ class RecommendJob {
     output_.emplace(format_, arguments_.output, std::move(head));
   }
 
-  /// Processes all users in rounds. Collective. In a round, each rank, or each group of ranks that share the
-  /// items, processes one block of consecutive users, so that rank 0 can write them in order.
+  /// Processes all users in rounds. Collective. In a round, each rank, or each model-parallel group of ranks
+  /// that share the items, processes one block of consecutive users, so that rank 0 can write them in order.
   void work() {
     console_.progress->begin("recommending", users_.size(), "users");
-    const std::int64_t round = block_ * grid_->groups();
+    const std::int64_t round = block_ * grid_->model_parallel_groups();
     for (std::int64_t begin = users_.begin; begin < users_.end; begin += round) {
       work_on(begin);
       ranks_.activity().note_progress();
       console_.progress->update(std::min(begin + round, users_.end) - users_.begin);
     }
     console_.progress->end();
-    const std::int64_t by_features = grid_->data_ranks().all_reduce(by_features_);
+    const std::int64_t by_features = grid_->data_parallel_ranks().all_reduce(by_features_);
     if (!output_) return;
     output_->commit();
     if (by_features > 0) {
@@ -216,16 +216,17 @@ class RecommendJob {
     add_to_digest(rows.columns);
   }
 
-  /// Returns the users of group `group` in the round that starts at user `begin`.
-  Range block_of(int group, std::int64_t begin) const {
-    const std::int64_t first = std::min(begin + group * block_, users_.end);
+  /// Returns the users of model-parallel model-parallel group `number` in the round that starts at user
+  /// `begin`.
+  Range block_of(int number, std::int64_t begin) const {
+    const std::int64_t first = std::min(begin + number * block_, users_.end);
     return {first, std::min(first + block_, users_.end)};
   }
 
   /// Processes the round that starts at user `begin`. Collective.
   void work_on(std::int64_t begin) {
     const auto size = static_cast<std::size_t>(block_ * width());
-    const Range mine = block_of(grid_->group(), begin);
+    const Range mine = block_of(grid_->model_parallel_group(), begin);
     std::vector<std::int32_t> items(size);
     std::vector<float> scores(size);
     if (mine.size() > 0) {
@@ -238,14 +239,14 @@ class RecommendJob {
         by_features_ += seen.view().row_size(row) == 0 && features.view().row_size(row) > 0;
       }
     }
-    std::vector<std::int32_t> all_items(size * static_cast<std::size_t>(grid_->groups()));
+    std::vector<std::int32_t> all_items(size * static_cast<std::size_t>(grid_->model_parallel_groups()));
     std::vector<float> all_scores(all_items.size());
-    grid_->data_ranks().all_gather(std::span<const std::int32_t>(items), std::span(all_items));
-    grid_->data_ranks().all_gather(std::span<const float>(scores), std::span(all_scores));
+    grid_->data_parallel_ranks().all_gather(std::span<const std::int32_t>(items), std::span(all_items));
+    grid_->data_parallel_ranks().all_gather(std::span<const float>(scores), std::span(all_scores));
     if (!output_) return;
-    for (int group = 0; group < grid_->groups(); ++group) {
-      const Range users = block_of(group, begin);
-      const std::size_t first = size * static_cast<std::size_t>(group);
+    for (int number = 0; number < grid_->model_parallel_groups(); ++number) {
+      const Range users = block_of(number, begin);
+      const std::size_t first = size * static_cast<std::size_t>(number);
       const auto used = static_cast<std::size_t>(users.size() * width());
       output_->append(std::span(all_items).subspan(first, used), std::span(all_scores).subspan(first, used));
       for (std::int64_t user = users.begin; user < users.end; ++user) {
@@ -270,10 +271,10 @@ class RecommendJob {
   std::unique_ptr<device::Device> device_;
   std::optional<run::Recommender> recommender_;
   std::uint64_t digest_ = 0;  // digest of users, their items and features, and allowed items
-  std::int64_t block_ = 1;    // users per group and round
+  std::int64_t block_ = 1;    // users per model-parallel group and round
   std::optional<RecommendationOutput> output_;  // on rank 0 only
   UnknownNames without_items_;
-  std::int64_t by_features_ = 0;  // users of this group with features but without items
+  std::int64_t by_features_ = 0;  // users of this model-parallel group with features but without items
 };
 
 }  // namespace
@@ -283,21 +284,21 @@ ExitCode run_recommend(const CommandLine& line) {
   std::optional<io::CheckpointFile> checkpoint;
   const TaskResult parsed =
       run_and_capture([&] { config = configuration_of(line, line.recommend.checkpoint, checkpoint); });
-  const auto ranks = make_communicator(config.session.distributed);
+  const auto ranks = make_communicator(config.options.distributed);
   std::unique_ptr<comm::Watchdog> watchdog;
   std::optional<RecommendJob> recommending;
   ExitCode code = agree_on_result(*ranks, parsed);
   const auto together = [&](const std::function<void()>& work) {
     if (code == ExitCode::done) code = agree_on_result(*ranks, run_and_capture(work));
   };
-  together([&] { watchdog = std::make_unique<comm::Watchdog>(*ranks, config.session.distributed); });
-  int slices = 1;
+  together([&] { watchdog = std::make_unique<comm::Watchdog>(*ranks, config.options.distributed); });
+  int item_slices = 1;
   std::shared_ptr<const comm::RankGrid> grid;
   together([&] {
     if (!checkpoint) checkpoint.emplace(checkpoint_path(line.recommend.checkpoint, config));
-    slices = item_slices(config, *checkpoint, *ranks, line);
+    item_slices = count_item_slices(config, *checkpoint, *ranks, line);
   });
-  together([&] { grid = run::divide_ranks(*ranks, slices); });
+  together([&] { grid = run::divide_ranks(*ranks, item_slices); });
   together([&] { recommending.emplace(line, config, *checkpoint, *ranks, grid); });
   together([&] { recommending->start(); });
   if (code != ExitCode::done) return code;

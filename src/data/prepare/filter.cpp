@@ -46,7 +46,7 @@ class DuplicateFilter {
         last_(static_cast<std::size_t>(items), -1) {}
 
   /// Moves the event that counts of each pair to the front and returns these events; the others follow. Both
-  /// groups keep the order of their positions. Sets Event::positive by the combined rating for `sum` and
+  /// sets keep the order of their positions. Sets Event::positive by the combined rating for `sum` and
   /// `max`. `events`: all events of one user, in the order of their positions; each user once per filter.
   std::span<Event> reduce(std::span<Event> events) {
     if (!any_repeated(events)) return events;

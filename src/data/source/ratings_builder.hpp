@@ -132,7 +132,7 @@ class IdColumn {
   std::int32_t number(std::string_view field, Id& kind) {
     std::int64_t id = 0;
     if (text_ || !parse_integer_id(field, id)) return number_of_text(field, kind);
-    // Fast path: most files group lines by user or by item.
+    // Fast path: lines of most files are in the order of user or by item.
     if (id != last_id_ || last_number_ < 0) {
       last_id_ = id;
       last_number_ = number_of_integer(id);

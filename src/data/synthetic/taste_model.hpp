@@ -55,8 +55,8 @@ class AliasTable {
   std::vector<Slot> slots_;
 };
 
-/// Generative model of synthetic users: `tastes` groups of items, with power-law popularity over the catalog,
-/// so that each group has popular items and a long tail. An item belongs to one or two groups. Memory is a
+/// Generative model of synthetic users: `tastes` sets of items, with power-law popularity over the catalog,
+/// so that each set has popular items and a long tail. An item belongs to one or two sets. Memory is a
 /// few dozen bytes per item and does not depend on the number of users.
 class TasteModel {
  public:
@@ -92,7 +92,7 @@ class TasteModel {
     std::vector<std::vector<double>> weights(count);
     std::vector<std::size_t> deal(count);
     std::iota(deal.begin(), deal.end(), std::size_t{0});
-    PhiloxStream random(seed, group_stream, PhiloxStream::synthesis_step);
+    PhiloxStream random(seed, taste_stream, PhiloxStream::synthesis_step);
     for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
       if (rank % count == 0) random.shuffle(std::span(deal));
       const std::size_t first = deal[rank % count];
@@ -105,9 +105,9 @@ class TasteModel {
       const std::size_t second = random.below(static_cast<std::uint32_t>(count));
       if (second != first) join(second);
     }
-    groups_.reserve(count);
+    tastes_of_items_.reserve(count);
     for (std::size_t taste = 0; taste < count; ++taste) {
-      groups_.push_back({std::move(members[taste]), AliasTable(weights[taste])});
+      tastes_of_items_.push_back({std::move(members[taste]), AliasTable(weights[taste])});
     }
   }
 
@@ -118,7 +118,8 @@ class TasteModel {
     mixture.count = 1 + random.below(max_tastes_per_user);
     double sum = 0;
     for (std::size_t t = 0; t < mixture.count; ++t) {
-      mixture.taste[t] = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(groups_.size())));
+      mixture.taste[t] =
+          static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(tastes_of_items_.size())));
       sum += -std::log(random.uniform());  // exponential weights: normalized, they are uniform on the simplex
       mixture.cumulated[t] = sum;
     }
@@ -142,7 +143,7 @@ class TasteModel {
 
   // Streams of the model; user indices are smaller.
   static constexpr std::uint32_t rank_stream = 0xFFFFFFFFu;
-  static constexpr std::uint32_t group_stream = 0xFFFFFFFEu;
+  static constexpr std::uint32_t taste_stream = 0xFFFFFFFEu;
 
   static std::vector<double> power_law(std::int64_t items) {
     std::vector<double> weights(static_cast<std::size_t>(items));
@@ -152,7 +153,7 @@ class TasteModel {
     return weights;
   }
 
-  struct Group {
+  struct Taste {
     std::vector<std::int32_t> items;
     AliasTable table;
   };
@@ -166,8 +167,8 @@ class TasteModel {
       if (random.uniform() < crowd_share) {
         item = by_rank_[static_cast<std::size_t>(popularity_.draw(random))];
       } else {
-        const Group& group = groups_[static_cast<std::size_t>(mixture.draw(random))];
-        item = group.items[static_cast<std::size_t>(group.table.draw(random))];
+        const Taste& taste = tastes_of_items_[static_cast<std::size_t>(mixture.draw(random))];
+        item = taste.items[static_cast<std::size_t>(taste.table.draw(random))];
       }
       if (!taken_[static_cast<std::size_t>(item)]) return item;
     }
@@ -183,7 +184,7 @@ class TasteModel {
 
   std::vector<std::int32_t> by_rank_;  // item of each popularity rank
   AliasTable popularity_;
-  std::vector<Group> groups_;
+  std::vector<Taste> tastes_of_items_;
   std::vector<std::uint8_t> taken_;  // items of the user being sampled
 };
 

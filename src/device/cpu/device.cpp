@@ -62,7 +62,7 @@ double Device::measure(device::Rate rate, std::int64_t max_bytes) {
 }
 
 std::int64_t Device::output_bytes(ItemSlice items, std::int64_t users) const {
-  return 4 * items.count() * (std::min(slice_users(items), users) + scored_users(items));
+  return 4 * items.count() * (std::min(block_users(items), users) + scored_users(items));
 }
 
 device::Inversion Device::invert(device::SpdInverse&, const device::Interactions&,
@@ -129,7 +129,7 @@ void Device::gather_batch(const device::UserRows& any_source, std::span<const st
                           bool with_transpose, device::Batch& any_batch) {
   const auto& source = own<UserRows>(any_source);
   auto& batch = own<Batch>(any_batch);
-  batch.slices_of_items = source.slices;
+  batch.model_parallel_ = source.model_parallel;
   batch.items = source.items;
   batch.user_numbers.clear();
   batch.sizes.clear();

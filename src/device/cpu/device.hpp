@@ -46,9 +46,10 @@ class Device : public device::Device {
     return {columns, columns, make_buffer(max_rows * columns)};
   }
   std::int64_t spare_bytes() const override;
-  std::unique_ptr<device::UserRows> make_user_rows(SlicedRows rows, std::int64_t first_user,
-                                                   std::int64_t columns, ItemSlices& slices) override {
-    return std::make_unique<UserRows>(rows, first_user, columns, slices);
+  std::unique_ptr<device::UserRows> make_user_rows(ItemSliceView rows, std::int64_t first_user,
+                                                   std::int64_t columns,
+                                                   ModelParallelGroup& model_parallel) override {
+    return std::make_unique<UserRows>(rows, first_user, columns, model_parallel);
   }
   std::unique_ptr<device::BatchSchedule> make_batch_schedule() override {
     return std::make_unique<BatchSchedule>();
@@ -177,11 +178,11 @@ class Device : public device::Device {
   bool bf16() const { return precision_ == device::Precision::bf16; }
   double measure_gemm_rate(std::int64_t max_bytes);
   double measure_memory_rate(std::int64_t max_bytes);
-  /// Returns the fastest available implementation of the output layer with `loss` for the users of `slice`.
-  std::unique_ptr<class LossSlice> loss_slice(Loss loss, const class OutputSlice& slice);
+  /// Returns the fastest available implementation of the output layer with `loss` for the users of `block`.
+  std::unique_ptr<class LossBlock> loss_block(Loss loss, const class OutputBlock& block);
   /// Calls use(user, scores) for each user of the batch, from any thread, with the scores of the items of
-  /// this rank's slice. The user's own items have the score minus infinity. Scores of several users are in
-  /// memory at the same time; they are valid until after(users) returns, which is called once for these
+  /// this rank's item slice. The user's own items have the score minus infinity. Scores of several users are
+  /// in memory at the same time; they are valid until after(users) returns, which is called once for these
   /// users. Collective.
   void for_scores(const Matrix& hidden, const Batch& batch, const Parameters& parameters, Layer layer,
                   const std::function<void(std::int64_t, std::span<const float>)>& use,
@@ -211,15 +212,16 @@ std::unique_ptr<Device> make_device(const device::BackendOptions& options,
 /// same shape.
 constexpr std::int64_t tile_items = 128;
 /// Returns the number of users that are processed together, a multiple of 32 and at most `most`: fewer if a
-/// value of 4 bytes for each user and item of a slice would take more than `max_bytes`. All ranks of a group
-/// have the same number.
+/// value of 4 bytes for each user and item of an item slice would take more than `max_bytes`. All ranks of a
+/// model-parallel group have the same number.
 constexpr std::int64_t bounded_users(const ItemSlice& items, std::int64_t most, std::int64_t max_bytes) {
-  const std::int64_t of_slice = (items.all + items.step - 1) / items.step;
-  return std::clamp<std::int64_t>(max_bytes / (4 * std::max<std::int64_t>(of_slice, 1)) / 32 * 32, 32, most);
+  const std::int64_t of_item_slice = (items.all + items.step - 1) / items.step;
+  return std::clamp<std::int64_t>(max_bytes / (4 * std::max<std::int64_t>(of_item_slice, 1)) / 32 * 32, 32,
+                                  most);
 }
-/// Returns the maximum number of users in a slice of the output layer: larger batches are split, so that the
+/// Returns the maximum number of users in a block of the output layer: larger batches are split, so that the
 /// data of a tile fit into the L2 cache, and the exponentials into 256 MiB.
-constexpr std::int64_t slice_users(const ItemSlice& items) {
+constexpr std::int64_t block_users(const ItemSlice& items) {
   return bounded_users(items, 512, std::int64_t{256} << 20);
 }
 /// Returns the maximum number of users whose scores are stored at the same time: 256 rows of ML-20M's items

@@ -13,10 +13,11 @@
 namespace vaecf::cpu {
 
 using device::Activation, device::AlignedArray, device::Backward, device::Bf16Buffer, device::Buffer,
-    device::EventHandle, device::FusedUpdate, device::GradientReady, device::InputDropout, device::ItemSlices,
-    device::Layer, device::Loss, device::LossScale, device::LossSums, device::Matrix, device::Moments,
-    device::Norm, device::OutputGradients, device::own, device::ParameterLayout, device::Parameters,
-    device::SideFeatures, device::TensorLayout, device::TensorSpec, device::UpdateRange, device::UpdateRule;
+    device::EventHandle, device::FusedUpdate, device::GradientReady, device::InputDropout,
+    device::ModelParallelGroup, device::Layer, device::Loss, device::LossScale, device::LossSums,
+    device::Matrix, device::Moments, device::Norm, device::OutputGradients, device::own,
+    device::ParameterLayout, device::Parameters, device::SideFeatures, device::TensorLayout,
+    device::TensorSpec, device::UpdateRange, device::UpdateRule;
 
 /// Returns the memory of `n` rows of `matrix`, in use or not.
 inline std::span<float> first_rows(Matrix& matrix, std::int64_t n) {
@@ -28,21 +29,22 @@ inline std::span<const float> first_rows(const Matrix& matrix, std::int64_t n) {
 
 /// View of rows of users in host memory.
 struct UserRows final : device::UserRows {
-  UserRows(SlicedRows view, std::int64_t first, std::int64_t item_count, ItemSlices& of_group)
+  UserRows(ItemSliceView view, std::int64_t first, std::int64_t item_count,
+           ModelParallelGroup& model_parallel)
       : sliced(view),
         csr(view.rows),
         first_user(first),
-        items(of_group.slice(item_count)),
-        slices(&of_group) {}
+        items(model_parallel.item_slice(item_count)),
+        model_parallel(&model_parallel) {}
   std::int64_t rows() const override { return csr.rows(); }
   std::int64_t entries_of(std::span<const std::int64_t> rows) const override;
   std::string description() const override { return ""; }
 
-  SlicedRows sliced;
+  ItemSliceView sliced;
   CsrView csr;
   std::int64_t first_user;
   ItemSlice items;
-  ItemSlices* slices;
+  ModelParallelGroup* model_parallel;
 };
 
 /// Row indices of every batch of an epoch.
@@ -83,13 +85,13 @@ struct MetricValues final : device::MetricValues {
 /// A batch of users in CSR form, and its transpose.
 struct Batch final : device::Batch {
   std::int64_t users() const override { return static_cast<std::int64_t>(user_numbers.size()); }
-  ItemSlices& slices() const override { return *slices_of_items; }
+  ModelParallelGroup& model_parallel() const override { return *model_parallel_; }
   CsrView rows() const { return {offsets, columns}; }
 
-  ItemSlices* slices_of_items = &device::one_slice();
+  ModelParallelGroup* model_parallel_ = &device::single_rank();
   ItemSlice items;                          // the columns are its local indices
   std::vector<std::uint32_t> user_numbers;  // (B)
-  std::vector<std::int32_t> sizes;          // (B) number of each user's items in all slices
+  std::vector<std::int32_t> sizes;          // (B) number of each user's items in all item slices
   std::vector<std::int64_t> offsets{0};     // (B + 1)
   std::vector<std::int32_t> columns;
   // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.

@@ -43,7 +43,7 @@ struct Workspace {
   std::vector<float> reference;                 // (width)
   AlignedArray<std::uint16_t> input16, weights16, gradient16;  // of the dense layers, in bf16
   PackedOperand forward_operand, gradient_operand;
-  // With several slices of the items, values of all users of a batch:
+  // With several item slices, values of all users of a batch:
   AlignedArray<float> gathered, sums;
 };
 

@@ -33,7 +33,7 @@ class Exporter final : public device::Exporter {
 class Exchange;
 class Scorer;
 
-/// Rows of a gradient, one per user of a group: fp32 values or their 16-bit copies.
+/// Rows of a gradient, one per user of a model-parallel group: fp32 values or their 16-bit copies.
 struct GradientRows {
   const void* rows;  // (users, stride)
   DType dtype;
@@ -67,8 +67,9 @@ class Device : public device::Device {
     return cuda::make_matrix(gpu_, max_rows, columns, dtype());
   }
   std::int64_t spare_bytes() const override;
-  std::unique_ptr<device::UserRows> make_user_rows(SlicedRows rows, std::int64_t first_user,
-                                                   std::int64_t columns, ItemSlices& slices) override;
+  std::unique_ptr<device::UserRows> make_user_rows(ItemSliceView rows, std::int64_t first_user,
+                                                   std::int64_t columns,
+                                                   ModelParallelGroup& model_parallel) override;
   std::unique_ptr<device::BatchSchedule> make_batch_schedule() override {
     return std::make_unique<BatchSchedule>();
   }

@@ -18,9 +18,9 @@ struct BeginStep {
   float* gradient_stats;
   device::StepParams params;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
-    group.each(1, [&](std::int64_t) {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t, std::byte*) const {
+    thread_group.each(1, [&](std::int64_t) {
       state->begin(params);
       gradient_stats[0] = 0.0F;
       gradient_stats[1] = 0.0F;
@@ -40,13 +40,13 @@ struct AddLosses {
   const double* weighted_kl;  // (weighted_users)
   std::int64_t weighted_users;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
-    const double nll_sum = group.sum(nll_users, [&](std::int64_t user) { return nll[user]; });
-    const double kl_sum = group.sum(kl_users, [&](std::int64_t user) { return kl[user]; });
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t, std::byte*) const {
+    const double nll_sum = thread_group.sum(nll_users, [&](std::int64_t user) { return nll[user]; });
+    const double kl_sum = thread_group.sum(kl_users, [&](std::int64_t user) { return kl[user]; });
     const double weighted_sum =
-        group.sum(weighted_users, [&](std::int64_t user) { return weighted_kl[user]; });
-    group.each(1, [&](std::int64_t) {
+        thread_group.sum(weighted_users, [&](std::int64_t user) { return weighted_kl[user]; });
+    thread_group.each(1, [&](std::int64_t) {
       state->nll += nll_sum;
       state->kl += kl_sum;
       state->weighted_kl += weighted_sum;
@@ -62,10 +62,10 @@ struct EndStep {
   const float* overflow;
   bool scaled;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
-    left(group, block, scratch);
-    group.each(1, [&](std::int64_t) {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
+    left(thread_group, block, scratch);
+    thread_group.each(1, [&](std::int64_t) {
       const bool skipped = *overflow > 0.0F;
       if (skipped) {
         ++left.state->sums.skipped;

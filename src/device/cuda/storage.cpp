@@ -72,13 +72,14 @@ void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_
   }
 }
 
-UserRows::UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first, std::int64_t item_count,
-                   ItemSlices& of_group, bool on_device, std::string description)
+UserRows::UserRows(Gpu& gpu, Stream& stream, ItemSliceView sliced, std::int64_t first,
+                   std::int64_t item_count, ModelParallelGroup& ranks, bool on_device,
+                   std::string description)
     : host_offsets(sliced.rows.offsets.begin(), sliced.rows.offsets.end()),
       first_user(first),
-      items(of_group.slice(item_count).count()),
+      items(ranks.item_slice(item_count).count()),
       all_items(item_count),
-      slices(of_group),
+      model_parallel(ranks),
       description_(std::move(description)) {
   const CsrView view = sliced.rows;
   if (host_offsets.empty()) host_offsets.push_back(0);
@@ -116,11 +117,12 @@ std::int64_t UserRows::entries_of(std::span<const std::int64_t> rows) const {
   return entries;
 }
 
-std::unique_ptr<device::UserRows> Device::make_user_rows(SlicedRows sliced, std::int64_t first_user,
-                                                         std::int64_t items, ItemSlices& slices) {
+std::unique_ptr<device::UserRows> Device::make_user_rows(ItemSliceView sliced, std::int64_t first_user,
+                                                         std::int64_t items,
+                                                         ModelParallelGroup& model_parallel) {
   const CsrView rows = sliced.rows;
   const std::int64_t needed = (rows.rows() + 1) * 8 + std::ssize(sliced.sizes) * 4 +
-                              rows.entries() * id_bytes(slices.slice(items).count());
+                              rows.entries() * id_bytes(model_parallel.item_slice(items).count());
   const std::int64_t free = gpu_.free_bytes();
   const Toggle resident = options_.resident;
   // Unless set to `on`, a quarter of the memory is kept free for weights, moments, activations and logits.
@@ -132,10 +134,12 @@ std::unique_ptr<device::UserRows> Device::make_user_rows(SlicedRows sliced, std:
   }
   const bool on_device = fits && resident != Toggle::off;
   const std::string text = std::to_string(rows.rows()) + " users, " + std::to_string(rows.entries()) +
-                           " interactions in " + std::to_string(8 * id_bytes(slices.slice(items).count())) +
+                           " interactions in " +
+                           std::to_string(8 * id_bytes(model_parallel.item_slice(items).count())) +
                            "-bit ids, " + (on_device ? "resident on the GPU: " : "read from the host: ") +
                            (resident == Toggle::off ? "backend.resident is off" : sizes);
-  return std::make_unique<UserRows>(gpu_, stream_, sliced, first_user, items, slices, on_device, text);
+  return std::make_unique<UserRows>(gpu_, stream_, sliced, first_user, items, model_parallel, on_device,
+                                    text);
 }
 
 }  // namespace vaecf::cuda

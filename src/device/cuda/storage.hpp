@@ -21,10 +21,10 @@ namespace vaecf::cuda {
 
 // The storage that all devices share, and what operations take besides it.
 using device::Activation, device::Backward, device::Bf16Buffer, device::Buffer, device::EventHandle,
-    device::FusedUpdate, device::GradientReady, device::InputDropout, device::ItemSlices, device::Layer,
-    device::Loss, device::LossScale, device::LossSums, device::Matrix, device::Moments, device::Norm,
-    device::OutputGradients, device::own, device::ParameterLayout, device::Parameters, device::SideFeatures,
-    device::TensorLayout, device::TensorSpec, device::UpdateRange, device::UpdateRule;
+    device::FusedUpdate, device::GradientReady, device::InputDropout, device::ModelParallelGroup,
+    device::Layer, device::Loss, device::LossScale, device::LossSums, device::Matrix, device::Moments,
+    device::Norm, device::OutputGradients, device::own, device::ParameterLayout, device::Parameters,
+    device::SideFeatures, device::TensorLayout, device::TensorSpec, device::UpdateRange, device::UpdateRule;
 
 /// Returns `n` rounded up to a multiple of `to`.
 inline VAECF_HD std::int64_t round_up(std::int64_t n, std::int64_t to) {
@@ -79,9 +79,9 @@ class ItemIds {
   const std::uint32_t* wide_ = nullptr;
 };
 
-/// Numbers of items of users' rows in all slices.
+/// Numbers of items of users' rows in all item slices.
 struct RowSizes {
-  const std::int64_t* offsets;  // of the slice's rows
+  const std::int64_t* offsets;  // of the item slice's rows
   const std::int32_t* sizes;    // null: the rows have all items
   VAECF_HD std::int64_t operator()(std::int64_t row) const {
     return sizes != nullptr ? sizes[row] : offsets[row + 1] - offsets[row];
@@ -95,24 +95,24 @@ Matrix make_matrix(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, DType 
 /// bus; offsets are always on the device.
 class UserRows final : public device::UserRows {
  public:
-  /// Rows of the slice that `of_group` has of `item_count` items. Throws InputError if a column is not in the
-  /// slice.
-  UserRows(Gpu& gpu, Stream& stream, SlicedRows sliced, std::int64_t first, std::int64_t item_count,
-           ItemSlices& of_group, bool on_device, std::string description);
+  /// Rows of the item slice that `ranks` have of `item_count` items. Throws InputError if a column is not in
+  /// the item slice.
+  UserRows(Gpu& gpu, Stream& stream, ItemSliceView sliced, std::int64_t first, std::int64_t item_count,
+           ModelParallelGroup& ranks, bool on_device, std::string description);
   std::int64_t rows() const override { return static_cast<std::int64_t>(host_offsets.size()) - 1; }
   std::int64_t entries_of(std::span<const std::int64_t> rows) const override;
   std::string description() const override { return description_; }
 
   ItemIds ids() const { return {device_ids_.size() > 0 ? device_ids_.data() : host_ids_.data(), items}; }
   const std::int64_t* offsets() const { return offsets_.data(); }
-  /// Returns the number of items of each row in all slices; null: that of the rows here.
+  /// Returns the number of items of each row in all item slices; null: that of the rows here.
   const std::int32_t* sizes() const { return sizes_.data(); }
 
   std::vector<std::int64_t> host_offsets;  // (rows + 1), starting at 0
   const std::int64_t first_user;
-  const std::int64_t items;  // of the slice
+  const std::int64_t items;  // of the item slice
   const std::int64_t all_items;
-  ItemSlices& slices;
+  ModelParallelGroup& model_parallel;
 
  private:
   std::string description_;
@@ -142,12 +142,12 @@ class Batch final : public device::Batch {
  public:
   Batch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}
   std::int64_t users() const override { return users_; }
-  ItemSlices& slices() const override { return *slices_; }
+  ModelParallelGroup& model_parallel() const override { return *model_parallel_; }
   /// Returns the rows of each part in exchanges of activations.
-  std::int64_t part_rows() const { return slices().part_rows(users()); }
+  std::int64_t part_rows() const { return model_parallel().part_rows(users()); }
   /// Returns the items that this rank holds.
-  ItemSlice slice() const { return slices().slice(all_items); }
-  /// Returns the numbers of items of the users' rows in all slices, from user `first` on.
+  ItemSlice item_slice() const { return model_parallel().item_slice(all_items); }
+  /// Returns the numbers of items of the users' rows in all item slices, from user `first` on.
   RowSizes row_sizes(std::int64_t first = 0) const {
     return {offsets.data() + first, has_sizes ? sizes.data() + first : nullptr};
   }
@@ -155,14 +155,14 @@ class Batch final : public device::Batch {
   void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
 
   std::int64_t users_ = 0;
-  ItemSlices* slices_ = &device::one_slice();
-  std::int64_t items = 0;  // of the slice
+  ModelParallelGroup* model_parallel_ = &device::single_rank();
+  std::int64_t items = 0;  // of the item slice
   std::int64_t all_items = 0;
   std::int64_t max_entries = 0;
   bool has_transpose = false;
   bool has_sizes = false;
   DeviceArray<std::uint32_t> user_numbers;  // (users)
-  DeviceArray<std::int32_t> sizes;          // (users), of all slices; only with has_sizes
+  DeviceArray<std::int32_t> sizes;          // (users), of all item slices; only with has_sizes
   DeviceArray<std::int64_t> offsets;        // (users + 1)
   DeviceArray<std::int32_t> columns;        // (entries)
   // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
@@ -280,7 +280,7 @@ class Scratch {
     halves,
     operand_halves,
     gathered,
-    group_sums,
+    sums_of_all,
     exchanged,
     slots
   };

@@ -135,7 +135,7 @@ struct DatasetFile::Content {
         auto& matrix = matrices.emplace_back();
         if (file.has(std::string(name))) matrix.emplace(file, std::string(name));
       }
-      if (!matrices[0]) file.refuse(format("has no group /train; {}", how_to_get_a_dataset));
+      if (!matrices[0]) file.refuse(format("has no HDF5 group /train; {}", how_to_get_a_dataset));
       check_users();
     });
   }

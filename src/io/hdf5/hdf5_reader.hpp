@@ -59,13 +59,13 @@ class Hdf5Reader {
   hid_t id() const { return file_.id(); }
   /// Returns whether the object `path` exists. Throws InputError for dangling, cyclic and external links.
   bool has(const std::string& path) const;
-  /// Opens a group or a dataset. Throws InputError if it does not exist.
+  /// Opens an HDF5 group or a dataset. Throws InputError if it does not exist.
   h5::Handle open_object(const std::string& path) const;
-  /// Opens a dataset. Throws InputError for groups, variable-length types, storage in other files, filters
-  /// except shuffle and deflate, more than `max_dimensions` dimensions, and shapes larger than the stored
-  /// bytes allow.
+  /// Opens a dataset. Throws InputError for HDF5 groups, variable-length types, storage in other files,
+  /// filters except shuffle and deflate, more than `max_dimensions` dimensions, and shapes larger than the
+  /// stored bytes allow.
   Hdf5Dataset open(const std::string& path, int max_dimensions) const;
-  /// Returns the scalar integers, floating-point values and strings of the root group, and its lists of
+  /// Returns the scalar integers, floating-point values and strings of the root HDF5 group, and its lists of
   /// floating-point values. Other attributes are skipped. Throws InputError for variable-length types.
   Attributes attributes() const;
   /// Returns the ids in a dataset of integers or fixed-length strings. Throws InputError for other types and

@@ -143,16 +143,16 @@ Hdf5Writer::~Hdf5Writer() {
   if (target_.error == 0) target_.error = -1;
 }
 
-/// Creates the missing parent groups of `path`, without modification times, so that equal content gives an
-/// identical file.
-void Hdf5Writer::make_groups(const std::string& path) {
-  const h5::Handle creation(H5Pcreate(H5P_GROUP_CREATE), "prepare a group");
-  h5::check(H5Pset_obj_track_times(creation.id(), false), "prepare a group");
+/// Creates the missing parent HDF5 groups of `path`, without modification times, so that equal content gives
+/// an identical file.
+void Hdf5Writer::make_hdf5_groups(const std::string& path) {
+  const h5::Handle creation(H5Pcreate(H5P_GROUP_CREATE), "prepare an HDF5 group");
+  h5::check(H5Pset_obj_track_times(creation.id(), false), "prepare an HDF5 group");
   for (auto slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
-    const std::string group = path.substr(0, slash);
-    if (h5::check(H5Lexists(id(), group.c_str(), H5P_DEFAULT), "find a group") > 0) continue;
-    const h5::Handle made(H5Gcreate2(id(), group.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
-                          format("create {}", group));
+    const std::string parent = path.substr(0, slash);
+    if (h5::check(H5Lexists(id(), parent.c_str(), H5P_DEFAULT), "find an HDF5 group") > 0) continue;
+    const h5::Handle made(H5Gcreate2(id(), parent.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
+                          format("create {}", parent));
   }
 }
 
@@ -160,7 +160,7 @@ h5::Handle Hdf5Writer::create(const std::string& path, hid_t type, std::span<con
                               hsize_t chunk, int deflate) {
   h5::Handle dataset;
   write([&] {
-    make_groups(path);
+    make_hdf5_groups(path);
     const h5::Handle creation(H5Pcreate(H5P_DATASET_CREATE), "prepare a dataset");
     h5::check(H5Pset_obj_track_times(creation.id(), false), "prepare a dataset");
     if (chunk > 0) h5::check(H5Pset_chunk(creation.id(), 1, &chunk), "prepare a dataset");
@@ -181,7 +181,7 @@ h5::Handle Hdf5Writer::create(const std::string& path, hid_t type, std::span<con
 
 void Hdf5Writer::link(const std::string& path, const std::string& target) {
   write([&] {
-    make_groups(path);
+    make_hdf5_groups(path);
     h5::check(H5Lcreate_soft(target.c_str(), id(), path.c_str(), H5P_DEFAULT, H5P_DEFAULT),
               format("create the link {}", path));
   });

@@ -38,7 +38,7 @@ class Hdf5Writer {
     }
     throw_if_disk_failed();
   }
-  /// Creates a dataset and its parent groups, without modification times, so that equal data give an
+  /// Creates a dataset and its parent HDF5 groups, without modification times, so that equal data give an
   /// identical file. With `chunk` = 0 the dataset has contiguous layout. Otherwise it has one dimension, is
   /// extendible, and is shuffled and deflated if `deflate` is 1 to 9.
   h5::Handle create(const std::string& path, hid_t type, std::span<const hsize_t> shape, hsize_t chunk = 0,
@@ -50,12 +50,12 @@ class Hdf5Writer {
     const h5::Handle dataset = create(path, h5::native_type<T>(), {&size, 1});
     write([&] { h5::write_rows(dataset.id(), h5::native_type<T>(), 0, std::ssize(values), values.data()); });
   }
-  /// Creates a soft link and its parent groups.
+  /// Creates a soft link and its parent HDF5 groups.
   void link(const std::string& path, const std::string& target);
   /// Writes ids as int64 or as fixed-length strings. Throws InputError if an id is longer than
   /// h5::max_id_bytes.
   void write_ids(const std::string& path, const IdList& ids);
-  /// Writes attributes of the root group; strings have fixed length.
+  /// Writes attributes of the root HDF5 group; strings have fixed length.
   void write_attributes(const Attributes& attributes);
 
   /// Closes the HDF5 file. All bytes of descriptor() except the user block are then final.
@@ -70,7 +70,7 @@ class Hdf5Writer {
   };
 
  private:
-  void make_groups(const std::string& path);
+  void make_hdf5_groups(const std::string& path);
   void throw_if_disk_failed() const;
 
   AtomicOutputFile output_;

@@ -155,7 +155,7 @@ class MatrixScorer final : public Scorer {
   std::int64_t max_users() const override { return std::numeric_limits<std::int64_t>::max(); }
 
   std::unique_ptr<LoadedUsers> load_users(const UserData& users) override {
-    return std::make_unique<Users>(device_, users, items_, 0, matrix_->max_users(), device::one_slice());
+    return std::make_unique<Users>(device_, users, items_, 0, matrix_->max_users(), device::single_rank());
   }
 
   std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,

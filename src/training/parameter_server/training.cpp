@@ -29,7 +29,7 @@ class ParameterServerTraining final : public Strategy {
         communicator_(grid.world()),
         timer_(timer),
         channel_(communicator_, device_,
-                 BucketPlan(data_.model->update_groups(), bucket_elements(options.distributed),
+                 BucketPlan(data_.model->parameter_groups(), bucket_elements(options.distributed),
                             options.distributed.servers),
                  comm::Roles(options.distributed, communicator_.size()),
                  options.distributed.comm_dtype == comm::CommDtype::bf16),
@@ -48,9 +48,9 @@ class ParameterServerTraining final : public Strategy {
     pack(weights_.master(), server_->masters());
   }
 
-  void step(device::StepParams params, std::int64_t batch_users, UpdatedGroup group) override {
+  void step(device::StepParams params, std::int64_t batch_users, ParameterGroup parameter_group) override {
     timer_.start();
-    params.rule = optimizer_.rule(group.updates, batch_users);
+    params.rule = optimizer_.rule(parameter_group.updates, batch_users);
     device_.begin_step(params, *data_.state);
     synced_ = false;
     if (server_) {
@@ -59,7 +59,7 @@ class ParameterServerTraining final : public Strategy {
       const std::int64_t users = data_.items.users(params.batch);
       const device::GradientReady not_reported;
       data_.model->forward_backward(data_.gather(users), {weights_, *data_.state, gradients_, not_reported},
-                                    group.index, timer_);
+                                    parameter_group.index, timer_);
       // The gradient is sent after the backward pass, without overlap.
       channel_.push_and_pull({params.step, users, squared_gradient_norm(params.step, users)}, gradients_,
                              weights_);

@@ -189,7 +189,7 @@ TEST(DoctorReport, DifferentDatasetsOnHostsAreAFailure) {
 
 TEST(DoctorFindings, ItemSlicesAreComparedWithDataParallelism) {
   const std::vector<run::AllReduceTiming> times = {{1000000, 1e-3}, {10000000, 10e-3}};
-  training::SliceProblem problem;
+  training::ItemSliceProblem problem;
   problem.ranks = 4;
   problem.items = 100000;
   problem.batch_users = 500;

@@ -24,7 +24,7 @@ class ItemSlicesOfRuns : public ProgramTest {
 TEST_F(ItemSlicesOfRuns, TrainResumeTestAndRecommendWithAnotherDivision) {
   const Result trained = ranks(3, "c.yaml --train --set train.epochs=1 --set distributed.item_slices=all");
   ASSERT_EQ(trained.code, 0) << trained.err;
-  expect_in(trained.err, {"1 groups of 3 item slices with 200 items each", "memory: about"});
+  expect_in(trained.err, {"1 model-parallel groups of 3 item slices with 200 items each", "memory: about"});
   const Result resumed = ranks(2, "c.yaml --resume auto --set distributed.item_slices=2");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   expect_in(resumed.err + resumed.out, {"resuming from", "epoch   2", "test of epoch 2"});
@@ -62,7 +62,7 @@ TEST_F(ItemSlicesOfRuns, ImpossibleDivisionsAreRefusedOnAllRanks) {
           "distributed.optimizer: sharded is not possible with 2 item slices");
 }
 
-// The other rank of the group waits for it in an exchange.
+// The other rank of the model-parallel group waits for it in an exchange.
 TEST_F(ItemSlicesOfRuns, KilledRankEndsTheRun) {
   const Result result = workspace.bash(
       "$MPIRUN -np 2 $PROGRAM c.yaml --train --set train.epochs=100000 --set distributed.item_slices=2 "
@@ -97,7 +97,7 @@ TEST_F(ItemSlicesOfRuns, BenchmarkReportsTheDivision) {
       ranks(2, "c.yaml --benchmark --set benchmark.seconds=0.1 --set distributed.item_slices=2");
   ASSERT_EQ(result.code, 0) << result.err;
   expect_in(workspace.read("runs/x/metrics.jsonl"),
-            {"\"item_slices\":2", "\"groups\":1", "\"exchanged_bytes\":"});
+            {"\"item_slices\":2", "\"model_parallel_groups\":1", "\"exchanged_bytes\":"});
 }
 
 }  // namespace

@@ -276,7 +276,7 @@ LayerContract::SoftmaxStep LayerContract::expect_softmax_step(TestLayer& layer, 
 void LayerContract::gather(CsrView rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
   constexpr std::int64_t first_user = 1000;
   const std::int64_t n = rows.rows();
-  const auto held = device().make_user_rows(rows, first_user, items, device::one_slice());
+  const auto held = device().make_user_rows(rows, first_user, items, device::single_rank());
   ASSERT_EQ(held->rows(), n);
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), std::int64_t{0});

@@ -51,7 +51,8 @@ struct ContractDevice {
   bool fast = true;  ///< uses library products, so the real size is affordable
   /// Reason why the device is not available: its tests are skipped, or fail if VAECF_REQUIRE_GPU=1.
   std::string skip = {};
-  bool host_memory = true;  ///< the host can access the device's memory, so that slices can exchange there
+  bool host_memory =
+      true;  ///< the host can access the device's memory, so that item slices can exchange there
 };
 
 /// Otherwise GoogleTest would print the bytes.
@@ -66,7 +67,7 @@ inline std::vector<float> read_host(const device::Buffer& buffer) {
 
 /// Returns the devices of this executable, with their precisions and kernels.
 std::vector<ContractDevice> contract_devices();
-/// Returns emulated GPUs of `mebibytes`, an eighth of which slices of users may have; none in programs
+/// Returns emulated GPUs of `mebibytes`, an eighth of which item slices of users may have; none in programs
 /// without them.
 std::vector<ContractDevice> small_devices(int mebibytes);
 

@@ -1,4 +1,4 @@
-// The CUDA device's layers at sizes that the other tests do not reach: batches in several slices, sums
+// The CUDA device's layers at sizes that the other tests do not reach: batches in several item slices, sums
 // over thousands of rows, items with thousands of users in a batch, users with thousands of items, gradients
 // too large for the cache, and the largest loss scale.
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<ContractDevice> devices(bool with_small) {
 class CudaLayers : public LayerContract {};
 INSTANTIATE_TEST_SUITE_P(Devices, CudaLayers, ::testing::ValuesIn(devices(true)), contract_name);
 
-// On small devices three slices in fp32 and two in 16 bits; rows of four segments.
+// On small devices three item slices in fp32 and two in 16 bits; rows of four segments.
 TEST_P(CudaLayers, SlicesOfUsersAddUp) {
   constexpr std::int64_t users = 300;
   constexpr std::int64_t items = 60000;
@@ -47,8 +47,8 @@ TEST_P(CudaLayers, SlicesOfUsersAddUp) {
   EXPECT_EQ(GetParam().name.ends_with("_small"), device().facts().peak_bytes < all_logits);
 }
 
-// On a GPU a slice of almost 2^31 logits and a small one. Without weights, every user's softmax is that of
-// the bias.
+// On a GPU an item slice of almost 2^31 logits and a small one. Without weights, every user's softmax is that
+// of the bias.
 TEST_P(CudaLayers, SlicesOfTheLargestProducts) {
   const bool large = !GetParam().name.starts_with("cuda_emulated") && low_precision() && !fp16();
   const std::int64_t users = large ? 2200 : 20;
@@ -126,7 +126,7 @@ TEST_P(CudaLayers, BiasGradientOfManyRows) {
   expect_near(bias_gradient(layer), expected.d_bias, Tolerance{5e-6, 2e-5, 2e-6}, "d_bias");
 }
 
-// More ranges than one launch takes, with borders within groups of eight, and empty ones.
+// More ranges than one launch takes, with borders within eights, and empty ones.
 TEST_P(CudaLayers, UpdateOfManyRangesEqualsSingleUpdates) {
   TestLayer together = random_layer(device::TensorKind::output_table, 9, 300);
   TestLayer single = random_layer(device::TensorKind::output_table, 9, 300);
@@ -189,7 +189,7 @@ TEST_P(CudaLayers, LossesOfOneStepAddUp) {
 class CudaInputLayer : public LayerContract {
  protected:
   static constexpr std::int64_t items = 40;
-  /// In larger batches, rows are summed by one group of threads, and parts of items are larger.
+  /// In larger batches, rows are summed by one thread group, and parts of items are larger.
   static constexpr std::int64_t users_of_wide_blocks = 8192;
 
   /// Each user has item 0. Item 1 has as many users as one part allows, and item 2 one more. Item 3 has none,
@@ -258,7 +258,7 @@ void CudaInputLayer::expect_sums_in_parts(std::int64_t users, std::int64_t wide)
 TEST_P(CudaInputLayer, GraphsWithSumsInPartsAreBitwiseEqual) {
   const Csr rows = popular_items(1500);
   TestLayer layer = random_layer(device::TensorKind::input_table, items, 16);
-  const auto held = device().make_user_rows(rows.view(), 0, items, device::one_slice());
+  const auto held = device().make_user_rows(rows.view(), 0, items, device::single_rank());
   const auto schedule = device().make_batch_schedule();
   std::vector<std::int64_t> all(1500);
   std::iota(all.begin(), all.end(), std::int64_t{0});
@@ -312,7 +312,7 @@ TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
   }
 }
 
-// A pass has 2,560 candidates, and more than 32 rows are divided among groups of threads: four, two at a
+// A pass has 2,560 candidates, and more than 32 rows are divided among thread groups: four, two at a
 // width of 1,024, and a single one at 2,600.
 TEST_P(CudaInputLayer, GroupsOfThreadsSumTheRowsOfAUser) {
   Csr rows;

@@ -1,4 +1,4 @@
-// Exchanges of the CUDA device with other slices of the items, captured in graphs.
+// Exchanges of the CUDA device with other item slices, captured in graphs.
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -11,9 +11,9 @@
 namespace vaecf::testing {
 namespace {
 
-/// The first of two slices, which exchanges with itself on a stream of its own, as NCCL does: the other slice
-/// has the same activations, and adds nothing to sums.
-class EchoSlices final : public device::ItemSlices {
+/// The first of two item slices, which exchanges with itself on a stream of its own, as NCCL does: the other
+/// item slice has the same activations, and adds nothing to sums.
+class EchoSlices final : public device::ModelParallelGroup {
  public:
   int count() const override { return 2; }
   int index() const override { return 0; }
@@ -63,8 +63,8 @@ std::vector<double> CudaSlices::train(bool captured) {
   constexpr std::int64_t users = 9;
   constexpr std::int64_t items = 33;
   constexpr std::int64_t width = 5;
-  EchoSlices slices;
-  const std::int64_t local_items = slices.slice(items).count();
+  EchoSlices item_slices;
+  const std::int64_t local_items = model_parallel.item_slice(items).count();
   TestLayer input = random_layer(device::TensorKind::input_table, local_items, width);
   TestLayer output = random_layer(device::TensorKind::output_table, width, local_items);
   TestMoments of_input = make_moments(input);
@@ -76,10 +76,10 @@ std::vector<double> CudaSlices::train(bool captured) {
     sizes.push_back(static_cast<std::int32_t>(rows.view().row_size(u) + u));
     order.push_back(u);
   }
-  const auto stored = device().make_user_rows({rows.view(), sizes}, 1000, items, slices);
+  const auto stored = device().make_user_rows({rows.view(), sizes}, 1000, items, item_slices);
   const auto batch = device().make_batch();
   device().gather_batch(*stored, order, true, *batch);
-  const std::int64_t part = slices.part_rows(users);
+  const std::int64_t part = model_parallel.part_rows(users);
   auto hidden = device().make_matrix(part, width);
   auto d_hidden = device().make_matrix(part, width);
   const device::InputDropout dropout(0.5F);

@@ -59,7 +59,7 @@ TEST_P(Fused, EqualsSeparateOperations) {
     Side apart = make_side(TensorKind::output_table, width, items, 1500);
     Side fused = make_side(TensorKind::output_table, width, items, 1500);
     std::uint32_t number = 0;
-    // 1500 users are several slices; each step starts from the weights and copies that the previous one
+    // 1500 users are several item slices; each step starts from the weights and copies that the previous one
     // wrote.
     for (const std::int64_t users : {33, 1500, 1, 0, 257}) {
       SCOPED_TRACE(format("rule {} decay {} users {}", static_cast<int>(rule.kind), rule.decay, users));

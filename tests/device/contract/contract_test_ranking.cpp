@@ -209,7 +209,7 @@ TEST_P(Ranking, MetricsOfBatchesEqualThoseOfTheirRanks) {
   const Csr all = random_rows(1000, items, 5, 30);
   std::vector<Case> cases;
   for (const std::int64_t users : {33, 0, 1, 600, 40, 40, 40}) cases.push_back(whole_case(users, items, 5));
-  const auto held = device().make_user_rows(all.view(), 0, items, device::one_slice());
+  const auto held = device().make_user_rows(all.view(), 0, items, device::single_rank());
   const auto values = device().make_metric_values(metrics.size(), held->rows());
   const auto compute_all = [&] {
     std::int64_t begin = 11;
@@ -224,7 +224,7 @@ TEST_P(Ranking, MetricsOfBatchesEqualThoseOfTheirRanks) {
   int with_target = 0;
   std::int64_t begin = 11;
   for (const Case& c : cases) {
-    const CsrView targets = all.view().slice({begin, begin + c.scores.rows});
+    const CsrView targets = all.view().subset({begin, begin + c.scores.rows});
     const auto ranks = reference::rank_targets(c.scores, c.batch.host, targets);
     auto next = ranks.begin();
     for (std::int64_t row = 0; row < targets.rows(); ++row) {
@@ -249,7 +249,7 @@ TEST_P(Ranking, MetricsOfBatchesEqualThoseOfTheirRanks) {
   EXPECT_GT(with_target, 400);
   EXPECT_LT(with_target, 754);  // some have no target
   const Csr none{{0, 0, 0, 0}, {}};
-  const auto nobody = device().make_user_rows(none.view(), 0, items, device::one_slice());
+  const auto nobody = device().make_user_rows(none.view(), 0, items, device::single_rank());
   const auto nothing = device().make_metric_values(1, 3);
   const Case c = whole_case(3, items, 5);
   device().compute_metrics(c.hidden, *c.batch.device, *nobody, {0, 3}, c.layer.parameters, c.layer.layer,

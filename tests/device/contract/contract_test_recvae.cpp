@@ -168,7 +168,7 @@ TEST_P(RecVae, SoftmaxComputesOnlyTheRequestedGradients) {
   TestLayer layer = random_layer(TensorKind::output_table, width, items);
   auto d_hidden = device().make_matrix(1500, width);
   TestBatch batch;
-  for (const std::int64_t users : {33, 1500, 0}) {  // 1500: several slices on a CPU
+  for (const std::int64_t users : {33, 1500, 0}) {  // 1500: several item slices on a CPU
     SCOPED_TRACE(format("users {}", users));
     gather(random_rows(users, items, 1), items, true, batch);
     const auto hidden = activations(random_matrix(users, width, 2, 0.5F));

@@ -43,7 +43,7 @@ class Side : public LayerContract {
   void cut(std::int64_t users, bool with_transpose) {
     gather(random_rows(users, tensors[0].rows, 1), tensors[0].rows, with_transpose, batch);
     const Csr more = random_rows(users + 2, tensors[2].rows, 2, 6);
-    gather(more.view().slice({2, users + 2}), tensors[2].rows, with_transpose, side);
+    gather(more.view().subset({2, users + 2}), tensors[2].rows, with_transpose, side);
     ASSERT_EQ(side.host.users, batch.host.users);
   }
 

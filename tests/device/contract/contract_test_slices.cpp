@@ -1,5 +1,5 @@
-// Layers whose items are shared by a group of ranks: input and output layers, and the latent layer of own
-// users.
+// Layers whose items are shared by a model-parallel group of ranks: input and output layers, and the latent
+// layer of own users.
 #include <vaecf/base/format.hpp>
 
 #include <algorithm>
@@ -27,13 +27,15 @@ struct SlicedShape {
   std::int64_t items;
   std::int64_t width;
 };
-/// Fewer users than slices, fewer items than slices, and sizes around those of tiles and slices of users.
+/// Fewer users than item slices, fewer items than item slices, and sizes around those of tiles and blocks of
+/// users.
 constexpr SlicedShape sliced_shapes[] = {{0, 33, 7},   {1, 1, 7},     {1, 31, 7},    {2, 1, 3},
                                          {2, 257, 33}, {7, 31, 7},    {7, 257, 9},   {33, 1, 33},
                                          {33, 33, 7},  {33, 257, 33}, {513, 257, 9}, {1100, 31, 5}};
 
-std::string sliced_name(const SlicedShape& shape, int slices) {
-  return format("{} slices, {} users, {} items, width {}", slices, shape.users, shape.items, shape.width);
+std::string sliced_name(const SlicedShape& shape, int item_slices) {
+  return format("{} item slices, {} users, {} items, width {}", item_slices, shape.users, shape.items,
+                shape.width);
 }
 
 struct SlicedCase {
@@ -41,10 +43,10 @@ struct SlicedCase {
   Matrix weight;
   Matrix bias;
 };
-SlicedCase sliced_case(TensorKind kind, const SlicedShape& shape, int slices) {
+SlicedCase sliced_case(TensorKind kind, const SlicedShape& shape, int item_slices) {
   const bool input = kind == TensorKind::input_table;
   return {
-      sliced_batch(shape.users, shape.items, slices),
+      sliced_batch(shape.users, shape.items, item_slices),
       input ? random_matrix(shape.items, shape.width, 92)
             : random_matrix(shape.width, shape.items, 92, 1.0F / std::sqrt(static_cast<float>(shape.width))),
       random_matrix(1, input ? shape.width : shape.items, 93, 0.5F)};
@@ -52,10 +54,10 @@ SlicedCase sliced_case(TensorKind kind, const SlicedShape& shape, int slices) {
 
 TEST_P(Sliced, SparseLinear) {
   const StepKey key{0x123456789ULL, 7};
-  for (const int slices : slice_counts) {
+  for (const int item_slices : item_slice_counts) {
     for (const SlicedShape& shape : sliced_shapes) {
-      SCOPED_TRACE(sliced_name(shape, slices));
-      const SlicedCase all = sliced_case(TensorKind::input_table, shape, slices);
+      SCOPED_TRACE(sliced_name(shape, item_slices));
+      const SlicedCase all = sliced_case(TensorKind::input_table, shape, item_slices);
       HostBatch features = sliced_batch(shape.users, 11, 1, 5);
       const Matrix table = random_matrix(11, shape.width, 94);
       struct Way {
@@ -74,9 +76,9 @@ TEST_P(Sliced, SparseLinear) {
                                                     features, table)
                          : reference::sparse_linear(all.batch, all.weight, all.bias, way.act, way.keep, key);
       }
-      run(slices, [&](SliceDevice& d) {
+      run(item_slices, [&](ItemSliceDevice& d) {
         const Range own = d.own(shape.users);
-        const ItemSlice items = d.slice(shape.items);
+        const ItemSlice items = d.item_slice(shape.items);
         const std::vector<device::TensorSpec> specs = {
             {"weight", items.count(), shape.width, TensorKind::input_table, true},
             {"bias", 1, shape.width, TensorKind::bias, false},
@@ -90,8 +92,8 @@ TEST_P(Sliced, SparseLinear) {
         const auto batch = d.gather(all.batch);
         auto output = d.make_part(shape.users, shape.width);
         // Features of own users.
-        const CsrView of_own = features.rows.view().slice(own);
-        const auto feature_rows = d.device().make_user_rows(of_own, 0, 11, device::one_slice());
+        const CsrView of_own = features.rows.view().subset(own);
+        const auto feature_rows = d.device().make_user_rows(of_own, 0, 11, device::single_rank());
         std::vector<std::int64_t> order;
         for (std::int64_t u = 0; u < own.size(); ++u) order.push_back(u);
         const auto feature_batch = d.device().make_batch();
@@ -101,7 +103,8 @@ TEST_P(Sliced, SparseLinear) {
           d.device().sparse_linear(*batch, parameters, {0, 1}, way.act, way.keep, d.begin(key),
                                    way.features ? &side : nullptr, output);
           ASSERT_EQ(output.rows(), own.size());
-          d.expect_near(d.read(output), rows_of(way.expected, own), format("output, slice {}", d.index()));
+          d.expect_near(d.read(output), rows_of(way.expected, own),
+                        format("output, item slice {}", d.index()));
         }
       });
     }
@@ -117,21 +120,21 @@ Matrix tanh_outputs(std::int64_t rows, std::int64_t columns, std::uint64_t seed)
 
 TEST_P(Sliced, SparseLinearBackward) {
   const StepKey key{0x987654321ULL, 9};
-  for (const int slices : slice_counts) {
+  for (const int item_slices : item_slice_counts) {
     for (const SlicedShape& shape : sliced_shapes) {
-      SCOPED_TRACE(sliced_name(shape, slices));
-      const SlicedCase all = sliced_case(TensorKind::input_table, shape, slices);
+      SCOPED_TRACE(sliced_name(shape, item_slices));
+      const SlicedCase all = sliced_case(TensorKind::input_table, shape, item_slices);
       const Matrix y = tanh_outputs(shape.users, shape.width, 8);
       const Matrix d_y = random_matrix(shape.users, shape.width, 9);
       const InputDropout keep(0.5F, 0.7F);
       const auto expected = reference::sparse_linear_backward(all.batch, keep, key, Activation::tanh, y, d_y);
-      run(slices, [&](SliceDevice& d) {
+      run(item_slices, [&](ItemSliceDevice& d) {
         const Range own = d.own(shape.users);
-        TestLayer layer = d.make_slice(TensorKind::input_table, all.weight, all.bias);
+        TestLayer layer = d.make_item_slice(TensorKind::input_table, all.weight, all.bias);
         const auto batch = d.gather(all.batch);
         const auto output = d.part_of(y);
         auto d_output = d.part_of(d_y);
-        SliceDevice::Reports reports(d, layer);
+        ItemSliceDevice::Reports reports(d, layer);
         d.begin(key, 0.0F, update_rules[1]);
         d.device().sparse_linear_backward(*batch, layer.layer, Activation::tanh, keep, output, d_output,
                                           d.backward(layer, reports.callback()));
@@ -140,12 +143,13 @@ TEST_P(Sliced, SparseLinearBackward) {
                                        rows_of(y, own), rows_of(d_y, own));
         d.expect_near(d.read(d_output), own_expected.d_before, "d_output");
         d.expect_near(d.bias_gradient(layer), own_expected.d_bias, "d_bias of the own users");
-        d.expect_near(d.weight_gradient(layer), rows_of(expected.d_weight, d.slice(shape.items)), "d_weight");
+        d.expect_near(d.weight_gradient(layer), rows_of(expected.d_weight, d.item_slice(shape.items)),
+                      "d_weight");
         d.expect_zero_padding(layer.layout, layer.gradients);
         reports.check();
         if (!d.device().fuses_updates()) return;
         // The fused update is that of the weight alone.
-        TestLayer fused = d.make_slice(TensorKind::input_table, all.weight, all.bias);
+        TestLayer fused = d.make_item_slice(TensorKind::input_table, all.weight, all.bias);
         TestMoments moments = d.make_moments(fused);
         const FusedUpdate fusing{fused.parameters, moments.first, moments.second};
         d.write(d_output, rows_of(d_y, own));
@@ -169,10 +173,10 @@ TEST_P(Sliced, LatentLayerOfOwnUsers) {
   const StepKey key{98765, 123};
   constexpr std::int64_t latents = 7;
   constexpr double weights[3] = {0.15, 0.75, 0.1};
-  for (const int slices : slice_counts) {
+  for (const int item_slices : item_slice_counts) {
     for (const SlicedShape& shape : sliced_shapes) {
-      SCOPED_TRACE(sliced_name(shape, slices));
-      const HostBatch all = sliced_batch(shape.users, shape.items, slices);
+      SCOPED_TRACE(sliced_name(shape, item_slices));
+      const HostBatch all = sliced_batch(shape.users, shape.items, item_slices);
       const Matrix statistics = random_matrix(shape.users, 2 * latents, 5, 0.7F);
       const Matrix old_statistics = random_matrix(shape.users, 2 * latents, 6, 0.7F);
       const Matrix d_z = random_matrix(shape.users, latents, 7);
@@ -181,7 +185,7 @@ TEST_P(Sliced, LatentLayerOfOwnUsers) {
       const auto composite = reference::composite_latent_backward(all, statistics, old_statistics, weights,
                                                                   key, 0.2, 0.005, d_z);
       LossOfSlices losses(2);
-      run(slices, [&](SliceDevice& d) {
+      run(item_slices, [&](ItemSliceDevice& d) {
         const Range own = d.own(shape.users);
         const auto batch = d.gather(all);
         const auto input = d.part_of(statistics);
@@ -208,7 +212,7 @@ TEST_P(Sliced, LatentLayerOfOwnUsers) {
   }
 }
 
-void output_step(SliceDevice& d, Loss loss, const device::Matrix& hidden, const device::Batch& batch,
+void output_step(ItemSliceDevice& d, Loss loss, const device::Matrix& hidden, const device::Batch& batch,
                  TestLayer& layer, device::Matrix& d_hidden, const device::GradientReady& ready,
                  const FusedUpdate* fused = nullptr) {
   d.device().output_layer_step(loss, hidden, batch, layer.layer, device::OutputGradients::both, d_hidden,
@@ -217,9 +221,9 @@ void output_step(SliceDevice& d, Loss loss, const device::Matrix& hidden, const 
 
 class SlicedOutput : public Sliced {
  protected:
-  /// Compares loss and gradients of all slices with fp64. Tolerances are relative to the gradient of all
-  /// items, since that of a slice may be nothing but rounding errors.
-  void expect_step(int slices, const SlicedCase& all, const Matrix& hidden, Loss loss) {
+  /// Compares loss and gradients of all item slices with fp64. Tolerances are relative to the gradient of all
+  /// items, since that of an item slice may be nothing but rounding errors.
+  void expect_step(int item_slices, const SlicedCase& all, const Matrix& hidden, Loss loss) {
     const auto expected = loss == Loss::multinomial
                               ? reference::softmax_layer(hidden, all.batch, all.weight, all.bias)
                               : reference::squared_layer(hidden, all.batch, all.weight, all.bias);
@@ -227,19 +231,19 @@ class SlicedOutput : public Sliced {
     const std::int64_t items = all.weight.columns;
     LossOfSlices losses(1);
     bool low_precision = false;
-    run(slices, [&](SliceDevice& d) {
-      const ItemSlice mine = d.slice(items);
-      TestLayer layer = d.make_slice(TensorKind::output_table, all.weight, all.bias);
+    run(item_slices, [&](ItemSliceDevice& d) {
+      const ItemSlice mine = d.item_slice(items);
+      TestLayer layer = d.make_item_slice(TensorKind::output_table, all.weight, all.bias);
       const auto batch = d.gather(all.batch);
       const auto input = d.part_of(hidden);
       auto d_hidden = d.make_part(users, hidden.columns);
-      SliceDevice::Reports reports(d, layer);
+      ItemSliceDevice::Reports reports(d, layer);
       d.begin({}, 0.0F, update_rules[1]);
       output_step(d, loss, input, *batch, layer, d_hidden, reports.callback());
       losses.add(0, d.losses());
       if (d.index() == 0) low_precision = d.low_precision();
       ASSERT_EQ(d_hidden.rows(), d.own(users).size());
-      const auto of_slice = [&](const Matrix& whole) {
+      const auto of_item_slice = [&](const Matrix& whole) {
         Tolerance allowed = d.tolerance();
         double largest = 0.0;
         for (const double x : whole.values) largest = std::max(largest, std::abs(x));
@@ -248,11 +252,11 @@ class SlicedOutput : public Sliced {
             allowed.norm * largest;
         return allowed;
       };
-      d.expect_near(d.read(d_hidden), rows_of(expected.d_input, d.own(users)), of_slice(expected.d_input),
-                    "d_hidden");
+      d.expect_near(d.read(d_hidden), rows_of(expected.d_input, d.own(users)),
+                    of_item_slice(expected.d_input), "d_hidden");
       d.expect_near(d.weight_gradient(layer), columns_of(expected.d_weight, mine),
-                    of_slice(expected.d_weight), "d_weight");
-      d.expect_near(d.bias_gradient(layer), columns_of(expected.d_bias, mine), of_slice(expected.d_bias),
+                    of_item_slice(expected.d_weight), "d_weight");
+      d.expect_near(d.bias_gradient(layer), columns_of(expected.d_bias, mine), of_item_slice(expected.d_bias),
                     "d_bias");
       d.expect_zero_padding(layer.layout, layer.gradients);
       reports.check();
@@ -260,7 +264,7 @@ class SlicedOutput : public Sliced {
       const std::vector<float> d_own = d.read(d_hidden);
       TestMoments apart = d.make_moments(layer);
       d.update(layer, apart);
-      TestLayer fused = d.make_slice(TensorKind::output_table, all.weight, all.bias);
+      TestLayer fused = d.make_item_slice(TensorKind::output_table, all.weight, all.bias);
       TestMoments moments = d.make_moments(fused);
       const FusedUpdate fusing{fused.parameters, moments.first, moments.second};
       output_step(d, loss, input, *batch, fused, d_hidden, unreported, &fusing);
@@ -278,73 +282,73 @@ class SlicedOutput : public Sliced {
 INSTANTIATE_TEST_SUITE_P(Devices, SlicedOutput, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(SlicedOutput, SoftmaxAgainstFp64) {
-  for (const int slices : slice_counts) {
+  for (const int item_slices : item_slice_counts) {
     for (const SlicedShape& shape : sliced_shapes) {
-      SCOPED_TRACE(sliced_name(shape, slices));
-      expect_step(slices, sliced_case(TensorKind::output_table, shape, slices),
+      SCOPED_TRACE(sliced_name(shape, item_slices));
+      expect_step(item_slices, sliced_case(TensorKind::output_table, shape, item_slices),
                   random_matrix(shape.users, shape.width, 2, 0.5F), Loss::multinomial);
     }
   }
 }
 
 TEST_P(SlicedOutput, SquaredErrorAgainstFp64) {
-  for (const int slices : slice_counts) {
+  for (const int item_slices : item_slice_counts) {
     for (const SlicedShape& shape : sliced_shapes) {
-      SCOPED_TRACE(sliced_name(shape, slices));
-      expect_step(slices, sliced_case(TensorKind::output_table, shape, slices),
+      SCOPED_TRACE(sliced_name(shape, item_slices));
+      expect_step(item_slices, sliced_case(TensorKind::output_table, shape, item_slices),
                   random_matrix(shape.users, shape.width, 2, 0.5F), Loss::squared);
     }
   }
 }
 
-// All logits of a slice are far below those of the next one, so its exponentials underflow if they are
-// relative to those of all items. The last slice has ordinary logits, which fp32 represents well.
+// All logits of an item slice are far below those of the next one, so its exponentials underflow if they are
+// relative to those of all items. The last item slice has ordinary logits, which fp32 represents well.
 TEST_P(SlicedOutput, LogitsOfSlicesAreFarApart) {
-  for (const int slices : slice_counts) {
+  for (const int item_slices : item_slice_counts) {
     for (const double distance : {64.0, 200.0, 2000.0}) {
-      SCOPED_TRACE(format("{} slices, {} apart", slices, distance));
-      SlicedCase all = sliced_case(TensorKind::output_table, {33, 257, 7}, slices);
+      SCOPED_TRACE(format("{} item slices, {} apart", item_slices, distance));
+      SlicedCase all = sliced_case(TensorKind::output_table, {33, 257, 7}, item_slices);
       for (std::int64_t i = 0; i < 257; ++i)
         all.bias.at(0, i) =
-            all.bias.at(0, i) / 16.0 + distance * static_cast<double>(i % slices + 1 - slices);
-      expect_step(slices, all, random_matrix(33, 7, 2, 0.5F), Loss::multinomial);
+            all.bias.at(0, i) / 16.0 + distance * static_cast<double>(i % item_slices + 1 - item_slices);
+      expect_step(item_slices, all, random_matrix(33, 7, 2, 0.5F), Loss::multinomial);
     }
   }
 }
 
-// The logits of that slice are far below the others.
+// The logits of that item slice are far below the others.
 TEST_P(SlicedOutput, ItemsOfAllUsersAreInOneSlice) {
-  for (const int slices : slice_counts) {
-    for (const int where : {0, slices - 1}) {
-      SCOPED_TRACE(format("{} slices, items in slice {}", slices, where));
-      SlicedCase all = sliced_case(TensorKind::output_table, {33, 257, 7}, slices);
+  for (const int item_slices : item_slice_counts) {
+    for (const int where : {0, item_slices - 1}) {
+      SCOPED_TRACE(format("{} item slices, items in item slice {}", item_slices, where));
+      SlicedCase all = sliced_case(TensorKind::output_table, {33, 257, 7}, item_slices);
       Csr rows;
       for (std::int64_t u = 0; u < 33; ++u) {
         for (const std::int32_t item : all.batch.rows.view().row(u)) {
-          if (item % slices == where) rows.columns.push_back(item);
+          if (item % item_slices == where) rows.columns.push_back(item);
         }
         rows.offsets.push_back(std::ssize(rows.columns));
       }
       all.batch.rows = rows;
       for (std::int64_t i = 0; i < 257; ++i)
-        all.bias.at(0, i) += slices > 1 && i % slices == where ? -200.0 : 0.0;
-      expect_step(slices, all, random_matrix(33, 7, 2, 0.5F), Loss::multinomial);
+        all.bias.at(0, i) += item_slices > 1 && i % item_slices == where ? -200.0 : 0.0;
+      expect_step(item_slices, all, random_matrix(33, 7, 2, 0.5F), Loss::multinomial);
     }
   }
 }
 
 TEST_P(SlicedOutput, NonFiniteLogitsOfOneSliceReachTheLoss) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  for (const int slices : slice_counts) {
+  for (const int item_slices : item_slice_counts) {
     for (const float broken : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
-      SCOPED_TRACE(format("{} slices, logit {}", slices, broken));
-      SlicedCase all = sliced_case(TensorKind::output_table, {33, 100, 7}, slices);
+      SCOPED_TRACE(format("{} item slices, logit {}", item_slices, broken));
+      SlicedCase all = sliced_case(TensorKind::output_table, {33, 100, 7}, item_slices);
       LossOfSlices losses(1);
       std::int64_t skipped = 0;
       bool skips = false;
-      run(slices, [&](SliceDevice& d) {
-        TestLayer layer = d.make_slice(TensorKind::output_table, all.weight, all.bias);
-        const ItemSlice mine = d.slice(100);
+      run(item_slices, [&](ItemSliceDevice& d) {
+        TestLayer layer = d.make_item_slice(TensorKind::output_table, all.weight, all.bias);
+        const ItemSlice mine = d.item_slice(100);
         if (mine.holds(77)) {
           Matrix bias = columns_of(all.bias, mine);
           bias.at(0, mine.local(77)) = broken;
@@ -363,7 +367,7 @@ TEST_P(SlicedOutput, NonFiniteLogitsOfOneSliceReachTheLoss) {
         skips = d.fp16();
         skipped = sums.skipped;
       });
-      if (skips && slices == 1) {
+      if (skips && item_slices == 1) {
         EXPECT_EQ(skipped, 1);
       } else if (!skips) {
         // User 3 has all items. A logit of minus infinity is no error for users without the item.

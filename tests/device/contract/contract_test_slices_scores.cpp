@@ -1,5 +1,5 @@
-// Scores whose items are shared by a group of ranks: ranks, metrics and top-k lists, and the item table of
-// ELSA.
+// Scores whose items are shared by a model-parallel group of ranks: ranks, metrics and top-k lists, and the
+// item table of ELSA.
 #include <vaecf/base/format.hpp>
 #include <vaecf/math/user_metrics.hpp>
 
@@ -53,24 +53,24 @@ std::vector<std::int32_t> ranks_of_targets(const ScoreCase& c, const Matrix& sco
 
 class SlicedScores : public Sliced {
  protected:
-  /// Makes a case of integers, so that scores are exact, with many ties within and across slices.
-  static ScoreCase whole_case(std::int64_t users, std::int64_t items, int slices) {
-    return {sliced_batch(users, items, slices, 3), random_rows(users, items, 5, 12),
+  /// Makes a case of integers, so that scores are exact, with many ties within and across item slices.
+  static ScoreCase whole_case(std::int64_t users, std::int64_t items, int item_slices) {
+    return {sliced_batch(users, items, item_slices, 3), random_rows(users, items, 5, 12),
             whole_numbers(users, 7, 4, 2), whole_numbers(7, items, 1, 2), whole_numbers(1, items, 2, 3)};
   }
 
-  /// Compares ranks, metrics, and lists of all slices with those of all items. In lists, NaN is treated as
-  /// minus infinity.
-  void expect_scores(int slices, const ScoreCase& c, const std::vector<int>& lengths) {
+  /// Compares ranks, metrics, and lists of all item slices with those of all items. In lists, NaN is treated
+  /// as minus infinity.
+  void expect_scores(int item_slices, const ScoreCase& c, const std::vector<int>& lengths) {
     const std::int64_t users = c.batch.size();
     const Matrix of = c.scores();
     Matrix ordered = of;
     for (double& score : ordered.values) score = std::isnan(score) ? -INFINITY : score;
     const std::vector<std::int32_t> ranks = ranks_of_targets(c, of);
     const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@10"), math::parse_metric("recall@5")};
-    run(slices, [&](SliceDevice& d) {
+    run(item_slices, [&](ItemSliceDevice& d) {
       const Range own = d.own(users);
-      const TestLayer layer = d.make_slice(TensorKind::output_table, c.weight, c.bias);
+      const TestLayer layer = d.make_item_slice(TensorKind::output_table, c.weight, c.bias);
       const auto batch = d.gather(c.batch, false);
       const auto hidden = d.part_of(c.hidden);
       const CsrView targets = c.targets.view();
@@ -79,12 +79,13 @@ class SlicedScores : public Sliced {
       const std::vector<std::int32_t> expected(ranks.begin() + begin, ranks.begin() + end);
       std::vector<std::int32_t> found(expected.size(), -7);
       d.device().rank_targets(hidden, *batch, targets, layer.parameters, layer.layer, found);
-      EXPECT_EQ(found, expected) << "slice " << d.index();
+      EXPECT_EQ(found, expected) << "item slice " << d.index();
 
       // Targets are rows of a larger set, after 3 users without any.
       Csr all_targets = c.targets;
       all_targets.offsets.insert(all_targets.offsets.begin(), 3, 0);
-      const auto rows = d.device().make_user_rows(all_targets.view(), 0, c.batch.items, device::one_slice());
+      const auto rows =
+          d.device().make_user_rows(all_targets.view(), 0, c.batch.items, device::single_rank());
       const auto values = d.device().make_metric_values(metrics.size(), rows->rows());
       d.device().compute_metrics(hidden, *batch, *rows, {3, 3 + users}, layer.parameters, layer.layer,
                                  metrics, *values);
@@ -110,7 +111,7 @@ class SlicedScores : public Sliced {
           order.resize(static_cast<std::size_t>(k), -1);
           const auto first = static_cast<std::size_t>((u - own.begin) * k);
           const std::vector<std::int32_t> list(items.begin() + first, items.begin() + first + k);
-          ASSERT_EQ(list, order) << "user " << u << " of slice " << d.index() << ", k " << k;
+          ASSERT_EQ(list, order) << "user " << u << " of item slice " << d.index() << ", k " << k;
           for (int place = 0; place < k; ++place) {
             const std::int32_t item = order[static_cast<std::size_t>(place)];
             const float score = item < 0 ? no_score : static_cast<float>(of.at(u, item));
@@ -126,43 +127,43 @@ class SlicedScores : public Sliced {
 INSTANTIATE_TEST_SUITE_P(Devices, SlicedScores, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(SlicedScores, AreThoseOfAllItemsWithTiesAndMasks) {
-  for (const int slices : slice_counts) {
+  for (const int item_slices : item_slice_counts) {
     for (const std::int64_t items : {1, 31, 33, 257}) {
       for (const std::int64_t users : {0, 1, 2, 7, 33, 513}) {
         if (users == 513 && items > 33) continue;
-        SCOPED_TRACE(format("{} slices, {} users, {} items", slices, users, items));
-        const ScoreCase c = whole_case(users, items, slices);
-        // Longer than the list of any slice, and than all items.
-        expect_scores(slices, c, {1, 10, 40, 300});
+        SCOPED_TRACE(format("{} item slices, {} users, {} items", item_slices, users, items));
+        const ScoreCase c = whole_case(users, items, item_slices);
+        // Longer than the list of any item slice, and than all items.
+        expect_scores(item_slices, c, {1, 10, 40, 300});
       }
     }
   }
 }
 
 TEST_P(SlicedScores, LowerItemWinsTiesAcrossSlices) {
-  for (const int slices : slice_counts) {
-    SCOPED_TRACE(format("{} slices", slices));
-    ScoreCase c = whole_case(7, 100, slices);
+  for (const int item_slices : item_slice_counts) {
+    SCOPED_TRACE(format("{} item slices", item_slices));
+    ScoreCase c = whole_case(7, 100, item_slices);
     c.weight = Matrix(7, 100);
     c.bias = Matrix(1, 100);
-    expect_scores(slices, c, {1, 7, 100});
+    expect_scores(item_slices, c, {1, 7, 100});
   }
 }
 
-// NaN and infinite scores of one slice, among them those of targets: they rank last, as minus infinity.
+// NaN and infinite scores of one item slice, among them those of targets: they rank last, as minus infinity.
 TEST_P(SlicedScores, NonFiniteScoresOfOneSlice) {
-  for (const int slices : slice_counts) {
-    for (const bool all_of_slice : {false, true}) {
-      SCOPED_TRACE(format("{} slices, all of the slice {}", slices, all_of_slice));
+  for (const int item_slices : item_slice_counts) {
+    for (const bool all_of_it : {false, true}) {
+      SCOPED_TRACE(format("{} item slices, all of the item slice {}", item_slices, all_of_it));
       constexpr std::int64_t items = 60;
-      ScoreCase c = whole_case(7, items, slices);
-      for (std::int64_t i = slices - 1; i < items; i += slices) {
-        if (!all_of_slice && i % 7 != 0) continue;
-        const std::int64_t kind = i / slices % 3;
+      ScoreCase c = whole_case(7, items, item_slices);
+      for (std::int64_t i = item_slices - 1; i < items; i += item_slices) {
+        if (!all_of_it && i % 7 != 0) continue;
+        const std::int64_t kind = i / item_slices % 3;
         c.bias.at(0, i) = kind == 0 ? std::nan("") : kind == 1 ? INFINITY : -INFINITY;
       }
       c.targets = random_rows(7, items, 6);
-      expect_scores(slices, c, {1, 10, items});
+      expect_scores(item_slices, c, {1, 10, items});
     }
   }
 }
@@ -174,19 +175,19 @@ TEST_P(SlicedScores, ItemTableOfElsa) {
     std::int64_t items;
     std::int64_t width;
   };
-  for (const int slices : slice_counts) {
+  for (const int item_slices : item_slice_counts) {
     for (const auto& [users, items, width] :
          {Shape{0, 33, 7}, {1, 1, 1}, {2, 31, 7}, {7, 257, 9}, {33, 33, 7}, {257, 100, 33}, {33, 4500, 8}}) {
-      SCOPED_TRACE(format("{} slices, {} users, {} items, width {}", slices, users, items, width));
-      const HostBatch all = sliced_batch(users, items, slices);
+      SCOPED_TRACE(format("{} item slices, {} users, {} items, width {}", item_slices, users, items, width));
+      const HostBatch all = sliced_batch(users, items, item_slices);
       const Matrix weight = random_matrix(items, width, 95);
       const auto expected = reference::cosine_loss(all, weight);
       const Matrix hidden = reference::sparse_linear(all, reference::normalize_rows(weight), Matrix(1, width),
                                                      Activation::identity, 1.0F, {});
       LossOfSlices losses(1);
       bool low_precision = false;
-      run(slices, [&](SliceDevice& d) {
-        const ItemSlice mine = d.slice(items);
+      run(item_slices, [&](ItemSliceDevice& d) {
+        const ItemSlice mine = d.item_slice(items);
         TestLayer weights = d.make_input_table(rows_of(weight, mine));
         auto normalized =
             d.device().make_parameters(d.device().plan_parameters(std::vector<device::TensorSpec>{
@@ -199,7 +200,7 @@ TEST_P(SlicedScores, ItemTableOfElsa) {
         auto gram = d.device().make_matrix(width, width);
         auto d_gram = d.device().make_matrix(width, width);
         d.begin();
-        SliceDevice::Reports reports(d, weights);
+        ItemSliceDevice::Reports reports(d, weights);
         d.device().normalize_rows(weights.parameters, 0, normalized, 0);
         d.device().sparse_linear(*batch, normalized, {0, -1}, Activation::identity, 1.0F, d.step(), nullptr,
                                  h);

@@ -36,8 +36,8 @@ TEST_P(Softmax, AgainstFp64) {
   }
 }
 
-// More users than any device processes at a time: gradients of slices add up, and the next batch starts from
-// 0.
+// More users than any device processes at a time: gradients of item slices add up, and the next batch starts
+// from 0.
 TEST_P(Softmax, LargeBatchThenSmallOne) {
   TestLayer layer = random_layer(TensorKind::output_table, 17, 300);
   auto input = device().make_matrix(1500, 17);

@@ -158,7 +158,7 @@ std::vector<std::int64_t> shuffled(std::int64_t n, std::int64_t stride) {
 TEST_P(Step, ScheduledBatchesEqualBatchesByRows) {
   const std::int64_t items = 200;
   const Csr all = random_rows(400, items, 1);
-  const auto held = device().make_user_rows(all.view(), 3000, items, device::one_slice());
+  const auto held = device().make_user_rows(all.view(), 3000, items, device::single_rank());
   const auto schedule = device().make_batch_schedule();
   TestLayer input = random_layer(TensorKind::input_table, items, 9);
   TestLayer output = random_layer(TensorKind::output_table, 9, items);
@@ -225,10 +225,10 @@ struct SmallModel {
         gradients(b.make_buffer(layout.size)),
         first(b.make_buffer(layout.size)),
         second(b.make_buffer(layout.size)),
-        held(b.make_user_rows(rows.view(), 100, items, device::one_slice())),
+        held(b.make_user_rows(rows.view(), 100, items, device::single_rank())),
         schedule(b.make_batch_schedule()),
         batch(b.make_batch()),
-        side_held(b.make_user_rows(side_rows.view(), 100, columns, device::one_slice())),
+        side_held(b.make_user_rows(side_rows.view(), 100, columns, device::single_rank())),
         side_order(b.make_batch_schedule()),
         side_batch(b.make_batch()),
         state(b.make_step_state()),

@@ -32,13 +32,13 @@ Matrix rows_of(const Matrix& all, Range users) {
   return part;
 }
 
-HostBatch sliced_batch(std::int64_t users, std::int64_t items, int slices, std::uint64_t seed) {
+HostBatch sliced_batch(std::int64_t users, std::int64_t items, int item_slices, std::uint64_t seed) {
   const Csr rows = random_rows(users, items, seed);
   HostBatch batch;
   batch.items = items;
   for (std::int64_t u = 0; u < users; ++u) {
     for (const std::int32_t item : rows.view().row(u)) {
-      if (u % 5 != 2 || item % slices == u % slices) batch.rows.columns.push_back(item);
+      if (u % 5 != 2 || item % item_slices == u % item_slices) batch.rows.columns.push_back(item);
     }
     batch.rows.offsets.push_back(static_cast<std::int64_t>(batch.rows.columns.size()));
     batch.users.push_back(static_cast<std::uint32_t>(1000 + u));
@@ -46,29 +46,30 @@ HostBatch sliced_batch(std::int64_t users, std::int64_t items, int slices, std::
   return batch;
 }
 
-void SliceDevice::join(ThreadSlices& group) {
-  group_ = &group;
-  group.synchronize = [this] { device().synchronize(); };
+void ItemSliceDevice::join(ThreadRanks& model_parallel) {
+  model_parallel_ = &model_parallel;
+  model_parallel.synchronize = [this] { device().synchronize(); };
 }
 
-device::Matrix SliceDevice::make_part(std::int64_t users, std::int64_t columns) {
-  return device().make_matrix(group_->part_rows(users), columns);
+device::Matrix ItemSliceDevice::make_part(std::int64_t users, std::int64_t columns) {
+  return device().make_matrix(model_parallel_->part_rows(users), columns);
 }
 
-device::Matrix SliceDevice::part_of(const Matrix& all) {
+device::Matrix ItemSliceDevice::part_of(const Matrix& all) {
   auto made = make_part(all.rows, all.columns);
   write(made, rows_of(all, own(all.rows)));
   return made;
 }
 
-TestLayer SliceDevice::make_slice(TensorKind kind, const Matrix& weight, const Matrix& bias) {
-  if (kind == TensorKind::input_table) return make_layer(kind, rows_of(weight, slice(weight.rows)), bias);
-  const ItemSlice items = slice(weight.columns);
+TestLayer ItemSliceDevice::make_item_slice(TensorKind kind, const Matrix& weight, const Matrix& bias) {
+  if (kind == TensorKind::input_table)
+    return make_layer(kind, rows_of(weight, item_slice(weight.rows)), bias);
+  const ItemSlice items = item_slice(weight.columns);
   return make_layer(kind, columns_of(weight, items), columns_of(bias, items));
 }
 
-std::unique_ptr<device::Batch> SliceDevice::gather(const HostBatch& batch, bool with_transpose) {
-  const ItemSlice items = slice(batch.items);
+std::unique_ptr<device::Batch> ItemSliceDevice::gather(const HostBatch& batch, bool with_transpose) {
+  const ItemSlice items = item_slice(batch.items);
   Csr local;
   std::vector<std::int32_t> sizes;
   std::vector<std::int64_t> order;
@@ -81,7 +82,7 @@ std::unique_ptr<device::Batch> SliceDevice::gather(const HostBatch& batch, bool 
     order.push_back(u);
   }
   const std::int64_t first_user = batch.users.empty() ? 0 : batch.users[0];
-  const auto rows = device().make_user_rows({local.view(), sizes}, first_user, batch.items, group());
+  const auto rows = device().make_user_rows({local.view(), sizes}, first_user, batch.items, model_parallel());
   auto made = device().make_batch();
   device().gather_batch(*rows, order, with_transpose, *made);
   device().synchronize();
@@ -97,34 +98,34 @@ void Sliced::SetUp() {
     if (required != nullptr && std::string(required) == "1") FAIL() << device.skip;
     GTEST_SKIP() << device.skip;
   }
-  if (!device.host_memory) GTEST_SKIP() << "the slices of this test exchange in host memory";
+  if (!device.host_memory) GTEST_SKIP() << "the item slices of this test exchange in host memory";
 }
 
-void Sliced::run(int slices, const std::function<void(SliceDevice&)>& body) {
-  std::vector<std::unique_ptr<SliceDevice>> devices;
-  for (int s = 0; s < slices; ++s) devices.push_back(std::make_unique<SliceDevice>());
-  std::vector<std::int64_t> exchanges(static_cast<std::size_t>(slices));
-  run_slices(slices, [&](ThreadSlices& group) {
-    SliceDevice& mine = *devices[static_cast<std::size_t>(group.index())];
-    mine.join(group);
+void Sliced::run(int item_slices, const std::function<void(ItemSliceDevice&)>& body) {
+  std::vector<std::unique_ptr<ItemSliceDevice>> devices;
+  for (int s = 0; s < item_slices; ++s) devices.push_back(std::make_unique<ItemSliceDevice>());
+  std::vector<std::int64_t> exchanges(static_cast<std::size_t>(item_slices));
+  run_thread_ranks(item_slices, [&](ThreadRanks& model_parallel) {
+    ItemSliceDevice& mine = *devices[static_cast<std::size_t>(model_parallel.index())];
+    mine.join(model_parallel);
     body(mine);
     mine.device().synchronize();
-    exchanges[static_cast<std::size_t>(group.index())] = group.exchanges();
+    exchanges[static_cast<std::size_t>(model_parallel.index())] = model_parallel.exchanges();
   });
   EXPECT_EQ(exchanges, std::vector(exchanges.size(), exchanges[0]));
-  if (slices == 1) {
-    EXPECT_EQ(exchanges[0], 0) << "one slice needs no exchange";
+  if (item_slices == 1) {
+    EXPECT_EQ(exchanges[0], 0) << "one item slice needs no exchange";
   }
 }
 
-void LossOfSlices::add(std::size_t index, const device::LossSums& of_slice) {
+void LossOfSlices::add(std::size_t index, const device::LossSums& of_item_slice) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   device::LossSums& sum = sums[index];
-  sum.nll += of_slice.nll;
-  sum.kl += of_slice.kl;
-  sum.weighted_kl += of_slice.weighted_kl;
-  sum.users += of_slice.users;
+  sum.nll += of_item_slice.nll;
+  sum.kl += of_item_slice.kl;
+  sum.weighted_kl += of_item_slice.weighted_kl;
+  sum.users += of_item_slice.users;
 }
 
 }  // namespace vaecf::testing

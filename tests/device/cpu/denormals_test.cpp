@@ -66,7 +66,7 @@ std::vector<float> train_layers(OptimizerKind optimizer, int users) {
     for (std::int32_t item = u; item < item_count; item += 40) rows.columns.push_back(item);
     rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
   }
-  const auto held = device->make_user_rows(rows.view(), 0, item_count, device::one_slice());
+  const auto held = device->make_user_rows(rows.view(), 0, item_count, device::single_rank());
   std::vector<std::int64_t> all(static_cast<std::size_t>(users));
   std::iota(all.begin(), all.end(), 0);
   const auto batch = device->make_batch();

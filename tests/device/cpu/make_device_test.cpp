@@ -83,29 +83,29 @@ TEST(Workspaces, AreBoundedInBytesForManyItems) {
   constexpr std::int64_t mib = std::int64_t{1} << 20;
   // As many users as fit the caches, for all public datasets.
   for (const std::int64_t items : {1, 20108, 41140, 131072}) {
-    EXPECT_EQ(cpu::slice_users({items, 0, 1}), 512) << items;
+    EXPECT_EQ(cpu::block_users({items, 0, 1}), 512) << items;
     EXPECT_EQ(cpu::scored_users({items, 0, 1}), 256) << items;
   }
   for (const std::int64_t items : {131073, 1000000, 1048576}) {
-    for (const std::int64_t slices : {1, 2}) {
-      const ItemSlice slice{items, 0, slices};
-      EXPECT_LE(4 * cpu::slice_users(slice) * slice.count(), 256 * mib) << items;
-      EXPECT_LE(4 * cpu::scored_users(slice) * slice.count(), 128 * mib) << items;
-      EXPECT_EQ(cpu::slice_users(slice) % 32, 0);
+    for (const std::int64_t item_slices : {1, 2}) {
+      const ItemSlice item_slice{items, 0, item_slices};
+      EXPECT_LE(4 * cpu::block_users(item_slice) * item_slice.count(), 256 * mib) << items;
+      EXPECT_LE(4 * cpu::scored_users(item_slice) * item_slice.count(), 128 * mib) << items;
+      EXPECT_EQ(cpu::block_users(item_slice) % 32, 0);
     }
   }
-  EXPECT_EQ(cpu::slice_users({1000000, 0, 1}), 64);
-  EXPECT_EQ(cpu::slice_users({1000000, 1, 2}), 128);
+  EXPECT_EQ(cpu::block_users({1000000, 0, 1}), 64);
+  EXPECT_EQ(cpu::block_users({1000000, 1, 2}), 128);
   EXPECT_EQ(cpu::scored_users({1000000, 1, 2}), 64);
-  // Slices exchange once for these users, so all slices must have the same number, whatever their own size
-  // is.
+  // Item slices are exchanged once for these users, so all item slices must have the same number, whatever
+  // their own size is.
   for (std::int64_t items = 131072 * 3; items < 131072 * 3 + 6; ++items) {
     for (const std::int64_t s : {1, 2}) {
-      EXPECT_EQ(cpu::slice_users({items, s, 3}), cpu::slice_users({items, 0, 3})) << items;
+      EXPECT_EQ(cpu::block_users({items, s, 3}), cpu::block_users({items, 0, 3})) << items;
       EXPECT_EQ(cpu::scored_users({items, s, 3}), cpu::scored_users({items, 0, 3})) << items;
     }
   }
-  EXPECT_EQ(cpu::slice_users({1000000000, 0, 1}), 32);  // at least a tile
+  EXPECT_EQ(cpu::block_users({1000000000, 0, 1}), 32);  // at least a tile
 }
 
 }  // namespace

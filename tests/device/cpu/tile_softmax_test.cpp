@@ -67,7 +67,7 @@ TEST_P(TileSoftmax, AgainstFp64OfRoundedOperands) {
     std::int64_t width;
   };
   // One user and item; sizes that are no multiple of a tile; a width without space for the bias column; two
-  // slices.
+  // item slices.
   for (const auto& [users, items, width] :
        {Shape{1, 1, 1}, Shape{1, 33, 7}, Shape{33, 257, 32}, Shape{70, 700, 65}, Shape{530, 90, 31}}) {
     SCOPED_TRACE(format("users {} items {} width {}", users, items, width));
@@ -104,7 +104,7 @@ TEST(TileSoftmaxPasses, SecondPassOnlyIfAnExponentialMayOverflow) {
                                       {"bias", 1, items, TensorKind::output_bias, false}});
   auto parameters = device.make_parameters(layout, 0);
   const Csr rows = random_rows(users, items, 1);
-  const auto held = device.make_user_rows(rows.view(), 0, items, device::one_slice());
+  const auto held = device.make_user_rows(rows.view(), 0, items, device::single_rank());
   std::vector<std::int64_t> order(users);
   for (std::int64_t u = 0; u < users; ++u) order[static_cast<std::size_t>(u)] = u;
   const auto batch = device.make_batch();
@@ -149,7 +149,7 @@ TEST(TileScores, RanksDoNotDependOnTheNumberOfThreads) {
     device.write_matrix(hidden, users, random_values(users * width, 1));
     const Csr own = random_rows(users, items, 4, 60);
     const Csr targets = random_rows(users, items, 5, 20);
-    const auto held = device.make_user_rows(own.view(), 0, items, device::one_slice());
+    const auto held = device.make_user_rows(own.view(), 0, items, device::single_rank());
     std::vector<std::int64_t> order(users);
     std::iota(order.begin(), order.end(), 0);
     const auto batch = device.make_batch();

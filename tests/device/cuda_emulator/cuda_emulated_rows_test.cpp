@@ -59,7 +59,7 @@ device::BackendOptions options(Toggle resident) {
 class CudaEmulatedRows : public ::testing::TestWithParam<Toggle> {
  protected:
   std::unique_ptr<device::UserRows> hold(const Csr& rows, std::int64_t items) {
-    return device_.make_user_rows(Csr(rows).view(), 4000, items, device::one_slice());  // it makes a copy
+    return device_.make_user_rows(Csr(rows).view(), 4000, items, device::single_rank());  // it makes a copy
   }
   void expect_held(const Csr& rows, std::int64_t items) {
     SCOPED_TRACE(items);
@@ -196,7 +196,7 @@ class CudaEmulatedTranspose : public ::testing::Test {
   Device device_{options(Toggle::on), 0};
   const Csr rows_ = make_rows(2 * users, items);
   std::unique_ptr<device::UserRows> held_ =
-      device_.make_user_rows(rows_.view(), 4000, items, device::one_slice());
+      device_.make_user_rows(rows_.view(), 4000, items, device::single_rank());
   std::unique_ptr<device::BatchSchedule> schedule_ = device_.make_batch_schedule();
   std::unique_ptr<device::StepState> step_ = device_.make_step_state();
   std::unique_ptr<device::Batch> batch_ = device_.make_batch();
@@ -255,7 +255,7 @@ TEST(CudaEmulatedRowsPlacement, StayOnTheHostIfTheyDoNotFit) {
   const auto place = [&](Toggle resident, std::int64_t entries) {
     // The emulated GPU with index n has n MiB, of which a quarter is kept free.
     Device backend(options(resident), 1);
-    return backend.make_user_rows(one_row(entries << 10).view(), 0, 50, device::one_slice())->description();
+    return backend.make_user_rows(one_row(entries << 10).view(), 0, 50, device::single_rank())->description();
   };
   EXPECT_EQ(place(Toggle::automatic, 150),
             "1 users, 153600 interactions in 16-bit ids, resident on the GPU: 0.3 MiB are needed and 1.0 MiB "

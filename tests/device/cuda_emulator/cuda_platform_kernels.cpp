@@ -11,11 +11,11 @@ struct DoubleAndAddOne {
   static constexpr int scratch_bytes = 0;
   std::int64_t* values;
   std::int64_t size;
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
     const std::int64_t begin = block * 100;
-    group.each(size - begin < 100 ? size - begin : 100,
-               [&](std::int64_t i) { values[begin + i] = 2 * values[begin + i] + 1; });
+    thread_group.each(size - begin < 100 ? size - begin : 100,
+                      [&](std::int64_t i) { values[begin + i] = 2 * values[begin + i] + 1; });
   }
 };
 
@@ -23,13 +23,13 @@ struct ReverseRow {
   static constexpr int threads = 96;
   static constexpr int scratch_bytes = 37 * sizeof(std::int64_t);
   std::int64_t* rows;
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
     auto* kept = reinterpret_cast<std::int64_t*>(scratch);
     std::int64_t* row = rows + block * 38;
-    group.each(37, [&](std::int64_t i) { kept[i] = row[i]; });
-    const auto sum = group.sum(37, [&](std::int64_t i) { return kept[i]; });
-    group.each(38, [&](std::int64_t i) { row[i] = i < 37 ? kept[36 - i] : sum; });
+    thread_group.each(37, [&](std::int64_t i) { kept[i] = row[i]; });
+    const auto sum = thread_group.sum(37, [&](std::int64_t i) { return kept[i]; });
+    thread_group.each(38, [&](std::int64_t i) { row[i] = i < 37 ? kept[36 - i] : sum; });
   }
 };
 

@@ -39,8 +39,8 @@ void launch(Stream& stream, std::int64_t blocks, const Body& body) {
       const std::int64_t block = i * stride % blocks;
       // Shared memory is uninitialized.
       std::memset(scratch.data(), 0xA5, scratch.size() * sizeof(Line));
-      testing::EmulatedThreadGroup group(Body::threads, static_cast<std::uint32_t>(block));
-      body(group, block, scratch.front().bytes);
+      testing::EmulatedThreadGroup thread_group(Body::threads, static_cast<std::uint32_t>(block));
+      body(thread_group, block, scratch.front().bytes);
     }
   });
 }

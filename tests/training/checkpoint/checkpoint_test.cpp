@@ -55,14 +55,14 @@ class Checkpoint : public TrainTest {
 
   /// Expects the tensors of the file to equal those of the last save().
   void expect_tensors(const io::CheckpointFile& checkpoint) const {
-    for (const auto& [group, tensors] :
+    for (const auto& [prefix, tensors] :
          std::map<std::string, const Tensors&>{{"weights/", weights_},
                                                {"optimizer/first_moment/", first_},
                                                {"optimizer/second_moment/", second_}}) {
       for (const auto& [name, values] : tensors) {
         const auto info = std::find_if(checkpoint.tensors().begin(), checkpoint.tensors().end(),
-                                       [&](const auto& i) { return i.name == group + name; });
-        ASSERT_NE(info, checkpoint.tensors().end()) << group + name;
+                                       [&](const auto& i) { return i.name == prefix + name; });
+        ASSERT_NE(info, checkpoint.tensors().end()) << prefix + name;
         std::vector<float> read(values.size());
         checkpoint.read_rows(info->name, 0, info->rows, read);
         EXPECT_EQ(read, values) << info->name;

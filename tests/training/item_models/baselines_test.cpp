@@ -26,7 +26,7 @@ TEST_F(ItemModels, BaselinesAreEqualOnAnyNumberOfRanks) {
   for (const std::size_t b : {1, 2})
     for (const char* const name : {"popularity@5", "gini@5"})
       EXPECT_LT(expected[b].result.metrics.at(name).mean, expected[0].result.metrics.at(name).mean) << name;
-  // The users prefer a group of items, which popularity cannot know.
+  // The users prefer a set of items, which popularity cannot know.
   for (const std::size_t b : {1, 2})
     EXPECT_GT(expected[b].result.metrics.at("ndcg@10").mean,
               1.5 * expected[0].result.metrics.at("ndcg@10").mean);

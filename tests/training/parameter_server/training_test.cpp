@@ -173,7 +173,7 @@ TEST_F(ParameterServer, AsynchronousWithOneWorkerIsSynchronous) {
 }
 
 TEST_F(ParameterServer, AsynchronousTrainingLearns) {
-  options_.data.file = make("more.h5", {.users = 400, .items = 100, .groups = 10, .likes = 8, .test = 100});
+  options_.data.file = make("more.h5", {.users = 400, .items = 100, .tastes = 10, .likes = 8, .test = 100});
   options_.train.epochs = 25;
   options_.train.batch_size = 40;
   options_.optimizer.learning_rate = 0.01;

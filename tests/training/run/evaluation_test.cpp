@@ -152,7 +152,7 @@ TEST_F(Evaluation, UsersWithoutTargetAreExcludedAndCounted) {
   options_.data.file = make("some.h5", {.without_target = 4});
   on_ranks(2, [&](const run::Run& run) {
     const io::DatasetFile dataset(options_.data.file);
-    const auto model = initial_model(options_, run, dataset.items(), 8);  // several slices
+    const auto model = initial_model(options_, run, dataset.items(), 8);  // several item slices
     evaluate::Evaluator evaluator(run, "validation", {"recall@60", "recall@5"});
     const evaluate::EvaluationResult result = evaluator.evaluate(*model);
     EXPECT_EQ(evaluator.users(), 31);
@@ -200,8 +200,8 @@ TEST_F(Evaluation, MetricsDoNotDependOnTheBatchSize) {
 }
 
 TEST_F(Evaluation, OverfitsATinySetToNearPerfectRanking) {
-  // Users have all eight items of their group, so only the two targets of a held-out user remain of it.
-  options_.data.file = make("tiny.h5", {.users = 40, .items = 32, .groups = 4, .likes = 8, .noise = false});
+  // Users have all eight items of their taste, so only the two targets of a held-out user remain of it.
+  options_.data.file = make("tiny.h5", {.users = 40, .items = 32, .tastes = 4, .likes = 8, .noise = false});
   options_.optimizer.learning_rate = 0.01;
   options_.train.batch_size = 10;
   options_.train.epochs = 60;

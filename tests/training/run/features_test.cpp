@@ -60,7 +60,7 @@ TEST_F(Features, PredictItemsWithoutHistory) {
   ASSERT_TRUE(result.cold_start);
   EXPECT_EQ(result.cold_start->users, result.model.users);
   const auto ndcg = [](const evaluate::EvaluationResult& of) { return of.metrics.at("ndcg@10").mean; };
-  // 12 of 60 items belong to a user's group, which the features determine.
+  // 12 of 60 items belong to a user's taste, which the features determine.
   EXPECT_GT(ndcg(*result.cold_start), 2.0 * ndcg(result.baselines.at(0).result));
   EXPECT_GT(ndcg(result.model), ndcg(*result.cold_start));
   const std::string events = text_of(options_.run_folder() + "/metrics.jsonl");
@@ -91,8 +91,9 @@ TEST_F(Features, BelongToTheirUserInAnyBatch) {
       math::MetricSums sums;
       for (std::int64_t user = all.fold_in.rows() - 1; user >= 0; --user) {
         const Range row{user, user + 1};
-        const auto held = network->load_users({all.fold_in.view().slice(row), all.features.view().slice(row),
-                                               all.targets.view().slice(row), user});
+        const auto held =
+            network->load_users({all.fold_in.view().subset(row), all.features.view().subset(row),
+                                 all.targets.view().subset(row), user});
         const auto of_user = network->evaluate(
             *held, is_cold ? models::History::none : models::History::items, metrics, [](std::int64_t) {});
         if (all.targets.view().row_size(user) > 0) sums.add(of_user[0]);
@@ -115,7 +116,7 @@ TEST_F(Features, FeaturesOfAnotherDatasetThrow) {
   const std::string with = options_.data.file;
   options_.data.file = make("data.h5", {});
   EXPECT_NE(refusal().find("has none; use the dataset of its run"), std::string::npos);
-  options_.data.file = make("others.h5", {.groups = 6, .features = true});
+  options_.data.file = make("others.h5", {.tastes = 6, .features = true});
   EXPECT_NE(refusal().find("hashed by"), std::string::npos);
 
   options_.data.file = with;
@@ -135,7 +136,7 @@ TEST_F(Features, AllowRecommendationsWithoutHistory) {
     run::Recommender recommender(options_, run, io::CheckpointFile(options_.best_checkpoint()),
                                  run::RecommendOptions{4, false, {}});
     EXPECT_EQ(recommender.features(), 8);
-    // No data, group 2, group 3, item 11 (of group 1).
+    // No data, taste 2, taste 3, item 11 (of taste 1).
     const Csr seen{{0, 0, 0, 0, 1}, {11}};
     const Csr features{{0, 0, 1, 2, 2}, {2, 3}};
     std::vector<std::int32_t> items(16);

@@ -1,4 +1,4 @@
-// Tests the groups of users of the test.
+// Tests sets of users of the test.
 #include <vaecf/models/item/popularity.hpp>
 #include <vaecf/run/recommender.hpp>
 
@@ -137,14 +137,14 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
       EXPECT_EQ(column<std::int64_t>(content, "targets"), std::vector<std::int64_t>(17, 2));
       EXPECT_EQ(column<double>(content, "target_popularity"), expected_popularity);
       EXPECT_EQ(content.columns.size(), 3U + 5U * 3U);
-      const auto expect_means = [&](const evaluate::EvaluationResult& of, const std::string& group) {
+      const auto expect_means = [&](const evaluate::EvaluationResult& of, const std::string& set) {
         for (const char* const name : {"ndcg@10", "recall_n@10", "popularity@10"}) {
-          const std::vector<double>& values = column<double>(content, group + name);
+          const std::vector<double>& values = column<double>(content, set + name);
           ASSERT_EQ(values.size(), 17U);
           const double mean = std::accumulate(values.begin(), values.end(), 0.0) / 17.0;
-          EXPECT_NEAR(mean, of.metrics.at(name).mean, 1e-14 * std::max(1.0, mean)) << group << name;
+          EXPECT_NEAR(mean, of.metrics.at(name).mean, 1e-14 * std::max(1.0, mean)) << set << name;
           for (std::size_t u = 0; u < 17; ++u)
-            EXPECT_NEAR(values[u], column<double>(first, group + name)[u], 1e-12) << group << name << u;
+            EXPECT_NEAR(values[u], column<double>(first, set + name)[u], 1e-12) << set << name << u;
         }
       };
       if (run.communicator.rank() == 0 && ranks == 1) first = content;

@@ -48,7 +48,7 @@ std::vector<double> step_of(const models::ModelOptions& options, device::Precisi
     }
     offsets.push_back(static_cast<std::int64_t>(columns.size()));
   }
-  const auto rows = device.make_user_rows(CsrView{offsets, columns}, 0, items, device::one_slice());
+  const auto rows = device.make_user_rows(CsrView{offsets, columns}, 0, items, device::single_rank());
   const auto batch = device.make_batch();
   std::vector<std::int64_t> numbers(users);
   std::iota(numbers.begin(), numbers.end(), std::int64_t{0});

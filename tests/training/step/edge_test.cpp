@@ -104,7 +104,7 @@ TEST_F(EdgeCases, EachUpdateSamplesNewDropoutAndNoise) {
     models::Network model(options_.model, dataset.items(), device, dataset.rows("train"));
     models::initialize(model, model.shape(), options_.train.seed);
     const Csr rows = dataset.read_rows("train", {0, dataset.rows("train")});
-    const auto users = device.make_user_rows(rows.view(), 0, dataset.items(), device::one_slice());
+    const auto users = device.make_user_rows(rows.view(), 0, dataset.items(), device::single_rank());
     std::vector<std::int64_t> all(static_cast<std::size_t>(rows.rows()));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
     const auto batch = device.make_batch();

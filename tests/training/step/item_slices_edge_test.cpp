@@ -1,4 +1,4 @@
-// Slices of the items that have different sizes, few users or no items of some users, and exact results.
+// Item slices that have different sizes, few users or no items of some users, and exact results.
 #include <vaecf/evaluate/evaluator.hpp>
 
 #include <array>
@@ -9,16 +9,16 @@
 namespace vaecf::training {
 namespace {
 
-constexpr std::int64_t uneven_items = 61;  // of 2, 3, 4 and 5 slices, the first one has one item more
+constexpr std::int64_t uneven_items = 61;  // of 2, 3, 4 and 5 item slices, the first one has one item more
 
-/// A number of ranks, and of slices of the items.
+/// A number of ranks, and of item slices.
 struct Grid {
   int ranks;
-  int slices;
+  int item_slices;
 };
 
 std::ostream& operator<<(std::ostream& out, Grid grid) {
-  return out << grid.ranks << " ranks, " << grid.slices << " slices";
+  return out << grid.ranks << " ranks, " << grid.item_slices << " item slices";
 }
 
 class ItemsEdge : public MultiRankTest {
@@ -28,7 +28,7 @@ class ItemsEdge : public MultiRankTest {
     options_.data.file = make("odd.h5", {.items = uneven_items});
   }
   RankResults run_divided(Grid grid, std::int64_t steps) {
-    options_.distributed.item_slices = grid.slices;
+    options_.distributed.item_slices = grid.item_slices;
     return run(grid.ranks, steps);
   }
   void expect_same_curves(std::initializer_list<Grid> divisions, std::int64_t steps = 20) {
@@ -46,14 +46,14 @@ TEST_F(ItemsEdge, RanksStoreTheItemsOfTheirSlice) {
     options_.distributed.item_slices = 3;
     on_ranks(6, [&](const run::Run& run) {
       Trainer trainer(run, 0);
-      const ItemSlice slice{uneven_items, run.communicator.rank() % 3, 3};
+      const ItemSlice item_slice{uneven_items, run.communicator.rank() % 3, 3};
       std::int64_t sliced = 0;
       for (const device::TensorSpec& spec : trainer.model().tensors()) {
-        if (!spec.slice) continue;
+        if (!spec.item_slice) continue;
         ++sliced;
-        EXPECT_EQ(*spec.slice, slice) << spec.name;
+        EXPECT_EQ(*spec.item_slice, item_slice) << spec.name;
         EXPECT_EQ(spec.name.ends_with("/weight") && spec.has_item_rows() ? spec.rows : spec.columns,
-                  slice.count())
+                  item_slice.count())
             << spec.name;
       }
       EXPECT_EQ(sliced, options_.model.type == ModelType::elsa ? 1 : 3) << vaecf::to_string(type);
@@ -93,13 +93,13 @@ TEST_F(ItemsEdge, SlicesOfDifferentSizes) {
   }
 }
 
-// Without noise, users like items that are equal modulo 5: of one of five slices.
+// Without noise, users like items that are equal modulo 5: of one of five item slices.
 TEST_F(ItemsEdge, UsersWithAllItemsInOneSlice) {
   options_.data.file = make("plain.h5", {.items = uneven_items, .noise = false});
   expect_same_curves({{5, 5}, {10, 5}});
 }
 
-// A batch has users of one group only.
+// A batch has users of one model-parallel group only.
 TEST_F(ItemsEdge, GroupsWithoutUsers) {
   options_.train.batch_size = 1;
   options_.data.virtual_shards = 5;
@@ -136,7 +136,7 @@ TEST_F(ItemsEdge, OfOneGroupOnlyGradientsOfTheMiddleAreRounded) {
 TEST_F(ItemsEdge, ColdStartIsThatOfOneRank) {
   options_.data.file = make("features.h5", {.items = uneven_items, .features = true});
   const auto evaluate = [&](Grid grid) {
-    options_.distributed.item_slices = grid.slices;
+    options_.distributed.item_slices = grid.item_slices;
     return of_ranks(grid.ranks, [&](const run::Run& run) {
       Trainer trainer(run, run.device.facts().evaluation_batch);
       train_epochs(trainer, 3);
@@ -151,18 +151,18 @@ TEST_F(ItemsEdge, ColdStartIsThatOfOneRank) {
   }
 }
 
-// Scores are sums of small integers: exact, with many ties within and between slices.
+// Scores are sums of small integers: exact, with many ties within and between item slices.
 TEST_F(ItemsEdge, MetricsOfExactScoresAreEqual) {
   options_.model = {ModelType::autoencoder, {}, 4};
   options_.model.autoencoder.activation = device::Activation::identity;
   options_.model.autoencoder.loss = device::Loss::multinomial;
   options_.validation.metrics = {"ndcg@10", "recall@5", "mrr@10", "coverage@5", "popularity@5", "gini@7"};
   const auto evaluate = [&](Grid grid) {
-    options_.distributed.item_slices = grid.slices;
+    options_.distributed.item_slices = grid.item_slices;
     return of_ranks(grid.ranks, [&](const run::Run& run) {
       const io::DatasetFile dataset(options_.data.file);
       const auto model = models::make_model(
-          options_.model, run::model_input_dims(options_, dataset, run.item_slices()), run.device, 7);
+          options_.model, run::model_input_dims(options_, dataset, run.model_parallel()), run.device, 7);
       int tensor = 0;
       for (const device::TensorSpec& spec : model->tensors()) {
         std::vector<float> values;

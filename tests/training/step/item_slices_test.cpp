@@ -1,4 +1,5 @@
-// Training with the items divided over groups of ranks: the same curve as on one rank, whatever the division.
+// Training with the items divided over model-parallel groups of ranks: the same curve as on one rank,
+// whatever the division.
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
@@ -8,23 +9,24 @@
 namespace vaecf::training {
 namespace {
 
-/// A number of ranks and of slices of the items.
+/// A number of ranks and of item slices.
 struct Division {
   int ranks;
-  int slices;
+  int item_slices;
 };
 constexpr Division divisions[] = {{2, 2}, {3, 3}, {4, 4}, {4, 2}};
 
 class Items : public MultiRankTest {
  protected:
   RankResults run_divided(Division division, std::int64_t steps = 20) {
-    options_.distributed.item_slices = division.slices;
+    options_.distributed.item_slices = division.item_slices;
     return run(division.ranks, steps);
   }
   void expect_same_curves(std::int64_t steps = 20) {
     const RankResults one = run_divided({1, 1}, steps);
     for (const Division division : divisions) {
-      SCOPED_TRACE(::testing::Message() << division.ranks << " ranks, " << division.slices << " slices");
+      SCOPED_TRACE(::testing::Message()
+                   << division.ranks << " ranks, " << division.item_slices << " item slices");
       expect_same_curve(one, run_divided(division, steps));
     }
   }
@@ -80,7 +82,7 @@ TEST_F(Items, FeaturesAndHistoryDropout) {
   expect_same_curves();
 }
 
-// With 203 users, the last batch of each epoch has one user: fewer than slices.
+// With 203 users, the last batch of each epoch has one user: fewer than item slices.
 TEST_F(Items, BatchesOfFewerUsersThanSlices) {
   options_.train.batch_size = 101;
   expect_same_curves();
@@ -109,7 +111,7 @@ TEST_F(Items, Bf16CommunicationStaysClose) {
 TEST_F(Items, LossesAndUsersAreCountedOnce) {
   options_.train.weight_decay = 0.01;
   const auto totals = [&](Division division) {
-    options_.distributed.item_slices = division.slices;
+    options_.distributed.item_slices = division.item_slices;
     std::array<double, 5> sums{};
     const auto of_ranks = this->of_ranks(division.ranks, [&](const run::Run& run) {
       Trainer trainer(run, 0);
@@ -138,7 +140,7 @@ TEST_F(Items, EvaluationIsThatOfOneRank) {
   options_.validation.metrics = {"ndcg@10", "recall@5", "coverage@5", "novelty@5", "gini@5"};
   std::vector<evaluate::EvaluationResult> results;
   const auto evaluate = [&](Division division) {
-    options_.distributed.item_slices = division.slices;
+    options_.distributed.item_slices = division.item_slices;
     const auto of_rank = of_ranks(division.ranks, [&](const run::Run& run) {
       Trainer trainer(run, run.device.facts().evaluation_batch);
       train_epochs(trainer, 3);
@@ -154,7 +156,8 @@ TEST_F(Items, EvaluationIsThatOfOneRank) {
   };
   const evaluate::EvaluationResult one = evaluate({1, 1});
   for (const Division division : divisions) {
-    SCOPED_TRACE(::testing::Message() << division.ranks << " ranks, " << division.slices << " slices");
+    SCOPED_TRACE(::testing::Message()
+                 << division.ranks << " ranks, " << division.item_slices << " item slices");
     const evaluate::EvaluationResult result = evaluate(division);
     EXPECT_EQ(result.users, one.users);
     EXPECT_EQ(result.users_without_history, one.users_without_history);
@@ -163,12 +166,12 @@ TEST_F(Items, EvaluationIsThatOfOneRank) {
   }
 }
 
-// Item models are not divided: all ranks of a group compute their values.
+// Item models are not divided: all ranks of a model-parallel group compute their values.
 TEST_F(Items, BaselinesAreThoseOfOneRank) {
   options_.validation.baselines = {"popularity", "item_knn", "ease"};
   const auto baselines = [&](Division division) {
     options_.name = "baselines";
-    options_.distributed.item_slices = division.slices;
+    options_.distributed.item_slices = division.item_slices;
     return of_ranks(division.ranks, [&](const run::Run& run) {
       train(run);
       return test(run, options_.best_checkpoint()).baselines;
@@ -194,7 +197,7 @@ class ItemsCheckpoint : public TrainTest {
   run::TrainResult train_divided(Division division, const std::string& name,
                                  const std::string& resume_from = "") {
     options_.name = name;
-    options_.distributed.item_slices = division.slices;
+    options_.distributed.item_slices = division.item_slices;
     state_.resume_from = resume_from;
     return train_on(division.ranks, [&](const run::Run& run) { return train(run); });
   }
@@ -216,7 +219,7 @@ class ItemsCheckpoint : public TrainTest {
 TEST_F(ItemsCheckpoint, InitialStateIsEqualToTheByte) {
   const auto initial = [&](Division division) {
     options_.name = "initial";
-    options_.distributed.item_slices = division.slices;
+    options_.distributed.item_slices = division.item_slices;
     on_ranks(division.ranks, [&](const run::Run& run) {
       Trainer trainer(run, 0);
       checkpoint::TrainingState state;
@@ -232,10 +235,11 @@ TEST_F(ItemsCheckpoint, InitialStateIsEqualToTheByte) {
   };
   const auto [tensors, attributes] = initial({1, 1});
   for (const Division division : divisions) {
-    SCOPED_TRACE(::testing::Message() << division.ranks << " ranks, " << division.slices << " slices");
+    SCOPED_TRACE(::testing::Message()
+                 << division.ranks << " ranks, " << division.item_slices << " item slices");
     auto [others, other_attributes] = initial(division);
     EXPECT_EQ(others, tensors);
-    EXPECT_EQ(std::get<std::int64_t>(other_attributes.at("item_slices")), division.slices);
+    EXPECT_EQ(std::get<std::int64_t>(other_attributes.at("item_slices")), division.item_slices);
     ASSERT_EQ(other_attributes.size(), attributes.size());
     for (const auto& [name, value] : attributes) {
       if (name == "ranks" || name == "item_slices" || name.ends_with("_by_rank")) continue;
@@ -250,12 +254,12 @@ TEST_F(ItemsCheckpoint, RunsContinueWithAnotherDivision) {
   constexpr Division all[] = {{1, 1}, {3, 1}, {3, 3}, {4, 2}};
   for (const Division before : all) {
     options_.train.epochs = 1;
-    const std::string name = "part_" + std::to_string(before.ranks) + std::to_string(before.slices);
+    const std::string name = "part_" + std::to_string(before.ranks) + std::to_string(before.item_slices);
     train_divided(before, name);
     options_.train.epochs = 3;
     for (const Division after : all) {
-      SCOPED_TRACE(::testing::Message() << before.slices << " of " << before.ranks << ", then "
-                                        << after.slices << " of " << after.ranks);
+      SCOPED_TRACE(::testing::Message() << before.item_slices << " of " << before.ranks << ", then "
+                                        << after.item_slices << " of " << after.ranks);
       train_divided(after, "rest", checkpoint(name, 1));
       const Tensors found = tensors_in(checkpoint("rest", 3));
       const Difference distance = difference(expected, found);

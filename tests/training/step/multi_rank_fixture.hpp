@@ -36,25 +36,26 @@ class MultiRankTest : public TrainTest {
       results.moments[rank] = read_all(trainer, StateTensor::second_moment);
       specs[rank] = trainer.model().tensors();
     });
-    const auto slices = static_cast<std::size_t>(options_.distributed.item_slices);
-    if (slices > 1) {
+    const auto item_slices = static_cast<std::size_t>(options_.distributed.item_slices);
+    if (item_slices > 1) {
       for (auto* tensors : {&results.gradient, &results.weights, &results.masters, &results.moments})
-        put_together(*tensors, specs, slices);
+        put_together(*tensors, specs, item_slices);
     }
     return results;
   }
 
-  /// Replaces the slices of each group by the tensors of all items. Tensors that are not divided must be
-  /// equal on all ranks of the group.
+  /// Replaces the item slices of each model-parallel group by the tensors of all items. Tensors that are not
+  /// divided must be equal on all ranks of the model-parallel group.
   static void put_together(std::vector<Tensors>& of_ranks,
-                           const std::vector<std::vector<device::TensorSpec>>& specs, std::size_t slices) {
-    for (std::size_t first = 0; first < of_ranks.size(); first += slices) {
+                           const std::vector<std::vector<device::TensorSpec>>& specs,
+                           std::size_t item_slices) {
+    for (std::size_t first = 0; first < of_ranks.size(); first += item_slices) {
       Tensors whole;
-      for (std::size_t rank = first; rank < first + slices; ++rank) {
+      for (std::size_t rank = first; rank < first + item_slices; ++rank) {
         for (const device::TensorSpec& spec : specs[rank]) {
           const std::vector<float>& stored = of_ranks[rank].at(spec.name);
           std::vector<float>& all = whole[spec.name];
-          if (!spec.slice) {
+          if (!spec.item_slice) {
             if (rank > first) {
               EXPECT_EQ(stored, all) << spec.name << " of rank " << rank;
             }
@@ -70,7 +71,7 @@ class MultiRankTest : public TrainTest {
           }
         }
       }
-      for (std::size_t rank = first; rank < first + slices; ++rank) of_ranks[rank] = whole;
+      for (std::size_t rank = first; rank < first + item_slices; ++rank) of_ranks[rank] = whole;
     }
   }
 

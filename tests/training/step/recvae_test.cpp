@@ -36,7 +36,7 @@ TEST_F(RecVaeSteps, UpdateOneGroupEach) {
       }
       before = after;
     }
-    EXPECT_EQ(trainer.updates_by_group(), (std::vector<std::int64_t>{3, 3}));
+    EXPECT_EQ(trainer.updates_by_parameter_group(), (std::vector<std::int64_t>{3, 3}));
     EXPECT_EQ(trainer.users_seen(), 406);
   });
 }

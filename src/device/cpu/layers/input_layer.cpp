@@ -120,7 +120,7 @@ void Device::sparse_linear(const device::Batch& any_batch, const Parameters& par
     }
   };
   float* sums = rows_of_all_users(batch, output, workspace_->sums);
-  if (batch.slices().count() == 1) {
+  if (batch.model_parallel().count() == 1) {
     parallel_for(threads_, own_users, [&](int, std::int64_t u) {
       float* row = sums + u * width;
       std::fill_n(row, width, 0.0F);

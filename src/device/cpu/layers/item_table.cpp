@@ -76,7 +76,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
                          Matrix& d_hidden, Matrix& d_gram, device::StepState& any_step) {
   const auto& batch = own<Batch>(any_batch);
   auto& step = own<StepState>(any_step);
-  ItemSlices& slices = batch.slices();
+  ModelParallelGroup& model_parallel = batch.model_parallel();
   const std::int64_t users = hidden.rows();
   const std::int64_t first_user = batch.own().begin;
   const std::int64_t width = hidden.columns();
@@ -86,10 +86,11 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
   step.users = users;
   workspace_->products.reserve(users * width);
   const float* of_all_items = gram.row(0);
-  if (slices.count() > 1) {
+  if (model_parallel.count() > 1) {
     workspace_->sums.reserve(size);
     std::copy_n(gram.row(0), size, workspace_->sums.data());
-    sum_over_slices(slices, {workspace_->sums.data(), static_cast<std::size_t>(size)}, workspace_->gathered);
+    sum_over_item_slices(model_parallel, {workspace_->sums.data(), static_cast<std::size_t>(size)},
+                         workspace_->gathered);
     of_all_items = workspace_->sums.data();
   }
   float* weighted = workspace_->products.data();
@@ -100,10 +101,11 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
     for (std::int64_t u = some.begin; u < some.end; ++u) {
       const float* h = hidden.row(u);
       float* d = d_hidden.row(u);
-      const math::SingleThread group;
-      const double norm = group.sum(width, [&](std::int64_t k) { return static_cast<double>(h[k]) * h[k]; });
+      const math::SingleThread thread_group;
+      const double norm =
+          thread_group.sum(width, [&](std::int64_t k) { return static_cast<double>(h[k]) * h[k]; });
       const double product =
-          group.sum(width, [&](std::int64_t k) { return static_cast<double>(h[k]) * d[k]; });
+          thread_group.sum(width, [&](std::int64_t k) { return static_cast<double>(h[k]) * d[k]; });
       const math::CosineLoss of = math::cosine_loss(batch.sizes[first_user + u], norm, product);
       losses[u] = of.loss;
       for (std::int64_t k = 0; k < width; ++k) {
@@ -121,7 +123,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
       engines_[thread]->run(spec, weighted + some.begin, hidden.row(0), d_gram.row(some.begin));
     });
   }
-  sum_over_slices(slices, first_rows(d_gram, width), workspace_->gathered);
+  sum_over_item_slices(model_parallel, first_rows(d_gram, width), workspace_->gathered);
 }
 
 void Device::normalize_rows_backward(int tensor, const Parameters& normalized, int table,

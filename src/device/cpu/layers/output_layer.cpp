@@ -7,12 +7,12 @@
 
 #include "device/cpu/device.hpp"
 #include "device/cpu/layers/exchange.hpp"
-#include "device/cpu/layers/product_slice.hpp"
+#include "device/cpu/layers/product_block.hpp"
 
 namespace vaecf::cpu {
 namespace {
 
-/// A slice of the output layer with the multinomial loss.
+/// A block of the output layer with the multinomial loss.
 ///
 /// Pass 1 computes a tile of transposed logits, (tile_items, width), and stores E = exp(logit - m_t), where
 /// m_t is the user's maximum within this tile. E is in [0, 1] for all logits, so nothing can overflow, and
@@ -21,11 +21,11 @@ namespace {
 ///
 /// Pass 2 turns E into the gradient N_u softmax - x = E exp(m_t - lse) N_u - x. This takes one exp per logit,
 /// and E is the only (B, I) array.
-class SoftmaxLayer : public ProductSlice {
+class SoftmaxLayer : public ProductBlock {
  public:
   SoftmaxLayer(std::span<const std::unique_ptr<GemmEngine>> engines, Workspace& workspace,
-               const OutputSlice& slice)
-      : ProductSlice(engines, workspace, slice) {
+               const OutputBlock& block)
+      : ProductBlock(engines, workspace, block) {
     w_.e32.reserve(tiles_ * tile_items * width_);
     for (auto* values : {&w_.maximum, &w_.sum, &w_.factor}) values->reserve(tiles_ * width_);
     for (PerThread& t : w_.threads) t.positive_logits.reserve(width_);
@@ -86,7 +86,7 @@ class SoftmaxLayer : public ProductSlice {
       }
     });
     const std::vector<math::SoftmaxPart<double>> local = all;
-    merge_over_slices(batch_.slices(), all);
+    merge_over_item_slices(batch_.model_parallel(), all);
     std::vector<double> loss(all.size());
     parallel_for_static(threads_, users_.size(), 16, [&](int, Range part) {
       for (std::int64_t u = part.begin; u < part.end; ++u) {
@@ -107,13 +107,13 @@ class SoftmaxLayer : public ProductSlice {
   double nll_ = 0.0;
 };
 
-/// A slice of the output layer with sigmoid and the mean squared error. A tile's logits are computed,
+/// A block of the output layer with sigmoid and the mean squared error. A tile's logits are computed,
 /// replaced by gradients and used by the products while they are in cache, so there is no (B, I) array.
-class SquaredSlice : public ProductSlice {
+class SquaredErrorBlock : public ProductBlock {
  public:
-  SquaredSlice(std::span<const std::unique_ptr<GemmEngine>> engines, Workspace& workspace,
-               const OutputSlice& slice)
-      : ProductSlice(engines, workspace, slice) {
+  SquaredErrorBlock(std::span<const std::unique_ptr<GemmEngine>> engines, Workspace& workspace,
+                    const OutputBlock& block)
+      : ProductBlock(engines, workspace, block) {
     w_.sum.reserve(tiles_ * width_);
     for (PerThread& t : w_.threads) t.error.reserve(width_);
   }
@@ -147,10 +147,10 @@ class SquaredSlice : public ProductSlice {
 
 }  // namespace
 
-std::unique_ptr<LossSlice> Device::loss_slice(Loss loss, const OutputSlice& slice) {
-  if (loss == Loss::squared) return std::make_unique<SquaredSlice>(engines_, *workspace_, slice);
-  if (tiles_) return make_tile_softmax(*tiles_, *workspace_, slice);
-  return std::make_unique<SoftmaxLayer>(engines_, *workspace_, slice);
+std::unique_ptr<LossBlock> Device::loss_block(Loss loss, const OutputBlock& block) {
+  if (loss == Loss::squared) return std::make_unique<SquaredErrorBlock>(engines_, *workspace_, block);
+  if (tiles_) return make_tile_softmax(*tiles_, *workspace_, block);
+  return std::make_unique<SoftmaxLayer>(engines_, *workspace_, block);
 }
 
 void Device::output_layer_step(Loss loss, const Matrix& hidden, const device::Batch& any_batch, Layer layer,
@@ -182,25 +182,25 @@ void Device::output_layer_step(Loss loss, const Matrix& hidden, const device::Ba
   const std::int64_t items = weight.spec.columns;
   // Ranges of whole tiles, several per thread, are reported together: about the size of a bucket.
   const std::int64_t stretch = std::max<std::int64_t>(16, 4 * threads_) * tile_items;
-  for_each_slice(batch.users(), slice_users(batch.items), [&](Range users, bool first, bool last) {
-    const auto slice = loss_slice(loss, {threads_, all, batch, parameters, layer, users});
-    slice->forward();
-    sink.first_slice = first;
-    sink.last_slice = last;
+  for_each_block(batch.users(), block_users(batch.items), [&](Range users, bool first, bool last) {
+    const auto block = loss_block(loss, {threads_, all, batch, parameters, layer, users});
+    block->forward();
+    sink.first_block = first;
+    sink.last_block = last;
     const bool reports = last && ready && fused == nullptr && sink.of_weights() && items > 0;
     const std::int64_t at_a_time = reports ? stretch : items;
     std::int64_t i = 0;
     do {
       const Range some{i, std::min(i + at_a_time, items)};
-      slice->backward(some, sink);
+      block->backward(some, sink);
       i = some.end;
       if (!reports) continue;
       const std::int64_t end = some.end == items ? weight.range.size() : some.end * weight.stride;
       ready({weight.range.begin + some.begin * weight.stride, weight.range.begin + end}, {});
     } while (i < items);
     if (reports) ready(bias.range, {});
-    step.nll += slice->loss();
-    if (sink.of_hidden()) slice->finish_hidden_gradient(d_of_all);
+    step.nll += block->loss();
+    if (sink.of_hidden()) block->finish_hidden_gradient(d_of_all);
   });
   if (sink.of_hidden()) sum_to_owners(batch, d_of_all, d_hidden);
 }

@@ -8,7 +8,7 @@
 
 #include "device/cpu/device.hpp"
 #include "device/cpu/layers/exchange.hpp"
-#include "device/cpu/layers/output_slice.hpp"
+#include "device/cpu/layers/output_block.hpp"
 
 namespace vaecf::cpu {
 namespace {
@@ -16,10 +16,10 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Scores without bias by the custom kernel of the output layer.
-class TileScores : private TileSlice {
+class TileScores : private TileBlock {
  public:
-  TileScores(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
-      : TileSlice(kernels, workspace, slice) {
+  TileScores(const TileKernels& kernels, Workspace& workspace, const OutputBlock& block)
+      : TileBlock(kernels, workspace, block) {
     for (PerThread& t : w_.threads) t.weights.reserve(k_tiles_ * tile_numbers);
     // Users are the rows: left operands without conversion.
     parallel_for(threads_, user_tiles_, [&](int, std::int64_t u) {
@@ -58,14 +58,15 @@ class TileScores : private TileSlice {
   }
 };
 
-/// Returns the number of items of this rank's slice that rank ahead of `target` with score `score`, given the
-/// scores of the slice. The user's own items, `masked`, have the score minus infinity. They do not count, but
-/// they rank ahead of a target whose score is minus infinity or NaN, so they are subtracted. A target that
-/// the user has and the slice holds results in -1.
+/// Returns the number of items of this rank's item slice that rank ahead of `target` with score `score`,
+/// given the scores of the item slice. The user's own items, `masked`, have the score minus infinity. They do
+/// not count, but they rank ahead of a target whose score is minus infinity or NaN, so they are subtracted. A
+/// target that the user has and the item slice holds results in -1.
 std::int32_t count_ahead(std::int32_t target, float score, std::span<const float> scores,
-                         std::span<const std::int32_t> masked, const ItemSlice& slice) {
-  const std::int64_t before = slice.before(target);  // the local index of the target if the slice holds it
-  const bool holds = slice.holds(target);
+                         std::span<const std::int32_t> masked, const ItemSlice& item_slice) {
+  const std::int64_t before =
+      item_slice.before(target);  // the local index of the target if the item slice holds it
+  const bool holds = item_slice.holds(target);
   if (holds && std::ranges::binary_search(masked, static_cast<std::int32_t>(before))) return -1;
   std::int64_t ahead = count_ranked_ahead(scores.data(), std::ssize(scores), score, before);
   if (holds && std::isnan(score)) --ahead;  // a NaN counts against every target, even itself
@@ -76,15 +77,15 @@ std::int32_t count_ahead(std::int32_t target, float score, std::span<const float
   return static_cast<std::int32_t>(ahead);
 }
 
-/// Gathers `part` of all slices: the values of slice s begin at s * part.size().
+/// Gathers `part` of all item slices: the values of item slice s begin at s * part.size().
 template <class T>
-std::vector<T> gather_values(ItemSlices& slices, const std::vector<T>& part) {
+std::vector<T> gather_values(ModelParallelGroup& model_parallel, const std::vector<T>& part) {
   static_assert(sizeof(T) == sizeof(float));
-  std::vector<T> all(part.size() * static_cast<std::size_t>(slices.count()));
+  std::vector<T> all(part.size() * static_cast<std::size_t>(model_parallel.count()));
   if (part.empty()) return all;
   // Bits are copied: exchanges do not compute.
-  slices.all_gather({reinterpret_cast<const float*>(part.data()), part.size()},
-                    {reinterpret_cast<float*>(all.data()), all.size()}, {});
+  model_parallel.all_gather({reinterpret_cast<const float*>(part.data()), part.size()},
+                            {reinterpret_cast<float*>(all.data()), all.size()}, {});
   return all;
 }
 
@@ -181,11 +182,11 @@ void Device::rank_targets(const Matrix& hidden, const device::Batch& any_batch, 
                           const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) {
   const auto& batch = own<Batch>(any_batch);
   if (batch.users() == 0) return;
-  ItemSlices& slices = batch.slices();
+  ModelParallelGroup& model_parallel = batch.model_parallel();
   const ItemSlice& mine = batch.items;
   const auto masked = static_cast<std::int32_t>(mine.all);
   const auto first_of = [&](std::int64_t u) { return targets.offsets[u] - targets.offsets[0]; };
-  if (slices.count() == 1) {
+  if (model_parallel.count() == 1) {
     for_scores(hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> scores) {
       std::int32_t* to = ranks.data() + first_of(u);
       for (const std::int32_t item : targets.row(u)) {
@@ -195,7 +196,7 @@ void Device::rank_targets(const Matrix& hidden, const device::Batch& any_batch, 
     });
     return;
   }
-  // The slice that holds a target computes its score, each counts the items ahead of it, and counts are
+  // The item slice that holds a target computes its score, each counts the items ahead of it, and counts are
   // added.
   std::vector<std::span<const float>> scores(static_cast<std::size_t>(batch.users()));
   const auto entries_of = [&](Range users) { return Range{first_of(users.begin), first_of(users.end)}; };
@@ -212,7 +213,7 @@ void Device::rank_targets(const Matrix& hidden, const device::Batch& any_batch, 
         if (mine.holds(item)) own_scores[e] = scores[u][mine.local(item)];
       });
     }
-    const std::vector<float> all_scores = gather_values(slices, own_scores);
+    const std::vector<float> all_scores = gather_values(model_parallel, own_scores);
     parallel_for(threads_, users.size(), [&](int, std::int64_t i) {
       const std::int64_t u = users.begin + i;
       for_targets(u, [&](std::int32_t item, std::int64_t e) {
@@ -220,12 +221,12 @@ void Device::rank_targets(const Matrix& hidden, const device::Batch& any_batch, 
         counts[e] = count_ahead(item, score, scores[u], batch.rows().row(u), mine);
       });
     });
-    const std::vector<std::int32_t> all_counts = gather_values(slices, counts);
+    const std::vector<std::int32_t> all_counts = gather_values(model_parallel, counts);
     const Range own = batch.own();
     for (std::int64_t u = std::max(users.begin, own.begin); u < std::min(users.end, own.end); ++u) {
       for_targets(u, [&](std::int32_t item, std::int64_t e) {
         std::int32_t rank = 0;
-        for (int s = 0; s < slices.count(); ++s) rank += all_counts[s * n + e];
+        for (int s = 0; s < model_parallel.count(); ++s) rank += all_counts[s * n + e];
         if (all_counts[item % mine.step * n + e] < 0) rank = masked;
         ranks[entries.begin + e - first_of(own.begin)] = rank;
       });
@@ -243,8 +244,8 @@ void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch,
   const auto& targets = cpu::own<UserRows>(any_targets);
   auto& values = cpu::own<MetricValues>(any_values);
   const Range own = batch.own();
-  const CsrView wanted = targets.csr.slice(rows);
-  const CsrView own_wanted = wanted.slice(own);
+  const CsrView wanted = targets.csr.subset(rows);
+  const CsrView own_wanted = wanted.subset(own);
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(own_wanted.entries()));
   rank_targets(hidden, batch, wanted, parameters, layer, ranks);
   auto next = ranks.begin();
@@ -264,7 +265,7 @@ void Device::top_k(const Matrix& hidden, const device::Batch& any_batch, const P
                    Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
   const auto& batch = cpu::own<Batch>(any_batch);
   const auto places = static_cast<std::size_t>(k);
-  ItemSlices& slices = batch.slices();
+  ModelParallelGroup& model_parallel = batch.model_parallel();
   std::ranges::fill(items, -1);
   std::ranges::fill(scores, -infinity);
   const auto write = [&](std::span<const Scored> best, std::int32_t* to_items, float* to_scores) {
@@ -273,25 +274,25 @@ void Device::top_k(const Matrix& hidden, const device::Batch& any_batch, const P
       *to_scores++ = s.score;
     }
   };
-  // The lists of all users for the items of this slice.
-  const std::size_t size = slices.count() == 1 ? 0 : static_cast<std::size_t>(batch.users()) * places;
-  std::vector<std::int32_t> slice_items(size, -1);
-  std::vector<float> slice_scores(size, -infinity);
-  std::int32_t* list_items = size == 0 ? items.data() : slice_items.data();
-  float* list_scores = size == 0 ? scores.data() : slice_scores.data();
+  // The lists of all users for the items of this item slice.
+  const std::size_t size = model_parallel.count() == 1 ? 0 : static_cast<std::size_t>(batch.users()) * places;
+  std::vector<std::int32_t> item_slice_items(size, -1);
+  std::vector<float> item_slice_scores(size, -infinity);
+  std::int32_t* list_items = size == 0 ? items.data() : item_slice_items.data();
+  float* list_scores = size == 0 ? scores.data() : item_slice_scores.data();
   for_scores(hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> all) {
     std::vector<Scored> best = best_of(all, places);
     append_others(all, batch.rows().row(u), places, best);
     for (Scored& s : best) s.item = static_cast<std::int32_t>(batch.items.global(s.item));
     write(best, list_items + u * k, list_scores + u * k);
   });
-  if (slices.count() == 1) return;
-  const std::vector<std::int32_t> all_items = gather_values(slices, slice_items);
-  const std::vector<float> all_scores = gather_values(slices, slice_scores);
+  if (model_parallel.count() == 1) return;
+  const std::vector<std::int32_t> all_items = gather_values(model_parallel, item_slice_items);
+  const std::vector<float> all_scores = gather_values(model_parallel, item_slice_scores);
   const Range own = batch.own();
   parallel_for(threads_, own.size(), [&](int, std::int64_t u) {
     std::vector<Scored> best;
-    for (int s = 0; s < slices.count(); ++s) {
+    for (int s = 0; s < model_parallel.count(); ++s) {
       const std::size_t first = s * size + static_cast<std::size_t>(own.begin + u) * places;
       for (std::size_t i = first; i < first + places && all_items[i] >= 0; ++i) {
         best.push_back({all_scores[i], all_items[i]});

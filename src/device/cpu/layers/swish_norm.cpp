@@ -18,12 +18,13 @@ void for_normalized_rows(int threads, Matrix& s, Use&& use) {
   parallel_for_static(threads, s.rows(), 1, [&](int, Range rows) {
     std::vector<float> sigmoid(static_cast<std::size_t>(n));
     std::vector<float> y(static_cast<std::size_t>(n));
-    math::SingleThread group;
+    math::SingleThread thread_group;
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
       const float* row = s.row(r);
       sigmoids(row, sigmoid.data(), n);
       for (std::int64_t j = 0; j < n; ++j) y[j] = row[j] * sigmoid[j];
-      use(r, y.data(), sigmoid.data(), math::row_norm<float>(group, n, [&](std::int64_t j) { return y[j]; }));
+      use(r, y.data(), sigmoid.data(),
+          math::row_norm<float>(thread_group, n, [&](std::int64_t j) { return y[j]; }));
     }
   });
 }
@@ -70,9 +71,9 @@ void Device::swish_norm_backward(Matrix& s, Norm norm, bool first, Matrix& d_h, 
         float* s_row = s.row(r);
         float* d = d_h.row(r);
         const auto x = [&](std::int64_t j) { return normalized(y[j]); };
-        math::SingleThread group;
+        math::SingleThread thread_group;
         const auto gradient = math::row_norm_gradient(
-            group, n, normalized, [&](std::int64_t j) { return d[j] * gains[j]; }, x);
+            thread_group, n, normalized, [&](std::int64_t j) { return d[j] * gains[j]; }, x);
         for (std::int64_t j = 0; j < n; ++j) {
           const float d_s = gradient(d[j] * gains[j], x(j)) * math::swish_derivative(s_row[j], sigmoid[j]);
           s_row[j] = d[j] * x(j);  // its column sums are the gradient of the gain

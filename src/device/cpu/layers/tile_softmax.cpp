@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/cpu/layers/exchange.hpp"
-#include "device/cpu/layers/output_slice.hpp"
+#include "device/cpu/layers/output_block.hpp"
 
 namespace vaecf::cpu {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 /// Maximum of logit - reference: e^40 times the number of items, and the inverse times a hidden value, are
 /// normal numbers in bf16.
 constexpr float max_excess = 40.0F;
-/// Minimum of s_u, which would underflow where all logits of another slice of the items are far greater. Then
+/// Minimum of s_u, which would underflow where all logits of another item slice are far greater. Then
 /// s_u E is nothing, and s_u x / s_u is x.
 constexpr float min_factor = 1e-30F;
 /// A logit or reference whose exponential is 0.
@@ -53,7 +53,7 @@ class PrefetchQueue {
   std::int64_t bytes_ = 0;
 };
 
-/// Computes a slice of the output layer in bf16 by a custom kernel, in blocks of 32 items. Each pass reads
+/// Computes a block of the output layer in bf16 by a custom kernel, in blocks of 32 items. Each pass reads
 /// the weights once.
 ///
 /// Pass 1 computes tiles of transposed logits (items x users) and stores E = exp(logit - m_u) in bf16. The
@@ -65,10 +65,10 @@ class PrefetchQueue {
 /// Pass 2 subtracts x / s_u at the few positions where x is 1. For each chunk of blocks it computes dW = E^T
 /// (s H), with s as an additional column for the bias, and d_hidden = s (E W). Complete gradients go to the
 /// sink from cache.
-class TileSoftmax : private TileSlice, public LossSlice {
+class TileSoftmax : private TileBlock, public LossBlock {
  public:
-  TileSoftmax(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
-      : TileSlice(kernels, workspace, slice), blocks_(tiles_for(items_)) {
+  TileSoftmax(const TileKernels& kernels, Workspace& workspace, const OutputBlock& block)
+      : TileBlock(kernels, workspace, block), blocks_(tiles_for(items_)) {
     if (!batch_.has_transpose) throw std::logic_error("output_layer_step: the batch must have its transpose");
     const auto width = static_cast<std::size_t>(user_tiles_ * tile_side);
     w_.reference.resize(width);
@@ -255,7 +255,7 @@ class TileSoftmax : private TileSlice, public LossSlice {
       all[u].maximum = w_.reference[u];
       for (const PerThread& t : w_.threads) all[u].sum += t.sum[u];
     }
-    merge_over_slices(batch_.slices(), all);
+    merge_over_item_slices(batch_.model_parallel(), all);
     double total = 0.0;
     for (std::int64_t u = 0; u < users_.size(); ++u) {
       const std::int64_t count = all_positive_items(u);
@@ -374,9 +374,9 @@ class TileSoftmax : private TileSlice, public LossSlice {
 
 }  // namespace
 
-std::unique_ptr<LossSlice> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,
-                                             const OutputSlice& slice) {
-  return std::make_unique<TileSoftmax>(kernels, workspace, slice);
+std::unique_ptr<LossBlock> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,
+                                             const OutputBlock& block) {
+  return std::make_unique<TileSoftmax>(kernels, workspace, block);
 }
 
 }  // namespace vaecf::cpu

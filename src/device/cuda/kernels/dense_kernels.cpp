@@ -23,7 +23,7 @@ struct AddBias {
   const float* bias;
   Activation act;
   std::int64_t columns;
-  std::int64_t vecs_per_row;  // groups of eight
+  std::int64_t vecs_per_row;  // eights
   float* values;
   T* copy;
 
@@ -38,13 +38,13 @@ struct AddBias {
 };
 
 // Computes the gradient before the activation and column sums. Each thread has eight columns of one partial:
-// thread w starts at the w-th group of eight and continues `partials` rows further down.
+// thread w starts at the w-th eight and continues `partials` rows further down.
 template <class T>
 struct ActivationBackward {
   const float* output;
   Activation act;
   std::int64_t rows;
-  std::int64_t vecs;  // groups of eight per row
+  std::int64_t vecs;  // eights per row
   std::int64_t partials;
   float* values;
   T* copy;
@@ -73,7 +73,7 @@ struct ActivationBackward {
 struct PartialColumnSums {
   const float* values;
   std::int64_t rows;
-  std::int64_t vecs;  // groups of eight per row
+  std::int64_t vecs;  // eights per row
   std::int64_t partials;
   float* partial;
 
@@ -104,12 +104,12 @@ struct ReduceColumnPartials {
   std::int64_t vecs;
   float* sums;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
     float* shared = reinterpret_cast<float*>(scratch);  // (shares, 128)
     const std::int64_t first = block * vecs_per_block;
     const std::int64_t mine = vecs - first < vecs_per_block ? vecs - first : vecs_per_block;
-    group.each(threads, [&](std::int64_t i) {
+    thread_group.each(threads, [&](std::int64_t i) {
       const std::int64_t e = i % vecs_per_block;
       if (e >= mine) return;
       Vec8 sum{};
@@ -118,7 +118,7 @@ struct ReduceColumnPartials {
       }
       store_vec8(shared + 8 * i, sum, Memory::shared);
     });
-    group.each(8 * mine, [&](std::int64_t column) {
+    thread_group.each(8 * mine, [&](std::int64_t column) {
       float sum = 0.0F;
       for (int share = 0; share < shares; ++share) sum += shared[8 * vecs_per_block * share + column];
       sums[8 * first + column] = sum;

@@ -16,21 +16,22 @@ struct alignas(8) WeightedRow {
   float weight;
 };
 
-/// Threads of a block that sums with one group of threads, or with up to four. At a width of 600, 75 threads
-/// of a group have work.
+/// Threads of a block that sums with one thread group, or with up to four. At a width of 600, 75 threads
+/// of a model-parallel group have work.
 constexpr int narrow_threads = 96;
 constexpr int wide_threads = 320;
 
 /// The selected rows of one pass in shared memory. Each thread tests `share` candidates; the selected ones
 /// are compacted, so that the long loop over rows has no gaps. Wide blocks divide the rows of a pass among
-/// groups of threads.
+/// thread groups.
 template <int threads>
 struct CompactedRows {
   static constexpr bool narrow = threads == narrow_threads;
   static constexpr int share = 8;
   static constexpr int size = threads * share;
 
-  /// One row of sums per group, aligned as 128-bit accesses require: groups * (stride / 8) <= threads.
+  /// One row of sums per thread_group, aligned as 128-bit accesses require: model-parallel thread_groups *
+  /// (stride / 8) <= threads.
   alignas(16) float partial[narrow ? 4 : 8 * threads];
   WeightedRow rows[size];
   std::int32_t count[threads];       // number of selected candidates of each thread
@@ -68,13 +69,13 @@ VAECF_HD inline void add_rows(const T* table, std::int64_t stride, std::int64_t 
 /// k is selected, `row_of(k)` its row and weight. Calls `store(column, sum)` for eight columns at a time.
 /// Works in passes of CompactedRows::size candidates, and `running_sums` (stride) stores the sums between
 /// passes. With `adds`, the sums start from the contents of `running_sums`. If a pass has more than 32 rows,
-/// all groups of threads sum them and their sums are added in order; one group has less latency to hide for
-/// fewer. The order of additions depends only on the selected candidates, on the number of threads
-/// and on the width.
-template <int threads, class T, class Group, class IsSelected, class RowOf, class Store>
-VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_t n, const T* table,
-                       std::int64_t stride, float* running_sums, bool adds, IsSelected&& is_selected,
-                       RowOf&& row_of, Store&& store) {
+/// all thread groups sum them and their sums are added in order; one thread group has less latency to hide
+/// for fewer. The order of additions depends only on the selected candidates, on the number of threads and on
+/// the width.
+template <int threads, class T, class ThreadGroup, class IsSelected, class RowOf, class Store>
+VAECF_HD void sum_rows(ThreadGroup& thread_group, CompactedRows<threads>& shared, std::int64_t n,
+                       const T* table, std::int64_t stride, float* running_sums, bool adds,
+                       IsSelected&& is_selected, RowOf&& row_of, Store&& store) {
   constexpr bool narrow = CompactedRows<threads>::narrow;
   constexpr int at_once = narrow ? 4 : 16 / int{sizeof(T)};
   const std::int64_t eights = stride / 8;
@@ -85,7 +86,7 @@ VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_
     const std::int64_t candidates = left < shared.size ? left : shared.size;
     const std::int64_t share = (candidates + threads - 1) / threads;
     const std::int64_t sharing = share > 0 ? (candidates + share - 1) / share : 0;
-    group.each(sharing, [&](std::int64_t thread) {
+    thread_group.each(sharing, [&](std::int64_t thread) {
       std::uint32_t bits = 0;
       std::int32_t count = 0;
       for (std::int64_t j = 0; j < share && thread * share + j < candidates; ++j) {
@@ -97,13 +98,13 @@ VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_
       shared.count[thread] = count;
     });
     if constexpr (!narrow) {
-      group.each((sharing + 31) / 32, [&](std::int64_t warp) {
+      thread_group.each((sharing + 31) / 32, [&](std::int64_t warp) {
         std::int32_t sum = 0;
         for (std::int64_t k = 32 * warp; k < 32 * warp + 32 && k < sharing; ++k) sum += shared.count[k];
         shared.warps[warp] = sum;
       });
     }
-    group.each(sharing, [&](std::int64_t thread) {
+    thread_group.each(sharing, [&](std::int64_t thread) {
       std::int32_t at = 0;
       const std::int64_t before = narrow ? 0 : thread / 32;
       for (std::int64_t warp = 0; warp < before; ++warp) at += shared.warps[warp];
@@ -117,21 +118,21 @@ VAECF_HD void sum_rows(Group& group, CompactedRows<threads>& shared, std::int64_
     const bool begins = first == 0 && !adds;
     first += candidates;
     const bool ends = first >= n;
-    const auto groups = static_cast<std::int32_t>(rows > 32 && most > 1 ? most : 1);
-    if (groups > 1) {
-      group.each(groups * eights, [&](std::int64_t thread) {
+    const auto thread_groups = static_cast<std::int32_t>(rows > 32 && most > 1 ? most : 1);
+    if (thread_groups > 1) {
+      thread_group.each(thread_groups * eights, [&](std::int64_t thread) {
         const std::int64_t column = thread % eights * 8;
         Vec8 sum{};
         add_rows<at_once>(table, stride, column, shared.rows, static_cast<std::int32_t>(thread / eights),
-                          groups, rows, sum);
+                          thread_groups, rows, sum);
         store_vec8(shared.partial + 8 * thread, sum, Memory::shared);
       });
     }
-    group.each(eights, [&](std::int64_t eight) {
+    thread_group.each(eights, [&](std::int64_t eight) {
       Vec8 sum{};
       if (!begins) sum = load_vec8(running_sums + 8 * eight);
-      if (groups == 1) add_rows<at_once>(table, stride, 8 * eight, shared.rows, 0, 1, rows, sum);
-      for (std::int32_t g = 0; groups > 1 && g < groups; ++g) {
+      if (thread_groups == 1) add_rows<at_once>(table, stride, 8 * eight, shared.rows, 0, 1, rows, sum);
+      for (std::int32_t g = 0; thread_groups > 1 && g < thread_groups; ++g) {
         const Vec8 more = load_vec8(shared.partial + 8 * (g * eights + eight));
         for (int c = 0; c < 8; ++c) sum.at[c] += more.at[c];
       }

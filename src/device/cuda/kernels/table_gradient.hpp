@@ -17,8 +17,8 @@
 namespace vaecf::cuda {
 
 /// The weights of users' rows in the sums, and the dropout of one step. Its masks are not stored: forward and
-/// backward pass compute the same Philox values. Items are counted in all slices, so that a mask does not
-/// depend on their number.
+/// backward pass compute the same Philox values. Items are counted in all item slices, so that a mask does
+/// not depend on their number.
 struct UserScales {
   RowSizes sizes;
   bool normalized;
@@ -29,7 +29,7 @@ struct UserScales {
   bool drops_items = false;
   std::uint64_t history_threshold = 0;
   bool drops_histories = false;
-  std::uint32_t first_item = 0;  // of the slice
+  std::uint32_t first_item = 0;  // of the item slice
   std::uint32_t item_step = 1;
 
   VAECF_HD bool keeps(std::int64_t user, std::uint32_t local_item) const {
@@ -69,11 +69,12 @@ struct SumUsers {
   const T* d;  // (users, stride)
   std::int64_t stride;
 
-  template <int threads, class Group, class Done>
-  VAECF_HD void sum(Group& group, std::byte* scratch, std::int64_t item, std::int64_t begin, std::int64_t end,
-                    float* sums, const Done& done) const {
+  template <int threads, class ThreadGroup, class Done>
+  VAECF_HD void sum(ThreadGroup& thread_group, std::byte* scratch, std::int64_t item, std::int64_t begin,
+                    std::int64_t end, float* sums, const Done& done) const {
     sum_rows(
-        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, sums, false,
+        thread_group, *reinterpret_cast<CompactedRows<threads>*>(scratch), end - begin, d, stride, sums,
+        false,
         [&](std::int64_t k) { return scale.keeps(item_users[begin + k], static_cast<std::uint32_t>(item)); },
         [&](std::int64_t k) {
           const std::uint32_t user = item_users[begin + k];
@@ -101,15 +102,15 @@ struct SumPart {
   std::int64_t users_of_part;
   float* partial;  // (parts, stride)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t part, std::byte* scratch) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t part, std::byte* scratch) const {
     if (part >= part_begin[items]) return;
     // The last item whose parts begin at or before this one.
     const std::int64_t item =
         partition_point(1, items, [&](std::int64_t i) { return part_begin[i] <= part; }) - 1;
     const std::int64_t begin = item_begin[item] + (part - part_begin[item]) * users_of_part;
     const std::int64_t end = item_begin[item + 1];
-    users.template sum<threads>(group, scratch, item, begin,
+    users.template sum<threads>(thread_group, scratch, item, begin,
                                 begin + users_of_part < end ? begin + users_of_part : end,
                                 partial + part * users.stride, StoreSums());
   }
@@ -142,17 +143,18 @@ struct SumItem {
   float* gradient;     // (items, stride)
   Done done;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
     const std::int64_t item = first + block;
     float* sums = gradient + item * users.stride;
     const std::int64_t part = part_begin != nullptr ? part_begin[item] : 0;
     const std::int64_t end = part_begin != nullptr ? part_begin[item + 1] : 0;
     if (part == end) {
-      users.template sum<threads>(group, scratch, item, item_begin[item], item_begin[item + 1], sums, done);
+      users.template sum<threads>(thread_group, scratch, item, item_begin[item], item_begin[item + 1], sums,
+                                  done);
       return;
     }
-    group.each(users.stride / 8, [&](std::int64_t eight) {
+    thread_group.each(users.stride / 8, [&](std::int64_t eight) {
       Vec8 sum{};
       for (std::int64_t p = part; p < end; ++p) {
         const Vec8 more = load_vec8(partial + p * users.stride + 8 * eight);

@@ -58,13 +58,13 @@ struct GatherRows {
   std::int64_t items;
   static constexpr std::int64_t keys_per_block = 1024;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
     if (user >= users) {
       const std::int64_t first = (user - users) * keys_per_block;
       const std::int64_t begin = first > offsets[users] ? first : offsets[users];
       const std::int64_t end = first + keys_per_block < capacity ? first + keys_per_block : capacity;
-      group.each(end - begin, [&](std::int64_t k) {
+      thread_group.each(end - begin, [&](std::int64_t k) {
         keys[begin + k] = static_cast<std::uint32_t>(items);
         entry_users[begin + k] = 0;
       });
@@ -72,7 +72,7 @@ struct GatherRows {
     }
     const std::int64_t from = source_offsets[selection.row(user)];
     const std::int64_t to = offsets[user];
-    group.each(offsets[user + 1] - to, [&](std::int64_t k) {
+    thread_group.each(offsets[user + 1] - to, [&](std::int64_t k) {
       const std::int32_t item = ids[from + k];
       columns[to + k] = item;
       if (keys == nullptr) return;
@@ -100,7 +100,7 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
             const RowSelection& selection, std::int64_t users, std::int64_t capacity, bool exact,
             bool transpose, Batch& batch) {
   batch.users_ = users;
-  batch.slices_ = &from.slices;
+  batch.model_parallel_ = &from.model_parallel;
   batch.items = from.items;
   batch.all_items = from.all_items;
   batch.has_sizes = from.sizes() != nullptr;

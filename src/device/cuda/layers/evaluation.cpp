@@ -33,15 +33,15 @@ struct CountRankedAhead {
   ScoreRows scores;
   SeenItems held;
   TargetLists targets;
-  ItemSlice slice;
-  const float* target_scores;  // of all slices, as SliceScores has them; null: those of `scores`
-  std::int64_t part_entries;   // entries of each slice there
-  std::int32_t* ranks;         // in a group of slices: numbers of items here, or -1 for a masked target
+  ItemSlice item_slice;
+  const float* target_scores;  // of all item slices, as ItemSliceScores has them; null: those of `scores`
+  std::int64_t part_entries;   // entries of each item slice there
+  std::int32_t* ranks;         // in a model-parallel group: numbers of items here, or -1 for a masked target
 
   /// Returns the score of the target `item`, entry `entry` of the lists.
   VAECF_HD float target_score(const float* row, std::int64_t entry, std::int32_t item) const {
     if (target_scores == nullptr) return row[item];
-    return target_scores[item % slice.step * part_entries + entry - targets.offsets[scores.first_user]];
+    return target_scores[item % item_slice.step * part_entries + entry - targets.offsets[scores.first_user]];
   }
 
   /// Returns the first block that counts targets of the `user`-th of these users, given the offsets of the
@@ -53,8 +53,8 @@ struct CountRankedAhead {
   /// Returns the number of blocks for `users` users with `entries` targets in total.
   static std::int64_t blocks(std::int64_t users, std::int64_t entries) { return entries / piece + users; }
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
     const std::int64_t* offsets = targets.offsets + scores.first_user;
     const std::int64_t row_number =
         partition_point(1, scores.users, [&](std::int64_t u) { return first_block(offsets, u) <= block; }) -
@@ -67,14 +67,14 @@ struct CountRankedAhead {
     const float* row = scores.row(user);
 
     auto* counts = reinterpret_cast<std::int32_t*>(scratch);  // (threads, piece)
-    group.each(threads, [&](std::int64_t thread) {
+    thread_group.each(threads, [&](std::int64_t thread) {
       std::int32_t wanted[piece];
       float wanted_score[piece];
       std::int32_t beating[piece];
       for (int t = 0; t < piece; ++t) {
         const std::int64_t entry = begin + (t < count ? t : 0);
         const std::int32_t item = targets.ids[entry];
-        wanted[t] = static_cast<std::int32_t>(slice.before(item));
+        wanted[t] = static_cast<std::int32_t>(item_slice.before(item));
         wanted_score[t] = target_score(row, entry, item);
         beating[t] = 0;
       }
@@ -97,12 +97,12 @@ struct CountRankedAhead {
       for (int t = 0; t < piece; ++t) counts[thread * piece + t] = beating[t];
     });
 
-    group.each(count, [&](std::int64_t t) {
+    thread_group.each(count, [&](std::int64_t t) {
       std::int32_t rank = 0;
       for (int thread = 0; thread < threads; ++thread) rank += counts[thread * piece + t];
       const std::int32_t target = targets.ids[begin + t];
-      if (slice.holds(target)) {
-        const auto local = static_cast<std::int32_t>(slice.local(target));
+      if (item_slice.holds(target)) {
+        const auto local = static_cast<std::int32_t>(item_slice.local(target));
         const float score = row[local];
         if (math::ranks_ahead(score, target, score, target)) --rank;  // a NaN ranks ahead even of itself
         if (held.holds(user, local)) rank = target_scores == nullptr ? scores.items : -1;
@@ -112,41 +112,41 @@ struct CountRankedAhead {
   }
 };
 
-/// Copies the scores of targets that this slice holds.
-struct SliceScores {
+/// Copies the scores of targets that this item slice holds.
+struct ItemSliceScores {
   static constexpr int threads = 64;
   ScoreRows scores;
   TargetLists targets;
-  ItemSlice slice;
+  ItemSlice item_slice;
   float* target_scores;  // (targets of these users)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t row_number, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t row_number, std::byte*) const {
     const std::int64_t user = scores.first_user + row_number;
     const std::int64_t begin = targets.offsets[user];
     const std::int64_t first = targets.offsets[scores.first_user];
-    group.each(targets.offsets[user + 1] - begin, [&](std::int64_t t) {
+    thread_group.each(targets.offsets[user + 1] - begin, [&](std::int64_t t) {
       const std::int32_t target = targets.ids[begin + t];
-      const bool mine = slice.holds(target);
-      target_scores[begin + t - first] = mine ? scores.row(user)[slice.local(target)] : 0.0F;
+      const bool mine = item_slice.holds(target);
+      target_scores[begin + t - first] = mine ? scores.row(user)[item_slice.local(target)] : 0.0F;
     });
   }
 };
 
-/// Adds the counts of all slices. A target that is masked where it is held gets the number of all items.
+/// Adds the counts of all item slices. A target that is masked where it is held gets the number of all items.
 struct AddCounts {
   TargetLists targets;
-  ItemSlice slice;
-  const std::int32_t* counts;  // (slices, entries)
+  ItemSlice item_slice;
+  const std::int32_t* counts;  // (item slices, entries)
   std::int64_t entries;
   std::int32_t* ranks;  // (entries)
 
   VAECF_HD void operator()(std::int64_t e) const {
     const std::int32_t target = targets.ids[targets.offsets[0] + e];
     std::int32_t rank = 0;
-    for (std::int64_t s = 0; s < slice.step; ++s) rank += counts[s * entries + e];
-    const bool masked = counts[target % slice.step * entries + e] < 0;
-    ranks[e] = masked ? static_cast<std::int32_t>(slice.all) : rank;
+    for (std::int64_t s = 0; s < item_slice.step; ++s) rank += counts[s * entries + e];
+    const bool masked = counts[target % item_slice.step * entries + e] < 0;
+    ranks[e] = masked ? static_cast<std::int32_t>(item_slice.all) : rank;
   }
 };
 
@@ -163,19 +163,20 @@ struct MetricsOfUsers {
   double* values;
   std::int64_t stride;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
     const std::int64_t user = block % users;
     const std::int64_t metric = block / users;
     const std::int64_t begin = targets.offsets[user];
-    const double value = math::user_metric(group, metrics[metric], ranks + targets.place(begin),
+    const double value = math::user_metric(thread_group, metrics[metric], ranks + targets.place(begin),
                                            targets.offsets[user + 1] - begin, items);
-    group.each(1, [&](std::int64_t) { values[metric * stride + user] = value; });
+    thread_group.each(1, [&](std::int64_t) { values[metric * stride + user] = value; });
   }
 };
 
-/// Computes the ranks of `targets` of all users, whose offsets the host has as well. In a group of slices,
-/// the one that holds a target computes its score, all count the items ahead of it, and counts are added.
+/// Computes the ranks of `targets` of all users, whose offsets the host has as well. In a model-parallel
+/// group, the one that holds a target computes its score, all count the items ahead of it, and counts are
+/// added.
 void count_ranks(Exchange& exchange, Scorer& scorer, const Batch& batch, const TargetLists& targets,
                  std::span<const std::int64_t> offsets, std::int32_t* ranks) {
   scorer.for_each_part([&](const ScoreRows& scores) {
@@ -184,18 +185,19 @@ void count_ranks(Exchange& exchange, Scorer& scorer, const Batch& batch, const T
     const float* target_scores = nullptr;
     if (!exchange.alone()) {
       launch(scorer.stream(), scores.users,
-             SliceScores{scores, targets, batch.slice(), exchange.values_memory(entries)});
+             ItemSliceScores{scores, targets, batch.item_slice(), exchange.values_memory(entries)});
       target_scores = exchange.gather_values(entries);
     }
     launch(scorer.stream(), CountRankedAhead::blocks(scores.users, entries),
-           CountRankedAhead{scores, SeenItems(batch), targets, batch.slice(), target_scores, entries, ranks});
+           CountRankedAhead{scores, SeenItems(batch), targets, batch.item_slice(), target_scores, entries,
+                            ranks});
   });
   if (exchange.alone()) return;
   const std::int64_t entries = offsets.back() - offsets.front();
   // The bits of integers.
   scorer.stream().copy(exchange.values_memory(entries), ranks, entries * 4);
   const auto* counts = reinterpret_cast<const std::int32_t*>(exchange.gather_values(entries));
-  launch_elements(scorer.stream(), entries, AddCounts{targets, batch.slice(), counts, entries, ranks});
+  launch_elements(scorer.stream(), entries, AddCounts{targets, batch.item_slice(), counts, entries, ranks});
 }
 
 }  // namespace
@@ -209,7 +211,7 @@ void Device::rank_targets(const Matrix& hidden, const device::Batch& batch_base,
   auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
   Exchange exchange(*this, stream_, scratch_, batch);
   exchange.values_memory(entries);
-  const UserRows lists(gpu_, stream_, targets, 0, batch.all_items, device::one_slice(), true, "");
+  const UserRows lists(gpu_, stream_, targets, 0, batch.all_items, device::single_rank(), true, "");
   Scorer scorer(exchange, stream_, matmuls_, scratch_, dtype(), hidden, batch, parameters, layer);
   count_ranks(exchange, scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
   PinnedArray<std::int32_t> back(entries);

@@ -30,9 +30,9 @@ struct SumShare {
   bool whole;          // elements can be loaded eight at a time
   double* sums;        // (shares)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
-    const double sum = group.sum(share / 8, [&](std::int64_t eight) {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
+    const double sum = thread_group.sum(share / 8, [&](std::int64_t eight) {
       const std::int64_t first = block * share + 8 * eight;
       double part = 0.0;
       if (whole && first + 8 <= n) {
@@ -43,7 +43,7 @@ struct SumShare {
       }
       return part;
     });
-    group.each(1, [&](std::int64_t) { sums[block] = sum; });
+    thread_group.each(1, [&](std::int64_t) { sums[block] = sum; });
   }
 };
 
@@ -55,10 +55,10 @@ struct ReducePartials {
   std::int64_t n;
   Done done;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t, std::byte*) const {
-    const double sum = group.sum(n, [&](std::int64_t i) { return sums[i]; });
-    group.each(1, [&](std::int64_t) { done(sum); });
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t, std::byte*) const {
+    const double sum = thread_group.sum(n, [&](std::int64_t i) { return sums[i]; });
+    thread_group.each(1, [&](std::int64_t) { done(sum); });
   }
 };
 

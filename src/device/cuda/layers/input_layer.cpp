@@ -22,7 +22,7 @@ namespace {
 UserScales scales_of(const Batch& batch, InputDropout kept, const StepState* step) {
   UserScales scales{batch.row_sizes(), kept.normalized, batch.user_numbers.data(), kept.item_keep_prob};
   if (step == nullptr) return scales;
-  const ItemSlice items = batch.slice();
+  const ItemSlice items = batch.item_slice();
   scales.state = step->device_state.data();
   scales.threshold = math::dropout_threshold(kept.item_keep_prob);
   scales.drops_items = kept.item_keep_prob < 1.0F;
@@ -51,15 +51,15 @@ struct EncodeUser {
   T* copy;        // null: not written
   bool adds;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte* scratch) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte* scratch) const {
     const std::int64_t begin = offsets[user];
     const std::int64_t held = offsets[user + 1] - begin;
     const std::int64_t n = scale.keeps_history(user) ? held : 0;
     const float weight = math::input_scale(n > 0 ? scale.sizes(user) : 0, scale.normalized) / scale.keep_prob;
     float* row = values + user * stride;
     sum_rows(
-        group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds,
+        thread_group, *reinterpret_cast<CompactedRows<threads>*>(scratch), n, table, stride, row, adds,
         [&](std::int64_t k) { return scale.keeps(user, static_cast<std::uint32_t>(columns[begin + k])); },
         [&](std::int64_t k) {
           return WeightedRow{columns[begin + k], weight};

@@ -68,7 +68,7 @@ void ItemMatrix::score(const device::Batch& batch_base, std::int64_t entries) {
   const NvtxRange nvtx("scores of items");
   Stream& stream = device_.stream_;
   const std::int64_t users = batch.users();
-  if (batch.slices().count() != 1 || batch.items != items)
+  if (batch.model_parallel().count() != 1 || batch.items != items)
     throw std::logic_error("ItemMatrix::score: needs a batch of the matrix's items");
   scores.set_rows(users);
   if (users == 0) return;

@@ -16,9 +16,9 @@ namespace vaecf::cuda {
 namespace {
 
 /// Returns the sum of the products of the elements of two rows of eights.
-template <class Group>
-VAECF_HD float dot(Group& group, std::int64_t eights, const float* a, const float* b) {
-  return group.sum(eights, [&](std::int64_t eight) {
+template <class ThreadGroup>
+VAECF_HD float dot(ThreadGroup& thread_group, std::int64_t eights, const float* a, const float* b) {
+  return thread_group.sum(eights, [&](std::int64_t eight) {
     const Vec8 x = load_vec8(a + 8 * eight);
     const Vec8 y = load_vec8(b + 8 * eight);
     float sum = 0.0F;
@@ -36,11 +36,11 @@ struct NormalizeRow {
   float* table;
   T* copy;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t item, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t item, std::byte*) const {
     const std::int64_t at = item * stride;
-    const float inverse = math::inverse_norm(dot(group, stride / 8, weights + at, weights + at));
-    group.each(stride / 8, [&](std::int64_t eight) {
+    const float inverse = math::inverse_norm(dot(thread_group, stride / 8, weights + at, weights + at));
+    thread_group.each(stride / 8, [&](std::int64_t eight) {
       Vec8 row = load_vec8(weights + at + 8 * eight);
       for (int j = 0; j < 8; ++j) row.at[j] *= inverse;
       store_vec8(table + at + 8 * eight, row);
@@ -56,13 +56,13 @@ struct NormalizationGradient {
   std::int64_t stride;
   float* gradient;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t item, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t item, std::byte*) const {
     const float* w = weights + item * stride;
     float* d = gradient + item * stride;
-    const float inverse = math::inverse_norm(dot(group, stride / 8, w, w));
-    const float along = dot(group, stride / 8, w, d);
-    group.each(stride / 8, [&](std::int64_t eight) {
+    const float inverse = math::inverse_norm(dot(thread_group, stride / 8, w, w));
+    const float along = dot(thread_group, stride / 8, w, d);
+    thread_group.each(stride / 8, [&](std::int64_t eight) {
       const Vec8 row = load_vec8(w + 8 * eight);
       Vec8 result = load_vec8(d + 8 * eight);
       for (int j = 0; j < 8; ++j)
@@ -83,19 +83,20 @@ struct CosineUser {
   float* weighted;  // (users, stride)
   double* losses;   // (users)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
     const float* h = hidden + user * stride;
     float* d = gradient + user * stride;
     float* to = weighted + user * stride;
-    const double norm = group.sum(stride, [&](std::int64_t k) { return static_cast<double>(h[k]) * h[k]; });
+    const double norm =
+        thread_group.sum(stride, [&](std::int64_t k) { return static_cast<double>(h[k]) * h[k]; });
     const double product =
-        group.sum(stride, [&](std::int64_t k) { return static_cast<double>(h[k]) * d[k]; });
+        thread_group.sum(stride, [&](std::int64_t k) { return static_cast<double>(h[k]) * d[k]; });
     const math::CosineLoss of = math::cosine_loss(sizes(user), norm, product);
     const float scale = state->scale.scale;
     const float weight = scale * static_cast<float>(2.0 * of.d_q);
-    group.each(1, [&](std::int64_t) { losses[user] = of.loss; });
-    group.each(stride, [&](std::int64_t k) {
+    thread_group.each(1, [&](std::int64_t) { losses[user] = of.loss; });
+    thread_group.each(stride, [&](std::int64_t k) {
       d[k] = scale * math::cosine_gradient(of, h[k], d[k]);
       to[k] = weight * h[k];
     });
@@ -157,14 +158,14 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& batch_base, 
   const float* all_gram = gram.values();
   if (!exchange.alone()) {
     exchange.values_memory(gram_size);
-    auto* sum = scratch_.get<float>(Scratch::group_sums, gram_size, "the Gram matrix of all items");
+    auto* sum = scratch_.get<float>(Scratch::sums_of_all, gram_size, "the Gram matrix of all items");
     stream_.copy(sum, gram.values(), gram_size * 4);
-    exchange.add_over_slices(sum, gram_size);
+    exchange.add_over_item_slices(sum, gram_size);
     all_gram = sum;
   }
   if (users == 0) {
     clear();
-    exchange.add_over_slices(d_gram.values(), gram_size);
+    exchange.add_over_item_slices(d_gram.values(), gram_size);
     return update_half_copy(stream_, dtype(), d_gram);
   }
   const MatmulSpec by_gram{.m = users, .n = stride, .k = hidden.columns(), .lda = stride};
@@ -180,7 +181,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& batch_base, 
                     .losses = user_losses(users, step.nll, step)});
   const MatmulSpec outer{.m = hidden.columns(), .n = stride, .k = users, .a_transposed = true, .lda = stride};
   matmuls_.run(stream_, outer, weighted, hidden.values(), d_gram.values());
-  exchange.add_over_slices(d_gram.values(), gram_size);
+  exchange.add_over_item_slices(d_gram.values(), gram_size);
   update_half_copy(stream_, dtype(), d_gram);
 }
 

@@ -134,15 +134,15 @@ struct LatentBackward {
   Written<float> d_statistics;
   double* kl;  // (users)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
     const float* row = statistics + user * statistics_stride;
-    const double sum =
-        group.sum(latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
-    group.each(1, [&](std::int64_t) { kl[user] = sum; });
+    const double sum = thread_group.sum(
+        latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
+    thread_group.each(1, [&](std::int64_t) { kl[user] = sum; });
     // Incoming gradients include the loss scale, so the added terms must, too.
     const float beta = noise.state->params.beta * noise.state->scale.scale;
-    group.each((latents + 3) / 4, [&](std::int64_t four) {
+    thread_group.each((latents + 3) / 4, [&](std::int64_t four) {
       const Vec4 eps = noise(user, four);
       for (int j = 0; j < 4; ++j) {
         const std::int64_t k = 4 * four + j;
@@ -174,12 +174,12 @@ struct LatentBackwardByFours {
   static constexpr int threads = 32;
   LatentBackward of;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
     const float* row = of.statistics + user * of.statistics_stride;
     const float* d_row = of.d_z + user * of.z_stride;
     const float beta = of.noise.state->params.beta * of.noise.state->scale.scale;
-    const double sum = group.sum(of.latents / 4, [&](std::int64_t four) {
+    const double sum = thread_group.sum(of.latents / 4, [&](std::int64_t four) {
       const Vec4 mu = load_vec4(row + 4 * four);
       const Vec4 logvar = load_vec4(row + of.latents + 4 * four);
       const Vec4 d = load_vec4(d_row + 4 * four);
@@ -196,7 +196,7 @@ struct LatentBackwardByFours {
       of.d_statistics.set(user, of.latents + 4 * four, d_logvar);
       return kl;
     });
-    group.each(1, [&](std::int64_t) { of.kl[user] = sum; });
+    thread_group.each(1, [&](std::int64_t) { of.kl[user] = sum; });
   }
 };
 
@@ -210,13 +210,13 @@ struct CompositeLatentBackward {
   float gamma;
   double* weighted_kl;  // (users)
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
     const float* row = of.statistics + user * of.statistics_stride;
     const float* old = old_statistics + user * of.statistics_stride;
     const float of_items = gamma * static_cast<float>(sizes(user));
     const float weight = (of.noise.state->params.beta + of_items) * of.noise.state->scale.scale;
-    const double sum = group.sum((of.latents + 3) / 4, [&](std::int64_t four) {
+    const double sum = thread_group.sum((of.latents + 3) / 4, [&](std::int64_t four) {
       const Vec4 eps = of.noise(user, four);
       double kl = 0.0;
       for (int j = 0; j < 4; ++j) {
@@ -233,7 +233,7 @@ struct CompositeLatentBackward {
       }
       return kl;
     });
-    group.each(1, [&](std::int64_t) {
+    thread_group.each(1, [&](std::int64_t) {
       of.kl[user] = sum;
       weighted_kl[user] = static_cast<double>(of_items) * sum;
     });

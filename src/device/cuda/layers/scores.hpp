@@ -9,8 +9,8 @@
 
 namespace vaecf::cuda {
 
-/// Unmasked scores (users, items of the slice) of the users of a batch from `first_user` on. Rows are 16-byte
-/// aligned; values after the last item are undefined.
+/// Unmasked scores (users, items of the item slice) of the users of a batch from `first_user` on. Rows are
+/// 16-byte aligned; values after the last item are undefined.
 struct ScoreRows {
   const float* values = nullptr;
   std::int64_t stride = 0;
@@ -83,10 +83,10 @@ class ItemMatrix final : public device::ItemMatrix {
 
 /// Computes the scores of a batch in parts. The parts are always the same, so scores for ranks and for top-k
 /// lists are bitwise equal. fp32, because bf16 would cause ties. Ranks that share the items score all users
-/// of the group, in the same parts.
+/// of the model-parallel group, in the same parts.
 class Scorer {
  public:
-  /// Collective within the group of ranks that share the batch.
+  /// Collective within the model-parallel group.
   Scorer(Exchange& exchange, Stream& stream, Products& matmuls, Scratch& scratch, DType dtype,
          const Matrix& hidden, const Batch& batch, const Parameters& parameters, Layer layer)
       : stream_(stream),
@@ -101,7 +101,7 @@ class Scorer {
     transposed_ = tensor.transposed;
     items_ = tensor.spec.columns;
     stride_ = round_up(items_, item_alignment);
-    const std::int64_t most_items = (batch.all_items + exchange.slices() - 1) / exchange.slices();
+    const std::int64_t most_items = (batch.all_items + exchange.item_slices() - 1) / exchange.item_slices();
     part_ = std::clamp<std::int64_t>(part_bytes / (round_up(most_items, item_alignment) * 4), min_users,
                                      max_users);
     part_ = std::min(part_, users_);

@@ -44,14 +44,14 @@ struct AddGramRow {
   float* rows;
   std::int64_t stride;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
     float* row = rows + block * stride;
     const std::int64_t end = item_offsets[block + 1] - item_offsets[0];
     for (std::int64_t k = item_offsets[block] - item_offsets[0]; k < end; ++k) {
       const std::int64_t begin = user_offsets[users[k]];
       const float weight = weights[users[k]];
-      group.each(user_offsets[users[k] + 1] - begin, [&](std::int64_t i) {
+      thread_group.each(user_offsets[users[k] + 1] - begin, [&](std::int64_t i) {
         const std::int32_t other = items[begin + i];
         if (other != first + block) row[other] += weight;
       });
@@ -63,7 +63,7 @@ struct AddGramRow {
 void add_gram(Gpu& gpu, Stream& stream, const device::Interactions& x, Range own, float* rows,
               std::int64_t stride) {
   if (x.items.entries() == 0) return;
-  const CsrView own_items = x.items.slice(own);
+  const CsrView own_items = x.items.subset(own);
   const auto upload = [&](auto values) {
     DeviceArray<std::remove_const_t<typename decltype(values)::element_type>> array(
         gpu, static_cast<std::int64_t>(values.size()), "the train users");

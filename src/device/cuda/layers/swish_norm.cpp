@@ -27,13 +27,14 @@ struct SwishNorm {
   float* h;
   T* copy;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
     float* x = s + user * stride;
     float* running = sum + user * stride;
-    if (!first) group.each(columns, [&](std::int64_t j) { x[j] += running[j]; });
-    const auto norm = math::row_norm<float>(group, columns, [&](std::int64_t j) { return swish(x, j); });
-    group.each(columns, [&](std::int64_t j) {
+    if (!first) thread_group.each(columns, [&](std::int64_t j) { x[j] += running[j]; });
+    const auto norm =
+        math::row_norm<float>(thread_group, columns, [&](std::int64_t j) { return swish(x, j); });
+    thread_group.each(columns, [&](std::int64_t j) {
       const float value = norm(swish(x, j)) * gain[j] + offset[j];
       h[user * stride + j] = value;
       if constexpr (!std::is_same_v<T, float>) copy[user * stride + j] = from_float<T>(value);
@@ -53,16 +54,17 @@ struct SwishNormBackward {
   float* d;
   float* sum;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t user, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
     float* x = s + user * stride;
     float* d_row = d + user * stride;
     float* running = sum + user * stride;
-    const auto norm = math::row_norm<float>(group, columns, [&](std::int64_t j) { return swish(x, j); });
+    const auto norm =
+        math::row_norm<float>(thread_group, columns, [&](std::int64_t j) { return swish(x, j); });
     const auto normalized = [&](std::int64_t j) { return norm(swish(x, j)); };
     const auto scaled = [&](std::int64_t j) { return d_row[j] * gain[j]; };
-    const auto gradient = math::row_norm_gradient(group, columns, norm, scaled, normalized);
-    group.each(columns, [&](std::int64_t j) {
+    const auto gradient = math::row_norm_gradient(thread_group, columns, norm, scaled, normalized);
+    thread_group.each(columns, [&](std::int64_t j) {
       const float value = normalized(j);
       const float d_s = gradient(scaled(j), value) * math::swish_derivative(x[j], math::sigmoid(x[j]));
       x[j] = d_row[j] * value;

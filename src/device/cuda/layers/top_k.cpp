@@ -28,17 +28,17 @@ struct WriteScoreKeys {
   std::uint32_t* keys;
   std::uint32_t* entries;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
     const std::int64_t user = scores.first_user + block;
     const float* row = scores.row(user);
     const std::int64_t first = block * scores.items;
-    group.each(scores.items, [&](std::int64_t i) {
+    thread_group.each(scores.items, [&](std::int64_t i) {
       keys[first + i] = descending_key(row[i]);
       entries[first + i] = static_cast<std::uint32_t>(first + i);
     });
     const std::int32_t* own = held.begin(user);
-    group.each(held.count(user), [&](std::int64_t k) { keys[first + own[k]] = masked_key; });
+    thread_group.each(held.count(user), [&](std::int64_t k) { keys[first + own[k]] = masked_key; });
   }
 };
 
@@ -50,48 +50,48 @@ struct WriteUserKeys {
   const std::uint32_t* entries;
   std::uint32_t* keys;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
     const std::int64_t first = block * per_block;
     const std::int64_t n = size - first < per_block ? size - first : per_block;
-    group.each(n, [&](std::int64_t i) { keys[first + i] = entries[first + i] / items; });
+    thread_group.each(n, [&](std::int64_t i) { keys[first + i] = entries[first + i] / items; });
   }
 };
 
-/// Takes the first k sorted entries of each user, as items of all slices.
+/// Takes the first k sorted entries of each user, as items of all item slices.
 struct TakeBest {
   static constexpr int threads = 128;
   ScoreRows scores;
   SeenItems held;
-  ItemSlice slice;
+  ItemSlice item_slice;
   const std::uint32_t* entries;
   std::int64_t k;
   std::int32_t* best;
   float* best_scores;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
     const std::int64_t user = scores.first_user + block;
     const std::int64_t left = scores.items - held.count(user);
     const std::int64_t first = block * scores.items;
     const float* row = scores.row(user);
-    group.each(k, [&](std::int64_t place) {
+    thread_group.each(k, [&](std::int64_t place) {
       const bool filled = place < left;
       const auto item = filled ? static_cast<std::int32_t>(entries[first + place] - first) : -1;
-      best[user * k + place] = filled ? static_cast<std::int32_t>(slice.global(item)) : -1;
+      best[user * k + place] = filled ? static_cast<std::int32_t>(item_slice.global(item)) : -1;
       best_scores[user * k + place] = filled ? row[item] : -std::numeric_limits<float>::infinity();
     });
   }
 };
 
-/// Merges the lists of all slices for one own user per block, by score and then by item. Each entry finds its
-/// place by counting the entries ahead of it in the other lists, which are sorted, too.
+/// Merges the lists of all item slices for one own user per block, by score and then by item. Each entry
+/// finds its place by counting the entries ahead of it in the other lists, which are sorted, too.
 struct MergeLists {
   static constexpr int threads = 128;
-  const std::int32_t* items;  // (slices, users, k)
-  const float* scores;        // like `items`
-  std::int64_t slice_stride;  // elements between the lists of consecutive slices
-  std::int64_t slices;
+  const std::int32_t* items;       // (item slices, users, k)
+  const float* scores;             // like `items`
+  std::int64_t item_slice_stride;  // elements between the lists of consecutive item slices
+  std::int64_t item_slices;
   std::int64_t first_user;
   std::int64_t k;
   std::int32_t* best;  // (own users, k)
@@ -104,20 +104,20 @@ struct MergeLists {
     return key_a != key_b ? key_a < key_b : items[a] < items[b];
   }
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t own_user, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t own_user, std::byte*) const {
     const std::int64_t first = (first_user + own_user) * k;
-    group.each(k, [&](std::int64_t place) {
+    thread_group.each(k, [&](std::int64_t place) {
       best[own_user * k + place] = -1;
       best_scores[own_user * k + place] = -std::numeric_limits<float>::infinity();
     });
-    group.each(slices * k, [&](std::int64_t e) {
-      const std::int64_t mine = e / k * slice_stride + first + e % k;
+    thread_group.each(item_slices * k, [&](std::int64_t e) {
+      const std::int64_t mine = e / k * item_slice_stride + first + e % k;
       if (items[mine] < 0) return;
       std::int64_t place = e % k;
-      for (std::int64_t s = 0; s < slices && place < k; ++s) {
+      for (std::int64_t s = 0; s < item_slices && place < k; ++s) {
         if (s == e / k) continue;
-        const std::int64_t list = s * slice_stride + first;
+        const std::int64_t list = s * item_slice_stride + first;
         place += partition_point(0, k, [&](std::int64_t other) { return ahead(list + other, mine); });
       }
       if (place >= k) return;
@@ -177,7 +177,7 @@ void Device::sort_scores(const MakeScorer& make_scorer, const Batch& batch, int 
       const int bits =
           std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows.users - 1))));
       primitives_.sort_pairs(stream_, keys, sorted_keys, sorted, entries, n, bits);
-      launch(stream_, rows.users, TakeBest{rows, held, batch.slice(), entries, k, best, best_scores});
+      launch(stream_, rows.users, TakeBest{rows, held, batch.item_slice(), entries, k, best, best_scores});
     }
   });
 
@@ -191,8 +191,8 @@ void Device::sort_scores(const MakeScorer& make_scorer, const Batch& batch, int 
     launch(stream_, own.size(),
            MergeLists{.items = reinterpret_cast<const std::int32_t*>(all),
                       .scores = all + all_places,
-                      .slice_stride = 2 * all_places,
-                      .slices = exchange.slices(),
+                      .item_slice_stride = 2 * all_places,
+                      .item_slices = exchange.item_slices(),
                       .first_user = own.begin,
                       .k = k,
                       .best = best,

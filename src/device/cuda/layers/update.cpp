@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t max_parts = 16;
 
 /// Updates weights and moments in one pass over gradient, moments and weights. It accesses 30 bytes per
-/// element and is bound by memory bandwidth. Groups of eight elements are aligned to the start of the
+/// element and is bound by memory bandwidth. Eights of elements are aligned to the start of the
 /// buffers, not to that of the range. T is the type of the 16-bit copies; float means no copies.
 template <class T>
 struct Update {
@@ -34,18 +34,18 @@ struct Update {
   }
   VAECF_HD static std::int64_t vecs(Range range) { return (range.end + 7) / 8 - range.begin / 8; }
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
     if (update.gradient_stats[0] > 0.0F) return;
     int part = 0;
     while (part + 1 < count && block >= parts[part + 1].first_block) ++part;
     const UpdateRule rule = update.rule(parts[part].range.decays);
     const Range range = parts[part].range.elements;
-    const std::int64_t first_group = (block - parts[part].first_block) * threads;
-    group.each(threads, [&](std::int64_t t) { eight(rule, range, first_group + t); });
+    const std::int64_t first_eight = (block - parts[part].first_block) * threads;
+    thread_group.each(threads, [&](std::int64_t t) { eight(rule, range, first_eight + t); });
   }
 
-  /// Updates the elements of `range` in its group number `vec` of eight.
+  /// Updates the elements of `range` in its model-parallel group number `vec` of eight.
   VAECF_HD void eight(const UpdateRule& rule, Range range, std::int64_t vec) const {
     const std::int64_t at = (range.begin / 8 + vec) * 8;
     if (at >= range.begin && at + 8 <= range.end) {
@@ -66,13 +66,13 @@ struct UpdateBeside {
   static constexpr std::int64_t blocks = 64;
   Update<T> whole;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
     for (int part = 0; part < whole.count; ++part) {
       const Range range = whole.parts[part].range.elements;
       const UpdateRule rule = whole.update.rule(whole.parts[part].range.decays);
       const std::int64_t rounds = (Update<T>::vecs(range) + blocks * threads - 1) / (blocks * threads);
-      group.each(rounds * threads, [&](std::int64_t i) {
+      thread_group.each(rounds * threads, [&](std::int64_t i) {
         whole.eight(rule, range, (i / threads * blocks + block) * threads + i % threads);
       });
     }

@@ -38,8 +38,8 @@ class NvtxRange {
 ///   static constexpr int threads = 128;         // per block, a multiple of 32
 ///   static constexpr int scratch_bytes = 4096;  // shared memory of a block; optional
 ///   static constexpr int blocks_at_once = 12;   // per multiprocessor: bounds registers; optional
-///   template <class Group>
-///   VAECF_HD void operator()(Group& group, std::int64_t block, std::byte* scratch) const;
+///   template <class ThreadGroup>
+///   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const;
 /// All threads of a block run the whole body. They cooperate only through the functions of math::ThreadGroup
 /// (sum, max, each; each ends in a barrier). Code outside these functions must compute the same values on
 /// every thread and must not write to memory.
@@ -65,11 +65,11 @@ struct PerElement {
   Element element;
   std::int64_t size;
 
-  template <class Group>
-  VAECF_HD void operator()(Group& group, std::int64_t block, std::byte*) const {
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
     const std::int64_t first = block * threads;
     const std::int64_t left = size - first;
-    group.each(left < threads ? left : threads, [&](std::int64_t i) { element(first + i); });
+    thread_group.each(left < threads ? left : threads, [&](std::int64_t i) { element(first + i); });
   }
 };
 

@@ -6,21 +6,21 @@
 #include <stdexcept>
 
 #include "device/cpu/device.hpp"
-#include "device/cpu/layers/output_slice.hpp"
+#include "device/cpu/layers/output_block.hpp"
 #include "device/cpu/storage.hpp"
 
 namespace vaecf::cpu {
 
-/// Computes a slice of the output layer by fp32 products of `engines`, one per thread, in tiles of items. In
+/// Computes a block of the output layer by fp32 products of `engines`, one per thread, in tiles of items. In
 /// bf16, each product operand is rounded first. Derived classes compute the gradient by the logits.
 ///
 /// Pass 2 computes a tile of that gradient in cache. It uses the gradient for dW and for this thread's part
 /// of d_hidden. dW is written tile by tile, or applied to the weights once d_hidden has used them.
-class ProductSlice : protected OutputSlice, public LossSlice {
+class ProductBlock : protected OutputBlock, public LossBlock {
  public:
   void backward(Range items, const GradientSink& sink) override {
     const Range tiles{items.begin / tile_items, (items.end + tile_items - 1) / tile_items};
-    gradient_.accumulate = !sink.first_slice;  // before packing: the layout belongs to the whole spec
+    gradient_.accumulate = !sink.first_block;  // before packing: the layout belongs to the whole spec
     if (tiles.begin == 0) {
       if (sink.of_weights()) engines_[0]->pack(gradient_, w_.hidden.data(), w_.gradient_operand);
       for (PerThread& t : w_.threads) {
@@ -44,9 +44,9 @@ class ProductSlice : protected OutputSlice, public LossSlice {
  protected:
   using PerThread = Workspace::PerThread;
 
-  ProductSlice(std::span<const std::unique_ptr<GemmEngine>> engines, Workspace& workspace,
-               const OutputSlice& slice)
-      : OutputSlice(slice),
+  ProductBlock(std::span<const std::unique_ptr<GemmEngine>> engines, Workspace& workspace,
+               const OutputBlock& block)
+      : OutputBlock(block),
         engines_(engines),
         w_(workspace),
         rounds_(weights16_ != nullptr),

@@ -16,31 +16,31 @@ struct EventHandle {
   void* event = nullptr;
 };
 
-/// A group of S ranks that share a batch: each holds a slice of the items of the large tables, and each
-/// carries a part of the batch's users through the layers between them. Operations on tables exchange
-/// activations through this interface. All ranks of the group must call its functions in the same order, with
-/// the same sizes. The input must be complete when `after` is signaled; no buffer may be written or freed
-/// until the returned event is signaled. On the CPU, functions block and events are null.
-class ItemSlices {
+/// A model-parallel group of S ranks that share a batch: each holds an item slice of the large tables, and
+/// each carries a part of the batch's users through the layers between them. Operations on tables exchange
+/// activations through this interface. All ranks of the model-parallel group must call its functions in the
+/// same order, with the same sizes. The input must be complete when `after` is signaled; no buffer may be
+/// written or freed until the returned event is signaled. On the CPU, functions block and events are null.
+class ModelParallelGroup {
  public:
-  virtual ~ItemSlices() = default;
-  /// Returns the number of slices S.
+  virtual ~ModelParallelGroup() = default;
+  /// Returns the number of item slices S.
   virtual int count() const = 0;
-  /// Returns the index of this rank's slice, 0 to S - 1.
+  /// Returns the index of this rank's item slice, 0 to S - 1.
   virtual int index() const = 0;
-  /// Sums `all` (S parts of part.size() elements) over the group; slice s receives part s of the sum in
-  /// `part`, which does not overlap with `all`. Collective.
+  /// Sums `all` (S parts of part.size() elements) over the model-parallel group; item slice s receives part s
+  /// of the sum in `part`, which does not overlap with `all`. Collective.
   virtual EventHandle reduce_scatter(std::span<const float> all, std::span<float> part,
                                      EventHandle after) = 0;
-  /// Gathers every slice's `part` in `all` (S * part.size() elements), in the order of slices. `part` does
-  /// not overlap with `all`. Collective.
+  /// Gathers every item slice's `part` in `all` (S * part.size() elements), in the order of item slices.
+  /// `part` does not overlap with `all`. Collective.
   virtual EventHandle all_gather(std::span<const float> part, std::span<float> all, EventHandle after) = 0;
   virtual EventHandle all_gather(std::span<const Bf16> part, std::span<Bf16> all, EventHandle after) = 0;
 
-  /// Returns this rank's slice of `items` items.
-  ItemSlice slice(std::int64_t items) const { return {items, index(), count()}; }
-  /// Returns the number of rows of each part when `users` users are divided over the group; the last parts
-  /// may have fewer users than rows.
+  /// Returns this rank's item slice of `items` items.
+  ItemSlice item_slice(std::int64_t items) const { return {items, index(), count()}; }
+  /// Returns the number of rows of each part when `users` users are divided over the model-parallel group;
+  /// the last parts may have fewer users than rows.
   std::int64_t part_rows(std::int64_t users) const { return (users + count() - 1) / count(); }
   /// Returns the users of a batch of `users` that this rank carries through the layers between the tables.
   Range own_users(std::int64_t users) const {
@@ -49,8 +49,8 @@ class ItemSlices {
   }
 };
 
-/// The group of a rank that holds all items. Copies on the host, and waits for nothing.
-class OneSlice final : public ItemSlices {
+/// The model-parallel group of a rank that holds all items. Copies on the host, and waits for nothing.
+class SingleRank final : public ModelParallelGroup {
  public:
   int count() const override { return 1; }
   int index() const override { return 0; }
@@ -68,10 +68,10 @@ class OneSlice final : public ItemSlices {
   }
 };
 
-/// Returns the group of a rank that holds all items: one slice, without exchange.
-inline ItemSlices& one_slice() {
-  static OneSlice slices;
-  return slices;
+/// Returns the model-parallel group of a rank that holds all items: one item slice, without exchange.
+inline ModelParallelGroup& single_rank() {
+  static SingleRank rank;
+  return rank;
 }
 
 }  // namespace vaecf::device

@@ -14,12 +14,12 @@
 
 namespace vaecf::cpu {
 
-/// A range of users of a batch and their operands of the output layer. User indices start at the slice's
+/// A range of users of a batch and their operands of the output layer. User indices start at the block's
 /// first user.
-class OutputSlice {
+class OutputBlock {
  public:
   /// `hidden` has the hidden units (batch users, K) of all users of the batch.
-  OutputSlice(int threads, const float* hidden, const Batch& batch, const Parameters& parameters, Layer layer,
+  OutputBlock(int threads, const float* hidden, const Batch& batch, const Parameters& parameters, Layer layer,
               Range users)
       : threads_(threads),
         hidden_(hidden),
@@ -35,11 +35,11 @@ class OutputSlice {
 
  protected:
   const float* hidden(std::int64_t user) const { return hidden_ + (users_.begin + user) * k_; }
-  /// Returns the number of a user's items in this slice of the items.
+  /// Returns the number of a user's items in this item slice.
   std::int64_t positive_items(std::int64_t user) const { return batch_.rows().row_size(users_.begin + user); }
-  /// Returns the number of a user's items in all slices of the items.
+  /// Returns the number of a user's items in all item slices.
   std::int64_t all_positive_items(std::int64_t user) const { return batch_.sizes[users_.begin + user]; }
-  /// Calls use(user) for the slice's users of an item. The batch must have its transpose.
+  /// Calls use(user) for the block's users of an item. The batch must have its transpose.
   template <class Use>
   void for_users_of(std::int64_t item, Use&& use) const {
     for (std::int32_t i = batch_.item_begin[item]; i < batch_.item_begin[item + 1]; ++i) {
@@ -59,13 +59,13 @@ class OutputSlice {
   const std::uint16_t* weights16_;  // (padded items, K) in bf16; null in fp32
 };
 
-/// The operands of a slice for the output layer's custom kernel.
-class TileSlice : protected OutputSlice {
+/// The operands of a block for the output layer's custom kernel.
+class TileBlock : protected OutputBlock {
  protected:
   using PerThread = Workspace::PerThread;
 
-  TileSlice(const TileKernels& kernels, Workspace& workspace, const OutputSlice& slice)
-      : OutputSlice(slice),
+  TileBlock(const TileKernels& kernels, Workspace& workspace, const OutputBlock& block)
+      : OutputBlock(block),
         kernels_(kernels),
         w_(workspace),
         k_tiles_(tiles_for(k_)),
@@ -113,8 +113,8 @@ class TileSlice : protected OutputSlice {
   std::int64_t user_tiles_;
 };
 
-/// Receives the output layer's gradients. They go to the flat buffer, which the first slice overwrites and
-/// later slices add to. With `fused`, the last slice updates the weights, from the flat buffer or directly
+/// Receives the output layer's gradients. They go to the flat buffer, which the first block overwrites and
+/// later blocks add to. With `fused`, the last block updates the weights, from the flat buffer or directly
 /// from cache.
 struct GradientSink {
   const TensorLayout& weight;
@@ -123,14 +123,14 @@ struct GradientSink {
   float* gradients;
   const FusedUpdate* fused;
   OutputGradients which = OutputGradients::both;
-  bool first_slice = true;
-  bool last_slice = true;
+  bool first_block = true;
+  bool last_block = true;
 
   bool of_hidden() const { return which != OutputGradients::weights; }
   bool of_weights() const { return which != OutputGradients::hidden; }
-  bool updates() const { return fused != nullptr && last_slice; }
+  bool updates() const { return fused != nullptr && last_block; }
   /// Returns whether the flat gradient is not needed, because the complete gradient is in cache.
-  bool stays_in_cache() const { return updates() && first_slice; }
+  bool stays_in_cache() const { return updates() && first_block; }
 
   /// Updates the `n` flat elements from `begin`; `gradient` is their gradient.
   void update(const TensorLayout& tensor, std::int64_t begin, const float* gradient, std::int64_t n) const {
@@ -139,23 +139,23 @@ struct GradientSink {
                     fused->second_moment.data() + begin, p.master().data() + begin, p.copy_of(begin), n);
   }
 
-  /// Adds this slice's gradient of the `n` flat elements from `begin`; overwrites `slice`.
-  void take(const TensorLayout& tensor, std::int64_t begin, float* slice, std::int64_t n) const {
+  /// Adds this block's gradient of the `n` flat elements from `begin`; overwrites `block`.
+  void take(const TensorLayout& tensor, std::int64_t begin, float* block, std::int64_t n) const {
     float* flat = gradients + begin;
     if (updates()) {
-      if (!first_slice) add(slice, flat, n);
-      update(tensor, begin, slice, n);
-    } else if (first_slice) {
-      std::copy_n(slice, n, flat);
+      if (!first_block) add(block, flat, n);
+      update(tensor, begin, block, n);
+    } else if (first_block) {
+      std::copy_n(block, n, flat);
     } else {
-      add(flat, slice, n);
+      add(flat, block, n);
     }
   }
 
   /// Calls use(address, bytes) for all memory that take() will read for these elements.
   template <class Use>
   void for_needed_memory(std::int64_t begin, std::int64_t n, Use&& use) const {
-    if (!first_slice) use(gradients + begin, n * 4);
+    if (!first_block) use(gradients + begin, n * 4);
     if (!updates()) return;
     use(fused->parameters.master().data() + begin, n * 4);
     use(fused->first_moment.data() + begin, n * 4);
@@ -163,17 +163,17 @@ struct GradientSink {
   }
 };
 
-/// The output layer and its loss for a slice of users, in two passes over blocks of items. With softmax,
+/// The output layer and its loss for a block of users, in two passes over blocks of items. With softmax,
 /// exponentials of the first pass become gradients in the second. SoftmaxLayer uses library products,
 /// TileSoftmax a custom kernel. They do not share a loop over blocks, because sums would round differently.
-/// SoftmaxLayer scales E by a factor per tile and user before the products and adds later slices within them.
-/// TileSoftmax has one factor per user, moves it from E to the hidden units, and adds slices in the sink.
+/// SoftmaxLayer scales E by a factor per tile and user before the products and adds later blocks within them.
+/// TileSoftmax has one factor per user, moves it from E to the hidden units, and adds blocks in the sink.
 /// With the squared error, nothing depends on a whole row of logits, so the first pass only prepares
 /// operands.
-class LossSlice {
+class LossBlock {
  public:
-  virtual ~LossSlice() = default;
-  /// Runs pass 1. Collective, since softmax needs the sums of all slices of the items.
+  virtual ~LossBlock() = default;
+  /// Runs pass 1. Collective, since softmax needs the sums of all item slices.
   virtual void forward() = 0;
   /// Runs pass 2 for `items`: whole tiles of tile_items, except for the last one. The range that starts at 0
   /// must come first.
@@ -186,7 +186,7 @@ class LossSlice {
   virtual void finish_hidden_gradient(float* d_hidden) const = 0;
 };
 
-std::unique_ptr<LossSlice> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,
-                                             const OutputSlice& slice);
+std::unique_ptr<LossBlock> make_tile_softmax(const TileKernels& kernels, Workspace& workspace,
+                                             const OutputBlock& block);
 
 }  // namespace vaecf::cpu

@@ -14,9 +14,9 @@
 
 namespace vaecf::training {
 
-/// Sizes that determine the traffic of a step on R ranks whose items are divided into S slices, with D = R /
-/// S groups. Parameters are those of the whole model.
-struct SliceProblem {
+/// Sizes that determine the traffic of a step on R ranks whose items are divided into S item slices, with D =
+/// R / S model-parallel groups. Parameters are those of the whole model.
+struct ItemSliceProblem {
   int ranks = 1;
   int ranks_per_host = 1;
   std::int64_t items = 0;
@@ -31,11 +31,11 @@ struct SliceProblem {
 
 /// Returns the sizes that determine the traffic of a step of a model with the tensors `tensors` on the ranks
 /// of `world`, and with it the number of item slices. `items` is the number of items.
-inline SliceProblem slice_problem(const config::TrainingConfig& options,
-                                  const std::vector<device::TensorSpec>& tensors, std::int64_t items,
-                                  const comm::Communicator& world) {
+inline ItemSliceProblem item_slice_problem(const config::TrainingConfig& options,
+                                           const std::vector<device::TensorSpec>& tensors, std::int64_t items,
+                                           const comm::Communicator& world) {
   using device::TensorKind;
-  SliceProblem problem;
+  ItemSliceProblem problem;
   problem.ranks = world.size();
   problem.ranks_per_host = world.local_size();
   problem.items = items;
@@ -53,46 +53,49 @@ inline SliceProblem slice_problem(const config::TrainingConfig& options,
                                                                : problem.middle_parameters) += count;
   }
   // Of each user, the sums of the input layer and the gradient of the output layer's input are reduced over
-  // slices, and that input and the gradient of the sums are gathered.
+  // item slices, and that input and the gradient of the sums are gathered.
   problem.exchanged_per_user = 2.0 * (input_width + output_width);
   return problem;
 }
 
 /// Bytes that each rank sends per step in fp32 with ring collectives.
-struct SliceTraffic {
-  double activations = 0.0;  ///< within the group: activations and the statistics of the softmax
-  double middle = 0.0;       ///< sum of the other tensors' gradients over all ranks
-  double tables = 0.0;       ///< sum of the tables' gradients over the ranks with the same slice
+struct ItemSliceTraffic {
+  double activations =
+      0.0;              ///< within the model-parallel group: activations and the statistics of the softmax
+  double middle = 0.0;  ///< sum of the other tensors' gradients over all ranks
+  double tables = 0.0;  ///< sum of the tables' gradients over the ranks with the same item slice
   double total() const { return activations + middle + tables; }
 };
 
-/// Returns the traffic with `slices` slices, which must divide the number of ranks. A reduce-scatter or an
-/// all-gather of b rows sends (S - 1) / S of them; an all-reduce twice the same.
-inline SliceTraffic slice_traffic(const SliceProblem& problem, int slices) {
-  const double groups = static_cast<double>(problem.ranks) / slices;
-  const double users = static_cast<double>(problem.batch_users) / groups;
-  const double others = (slices - 1.0) / slices;
+/// Returns the traffic with `item_slices` item slices, which must divide the number of ranks. A
+/// reduce-scatter or an all-gather of b rows sends (S - 1) / S of them; an all-reduce twice the same.
+inline ItemSliceTraffic item_slice_traffic(const ItemSliceProblem& problem, int item_slices) {
+  const double model_parallel_groups = static_cast<double>(problem.ranks) / item_slices;
+  const double users = static_cast<double>(problem.batch_users) / model_parallel_groups;
+  const double others = (item_slices - 1.0) / item_slices;
   constexpr double bytes = sizeof(float);
-  return {.activations = bytes * (problem.exchanged_per_user * users * others + 2.0 * users * (slices - 1.0)),
+  return {.activations =
+              bytes * (problem.exchanged_per_user * users * others + 2.0 * users * (item_slices - 1.0)),
           .middle = 2.0 * bytes * problem.middle_parameters * (problem.ranks - 1.0) / problem.ranks,
-          .tables = 2.0 * bytes * problem.table_parameters / slices * (groups - 1.0) / groups};
+          .tables = 2.0 * bytes * problem.table_parameters / item_slices * (model_parallel_groups - 1.0) /
+                    model_parallel_groups};
 }
 
 /// Returns the bytes of weights, gradient and two moments that a rank stores.
-inline double slice_memory(const SliceProblem& problem, int slices) {
-  return 4.0 * sizeof(float) * (problem.table_parameters / slices + problem.middle_parameters);
+inline double item_slice_memory(const ItemSliceProblem& problem, int item_slices) {
+  return 4.0 * sizeof(float) * (problem.table_parameters / item_slices + problem.middle_parameters);
 }
 
 /// Returns the estimated time of communication and update per step, in bytes of memory traffic. An update
 /// reads and writes weights and two moments, and reads the gradient: about 32 bytes per parameter.
-inline double slice_cost(const SliceProblem& problem, int slices) {
-  const SliceTraffic sent = slice_traffic(problem, slices);
+inline double item_slice_cost(const ItemSliceProblem& problem, int item_slices) {
+  const ItemSliceTraffic sent = item_slice_traffic(problem, item_slices);
   const double within = problem.memory_rate_ratio_within;
   const double between = problem.memory_rate_ratio_between;
   const bool one_host = problem.ranks <= problem.ranks_per_host;
-  return sent.activations * (slices <= problem.ranks_per_host ? within : between) +
+  return sent.activations * (item_slices <= problem.ranks_per_host ? within : between) +
          (sent.middle + sent.tables) * (one_host ? within : between) +
-         32.0 * problem.table_parameters / slices;
+         32.0 * problem.table_parameters / item_slices;
 }
 
 /// Returns the divisors of `ranks`, ascending.
@@ -104,34 +107,36 @@ inline std::vector<int> divisors(int ranks) {
   return all;
 }
 
-/// Chooses the number of slices: of the divisors of the number of ranks that leave at least 1,024 items per
-/// slice and fit into 80 % of the memory, the one with the least cost; the smallest of those within 10 % of
-/// it. Returns it and the reason, for the log. Throws InputError if nothing fits.
-inline std::pair<int, std::string> choose_slices(const SliceProblem& problem) {
+/// Chooses the number of item slices: of the divisors of the number of ranks that leave at least 1,024 items
+/// per item slice and fit into 80 % of the memory, the one with the least cost; the smallest of those within
+/// 10 % of it. Returns it and the reason, for the log. Throws InputError if nothing fits.
+inline std::pair<int, std::string> plan_item_slices(const ItemSliceProblem& problem) {
   constexpr std::int64_t min_items = 1024;
   constexpr double gib = 1073741824.0;
   std::vector<int> candidates;
   for (const int s : divisors(problem.ranks)) {
-    const bool fits = problem.memory_bytes <= 0.0 || slice_memory(problem, s) <= 0.8 * problem.memory_bytes;
+    const bool fits =
+        problem.memory_bytes <= 0.0 || item_slice_memory(problem, s) <= 0.8 * problem.memory_bytes;
     if ((s == 1 || problem.items / s >= min_items) && fits) candidates.push_back(s);
   }
   if (candidates.empty()) {
     throw InputError(vaecf::format(
-        "distributed.item_slices: auto: weights, gradient and moments need {:.1f} GiB on one rank and {:.1f} GiB on each of {} slices, but a rank has {:.1f} GiB; start more ranks",
-        slice_memory(problem, 1) / gib, slice_memory(problem, problem.ranks) / gib, problem.ranks,
+        "distributed.item_slices: auto: weights, gradient and moments need {:.1f} GiB on one rank and {:.1f} GiB on each of {} item slices, but a rank has {:.1f} GiB; start more ranks",
+        item_slice_memory(problem, 1) / gib, item_slice_memory(problem, problem.ranks) / gib, problem.ranks,
         problem.memory_bytes / gib));
   }
-  double least = slice_cost(problem, candidates.front());
-  for (const int s : candidates) least = std::min(least, slice_cost(problem, s));
+  double least = item_slice_cost(problem, candidates.front());
+  for (const int s : candidates) least = std::min(least, item_slice_cost(problem, s));
   const int chosen =
-      *std::ranges::find_if(candidates, [&](int s) { return slice_cost(problem, s) <= 1.1 * least; });
-  std::string reason = vaecf::format("each rank sends {:.1f} MB per step with {} slices",
-                                     slice_traffic(problem, chosen).total() / 1e6, chosen);
+      *std::ranges::find_if(candidates, [&](int s) { return item_slice_cost(problem, s) <= 1.1 * least; });
+  std::string reason = vaecf::format("each rank sends {:.1f} MB per step with {} item slices",
+                                     item_slice_traffic(problem, chosen).total() / 1e6, chosen);
   for (const int s : divisors(problem.ranks)) {
     if (s == chosen) continue;
     const bool candidate = std::ranges::find(candidates, s) != candidates.end();
-    reason += vaecf::format(", {:.1f} MB with {}{}", slice_traffic(problem, s).total() / 1e6, s,
-                            candidate ? "" : " (excluded: too few items per slice, or not enough memory)");
+    reason +=
+        vaecf::format(", {:.1f} MB with {}{}", item_slice_traffic(problem, s).total() / 1e6, s,
+                      candidate ? "" : " (excluded: too few items per item slice, or not enough memory)");
   }
   return {chosen, reason};
 }

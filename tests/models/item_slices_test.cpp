@@ -1,4 +1,4 @@
-// The tensors of models that store a slice of the items.
+// The tensors of models that store an item slice.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace vaecf::models {
 namespace {
 
-/// A slice of a group that never exchanges.
-class SilentSlice final : public device::ItemSlices {
+/// A item slice of a model-parallel group that never exchanges.
+class SilentRank final : public device::ModelParallelGroup {
  public:
-  SilentSlice(int count, int index) : count_(count), index_(index) {}
+  SilentRank(int count, int index) : count_(count), index_(index) {}
   int count() const override { return count_; }
   int index() const override { return index_; }
   device::EventHandle reduce_scatter(std::span<const float>, std::span<float>, device::EventHandle) override {
@@ -35,7 +35,7 @@ class SilentSlice final : public device::ItemSlices {
 constexpr std::int64_t sliced_items = 61;
 constexpr std::int64_t run_multiple = 384;
 
-ModelOptions options_with_slices(ModelType type) {
+ModelOptions small_options(ModelType type) {
   ModelOptions options{type, {12}, 5, 0.5};
   options.elsa.factors = 9;
   return options;
@@ -44,19 +44,18 @@ ModelOptions options_with_slices(ModelType type) {
 const ModelType all_types[] = {ModelType::mult_vae, ModelType::mult_dae, ModelType::autoencoder,
                                ModelType::recvae, ModelType::elsa};
 
-TEST(Slices, TensorsOfItemsAreContiguousAndAligned) {
+TEST(ItemSlices, TensorsOfItemsAreContiguousAndAligned) {
   const auto device = fp32_device();
   for (const ModelType type : all_types) {
     SCOPED_TRACE(to_string(type));
-    SilentSlice slice(3, 1);
-    const auto model =
-        make_model(options_with_slices(type), {sliced_items, 7, slice}, *device, 4, run_multiple);
+    SilentRank rank(3, 1);
+    const auto model = make_model(small_options(type), {sliced_items, 7, rank}, *device, 4, run_multiple);
     const auto& tensors = model->layout().tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-      const bool sliced = tensors[t].spec.slice.has_value();
+      const bool sliced = tensors[t].spec.item_slice.has_value();
       const bool elsa = tensors.size() == 1;
       EXPECT_EQ(sliced, elsa || t < 2 || t + 1 == tensors.size()) << tensors[t].spec.name;
-      if (t > 0 && sliced != tensors[t - 1].spec.slice.has_value()) {
+      if (t > 0 && sliced != tensors[t - 1].spec.item_slice.has_value()) {
         EXPECT_EQ(tensors[t].range.begin % run_multiple, 0) << tensors[t].spec.name;
       }
       if (t > 0) {
@@ -68,15 +67,15 @@ TEST(Slices, TensorsOfItemsAreContiguousAndAligned) {
   }
 }
 
-TEST(Slices, LogicalElementsAreStoredOnce) {
+TEST(ItemSlices, LogicalElementsAreStoredOnce) {
   for (const ModelType type : all_types) {
     SCOPED_TRACE(to_string(type));
-    const ModelOptions options = options_with_slices(type);
+    const ModelOptions options = small_options(type);
     const auto whole = tensor_specs(options, {sliced_items, 7});
     std::map<std::string, std::set<std::int64_t>> stored;
     for (int s = 0; s < 4; ++s) {
-      SilentSlice slice(4, s);
-      const auto specs = tensor_specs(options, {sliced_items, 7, slice});
+      SilentRank rank(4, s);
+      const auto specs = tensor_specs(options, {sliced_items, 7, rank});
       ASSERT_EQ(specs.size(), whole.size());
       EXPECT_EQ(parameter_count(specs), parameter_count(whole));
       EXPECT_EQ(dense_weights(specs), dense_weights(whole));
@@ -84,7 +83,7 @@ TEST(Slices, LogicalElementsAreStoredOnce) {
         EXPECT_EQ(specs[t].name, whole[t].name);
         EXPECT_EQ(specs[t].logical_rows(), whole[t].rows);
         EXPECT_EQ(specs[t].logical_columns(), whole[t].columns);
-        if (!specs[t].slice && s > 0) continue;
+        if (!specs[t].item_slice && s > 0) continue;
         for (std::int64_t row = 0; row < specs[t].rows; ++row) {
           for (std::int64_t column = 0; column < specs[t].columns; ++column)
             EXPECT_TRUE(stored[specs[t].name].insert(specs[t].logical_index(row, column)).second);
@@ -99,12 +98,12 @@ TEST(Slices, LogicalElementsAreStoredOnce) {
   }
 }
 
-TEST(Slices, ExcludedItemsAreThoseOfTheSlice) {
+TEST(ItemSlices, ExcludedItemsAreThoseOfTheItemSlice) {
   const auto device = fp32_device();
-  SilentSlice slice(3, 2);
-  Network model(options_with_slices(ModelType::mult_dae), {sliced_items, 0, slice}, *device, 4);
+  SilentRank rank(3, 2);
+  Network model(small_options(ModelType::mult_dae), {sliced_items, 0, rank}, *device, 4);
   std::vector<std::uint8_t> allowed(sliced_items, 1);
-  allowed[2] = allowed[8] = allowed[9] = 0;  // items 2 and 8 are the first and third item of slice 2
+  allowed[2] = allowed[8] = allowed[9] = 0;  // items 2 and 8 are the first and third item of item slice 2
   model.exclude_items(allowed);
   const auto bias = export_tensor(*device, model.layout(), "decoder_2/bias", model.parameters().master());
   ASSERT_EQ(bias.size(), 20U);

@@ -1,4 +1,4 @@
-#include "support/thread_slices.hpp"
+#include "support/thread_ranks.hpp"
 
 #include <vaecf/base/format.hpp>
 
@@ -19,10 +19,11 @@ using device::EventHandle;
 /// The calls of all threads, and a barrier that no thread leaves alone.
 class SliceExchange {
  public:
-  explicit SliceExchange(int slices)
-      : calls_(static_cast<std::size_t>(slices)), inputs_(static_cast<std::size_t>(slices)) {}
+  explicit SliceExchange(int item_slices)
+      : calls_(static_cast<std::size_t>(item_slices)), inputs_(static_cast<std::size_t>(item_slices)) {}
 
-  /// Calls use(inputs of all slices) once all slices have called this function with the same `call` and size.
+  /// Calls use(inputs of all item slices) once all item slices have called this function with the same `call`
+  /// and size.
   template <class Use>
   void run(int index, const char* call, std::span<const std::byte> input, const Use& use) {
     const auto mine = static_cast<std::size_t>(index);
@@ -31,7 +32,7 @@ class SliceExchange {
     wait_for_all();
     for (std::size_t s = 1; s < calls_.size(); ++s) {
       if (calls_[s] == calls_[0]) continue;
-      throw std::logic_error(vaecf::format("slice 0 calls {}, slice {} calls {}", calls_[0], s, calls_[s]));
+      throw std::logic_error(vaecf::format("rank 0 calls {}, rank {} calls {}", calls_[0], s, calls_[s]));
     }
     use(inputs_);
     wait_for_all();
@@ -59,7 +60,7 @@ class SliceExchange {
       return;
     }
     changed_.wait(lock, [&] { return round_ != round || gone_; });
-    if (round_ == round) throw std::logic_error("a slice waits for one that has returned or failed");
+    if (round_ == round) throw std::logic_error("a rank waits for one that has returned or failed");
   }
 
   std::mutex mutex_;
@@ -88,7 +89,7 @@ void gather(SliceExchange& exchange, int index, std::span<const T> part, std::sp
 
 }  // namespace
 
-EventHandle ThreadSlices::reduce_scatter(std::span<const float> all, std::span<float> part, EventHandle) {
+EventHandle ThreadRanks::reduce_scatter(std::span<const float> all, std::span<float> part, EventHandle) {
   ++exchanges_;
   synchronize();
   exchange_.run(index_, "reduce_scatter", std::as_bytes(all), [&](const auto& inputs) {
@@ -108,26 +109,26 @@ EventHandle ThreadSlices::reduce_scatter(std::span<const float> all, std::span<f
   return {};
 }
 
-EventHandle ThreadSlices::all_gather(std::span<const float> part, std::span<float> all, EventHandle) {
+EventHandle ThreadRanks::all_gather(std::span<const float> part, std::span<float> all, EventHandle) {
   ++exchanges_;
   synchronize();
   gather(exchange_, index_, part, all);
   return {};
 }
 
-EventHandle ThreadSlices::all_gather(std::span<const Bf16> part, std::span<Bf16> all, EventHandle) {
+EventHandle ThreadRanks::all_gather(std::span<const Bf16> part, std::span<Bf16> all, EventHandle) {
   ++exchanges_;
   synchronize();
   gather(exchange_, index_, part, all);
   return {};
 }
 
-void run_slices(int slices, const std::function<void(ThreadSlices&)>& body) {
-  SliceExchange exchange(slices);
+void run_thread_ranks(int item_slices, const std::function<void(ThreadRanks&)>& body) {
+  SliceExchange exchange(item_slices);
   std::vector<std::thread> threads;
-  for (int s = 0; s < slices; ++s) {
+  for (int s = 0; s < item_slices; ++s) {
     threads.emplace_back([&, s] {
-      ThreadSlices mine(exchange, slices, s);
+      ThreadRanks mine(exchange, item_slices, s);
       try {
         body(mine);
         exchange.leave(nullptr);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/device/item_slices.hpp>
+#include <vaecf/device/model_parallel_group.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -11,11 +11,11 @@ namespace vaecf::testing {
 
 class SliceExchange;
 
-/// The group of one of the threads of run_slices(). Exchanges copy between the threads' memory, which the
-/// host must be able to access, and have finished when they return.
-class ThreadSlices final : public device::ItemSlices {
+/// The model-parallel group of one of the threads of run_thread_ranks(). Exchanges copy between the threads'
+/// memory, which the host must be able to access, and have finished when they return.
+class ThreadRanks final : public device::ModelParallelGroup {
  public:
-  ThreadSlices(SliceExchange& exchange, int count, int index)
+  ThreadRanks(SliceExchange& exchange, int count, int index)
       : exchange_(exchange), count_(count), index_(index) {}
 
   /// Blocks until the device has finished its work; called before each exchange. By default there is none.
@@ -39,10 +39,10 @@ class ThreadSlices final : public device::ItemSlices {
   std::int64_t exchanges_ = 0;
 };
 
-/// Runs `body` on one thread per slice, each with its own ItemSlices, and joins them. Sums are computed in
-/// the order of slices. If a thread throws, returns while others wait for it, or calls another function or
-/// with another size than the others, all threads throw at their next exchange, and the first error is
-/// rethrown here.
-void run_slices(int slices, const std::function<void(ThreadSlices&)>& body);
+/// Runs `body` on one thread per item slice, each with its own ModelParallelGroup, and joins them. Sums are
+/// computed in the order of item slices. If a thread throws, returns while others wait for it, or calls
+/// another function or with another size than the others, all threads throw at their next exchange, and the
+/// first error is rethrown here.
+void run_thread_ranks(int item_slices, const std::function<void(ThreadRanks&)>& body);
 
 }  // namespace vaecf::testing

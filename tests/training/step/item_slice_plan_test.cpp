@@ -1,0 +1,83 @@
+// The traffic of item slices and the choice of their number.
+#include <vaecf/base/error.hpp>
+#include <vaecf/training/item_slice_plan.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace vaecf::training {
+namespace {
+
+/// Returns Mult-VAE with layers I-600-200-600-I on `ranks` ranks of one host.
+ItemSliceProblem mult_vae(std::int64_t items, std::int64_t users, int ranks) {
+  ItemSliceProblem problem;
+  problem.ranks = ranks;
+  problem.ranks_per_host = ranks;
+  problem.items = items;
+  problem.batch_users = users;
+  problem.table_parameters = 1201.0 * static_cast<double>(items);
+  problem.middle_parameters = 361600.0;
+  problem.exchanged_per_user = 4.0 * 600.0;
+  return problem;
+}
+
+// Computed by hand from the formulas, in megabytes: 16 H b (S - 1) / S, 8 b (S - 1), 8 M (R - 1) / R and
+// 8 (2 H + 1) I / S (D - 1) / D.
+TEST(SlicePlan, TrafficOfEightRanks) {
+  const ItemSliceTraffic small = item_slice_traffic(mult_vae(20108, 500, 8), 8);
+  EXPECT_NEAR(small.activations / 1e6, 4.20 + 0.028, 0.001);
+  EXPECT_NEAR(small.middle / 1e6, 2.531, 0.001);
+  EXPECT_EQ(small.tables, 0.0);
+  EXPECT_NEAR(small.total() / 1e6, 6.8, 0.05);
+  EXPECT_NEAR(item_slice_traffic(mult_vae(20108, 500, 8), 1).total() / 1e6, 171.6, 0.1);
+  EXPECT_NEAR(item_slice_traffic(mult_vae(20108, 4096, 8), 8).total() / 1e6, 37.2, 0.05);
+  EXPECT_NEAR(item_slice_traffic(mult_vae(20108, 24576, 8), 8).total() / 1e6, 210.4, 0.1);
+  EXPECT_NEAR(item_slice_traffic(mult_vae(2500000, 4096, 8), 8).total() / 1e6, 37.2, 0.05);
+  EXPECT_NEAR(item_slice_traffic(mult_vae(2500000, 4096, 8), 1).total() / 1e6, 21020, 5);
+  // 4 model-parallel groups of 2 item slices: 2 x 1,024 users in each model-parallel group's exchange, tables
+  // of half the items over 4 ranks.
+  const ItemSliceTraffic grid = item_slice_traffic(mult_vae(20108, 4096, 8), 2);
+  EXPECT_NEAR(grid.activations, 4 * (2400 * 1024 * 0.5 + 2 * 1024), 1);
+  EXPECT_NEAR(grid.tables, 8 * 1201.0 * 20108 / 2 * 0.75, 1);
+}
+
+TEST(SlicePlan, OneRankSendsNothing) {
+  EXPECT_EQ(item_slice_traffic(mult_vae(20108, 500, 1), 1).total(), 0.0);
+  EXPECT_EQ(plan_item_slices(mult_vae(20108, 500, 1)).first, 1);
+}
+
+TEST(SlicePlan, ChoosesSlicesForSmallBatchesAndLargeCatalogs) {
+  EXPECT_EQ(plan_item_slices(mult_vae(20108, 500, 8)).first, 8);
+  EXPECT_EQ(plan_item_slices(mult_vae(2500000, 4096, 8)).first, 8);
+  EXPECT_EQ(plan_item_slices(mult_vae(20108, 1000000, 8)).first, 1);
+  EXPECT_NE(plan_item_slices(mult_vae(20108, 500, 8)).second.find("171.6 MB with 1"), std::string::npos);
+}
+
+TEST(SlicePlan, EverySliceHasAThousandItems) {
+  EXPECT_EQ(plan_item_slices(mult_vae(2100, 10, 8)).first, 2);
+  EXPECT_EQ(plan_item_slices(mult_vae(900, 10, 8)).first, 1);
+}
+
+TEST(SlicePlan, KeepsWithinMemory) {
+  ItemSliceProblem problem = mult_vae(2500000, 1000000, 8);
+  problem.memory_bytes = 16e9;  // 48 GB of parameters: 6 GB on each of 8, 12 GB on each of 4
+  EXPECT_EQ(plan_item_slices(problem).first, 4);
+  problem.memory_bytes = 4e9;
+  EXPECT_THROW(plan_item_slices(problem), InputError);
+}
+
+TEST(SlicePlan, PrefersGroupsWithinAHost) {
+  ItemSliceProblem problem = mult_vae(20108, 24576, 64);
+  problem.ranks_per_host = 8;
+  problem.memory_rate_ratio_within = 8.0;
+  EXPECT_EQ(plan_item_slices(problem).first, 8);
+}
+
+TEST(SlicePlan, Divisors) {
+  EXPECT_EQ(divisors(12), (std::vector<int>{1, 2, 3, 4, 6, 12}));
+}
+
+}  // namespace
+}  // namespace vaecf::training
