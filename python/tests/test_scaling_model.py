@@ -97,7 +97,7 @@ def items_workload(items):
 )
 def test_bytes_of_eight_slices(items, users, activations, softmax, total, data):
     work = items_workload(items)
-    sent = sent_bytes(work, ParallelConfig(ranks=8, users=users, slices=8))
+    sent = sent_bytes(work, ParallelConfig(ranks=8, users=users, item_slices=8))
     assert sent["activations"] / 1e6 == pytest.approx(activations, rel=0.01)
     assert sent["softmax"] / 1e6 == pytest.approx(softmax, rel=0.08)
     assert sent["middle"] / 1e6 == pytest.approx(2.53, rel=0.01)
@@ -108,8 +108,9 @@ def test_bytes_of_eight_slices(items, users, activations, softmax, total, data):
 
 def test_bytes_of_two_groups_of_two_slices_by_hand():
     work = Workload(parameters=1000.0 + 21 * 50, table_parameters=21 * 50.0, table_widths=20.0)
-    sent = sent_bytes(work, ParallelConfig(ranks=4, users=8, slices=2, bf16_comm=True))
-    # A group has 4 users: its ranks send half of 4 x 10 floats four times, and 4 pairs of floats to one other rank.
+    sent = sent_bytes(work, ParallelConfig(ranks=4, users=8, item_slices=2, bf16_comm=True))
+    # A model-parallel group has 4 users: its ranks send half of 4 x 10 floats four times, and 4 pairs of floats to
+    # one other rank.
     assert sent == {"activations": 4 * 80.0, "softmax": 4 * 8.0, "middle": 1.5 * 2000.0, "tables": 1.0 * 2 * 525.0}
 
 
@@ -118,7 +119,7 @@ INFINIBAND = Machine("", 1, 650e12, 2.85e12, 30e-6, 0.0, Link(4e-6, 42e9), Link(
 
 
 @pytest.mark.parametrize(
-    ("machine", "items", "users", "ranks", "slices", "milliseconds"),
+    ("machine", "items", "users", "ranks", "item_slices", "milliseconds"),
     [
         (NVLINK, 20_108, 500, 8, 8, 0.17),
         (NVLINK, 20_108, 500, 8, 4, 0.24),
@@ -145,9 +146,9 @@ INFINIBAND = Machine("", 1, 650e12, 2.85e12, 30e-6, 0.0, Link(4e-6, 42e9), Link(
         (INFINIBAND, 2_500_000, 32768, 64, 64, 20.0),
     ],
 )
-def test_times_of_item_slices(machine, items, users, ranks, slices, milliseconds):
+def test_times_of_item_slices(machine, items, users, ranks, item_slices, milliseconds):
     work = items_workload(items)
-    run = ParallelConfig(ranks=ranks, users=users, slices=slices, bucket_bytes=25 * 1048576.0)
+    run = ParallelConfig(ranks=ranks, users=users, item_slices=item_slices, bucket_bytes=25 * 1048576.0)
     p = predict(step_cost(machine, work), work, machine, run)
     assert 1e3 * p.seconds == pytest.approx(milliseconds, rel=0.035)
 
@@ -160,12 +161,12 @@ def test_slices_win_below_the_batch_at_which_both_take_equally_long():
 
     def gain(batch):
         data = predict(cost, work, NVLINK, replace(run, users=batch))
-        items = predict(cost, work, NVLINK, replace(run, users=batch, slices=8, sharded=False))
+        items = predict(cost, work, NVLINK, replace(run, users=batch, item_slices=8, sharded=False))
         return data.seconds / items.seconds
 
     assert gain(users) == pytest.approx(1.0, abs=1e-3)
     assert gain(0.5 * users) > 1.0 > gain(2.0 * users)
-    # A free network leaves only the update, which slices divide: they always win, and never if sharding divides it too.
+    # A free network leaves only the update, which item slices divide: they always win, and never if sharding divides it too.
     free = replace(NVLINK, within_host=Link(0.0, 1e30), between_hosts=Link(0.0, 1e30))
     assert users_below_which_slices_win(step_cost(free, work), work, free, ParallelConfig(ranks=8)) is None
     assert users_below_which_slices_win(step_cost(free, work), work, free, ParallelConfig(ranks=8, sharded=True)) == 0.0
@@ -174,7 +175,7 @@ def test_slices_win_below_the_batch_at_which_both_take_equally_long():
 def test_groups_of_a_host_share_its_connection():
     work = items_workload(20_108)
     machine = replace(NVLINK, ranks_per_host=4, between_hosts=Link(1.5e-6, 100e9))
-    run = ParallelConfig(ranks=8, users=4096, slices=4, bucket_bytes=1e12)
+    run = ParallelConfig(ranks=8, users=4096, item_slices=4, bucket_bytes=1e12)
     slow = predict(step_cost(machine, work), work, machine, run).communication
     one = predict(step_cost(NVLINK, work), work, NVLINK, run).communication
     sent = sent_bytes(work, run)
@@ -312,6 +313,6 @@ def test_slices_must_divide_the_ranks():
     config = {**DEFAULTS, "train.batch_size": 500, "distributed.item_slices": 3}
     with pytest.raises(InputError, match="3 does not divide 8 ranks"):
         parallel_config(config, [6, 8])
-    assert parallel_config({**config, "distributed.item_slices": "all"}, [6, 8]).slices == 0
+    assert parallel_config({**config, "distributed.item_slices": "all"}, [6, 8]).item_slices == 0
     with pytest.raises(InputError, match="parameter_server cannot be predicted"):
         parallel_config({**config, "distributed.strategy": "parameter_server"}, [2])

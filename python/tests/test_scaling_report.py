@@ -48,17 +48,17 @@ def test_reports_equal_those_of_the_former_implementation(tmp_path, capsys, stor
         assert capsys.readouterr().out.startswith(stored["table"])
 
 
-def ideal_run(ranks, batch, slices=1):
+def ideal_run(ranks, batch, item_slices=1):
     """Returns a run on a machine that the model describes exactly."""
     latency, bandwidth = 5e-6, 2e9
     moved = 2.0 * (ranks - 1) / ranks
     update = 2.4e-3 if ranks == 1 else 3.2e-3
     wire = moved * 4e6
     exchange = 2.0 * (ranks - 1) * latency + wire / bandwidth if ranks > 1 else 0.0
-    if slices > 1:  # 900,000 of the 1,000,000 weights are tables of 9,000 items next to layers of 60 and 39.
-        wire = 8.0 * 99 * batch * (slices - 1) / slices + 8.0 * batch * (slices - 1) + moved * 4e5
+    if item_slices > 1:  # 900,000 of the 1,000,000 weights are tables of 9,000 items next to layers of 60 and 39.
+        wire = 8.0 * 99 * batch * (item_slices - 1) / item_slices + 8.0 * batch * (item_slices - 1) + moved * 4e5
         exchange = 5 * (ranks - 1) * latency + 2.0 * (ranks - 1) * latency + wire / bandwidth
-        update = update * (0.9 / slices + 0.1)
+        update = update * (0.9 / item_slices + 0.1)
     seconds = 1e-3 + 20e-6 * batch / ranks + update + exchange
     return RunRecord(
         version="1",
@@ -68,7 +68,7 @@ def ideal_run(ranks, batch, slices=1):
         precision="fp32",
         ranks=ranks,
         ranks_per_host=ranks,
-        slices=slices,
+        item_slices=item_slices,
         cores=8,
         usable_cores=8,
         bound_cores=8,
@@ -114,17 +114,17 @@ def test_separates_strong_from_weak_scaling_and_predicts_both():
 
 
 def test_predicts_item_slices():
-    report = make_report(ideal_runs() + [ideal_run(4, 400.0, slices=4) for _ in range(3)])
+    report = make_report(ideal_runs() + [ideal_run(4, 400.0, item_slices=4) for _ in range(3)])
     point = next(point for point in report.strong if point.variant == "items fp32")
     assert point.prediction_error == pytest.approx(0.0, abs=1e-4)
     # The break-even point is computed for the same machine as predictions: both take equally long there.
     users = report.slices_win.users
     assert report.slices_win.variant == "replicated fp32"
-    data, items = ideal_run(4, users), ideal_run(4, users, slices=4)
+    data, items = ideal_run(4, users), ideal_run(4, users, item_slices=4)
     assert data.users_per_second == pytest.approx(items.users_per_second, rel=2e-3)
     assert f"below about {users:.0f} users per step over all ranks" in to_table(report)
     assert json.loads(to_json(report))["model"]["users_below_which_slices_win"] == users
-    assert replace(ideal_run(4, 400.0, slices=4), slices=2).variant == "2 slices replicated fp32"
+    assert replace(ideal_run(4, 400.0, item_slices=4), item_slices=2).variant == "2 item slices replicated fp32"
 
 
 def test_spread_covers_all_repeats():
@@ -249,7 +249,7 @@ def test_page_contains_plots_and_every_point_and_loads_nothing(tmp_path):
     pytest.importorskip("matplotlib")
     from vaecf.scaling.page import write_page  # pylint: disable=import-outside-toplevel
 
-    report = make_report(ideal_runs() + [ideal_run(4, 400.0, slices=4)])
+    report = make_report(ideal_runs() + [ideal_run(4, 400.0, item_slices=4)])
     report.machine = "</script> & co"
     write_page(report, tmp_path)
     text = (tmp_path / "scaling.html").read_text()

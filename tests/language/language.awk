@@ -8,6 +8,9 @@
 #            whole words (vaecf_room, cuda-twin) and as parts of CamelCase names (CudaTwinDevice).
 # spelling   US spelling of optimizer, initialize, initialization, normalize, synchronize, serialize, behavior, neighbor in src
 #            and include, also within words.
+# slice      `slice` only as `item slice`, and `group` only after `parameter`, `model-parallel`, `data-parallel`, `thread`, `MPI` or,
+#            in files on HDF5, `HDF5`, in C++ files and Markdown (CONTRIBUTING.md, Glossary): see check_words(). Words of other
+#            programs in `backticks` or "quotes" are theirs.
 # open       files are opened for writing in src/io/files/atomic_file.cpp only (io::open_for_writing), because elsewhere links that
 #            other users have planted might be followed.
 # literal    no message in src and include is split in mid-sentence: see check_literals().
@@ -125,7 +128,32 @@ function has_word(content) {
   return content ~ /[A-Za-z][A-Za-z]/
 }
 
+# Complains about each `slice` or `group`, also as a part of snake_case names, without the word that says which one. At the begin
+# of a line that is the last word of the line before.
+function check_words(line,   rest, before, word) {
+  rest = tolower(line)
+  gsub(/`[^`]*`|"[^" ]*"|h5[a-z_]+/, "x", rest)
+  sub(/^[ \t]*(\/\/[\/<]*[ \t]*)?/, "", rest)
+  before = last_word
+  while (match(rest, /slices?|groups?/)) {
+    word = substr(rest, RSTART, RLENGTH)
+    before = before substr(rest, 1, RSTART - 1)
+    rest = substr(rest, RSTART + RLENGTH)
+    if (before !~ /[a-z]$/ && rest !~ /^[a-z]/) {
+      if (word ~ /slice/ && before !~ /item[ _-]$/) complain(FNR, "`" word "`: item slice, or block of users")
+      if (word ~ /group/ && before !~ /(parameter|model[_-]parallel|data[_-]parallel|thread|mpi|hdf5)[ _-]$/)
+        complain(FNR, "`" word "`: say which group (CONTRIBUTING.md, Glossary)")
+    }
+    before = ""
+  }
+  last_word = tolower(line)
+  sub(/.*[ \t\/]/, "", last_word)
+  last_word = last_word " "
+}
+
 FNR == 1 {
+  last_word = ""
+  has_words_rule = FILENAME ~ /\.(hpp|cpp|cu|cuh|md)$/
   in_docstring = in_trailing = raw = pending = 0
   is_code = FILENAME ~ /^(src|include)\//
   is_cxx = FILENAME ~ /\.(cpp|hpp|cu|cuh|in)$/
@@ -138,6 +166,7 @@ FNR == 1 {
 }
 {
   check_metaphors(FNR, $0, "")
+  if (has_words_rule) check_words($0)
   if (has_persons_rule && tolower($0) ~ persons)
     complain(FNR, "`" found(tolower($0), persons) "`: name the rank, process, thread, caller or user")
   if (is_code) {

@@ -69,20 +69,20 @@ def parse_ranks(text: str | None) -> list[int]:
 
 
 def parallel_config(config: Mapping[str, Any], ranks: list[int]) -> ParallelConfig:
-    """Returns the configuration of data parallelism, with `slices` 0 for all. Throws InputError if it cannot be
+    """Returns the configuration of data parallelism, with `item_slices` 0 for all. Throws InputError if it cannot be
     predicted."""
     if config["distributed.strategy"] != "allreduce":
         raise InputError(
             f"distributed.strategy: {config['distributed.strategy']} cannot be predicted, only allreduce; "
             "measure it (launch/scaling --variants ps)"
         )
-    slices = config.get("distributed.item_slices", 1)
-    if slices == "auto":
+    item_slices = config.get("distributed.item_slices", 1)
+    if item_slices == "auto":
         raise InputError("distributed.item_slices: auto cannot be predicted; set a number or all")
-    slices = 0 if slices == "all" else int(slices)
+    item_slices = 0 if item_slices == "all" else int(item_slices)
     for count in ranks:
-        if slices and count % slices:
-            raise InputError(f"distributed.item_slices: {slices} does not divide {count} ranks; set a divisor, or all")
+        if item_slices and count % item_slices:
+            raise InputError(f"distributed.item_slices: {item_slices} does not divide {count} ranks; set a divisor, or all")
     return ParallelConfig(
         users=float(config["train.batch_size"]),
         sharded=config["distributed.optimizer"] == "sharded",
@@ -90,7 +90,7 @@ def parallel_config(config: Mapping[str, Any], ranks: list[int]) -> ParallelConf
         overlap=config["distributed.overlap"] != "off",
         bucket_bytes=1048576.0 * float(config["distributed.bucket_mib"]),
         virtual_shards=int(config["data.virtual_shards"]),
-        slices=slices,
+        item_slices=item_slices,
     )
 
 
@@ -103,7 +103,7 @@ def _predict(options: argparse.Namespace) -> int:
     sizes = data_sizes(config, options.path, options.items, options.interactions_per_user)
     print(predict_table(machine, workload_of(config, sizes), parallel, ranks), end="")
     most, shards = max(ranks), parallel.virtual_shards
-    if most > shards * max(1, parallel.slices or most):
+    if most > shards * max(1, parallel.item_slices or most):
         print(f"  {most} ranks require data.virtual_shards of at least {most}, preferably a multiple; it is {shards}")
     return errors.DONE
 

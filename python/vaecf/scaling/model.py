@@ -88,12 +88,12 @@ class ParallelConfig:
     # Number of virtual shards, which are assigned to ranks as a whole, so that some ranks have one more than others.
     # If it is less than `ranks`, all ranks have the same number of users.
     virtual_shards: int = 0
-    slices: int = 1  # ranks of a group, which share the items; ranks / slices groups share the users
+    item_slices: int = 1  # ranks that share the items; ranks / item_slices groups share the users
 
     @property
-    def groups(self) -> int:
-        """Is the number of groups that share the users."""
-        return self.ranks // self.slices
+    def model_parallel_groups(self) -> int:
+        """Is the number of model-parallel groups, which share the users."""
+        return self.ranks // self.item_slices
 
 
 @dataclass(frozen=True)
@@ -202,33 +202,33 @@ def _hosts(machine: Machine, ranks: int) -> int:
 
 
 def max_users_per_rank(config: ParallelConfig) -> float:
-    """Returns the users per step of the rank, or of the ranks of the group, with the most users."""
-    shards, groups = config.virtual_shards, config.groups
-    group = config.users / groups if shards < groups else config.users * -(-shards // groups) / shards
-    return group / config.slices
+    """Returns the users per step of the rank, or of the ranks of the model-parallel group, with the most users."""
+    shards, groups = config.virtual_shards, config.model_parallel_groups
+    together = config.users / groups if shards < groups else config.users * -(-shards // groups) / shards
+    return together / config.item_slices
 
 
 def sent_bytes(workload: Workload, config: ParallelConfig) -> dict[str, float]:
     """Returns the bytes that each rank sends in a step by kind; it receives as many.
 
-    With item slices, each rank of a group holds every S-th item. Activations of the group's b users are summed and
+    With item slices, each rank of a model-parallel group holds every S-th item. Activations of its b users are summed and
     gathered at both ends of the network, in fp32; `softmax` are the maximum and the sum of every user, gathered once.
     Only gradients of the other layers, `middle`, are summed over all ranks, and those of the items, `tables`, over the
-    groups.
+    model-parallel groups.
     """
-    ranks, slices, groups = config.ranks, config.slices, config.groups
+    ranks, item_slices, groups = config.ranks, config.item_slices, config.model_parallel_groups
     if ranks == 1:
         return {}
     width = 2.0 if config.bf16_comm else 4.0
-    if slices == 1:
+    if item_slices == 1:
         return {"gradient": _hops(ranks) / ranks * workload.parameters * width}
     users = config.users / groups
     middle = workload.parameters - workload.table_parameters
     return {
-        "activations": 8.0 * workload.table_widths * users * (slices - 1) / slices,
-        "softmax": 8.0 * users * (slices - 1),
+        "activations": 8.0 * workload.table_widths * users * (item_slices - 1) / item_slices,
+        "softmax": 8.0 * users * (item_slices - 1),
         "middle": _hops(ranks) / ranks * middle * width,
-        "tables": _hops(groups) / groups * workload.table_parameters / slices * width,
+        "tables": _hops(groups) / groups * workload.table_parameters / item_slices * width,
     }
 
 
@@ -238,7 +238,7 @@ def predict(cost: StepCost, workload: Workload, machine: Machine, config: Parall
     if config.ranks == 1:
         return Prediction(compute, cost.update_single_rank, 0.0, 0.0, config.users)
     sent = sum(sent_bytes(workload, config).values())
-    if config.slices > 1:
+    if config.item_slices > 1:
         update, communication = _sliced(cost, workload, machine, config)
         return Prediction(compute, update, communication, sent, config.users)
     update = cost.update / (config.ranks if config.sharded else 1)
@@ -257,18 +257,18 @@ def predict(cost: StepCost, workload: Workload, machine: Machine, config: Parall
 
 def _sliced(cost: StepCost, workload: Workload, machine: Machine, config: ParallelConfig) -> tuple[float, float]:
     """Returns the seconds of the update and of the communication with item slices, of which nothing is hidden."""
-    ranks, slices, groups = config.ranks, config.slices, config.groups
-    tables = workload.table_parameters / slices
+    ranks, item_slices, groups = config.ranks, config.item_slices, config.model_parallel_groups
+    tables = workload.table_parameters / item_slices
     middle = workload.parameters - workload.table_parameters
-    # A sharded optimizer divides the tables over the groups and the other layers over all ranks.
+    # A sharded optimizer divides the tables over the model-parallel groups and the other layers over all ranks.
     own = tables / groups + middle / ranks if config.sharded else tables + middle
     update = cost.update * own / workload.parameters
     sent = sent_bytes(workload, config)
-    # The ranks of a group are neighbors, hence on as few hosts as possible.
-    group_hosts, hosts = _hosts(machine, slices), _hosts(machine, ranks)
+    # The ranks of a model-parallel group are neighbors, hence on as few hosts as possible.
+    hosts_of_one, hosts = _hosts(machine, item_slices), _hosts(machine, ranks)
     # Two reduce-scatters and two all-gathers of activations and one all-gather for the softmax.
-    communication = 2.5 * _ring_latency(machine, slices, group_hosts)
-    communication += (sent["activations"] + sent["softmax"]) / _bandwidth(machine, group_hosts)
+    communication = 2.5 * _ring_latency(machine, item_slices, hosts_of_one)
+    communication += (sent["activations"] + sent["softmax"]) / _bandwidth(machine, hosts_of_one)
 
     def summed(parameters: float, members: int, hosts: int, rings: int, moved: float) -> float:
         buckets = max(1.0, math.ceil(4.0 * parameters / config.bucket_bytes))
@@ -276,7 +276,7 @@ def _sliced(cost: StepCost, workload: Workload, machine: Machine, config: Parall
 
     communication += summed(middle, ranks, hosts, 1, sent["middle"])
     if groups > 1:  # Each rank of a host is in another one of the rings, which share the connections of the host.
-        rings = min(slices, machine.ranks_per_host)
+        rings = min(item_slices, machine.ranks_per_host)
         communication += summed(tables, groups, min(groups, hosts), rings, sent["tables"])
     if config.bf16_comm:
         communication += (middle + (tables if groups > 1 else 0.0)) * ROUNDING_BYTES / machine.memory_rate
@@ -312,11 +312,11 @@ def users_below_which_slices_win(
     cost: StepCost, workload: Workload, machine: Machine, config: ParallelConfig
 ) -> float | None:
     """Returns the users per step, over all ranks, below which sharing the items between all ranks is faster than
-    `config` without slices. Returns 0 if it never is, None if it always is."""
+    `config` without item slices. Returns 0 if it never is, None if it always is."""
 
     def data_wins(users: float) -> bool:
-        data = replace(config, users=users, virtual_shards=0, slices=1)
-        items = replace(data, slices=config.ranks, sharded=False)
+        data = replace(config, users=users, virtual_shards=0, item_slices=1)
+        items = replace(data, item_slices=config.ranks, sharded=False)
         return predict(cost, workload, machine, data).seconds <= predict(cost, workload, machine, items).seconds
 
     if data_wins(1.0):

@@ -226,13 +226,13 @@ def _config_of(run: RunRecord) -> ParallelConfig:
         run.overlap == "on",
         run.bucket_bytes,
         run.virtual_shards,
-        run.slices,
+        run.item_slices,
     )
 
 
 def _is_modeled(run: RunRecord) -> bool:
     """Returns whether the model supports the run; it does not support parameter servers."""
-    return run.servers == 0 and (run.slices == 1 or run.workload.table_parameters > 0.0)
+    return run.servers == 0 and (run.item_slices == 1 or run.workload.table_parameters > 0.0)
 
 
 def _point_of(runs: Sequence[RunRecord], probes: Probes) -> Point:
@@ -361,11 +361,11 @@ def _add_limits(report: Report, runs: Sequence[RunRecord], probes: Probes, most:
         return
     cost, machine = probes.cost(most), probes.machine(most)
     best = max(known, key=lambda run: run.users_per_second)
-    if best.slices == 1:
+    if best.item_slices == 1:
         users = break_even_users_per_rank(cost, best.workload, machine, _config_of(best))
         report.break_even = BreakEven(best.variant, most, users)
     divisible = [run for run in known if run.workload.table_parameters > 0.0]
-    data = [run for run in divisible if run.slices == 1]
+    data = [run for run in divisible if run.item_slices == 1]
     if divisible:
         best = max(data or divisible, key=lambda run: run.users_per_second)
         users = users_below_which_slices_win(cost, best.workload, machine, _config_of(best))

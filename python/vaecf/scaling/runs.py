@@ -30,7 +30,7 @@ class RunRecord:
     overlap: str = "off"
     servers: int = 0  # number of parameter servers among the ranks
     server_updates: str = ""
-    slices: int = 1  # ranks of a group, which share the items
+    item_slices: int = 1  # ranks of a model-parallel group, which share the items
     ranks: int = 1
     ranks_per_host: int = 1
     threads: int = 1
@@ -60,9 +60,9 @@ class RunRecord:
             return ""
         if self.servers > 0:
             return f"{self.servers} server{'' if self.servers == 1 else 's'} {self.server_updates} {self.wire}"
-        if self.slices == self.ranks:
+        if self.item_slices == self.ranks:
             return f"items {self.wire}"
-        sliced = f"{self.slices} slices " if self.slices > 1 else ""
+        sliced = f"{self.item_slices} item slices " if self.item_slices > 1 else ""
         return f"{sliced}{self.optimizer} {self.wire}{' overlap' if self.overlap == 'on' else ''}"
 
 
@@ -99,7 +99,7 @@ def record_of(event: dict[str, Any]) -> RunRecord:
         overlap=_text(event, "overlap", "off"),
         servers=int(_number(event, "servers")),
         server_updates=_text(event, "server_updates"),
-        slices=max(1, int(_number(event, "item_slices", 1))),
+        item_slices=max(1, int(_number(event, "item_slices", 1))),
         ranks=ranks,
         ranks_per_host=int(_number(event, "ranks_per_host", ranks)),
         threads=int(_number(event, "threads", 1)),

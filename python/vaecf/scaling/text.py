@@ -61,13 +61,13 @@ def break_even_line(found: BreakEven) -> str:
 
 def slices_line(found: SlicesWin) -> str:
     """Returns the sentence on the batch below which item slices are faster."""
-    than = f"than {found.variant}" if found.variant else "than without slices"
-    slices = f"distributed.item_slices: all on {found.ranks} ranks is predicted to be"
+    than = f"than {found.variant}" if found.variant else "than without item slices"
+    item_slices = f"distributed.item_slices: all on {found.ranks} ranks is predicted to be"
     if found.users is None:
-        return f"{slices} faster {than} with any number of users"
+        return f"{item_slices} faster {than} with any number of users"
     if found.users <= 0.0:
-        return f"{slices} slower {than} with any number of users"
-    return f"below about {found.users:.0f} users per step over all ranks, {slices} faster {than}"
+        return f"{item_slices} slower {than} with any number of users"
+    return f"below about {found.users:.0f} users per step over all ranks, {item_slices} faster {than}"
 
 
 def to_table(report: Report) -> str:
@@ -186,14 +186,14 @@ def to_json(report: Report) -> str:
 
 def predict_table(machine: Machine, workload: Workload, config: ParallelConfig, ranks: Sequence[int]) -> str:
     """Formats predictions from the rates of a machine for each number of `ranks`: strong scaling with `config.users`
-    users per step, and weak scaling with `config.users` users per rank and step. `config.slices` 0: all ranks share the
+    users per step, and weak scaling with `config.users` users per rank and step. `config.item_slices` 0: all ranks share the
     items."""
     cost = step_cost(machine, workload)
 
     def on(count: int, users: float) -> ParallelConfig:
-        return replace(config, ranks=count, users=users, slices=config.slices or count)
+        return replace(config, ranks=count, users=users, item_slices=config.item_slices or count)
 
-    alone = predict(cost, workload, machine, replace(config, ranks=1, slices=1)).users_per_second
+    alone = predict(cost, workload, machine, replace(config, ranks=1, item_slices=1)).users_per_second
     text = (
         f"predicted, not measured: {machine.name}\n"
         f"  one rank: {alone:.0f} users/s at {config.users:.0f} users per step\n"
@@ -209,7 +209,7 @@ def predict_table(machine: Machine, workload: Workload, config: ParallelConfig, 
                 f"{1e3 * p.update:>7.2f} ms {1e3 * p.communication:>7.2f} ms{1e-6 * p.wire_bytes:>12.1f}\n"
             )
     for count in ranks:
-        if config.slices == 1:
+        if config.item_slices == 1:
             users_per_rank = break_even_users_per_rank(cost, workload, machine, on(count, config.users))
             text += f"  {break_even_line(BreakEven('', count, users_per_rank))}\n"
     for count in ranks:

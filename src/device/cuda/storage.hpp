@@ -95,8 +95,8 @@ Matrix make_matrix(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, DType 
 /// bus; offsets are always on the device.
 class UserRows final : public device::UserRows {
  public:
-  /// Rows of the item slice that `ranks` have of `item_count` items. Throws InputError if a column is not in
-  /// the item slice.
+  /// Rows of the item slice that `ranks` have of `item_count` items. Throws InputError if a column is
+  /// not in the item slice.
   UserRows(Gpu& gpu, Stream& stream, ItemSliceView sliced, std::int64_t first, std::int64_t item_count,
            ModelParallelGroup& ranks, bool on_device, std::string description);
   std::int64_t rows() const override { return static_cast<std::int64_t>(host_offsets.size()) - 1; }

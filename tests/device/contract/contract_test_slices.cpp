@@ -27,8 +27,8 @@ struct SlicedShape {
   std::int64_t items;
   std::int64_t width;
 };
-/// Fewer users than item slices, fewer items than item slices, and sizes around those of tiles and blocks of
-/// users.
+/// Fewer users than item slices, fewer items than item slices, and sizes around those of tiles and
+/// blocks of users.
 constexpr SlicedShape sliced_shapes[] = {{0, 33, 7},   {1, 1, 7},     {1, 31, 7},    {2, 1, 3},
                                          {2, 257, 33}, {7, 31, 7},    {7, 257, 9},   {33, 1, 33},
                                          {33, 33, 7},  {33, 257, 33}, {513, 257, 9}, {1100, 31, 5}};
