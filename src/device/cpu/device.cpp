@@ -16,7 +16,6 @@
 #include "device/cpu/kernels/tile_kernels.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
-#include "device/cpu/workspace.hpp"
 
 namespace vaecf::cpu {
 

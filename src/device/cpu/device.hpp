@@ -178,8 +178,6 @@ class Device : public device::Device {
   bool bf16() const { return precision_ == device::Precision::bf16; }
   double measure_gemm_rate(std::int64_t max_bytes);
   double measure_memory_rate(std::int64_t max_bytes);
-  /// Returns the fastest available implementation of the output layer with `loss` for the users of `block`.
-  std::unique_ptr<class LossBlock> loss_block(Loss loss, const class OutputBlock& block);
   /// Calls use(user, scores) for each user of the batch, from any thread, with the scores of the items of
   /// this rank's item slice. The user's own items have the score minus infinity. Scores of several users are
   /// in memory at the same time; they are valid until after(users) returns, which is called once for these

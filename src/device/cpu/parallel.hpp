@@ -44,14 +44,12 @@ inline Range split(std::int64_t n, int parts, int index, std::int64_t grain = 1)
   return {begin < n ? begin : n, end < n ? end : n};
 }
 
-/// Calls f(range, is_first, is_last) for blocks of [0, n) with at most `max_size` elements. Blocks have
-/// nearly equal sizes, so that few product shapes occur; there is at least one block.
+/// Calls f(range) for blocks of [0, n) with at most `max_size` elements. Blocks have nearly equal sizes, so
+/// that few product shapes occur; there is at least one block.
 template <class F>
 void for_each_block(std::int64_t n, std::int64_t max_size, F&& f) {
   const std::int64_t blocks = n > max_size ? (n + max_size - 1) / max_size : 1;
-  for (std::int64_t s = 0; s < blocks; ++s) {
-    f(Range{n * s / blocks, n * (s + 1) / blocks}, s == 0, s == blocks - 1);
-  }
+  for (std::int64_t b = 0; b < blocks; ++b) f(Range{n * b / blocks, n * (b + 1) / blocks});
 }
 
 /// Calls f(thread) for each of `threads` threads. Rethrows the first exception, because none may leave an

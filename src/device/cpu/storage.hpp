@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/device/device.hpp>
+#include <vaecf/math/loss.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -119,5 +120,62 @@ struct Exporter final : device::Exporter {
   void export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                    std::span<float> logical) override;
 };
+
+/// Scratch memory of products, mainly of the output layer, kept between steps. The custom kernel stores its
+/// operands as tiles, in the order in which its products read them.
+struct Workspace {
+  struct PerThread {
+    AlignedArray<float> logits;        // (tile_items, width), then their gradients; or a tile
+    AlignedArray<std::uint16_t> bf16;  // two tiles to convert
+    AlignedArray<float>
+        fp32_weights;               // (tile_items, K): product operands, if bf16 is emulated by rounded fp32
+    AlignedArray<float> d_hidden;   // (width, K) or (K tiles, user tiles): this thread's partial sum
+    AlignedArray<float> d_weights;  // gradient of a tile of items: (tile_items or 32, K)
+    AlignedArray<float> error;      // (width): output - input of one item
+    AlignedArray<double> positive_logits;  // (width): sum of the logits of each user's items
+    // Used by the custom kernel of the output layer:
+    AlignedArray<std::uint16_t> weights;   // a block of items, (K tiles); then a chunk's, (K tiles, blocks)
+    AlignedArray<std::uint16_t> e;         // exponentials of a chunk, transposed: (user tiles, blocks)
+    std::vector<double> sum;               // (width): sum of exponentials
+    std::vector<float> largest;            // (width): maximum of logit - reference
+    std::vector<std::uint16_t> positives;  // positions of the users' own items in a tile, by user tile
+    std::vector<std::int32_t> positives_begin;
+  };
+
+  std::vector<PerThread> threads;
+  AlignedArray<float> e32;                      // (padded items, width): exp(logit - maximum of its tile)
+  AlignedArray<std::uint16_t> e16;              // (item blocks, user tiles)
+  AlignedArray<float> hidden;                   // (width, K), zero rows for absent users
+  AlignedArray<std::uint16_t> hidden16;         // (user tiles, K tiles); or (users, K)
+  AlignedArray<float> maximum;                  // (tiles, width)
+  AlignedArray<float> sum;                      // (tiles, width)
+  AlignedArray<float> factor;                   // (tiles, width), or (width): N_u / sum of exponentials
+  AlignedArray<float> scores;                   // (users, padded items)
+  AlignedArray<float> products;                 // of an item table: (parts, width, width) or (users, width)
+  AlignedArray<std::uint16_t> weighted_hidden;  // (tiles of K + 1, user tiles), paired along the users
+  std::vector<float> reference;                 // (width)
+  AlignedArray<std::uint16_t> input16, weights16, gradient16;  // of the dense layers, in bf16
+  AlignedArray<float> forward_operand, gradient_operand;       // see PackedOperand
+  // With several item slices, values of all users of a batch:
+  AlignedArray<float> gathered, sums;
+};
+
+// Exchanges within a model-parallel group. With one item slice, all functions use the caller's
+// memory and exchange nothing. Memory for all users has S parts of equal size, so the last rows may be
+// unused.
+
+/// Returns the memory for values of all users of the batch, (users, width), whose sums over the item slices
+/// sum_to_owners() writes to `own`: that of `own` if there is one item slice, otherwise `memory`.
+float* rows_of_all_users(const Batch& batch, Matrix& own, AlignedArray<float>& memory);
+/// Sums rows of all users over the item slices; each rank receives those of its own users. Collective.
+void sum_to_owners(const Batch& batch, const float* all, Matrix& own);
+/// Returns the rows of all users of the batch, given those of this rank's own users. Collective.
+const float* gather_from_owners(const Batch& batch, const Matrix& own, AlignedArray<float>& memory);
+
+/// Adds `values` over the item slices, in their order. Collective.
+void sum_over_item_slices(ModelParallelGroup& model_parallel, std::span<float> values,
+                          AlignedArray<float>& memory);
+/// Replaces each user's softmax over the items of this item slice by that over all items. Collective.
+void merge_over_item_slices(ModelParallelGroup& model_parallel, std::span<math::SoftmaxPart<double>> users);
 
 }  // namespace vaecf::cpu

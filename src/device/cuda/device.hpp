@@ -3,6 +3,7 @@
 #include <vaecf/device/device.hpp>
 #include <vaecf/device/host_solvers.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "device/cuda/kernels/products.hpp"
 #include "device/cuda/storage.hpp"
 
 namespace vaecf::cuda {
@@ -172,7 +172,10 @@ class Device : public device::Device {
                                          const device::SpdInverse::Progress& progress) override;
 
  private:
+  friend class Exchange;
   friend class ItemMatrix;
+  friend class OutputLayer;
+  friend class Scorer;
   using MakeScorer = std::function<Scorer(Exchange&)>;
   void rank_and_measure(const MakeScorer& make_scorer, const Batch& batch, const UserRows& targets,
                         Range rows, std::span<const math::Metric> metrics, MetricValues& values);
@@ -184,6 +187,31 @@ class Device : public device::Device {
   double* user_losses(std::int64_t users, UserLosses& losses, StepState& step);
   /// Adds losses that are left to end_step() at once.
   void add_losses(StepState& step);
+  /// Converts `n` values to 16-bit product operands; does nothing in fp32.
+  void write_half_copies(const float* from, std::uint16_t* to, std::int64_t n);
+  /// Updates the 16-bit copy of `activations`; does nothing in fp32.
+  void update_half_copy(Matrix& activations);
+  /// Computes values = act(values + bias), and the copy.
+  void add_bias(const float* bias, Activation act, Matrix& output);
+  /// Converts the gradient of a layer's output to that before `act` in place, values and copy. Writes its
+  /// column sums, the gradient of the bias (d_output.stride()).
+  void activation_backward(Activation act, const Matrix& output, Matrix& d_output, float* d_bias);
+  /// Writes the sums of the columns of `d`, (d.stride()). The order of additions depends only on the sizes.
+  void column_sums(const Matrix& d, float* sums);
+  /// Calls write(first, end) for ranges of a table's rows, and reports the gradient of each: at most eight
+  /// ranges, each of at least 4096 rows, or all at once if backward.ready is empty.
+  template <class Write>
+  void write_table_gradient(const TensorLayout& table, const Backward& backward, Write&& write) {
+    const std::int64_t rows = table.spec.rows;
+    const std::int64_t at_once = backward.ready ? std::max<std::int64_t>(4096, (rows + 7) / 8) : rows;
+    for (std::int64_t first = 0; first < rows; first += at_once) {
+      const std::int64_t end = std::min(first + at_once, rows);
+      write(first, end);
+      if (!backward.ready) continue;
+      const auto place = [&](std::int64_t row) { return table.range.begin + row * table.stride; };
+      backward.ready({place(first), end == rows ? table.range.end : place(end)}, record_event());
+    }
+  }
   double measure_products();  ///< GFLOP/s
   double measure_copies();    ///< GB/s
   /// Computes input W without bias.
@@ -225,6 +253,47 @@ class Device : public device::Device {
   std::size_t next_mark_ = 0;
   std::vector<Event> begun_;  // ring of events at the start of recent steps
   std::size_t next_begun_ = 0;
+};
+
+/// Exchanges rows within the model-parallel group of ranks that share a batch, in the stream of `device`.
+/// With one item slice, the functions use the caller's memory and exchange nothing. Memory for all users has
+/// S parts of equal size; rows behind the last user are undefined. All functions are collective within the
+/// model-parallel group.
+class Exchange {
+ public:
+  Exchange(Device& device, const Batch& batch)
+      : device_(device), batch_(batch), model_parallel_(batch.model_parallel()) {}
+
+  bool alone() const { return model_parallel_.count() == 1; }
+  int item_slices() const { return model_parallel_.count(); }
+
+  /// Reserves the memory of gather(), so that nothing grows between two exchanges.
+  void reserve_gather(const Matrix& own, DType dtype) { gather_memory(own, dtype); }
+  /// Returns the rows of all users, given those of the own users: the values or, in 16 bits, their copy.
+  const void* gather(const Matrix& own, DType dtype);
+
+  /// Returns memory for a row of each user, to be summed by start_sum(): that of `own` if there is one item
+  /// slice. Sets the rows of `own` to the own users.
+  float* sums_memory(Matrix& own);
+  /// Starts to sum rows of all users over the item slices; each rank receives those of its own users in
+  /// `own`. The stream must wait for the event, which is null if there is one item slice.
+  EventHandle start_sum(const float* all, Matrix& own);
+  void sum(const float* all, Matrix& own) { device_.wait_event(start_sum(all, own)); }
+
+  /// Reserves the memory of gather_values() for `n` values, and returns that of this rank's.
+  float* values_memory(std::int64_t n);
+  /// Gathers `n` values of each item slice from values_memory(): (S, n), in the order of item slices.
+  const float* gather_values(std::int64_t n);
+  /// Replaces `n` values by their sums over the item slices, added in the order of item slices.
+  void add_over_item_slices(float* values, std::int64_t n);
+
+ private:
+  std::int64_t part_size(const Matrix& own) const;
+  void* gather_memory(const Matrix& own, DType dtype);
+
+  Device& device_;
+  const Batch& batch_;
+  ModelParallelGroup& model_parallel_;
 };
 
 }  // namespace vaecf::cuda

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "device/cuda/device.hpp"
-#include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/operations/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
 
 namespace vaecf::cuda {

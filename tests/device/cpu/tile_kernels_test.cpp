@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "device/cpu/kernels/tile_amx_product.hpp"
 #include "device/cpu/storage.hpp"
 #include "support/emulated_tiles.hpp"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "device/cuda/device.hpp"
-#include "device/cuda/kernels/softmax_kernels.hpp"
+#include "device/cuda/operations/output_layer.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 
 namespace vaecf::cuda {

@@ -8,7 +8,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "device/cuda/kernels/products.hpp"
+#include "device/cuda/storage.hpp"
 #include "device/cuda_emulator/cuda_platform_support.hpp"
 
 namespace vaecf::cuda_test {

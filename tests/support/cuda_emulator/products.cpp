@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/cpu/kernels/multiversioning.hpp"
-#include "device/cuda/kernels/vec8.hpp"
+#include "device/cuda/operations/vec8.hpp"
 #include "support/cuda_emulator/launch.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 

@@ -1,4 +1,3 @@
-#include "device/cpu/kernels/tile_amx_product.hpp"
 #include "device/cpu/kernels/tile_avx512_blocks.hpp"
 
 namespace vaecf::cpu {

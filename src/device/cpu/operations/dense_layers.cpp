@@ -1,0 +1,181 @@
+#include <vaecf/math/elementwise.hpp>
+#include <vaecf/math/philox.hpp>
+#include <vaecf/math/recvae.hpp>
+#include <vaecf/math/thread_group.hpp>
+
+#include <algorithm>
+
+#include "device/cpu/device.hpp"
+#include "device/cpu/kernels/gemm.hpp"
+#include "device/cpu/kernels/vector_kernels.hpp"
+#include "device/cpu/parallel.hpp"
+
+namespace vaecf::cpu {
+
+// Kernels may sum the last rows of a product in a different order. Forward products of a fixed number of rows
+// give every user the same bits for any number of threads.
+constexpr std::int64_t users_of_product = 32;
+
+const void* Device::operand(const float* values, std::int64_t n, AlignedArray<std::uint16_t>& copy) {
+  if (!bf16()) return values;
+  copy.reserve(n);
+  parallel_for_static(threads_, n, 1024, [&](int, Range part) {
+    to_bf16(values + part.begin, copy.data() + part.begin, part.size());
+  });
+  return copy.data();
+}
+
+const void* Device::element(const void* operand, std::int64_t index) const {
+  return static_cast<const char*>(operand) + index * (bf16() ? 2 : 4);
+}
+
+void Device::linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
+                    Matrix& output) {
+  output.set_rows(input.rows());
+  const float* weights = parameters.weights(layer.weight);
+  const float* bias = parameters.weights(layer.bias);
+  const std::int64_t k = input.columns();
+  const std::int64_t n = output.columns();
+  const void* a = operand(input.row(0), input.rows() * k, workspace_->input16);
+  const void* b = operand(weights, k * n, workspace_->weights16);
+  parallel_for_static(threads_, input.rows(), users_of_product, [&](int thread, Range rows) {
+    for (std::int64_t first = rows.begin; first < rows.end; first += users_of_product) {
+      const std::int64_t m = std::min(users_of_product, rows.end - first);
+      const GemmSpec spec{.m = m, .n = n, .k = k, .bf16 = bf16()};
+      engines_[thread]->run(spec, element(a, first * k), b, output.row(first));
+    }
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+      add_bias(output.row(r), bias, act, n);
+    }
+  });
+}
+
+void Device::linear_backward(const Matrix& input, Layer layer, Activation act, const Matrix& output,
+                             Matrix& d_output, Matrix* d_input, const Matrix* added_to_input,
+                             const Backward& backward) {
+  const auto& [parameters, step, gradients, ready, fused] = backward;
+  const auto& weight = parameters.layout().tensors[layer.weight];
+  const auto& bias = parameters.layout().tensors[layer.bias];
+  const float* weights = parameters.weights(layer.weight);
+  const std::int64_t rows = d_output.rows();
+  const std::int64_t k = weight.spec.rows;
+  const std::int64_t n = weight.spec.columns;
+
+  if (act != Activation::identity) {
+    parallel_for(threads_, rows,
+                 [&](int, std::int64_t r) { activation_backward(act, d_output.row(r), output.row(r), n); });
+  }
+  const void* x = operand(input.row(0), rows * k, workspace_->input16);
+  const void* dy = operand(d_output.row(0), rows * n, workspace_->gradient16);
+  float* d_weights = gradients.data() + weight.range.begin;
+  if (rows == 0) {
+    std::fill_n(d_weights, weight.range.size(), 0.0F);
+  } else {
+    parallel_for_static(threads_, k, 16, [&](int thread, Range part) {
+      const GemmSpec spec{
+          .m = part.size(), .n = n, .k = rows, .a_transposed = true, .lda = k, .bf16 = bf16()};
+      engines_[thread]->run(spec, element(x, part.begin), dy, d_weights + part.begin * n);
+    });
+  }
+  if (ready) ready(weight.range, {});
+  column_sums(d_output, gradients.data() + bias.range.begin);
+  if (ready) ready(bias.range, {});
+
+  if (d_input == nullptr) return;
+  Matrix& d_in = *d_input;
+  d_in.set_rows(rows);
+  const void* w = operand(weights, k * n, workspace_->weights16);
+  parallel_for_static(threads_, rows, 1, [&](int thread, Range part) {
+    const bool adds = added_to_input != nullptr;
+    if (adds) std::copy_n(added_to_input->row(part.begin), part.size() * k, d_in.row(part.begin));
+    const GemmSpec spec{
+        .m = part.size(), .n = k, .k = n, .b_transposed = true, .accumulate = adds, .bf16 = bf16()};
+    engines_[thread]->run(spec, element(dy, part.begin * n), w, d_in.row(part.begin));
+  });
+}
+
+/// Calls use(j, noise) for each latent dimension of a user, with the same noise in forward and backward pass.
+template <class Use>
+static void for_noise(const device::StepParams& key, std::uint32_t user, std::int64_t latents, Use&& use) {
+  for (std::int64_t k = 0; k < latents; k += 4) {
+    float noise[4];
+    math::latent_noise_block(key.seed, key.step, user, static_cast<std::uint32_t>(k / 4), noise);
+    for (std::int64_t j = k; j < std::min(k + 4, latents); ++j) use(j, noise[j - k]);
+  }
+}
+
+void Device::sample_latent(const device::Batch& any_batch, const Matrix& statistics,
+                           const device::StepState& step, Matrix& z) {
+  const auto& batch = own<Batch>(any_batch);
+  const device::StepParams& key = own<StepState>(step).params;
+  z.set_rows(statistics.rows());
+  const std::int64_t latents = z.columns();
+  const std::int64_t first = batch.own().begin;
+  parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
+    const float* row = statistics.row(u);
+    for_noise(key, batch.user_numbers[first + u], latents, [&](std::int64_t j, float noise) {
+      z.row(u)[j] = math::reparameterize(row[j], row[latents + j], noise);
+    });
+  });
+}
+
+void Device::latent_mean(const Matrix& statistics, Matrix& z) {
+  z.set_rows(statistics.rows());
+  for (std::int64_t u = 0; u < statistics.rows(); ++u) std::copy_n(statistics.row(u), z.columns(), z.row(u));
+}
+
+void Device::latent_backward(const device::Batch& any_batch, const Matrix& statistics, const Matrix& d_z,
+                             Matrix& d_statistics, device::StepState& any_step) {
+  const auto& batch = own<Batch>(any_batch);
+  auto& step = own<StepState>(any_step);
+  const device::StepParams& key = step.params;
+  d_statistics.set_rows(statistics.rows());
+  const std::int64_t latents = d_z.columns();
+  const std::int64_t first = batch.own().begin;
+  std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
+  parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
+    const float* row = statistics.row(u);
+    kl[u] = math::SingleThread().sum(
+        latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
+    for_noise(key, batch.user_numbers[first + u], latents, [&](std::int64_t j, float noise) {
+      const float gradient = d_z.row(u)[j];
+      d_statistics.row(u)[j] = math::latent_gradient_mu(gradient, key.beta, row[j]);
+      d_statistics.row(u)[latents + j] =
+          math::latent_gradient_logvar(gradient, noise, key.beta, row[latents + j]);
+    });
+  });
+  for (const double value : kl) step.kl += value;
+}
+
+void Device::composite_latent_backward(const device::Batch& any_batch, const Matrix& statistics,
+                                       const Matrix& old_statistics, const math::CompositePrior& prior,
+                                       float gamma, const Matrix& d_z, Matrix& d_statistics,
+                                       device::StepState& any_step) {
+  const auto& batch = own<Batch>(any_batch);
+  auto& step = own<StepState>(any_step);
+  const device::StepParams& key = step.params;
+  d_statistics.set_rows(statistics.rows());
+  const std::int64_t latents = d_z.columns();
+  const std::int64_t first = batch.own().begin;
+  std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
+  parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
+    const float* row = statistics.row(u);
+    const float* old = old_statistics.row(u);
+    const float weight = key.beta + gamma * static_cast<float>(batch.sizes[first + u]);
+    for_noise(key, batch.user_numbers[first + u], latents, [&](std::int64_t j, float noise) {
+      const auto term =
+          math::composite_term(prior, row[j], row[latents + j], noise, old[j], old[latents + j]);
+      kl[u] += static_cast<double>(term.kl);
+      const float gradient = d_z.row(u)[j] + weight * term.d_z;
+      d_statistics.row(u)[j] = gradient;
+      d_statistics.row(u)[latents + j] =
+          math::composite_gradient_logvar(gradient, noise, weight, row[latents + j]);
+    });
+  });
+  for (std::int64_t u = 0; u < statistics.rows(); ++u) {
+    step.kl += kl[u];
+    step.weighted_kl += static_cast<double>(gamma) * static_cast<double>(batch.sizes[first + u]) * kl[u];
+  }
+}
+
+}  // namespace vaecf::cpu

@@ -1,0 +1,234 @@
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+#include <utility>
+
+#include "device/cuda/device.hpp"
+#include "device/cuda/operations/vec8.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+constexpr const char* schedule_name = "the order of batches";
+constexpr const char* row_sizes = "the sizes of users' rows";
+constexpr std::int64_t nothing[] = {0};
+
+/// Selects the rows of a source that form the batch: user u is row(u).
+struct RowSelection {
+  const std::int64_t* rows = nullptr;
+  const std::int64_t* begin = nullptr;     // start of each batch in `rows`; null: 0
+  const DeviceStepState* state = nullptr;  // selects the batch if `begin` is set
+
+  VAECF_HD std::int64_t row(std::int64_t u) const {
+    return rows[(begin != nullptr ? begin[state->params.batch] : 0) + u];
+  }
+};
+
+struct CountRowLengths {
+  RowSelection selection;
+  const std::int64_t* source_offsets;
+  const std::int32_t* source_sizes;  // null: not copied
+  std::int64_t first_user;
+  std::int32_t* counts;         // (users)
+  std::uint32_t* user_numbers;  // (users)
+  std::int32_t* sizes;          // (users)
+
+  VAECF_HD void operator()(std::int64_t u) const {
+    const std::int64_t row = selection.row(u);
+    counts[u] = static_cast<std::int32_t>(source_offsets[row + 1] - source_offsets[row]);
+    user_numbers[u] = static_cast<std::uint32_t>(first_user + row);
+    if (source_sizes != nullptr) sizes[u] = source_sizes[row];
+  }
+};
+
+/// Copies the rows of the selected users to the batch, one user of 5 to a few thousand items per block. The
+/// blocks after the last user pad `keys`: keys after the last entry sort after all items.
+struct GatherRows {
+  static constexpr int threads = 64;
+  RowSelection selection;
+  const std::int64_t* source_offsets;
+  ItemIds ids;
+  const std::int64_t* offsets;  // offsets of the batch, (users + 1)
+  std::int32_t* columns;
+  std::uint32_t* keys;  // like `entry_users`; null: no transpose needed
+  std::uint32_t* entry_users;
+  std::int64_t users;
+  std::int64_t capacity;
+  std::int64_t items;
+  static constexpr std::int64_t keys_per_block = 1024;
+
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
+    if (user >= users) {
+      const std::int64_t first = (user - users) * keys_per_block;
+      const std::int64_t begin = first > offsets[users] ? first : offsets[users];
+      const std::int64_t end = first + keys_per_block < capacity ? first + keys_per_block : capacity;
+      thread_group.each(end - begin, [&](std::int64_t k) {
+        keys[begin + k] = static_cast<std::uint32_t>(items);
+        entry_users[begin + k] = 0;
+      });
+      return;
+    }
+    const std::int64_t from = source_offsets[selection.row(user)];
+    const std::int64_t to = offsets[user];
+    thread_group.each(offsets[user + 1] - to, [&](std::int64_t k) {
+      const std::int32_t item = ids[from + k];
+      columns[to + k] = item;
+      if (keys == nullptr) return;
+      keys[to + k] = static_cast<std::uint32_t>(item);
+      entry_users[to + k] = static_cast<std::uint32_t>(user);
+    });
+  }
+};
+
+/// Computes item_begin[i] = number of entries of items before i.
+struct FindItemOffsets {
+  const std::uint32_t* sorted_keys;
+  const std::int64_t* entries;
+  std::int64_t* item_begin;  // (items + 1)
+
+  VAECF_HD void operator()(std::int64_t item) const {
+    item_begin[item] = partition_point(
+        0, *entries, [&](std::int64_t k) { return sorted_keys[k] < static_cast<std::uint64_t>(item); });
+  }
+};
+
+/// Gathers the rows of `from` that `selection` selects into `batch`, which has capacity for `capacity`
+/// entries; with `exact`, that is the exact number.
+void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const UserRows& from,
+            const RowSelection& selection, std::int64_t users, std::int64_t capacity, bool exact,
+            bool transpose, Batch& batch) {
+  batch.users_ = users;
+  batch.model_parallel_ = &from.model_parallel;
+  batch.items = from.items;
+  batch.all_items = from.all_items;
+  batch.has_sizes = from.sizes() != nullptr;
+  batch.max_entries = capacity;
+  batch.has_transpose = transpose;
+  launch_elements<128>(stream, users,
+                       CountRowLengths{selection, from.offsets(), from.sizes(), from.first_user, counts,
+                                       batch.user_numbers.data(), batch.sizes.data()});
+  primitives.exclusive_scan(stream, counts, users, batch.offsets.data());
+  std::uint32_t* keys = transpose ? batch.keys.data() : nullptr;
+  std::uint32_t* entry_users = batch.entry_users.data();
+  const bool pads = transpose && !exact;
+  launch(stream, users + (pads ? blocks_for(capacity, GatherRows::keys_per_block) : 0),
+         GatherRows{selection, from.offsets(), from.ids(), batch.offsets.data(), batch.columns.data(), keys,
+                    entry_users, users, capacity, batch.items});
+}
+
+/// Computes the transpose by a stable sort: users of an item stay in ascending order.
+void transpose(Stream& stream, Primitives& primitives, Batch& batch) {
+  primitives.sort_pairs(
+      stream, batch.keys.data(), batch.sorted_keys.data(), batch.entry_users.data(), batch.item_users.data(),
+      batch.max_entries,
+      std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(batch.items)))));
+  launch_elements(stream, batch.items + 1,
+                  FindItemOffsets{batch.sorted_keys.data(), batch.offsets.data() + batch.users(),
+                                  batch.item_begin.data()});
+}
+
+}  // namespace
+
+void Device::upload_batch_schedule(const device::UserRows& source, std::span<const std::int64_t> rows,
+                                   std::span<const std::int64_t> begin, device::BatchSchedule& schedule) {
+  if (begin.empty()) begin = nothing;
+  const auto outside = [&](std::int64_t row) { return row < 0 || row >= source.rows(); };
+  if (begin.front() < 0 || begin.back() > static_cast<std::int64_t>(rows.size()) ||
+      !std::is_sorted(begin.begin(), begin.end()) || std::any_of(rows.begin(), rows.end(), outside)) {
+    throw std::out_of_range("upload_batch_schedule: a row index is out of range");
+  }
+  UploadedOrder& next = own<BatchSchedule>(schedule).next;
+  next.begin.assign(begin.begin(), begin.end());
+  next.max_users = 0;
+  next.max_entries = 0;
+  for (std::size_t t = 0; t + 1 < begin.size(); ++t) {
+    const std::int64_t users = begin[t + 1] - begin[t];
+    const std::int64_t entries =
+        source.entries_of(rows.subspan(static_cast<std::size_t>(begin[t]), static_cast<std::size_t>(users)));
+    next.max_users = std::max(next.max_users, users);
+    next.max_entries = std::max(next.max_entries, entries);
+  }
+  next.rows = static_cast<std::int64_t>(rows.size());
+  gpu_.make_current();
+  next.stream.wait_event(next.started.native());
+  const auto upload = [&](std::span<const std::int64_t> numbers, DeviceArray<std::int64_t>& on_device) {
+    grow(gpu_, allocation_epoch_, std::ssize(numbers), schedule_name, on_device);
+    next.stream.copy_h2d(on_device.data(), numbers.data(), static_cast<std::int64_t>(numbers.size_bytes()));
+  };
+  upload(rows, next.device_rows);
+  upload(begin, next.device_begin);
+  next.stream.synchronize();
+}
+
+void Device::start_batch_schedule(const device::UserRows& source, device::BatchSchedule& schedule_base) {
+  auto& schedule = own<BatchSchedule>(schedule_base);
+  allocation_epoch_.require_not_capturing(schedule_name);
+  UploadedOrder& next = schedule.next;
+  if (next.begin.empty()) return;
+  schedule.begin = std::exchange(next.begin, {});
+  if (next.max_users > schedule.max_users || next.max_entries > schedule.max_entries) {
+    ++allocation_epoch_.value;
+  }
+  schedule.max_users = std::max(schedule.max_users, next.max_users);
+  if (next.max_entries > schedule.max_entries) {
+    schedule.max_entries = std::max(next.max_entries, std::min(next.max_entries + next.max_entries / 8 + 1024,
+                                                               own<UserRows>(source).host_offsets.back()));
+  }
+  // A copy, since graphs contain the addresses.
+  const auto copy = [&](const DeviceArray<std::int64_t>& from, std::int64_t size,
+                        DeviceArray<std::int64_t>& to) {
+    grow(gpu_, allocation_epoch_, size, schedule_name, to);
+    stream_.copy(to.data(), from.data(), size * 8);
+  };
+  copy(next.device_rows, next.rows, schedule.device_rows);
+  copy(next.device_begin, std::ssize(schedule.begin), schedule.device_begin);
+  stream_.record(next.started);
+}
+
+void Device::gather_scheduled_batch(const device::UserRows& source_base,
+                                    const device::BatchSchedule& schedule_base,
+                                    const device::StepState& step_base, std::int64_t users,
+                                    device::Batch& batch_base) {
+  const auto& source = own<UserRows>(source_base);
+  const auto& schedule = own<BatchSchedule>(schedule_base);
+  const auto& step = own<StepState>(step_base);
+  auto& batch = own<Batch>(batch_base);
+  const NvtxRange nvtx("input: batch");
+  const std::int64_t t = step.params.batch;
+  if (t < 0 || t >= schedule.batches() || users != schedule.users(t)) {
+    throw std::logic_error(
+        "gather_scheduled_batch: the step's batch is not in the schedule, or `users` is not its size");
+  }
+  batch.reserve(schedule.max_users, schedule.max_entries, source.items, true);
+  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, schedule.max_users, row_sizes);
+  const RowSelection selection{schedule.device_rows.data(), schedule.device_begin.data(),
+                               step.device_state.data()};
+  join(sort_);  // of another batch: it uses the scratch memory of the scan
+  gather(stream_, primitives_, counts, source, selection, users, schedule.max_entries, false, true, batch);
+  // Only the gradient of a table reads the transpose, so the sort may run during the forward pass.
+  run_beside(sort_, [&] { transpose(side_stream_, primitives_, batch); });
+}
+
+void Device::gather_batch(const device::UserRows& source_base, std::span<const std::int64_t> rows,
+                          bool with_transpose, device::Batch& batch_base) {
+  const auto& source = own<UserRows>(source_base);
+  auto& batch = own<Batch>(batch_base);
+  const NvtxRange nvtx("batch");
+  allocation_epoch_.require_not_capturing("gather_batch");
+  const auto users = static_cast<std::int64_t>(rows.size());
+  for (const std::int64_t row : rows) {
+    if (row < 0 || row >= source.rows()) throw std::out_of_range("gather_batch: a row index is out of range");
+  }
+  const std::int64_t entries = source.entries_of(rows);
+  batch.reserve(users, entries, source.items, with_transpose);
+  auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, users, "the row indices of a batch");
+  stream_.copy_h2d(picked, rows.data(), users * 8);
+  auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, row_sizes);
+  join(sort_);  // it uses the scratch memory of the scan, and may read the keys that are overwritten here
+  gather(stream_, primitives_, counts, source, {.rows = picked}, users, entries, true, with_transpose, batch);
+  if (with_transpose) transpose(stream_, primitives_, batch);
+}
+
+}  // namespace vaecf::cuda

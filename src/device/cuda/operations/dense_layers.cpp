@@ -1,0 +1,249 @@
+#include <algorithm>
+
+#include "device/cuda/device.hpp"
+#include "device/cuda/operations/vec8.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+template <class T>
+T* copy_of(Matrix& activations) {
+  return reinterpret_cast<T*>(activations.copy());
+}
+
+template <class T>
+struct AddBias {
+  const float* bias;
+  Activation act;
+  std::int64_t columns;
+  std::int64_t vecs_per_row;  // eights
+  float* values;
+  T* copy;
+
+  VAECF_HD void operator()(std::int64_t e) const {
+    Vec8 y = load_vec8(values + 8 * e);
+    const std::int64_t first = 8 * (e % vecs_per_row);
+    add(load_vec8(bias + first), y);
+    activate(act, first, columns, y);
+    store_vec8(values + 8 * e, y);
+    if constexpr (!std::is_same_v<T, float>) store_vec8(copy + 8 * e, y);
+  }
+};
+
+// Computes the gradient before the activation and column sums. Each thread has eight columns of one partial:
+// thread w starts at the w-th eight and continues `partials` rows further down.
+template <class T>
+struct ActivationBackward {
+  const float* output;
+  Activation act;
+  std::int64_t rows;
+  std::int64_t vecs;  // eights per row
+  std::int64_t partials;
+  float* values;
+  T* copy;
+  float* partial;  // (partials, 8 * vecs)
+
+  VAECF_HD void operator()(std::int64_t w) const {
+    Vec8 sums{};
+    for (std::int64_t at = 8 * w; at < 8 * rows * vecs; at += 8 * partials * vecs) {
+      Vec8 d = load_vec8(values + at);
+      if (act != Activation::identity) {
+        const Vec8 y = load_vec8(output + at);
+        for (int j = 0; j < 8; ++j) {
+          d.at[j] = act == Activation::tanh ? math::tanh_backward(d.at[j], y.at[j])
+                                            : math::sigmoid_backward(d.at[j], y.at[j]);
+        }
+        store_vec8(values + at, d);
+      }
+      if constexpr (!std::is_same_v<T, float>) store_vec8(copy + at, d);
+      add(d, sums);
+    }
+    store_vec8(partial + 8 * w, sums);
+  }
+};
+
+/// Partial sum s of a column is the sum of rows s, s + partials, s + 2 partials, .. of it.
+struct PartialColumnSums {
+  const float* values;
+  std::int64_t rows;
+  std::int64_t vecs;  // eights per row
+  std::int64_t partials;
+  float* partial;
+
+  VAECF_HD void operator()(std::int64_t w) const {
+    Vec8 sums{};
+    constexpr int together = 4;  // rows loaded concurrently
+    const float* const end = values + 8 * rows * vecs;
+    const std::int64_t step = 8 * partials * vecs;
+    const float* row = values + 8 * w;
+    for (; end - row > (together - 1) * step; row += together * step) {
+      Vec8 d[together];
+      for (int i = 0; i < together; ++i) d[i] = load_vec8(row + i * step);
+      for (int i = 0; i < together; ++i) add(d[i], sums);
+    }
+    for (; row < end; row += step) add(load_vec8(row), sums);
+    store_vec8(partial + 8 * w, sums);
+  }
+};
+
+// Adds the partials. Each block has 128 columns, with 16 threads for each eight of them.
+struct ReduceColumnPartials {
+  static constexpr int threads = 256;
+  static constexpr int vecs_per_block = 16;
+  static constexpr int shares = threads / vecs_per_block;
+  static constexpr int scratch_bytes = threads * sizeof(Vec8);
+  const float* partial;
+  std::int64_t partials;
+  std::int64_t vecs;
+  float* sums;
+
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
+    float* shared = reinterpret_cast<float*>(scratch);  // (shares, 128)
+    const std::int64_t first = block * vecs_per_block;
+    const std::int64_t mine = vecs - first < vecs_per_block ? vecs - first : vecs_per_block;
+    thread_group.each(threads, [&](std::int64_t i) {
+      const std::int64_t e = i % vecs_per_block;
+      if (e >= mine) return;
+      Vec8 sum{};
+      for (std::int64_t partial_row = i / vecs_per_block; partial_row < partials; partial_row += shares) {
+        add(load_vec8(partial + 8 * (partial_row * vecs + first + e)), sum);
+      }
+      store_vec8(shared + 8 * i, sum, Memory::shared);
+    });
+    thread_group.each(8 * mine, [&](std::int64_t column) {
+      float sum = 0.0F;
+      for (int share = 0; share < shares; ++share) sum += shared[8 * vecs_per_block * share + column];
+      sums[8 * first + column] = sum;
+    });
+  }
+};
+
+// Enough threads to saturate memory; more partials mean more partial sums to write and add.
+constexpr std::int64_t threads_wanted = 65536;
+constexpr std::int64_t max_partials = 512;
+constexpr std::int64_t min_rows_per_partial = 8;
+
+/// Returns the number of partial sums of each of `columns` columns. It depends only on the sizes, and so does
+/// the order of every addition.
+std::int64_t num_partials(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t max_for_rows = std::clamp<std::int64_t>(rows / min_rows_per_partial, 1, max_partials);
+  return std::clamp<std::int64_t>(threads_wanted / (columns / 8), 1, max_for_rows);
+}
+
+/// Writes the sums of `columns` columns; write_partials(partials, partial) launches a kernel that writes
+/// the partial sums (partials, columns).
+template <class F>
+void sum_columns(Stream& stream, Scratch& scratch, std::int64_t rows, std::int64_t columns, float* sums,
+                 F&& write_partials) {
+  if (rows == 0) return stream.memset_zero(sums, columns * 4);
+  const std::int64_t partials = num_partials(rows, columns);
+  auto* partial = scratch.get<float>(Scratch::products, partials * columns, "sums of gradients");
+  write_partials(partials, partial);
+  launch(stream, blocks_for(columns / 8, ReduceColumnPartials::vecs_per_block),
+         ReduceColumnPartials{partial, partials, columns / 8, sums});
+}
+
+}  // namespace
+
+void Device::update_half_copy(Matrix& activations) {
+  write_half_copies(activations.values(), activations.copy(), activations.rows() * activations.stride());
+}
+
+void Device::add_bias(const float* bias, Activation act, Matrix& output) {
+  dispatch_dtype(dtype(), [&]<class T>(T) {
+    const std::int64_t vecs_per_row = output.stride() / 8;
+    launch_elements(
+        stream_, output.rows() * vecs_per_row,
+        AddBias<T>{bias, act, output.columns(), vecs_per_row, output.values(), copy_of<T>(output)});
+  });
+}
+
+void Device::activation_backward(Activation act, const Matrix& output, Matrix& d_output, float* d_bias) {
+  const std::int64_t rows = d_output.rows();
+  const std::int64_t vecs = d_output.stride() / 8;
+  sum_columns(stream_, scratch_, rows, 8 * vecs, d_bias, [&](std::int64_t partials, float* partial) {
+    dispatch_dtype(dtype(), [&]<class T>(T) {
+      launch_elements(stream_, partials * vecs,
+                      ActivationBackward<T>{output.values(), act, rows, vecs, partials, d_output.values(),
+                                            copy_of<T>(d_output), partial});
+    });
+  });
+}
+
+void Device::column_sums(const Matrix& d, float* sums) {
+  const std::int64_t vecs = d.stride() / 8;
+  sum_columns(stream_, scratch_, d.rows(), 8 * vecs, sums, [&](std::int64_t partials, float* partial) {
+    launch_elements(stream_, partials * vecs,
+                    PartialColumnSums{d.values(), d.rows(), vecs, partials, partial});
+  });
+}
+
+// Products include padded columns if these are zero on all sides. The padding of rows is zero; memory after
+// the last row of a tensor is not.
+
+void Device::layer_product(const Matrix& input, const Parameters& parameters, Layer layer, Matrix& output) {
+  output.set_rows(input.rows());
+  if (input.rows() == 0) return;
+  const MatmulSpec spec{.m = input.rows(),
+                        .n = output.stride(),
+                        .k = input.columns(),
+                        .lda = input.stride(),
+                        .ldb = parameters.layout().tensors[layer.weight].stride,
+                        .operands = dtype()};
+  matmuls_.run(stream_, spec, input.operand(), parameters.operand(layer.weight), output.values());
+}
+
+void Device::linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
+                    Matrix& output) {
+  const NvtxRange nvtx("forward: layer");
+  layer_product(input, parameters, layer, output);
+  add_bias(parameters.weights(layer.bias), act, output);
+}
+
+void Device::linear_backward(const Matrix& input, Layer layer, Activation act, const Matrix& output,
+                             Matrix& d_output, Matrix* d_input, const Matrix* added_to_input,
+                             const Backward& backward) {
+  const NvtxRange nvtx("backward: layer");
+  const TensorLayout& weight = backward.layout().tensors[layer.weight];
+  const Range bias = backward.layout().tensors[layer.bias].range;
+  float* d_weight = backward.gradients.data() + weight.range.begin;
+  const std::int64_t rows = d_output.rows();
+
+  activation_backward(act, output, d_output, backward.gradients.data() + bias.begin);
+  if (rows == 0) {
+    stream_.memset_zero(d_weight, weight.range.size() * 4);
+  } else {
+    const MatmulSpec spec{.m = weight.spec.rows,
+                          .n = d_output.stride(),
+                          .k = rows,
+                          .a_transposed = true,
+                          .lda = input.stride(),
+                          .ldc = weight.stride,
+                          .operands = dtype()};
+    matmuls_.run(stream_, spec, input.operand(), d_output.operand(), d_weight);
+  }
+  if (backward.ready) {
+    backward.ready(weight.range, record_event());
+    backward.ready(bias, record_event());
+  }
+
+  if (d_input == nullptr) return;
+  d_input->set_rows(rows);
+  if (rows == 0) return;
+  const bool adds = added_to_input != nullptr;
+  if (adds) stream_.copy(d_input->values(), added_to_input->values(), rows * d_input->stride() * 4);
+  const MatmulSpec spec{.m = rows,
+                        .n = weight.spec.rows,
+                        .k = d_output.stride(),
+                        .b_transposed = true,
+                        .ldb = weight.stride,
+                        .ldc = d_input->stride(),
+                        .accumulate = adds,
+                        .operands = dtype()};
+  matmuls_.run(stream_, spec, d_output.operand(), backward.parameters.operand(layer.weight),
+               d_input->values());
+}
+
+}  // namespace vaecf::cuda

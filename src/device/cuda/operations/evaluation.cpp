@@ -1,0 +1,284 @@
+#include <vaecf/math/user_metrics.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "device/cuda/device.hpp"
+#include "device/cuda/operations/scores.hpp"
+#include "device/cuda/operations/vec8.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+namespace {
+
+/// Users' targets on the device. Those of user u are entries offsets[u] .. offsets[u + 1] of `ids`; arrays
+/// with one value per entry start at offsets[0].
+struct TargetLists {
+  const std::int64_t* offsets = nullptr;
+  ItemIds ids;
+
+  VAECF_HD std::int64_t place(std::int64_t entry) const { return entry - offsets[0]; }
+};
+
+/// Computes ranks of targets among the scores of their user. A block counts for up to eight targets of one
+/// user in one pass over the row, with its counts in registers. ML-20M's users have 14 targets on average, so
+/// a row is read from L2 two or three times; one warp per target would read it 14 times. With eight targets,
+/// comparisons rather than reads should dominate; with more, most slots would be unused.
+struct CountRankedAhead {
+  static constexpr int threads = 128;
+  static constexpr int piece = 8;
+  static constexpr int scratch_bytes = threads * piece * 4;
+  static constexpr int vector = 4;
+
+  ScoreRows scores;
+  SeenItems held;
+  TargetLists targets;
+  ItemSlice item_slice;
+  const float* target_scores;  // of all item slices, as ItemSliceScores has them; null: those of `scores`
+  std::int64_t part_entries;   // entries of each item slice there
+  std::int32_t* ranks;         // in a model-parallel group: numbers of items here, or -1 for a masked target
+
+  /// Returns the score of the target `item`, entry `entry` of the lists.
+  VAECF_HD float target_score(const float* row, std::int64_t entry, std::int32_t item) const {
+    if (target_scores == nullptr) return row[item];
+    return target_scores[item % item_slice.step * part_entries + entry - targets.offsets[scores.first_user]];
+  }
+
+  /// Returns the first block that counts targets of the `user`-th of these users, given the offsets of the
+  /// first one. No list of pieces is needed: each user has at least as many blocks as pieces, up to the first
+  /// block of the next user.
+  VAECF_HD static std::int64_t first_block(const std::int64_t* offsets, std::int64_t user) {
+    return (offsets[user] - offsets[0]) / piece + user;
+  }
+  /// Returns the number of blocks for `users` users with `entries` targets in total.
+  static std::int64_t blocks(std::int64_t users, std::int64_t entries) { return entries / piece + users; }
+
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
+    const std::int64_t* offsets = targets.offsets + scores.first_user;
+    const std::int64_t row_number =
+        partition_point(1, scores.users, [&](std::int64_t u) { return first_block(offsets, u) <= block; }) -
+        1;
+    const std::int64_t user = scores.first_user + row_number;
+    const std::int64_t begin = offsets[row_number] + (block - first_block(offsets, row_number)) * piece;
+    const std::int64_t end = offsets[row_number + 1];
+    if (begin >= end) return;
+    const auto count = static_cast<std::int32_t>(end - begin < piece ? end - begin : piece);
+    const float* row = scores.row(user);
+
+    auto* counts = reinterpret_cast<std::int32_t*>(scratch);  // (threads, piece)
+    thread_group.each(threads, [&](std::int64_t thread) {
+      std::int32_t wanted[piece];
+      float wanted_score[piece];
+      std::int32_t beating[piece];
+      for (int t = 0; t < piece; ++t) {
+        const std::int64_t entry = begin + (t < count ? t : 0);
+        const std::int32_t item = targets.ids[entry];
+        wanted[t] = static_cast<std::int32_t>(item_slice.before(item));
+        wanted_score[t] = target_score(row, entry, item);
+        beating[t] = 0;
+      }
+      const auto compare = [&](float score, std::int32_t item, std::int32_t amount) {
+        for (int t = 0; t < piece; ++t) {
+          beating[t] += math::ranks_ahead(score, item, wanted_score[t], wanted[t]) ? amount : 0;
+        }
+      };
+      const std::int32_t items = scores.items;
+      for (std::int32_t i = static_cast<std::int32_t>(thread) * vector; i + vector <= items;
+           i += threads * vector) {
+        const Vec4 four = load_vec4(row + i);
+        for (int j = 0; j < vector; ++j) compare(four.at[j], i + j, 1);
+      }
+      for (std::int32_t i = items / vector * vector + static_cast<std::int32_t>(thread); i < items;
+           i += threads)
+        compare(row[i], i, 1);
+      const std::int32_t* own = held.begin(user);
+      for (std::int64_t k = thread; k < held.count(user); k += threads) compare(row[own[k]], own[k], -1);
+      for (int t = 0; t < piece; ++t) counts[thread * piece + t] = beating[t];
+    });
+
+    thread_group.each(count, [&](std::int64_t t) {
+      std::int32_t rank = 0;
+      for (int thread = 0; thread < threads; ++thread) rank += counts[thread * piece + t];
+      const std::int32_t target = targets.ids[begin + t];
+      if (item_slice.holds(target)) {
+        const auto local = static_cast<std::int32_t>(item_slice.local(target));
+        const float score = row[local];
+        if (math::ranks_ahead(score, target, score, target)) --rank;  // a NaN ranks ahead even of itself
+        if (held.holds(user, local)) rank = target_scores == nullptr ? scores.items : -1;
+      }
+      ranks[targets.place(begin + t)] = rank;
+    });
+  }
+};
+
+/// Copies the scores of targets that this item slice holds.
+struct ItemSliceScores {
+  static constexpr int threads = 64;
+  ScoreRows scores;
+  TargetLists targets;
+  ItemSlice item_slice;
+  float* target_scores;  // (targets of these users)
+
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t row_number, std::byte*) const {
+    const std::int64_t user = scores.first_user + row_number;
+    const std::int64_t begin = targets.offsets[user];
+    const std::int64_t first = targets.offsets[scores.first_user];
+    thread_group.each(targets.offsets[user + 1] - begin, [&](std::int64_t t) {
+      const std::int32_t target = targets.ids[begin + t];
+      const bool mine = item_slice.holds(target);
+      target_scores[begin + t - first] = mine ? scores.row(user)[item_slice.local(target)] : 0.0F;
+    });
+  }
+};
+
+/// Adds the counts of all item slices. A target that is masked where it is held gets the number of all items.
+struct AddCounts {
+  TargetLists targets;
+  ItemSlice item_slice;
+  const std::int32_t* counts;  // (item slices, entries)
+  std::int64_t entries;
+  std::int32_t* ranks;  // (entries)
+
+  VAECF_HD void operator()(std::int64_t e) const {
+    const std::int32_t target = targets.ids[targets.offsets[0] + e];
+    std::int32_t rank = 0;
+    for (std::int64_t s = 0; s < item_slice.step; ++s) rank += counts[s * entries + e];
+    const bool masked = counts[target % item_slice.step * entries + e] < 0;
+    ranks[e] = masked ? static_cast<std::int32_t>(item_slice.all) : rank;
+  }
+};
+
+/// Computes metrics of users, one value per block. Metric m of user u is written to values[m * stride + u];
+/// it is 0 if the user has no target.
+struct MetricsOfUsers {
+  static constexpr int threads = 32;
+  static constexpr std::size_t max_count = 32;
+  math::Metric metrics[max_count];
+  std::int64_t users;
+  std::int64_t items;
+  TargetLists targets;
+  const std::int32_t* ranks;
+  double* values;
+  std::int64_t stride;
+
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
+    const std::int64_t user = block % users;
+    const std::int64_t metric = block / users;
+    const std::int64_t begin = targets.offsets[user];
+    const double value = math::user_metric(thread_group, metrics[metric], ranks + targets.place(begin),
+                                           targets.offsets[user + 1] - begin, items);
+    thread_group.each(1, [&](std::int64_t) { values[metric * stride + user] = value; });
+  }
+};
+
+/// Computes the ranks of `targets` of all users, whose offsets the host has as well. In a model-parallel
+/// group, the one that holds a target computes its score, all count the items ahead of it, and counts are
+/// added.
+void count_ranks(Exchange& exchange, Scorer& scorer, const Batch& batch, const TargetLists& targets,
+                 std::span<const std::int64_t> offsets, std::int32_t* ranks) {
+  scorer.for_each_part([&](const ScoreRows& scores) {
+    const std::int64_t entries = offsets[scores.first_user + scores.users] - offsets[scores.first_user];
+    if (entries == 0) return;
+    const float* target_scores = nullptr;
+    if (!exchange.alone()) {
+      launch(scorer.stream(), scores.users,
+             ItemSliceScores{scores, targets, batch.item_slice(), exchange.values_memory(entries)});
+      target_scores = exchange.gather_values(entries);
+    }
+    launch(scorer.stream(), CountRankedAhead::blocks(scores.users, entries),
+           CountRankedAhead{scores, SeenItems(batch), targets, batch.item_slice(), target_scores, entries,
+                            ranks});
+  });
+  if (exchange.alone()) return;
+  const std::int64_t entries = offsets.back() - offsets.front();
+  // The bits of integers.
+  scorer.stream().copy(exchange.values_memory(entries), ranks, entries * 4);
+  const auto* counts = reinterpret_cast<const std::int32_t*>(exchange.gather_values(entries));
+  launch_elements(scorer.stream(), entries, AddCounts{targets, batch.item_slice(), counts, entries, ranks});
+}
+
+}  // namespace
+
+void Device::rank_targets(const Matrix& hidden, const device::Batch& batch_base, CsrView targets,
+                          const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) {
+  const auto& batch = own<Batch>(batch_base);
+  const NvtxRange nvtx("evaluation: ranks");
+  const std::int64_t entries = targets.entries();
+  if (entries == 0) return;
+  auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
+  Exchange exchange(*this, batch);
+  exchange.values_memory(entries);
+  const UserRows lists(gpu_, stream_, targets, 0, batch.all_items, device::single_rank(), true, "");
+  Scorer scorer(*this, exchange, hidden, batch, parameters, layer);
+  count_ranks(exchange, scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
+  PinnedArray<std::int32_t> back(entries);
+  stream_.copy_d2h(back.data(), found, entries * 4);
+  stream_.synchronize();
+  const Range own = batch.own();
+  std::copy(back.data() + (targets.offsets[own.begin] - targets.offsets[0]),
+            back.data() + (targets.offsets[own.end] - targets.offsets[0]), ranks.data());
+}
+
+std::unique_ptr<device::MetricValues> Device::make_metric_values(std::size_t metrics, std::int64_t users) {
+  auto values = std::make_unique<MetricValues>(gpu_, metrics, users);
+  stream_.memset_zero(values->values.data(), values->values.bytes());
+  return values;
+}
+
+void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch_base,
+                             const device::UserRows& targets, Range rows, const Parameters& parameters,
+                             Layer layer, std::span<const math::Metric> metrics,
+                             device::MetricValues& values) {
+  const auto& batch = own<Batch>(batch_base);
+  const auto make_scorer = [&](Exchange& exchange) {
+    return Scorer(*this, exchange, hidden, batch, parameters, layer);
+  };
+  rank_and_measure(make_scorer, batch, own<UserRows>(targets), rows, metrics, own<MetricValues>(values));
+}
+
+void Device::rank_and_measure(const MakeScorer& make_scorer, const Batch& batch, const UserRows& targets,
+                              Range rows, std::span<const math::Metric> metrics, MetricValues& values) {
+  const NvtxRange nvtx("evaluation: metrics");
+  const std::int64_t users = rows.size();
+  if (users != batch.users() || std::ssize(metrics) * values.users != values.values.size()) {
+    throw std::logic_error(
+        "compute_metrics: needs one target row per user and one value per metric and user");
+  }
+  const auto offsets =
+      std::span<const std::int64_t>(targets.host_offsets)
+          .subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(users) + 1);
+  const std::int64_t entries = offsets.back() - offsets.front();
+  if (entries == 0) return;
+
+  const TargetLists lists{targets.offsets() + rows.begin, targets.ids()};
+  auto* ranks = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
+  Exchange exchange(*this, batch);
+  exchange.values_memory(entries);
+  Scorer scorer = make_scorer(exchange);
+  count_ranks(exchange, scorer, batch, lists, offsets, ranks);
+
+  const Range own = batch.own();
+  const TargetLists of_own{lists.offsets + own.begin, lists.ids};
+  const std::int32_t* own_ranks = ranks + (offsets[own.begin] - offsets[0]);
+
+  for (std::size_t first = 0; first < metrics.size(); first += MetricsOfUsers::max_count) {
+    const auto some = metrics.subspan(first, std::min(MetricsOfUsers::max_count, metrics.size() - first));
+    double* to =
+        values.values.data() + static_cast<std::int64_t>(first) * values.users + rows.begin + own.begin;
+    MetricsOfUsers body{{}, own.size(), batch.all_items, of_own, own_ranks, to, values.users};
+    std::ranges::copy(some, body.metrics);
+    launch(stream_, std::ssize(some) * own.size(), body);
+  }
+}
+
+std::vector<double> Device::read_metrics(device::MetricValues& values_base) {
+  auto& values = own<MetricValues>(values_base);
+  stream_.copy_d2h(values.readback.data(), values.values.data(), values.values.bytes());
+  stream_.synchronize();
+  return {values.readback.data(), values.readback.data() + values.readback.size()};
+}
+
+}  // namespace vaecf::cuda

@@ -1,0 +1,173 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "device/cuda/device.hpp"
+#include "device/cuda/platform/launch.hpp"
+
+namespace vaecf::cuda {
+
+/// Unmasked scores (users, items of the item slice) of the users of a batch from `first_user` on. Rows are
+/// 16-byte aligned; values after the last item are undefined.
+struct ScoreRows {
+  const float* values = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t first_user = 0;
+  std::int64_t users = 0;
+  std::int32_t items = 0;
+
+  VAECF_HD const float* row(std::int64_t user) const { return values + (user - first_user) * stride; }
+};
+
+/// The users' own items, which must not be recommended.
+class SeenItems {
+ public:
+  explicit SeenItems(const Batch& batch) : offsets_(batch.offsets.data()), columns_(batch.columns.data()) {}
+  VAECF_HD const std::int32_t* begin(std::int64_t user) const { return columns_ + offsets_[user]; }
+  VAECF_HD std::int64_t count(std::int64_t user) const { return offsets_[user + 1] - offsets_[user]; }
+  VAECF_HD bool holds(std::int64_t user, std::int32_t item) const {
+    const std::int64_t end = offsets_[user + 1];
+    const std::int64_t at =
+        partition_point(offsets_[user], end, [&](std::int64_t k) { return columns_[k] < item; });
+    return at < end && columns_[at] == item;
+  }
+
+ private:
+  const std::int64_t* offsets_;
+  const std::int32_t* columns_;
+};
+
+/// An item matrix in device memory, with the scores of a part of the users.
+class ItemMatrix final : public device::ItemMatrix {
+ public:
+  ItemMatrix(Device& device, Gpu& gpu, std::int64_t item_count, bool deterministic)
+      : items(item_count),
+        scores(make_matrix(gpu, part_users(item_count), item_count, DType::fp32)),
+        values(gpu, item_count * scores.stride(), what),
+        offsets(gpu, part_users(item_count) + 1, what),
+        products(gpu, deterministic),
+        device_(device) {}
+  std::int64_t max_users() const override { return scores.max_rows(); }
+  void exclude_items(std::span<const std::int32_t> list) override;
+  void score(const device::Batch& batch_base, std::int64_t entries) override;
+  void compute_metrics(const device::Batch& batch, const device::UserRows& targets, Range rows,
+                       std::span<const math::Metric> metrics, device::MetricValues& to) override;
+  void top_k(const device::Batch& batch, int k, std::span<std::int32_t> best,
+             std::span<float> best_scores) override;
+
+  /// Returns the number of users whose scores are computed at once: about 40 MiB of scores, which fit into
+  /// the L2 cache of an H100. B is read once for each part, so a part has at least 64 users.
+  static std::int64_t part_users(std::int64_t items) {
+    return std::clamp<std::int64_t>((std::int64_t{40} << 20) / (4 * std::max<std::int64_t>(1, items)), 64,
+                                    512);
+  }
+  /// Returns the bytes of device memory that a matrix of `items` items and its scores take.
+  static std::int64_t bytes(std::int64_t items) {
+    return 4 * (items + part_users(items)) * round_up(items, row_alignment);
+  }
+
+  static constexpr const char* what = "the weights between items";
+  std::int64_t items;
+  Matrix scores;                       // (max_users(), items)
+  DeviceArray<float> values;           // (items, stride of `scores`)
+  DeviceArray<std::int32_t> offsets;   // (max_users() + 1) of the users' items
+  Buffer ones;                         // values of the users' items
+  DeviceArray<std::int32_t> excluded;  // items whose score is -infinity
+  SparseProducts products;
+
+ private:
+  Device& device_;
+};
+
+/// Computes the scores of a batch in parts. The parts are always the same, so scores for ranks and for top-k
+/// lists are bitwise equal. fp32, because bf16 would cause ties. Ranks that share the items score all users
+/// of the model-parallel group, in the same parts.
+class Scorer {
+ public:
+  /// Collective within the model-parallel group.
+  Scorer(Device& device, Exchange& exchange, const Matrix& hidden, const Batch& batch,
+         const Parameters& parameters, Layer layer)
+      : device_(device),
+        dtype_(device.dtype()),
+        hidden_(hidden),
+        users_(batch.users()),
+        weight_(parameters.operand(layer.weight)),
+        bias_(parameters.weights(layer.bias)) {
+    const TensorLayout& tensor = parameters.layout().tensors[static_cast<std::size_t>(layer.weight)];
+    weight_stride_ = tensor.stride;
+    transposed_ = tensor.transposed;
+    items_ = tensor.spec.columns;
+    stride_ = round_up(items_, item_alignment);
+    const std::int64_t most_items = (batch.all_items + exchange.item_slices() - 1) / exchange.item_slices();
+    part_ = std::clamp<std::int64_t>(part_bytes / (round_up(most_items, item_alignment) * 4), min_users,
+                                     max_users);
+    part_ = std::min(part_, users_);
+    values_ = device.scratch_.get<float>(Scratch::logits, part_ * stride_, "scores of held-out users");
+    rows_ = static_cast<const std::byte*>(exchange.gather(hidden, dtype_));
+  }
+
+  /// Takes the scores of a matrix between items, which are one part.
+  Scorer(Device& device, const ItemMatrix& matrix)
+      : device_(device),
+        dtype_(DType::fp32),
+        hidden_(matrix.scores),
+        users_(matrix.scores.rows()),
+        weight_(nullptr),
+        bias_(nullptr),
+        items_(matrix.items),
+        stride_(matrix.scores.stride()),
+        part_(users_),
+        given_(matrix.scores.values()) {}
+
+  Stream& stream() const { return device_.stream_; }
+  std::int64_t items() const { return items_; }
+
+  /// Calls use(const ScoreRows&) for each part in turn.
+  template <class Use>
+  void for_each_part(Use&& use) {
+    if (given_ != nullptr)
+      return use(ScoreRows{given_, stride_, 0, users_, static_cast<std::int32_t>(items_)});
+    for (std::int64_t first = 0; first < users_; first += part_) {
+      const std::int64_t users = std::min(part_, users_ - first);
+      const MatmulSpec spec{.m = users,
+                            .n = items_,
+                            .k = hidden_.columns(),
+                            .b_transposed = transposed_,
+                            .lda = hidden_.stride(),
+                            .ldb = weight_stride_,
+                            .ldc = stride_,
+                            .bias = true,
+                            .operands = dtype_,
+                            .result = DType::fp32};
+      const std::byte* rows = rows_ + first * hidden_.stride() * size_of(dtype_);
+      if (items_ > 0) device_.matmuls_.run(stream(), spec, rows, weight_, values_, bias_);
+      use(ScoreRows{values_, stride_, first, users, static_cast<std::int32_t>(items_)});
+    }
+  }
+
+ private:
+  // ML-20M's 512 rows of 20,224 scores are 40 MiB: they fit into the L2 cache of an H100 (50 MB), and four
+  // times 79 tiles occupy all of its 132 multiprocessors. The weights are read once per part, so a part has
+  // at least 64 users even for catalogs of millions of items.
+  static constexpr std::int64_t part_bytes = std::int64_t{40} << 20;
+  static constexpr std::int64_t min_users = 64;
+  static constexpr std::int64_t max_users = 512;
+
+  Device& device_;
+  DType dtype_;
+  const Matrix& hidden_;
+  std::int64_t users_;
+  const std::byte* rows_ = nullptr;  // operand (users, stride of hidden_)
+  const void* weight_;
+  const float* bias_;
+  std::int64_t weight_stride_ = 0;
+  bool transposed_ = false;
+  std::int64_t items_ = 0;
+  std::int64_t stride_ = 0;
+  std::int64_t part_ = 0;
+  float* values_ = nullptr;
+  const float* given_ = nullptr;  // scores of all users that need not be computed
+};
+
+}  // namespace vaecf::cuda
