@@ -1,68 +1,34 @@
 #pragma once
 
+#include <vaecf/base/error.hpp>
 #include <vaecf/base/log.hpp>
-#include <vaecf/data/prepare.hpp>
-#include <vaecf/data/synthesize.hpp>
+#include <vaecf/config/config.hpp>
+#include <vaecf/io/checkpoint.hpp>
 
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace vaecf::app {
 
-/// The command to run; `print` writes CommandLine::text.
-enum class Command { run, prepare, synthesize, recommend, similar, inspect, export_model, doctor, print };
-
-/// Arguments of `recommend`.
-struct RecommendArguments {
-  std::string checkpoint;  ///< empty: best.h5 of the configuration's run folder
-  std::string input;       ///< file of user,item lines; empty: users of `split`
-  std::string users;       ///< table of features of new users; empty: none
-  std::string split = "test";
-  std::vector<std::string> user;  ///< ids in the source of the only users
-  std::string user_list;          ///< file of ids of the only users; both empty: all users
-  int top = 10;
-  bool keep_seen = false;  ///< also recommend items that the user already has
-  std::string exclude;     ///< file of items never to recommend; empty: none
-  std::string include;     ///< file of the only items to recommend; empty: all
-  bool titles = false;     ///< add a column of titles
-  std::string output;      ///< empty: standard output
-  std::string format;      ///< tsv, csv, jsonl, json, hdf5; empty: by the output's ending
-};
-
-/// Arguments of `similar`.
-struct SimilarArguments {
-  std::string checkpoint;          ///< empty: best.h5 of the configuration's run folder
-  std::vector<std::string> items;  ///< ids in the source
-  int top = 10;
-  bool titles = false;  ///< add a column of titles
-  std::string output;   ///< empty: standard output
-};
-
-/// The parsed command line.
+/// The parsed command line: the command, and the arguments of several commands. The file of a command owns
+/// its other arguments.
 struct CommandLine {
-  Command command = Command::run;
   std::string config;  ///< path of the YAML file; empty: the configuration in the checkpoint
   std::vector<std::string> overrides;
-  bool train = false;
-  bool test = false;
-  bool benchmark = false;
-  std::string resume = "never";  ///< never, auto, or a checkpoint's path
-  std::string start_from;        ///< checkpoint with the initial weights; empty: random weights
-  std::string timeline;          ///< file for the trace of all ranks; empty: none
-  std::string per_user;          ///< file for the test metrics of each user; empty: none
   Verbosity verbosity = Verbosity::normal;
-  std::string output;     ///< synthesize, export: file to write
-  std::string path;       ///< inspect, export: the file, or the run folder
-  std::string metric;     ///< inspect: the metric of a run to show; empty: validation.select
-  bool finished = false;  ///< inspect: only check whether the run is finished
-  std::string run_id;     ///< inspect: id of the start to check; empty: the last one
-  bool json = false;      ///< doctor: print JSON
-  bool quick = false;     ///< doctor: skip the benchmarks
-  std::string text;       ///< print: output of --help, --version or --help-config
-  data::PrepareFlags prepare;
-  data::SynthesizeOptions synthesize;
-  RecommendArguments recommend;
-  SimilarArguments similar;
+  std::string command;  ///< name of the command: "run", "recommend", ...
+  /// Runs the command and returns its exit code. Commands on several ranks throw only if the ranks cannot be
+  /// connected.
+  std::function<ExitCode(const CommandLine& line)> run;
 };
 
 /// Parses argv. Throws InputError, with a reference to --help, if it is not a valid command line.
@@ -70,5 +36,57 @@ CommandLine parse_command_line(int argc, const char* const* argv);
 
 /// Returns the version with the commit, if known: "0.1.0 (abc1234)".
 std::string version_text();
+
+// Each adds a command with its arguments. Parsing an argv with it sets CommandLine::command and run. The
+// first one adds the arguments of the program itself.
+void add_run(CLI::App& app, CommandLine& line);
+void add_prepare(CLI::App& app, CommandLine& line);
+void add_synthesize(CLI::App& app, CommandLine& line);
+void add_recommend(CLI::App& app, CommandLine& line);
+void add_similar(CLI::App& app, CommandLine& line);
+void add_inspect(CLI::App& app, CommandLine& line);
+void add_export(CLI::App& app, CommandLine& line);
+void add_doctor(CLI::App& app, CommandLine& line);
+
+/// Adds a command with its examples, one per line. Some versions of CLI11 wrap lines at 80 characters. `run`
+/// becomes CommandLine::run.
+CLI::App& add_command(CLI::App& app, CommandLine& line, const char* name, const char* purpose,
+                      const std::string& examples, std::function<ExitCode(const CommandLine& line)> run);
+
+/// Returns a function for add_command() that passes the arguments of the command to `run`.
+template <class Arguments, class Result>
+auto with(const std::shared_ptr<Arguments>& arguments,
+          Result (*run)(const CommandLine& line, const Arguments& arguments)) {
+  return [arguments, run](const CommandLine& line) {
+    if constexpr (std::is_void_v<Result>) {
+      run(line, *arguments);
+      return ExitCode::done;
+    } else {
+      return run(line, *arguments);
+    }
+  };
+}
+
+/// Adds --verbose and --quiet.
+void add_verbosity(CLI::App& app, CommandLine& line);
+/// Adds CONFIG.yaml, which the command requires if `required` is set, and --set.
+void add_config(CLI::App& app, CommandLine& line, bool required);
+/// Returns a check for CLI::Option::check() of integers from `min` to `max`. CLI11's own prints limits with
+/// 300 digits, and converts -1 to the largest unsigned number.
+std::function<std::string(const std::string& text)> integer_check(std::uint64_t min, std::uint64_t max);
+/// Adds --top, the number of items in a list.
+void add_top(CLI::App& command, int& top, const char* description);
+/// Adds --output, for which - means standard output: an empty path.
+void add_output(CLI::App& command, std::string& output, const char* description);
+
+/// Adds the arguments that select the model to serve: CONFIG.yaml, --set, and --checkpoint.
+void add_served(CLI::App& app, CommandLine& line, std::string& checkpoint);
+/// Returns the path of the checkpoint to serve: `requested`, or best.h5 of the run folder if that is empty.
+/// Throws InputError if it does not exist.
+std::string checkpoint_path(const std::string& requested, const config::Config& config);
+/// Returns the configuration of CONFIG.yaml. Without that, opens `checkpoint` at `path` and returns the
+/// configuration stored in it. Throws InputError if there is neither, or if one is not valid.
+config::Config configuration_of(const CommandLine& line, const std::string& path,
+                                std::optional<io::CheckpointFile>& checkpoint);
 
 }  // namespace vaecf::app

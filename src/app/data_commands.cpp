@@ -1,22 +1,22 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/utf8.hpp>
-#include <vaecf/comm/communicator.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/data/synthesize.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
-#include <unistd.h>
+#include <CLI/CLI.hpp>
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
 #include <tuple>
+#include <vector>
 
-#include "app/commands.hpp"
-#include "app/progress.hpp"
+#include "app/command_line.hpp"
+#include "app/console.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -30,33 +30,6 @@ double memory_for_events() {
 /// Throws InputError if `value` is empty. `meaning` describes the value of the key.
 void require_key(const std::string& value, const std::string& config, const char* key, const char* meaning) {
   if (value.empty()) throw InputError(format("{}: {} is not set; set it to {}", config, key, meaning));
-}
-
-/// Returns the file that standard output of a process refers to; empty if it cannot be read.
-std::string output_of(const std::string& process) {
-  std::error_code unknown;
-  return std::filesystem::read_symlink("/proc/" + process + "/fd/1", unknown).string();
-}
-
-/// Returns the process that started `process`; 0 if that cannot be read.
-pid_t parent_of(pid_t process) {
-  std::ifstream status(format("/proc/{}/status", process));
-  pid_t parent = 0;
-  for (std::string word; status >> word;)
-    if (word == "PPid:") status >> parent;
-  return parent;
-}
-
-/// Returns whether standard output appears on a terminal. mpirun connects each rank to a terminal of its own,
-/// so the first ancestor with another output counts, which is mpirun.
-bool appears_on_terminal() {
-  if (isatty(STDOUT_FILENO) != 1) return false;
-  if (!comm::launched_by_mpi()) return true;
-  const std::string own = output_of("self");
-  std::string output = own;
-  for (pid_t process = getppid(); process > 1 && output == own; process = parent_of(process))
-    output = output_of(format("{}", process));
-  return output != own && (output.starts_with("/dev/pts/") || output.starts_with("/dev/tty"));
 }
 
 /// Logs the keys of data.source and data.prepare that are set but have no effect. Throws InputError for those
@@ -86,16 +59,7 @@ void check_unused(const config::Config& config, Log& log) {
            to_string(options.split), join(unused));
 }
 
-}  // namespace
-
-void print(const std::string& text) {
-  const std::string shown = appears_on_terminal() ? escape(text) : text;
-  const bool written =
-      std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fflush(stdout) == 0;
-  if (!written) throw RunError("cannot write to standard output; check whether the disk is full");
-}
-
-void run_prepare(const CommandLine& line) {
+void run_prepare(const CommandLine& line, const data::PrepareFlags& flags) {
   config::Config config = config::load(line.config, line.overrides);
   const std::string& file = config.options.data.file;
   require_key(file, line.config, "data.file", "the path of the HDF5 dataset to write");
@@ -106,7 +70,7 @@ void run_prepare(const CommandLine& line) {
   Console console = make_console(line.verbosity);
   for (const std::string& note : config.notes) console.log.warn("{}", note);
   check_unused(config, console.log);
-  const auto report = data::prepare(config.source, config.prepare, config.options.name, file, line.prepare,
+  const auto report = data::prepare(config.source, config.prepare, config.options.name, file, flags,
                                     console.log, *console.progress);
   console.progress->end();
   print(data::to_table(report));
@@ -117,12 +81,78 @@ void run_prepare(const CommandLine& line) {
   }
 }
 
-void run_synthesize(const CommandLine& line) {
-  io::validate_output_path(line.output, "OUT.h5", {});
+/// Arguments of `synthesize`.
+struct SynthesizeArguments : data::SynthesizeOptions {
+  std::string output;  ///< file to write
+};
+
+void run_synthesize(const CommandLine& line, const SynthesizeArguments& arguments) {
+  io::validate_output_path(arguments.output, "OUT.h5", {});
   Console console = make_console(line.verbosity);
-  data::synthesize(line.synthesize, line.output, console.log, *console.progress);
+  data::synthesize(arguments, arguments.output, console.log, *console.progress);
   console.progress->end();
-  console.log.info("wrote {}", line.output);
+  console.log.info("wrote {}", arguments.output);
+}
+
+void add_replace(CLI::App& command, bool& replace) {
+  command.add_flag("--replace", replace,
+                   "overwrite the file even if it is not an intact dataset of prepare or synthesize");
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app, CommandLine& line) {
+  const auto flags = std::make_shared<data::PrepareFlags>();
+  auto& command = add_command(app, line, "prepare",
+                              "convert raw ratings into an HDF5 dataset, the file of the key data.file",
+                              "  vaecf_dist prepare configs/ml20m.yaml\n"
+                              "  vaecf_dist prepare configs/ml1m.yaml --set data.prepare.seed=7 --force",
+                              with(flags, run_prepare));
+  add_config(command, line, true);
+  command.add_flag("--strict", flags->strict,
+                   "treat malformed lines as errors instead of reporting and skipping them");
+  command.add_flag("--force", flags->force,
+                   "prepare again even if the dataset exists with the same source and options");
+  add_replace(command, flags->replace);
+  command.footer("data.source.format:\n" + data::describe_source_formats() + "\n" + command.get_footer());
+}
+
+void add_synthesize(CLI::App& app, CommandLine& line) {
+  constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
+  const auto arguments = std::make_shared<SynthesizeArguments>();
+  auto& command =
+      add_command(app, line, "synthesize",
+                  "generate a synthetic dataset with latent tastes and power-law item popularity",
+                  "  vaecf_dist synthesize data/quickstart.h5 --users 20000 --items 3000\n"
+                  "  vaecf_dist synthesize data/big.h5 --users 1000000 --items 100000 --compression 1",
+                  with(arguments, run_synthesize));
+  SynthesizeArguments& options = *arguments;
+  command.add_option("OUT.h5", options.output, "dataset to write")->required();
+  command.add_option("--users", options.users, "number of users, including held-out users")
+      ->capture_default_str();
+  command.add_option("--items", options.items, "number of items")->capture_default_str();
+  command.add_option("--interactions-per-user", options.interactions_per_user, "mean interactions per user")
+      ->capture_default_str();
+  command.add_option("--seed", options.seed, "random seed; the same seed generates the same data")
+      ->check(integer_check(0, std::numeric_limits<std::uint64_t>::max()), "NUMBER")
+      ->capture_default_str();
+  command
+      .add_option("--validation-users", options.validation_users,
+                  "number of validation users; default: a tenth of the users, at most 10,000")
+      ->check(integer_check(0, most), "NUMBER");
+  command
+      .add_option("--test-users", options.test_users,
+                  "number of test users; default: a tenth of the users, at most 10,000")
+      ->check(integer_check(0, most), "NUMBER");
+  command.add_option("--tastes", options.tastes, "number of latent tastes")->capture_default_str();
+  command
+      .add_option("--user-columns", options.user_columns,
+                  "number of user attributes to generate: country, age, occupation, gender, ...")
+      ->capture_default_str();
+  command.add_option("--compression", options.compression, "0: none; 1 to 9: shuffle and deflate")
+      ->check(CLI::Range(0, 9))
+      ->capture_default_str();
+  add_replace(command, options.replace);
 }
 
 }  // namespace vaecf::app

@@ -10,13 +10,16 @@
 #include <vaecf/math/recvae.hpp>
 #include <vaecf/models/model.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <memory>
 #include <numeric>
 #include <span>
 
-#include "app/commands.hpp"
+#include "app/command_line.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -94,9 +97,9 @@ std::int64_t features_of(const io::CheckpointFile& checkpoint) {
 
 /// The input of an export: the checkpoint and its configuration.
 struct Source {
-  explicit Source(const CommandLine& line)
-      : checkpoint(line.path),
-        config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), line.path)),
+  explicit Source(const std::string& path)
+      : checkpoint(path),
+        config(config::parse_stored(checkpoint.attribute<std::string>("configuration"), path)),
         ids(checkpoint.dataset().item_ids) {
     if (facts.layers)
       shape = models::network_shape(config.options.model, {ids.size(), features_of(checkpoint)});
@@ -312,28 +315,45 @@ class Graph {
   std::string skips_;  // sum of the outputs of all normalized layers so far; empty: none
 };
 
-}  // namespace
+/// Arguments of `export`.
+struct ExportArguments {
+  std::string path;    ///< checkpoint to export
+  std::string output;  ///< file to write
+};
 
-void run_export(const CommandLine& line) {
-  const std::string extension = std::filesystem::path(line.output).extension().string();
+void run_export(const CommandLine& line, const ExportArguments& arguments) {
+  const std::string extension = std::filesystem::path(arguments.output).extension().string();
   if (extension != ".safetensors" && extension != ".onnx") {
     throw InputError(format(
         "--output: must be a .safetensors file (weights and ids) or an .onnx file (model that computes scores), got {}",
-        line.output));
+        arguments.output));
   }
-  const Source source(line);
+  const Source source(arguments.path);
   if (extension == ".onnx" && source.facts.solved) {
     throw InputError(
         format("--output {}: a model of type {} consists of weights between items, not of layers; "
                "export a .safetensors file",
-               line.output, to_string(source.facts.type)));
+               arguments.output, to_string(source.facts.type)));
   }
-  io::validate_output_path(line.output, "--output", {line.path});
+  io::validate_output_path(arguments.output, "--output", {arguments.path});
   if (extension == ".onnx")
-    io::write_onnx(line.output, Graph(source).build());
+    io::write_onnx(arguments.output, Graph(source).build());
   else
-    export_safetensors(source, line.output);
-  Log(line.verbosity, true).info("wrote {}", line.output);
+    export_safetensors(source, arguments.output);
+  Log(line.verbosity, true).info("wrote {}", arguments.output);
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, CommandLine& line) {
+  const auto arguments = std::make_shared<ExportArguments>();
+  auto& command = add_command(app, line, "export",
+                              "export a checkpoint as safetensors, or as an ONNX model that computes scores",
+                              "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.onnx\n"
+                              "  vaecf_dist export runs/ml20m/checkpoints/best.h5 --output model.safetensors",
+                              with(arguments, run_export));
+  command.add_option("CHECKPOINT", arguments->path, "checkpoint to export")->required();
+  command.add_option("--output", arguments->output, "the .safetensors or .onnx file to write")->required();
 }
 
 }  // namespace vaecf::app

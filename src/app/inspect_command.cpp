@@ -1,4 +1,3 @@
-#include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/config/config.hpp>
@@ -7,6 +6,8 @@
 #include <vaecf/io/json.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/models/model.hpp>
+
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
@@ -17,27 +18,40 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
-#include "app/commands.hpp"
+#include "app/command_line.hpp"
+#include "app/console.hpp"
 
 namespace vaecf::app {
 namespace {
 
-/// Returns whether `path` is a .jsonl file or a folder with a metrics.jsonl.
-bool is_run(const std::string& path) {
+/// Arguments of `inspect`.
+struct InspectArguments {
+  std::string path;       ///< the file, or the run folder
+  std::string metric;     ///< the metric of a run to show; empty: validation.select
+  bool finished = false;  ///< only check whether the run is finished
+  std::string run_id;     ///< id of the start to check; empty: the last one
+};
+
+/// Returns the path of the log of a run, given as a folder or as the log itself.
+std::string log_of(const std::string& path) {
   const std::filesystem::path subject(path);
-  return subject.extension() == ".jsonl" || std::filesystem::exists(subject / "metrics.jsonl");
+  return subject.extension() == ".jsonl" ? path : (subject / "metrics.jsonl").string();
 }
 
-enum class Kind { dataset, checkpoint };
+/// Returns whether `path` is a .jsonl file or a folder with a metrics.jsonl.
+bool is_run(const std::string& path) {
+  return log_of(path) == path || std::filesystem::exists(log_of(path));
+}
 
-/// Detects the kind of an HDF5 file by the offset of its signature: 0 in a dataset, 512 in a checkpoint,
-/// after the user block. Throws InputError if the file is neither.
-Kind kind_of(const std::string& path) {
+/// Returns whether an HDF5 file is a dataset, not a checkpoint, by the offset of its signature: 0 in a
+/// dataset, 512 in a checkpoint, after the user block. Throws InputError if the file is neither.
+bool is_dataset(const std::string& path) {
   constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
   if (std::filesystem::is_directory(path))
     throw InputError(format("{}: folder without metrics.jsonl; pass an HDF5 file or a run folder", path));
@@ -49,8 +63,8 @@ Kind kind_of(const std::string& path) {
   std::array<char, 512 + signature.size()> head{};
   file.read(head.data(), head.size());
   const std::string_view seen(head.data(), static_cast<std::size_t>(file.gcount()));
-  if (seen.starts_with(signature)) return Kind::dataset;
-  if (seen.size() == head.size() && seen.ends_with(signature)) return Kind::checkpoint;
+  if (seen.starts_with(signature)) return true;
+  if (seen.size() == head.size() && seen.ends_with(signature)) return false;
   throw InputError(format("{}: neither a dataset nor a checkpoint: not an HDF5 file, or damaged", path));
 }
 
@@ -275,12 +289,6 @@ std::string solutions_text(const std::vector<io::Json>& events, const std::strin
   return out;
 }
 
-/// Returns the path of the log of a run, given as a folder or as the log itself.
-std::string log_of(const std::string& path) {
-  const std::filesystem::path subject(path);
-  return subject.extension() == ".jsonl" ? path : (subject / "metrics.jsonl").string();
-}
-
 /// Returns whether the events from `first` on contain the one that proves that `task` was completed.
 bool is_completed(const std::vector<io::Json>& events, std::size_t first, const std::string& task) {
   return std::any_of(
@@ -354,17 +362,39 @@ std::string describe_run(const std::string& path, const std::string& metric) {
   return out + curve_text(losses, format("loss of train users by epoch; last {:.5g}", losses.back().value));
 }
 
+void run_inspect(const CommandLine& line, const InspectArguments& arguments) {
+  const std::string& path = arguments.path;
+  if (arguments.finished) return require_finished(path, arguments.run_id);
+  if (is_run(path)) return print(describe_run(path, arguments.metric));
+  if (!arguments.metric.empty())
+    throw InputError(format("--metric: {} is neither a run folder nor a .jsonl file", path));
+  print(is_dataset(path) ? describe_dataset(path)
+                         : describe_checkpoint(path, line.verbosity == Verbosity::verbose));
+}
+
 }  // namespace
 
-void run_inspect(const CommandLine& line) {
-  if (line.finished) return require_finished(line.path, line.run_id);
-  if (is_run(line.path)) return print(describe_run(line.path, line.metric));
-  if (!line.metric.empty()) {
-    throw InputError(format("--metric: {} is neither a run folder nor a .jsonl file", line.path));
-  }
-  const bool dataset = kind_of(line.path) == Kind::dataset;
-  print(dataset ? describe_dataset(line.path)
-                : describe_checkpoint(line.path, line.verbosity == Verbosity::verbose));
+void add_inspect(CLI::App& app, CommandLine& line) {
+  const auto arguments = std::make_shared<InspectArguments>();
+  auto& command = add_command(app, line, "inspect",
+                              "show the contents of a dataset or a checkpoint, or the curves of a run",
+                              "  vaecf_dist inspect data/ml20m.h5\n"
+                              "  vaecf_dist inspect runs/ml20m/checkpoints/best.h5\n"
+                              "  vaecf_dist inspect runs/ml20m --metric recall@20\n"
+                              "  vaecf_dist inspect runs/ml20m --finished",
+                              with(arguments, run_inspect));
+  command
+      .add_option("FILE|RUN", arguments->path, "a dataset, a checkpoint, a metrics.jsonl, or a run folder")
+      ->required();
+  command.add_option("--metric", arguments->metric,
+                     "metric to show for a run; default: its validation.select");
+  auto* finished = command.add_flag(
+      "--finished", arguments->finished,
+      "show nothing; exit with 0 if the last start of the run has done all its tasks, else with 1");
+  command
+      .add_option("--id", arguments->run_id,
+                  "with --finished: the start with this VAECF_RUN_ID instead of the last one")
+      ->needs(finished);
 }
 
 }  // namespace vaecf::app

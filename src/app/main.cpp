@@ -2,9 +2,9 @@
 
 #include <cerrno>
 #include <csignal>
-#include <map>
 
-#include "app/commands.hpp"
+#include "app/command_line.hpp"
+#include "app/rank_session.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -17,28 +17,13 @@ void open_standard_streams() {
   }
 }
 
-/// Parses argv, runs the command, and returns the exit code.
+/// Parses argv, runs the command, and returns the exit code. Only one rank prints an error of usage.
 int run_program(int argc, const char* const* argv) {
-  CommandLine line;
-  const TaskResult usage = run_and_capture([&] { line = parse_command_line(argc, argv); });
-  const std::map<Command, void (*)(const CommandLine&)> alone = {{Command::prepare, run_prepare},
-                                                                 {Command::synthesize, run_synthesize},
-                                                                 {Command::similar, run_similar},
-                                                                 {Command::inspect, run_inspect},
-                                                                 {Command::export_model, run_export}};
   ExitCode code = ExitCode::done;
   const TaskResult outcome = run_and_capture([&] {
-    if (!usage.ok() || line.command == Command::run) {
-      code = run_on_ranks(line, usage);
-    } else if (line.command == Command::recommend) {
-      code = run_recommend(line);
-    } else if (line.command == Command::doctor) {
-      code = run_doctor(line);
-    } else if (line.command == Command::print) {
-      print(line.text);
-    } else {
-      alone.at(line.command)(line);
-    }
+    CommandLine line;
+    const TaskResult usage = run_and_capture([&] { line = parse_command_line(argc, argv); });
+    code = usage.ok() ? line.run(line) : RankSession(make_communicator()).together(usage);
   });
   if (outcome.ok()) return static_cast<int>(code);
   print_error(outcome);

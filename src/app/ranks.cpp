@@ -12,10 +12,6 @@
 #include <utility>
 
 namespace vaecf::app {
-std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options) {
-  if (!comm::launched_by_mpi()) return comm::make_self_communicator();
-  return comm::make_mpi_communicator(options);
-}
 
 std::string format_ranges(const std::vector<int>& numbers) {
   std::string text;

@@ -4,15 +4,10 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/device/options.hpp>
 
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace vaecf::app {
-
-/// Returns a communicator over MPI if a launcher started this process, else one for a single process. Throws
-/// InputError if MPI has not connected the launcher's processes, and RunError if MPI fails.
-std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options);
 
 /// Formats ascending numbers as ranges: 0, 1, 2, 3, 8 as "0-3, 8".
 std::string format_ranges(const std::vector<int>& numbers);

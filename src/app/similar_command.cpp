@@ -5,18 +5,30 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
 
-#include "app/commands.hpp"
+#include "app/command_line.hpp"
+#include "app/console.hpp"
 #include "app/recommend/input_files.hpp"
-#include "app/served_checkpoint.hpp"
 
 namespace vaecf::app {
 namespace {
+
+/// Arguments of `similar`.
+struct SimilarArguments {
+  std::string checkpoint;          ///< empty: best.h5 of the configuration's run folder
+  std::vector<std::string> items;  ///< ids in the source
+  int top = 10;
+  bool titles = false;  ///< add a column of titles
+  std::string output;   ///< empty: standard output
+};
 
 using Items = std::vector<std::int32_t>;
 
@@ -152,10 +164,7 @@ std::string field(std::string text) {
   return text;
 }
 
-}  // namespace
-
-void run_similar(const CommandLine& line) {
-  const SimilarArguments& arguments = line.similar;
+void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   Log log(line.verbosity, true);
   std::optional<io::CheckpointFile> opened;
   const config::Config config = configuration_of(line, arguments.checkpoint, opened);
@@ -187,6 +196,28 @@ void run_similar(const CommandLine& line) {
   file.write(text);
   file.commit();
   log.info("wrote {}: the items most similar to {} items", arguments.output, items.size());
+}
+
+}  // namespace
+
+void add_similar(CLI::App& app, CommandLine& line) {
+  const auto shared = std::make_shared<SimilarArguments>();
+  auto& command =
+      add_command(app, line, "similar",
+                  "list the items most similar to given items by the model's weights, with the source's ids",
+                  "  vaecf_dist similar configs/ml20m.yaml --item 318\n"
+                  "  vaecf_dist similar --checkpoint best.h5 --item 318 --item 858 --top 5 --titles",
+                  with(shared, run_similar));
+  SimilarArguments& arguments = *shared;
+  add_served(command, line, arguments.checkpoint);
+  command.add_option("--item", arguments.items, "id of an item, as in the source files; repeatable")
+      ->type_name("ID")
+      ->allow_extra_args(false)
+      ->required();
+  add_top(command, arguments.top, "number of similar items per item");
+  command.add_flag("--titles", arguments.titles,
+                   "add a column with the titles of the similar items, which the checkpoint must contain");
+  add_output(command, arguments.output, "a TSV file; default: -, standard output");
 }
 
 }  // namespace vaecf::app

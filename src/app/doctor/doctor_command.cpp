@@ -2,12 +2,13 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/nccl.hpp>
-#include <vaecf/comm/watchdog.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/model.hpp>
 #include <vaecf/models/network_shape.hpp>
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
+
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
@@ -15,22 +16,36 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <string>
+#include <utility>
 
-#include "app/commands.hpp"
+#include "app/command_line.hpp"
 #include "app/doctor/doctor.hpp"
+#include "app/rank_session.hpp"
 #include "app/ranks.hpp"
 
 namespace vaecf::app {
 namespace {
+
+/// Arguments of `doctor`.
+struct DoctorArguments {
+  bool json = false;   ///< print JSON
+  bool quick = false;  ///< skip the benchmarks
+};
 
 /// Runs all checks on all ranks. An exception in a check becomes a finding, except in communication between
 /// ranks.
 class CheckRunner {
  public:
   /// `separate_worlds`: the reason if MPI did not join the processes of a launcher; empty otherwise.
-  CheckRunner(const CommandLine& line, const config::Config& config, const std::string& separate_worlds,
-              comm::Communicator& communicator)
-      : line_(line), config_(config), separate_worlds_(separate_worlds), ranks_(communicator) {}
+  CheckRunner(const CommandLine& line, const DoctorArguments& arguments, const config::Config& config,
+              const std::string& separate_worlds, RankSession& options)
+      : line_(line),
+        arguments_(arguments),
+        config_(config),
+        separate_worlds_(separate_worlds),
+        session_(options),
+        ranks_(options.hosts()) {}
 
   /// Runs the checks and the measurements, and prints the report on rank 0: without --json, the findings
   /// before the measurements, which may fail. Collective.
@@ -40,7 +55,7 @@ class CheckRunner {
     findings_.clear();
     const bool quiet = line_.verbosity == Verbosity::quiet;
     ExitCode ended = print_on_root([&] {
-      return line_.json
+      return arguments_.json
                  ? ""
                  : (quiet ? "" : format("vaecf_dist {}\n", version_text())) + findings_table(report, quiet);
     });
@@ -50,8 +65,8 @@ class CheckRunner {
     const io::Json later = make_report(ranks_, version_text(), findings_, measured);
     add_report(report, later);
     ended = print_on_root([&] {
-      return line_.json ? io::dump(report, 2) + "\n"
-                        : findings_table(later, quiet) + summary_table(report, quiet);
+      return arguments_.json ? io::dump(report, 2) + "\n"
+                             : findings_table(later, quiet) + summary_table(report, quiet);
     });
     return ended == ExitCode::done && report["fail"] > 0 ? ExitCode::failed : ended;
   }
@@ -60,9 +75,9 @@ class CheckRunner {
   /// Prints the text that `text` returns, on rank 0. Collective.
   template <class Text>
   ExitCode print_on_root(const Text& text) {
-    return agree_on_result(ranks_, run_and_capture([&] {
-                             if (ranks_.rank() == 0) print(text());
-                           }));
+    return session_.together([&] {
+      if (ranks_.rank() == 0) print(text());
+    });
   }
   void add(Scope scope, CheckResult finding) {
     finding.scope = scope;
@@ -113,10 +128,10 @@ class CheckRunner {
     options.device = device::DeviceChoice::cuda;
     const bool gpus_everywhere =
         ranks_.all_reduce(std::int64_t{cuda::availability().devices > 0 ? 1 : 0}, comm::Reduction::min) == 1;
-    if (!line_.quick && gpus_everywhere && config_.backend.device != device::DeviceChoice::cpu) {
+    if (!arguments_.quick && gpus_everywhere && config_.backend.device != device::DeviceChoice::cpu) {
       measured.push_back(measure(options));
     }
-    if (line_.quick) measured.clear();
+    if (arguments_.quick) measured.clear();
     for (const io::Json& device : measured) {
       check(Scope::all, "pace", [&] { return check_stragglers(device); });
     }
@@ -191,7 +206,7 @@ class CheckRunner {
         options.precision = device_rates[i].precision;
         const auto device = device::make_device(options);
         engines[i] = device->facts().description;
-        if (!line_.quick) mine[i] = device->measure(device_rates[i].rate, spare_bytes_);
+        if (!arguments_.quick) mine[i] = device->measure(device_rates[i].rate, spare_bytes_);
         return CheckResults();
       });
       std::vector<double> rates(static_cast<std::size_t>(ranks_.size()));
@@ -205,7 +220,7 @@ class CheckRunner {
       auto sizes = run::all_reduce_benchmark_sizes();
       // The MPI library needs memory, too.
       std::erase_if(sizes, [&](std::int64_t bytes) { return 4 * bytes > spare_bytes_; });
-      if (!line_.quick) times = run::measure_all_reduce(ranks_, sizes);
+      if (!arguments_.quick) times = run::measure_all_reduce(ranks_, sizes);
     } else if (ranks_.size() > 1 && all_work) {
       check(Scope::rank, "nccl", [&] {
         const auto device = device::make_device(options);
@@ -240,16 +255,17 @@ class CheckRunner {
   }
 
   const CommandLine& line_;
+  const DoctorArguments& arguments_;
   const config::Config& config_;
   const std::string& separate_worlds_;
+  RankSession& session_;
   comm::Communicator& ranks_;
   CheckResults findings_;         // not yet in a report
   std::int64_t spare_bytes_ = 0;  // host memory that the measurements of a rank may use
 };
 
-}  // namespace
-
-ExitCode run_doctor(const CommandLine& line) {
+/// Runs `doctor` on all ranks. Returns ExitCode::failed if a check failed.
+ExitCode run_doctor(const CommandLine& line, const DoctorArguments& arguments) {
   config::Config config;
   const TaskResult parsed = run_and_capture([&] {
     config = line.config.empty() ? config::parse("{}", "doctor", line.overrides)
@@ -261,7 +277,6 @@ ExitCode run_doctor(const CommandLine& line) {
   limits.stall_warning = 30.0;
 
   std::unique_ptr<comm::Communicator> ranks;
-  std::unique_ptr<comm::Watchdog> watchdog;
   const TaskResult connected = run_and_capture([&] {
     // No MPI library can join tasks that srun started without a process-management interface, and Open MPI
     // would end the process in MPI_Init.
@@ -278,16 +293,32 @@ ExitCode run_doctor(const CommandLine& line) {
   } else if (!connected.ok()) {
     throw RunError(connected.message);
   }
-  const ExitCode ready = agree_on_result(*ranks, parsed);
-  if (ready != ExitCode::done) return ready;
+  RankSession options(std::move(ranks));
+  options.together(parsed);
+  options.watch(limits);
+  return options.work(
+      [&](std::string&) {
+        options.hosts().activity().enter(Phase::benchmark);
+        return CheckRunner(line, arguments, config, separate_worlds, options).run();
+      },
+      "the doctor");
+}
 
-  ExitCode ended = ExitCode::done;
-  const TaskResult outcome = run_and_capture([&] {
-    watchdog = std::make_unique<comm::Watchdog>(*ranks, limits);
-    ranks->activity().enter(Phase::benchmark);
-    ended = CheckRunner(line, config, separate_worlds, *ranks).run();
-  });
-  return outcome.ok() ? ended : abort_all_ranks(*ranks, outcome, "the doctor");
+}  // namespace
+
+void add_doctor(CLI::App& app, CommandLine& line) {
+  const auto arguments = std::make_shared<DoctorArguments>();
+  auto& command =
+      add_command(app, line, "doctor",
+                  "check hardware, libraries and configuration on all ranks (run alone or under mpirun); "
+                  "exits with 1 if a problem must be fixed",
+                  "  vaecf_dist doctor\n"
+                  "  vaecf_dist doctor configs/ml20m.yaml --quick\n"
+                  "  mpirun -np 4 --hostfile hosts vaecf_dist doctor configs/ml20m.yaml",
+                  with(arguments, run_doctor));
+  add_config(command, line, false);
+  command.add_flag("--json", arguments->json, "print one JSON object instead of a table");
+  command.add_flag("--quick", arguments->quick, "skip the benchmarks");
 }
 
 }  // namespace vaecf::app

@@ -1,5 +1,3 @@
-#include "app/recommend/output.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
@@ -12,7 +10,8 @@
 #include <sstream>
 #include <utility>
 
-#include "app/commands.hpp"
+#include "app/console.hpp"
+#include "app/recommend/recommend.hpp"
 
 namespace vaecf::app {
 namespace {

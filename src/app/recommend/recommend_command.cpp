@@ -1,5 +1,4 @@
 #include <vaecf/base/format.hpp>
-#include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
@@ -7,20 +6,21 @@
 #include <vaecf/io/digest.hpp>
 #include <vaecf/run/recommender.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <system_error>
 
-#include "app/commands.hpp"
-#include "app/progress.hpp"
+#include "app/command_line.hpp"
+#include "app/rank_session.hpp"
 #include "app/ranks.hpp"
-#include "app/recommend/output.hpp"
-#include "app/recommend/target_users.hpp"
-#include "app/served_checkpoint.hpp"
+#include "app/recommend/recommend.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -85,11 +85,10 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
 
 /// Returns the number of item slices. Throws InputError if they cannot be divided over `ranks`.
 int count_item_slices(const config::Config& config, const io::CheckpointFile& checkpoint,
-                      comm::Communicator& ranks, const CommandLine& line) {
+                      RankSession& options) {
   if (config.options.distributed.item_slices == 1) return 1;
-  Console console = make_console(line.verbosity, ranks.rank() == 0);
-  const auto device = device::make_device(backend_options_for_rank(config, ranks));
-  const run::RunContext context{ranks, *device, console.log, *console.progress};
+  const auto device = device::make_device(backend_options_for_rank(config, options.hosts()));
+  const run::RunContext context{options.hosts(), *device, options.console.log, *options.console.progress};
   return run::choose_item_slices(
       config.options,
       {checkpoint.attribute<std::int64_t>("items"), feature_attribute<std::int64_t>(checkpoint, "features")},
@@ -100,13 +99,14 @@ int count_item_slices(const config::Config& config, const io::CheckpointFile& ch
 class RecommendJob {
  public:
   /// Reads the inputs and loads the model. Throws InputError if an input is not valid.
-  RecommendJob(const CommandLine& line, const config::Config& config, const io::CheckpointFile& checkpoint,
-               comm::Communicator& ranks, std::shared_ptr<const comm::RankGrid> grid)
+  RecommendJob(const RecommendArguments& arguments, const std::string& path, const config::Config& config,
+               const io::CheckpointFile& checkpoint, RankSession& options,
+               std::shared_ptr<const comm::RankGrid> grid)
       : grid_(std::move(grid)),
-        arguments_(line.recommend),
-        config_(line.config),
-        ranks_(ranks),
-        console_(make_console(line.verbosity, ranks.rank() == 0)),
+        arguments_(arguments),
+        config_(path),
+        ranks_(options.hosts()),
+        console_(options.console),
         format_(output_format(arguments_)),
         checkpoint_(checkpoint),
         dataset_(open_dataset(arguments_, config.options.data.file, checkpoint)) {
@@ -126,14 +126,15 @@ class RecommendJob {
       target_users_ = select_users(std::move(target_users_), arguments_, console_.log);
     users_ = {0, target_users_.users.size()};
     if (users_.size() == 0) throw InputError(format("the {}: there are none", target_users_.description));
-    device_ = device::make_device(backend_options_for_rank(config, ranks));
-    console_.log.debug("backend: {}", device_->facts().description);
+    options.device = device::make_device(backend_options_for_rank(config, ranks_));
+    console_.log.debug("backend: {}", options.device->facts().description);
     run::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
                                  read_allowed_items(arguments_, names, console_.log)};
     add_to_digest(choice.allowed_items);
-    recommender_.emplace(config.options,
-                         run::RunContext{ranks, *device_, console_.log, *console_.progress, nullptr, grid_},
-                         checkpoint_, std::move(choice));
+    recommender_.emplace(
+        config.options,
+        run::RunContext{ranks_, *options.device, console_.log, *console_.progress, nullptr, grid_},
+        checkpoint_, std::move(choice));
     block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width());
     // The ids of the users and, if read from separate files, their items and features.
     for (std::int64_t user = users_.begin; user < users_.end; ++user)
@@ -197,9 +198,6 @@ class RecommendJob {
     console_.log.info("wrote {}: the top {} items of {} users", arguments_.output, width(), users_.size());
   }
 
-  /// Erases the progress bar.
-  void wipe_progress() { console_.progress->end(); }
-
  private:
   /// Returns the number of items per user.
   std::int64_t width() const { return recommender_->list_length(); }
@@ -260,7 +258,7 @@ class RecommendJob {
   const RecommendArguments& arguments_;
   const std::string& config_;  // path of the configuration
   comm::Communicator& ranks_;
-  Console console_;
+  Console& console_;
   OutputFormat format_;
   io::CheckpointFile checkpoint_;
   std::optional<io::DatasetFile> dataset_;  // with --split
@@ -268,7 +266,6 @@ class RecommendJob {
   io::IdList titles_;
   TargetUsers target_users_;
   Range users_;
-  std::unique_ptr<device::Device> device_;
   std::optional<run::Recommender> recommender_;
   std::uint64_t digest_ = 0;  // digest of users, their items and features, and allowed items
   std::int64_t block_ = 1;    // users per model-parallel group and round
@@ -277,37 +274,93 @@ class RecommendJob {
   std::int64_t by_features_ = 0;  // users of this model-parallel group with features but without items
 };
 
-}  // namespace
-
-ExitCode run_recommend(const CommandLine& line) {
+/// Runs `recommend`, with the users distributed over the ranks.
+ExitCode run_recommend(const CommandLine& line, const RecommendArguments& arguments) {
   config::Config config;
   std::optional<io::CheckpointFile> checkpoint;
   const TaskResult parsed =
-      run_and_capture([&] { config = configuration_of(line, line.recommend.checkpoint, checkpoint); });
-  const auto ranks = make_communicator(config.options.distributed);
-  std::unique_ptr<comm::Watchdog> watchdog;
-  std::optional<RecommendJob> recommending;
-  ExitCode code = agree_on_result(*ranks, parsed);
-  const auto together = [&](const std::function<void()>& work) {
-    if (code == ExitCode::done) code = agree_on_result(*ranks, run_and_capture(work));
-  };
-  together([&] { watchdog = std::make_unique<comm::Watchdog>(*ranks, config.options.distributed); });
+      run_and_capture([&] { config = configuration_of(line, arguments.checkpoint, checkpoint); });
+  RankSession options(make_communicator(config.options.distributed));
+  options.together(parsed);
+  options.watch(config.options.distributed);
   int item_slices = 1;
-  std::shared_ptr<const comm::RankGrid> grid;
-  together([&] {
-    if (!checkpoint) checkpoint.emplace(checkpoint_path(line.recommend.checkpoint, config));
-    item_slices = count_item_slices(config, *checkpoint, *ranks, line);
+  options.together([&] {
+    if (!checkpoint) checkpoint.emplace(checkpoint_path(arguments.checkpoint, config));
+    options.console = make_console(line.verbosity, options.hosts().rank() == 0);
+    item_slices = count_item_slices(config, *checkpoint, options);
   });
-  together([&] { grid = run::divide_ranks(*ranks, item_slices); });
-  together([&] { recommending.emplace(line, config, *checkpoint, *ranks, grid); });
-  together([&] { recommending->start(); });
-  if (code != ExitCode::done) return code;
+  std::shared_ptr<const comm::RankGrid> grid;
+  options.together([&] { grid = run::divide_ranks(options.hosts(), item_slices); });
+  std::optional<RecommendJob> job;
+  options.together([&] { job.emplace(arguments, line.config, config, *checkpoint, options, grid); });
+  options.together([&] { job->start(); });
+  return options.work(
+      [&](std::string&) {
+        options.hosts().activity().enter(Phase::test);
+        job->work();
+        return ExitCode::done;
+      },
+      "recommending");
+}
 
-  ranks->activity().enter(Phase::test);
-  const TaskResult outcome = run_and_capture([&] { recommending->work(); });
-  if (outcome.ok()) return ExitCode::done;
-  recommending->wipe_progress();
-  return abort_all_ranks(*ranks, outcome, "recommending");
+}  // namespace
+
+void add_recommend(CLI::App& app, CommandLine& line) {
+  const auto shared = std::make_shared<RecommendArguments>();
+  auto& command = add_command(
+      app, line, "recommend",
+      "recommend the top items to users, with the source's ids; alone, or on all ranks under mpirun",
+      "  vaecf_dist recommend configs/ml20m.yaml --top 10 --output top.tsv\n"
+      "  vaecf_dist recommend --checkpoint best.h5 --input new_users.csv --output top.jsonl\n"
+      "  mpirun -np 4 vaecf_dist recommend configs/ml20m.yaml --split all \\\n"
+      "      --output all.h5",
+      with(shared, run_recommend));
+  RecommendArguments& arguments = *shared;
+  add_served(command, line, arguments.checkpoint);
+  auto* input = command.add_option(
+      "--input", arguments.input,
+      "file with one user and item per line, for new users: TSV, CSV, or the format of data.source; items by id or title");
+  auto* users =
+      command
+          .add_option(
+              "--users", arguments.users,
+              "table with the features of the --input users, or, without --input, of all users to recommend to; "
+              "must have the columns that the dataset was prepared with")
+          ->type_name("FILE");
+  auto* split =
+      command
+          .add_option(
+              "--split", arguments.split,
+              "users of the dataset, which must exist: train, validation, test, or all (each user once, with all interactions)")
+          ->check(CLI::IsMember({"train", "validation", "test", "all"}))
+          ->capture_default_str();
+  input->excludes(split);
+  users->excludes(split);
+  command
+      .add_option("--user", arguments.user,
+                  "recommend only to the user with this id, as in the source files; repeatable")
+      ->type_name("ID")
+      ->allow_extra_args(false);
+  command.add_option("--user-list", arguments.user_list, "file with the ids of such users, one per line")
+      ->type_name("FILE");
+  add_top(command, arguments.top, "number of items per user");
+  command.add_flag("--keep-seen", arguments.keep_seen, "also recommend items that the user already has");
+  command
+      .add_option("--exclude", arguments.exclude, "file with items that are never recommended, one per line")
+      ->type_name("FILE");
+  command
+      .add_option("--include", arguments.include, "file with the items that may be recommended, one per line")
+      ->type_name("FILE");
+  command.add_flag("--titles", arguments.titles,
+                   "add the titles of the items, which the checkpoint must contain");
+  add_output(command, arguments.output,
+             "a .tsv, .csv, .jsonl, .json, .h5 or .hdf5 file; default: -, TSV on standard output");
+  std::vector<std::string> formats;
+  for (const auto& [format, name] : enum_names<OutputFormat>) formats.emplace_back(name);
+  command
+      .add_option("--format", arguments.format,
+                  "output format; default: by the ending of --output, tsv without one")
+      ->check(CLI::IsMember(formats));
 }
 
 }  // namespace vaecf::app

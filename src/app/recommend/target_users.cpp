@@ -1,5 +1,3 @@
-#include "app/recommend/target_users.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
@@ -13,6 +11,8 @@
 #include <unordered_set>
 #include <utility>
 #include <vector>
+
+#include "app/recommend/recommend.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "app/recommend/input_files.hpp"
-#include "app/recommend/target_users.hpp"
+#include "app/recommend/recommend.hpp"
 #include "support/messages.hpp"
 #include "support/packing.hpp"
 #include "support/temporary_folder.hpp"

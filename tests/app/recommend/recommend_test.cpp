@@ -147,7 +147,9 @@ TEST_F(Recommend, OutputFormatFollowsTheExtension) {
                    "must end in .tsv, .csv, .jsonl, .json, .h5 or .hdf5, got " + ending);
     workspace.succeed(command + "top" + ending + " --format tsv");
   }
-  EXPECT_EQ(workspace.program("recommend small.yaml --format hdf5").code, 2) << "not to standard output";
+  for (const char* output : {"", " --output -"})
+    EXPECT_EQ(workspace.program(std::string("recommend small.yaml --format hdf5") + output).code, 2)
+        << "not to standard output";
   EXPECT_EQ(workspace.program(command + "top.tsv --titles").code, 2) << "this dataset has no titles";
 }
 

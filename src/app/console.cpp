@@ -1,14 +1,19 @@
-#include "app/progress.hpp"
+#include "app/console.hpp"
 
 #include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/utf8.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string_view>
+#include <system_error>
 
 namespace vaecf::app {
 namespace {
@@ -18,6 +23,33 @@ std::string format_duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
   if (whole >= 3600) return format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return format("{}:{:02}", whole / 60, whole % 60);
+}
+
+/// Returns the file that standard output of a process refers to; empty if it cannot be read.
+std::string output_of(const std::string& process) {
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/" + process + "/fd/1", unknown).string();
+}
+
+/// Returns the process that started `process`; 0 if that cannot be read.
+pid_t parent_of(pid_t process) {
+  std::ifstream status(format("/proc/{}/status", process));
+  pid_t parent = 0;
+  for (std::string word; status >> word;)
+    if (word == "PPid:") status >> parent;
+  return parent;
+}
+
+/// Returns whether standard output appears on a terminal. mpirun connects each rank to a terminal of its own,
+/// so the first ancestor with another output counts, which is mpirun.
+bool appears_on_terminal() {
+  if (isatty(STDOUT_FILENO) != 1) return false;
+  if (!comm::launched_by_mpi()) return true;
+  const std::string own = output_of("self");
+  std::string output = own;
+  for (pid_t process = getppid(); process > 1 && output == own; process = parent_of(process))
+    output = output_of(format("{}", process));
+  return output != own && (output.starts_with("/dev/pts/") || output.starts_with("/dev/tty"));
 }
 
 }  // namespace
@@ -105,6 +137,13 @@ Console make_console(Verbosity verbosity, bool prints) {
   if (prints && style != ProgressStyle::none)
     console.progress = std::make_unique<TextProgress>(stderr, style);
   return console;
+}
+
+void print(const std::string& text) {
+  const std::string shown = appears_on_terminal() ? escape(text) : text;
+  const bool written =
+      std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fflush(stdout) == 0;
+  if (!written) throw RunError("cannot write to standard output; check whether the disk is full");
 }
 
 }  // namespace vaecf::app

@@ -64,4 +64,8 @@ struct Console {
 /// Returns the log and progress of a rank, on standard error; without output unless `prints`.
 Console make_console(Verbosity verbosity, bool prints = true);
 
+/// Writes to standard output, escaped if it is a terminal, and flushes it. Throws RunError on failure, for
+/// example on a full disk.
+void print(const std::string& text);
+
 }  // namespace vaecf::app

@@ -1,3 +1,5 @@
+#include "app/rank_session.hpp"
+
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 
@@ -11,8 +13,6 @@
 #include <span>
 #include <thread>
 #include <vector>
-
-#include "app/commands.hpp"
 
 namespace vaecf::app {
 
@@ -46,43 +46,61 @@ void print_error(const TaskResult& outcome, int rank) {
   std::fflush(stderr);
 }
 
-ExitCode agree_on_result(comm::Communicator& communicator, const TaskResult& outcome) {
+std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options) {
+  if (!comm::launched_by_mpi()) return comm::make_self_communicator();
+  return comm::make_mpi_communicator(options);
+}
+
+ExitCode RankSession::together(const TaskResult& outcome) {
   const auto mine = static_cast<std::int64_t>(outcome.code);
   // A gather instead of a reduction, because ranks with different configurations may use different all-reduce
   // algorithms.
-  std::vector<std::int64_t> codes(static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(codes));
-  for (int rank = 0; rank < communicator.size(); ++rank) {
+  std::vector<std::int64_t> codes(static_cast<std::size_t>(hosts_->size()));
+  hosts_->all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(codes));
+  for (int rank = 0; rank < hosts_->size(); ++rank) {
     const std::int64_t code = codes[static_cast<std::size_t>(rank)];
     if (code == 0) continue;
     // Errors on rank 0 usually occur on all ranks, so the message omits the rank.
-    if (rank == communicator.rank()) print_error(outcome, rank == 0 ? -1 : rank);
-    communicator.barrier();  // the message is printed before the first rank exits
-    return static_cast<ExitCode>(code);
+    if (rank == hosts_->rank()) print_error(outcome, rank == 0 ? -1 : rank);
+    hosts_->barrier();  // the message is printed before the first rank exits
+    return code_ = static_cast<ExitCode>(code);
   }
-  return ExitCode::done;
+  return code_;
 }
 
-ExitCode abort_all_ranks(comm::Communicator& ranks, TaskResult outcome, const std::string& phase,
-                         const std::function<void(const std::string& message)>& at_failure) {
-  const int rank = ranks.rank();
-  if (ranks.size() == 1) {
+ExitCode RankSession::together(const std::function<void()>& phase) {
+  return code_ == ExitCode::done ? together(run_and_capture(phase)) : code_;
+}
+
+void RankSession::watch(const comm::DistributedOptions& limits, const StopFlag* stop, AtFailure at_failure) {
+  at_failure_ = std::move(at_failure);
+  together([&] { watchdog_ = std::make_unique<comm::Watchdog>(*hosts_, limits, stop, at_failure_); });
+}
+
+ExitCode RankSession::work(const std::function<ExitCode(std::string& phase)>& work, std::string phase) {
+  if (code_ != ExitCode::done) return code_;
+  ExitCode ended = ExitCode::done;
+  TaskResult outcome = run_and_capture([&] { ended = work(phase); });
+  if (outcome.ok()) return ended;
+  if (console.progress) console.progress->end();
+  if (hosts_->size() == 1) {
     print_error(outcome);
-    if (at_failure) at_failure(outcome.message);
+    if (at_failure_) at_failure_(outcome.message);
     return outcome.code;
   }
-  const Activity::Report at = ranks.activity().report();
-  outcome.message = format("{} failed: {} (on {}, in {}, step {})", phase, outcome.message, ranks.host(),
+  const int rank = hosts_->rank();
+  const Activity::Report at = hosts_->activity().report();
+  outcome.message = format("{} failed: {} (on {}, in {}, step {})", phase, outcome.message, hosts_->host(),
                            to_string(at.phase), at.step);
   if (outcome.on_all_ranks && rank > 0) {
     std::this_thread::sleep_for(std::chrono::seconds(5));
   } else {
     std::this_thread::sleep_for(std::chrono::milliseconds(250) * std::min(rank, 8));
     print_error(outcome, rank);
-    if (at_failure) at_failure(outcome.message);
+    if (at_failure_) at_failure_(outcome.message);
   }
-  ranks.abort(static_cast<int>(outcome.code));
-  return outcome.code;
+  ranks().abort(static_cast<int>(outcome.code));
+  return outcome.code;  // never reached
 }
 
 }  // namespace vaecf::app
