@@ -4,11 +4,13 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
+#include <vaecf/math/ranking.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -32,11 +34,10 @@ struct SimilarArguments {
 
 using Items = std::vector<std::int32_t>;
 
-/// An item and its similarity to another item.
-struct Similar {
-  std::int32_t item = 0;
-  float score = 0.0F;
-};
+constexpr float masked = -std::numeric_limits<float>::infinity();
+
+/// The similarities of all items to one item; -infinity without a stored weight.
+using Scores = std::vector<float>;
 
 /// Returns the tensor of this name; null if the checkpoint contains none.
 const io::CheckpointFile::TensorInfo* find_tensor(const io::CheckpointFile& checkpoint,
@@ -98,47 +99,45 @@ Products products_of_columns(const io::CheckpointFile& checkpoint,
 }
 
 /// Returns the cosines of the items' vectors with those of all items; 0 for a vector of zeros.
-std::vector<std::vector<Similar>> cosines(const Products& products, const Items& items) {
-  std::vector<std::vector<Similar>> lists(items.size());
+std::vector<Scores> cosines(const Products& products, const Items& items) {
+  std::vector<Scores> all(items.size());
   for (std::size_t n = 0; n < items.size(); ++n) {
     const double square = products.squares[static_cast<std::size_t>(items[n])];
     for (std::size_t i = 0; i < products.squares.size(); ++i) {
       const double norms = std::sqrt(square * products.squares[i]);
-      const double cosine = norms > 0.0 ? products.with[n][i] / norms : 0.0;
-      lists[n].push_back({static_cast<std::int32_t>(i), static_cast<float>(cosine)});
+      all[n].push_back(static_cast<float>(norms > 0.0 ? products.with[n][i] / norms : 0.0));
     }
   }
-  return lists;
+  return all;
 }
 
 /// Returns row i of the weights B between items of a solved model: the scores of a user with item i only.
-std::vector<Similar> weights_row(const io::CheckpointFile& checkpoint, std::int64_t i) {
-  std::vector<Similar> list;
+Scores weights_row(const io::CheckpointFile& checkpoint, std::int64_t i, std::int64_t items) {
+  Scores row(static_cast<std::size_t>(items), masked);
   const std::string folder = "weights/items/";
   if (const auto* matrix = find_tensor(checkpoint, folder + "matrix")) {
-    std::vector<float> row(static_cast<std::size_t>(matrix->columns));
     checkpoint.read_rows(matrix->name, i, i + 1, row);
-    for (std::size_t j = 0; j < row.size(); ++j) list.push_back({static_cast<std::int32_t>(j), row[j]});
-    return list;
+    return row;
   }
   const auto bounds = checkpoint.read_array<std::int64_t>(folder + "indptr", i, i + 2);
   const auto indices = checkpoint.read_array<std::int32_t>(folder + "indices", bounds[0], bounds[1]);
   const auto data = checkpoint.read_array<float>(folder + "data", bounds[0], bounds[1]);
-  for (std::size_t k = 0; k < indices.size(); ++k) list.push_back({indices[k], data[k]});
-  return list;
+  for (std::size_t k = 0; k < indices.size(); ++k) row.at(static_cast<std::size_t>(indices[k])) = data[k];
+  return row;
 }
 
-/// Returns the similarities of each of `items` to all items, or to those with a stored weight.
-std::vector<std::vector<Similar>> similarities(const io::CheckpointFile& checkpoint, const Items& items) {
+/// Returns the similarities of each of `items` to all items.
+std::vector<Scores> similarities(const io::CheckpointFile& checkpoint, const Items& items,
+                                 std::int64_t all_items) {
   if (const auto* table = find_tensor(checkpoint, "weights/items/weight"))
     return cosines(products_of_rows(checkpoint, *table, items), items);  // ELSA
   const io::CheckpointFile::TensorInfo* output = nullptr;
   for (int l = 1; const auto* layer = find_tensor(checkpoint, format("weights/decoder_{}/weight", l)); ++l)
     output = layer;
   if (output != nullptr) return cosines(products_of_columns(checkpoint, *output, items), items);
-  std::vector<std::vector<Similar>> lists;
-  for (const std::int32_t item : items) lists.push_back(weights_row(checkpoint, item));
-  return lists;
+  std::vector<Scores> rows;
+  for (const std::int32_t item : items) rows.push_back(weights_row(checkpoint, item, all_items));
+  return rows;
 }
 
 /// Returns the columns of the items with these ids. Throws InputError if there is no such item.
@@ -178,17 +177,13 @@ void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   io::validate_output_path(arguments.output, "--output", {line.config, checkpoint.path()});
 
   std::string text = arguments.titles ? "item\tsimilar\tscore\ttitle\n" : "item\tsimilar\tscore\n";
-  std::vector<std::vector<Similar>> lists = similarities(checkpoint, items);
+  std::vector<Scores> scores = similarities(checkpoint, items, ids.size());
   for (std::size_t n = 0; n < items.size(); ++n) {
-    std::vector<Similar>& list = lists[n];
-    std::erase_if(list, [&](const Similar& other) { return other.item == items[n]; });
-    const auto top = list.begin() + std::min<std::ptrdiff_t>(arguments.top, std::ssize(list));
-    std::ranges::partial_sort(list, top, [](const Similar& a, const Similar& b) {
-      return a.score > b.score || (a.score == b.score && a.item < b.item);
-    });
-    for (auto other = list.begin(); other != top; ++other) {
-      text += format("{}\t{}\t{:g}", field(ids.text(items[n])), field(ids.text(other->item)), other->score);
-      text += arguments.titles ? "\t" + field(titles.text(other->item)) + "\n" : "\n";
+    scores[n][static_cast<std::size_t>(items[n])] = masked;
+    for (const std::int32_t other : math::top_k(scores[n], arguments.top)) {
+      text += format("{}\t{}\t{:g}", field(ids.text(items[n])), field(ids.text(other)),
+                     scores[n][static_cast<std::size_t>(other)]);
+      text += arguments.titles ? "\t" + field(titles.text(other)) + "\n" : "\n";
     }
   }
   if (arguments.output.empty()) return print(text);

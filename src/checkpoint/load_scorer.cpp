@@ -5,9 +5,9 @@
 #include <vaecf/checkpoint/load_scorer.hpp>
 #include <vaecf/comm/collectives.hpp>
 #include <vaecf/device/host_solvers.hpp>
-#include <vaecf/models/item/ease_model.hpp>
 #include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/models/item/solvers.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <algorithm>
@@ -43,19 +43,6 @@ class StoredDenseModel final : public models::ItemModel {
  private:
   device::AlignedArray<float> matrix_;  // (items, items)
   std::int64_t items_;
-};
-
-/// Sparse weights of a checkpoint.
-class StoredSparseModel final : public models::ItemModel {
- public:
-  explicit StoredSparseModel(models::SparseWeights weights) : weights_(std::move(weights)) {}
-  void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
-    weights_.score(history, scores);
-  }
-  models::StoredWeights stored() const override { return weights_.stored(); }
-
- private:
-  models::SparseWeights weights_;
 };
 
 void require(bool holds, const char* name) {
@@ -118,7 +105,7 @@ std::shared_ptr<const models::ItemModel> read_sparse(CheckpointReader& reader, s
   broadcast_vector(weights.indptr, ranks);
   broadcast_vector(weights.indices, ranks);
   broadcast_vector(weights.data, ranks);
-  return std::make_shared<StoredSparseModel>(std::move(weights));
+  return std::make_shared<models::SparseWeights>(std::move(weights));
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/parallel_for.hpp>
 #include <vaecf/data/shards.hpp>
 
 #include <algorithm>
 #include <bit>
-#include <future>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -16,17 +16,11 @@
 namespace vaecf::data {
 namespace {
 
-/// Splits [0, count) into `threads` ranges and calls work(begin, end) for each, for the last one on this
-/// thread.
+/// Splits [0, count) into `threads` ranges and calls work(begin, end) for each.
 template <class Work>
 void on_threads(int threads, std::int64_t count, const Work& work) {
-  if (count == 0) return;
-  std::vector<std::future<void>> others;
-  for (std::int64_t i = 0; i + 1 < threads; ++i) {
-    others.push_back(std::async(std::launch::async, work, count * i / threads, count * (i + 1) / threads));
-  }
-  work(count * (threads - 1) / threads, count);
-  for (std::future<void>& other : others) other.get();
+  const auto some = [&](std::int64_t i) { work(count * i / threads, count * (i + 1) / threads); };
+  parallel_for(threads, {0, threads}, some, NoProgress{}, 1);
 }
 
 // Returns 0..count-1 in bit-reversed order. If count is not a power of two, the order of the next power of

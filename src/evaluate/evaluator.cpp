@@ -61,17 +61,9 @@ void Evaluator::prepare_popularity() {
   popularity_prepared_ = true;
 }
 
-const models::Popularity& Evaluator::popularity() {
-  if (!popularity_) popularity_ = std::make_unique<models::Popularity>(run_);
-  return *popularity_;
-}
-
-void Evaluator::set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, Values& values) const {
-  double* value = values.of_users.data() + row;
-  for (const math::Metric& metric : rank_metrics_) {
-    *value = math::metric_of_user(metric, ranks, items_);
-    value += held_out_.targets.rows();
-  }
+std::shared_ptr<const models::Popularity> Evaluator::popularity() {
+  if (!popularity_) popularity_ = std::make_shared<models::Popularity>(run_);
+  return popularity_;
 }
 
 void Evaluator::set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const {
@@ -90,15 +82,18 @@ void Evaluator::set_list(std::int64_t row, std::span<const std::int32_t> list, V
 void Evaluator::serve_by_popularity(CsrView features, Values& values) const {
   const CsrView targets = held_out_.targets.view();
   std::vector<std::int32_t> ranks;
-  std::vector<std::int32_t> list(static_cast<std::size_t>(list_length_));
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
     if (targets.row_size(row) == 0 ||
         !models::is_served_by_popularity(held_out_.fold_in.view(), features, row))
       continue;
-    ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
-    popularity_->rank({}, targets.row(row), ranks);
-    set_ranks(row, ranks, values);
-    set_list(row, std::span(list).first(popularity_->top({}, list)), values);
+    ranks.clear();
+    for (const std::int32_t item : targets.row(row)) ranks.push_back(popularity_->positions()[item]);
+    double* value = values.of_users.data() + row;
+    for (const math::Metric& metric : rank_metrics_) {
+      *value = math::metric_of_user(metric, ranks, items_);
+      value += targets.rows();
+    }
+    set_list(row, popularity_->order().first(static_cast<std::size_t>(list_length_)), values);
   }
 }
 
@@ -151,27 +146,6 @@ void Evaluator::sum_over_model_parallel_group(Values& values) const {
   comm::Communicator& ranks = run_.grid->model_parallel_ranks();
   ranks.all_reduce(std::span<double>(values.of_users));
   for (std::vector<std::int64_t>& lists : values.lists) ranks.all_reduce(std::span<std::int64_t>(lists));
-}
-
-EvaluationResult Evaluator::evaluate(const RankTargetsFn& ranks_of, const TopItemsFn& top_of) {
-  prepare_popularity();
-  const CsrView targets = held_out_.targets.view();
-  Values values{std::vector<double>(names_.size() * static_cast<std::size_t>(targets.rows())),
-                {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
-  std::vector<std::int32_t> list(static_cast<std::size_t>(list_length_));
-  std::vector<std::int32_t> ranks;
-  for (std::int64_t row = 0; row < targets.rows(); ++row) {
-    if (targets.row_size(row) == 0 || held_out_.fold_in.view().row_size(row) == 0) continue;
-    if (row % run_.item_slices() != run_.model_parallel().index()) continue;
-    ranks.resize(static_cast<std::size_t>(targets.row_size(row)));
-    ranks_of(row, ranks);
-    set_ranks(row, ranks, values);
-    if (!list.empty()) set_list(row, std::span(list).first(top_of(row, list)), values);
-    run_.communicator.activity().note_progress();
-  }
-  if (run_.item_slices() > 1) sum_over_model_parallel_group(values);
-  serve_by_popularity({}, values);
-  return reduce(values);
 }
 
 Metrics Evaluator::means(const Values& values, UserSet of, std::int64_t users) const {
@@ -253,7 +227,7 @@ io::UserColumns Evaluator::per_user(
   comm::Communicator& ranks = run_.data_parallel_ranks();
   const CsrView fold_in = held_out_.fold_in.view();
   const CsrView targets = held_out_.targets.view();
-  const std::span<const std::int64_t> counts = popularity().counts();
+  const std::span<const std::int64_t> counts = popularity()->counts();
   std::vector<std::int64_t> rows;  // of this rank, with a target
   std::vector<std::int64_t> history;
   std::vector<std::int64_t> target_count;

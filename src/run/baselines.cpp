@@ -1,10 +1,9 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/models/item/ease_model.hpp>
-#include <vaecf/models/item/item_knn.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
 #include <vaecf/models/item/popularity.hpp>
+#include <vaecf/models/item/solvers.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -100,21 +99,16 @@ std::vector<Baseline> evaluate_baselines(const Run& run, evaluate::Evaluator& ev
   const bool ease = includes(models::ModelType::ease);
   std::vector<Baseline> baselines;
   if (automatic || selected("popularity")) {
-    const models::Popularity popularity(run);
-    const CsrView seen = evaluator.held_out().fold_in.view();
-    const CsrView targets = evaluator.held_out().targets.view();
-    const evaluate::EvaluationResult result = evaluator.evaluate(
-        [&](std::int64_t row, std::span<std::int32_t> ranks) {
-          popularity.rank(seen.row(row), targets.row(row), ranks);
-        },
-        [&](std::int64_t row, std::span<std::int32_t> list) { return popularity.top(seen.row(row), list); });
-    baselines.push_back({"popularity", "popularity", result});
+    models::ItemScorer scorer(evaluator.popularity(), items, threads);
+    baselines.push_back({"popularity", "popularity", evaluator.evaluate(scorer)});
   }
   if (!knn && !ease) return baselines;
   const models::Interactions train = models::read_interactions(run);
   if (knn) {
-    const auto scorer = models::make_item_scorer(
-        std::make_shared<models::ItemKnn>(train, run.options.model.item_knn, run, threads), items, run);
+    const auto scorer =
+        models::make_item_scorer(std::make_shared<models::SparseWeights>(
+                                     models::solve_item_knn(train, run.options.model.item_knn, run, threads)),
+                                 items, run);
     baselines.push_back(
         {vaecf::to_string(models::ModelType::item_knn), "item-kNN", evaluator.evaluate(*scorer)});
   }

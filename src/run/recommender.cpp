@@ -104,7 +104,9 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
     const auto best_scores = scores.subspan(first, width);
     if (models::is_served_by_popularity(seen, features, row)) {
       if (!popularity_) popularity_ = std::make_unique<models::Popularity>(most_popular_items(checkpoint_));
-      popularity_->top(excluded_, best);
+      auto next = best.begin();
+      for (const std::int32_t item : popularity_->order())
+        if (next != best.end() && !std::ranges::binary_search(excluded_, item)) *next++ = item;
       std::ranges::fill(best_scores, std::numeric_limits<float>::quiet_NaN());
       continue;
     }

@@ -12,9 +12,8 @@
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/models/item/ease_model.hpp>
-#include <vaecf/models/item/item_knn.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/models/item/solvers.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -161,7 +160,8 @@ class SolveRun {
   /// stop ended the solution.
   bool solve_model(const models::Interactions& train, const models::EaseValues& values, int threads) {
     if (!is_ease_) {
-      model_ = std::make_shared<models::ItemKnn>(train, run_.options.model.item_knn, run_, threads);
+      model_ = std::make_shared<models::SparseWeights>(
+          models::solve_item_knn(train, run_.options.model.item_knn, run_, threads));
       return true;
     }
     if (ease_ && solved_.same_inverse(values)) {
@@ -270,7 +270,7 @@ double memory_to_solve(models::ModelType type, const Run& run) {
   const models::Interactions train = models::read_interactions(run);
   const int threads = models::item_model_threads(run);
   return ranks.local_size() *
-         sparse(static_cast<double>(models::ItemKnn::entries(train, neighbors, threads)));
+         sparse(static_cast<double>(models::item_knn_entries(train, neighbors, threads)));
 }
 
 void require_memory_to_solve(models::ModelType type, const Run& run) {

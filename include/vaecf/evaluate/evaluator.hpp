@@ -10,7 +10,6 @@
 #include <vaecf/run/run.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,12 +48,6 @@ struct EvaluationResult {
 /// Returns the metrics to evaluate: `options.metrics`, and `options.select` if it is another metric.
 std::vector<std::string> evaluated_metrics(const config::ValidationOptions& options);
 
-/// Writes the ranks (from 0) of the held-out items of user `row`; a masked item has the number of items as
-/// rank.
-using RankTargetsFn = std::function<void(std::int64_t row, std::span<std::int32_t> ranks)>;
-/// Writes the top items of user `row`, at most items.size(), and returns their count.
-using TopItemsFn = std::function<std::size_t(std::int64_t row, std::span<std::int32_t> items)>;
-
 /// Computes metrics of the held-out users of one split. Every rank, or model-parallel group,
 /// evaluates its part of the users; sums in fp64 and user counts are reduced over ranks and divided once.
 /// Results are equal on all ranks. Users for which a model has no input count with the list of the most
@@ -75,8 +68,6 @@ class Evaluator {
   /// Evaluates `model`: targets are ranked among all items except those of the fold-in. `history` selects
   /// whether the fold-in is also the model's input; it is excluded from the ranking in any case. Collective.
   EvaluationResult evaluate(models::Scorer& model, models::History history = models::History::items);
-  /// Evaluates another ranking of this rank's users; `top` is used for metrics of lists only. Collective.
-  EvaluationResult evaluate(const RankTargetsFn& ranks, const TopItemsFn& top);
 
   /// Returns the number of users of the split over all ranks, including those without targets.
   std::int64_t users() const { return all_users_; }
@@ -87,7 +78,7 @@ class Evaluator {
   /// its name. This object must have made the results. Equal on all ranks. Collective.
   io::UserColumns per_user(const std::vector<std::pair<std::string, const EvaluationResult*>>& results);
   /// Returns the numbers of train users of the items. Collective on the first call.
-  const models::Popularity& popularity();
+  std::shared_ptr<const models::Popularity> popularity();
 
  private:
   /// The metrics of one evaluation.
@@ -97,7 +88,6 @@ class Evaluator {
   std::unique_ptr<models::LoadedUsers> load_users(models::Scorer& model) const;
   /// Counts the train users of items, if any metric or user needs it. Collective on the first call.
   void prepare_popularity();
-  void set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, Values& values) const;
   void set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const;
   /// Sets the values of users for which the model has no input. `features`: those that it uses, or none.
   void serve_by_popularity(CsrView features, Values& values) const;
@@ -119,7 +109,7 @@ class Evaluator {
   std::int64_t all_users_;
   data::HeldOutUsers held_out_;
   bool popularity_prepared_ = false;
-  std::unique_ptr<models::Popularity> popularity_;
+  std::shared_ptr<const models::Popularity> popularity_;
   // This rank's users on the device of the prepared model.
   const models::Scorer* prepared_model_ = nullptr;
   std::unique_ptr<models::LoadedUsers> prepared_users_;

@@ -1,6 +1,9 @@
 #include "models/item/ease.hpp"
 
+#include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/parallel_for.hpp>
+#include <vaecf/comm/collectives.hpp>
 
 #include <algorithm>
 #include <array>
@@ -8,8 +11,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-
-#include "models/item/parallel_for.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -87,8 +88,8 @@ std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::
   return device.invert(matrix, x, broadcast, progress);
 }
 
-std::unique_ptr<Ease> Ease::solve(const Interactions& train, const EaseValues& values,
-                                  const run::RunContext& context, int threads) {
+std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseValues& values,
+                                         const run::RunContext& context, int threads) {
   comm::Communicator& ranks = context.communicator;
   const std::int64_t items = train.items.rows();
   const UserWeights weights = weigh_users(train, values.user_power);
@@ -139,10 +140,10 @@ std::unique_ptr<Ease> Ease::solve(const Interactions& train, const EaseValues& v
     if (!(diagonal > 0.0F)) throw_indefinite(values.l2);
     columns.push_back({l2, weights.of_items[static_cast<std::size_t>(j)], diagonal});
   }
-  return std::unique_ptr<Ease>(new Ease(std::move(inverse), values.dropout, std::move(columns)));
+  return std::make_unique<EaseModel>(std::move(inverse), values.dropout, std::move(columns));
 }
 
-void Ease::Inverse::gather(comm::Communicator& ranks) {
+void Inverse::gather(comm::Communicator& ranks) {
   gathered.resize(items * items);
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const Range rows = solved->rows_of(rank);
@@ -156,38 +157,102 @@ void Ease::Inverse::gather(comm::Communicator& ranks) {
   solved.reset();
 }
 
-std::span<const float> Ease::Inverse::row(std::int64_t i) const {
+std::span<const float> Inverse::row(std::int64_t i) const {
   if (solved) return solved->row(i);
   return {gathered.data() + i * items, static_cast<std::size_t>(items)};
 }
 
-void Ease::set_columns(double relax, double kept_weight) {
-  EaseModel::set_columns(relax, kept_weight);
-  scale_.clear();
-  for (std::size_t j = 0; j < columns().size(); ++j)
-    scale_.push_back(static_cast<float>(-factors()[j] / columns()[j].inverse));
+EaseModel::EaseModel(Solution solution, double dropout, std::vector<math::LinearColumn> columns)
+    : solution_(std::move(solution)), dropout_(dropout), columns_(std::move(columns)) {
+  set_columns(0.0, 0.0);
 }
 
-StoredWeights Ease::stored() const {
-  const auto read_rows = [this](std::int64_t begin, std::int64_t end, std::span<float> out) {
+void EaseModel::set_columns(double relax, double kept_weight) {
+  scale_.clear();
+  for (const math::LinearColumn& column : columns_) {
+    const double factor = kept_weight > 0.0 ? math::kept_factor(column, dropout_, kept_weight)
+                                            : math::relaxed_factor(column, dropout_, relax);
+    scale_.push_back(static_cast<float>(is_dense() ? -factor / column.inverse : factor));
+  }
+}
+
+StoredWeights EaseModel::stored() const {
+  if (const auto* weights = std::get_if<SparseWeights>(&solution_)) {
+    StoredWeights stored = weights->stored();
+    for (std::size_t k = 0; k < weights->data.size(); ++k)
+      stored.owned.push_back(weights->data[k] * scale_[static_cast<std::size_t>(weights->indices[k])]);
+    stored.arrays.back().values = std::span<const float>(stored.owned);
+    return stored;
+  }
+  const auto& inverse = std::get<Inverse>(solution_);
+  const auto read_rows = [this, &inverse](std::int64_t begin, std::int64_t end, std::span<float> out) {
     for (std::int64_t i = begin; i < end; ++i) {
-      float* to = &out[static_cast<std::size_t>((i - begin) * inverse_.items)];
-      std::ranges::transform(inverse_.row(i), scale_, to, std::multiplies<>());
+      float* to = &out[static_cast<std::size_t>((i - begin) * inverse.items)];
+      std::ranges::transform(inverse.row(i), scale_, to, std::multiplies<>());
       to[i] = 0.0F;
     }
   };
-  return {{{matrix_name, inverse_.items, inverse_.items, false, read_rows}}, {}};
+  return {{{matrix_name, inverse.items, inverse.items, false, read_rows}}, {}};
 }
 
-void Ease::score(std::span<const std::int32_t> history, std::span<float> scores) const {
-  std::ranges::fill(scores, 0.0F);
-  for (const std::int32_t item : history) {
-    const std::span<const float> weights = inverse_.row(item);
-    for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += weights[j];
+void EaseModel::score(std::span<const std::int32_t> history, std::span<float> scores) const {
+  if (const auto* sparse = std::get_if<SparseWeights>(&solution_)) {
+    sparse->score(history, scores);
+  } else {
+    const auto& inverse = std::get<Inverse>(solution_);
+    std::ranges::fill(scores, 0.0F);
+    for (const std::int32_t item : history) {
+      const std::span<const float> weights = inverse.row(item);
+      for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += weights[j];
+    }
+    for (const std::int32_t item : history)
+      scores[static_cast<std::size_t>(item)] -= inverse.row(item)[static_cast<std::size_t>(item)];
   }
-  for (const std::int32_t item : history)
-    scores[static_cast<std::size_t>(item)] -= inverse_.row(item)[static_cast<std::size_t>(item)];
   for (std::size_t j = 0; j < scores.size(); ++j) scores[j] *= scale_[j];
+}
+
+std::unique_ptr<EaseModel> solve_ease(const Interactions& train, const EaseValues& values,
+                                      const run::RunContext& context, int threads) {
+  auto model = values.neighbors > 0 ? solve_neighborhoods(train, values, context, threads)
+                                    : solve_inverse(train, values, context, threads);
+  if (model) model->set_columns(values.relax, values.kept_weight);
+  return model;
+}
+
+std::vector<EaseValues> combinations(const EaseOptions& options) {
+  std::vector<EaseValues> all;
+  for (const double user_power : options.user_power)
+    for (const double l2 : options.l2)
+      for (const double dropout : options.dropout)
+        for (const double relax : options.relax)
+          for (const double kept_weight : options.kept_weight)
+            all.push_back({l2, dropout, options.neighbors, user_power, relax, kept_weight});
+  return all;
+}
+
+std::int64_t inverses_of(const std::vector<EaseValues>& candidates) {
+  std::int64_t count = 0;
+  for (std::size_t c = 0; c < candidates.size(); ++c)
+    if (c == 0 || !candidates[c].same_inverse(candidates[c - 1])) ++count;
+  return count;
+}
+
+std::string ease_title(const EaseValues& values) {
+  std::string title = "EASE";
+  if (values.neighbors > 0) title += format(" K {}", values.neighbors);
+  if (values.user_power > 0.0) title += format(" b {:g}", values.user_power);
+  title += format(" l2 {:g}", values.l2);
+  if (values.dropout > 0.0) title += format(" p {:g}", values.dropout);
+  if (values.relax > 0.0) title += format(" relax {:g}", values.relax);
+  if (values.kept_weight > 0.0) title += format(" kept {:g}", values.kept_weight);
+  return title;
+}
+
+void throw_indefinite(double l2) {
+  throw comm::on_all_ranks(
+      InputError(format("model.ease.l2: with {:g} the matrix of EASE is not positive definite in fp32; "
+                        "use a larger value",
+                        l2)));
 }
 
 }  // namespace vaecf::models

@@ -1,18 +1,84 @@
 #pragma once
 
-#include <vaecf/comm/communicator.hpp>
-#include <vaecf/device/device.hpp>
-#include <vaecf/models/item/ease_model.hpp>
-#include <vaecf/models/item/item_model.hpp>
+#include <vaecf/base/run_control.hpp>
+#include <vaecf/device/host_solvers.hpp>
+#include <vaecf/models/item/solvers.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace vaecf::models {
+
+/// Rows and blocks of G = X' diag(w) X for the train matrix X with weights w of the users. Items are numbered
+/// by position: in descending order of popularity, that is of G_ii, and of equally popular items those with
+/// the higher index first. G is not stored, except its part of the most popular items, whose users are too
+/// many to visit for each block. Each element is a sum in fp32 in ascending order of the users, however much
+/// is stored.
+class Gram {
+ public:
+  /// Stores at most `max_table_bytes` of G. Reports to `progress`, unless it is null. `weights` must outlive
+  /// this object.
+  Gram(const Interactions& train, const UserWeights& weights, double max_table_bytes, int threads,
+       Progress* progress = nullptr);
+
+  std::int64_t items() const { return static_cast<std::int64_t>(order_.size()); }
+  std::int64_t users() const { return static_cast<std::int64_t>(row_offsets_.size()) - 1; }
+  /// Returns the item at each position.
+  std::span<const std::int32_t> order() const { return order_; }
+  /// Returns the number of users of the item at position i.
+  std::int64_t users_of(std::int64_t i) const { return columns_.view().row_size(i); }
+  /// Returns G_ii for the item at position i, in fp64.
+  double diagonal(std::int64_t i) const {
+    return weights_.of_items[static_cast<std::size_t>(order_[static_cast<std::size_t>(i)])];
+  }
+  /// Returns the sum of the weights of all users.
+  double total_weight() const { return weights_.sum; }
+
+  /// Buffers of one thread.
+  struct Workspace {
+    explicit Workspace(const Gram& gram)
+        : row(static_cast<std::size_t>(gram.items()), 0.0F),
+          members(static_cast<std::size_t>(gram.items() / 64 + 1), 0),
+          slots(static_cast<std::size_t>(gram.items())),
+          last_block(static_cast<std::size_t>(gram.users()), -1) {}
+
+    std::vector<float> row;                ///< (items) row of G
+    std::vector<std::int32_t> nonzero;     ///< positions with elements above 0
+    std::vector<std::uint64_t> members;    ///< a bit for each position: in the block or not
+    std::vector<std::int32_t> slots;       ///< (items) index of a position in the block
+    std::vector<std::int32_t> last_block;  ///< (users) number of the last block that visited the user
+    std::int32_t blocks = 0;
+    std::vector<std::int32_t> users;  ///< users of the items whose rows are not stored
+    std::vector<std::int32_t> hits;   ///< indices in the block of one user's items
+  };
+  /// Writes row i of G to `work.row`, and the positions of its nonzero elements to `work.nonzero`, in no
+  /// particular order.
+  void read_row(std::int64_t i, Workspace& work) const;
+  /// Adds G_ab of all pairs of different `positions`, which are ascending, to the elements (a's index, b's
+  /// index) of `block`.
+  void add_block(std::span<const std::int32_t> positions, device::SpdRegression& block,
+                 Workspace& work) const;
+
+ private:
+  CsrView rows() const {
+    return {row_offsets_, {row_positions_.data(), static_cast<std::size_t>(row_positions_.size())}};
+  }
+  float weight(std::int32_t user) const { return weights_.of_users[static_cast<std::size_t>(user)]; }
+  const float* table_row(std::int64_t i) const { return table_.data() + i * (i - 1) / 2; }
+
+  const UserWeights& weights_;
+  bool weighted_;  // the weights of users with items differ
+  std::vector<std::int32_t> order_;
+  // X by users: positions, ascending in each row. Rows are read in random order, so they are in huge pages.
+  std::vector<std::int64_t> row_offsets_;
+  device::AlignedArray<std::int32_t> row_positions_;
+  Csr columns_;                        // X by positions: users
+  std::int64_t stored_ = 0;            // G of the first positions is stored
+  device::AlignedArray<float> table_;  // G_ib at i (i - 1) / 2 + b for b < i < stored_
+};
 
 /// Adds X' diag(w) X without its diagonal to `matrix` and inverts it on GPUs; see device::Device::invert().
 /// Returns nullopt on all ranks, with the matrix unchanged, unless every rank has a GPU with enough memory.
@@ -21,65 +87,22 @@ std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::
                                                 const device::Interactions& x, comm::Communicator& ranks,
                                                 const device::SpdInverse::Progress& progress);
 
-/// EASE (Steck, WWW 2019) and the models around the same inverse (math/linear_models.hpp) in closed form.
-/// GPUs compute and invert the matrix if they have enough memory. The inverse P is kept, and scores are x B =
-/// -h / diag(P) (x P), without the terms of the diagonal.
-class Ease final : public EaseModel {
- public:
-  /// Implements solve_ease(). The rows of the matrix are distributed over the ranks; afterwards every rank
-  /// has all of P, 4 I^2 bytes. The result does not depend on the number of ranks, unless it determines
-  /// whether the matrix fits into the memory of the GPUs.
-  static std::unique_ptr<Ease> solve(const Interactions& train, const EaseValues& values,
-                                     const run::RunContext& context, int threads);
+/// Implements solve_ease() with the inverse. The rows of the matrix are distributed over the ranks. GPUs
+/// compute and invert the matrix if they have enough memory.
+std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseValues& values,
+                                         const run::RunContext& context, int threads);
 
-  void set_columns(double relax, double kept_weight) override;
-  void score(std::span<const std::int32_t> history, std::span<float> scores) const override;
-  StoredWeights stored() const override;
-  bool is_dense() const override { return true; }
-
- private:
-  /// P of all items, in the memory in which it was inverted or gathered.
-  struct Inverse {
-    std::int64_t items = 0;
-    std::unique_ptr<device::SpdInverse> solved;  // this rank's rows, all of them if there is one rank
-    device::AlignedArray<float> gathered;        // (items, items); empty if there is one rank
-
-    /// Moves the rows of all ranks to `gathered`. Collective.
-    void gather(comm::Communicator& ranks);
-    std::span<const float> row(std::int64_t i) const;
-  };
-
-  Ease(Inverse inverse, double dropout, std::vector<math::LinearColumn> columns)
-      : EaseModel(dropout, std::move(columns)), inverse_(std::move(inverse)) {
-    set_columns(0.0, 0.0);
-  }
-
-  Inverse inverse_;
-  std::vector<float> scale_;  // -h_j / P_jj, contiguous because every user's scores read all of it
-};
-
+/// Implements solve_ease() with neighborhoods, whose items are distributed over the ranks:
 /// EASE restricted to neighborhoods, after Steck, "Markov Random Fields for Collaborative Filtering" (NeurIPS
 /// 2019) with r = 0 and the Gram matrix not standardized. With G = X' diag(w) X, g its diagonal, S the sum of
 /// w and s_i = (g_i - g_i^2 / S)^0.375, the neighbors N of item j are the K items with the largest (G_ij -
 /// g_i g_j / S) / (s_i s_j), of equal ones those with the lower index. B_Nj is h_j times the solution of
 /// (G_NN + diag(Lambda_N)) b = G_Nj, and 1 / P_jj = g_j + Lambda_j - G_jN b (math/linear_models.hpp).
 /// K = items - 1 is EASE.
-class EaseK final : public EaseModel {
- public:
-  /// Implements solve_ease(). The items are distributed over the ranks, and afterwards every rank has all
-  /// weights.
-  static std::unique_ptr<EaseK> solve(const Interactions& train, const EaseValues& values,
-                                      const run::RunContext& context, int threads);
-  void score(std::span<const std::int32_t> history, std::span<float> scores) const override;
-  StoredWeights stored() const override;
-  /// Returns the weights of EASE or EDLAE, without the factors of the columns.
-  const SparseWeights& weights() const { return weights_; }
+std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const EaseValues& values,
+                                               const run::RunContext& context, int threads);
 
- private:
-  EaseK(SparseWeights weights, double dropout, std::vector<math::LinearColumn> columns)
-      : EaseModel(dropout, std::move(columns)), weights_(std::move(weights)) {}
-
-  SparseWeights weights_;
-};
+/// Throws the error that the matrix of EASE with `l2` is not positive definite. Must be called on all ranks.
+[[noreturn]] void throw_indefinite(double l2);
 
 }  // namespace vaecf::models

@@ -1,5 +1,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/base/parallel_for.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +8,6 @@
 #include <vector>
 
 #include "models/item/ease.hpp"
-#include "models/item/gram.hpp"
-#include "models/item/parallel_for.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -115,8 +114,8 @@ class NeighborhoodSolver {
 
 }  // namespace
 
-std::unique_ptr<EaseK> EaseK::solve(const Interactions& train, const EaseValues& values,
-                                    const run::RunContext& context, int threads) {
+std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const EaseValues& values,
+                                               const run::RunContext& context, int threads) {
   comm::Communicator& ranks = context.communicator;
   const UserWeights weights = weigh_users(train, values.user_power);
   const double l2 = values.l2 * weights.mean;
@@ -144,7 +143,7 @@ std::unique_ptr<EaseK> EaseK::solve(const Interactions& train, const EaseValues&
   const std::int64_t batches_end = lists_of(gram.items(), 0, ranks.size());  // equal on all ranks
   for (std::int64_t begin = 0; begin < batches_end && !stopped; begin += items_per_batch) {
     const Range some{begin, std::min(std::ssize(own), begin + items_per_batch)};
-    parallel_for_with_thread(
+    parallel_for(
         threads, some,
         [&](int thread, std::int64_t list) {
           const std::int64_t position = list * ranks.size() + ranks.rank();
@@ -164,24 +163,9 @@ std::unique_ptr<EaseK> EaseK::solve(const Interactions& train, const EaseValues&
   if (!std::ranges::all_of(inverse, [](double value) { return value > 0.0; })) throw_indefinite(values.l2);
   std::vector<math::LinearColumn> columns;
   for (std::size_t j = 0; j < inverse.size(); ++j) columns.push_back({l2, weights.of_items[j], inverse[j]});
-  return std::unique_ptr<EaseK>(new EaseK(
+  return std::make_unique<EaseModel>(
       gather_weights(std::move(own), gram.order(), ListDirection::sources_of_target, ranks, threads),
-      values.dropout, std::move(columns)));
-}
-
-void EaseK::score(std::span<const std::int32_t> history, std::span<float> scores) const {
-  weights_.score(history, scores);
-  for (std::size_t j = 0; j < scores.size(); ++j) scores[j] *= static_cast<float>(factors()[j]);
-}
-
-StoredWeights EaseK::stored() const {
-  StoredWeights stored = weights_.stored();
-  for (std::size_t k = 0; k < weights_.data.size(); ++k) {
-    const auto target = static_cast<std::size_t>(weights_.indices[k]);
-    stored.owned.push_back(weights_.data[k] * static_cast<float>(factors()[target]));
-  }
-  stored.arrays.back().values = std::span<const float>(stored.owned);
-  return stored;
+      values.dropout, std::move(columns));
 }
 
 }  // namespace vaecf::models

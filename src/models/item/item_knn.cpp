@@ -1,19 +1,18 @@
 #include <vaecf/base/format.hpp>
+#include <vaecf/base/parallel_for.hpp>
 #include <vaecf/math/linear_models.hpp>
 #include <vaecf/math/user_metrics.hpp>
-#include <vaecf/models/item/item_knn.hpp>
+#include <vaecf/models/item/solvers.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <numeric>
 #include <utility>
 
-#include "models/item/parallel_for.hpp"
-
 namespace vaecf::models {
 
-ItemKnn::ItemKnn(const Interactions& train, const ItemKnnOptions& options, const run::RunContext& context,
-                 int threads) {
+SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& options,
+                             const run::RunContext& context, int threads) {
   comm::Communicator& ranks = context.communicator;
   const std::int64_t items = train.items.rows();
   const CsrView users = train.items.view();
@@ -73,12 +72,12 @@ ItemKnn::ItemKnn(const Interactions& train, const ItemKnnOptions& options, const
     context.progress.update(done);
   });
   context.progress.end();
-  weights_ = gather_weights(std::move(own), order,
-                            per_source ? ListDirection::targets_of_source : ListDirection::sources_of_target,
-                            ranks, threads);
+  return gather_weights(std::move(own), order,
+                        per_source ? ListDirection::targets_of_source : ListDirection::sources_of_target,
+                        ranks, threads);
 }
 
-std::int64_t ItemKnn::entries(const Interactions& train, std::int64_t neighbors, int threads) {
+std::int64_t item_knn_entries(const Interactions& train, std::int64_t neighbors, int threads) {
   const std::int64_t items = train.items.rows();
   std::atomic<std::int64_t> total = 0;
   std::vector<std::vector<std::int64_t>> last_of(static_cast<std::size_t>(threads));
@@ -92,7 +91,7 @@ std::int64_t ItemKnn::entries(const Interactions& train, std::int64_t neighbors,
         if (std::exchange(last[static_cast<std::size_t>(other)], i) != i) ++count;
     total += neighbors > 0 ? std::min(neighbors, count) : count;
   };
-  parallel_for_with_thread(threads, {0, items}, count_of, [](std::int64_t) {});
+  parallel_for(threads, {0, items}, count_of);
   return total;
 }
 

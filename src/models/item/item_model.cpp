@@ -1,10 +1,9 @@
+#include <vaecf/base/parallel_for.hpp>
 #include <vaecf/models/item/item_model.hpp>
 
 #include <algorithm>
 #include <tuple>
 #include <utility>
-
-#include "models/item/parallel_for.hpp"
 
 namespace vaecf::models {
 namespace {

@@ -1,4 +1,6 @@
 #include <vaecf/base/host.hpp>
+#include <vaecf/base/parallel_for.hpp>
+#include <vaecf/math/ranking.hpp>
 #include <vaecf/math/user_metrics.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
 #include <vaecf/models/trainable_model.hpp>
@@ -6,11 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 #include <vector>
-
-#include "models/item/parallel_for.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -21,36 +20,6 @@ struct ItemUsers : LoadedUsers {
   explicit ItemUsers(const UserData& data) : users(data) {}
   UserData users;
 };
-
-/// Returns whether item `a` is ranked ahead of item `b`.
-bool is_ahead(std::span<const float> scores, std::int64_t a, std::int64_t b) {
-  return math::ranks_ahead(scores[static_cast<std::size_t>(a)], a, scores[static_cast<std::size_t>(b)], b);
-}
-
-/// Returns the number of items ahead of each target, or the number of all items if the score of the target
-/// is -infinity.
-std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::span<const float> scores) {
-  // The positions of the targets, best first; each item is ahead of all targets from some position on.
-  std::vector<std::size_t> order(targets.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order,
-                    [&](std::size_t a, std::size_t b) { return is_ahead(scores, targets[a], targets[b]); });
-  std::vector<std::int32_t> first_behind(targets.size() + 1, 0);
-  for (std::size_t j = 0; j < scores.size(); ++j) {
-    const auto found = std::ranges::partition_point(order, [&](std::size_t position) {
-      return !is_ahead(scores, static_cast<std::int64_t>(j), targets[position]);
-    });
-    ++first_behind[static_cast<std::size_t>(found - order.begin())];
-  }
-  std::vector<std::int32_t> ranks(targets.size());
-  std::int32_t ahead = 0;
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    ahead += first_behind[k];
-    const bool masked = scores[static_cast<std::size_t>(targets[order[k]])] == -infinity;
-    ranks[order[k]] = masked ? static_cast<std::int32_t>(scores.size()) : ahead;
-  }
-  return ranks;
-}
 
 }  // namespace
 
@@ -103,7 +72,7 @@ std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,
       if (users.targets.row_size(row) == 0) return;
       std::vector<float> scores(static_cast<std::size_t>(items_));
       score(users.items.row(row), history, false, scores);
-      const std::vector<std::int32_t> ranks = ranks_of(users.targets.row(row), scores);
+      const std::vector<std::int32_t> ranks = math::ranks_of(users.targets.row(row), scores);
       for (std::size_t m = 0; m < metrics.size(); ++m)
         values[m * count + static_cast<std::size_t>(row)] = math::metric_of_user(metrics[m], ranks, items_);
     });
@@ -121,16 +90,11 @@ void ItemScorer::top_k(LoadedUsers& loaded, Range rows, History history, bool ke
   parallel_for(threads_, rows, [&](std::int64_t row) {
     std::vector<float> scores(static_cast<std::size_t>(items_));
     score(users.items.row(row), history, keep_seen, scores);
-    std::vector<std::int32_t> order;
-    for (std::int64_t j = 0; j < items_; ++j)
-      if (scores[static_cast<std::size_t>(j)] != -infinity) order.push_back(static_cast<std::int32_t>(j));
-    const std::size_t count = std::min(width, order.size());
-    std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
-                              [&](std::int32_t a, std::int32_t b) { return is_ahead(scores, a, b); });
+    const std::vector<std::int32_t> best = math::top_k(scores, k);
     const std::size_t first = static_cast<std::size_t>(row - rows.begin) * width;
-    for (std::size_t position = 0; position < count; ++position) {
-      items[first + position] = order[position];
-      best_scores[first + position] = scores[static_cast<std::size_t>(order[position])];
+    for (std::size_t position = 0; position < best.size(); ++position) {
+      items[first + position] = best[position];
+      best_scores[first + position] = scores[static_cast<std::size_t>(best[position])];
     }
   });
 }

@@ -49,24 +49,9 @@ Popularity::Popularity(std::vector<std::int64_t> counts, std::int64_t users)
   for (std::int64_t sum = 0; 5 * sum < 4 * all; ++head_) sum += counts_[order_[head_]];
 }
 
-std::size_t Popularity::top(std::span<const std::int32_t> seen, std::span<std::int32_t> items) const {
-  std::size_t found = 0;
-  for (std::size_t p = 0; p < order_.size() && found < items.size(); ++p) {
-    if (!std::binary_search(seen.begin(), seen.end(), order_[p])) items[found++] = order_[p];
-  }
-  return found;
-}
-
-void Popularity::rank(std::span<const std::int32_t> seen, std::span<const std::int32_t> targets,
-                      std::span<std::int32_t> ranks) const {
-  for (std::size_t t = 0; t < targets.size(); ++t) {
-    const std::int32_t position = position_[targets[t]];
-    const auto before = std::count_if(seen.begin(), seen.end(),
-                                      [&](std::int32_t item) { return position_[item] < position; });
-    const bool masked = std::binary_search(seen.begin(), seen.end(), targets[t]);
-    ranks[t] =
-        masked ? static_cast<std::int32_t>(position_.size()) : position - static_cast<std::int32_t>(before);
-  }
+void Popularity::score(std::span<const std::int32_t>, std::span<float> scores) const {
+  std::ranges::transform(position_, scores.begin(),
+                         [](std::int32_t position) { return -static_cast<float>(position); });
 }
 
 double Popularity::of_list(const math::Metric& metric, std::span<const std::int32_t> list) const {

@@ -1,6 +1,6 @@
 // The Gram matrix and the inverse of EASE's matrix on GPUs, and scores of dense weights, in host emulation.
-#include <vaecf/models/item/interactions.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/models/item/solvers.hpp>
 
 #include <gtest/gtest.h>
 

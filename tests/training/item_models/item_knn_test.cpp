@@ -1,4 +1,4 @@
-#include <vaecf/models/item/item_knn.hpp>
+#include <vaecf/models/item/solvers.hpp>
 
 #include "training/item_models/item_models_fixture.hpp"
 
@@ -8,7 +8,8 @@ namespace {
 TEST_F(ItemModels, ItemKnnSimilaritiesEqualTheReference) {
   on_ranks(2, [](const run::Run& run) {
     const models::Interactions train = models::make_interactions(item_model_users, 5);
-    const models::ItemKnn model(train, {.neighbors = 5, .shrink = 1.0}, run, 2);
+    const models::SparseWeights model =
+        models::solve_item_knn(train, {.neighbors = 5, .shrink = 1.0}, run, 2);
     const std::array<std::array<double, 5>, 2> rows = {
         {{0, .44801838, .39999992, .22400919, .26120381}, {.44801838, 0, .44801838, .24999994, .28989786}}};
     for (std::int32_t i = 0; i < 2; ++i) {
@@ -30,34 +31,36 @@ TEST_F(ItemModels, ItemKnnOfAllItemsWithPowersEqualsTheReference) {
   for (const int ranks : {1, 2, 3, 4}) {
     on_ranks(ranks, [&](const run::Run& run) {
       for (const auto per : {models::NeighborsPer::source, models::NeighborsPer::target}) {
-        const models::ItemKnn model(train,
-                                    {.neighbors = 0,
-                                     .source_power = 0.4,
-                                     .target_power = 0.4,
-                                     .user_power = 1.2,
-                                     .power = 0.7,
-                                     .per = per},
-                                    run, 1 + ranks % 2);
+        const models::SparseWeights model = models::solve_item_knn(train,
+                                                                   {.neighbors = 0,
+                                                                    .source_power = 0.4,
+                                                                    .target_power = 0.4,
+                                                                    .user_power = 1.2,
+                                                                    .power = 0.7,
+                                                                    .per = per},
+                                                                   run, 1 + ranks % 2);
         expect_scores(model, similarities, 1e-6);
-        EXPECT_EQ(std::ssize(model.weights().data), models::ItemKnn::entries(train, 0, 2));
-        if (expected.empty()) expected = model.weights().data;
-        EXPECT_EQ(model.weights().data, expected);
+        EXPECT_EQ(std::ssize(model.data), models::item_knn_entries(train, 0, 2));
+        if (expected.empty()) expected = model.data;
+        EXPECT_EQ(model.data, expected);
       }
     });
   }
-  EXPECT_EQ(models::ItemKnn::entries(train, 0, 1), 20)
+  EXPECT_EQ(models::item_knn_entries(train, 0, 1), 20)
       << "each item has a user in common with each other one";
-  EXPECT_EQ(models::ItemKnn::entries(train, 3, 1), 15);
+  EXPECT_EQ(models::item_knn_entries(train, 3, 1), 15);
 }
 
 TEST_F(ItemModels, PowerDoesNotChangeTheNeighborsOfItemKnn) {
   on_ranks(1, [](const run::Run& run) {
     const models::Interactions train = models::make_interactions(item_model_users, 5);
-    const models::ItemKnn plain(train, {.neighbors = 2, .user_power = 0.5}, run, 1);
-    const models::ItemKnn raised(train, {.neighbors = 2, .user_power = 0.5, .power = 0.3}, run, 1);
-    EXPECT_EQ(raised.weights().indices, plain.weights().indices);
-    for (std::size_t k = 0; k < plain.weights().data.size(); ++k)
-      EXPECT_NEAR(raised.weights().data[k], std::pow(plain.weights().data[k], 0.3), 1e-6);
+    const models::SparseWeights plain =
+        models::solve_item_knn(train, {.neighbors = 2, .user_power = 0.5}, run, 1);
+    const models::SparseWeights raised =
+        models::solve_item_knn(train, {.neighbors = 2, .user_power = 0.5, .power = 0.3}, run, 1);
+    EXPECT_EQ(raised.indices, plain.indices);
+    for (std::size_t k = 0; k < plain.data.size(); ++k)
+      EXPECT_NEAR(raised.data[k], std::pow(plain.data[k], 0.3), 1e-6);
   });
 }
 
@@ -65,8 +68,10 @@ TEST_F(ItemModels, ItemKnnKeepsTheNearestNeighborsOfTheGivenSide) {
   on_ranks(3, [](const run::Run& run) {
     const models::Interactions train = models::make_interactions(item_model_users, 5);
     for (const auto per : {models::NeighborsPer::source, models::NeighborsPer::target}) {
-      const models::ItemKnn all(train, {.neighbors = 5, .source_power = 0.8, .per = per}, run, 1);
-      const models::ItemKnn nearest(train, {.neighbors = 1, .source_power = 0.8, .per = per}, run, 1);
+      const models::SparseWeights all =
+          models::solve_item_knn(train, {.neighbors = 5, .source_power = 0.8, .per = per}, run, 1);
+      const models::SparseWeights nearest =
+          models::solve_item_knn(train, {.neighbors = 1, .source_power = 0.8, .per = per}, run, 1);
       std::array<std::array<float, 5>, 5> similarities{}, kept{};
       for (std::int32_t i = 0; i < 5; ++i) {
         all.score(std::array{i}, similarities[static_cast<std::size_t>(i)]);

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <vaecf/models/item/ease_model.hpp>
-#include <vaecf/models/item/interactions.hpp>
 #include <vaecf/models/item/item_model.hpp>
+#include <vaecf/models/item/solvers.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "run/solve.hpp"
 
 #include <vaecf/io/json.hpp>
-#include <vaecf/models/item/ease_model.hpp>
+#include <vaecf/models/item/solvers.hpp>
 #include <vaecf/run/recommender.hpp>
 
 #include <array>

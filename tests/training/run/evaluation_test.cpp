@@ -1,7 +1,10 @@
 #include <vaecf/evaluate/evaluator.hpp>
+#include <vaecf/math/ranking.hpp>
 #include <vaecf/models/item/popularity.hpp>
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <set>
 
 #include "training/train_fixture.hpp"
@@ -23,8 +26,10 @@ TEST(Popularity, RanksEqualThoseOfDenseScores) {
       if (kind == 0 || kind == 3) seen.push_back(i);
       if (kind == 1 || (kind == 3 && user % 5 == 0)) targets.push_back(i);  // some targets are masked
     }
-    std::vector<std::int32_t> ranks(targets.size());
-    popularity.rank(seen, targets, ranks);
+    std::vector<float> scores(items);
+    popularity.score(seen, scores);
+    for (const std::int32_t item : seen) scores[item] = -std::numeric_limits<float>::infinity();
+    const std::vector<std::int32_t> ranks = math::ranks_of(targets, scores);
     for (std::size_t t = 0; t < targets.size(); ++t) {
       std::int32_t better = 0;
       for (std::int32_t i = 0; i < items; ++i) {
@@ -62,18 +67,10 @@ TEST_F(Evaluation, PopularityCountsAllShards) {
   const io::DatasetFile dataset(options_.data.file);
   std::vector<std::int64_t> counts(60, 0);
   for (const std::int32_t item : dataset.read_rows("train", {0, 203}).columns) ++counts[item];
-  const models::Popularity expected(counts, 203);
-  const std::vector<std::int32_t> all = [] {
-    std::vector<std::int32_t> items(60);
-    for (std::int32_t i = 0; i < 60; ++i) items[i] = i;
-    return items;
-  }();
-  std::vector<std::int32_t> expected_ranks(60);
-  expected.rank({}, all, expected_ranks);
   on_ranks(3, [&](const run::Run& run) {
-    std::vector<std::int32_t> ranks(60);
-    models::Popularity(run).rank({}, all, ranks);
-    EXPECT_EQ(ranks, expected_ranks);
+    const models::Popularity popularity(run);
+    EXPECT_TRUE(std::ranges::equal(popularity.counts(), counts));
+    for (std::size_t p = 0; p < 60; ++p) EXPECT_EQ(popularity.positions()[popularity.order()[p]], p);
   });
 }
 

@@ -33,14 +33,13 @@ class ItemModel {
 
 /// The weights B (items, items) of an item model in compressed sparse row form. The row is the source item,
 /// the column the target item; columns are ascending.
-struct SparseWeights {
+struct SparseWeights final : ItemModel {
   std::vector<std::int64_t> indptr{0};  ///< (items + 1)
   std::vector<std::int32_t> indices;
   std::vector<float> data;
 
-  /// Writes for each item the sum of its weights from the items `history`.
-  void score(std::span<const std::int32_t> history, std::span<float> scores) const;
-  StoredWeights stored() const {
+  void score(std::span<const std::int32_t> history, std::span<float> scores) const override;
+  StoredWeights stored() const override {
     return {
         {},
         {{"weights/items/indptr", indptr}, {"weights/items/indices", indices}, {"weights/items/data", data}}};

@@ -2,6 +2,7 @@
 
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/models/item/item_model.hpp>
 #include <vaecf/run/run.hpp>
 
 #include <cstdint>
@@ -25,23 +26,23 @@ inline bool is_served_by_popularity(CsrView items, CsrView features, std::int64_
   return items.row_size(row) == 0 && (features.rows() == 0 || features.row_size(row) == 0);
 }
 
-/// The popularity baseline: ranks items by their number of training users, and ties by ascending item. The
-/// only input is the list of items that the user has seen; they are excluded.
-class Popularity {
+/// The popularity baseline: ranks items by their number of training users, and ties by ascending item, for
+/// every user alike.
+class Popularity final : public ItemModel {
  public:
   /// Counts items in /train. Collective.
   explicit Popularity(const run::Run& run);
   /// Uses the given number of users of each item, of `users` users with an item in total.
   Popularity(std::vector<std::int64_t> counts, std::int64_t users);
 
-  /// Writes for each target the number of more popular items that are not in `seen` (ascending), or the
-  /// number of all items if the target is in `seen`.
-  void rank(std::span<const std::int32_t> seen, std::span<const std::int32_t> targets,
-            std::span<std::int32_t> ranks) const;
-  /// Writes the most popular items that are not in `seen` (ascending), at most items.size(), and returns
-  /// their count.
-  std::size_t top(std::span<const std::int32_t> seen, std::span<std::int32_t> items) const;
+  /// Writes minus the position of each item in order(), whatever the history.
+  void score(std::span<const std::int32_t> history, std::span<float> scores) const override;
+  StoredWeights stored() const override { return {}; }
 
+  /// Returns all items, the most popular first.
+  std::span<const std::int32_t> order() const { return order_; }
+  /// Returns the position of each item in order().
+  std::span<const std::int32_t> positions() const { return position_; }
   /// Returns the number of train users of each item.
   std::span<const std::int64_t> counts() const { return counts_; }
   /// Returns `metric` of one user's list, a mean over its first k items; 0 if it is empty.

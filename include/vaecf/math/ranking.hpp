@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vaecf::math {
+
+// Rankings of one user's scores on the host, in the order of ranks_ahead(). Scores must not be nan; items
+// with the score -infinity are masked.
+
+/// Returns the number of items ahead of each target, or the number of all items if the target is masked.
+std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::span<const float> scores);
+
+/// Returns the `k` best items that are not masked, best first; fewer if fewer are left.
+std::vector<std::int32_t> top_k(std::span<const float> scores, std::int64_t k);
+
+}  // namespace vaecf::math
