@@ -3,7 +3,6 @@
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/data/prepare.hpp>
-#include <vaecf/data/synthesize.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
 #include <CLI/CLI.hpp>

@@ -6,9 +6,7 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/file_lock.hpp>
 #include <vaecf/models/model.hpp>
-#include <vaecf/run/run_timeline.hpp>
 #include <vaecf/run/train.hpp>
 
 #include <CLI/CLI.hpp>

@@ -2,7 +2,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/utf8.hpp>
-#include <vaecf/checkpoint/load_scorer.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/device/host_solvers.hpp>
 #include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/item/item_scorer.hpp>

@@ -3,8 +3,8 @@
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/checkpoint/start_point.hpp>
-#include <vaecf/comm/collectives.hpp>
-#include <vaecf/io/file_lock.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include <algorithm>
 #include <array>

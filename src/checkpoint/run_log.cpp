@@ -1,10 +1,9 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/checkpoint/run_log.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/file_lock.hpp>
 
 #include <array>
 #include <chrono>

@@ -2,7 +2,8 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/checkpoint/start_point.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +15,6 @@
 #include <utility>
 
 #include "checkpoint/tensor_rows.hpp"
-#include "checkpoint/user_hashes.hpp"
 
 namespace vaecf::checkpoint {
 namespace {

@@ -3,15 +3,13 @@
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/digest.hpp>
-#include <vaecf/models/item/popularity.hpp>
+#include <vaecf/models/item/item_scorer.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
 #include <utility>
 #include <variant>
-
-#include "checkpoint/user_hashes.hpp"
 
 namespace vaecf::checkpoint {
 namespace {

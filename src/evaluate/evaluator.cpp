@@ -1,7 +1,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/models/item/popularity.hpp>
+#include <vaecf/models/item/item_scorer.hpp>
 
 #include <algorithm>
 #include <array>

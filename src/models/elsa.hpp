@@ -4,6 +4,7 @@
 #include <vaecf/models/network_shape.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
+#include <array>
 #include <cstdint>
 
 namespace vaecf::models {
@@ -40,5 +41,49 @@ class Elsa final : public TrainableModel {
   device::Matrix gram_;
   device::Matrix d_gram_;
 };
+
+inline Elsa::Elsa(const ModelOptions& options, InputDims inputs, device::Device& device,
+                  std::int64_t max_rows, std::int64_t size_multiple)
+    : TrainableModel(device, inputs, device.plan_parameters(tensor_specs(options, inputs)), max_rows,
+                     size_multiple) {
+  const std::int64_t factors = options.elsa.factors;
+  const std::int64_t items = inputs.model_parallel->item_slice(inputs.items).count();
+  const auto tables = std::to_array<device::TensorSpec>(
+      {{"items/table", factors, items, device::TensorKind::item_table, false, inputs.item_slice()},
+       {"items/bias", 1, items, device::TensorKind::output_bias, false, inputs.item_slice()}});
+  normalized_ = device.make_parameters(device.plan_parameters(tables), 0);
+  hidden_ = make_activations(factors);
+  d_hidden_ = make_activations(factors);
+  gram_ = device.make_matrix(factors, factors);
+  d_gram_ = device.make_matrix(factors, factors);
+}
+
+inline void Elsa::forward(const NetworkInput& batch, const device::StepState& step) {
+  const device::Layer table{output_layer().weight, -1};
+  device_.normalize_rows(parameters_, weight, normalized_, table.weight);
+  device_.sparse_linear(batch.items, normalized_, table, device::Activation::identity, 1.0F, step, nullptr,
+                        hidden_);
+}
+
+inline void Elsa::forward_backward(const NetworkInput& batch, const device::Backward& backward,
+                                   int /*parameter_group*/, StepTimer& timer) {
+  forward(batch, backward.step);
+  timer.end_phase(StepPhase::input);
+  device_.table_gram(normalized_, output_layer().weight, gram_);
+  timer.end_phase(StepPhase::forward);
+  device_.cosine_step(hidden_, batch.items, gram_, d_hidden_, d_gram_, backward.step);
+  timer.end_phase(StepPhase::loss);
+  // The gradient by A is not yet that by W, so it is not reported.
+  const device::GradientReady not_reported;
+  device_.sparse_linear_backward(batch.items, {weight, -1}, device::Activation::identity, 1.0F, hidden_,
+                                 d_hidden_, backward.with(not_reported, nullptr));
+  device_.normalize_rows_backward(weight, normalized_, output_layer().weight, d_gram_, backward);
+  timer.end_phase(StepPhase::backward);
+}
+
+inline const device::Matrix& Elsa::forward_for_scoring(const NetworkInput& batch) {
+  forward(batch, *scoring_step_);
+  return hidden_;
+}
 
 }  // namespace vaecf::models

@@ -1,5 +1,5 @@
 #include <vaecf/base/clock.hpp>
-#include <vaecf/run/all_reduce_benchmark.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <algorithm>
 

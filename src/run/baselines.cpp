@@ -2,7 +2,6 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
-#include <vaecf/models/item/popularity.hpp>
 #include <vaecf/models/item/solvers.hpp>
 
 #include <algorithm>

@@ -1,12 +1,10 @@
 #include <vaecf/base/clock.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/base/median.hpp>
 #include <vaecf/checkpoint/run_log.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/io/digest.hpp>
-#include <vaecf/run/all_reduce_benchmark.hpp>
 #include <vaecf/run/train.hpp>
 #include <vaecf/training/trainer.hpp>
 
@@ -20,10 +18,15 @@
 #include <utility>
 #include <vector>
 
-#include "run/events.hpp"
-
 namespace vaecf::run {
 namespace {
+
+/// Returns the middle value, or the mean of the two middle values; 0 if `values` is empty.
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n == 0 ? 0.0 : 0.5 * (values[(n - 1) / 2] + values[n / 2]);
+}
 
 constexpr std::int64_t min_warm_up_steps = 12;
 constexpr std::int64_t min_steps = 20;

@@ -1,8 +1,7 @@
-#include "run/events.hpp"
-
 #include <vaecf/base/format.hpp>
 #include <vaecf/checkpoint/run_log.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <cstdlib>
 #include <set>

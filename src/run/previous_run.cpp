@@ -1,9 +1,9 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/checkpoint/start_point.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/file_lock.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/run/train.hpp>
 

@@ -1,9 +1,8 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/checkpoint/load_scorer.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/models/item/popularity.hpp>
+#include <vaecf/models/item/item_scorer.hpp>
 #include <vaecf/run/recommender.hpp>
 
 #include <algorithm>

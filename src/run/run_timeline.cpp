@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/run/run_timeline.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <algorithm>
 #include <array>

@@ -8,12 +8,13 @@
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/checkpoint/start_point.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
 #include <vaecf/models/item/solvers.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -21,7 +22,6 @@
 #include <span>
 #include <utility>
 
-#include "run/events.hpp"
 #include "run/step_coordinator.hpp"
 
 namespace vaecf::run {

@@ -1,9 +1,8 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/checkpoint/load_scorer.hpp>
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/run/train.hpp>
 
@@ -12,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "run/events.hpp"
 #include "run/solve.hpp"
 
 namespace vaecf::run {

@@ -4,7 +4,7 @@
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/checkpoint/start_point.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/run/train.hpp>
 #include <vaecf/training/trainer.hpp>
@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "run/events.hpp"
 #include "run/solve.hpp"
 #include "run/step_coordinator.hpp"
 

@@ -3,7 +3,7 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/model.hpp>

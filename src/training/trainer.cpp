@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "training/bucket_plan.hpp"
-#include "training/state_copy.hpp"
 #include "training/strategy.hpp"
 #include "training/training_data.hpp"
 

@@ -1,7 +1,7 @@
 // Tests the blocking collectives of every kind of communicator. Inputs are small integers, so that any order
 // of addition gives the serial sum exactly.
 #include <vaecf/base/host.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <gtest/gtest.h>
 

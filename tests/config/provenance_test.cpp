@@ -1,4 +1,4 @@
-#include "data/prepare/provenance.hpp"
+#include <vaecf/data/prepare.hpp>
 
 #include <gtest/gtest.h>
 

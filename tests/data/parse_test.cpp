@@ -1,10 +1,10 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/data/prepare.hpp>
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "data/prepare/provenance.hpp"
 #include "data/ratings_support.hpp"
 #include "data/source/source_formats.hpp"
 #include "data/support.hpp"

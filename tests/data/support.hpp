@@ -1,7 +1,6 @@
 #pragma once
 
 #include <vaecf/base/log.hpp>
-#include <vaecf/base/run_control.hpp>
 #include <vaecf/data/prepare.hpp>
 
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/data/feature_hashing.hpp>
-#include <vaecf/data/synthesize.hpp>
+#include <vaecf/data/prepare.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <gtest/gtest.h>

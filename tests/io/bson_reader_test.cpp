@@ -1,5 +1,5 @@
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/bson_reader.hpp>
+#include <vaecf/io/source_reader.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/file_lock.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include <fcntl.h>
 #include <sys/file.h>

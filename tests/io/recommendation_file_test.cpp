@@ -1,5 +1,5 @@
 // Reads the files with the HDF5 C library, as other programs do.
-#include <vaecf/io/user_files.hpp>
+#include <vaecf/io/model_export.hpp>
 
 #include <hdf5.h>
 

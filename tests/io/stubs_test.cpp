@@ -1,7 +1,6 @@
 // The files that replace optional libraries, in a program of their own, since vaecf_io has only one of each
 // pair.
 #include <vaecf/base/error.hpp>
-#include <vaecf/io/bson_reader.hpp>
 #include <vaecf/io/source_reader.hpp>
 
 #include <gtest/gtest.h>

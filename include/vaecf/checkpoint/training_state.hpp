@@ -1,9 +1,10 @@
 #pragma once
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/model.hpp>
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/trainer.hpp>
@@ -169,5 +170,35 @@ void require_same_features(const std::string& path, const TrainingState& checkpo
 /// Throws InputError if the checkpoint at `path` was trained on another dataset.
 void require_same_dataset(const std::string& path, const TrainingState& checkpoint,
                           const io::DatasetFile& dataset);
+
+/// Reads the item model of a checkpoint with `items` items; every rank has all weights afterwards.
+/// Collective. Throws InputError on all ranks if the checkpoint contains another type than `type`, its arrays
+/// are not consistent, or the weights exceed the free memory.
+std::shared_ptr<const models::ItemModel> read_item_model(CheckpointReader& reader, models::ModelType type,
+                                                         std::int64_t items, const run::RunContext& context);
+
+/// Returns the name and values of a solved model for tables, such as "EASE l2 500". Collective.
+std::string solution_title(CheckpointReader& reader, const run::RunContext& context);
+
+/// Reads the model of a checkpoint, of any type, for batches of up to `max_users` users. Collective. Throws
+/// InputError on all ranks if it does not match `options`.
+std::unique_ptr<models::Scorer> load_scorer(CheckpointReader& reader, const config::TrainingConfig& options,
+                                            const models::InputDims& inputs, const run::RunContext& context,
+                                            std::int64_t max_users);
+
+/// Returns the lower 32 bits of XXH64 (seed 0) of the users' ids as text, ascending.
+std::vector<std::uint32_t> hash_users(const io::IdList& users);
+
+/// Numbers of held-out users on which a checkpoint was trained.
+struct KnownUsers {
+  std::int64_t validation = 0;
+  std::int64_t test = 0;
+  bool by_chance = true;  ///< so few have equal hashes without being the same users
+};
+
+/// Looks up the validation and test users of `dataset` in the checkpoint, by their hashes. Users of /train
+/// are not counted: a weak split, or one by time, trains on its held-out users itself. Throws InputError if a
+/// file is not valid.
+KnownUsers find_known_users(const io::CheckpointFile& checkpoint, const io::DatasetFile& dataset);
 
 }  // namespace vaecf::checkpoint

@@ -7,14 +7,17 @@
 #include <vaecf/comm/distributed_options.hpp>
 #include <vaecf/device/model_parallel_group.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -275,5 +278,55 @@ std::string mpi_transports();
 /// and calls _Exit(1) if MPI has not connected the ranks after options.startup_timeout seconds, or if
 /// MPI_Finalize takes longer than 60 seconds.
 std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options = {});
+
+/// Returns `error`, marked as one that every rank throws.
+template <class E>
+E on_all_ranks(E error) {
+  error.mark_on_all_ranks();
+  return error;
+}
+
+/// Runs `work` on rank 0 only. Collective. If `work` throws, all ranks throw an InputError or RunError with
+/// its message, so that no rank blocks on one that has failed.
+void run_on_root(Communicator& communicator, const std::function<void()>& work);
+
+/// Returns the result of `question` on rank 0. Collective. Throws as run_on_root() does.
+bool query_root(Communicator& communicator, const std::function<bool()>& question);
+
+/// Throws InputError on all ranks unless `text` is equal on all of them; `what` is its name in the message.
+/// Collective.
+void require_equal_on_all_ranks(Communicator& communicator, std::string_view text, std::string_view what);
+
+/// Returns the number of cores in the combined affinity mask of all ranks of a host, within the CPU limit of
+/// their container or job; the minimum over hosts. Collective.
+std::int64_t usable_cores(Communicator& ranks);
+
+/// Computes sum[i] = terms[0][i] + terms[1][i] + .. for i < count, in fp32 and in this order, rounded once at
+/// the end. `sum` may be one of the terms. T is float or Bf16.
+template <class T>
+void ordered_sum(std::span<const T* const> terms, std::int64_t count, T* sum) {
+  const auto widened = [](T value) {
+    if constexpr (std::is_same_v<T, Bf16>)
+      return value.value();
+    else
+      return value;
+  };
+  // The accumulators stay in the L1 cache for any number of terms.
+  constexpr std::int64_t block = 1024;
+  std::array<float, block> total;
+  for (std::int64_t begin = 0; begin < count; begin += block) {
+    const std::int64_t n = std::min(block, count - begin);
+    std::transform(terms[0] + begin, terms[0] + begin + n, total.begin(), widened);
+    for (const T* term : terms.subspan(1)) {
+      for (std::int64_t i = 0; i < n; ++i) total[static_cast<std::size_t>(i)] += widened(term[begin + i]);
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_same_v<T, Bf16>)
+        sum[begin + i] = Bf16::from(total[static_cast<std::size_t>(i)]);
+      else
+        sum[begin + i] = total[static_cast<std::size_t>(i)];
+    }
+  }
+}
 
 }  // namespace vaecf::comm

@@ -2,12 +2,13 @@
 
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/base/log.hpp>
-#include <vaecf/base/run_control.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -188,6 +189,45 @@ struct HashedUsers {
 /// are skipped and reported in `log`. Throws InputError if the file or a column does not exist, or if more
 /// lines are skipped than read.
 HashedUsers read_hashed_users(const UserTableOptions& table, const FeatureHashing& hashing, Log& log);
+
+/// Options of a synthetic dataset with latent structure and a long tail. Every user mixes a few tastes, every
+/// item belongs to one or two, and popularity follows a power law, so that a trained model clearly
+/// outperforms recommending popular items. A fifth of a held-out user's items are targets. Users are sampled
+/// independently, and equal options give an identical file.
+struct SynthesizeOptions {
+  std::int64_t users = 10000;  ///< including held-out users
+  std::int64_t items = 2000;
+  double interactions_per_user = 50.0;  ///< mean; 5 plus a log-normal value per user, at most items / 2
+  std::uint64_t seed = 98765;
+  std::int64_t validation_users = -1;  ///< -1: a tenth of the users, at most 10,000
+  std::int64_t test_users = -1;
+  int tastes = 32;  ///< number of latent groups; limited to items / 40
+  /// Number of user attributes (country, age, occupation, gender, ..), each a noisy function of one of the
+  /// user's tastes. The interactions do not depend on it.
+  int user_columns = 0;
+  std::int64_t compression = 0;  ///< level of shuffle and deflate, 1 to 9; 0: none
+  bool replace = false;          ///< also replace a file that is not an intact dataset of this program
+};
+
+/// Writes the dataset to `output` atomically and in bounded memory. Throws InputError if a size is out of
+/// range, or as io::check_replaceable() does; throws RunError if the disk is full or not writable.
+void synthesize(const SynthesizeOptions& options, const std::string& output, Log& log, Progress& progress);
+
+/// Returns the attributes that describe how a dataset is made: all options that determine its contents,
+/// without the bytes of the source. The name is not included, so a dataset is up to date under any name.
+io::Attributes provenance_attributes(const SourceOptions& source, const PrepareOptions& options);
+
+/// Returns whether a dataset with the attributes `found` was made with `provenance`, from any source.
+bool made_by(const io::Attributes& found, const io::Attributes& provenance);
+
+/// Returns names, sizes and XXH3-128 digests of `paths` for the attribute `source`. Reads all of them; stops
+/// early once `stop` is requested, and the result is then meaningless.
+std::string describe_sources(const std::vector<std::string>& paths, const std::stop_token& stop = {});
+
+/// Returns the report stored in the intact dataset at `path` if it was made with `provenance` from the
+/// current contents of `source_paths` and has this compression level. Otherwise returns an empty string.
+std::string stored_report(const std::string& path, const io::Attributes& provenance,
+                          const std::vector<std::string>& source_paths, std::int64_t compression);
 
 }  // namespace vaecf::data
 

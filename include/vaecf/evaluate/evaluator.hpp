@@ -4,7 +4,7 @@
 #include <vaecf/config/training_config.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/user_files.hpp>
+#include <vaecf/io/model_export.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/models/model.hpp>
 #include <vaecf/run/run.hpp>

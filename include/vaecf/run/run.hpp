@@ -1,7 +1,6 @@
 #pragma once
 
 #include <vaecf/base/log.hpp>
-#include <vaecf/base/run_control.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/rank_grid.hpp>
 #include <vaecf/config/training_config.hpp>

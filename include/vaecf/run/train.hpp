@@ -1,18 +1,62 @@
 #pragma once
 
+#include <vaecf/base/log.hpp>
+#include <vaecf/base/timeline.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/device/device.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/run/all_reduce_benchmark.hpp>
+#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/json.hpp>
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/facts.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace vaecf::run {
+
+/// The duration of one all-reduce of a given size.
+struct AllReduceTiming {
+  std::int64_t bytes = 0;  ///< message size
+  /// Duration per all-reduce on the slowest rank, in the fastest of several rounds.
+  double seconds = 0.0;
+
+  /// Returns the algorithm bandwidth, bytes / seconds, in GB/s ("algbw" of nccl-tests).
+  double algorithm_bandwidth() const {
+    return seconds > 0.0 ? 1e-9 * static_cast<double>(bytes) / seconds : 0.0;
+  }
+  /// Returns the bus bandwidth in GB/s ("busbw" of nccl-tests): each link of a ring of R ranks transfers
+  /// 2 (R - 1) / R of the bytes in each direction.
+  double bus_bandwidth(int ranks) const { return algorithm_bandwidth() * 2.0 * (ranks - 1) / ranks; }
+};
+
+/// Returns the default message sizes in bytes: 4 B to 64 MiB, by factors of 8.
+std::vector<std::int64_t> all_reduce_benchmark_sizes();
+
+/// Runs `count` all-reduces of `elements` fp32 elements each, one after the other, and waits for them.
+using RunAllReduces = std::function<void(std::int64_t elements, int count)>;
+
+/// Measures `sums` for each message size and returns the same times on all ranks. `sizes` are in bytes,
+/// ascending, and rounded up to whole fp32 elements. Sizes that would exceed `budget` seconds in total,
+/// extrapolated from the smaller ones, are skipped. Collective.
+std::vector<AllReduceTiming> measure_all_reduce(comm::Communicator& communicator,
+                                                std::span<const std::int64_t> sizes, double budget,
+                                                const RunAllReduces& sums);
+
+/// Measures the blocking all-reduce on host memory. Returns an empty vector on a single rank. Collective.
+std::vector<AllReduceTiming> measure_all_reduce(comm::Communicator& communicator,
+                                                std::span<const std::int64_t> sizes, double budget = 1.0);
+
+/// Measures the non-blocking all-reduce on the memory of `device`, which is the path of the gradients.
+/// Returns an empty vector on a single rank. Collective.
+std::vector<AllReduceTiming> measure_all_reduce(comm::Communicator& communicator, device::Device& device,
+                                                std::span<const std::int64_t> sizes, double budget = 1.0);
 
 struct TrainResult {
   std::int64_t epochs = 0;
@@ -136,5 +180,54 @@ std::string to_table(const TestResult& result);
 /// Returns the number of warm-up steps: an epoch, or about `seconds` of steps of `step_seconds` each if that
 /// is less, but at least 12.
 std::int64_t warm_up_steps(double seconds, double step_seconds, std::int64_t steps_per_epoch);
+
+/// The offset of this rank's clock from rank 0's, in nanoseconds.
+struct ClockOffset {
+  std::int64_t at = 0;      ///< time of the measurement by this rank's clock
+  std::int64_t offset = 0;  ///< this rank's clock minus rank 0's clock
+  std::int64_t error = 0;   ///< bound on the error of `offset`
+};
+
+/// Sorts events by track and begin; an event precedes those that it contains. Shortens events that partly
+/// overlap others because of clock resolution, so that two events of a track are either nested or disjoint.
+void make_nested(std::vector<TimelineEvent>& events);
+
+/// Writes the timelines of all ranks to one file in Chrome trace format, for Perfetto and chrome://tracing.
+/// If write() is not called, no file remains.
+class RunTimeline {
+ public:
+  /// Creates the file under a temporary name on rank 0. Throws RunError if that fails. Not collective.
+  RunTimeline(const comm::Communicator& communicator, const std::string& path,
+              std::shared_ptr<Timeline> timeline = std::make_shared<Timeline>());
+
+  /// Starts recording on this rank. Collective.
+  void start(comm::Communicator& communicator);
+  /// Gathers the events of all ranks, writes the file and renames it to `path`. If the file cannot be
+  /// written, a warning is logged and the run continues. Collective.
+  void write(comm::Communicator& communicator, Log& log);
+
+ private:
+  std::string path_;
+  std::shared_ptr<Timeline> timeline_;
+  std::unique_ptr<io::AtomicOutputFile> file_;  // on rank 0
+  ClockOffset start_;
+};
+
+/// Appends an event to the log of a completed run on rank 0. Collective.
+void append_event(const Run& run, const io::Event& event);
+/// Returns the event "start", which describes the run and its machines. Collective.
+io::Event start_event(const Run& run, std::int64_t users, models::InputDims inputs, std::int64_t parameters);
+/// Adds each metric and its standard error under its name ("ndcg@100", "ndcg@100_se").
+void add_metrics(io::Event& event, const evaluate::EvaluationResult& result, const std::string& prefix = "");
+/// Adds the communication volume of a step: "wire_bytes" and "wire_bytes_in" of a worker, and that of all
+/// ranks.
+void add_comm_volume(io::Event& event, const training::CommVolume& volume);
+/// Formats a communication volume: "all ranks 12.3 MiB; per worker 4.1 out, 4.1 in; per server 8.2 out, 8.2
+/// in".
+std::string format_comm_volume(const training::CommVolume& volume);
+/// Adds the staleness of asynchronous updates.
+void add_staleness(io::Event& event, const training::Staleness& staleness);
+/// Formats metrics: "ndcg@100 0.4259  recall@20 0.3950".
+std::string metrics_line(const evaluate::EvaluationResult& result);
 
 }  // namespace vaecf::run

@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/file_lock.hpp>
 
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 #include <vaecf/device/cuda_info.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/run/all_reduce_benchmark.hpp>
+#include <vaecf/run/train.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
 
 #include <array>

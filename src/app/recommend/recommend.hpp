@@ -7,7 +7,7 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/user_files.hpp>
+#include <vaecf/io/model_export.hpp>
 
 #include <cstdint>
 #include <functional>

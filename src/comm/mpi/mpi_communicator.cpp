@@ -2,7 +2,6 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/comm/ordered_sum.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +17,6 @@
 
 #include "comm/mpi/mpi_session.hpp"
 #include "comm/watch/exit_timer.hpp"
-#include "comm/watch/launcher_shutdown.hpp"
 
 namespace vaecf::comm {
 namespace {

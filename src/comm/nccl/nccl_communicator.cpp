@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "comm/nccl/nccl_comm.hpp"
-#include "comm/nccl/nccl_settings.hpp"
 
 namespace vaecf::comm {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/run_control.hpp>
+#include <vaecf/base/log.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/data/prepare.hpp>
 

@@ -11,7 +11,6 @@
 #include <unordered_set>
 
 #include "data/features/user_table.hpp"
-#include "data/prepare/provenance.hpp"
 #include "data/prepare/split.hpp"
 #include "data/source/source_formats.hpp"
 

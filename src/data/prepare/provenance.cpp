@@ -1,7 +1,6 @@
-#include "data/prepare/provenance.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/data/prepare.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/digest.hpp>
 

@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/data/line_reader.hpp>
+#include <vaecf/data/table.hpp>
 
 #include <algorithm>
 #include <array>

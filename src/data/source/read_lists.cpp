@@ -2,7 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/bson_reader.hpp>
+#include <vaecf/io/source_reader.hpp>
 
 #include <algorithm>
 #include <charconv>

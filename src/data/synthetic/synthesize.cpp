@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/data/feature_hashing.hpp>
-#include <vaecf/data/synthesize.hpp>
+#include <vaecf/data/prepare.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include <vaecf/base/utf8.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/digest.hpp>
-#include <vaecf/io/file_lock.hpp>
 
 #include <algorithm>
 #include <array>

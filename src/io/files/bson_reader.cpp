@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
-#include <vaecf/io/bson_reader.hpp>
+#include <vaecf/io/source_reader.hpp>
 
 #include <bson/bson.h>
 

@@ -2,7 +2,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/utf8.hpp>
-#include <vaecf/io/file_lock.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,7 +1,7 @@
 #include "io/hdf5/hdf5_reader.hpp"
 
 #include <vaecf/base/utf8.hpp>
-#include <vaecf/io/file_lock.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include <unistd.h>
 

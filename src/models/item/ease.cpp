@@ -3,7 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/parallel_for.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <algorithm>
 #include <array>

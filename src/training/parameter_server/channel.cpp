@@ -1,6 +1,6 @@
 #include "training/parameter_server/channel.hpp"
 
-#include <vaecf/comm/ordered_sum.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <numeric>
 

@@ -1,7 +1,6 @@
-#include "comm/nccl/nccl_settings.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
+#include <vaecf/comm/nccl.hpp>
 
 #include <gtest/gtest.h>
 

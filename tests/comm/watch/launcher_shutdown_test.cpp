@@ -1,11 +1,11 @@
-#include "comm/watch/launcher_shutdown.hpp"
-
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+
+#include "comm/watch/exit_timer.hpp"
 
 namespace vaecf::comm {
 namespace {

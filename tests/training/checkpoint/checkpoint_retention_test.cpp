@@ -6,7 +6,7 @@
 
 #include "device/cpu/device.hpp"
 #include "io/bad_disk.hpp"
-#include "training/state_copy.hpp"
+#include "training/strategy.hpp"
 #include "training/train_fixture.hpp"
 
 namespace vaecf::training {

@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
-#include <vaecf/comm/collectives.hpp>
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/run/recommender.hpp>
 

@@ -1,6 +1,6 @@
 #include <vaecf/checkpoint/start_point.hpp>
+#include <vaecf/checkpoint/training_state.hpp>
 
-#include "checkpoint/user_hashes.hpp"
 #include "training/checkpoint/resume_fixture.hpp"
 
 namespace vaecf::training {

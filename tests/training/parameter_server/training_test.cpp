@@ -7,7 +7,7 @@
 
 #include "device/cpu/device.hpp"
 #include "support/thread_communicator.hpp"
-#include "training/parameter_server/staleness_controller.hpp"
+#include "training/parameter_server/server.hpp"
 #include "training/step/multi_rank_fixture.hpp"
 
 namespace vaecf::training {

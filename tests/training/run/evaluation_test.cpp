@@ -1,6 +1,6 @@
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/math/ranking.hpp>
-#include <vaecf/models/item/popularity.hpp>
+#include <vaecf/models/item/item_scorer.hpp>
 
 #include <algorithm>
 #include <array>

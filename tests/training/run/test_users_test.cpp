@@ -1,5 +1,5 @@
 // Tests sets of users of the test.
-#include <vaecf/models/item/popularity.hpp>
+#include <vaecf/models/item/item_scorer.hpp>
 #include <vaecf/run/recommender.hpp>
 
 #include <array>

@@ -1,6 +1,6 @@
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/training/annealing.hpp>
+#include <vaecf/training/trainer.hpp>
 
 #include <gtest/gtest.h>
 

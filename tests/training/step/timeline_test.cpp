@@ -1,7 +1,7 @@
 // Runs on the CPU and on the host emulation of the CUDA device.
 #include <vaecf/base/timeline.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/run/run_timeline.hpp>
+#include <vaecf/run/train.hpp>
 
 #include "training/train_fixture.hpp"
 
