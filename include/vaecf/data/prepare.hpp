@@ -201,7 +201,7 @@ struct SynthesizeOptions {
   std::uint64_t seed = 98765;
   std::int64_t validation_users = -1;  ///< -1: a tenth of the users, at most 10,000
   std::int64_t test_users = -1;
-  int tastes = 32;  ///< number of latent groups; limited to items / 40
+  int tastes = 32;  ///< number of latent tastes; limited to items / 40
   /// Number of user attributes (country, age, occupation, gender, ..), each a noisy function of one of the
   /// user's tastes. The interactions do not depend on it.
   int user_columns = 0;

@@ -10,7 +10,7 @@
 
 /// Ranking metrics in fp64, computed from the ranks of held-out items (Liang et al. 2018, section 4.2). The
 /// rank of an item is the number of unmasked items that rank ahead of it, so neither a sort nor a top-k is
-/// needed. The metrics themselves are in the table of metric_rows.hpp, for host and device.
+/// needed. The metrics themselves are in the table of user_metrics.hpp, for host and device.
 namespace vaecf::math {
 
 /// A metric with its cut-off, for example ndcg@100.

@@ -275,9 +275,9 @@ void Device::top_k(const Matrix& hidden, const device::Batch& any_batch, const P
   };
   // The lists of all users for the items of this item slice.
   const std::size_t size = model_parallel.count() == 1 ? 0 : static_cast<std::size_t>(batch.users()) * places;
-  std::vector<std::int32_t> slice_items(size, -1);
+  std::vector<std::int32_t> item_slice_items(size, -1);
   std::vector<float> item_slice_scores(size, -infinity);
-  std::int32_t* list_items = size == 0 ? items.data() : slice_items.data();
+  std::int32_t* list_items = size == 0 ? items.data() : item_slice_items.data();
   float* list_scores = size == 0 ? scores.data() : item_slice_scores.data();
   for_scores(hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> all) {
     std::vector<Scored> best = best_of(all, places);
@@ -286,7 +286,7 @@ void Device::top_k(const Matrix& hidden, const device::Batch& any_batch, const P
     write(best, list_items + u * k, list_scores + u * k);
   });
   if (model_parallel.count() == 1) return;
-  const std::vector<std::int32_t> all_items = gather_values(model_parallel, slice_items);
+  const std::vector<std::int32_t> all_items = gather_values(model_parallel, item_slice_items);
   const std::vector<float> all_scores = gather_values(model_parallel, item_slice_scores);
   const Range own = batch.own();
   parallel_for(threads_, own.size(), [&](int, std::int64_t u) {

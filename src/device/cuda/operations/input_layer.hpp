@@ -123,28 +123,28 @@ struct RowSum {
 };
 
 /// The second phase: if there are more than 32 of the `n` selected rows, all thread groups sum them, each
-/// for itself; one thread group has less latency to hide for fewer. Returns the number of model-parallel
+/// for itself; one thread group has less latency to hide for fewer. Returns the number of thread
 /// groups.
 template <int threads, class T, class ThreadGroup>
 VAECF_HD std::int32_t reduce_rows(ThreadGroup& thread_group, CompactedRows<threads>& pass,
                                   const RowSum<T>& of, std::int32_t n) {
   const std::int64_t eights = of.stride / 8;
   const std::int64_t most = pass.narrow ? 1 : threads / eights < 4 ? threads / eights : 4;
-  const auto groups = static_cast<std::int32_t>(n > 32 && most > 1 ? most : 1);
-  if (groups == 1) return 1;
-  thread_group.each(groups * eights, [&](std::int64_t thread) {
+  const auto thread_groups = static_cast<std::int32_t>(n > 32 && most > 1 ? most : 1);
+  if (thread_groups == 1) return 1;
+  thread_group.each(thread_groups * eights, [&](std::int64_t thread) {
     Vec8 sum{};
     add_rows<pass.template at_once<T>>(of.table, of.stride, thread % eights * 8, pass.rows,
-                                       static_cast<std::int32_t>(thread / eights), groups, n, sum);
+                                       static_cast<std::int32_t>(thread / eights), thread_groups, n, sum);
     store_vec8(pass.partial + 8 * thread, sum, Memory::shared);
   });
-  return groups;
+  return thread_groups;
 }
 
 /// Sums the rows of a table that the candidates [begin, end) of `rows` select: keeps(k) returns whether
 /// candidate k is selected, row(k) its row and weight. Calls finish(column, sum) for eight columns at a time.
 /// Works in passes of CompactedRows::size candidates, each in three phases: select, reduce, finish, where the
-/// sums of model-parallel groups are added in order. The order of additions depends only on the selected
+/// sums of thread groups are added in order. The order of additions depends only on the selected
 /// candidates, on the number of threads and on the width.
 template <int threads, class T, class ThreadGroup, class Rows, class Finish>
 VAECF_HD void sum_rows(ThreadGroup& thread_group, CompactedRows<threads>& pass, const Rows& rows,
@@ -155,16 +155,16 @@ VAECF_HD void sum_rows(ThreadGroup& thread_group, CompactedRows<threads>& pass, 
     const std::int64_t left = rows.end - first;
     const std::int64_t candidates = left < pass.size ? left : pass.size;
     const std::int32_t n = select_rows(thread_group, pass, rows, first, candidates);
-    const std::int32_t groups = reduce_rows(thread_group, pass, of, n);
+    const std::int32_t thread_groups = reduce_rows(thread_group, pass, of, n);
     const bool begins = first == rows.begin && !of.adds;
     first += candidates;
     const bool ends = first >= rows.end;
     thread_group.each(eights, [&](std::int64_t eight) {
       Vec8 sum{};
       if (!begins) sum = load_vec8(of.sums + 8 * eight);
-      if (groups == 1)
+      if (thread_groups == 1)
         add_rows<pass.template at_once<T>>(of.table, of.stride, 8 * eight, pass.rows, 0, 1, n, sum);
-      for (std::int32_t g = 0; groups > 1 && g < groups; ++g) {
+      for (std::int32_t g = 0; thread_groups > 1 && g < thread_groups; ++g) {
         add(load_vec8(pass.partial + 8 * (g * eights + eight)), sum);
       }
       if (ends) {
