@@ -24,7 +24,7 @@ void validate_solve(const Run& run);
 /// Returns whether a run continues the search whose best solution is run.resume_from: not if solutions
 /// were selected by another metric, which is logged. Collective. Throws InputError on all ranks if the file
 /// is not in the folder of the run.
-bool continues_solutions(const Run& run);
+[[nodiscard]] bool continues_solutions(const Run& run);
 
 /// Solves the model of the run, which is_solved(): all combinations of the values of model.ease, of which
 /// the best by validation.select is written to best.h5. Writes metrics.jsonl and config.yaml as train() does.

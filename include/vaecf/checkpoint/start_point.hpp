@@ -21,11 +21,11 @@ struct ResumePoint {
 /// valid checkpoint of the run folder; unreadable ones are skipped with a warning. Returns nullopt if "auto"
 /// finds none. Collective. Throws InputError on all ranks if the checkpoint is invalid, has another format
 /// version or was trained on another dataset.
-std::optional<ResumePoint> find_resume_point(const run::Run& run, const std::string& requested);
+[[nodiscard]] std::optional<ResumePoint> find_resume_point(const run::Run& run, const std::string& requested);
 
 /// Returns whether run.resume_from is in the checkpoint folder of this run. If so, the run continues its
 /// log and checkpoints; otherwise it starts new ones. Collective; only rank 0 accesses the file.
-bool resumes_in_place(const run::Run& run);
+[[nodiscard]] bool resumes_in_place(const run::Run& run);
 
 /// Makes best.h5 contain the best epoch of `state`. If that epoch is lost, or `select` has changed, logs a
 /// warning, moves best.h5 to checkpoints/aside and resets the best epoch in `state`. Collective.

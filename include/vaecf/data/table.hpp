@@ -62,7 +62,7 @@ class LineReader {
   };
   void read_block();
   Block read_next(std::vector<char>& to);
-  bool find_line_end(std::size_t& length);
+  [[nodiscard]] bool find_line_end(std::size_t& length);
   bool decide_line_end();
   std::size_t find(char c, std::size_t from) const;
   std::string_view text_from_start() const;
@@ -115,7 +115,7 @@ class FieldSplitter {
   std::string_view rest() const { return rest_; }
 
  private:
-  bool quoted_field(std::string_view& line, std::string_view& field);
+  [[nodiscard]] bool quoted_field(std::string_view& line, std::string_view& field);
 
   std::string separator_;
   bool quotes_;
@@ -148,7 +148,7 @@ std::string take_separator(LineReader& lines, const std::string& given, const st
                            std::initializer_list<std::string> likely);
 
 /// Returns `text` as a column index if it is an integer from 0 to 9999.
-std::optional<std::size_t> column_number(std::string_view text);
+[[nodiscard]] std::optional<std::size_t> column_number(std::string_view text);
 
 /// Returns whether a line with these fields may be data instead of a header: all are numbers or dates.
 bool may_be_data(std::span<const std::string_view> fields);

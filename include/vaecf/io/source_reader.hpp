@@ -59,7 +59,7 @@ class SourceReader {
   void open_path(const std::string& path);
   /// Advances to the next member of the innermost archive; returns false at its end. Sets `found_` if the
   /// member is to be read.
-  bool next_member();
+  [[nodiscard]] bool next_member();
 
   std::vector<std::string> paths_;
   FileFilter wanted_;

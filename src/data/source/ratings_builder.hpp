@@ -237,10 +237,10 @@ class RatingsBuilder {
   /// Adds an event of a source that defines the indices of users and items.
   void add_numbered(std::int32_t user, std::int32_t item);
   /// Parses a rating. Drops the line and returns false if it is not a finite number.
-  bool read_rating(std::string_view field, double& rating);
+  [[nodiscard]] bool read_rating(std::string_view field, double& rating);
   /// Parses a time, either a number or a date such as 2005-09-06. Drops the line and returns false for other
   /// text, and for a form that differs from that of the first line, since the two cannot be compared.
-  bool read_time(std::string_view field, double& time);
+  [[nodiscard]] bool read_time(std::string_view field, double& time);
   /// Moves the result out.
   RawRatings take();
 
