@@ -98,7 +98,7 @@ struct Start {
   const RunArguments& arguments;
   StopFlag stop = {};
   run::RunState state = {};
-  std::optional<RankSession> options = {};
+  std::optional<RankSession> session = {};
   std::unique_ptr<run::RunTimeline> timeline = {};  // with --timeline
   std::optional<StopSignals> signals = {};
   std::optional<io::DatasetFile> dataset = {};
@@ -107,18 +107,18 @@ struct Start {
 };
 
 /// Logs version, configuration, backend and ranks.
-void log_run_header(RankSession& options, const std::string& path, const config::Config& config) {
-  Log& log = options.console.log;
+void log_run_header(RankSession& session, const std::string& path, const config::Config& config) {
+  Log& log = session.console.log;
   log.info("vaecf_dist {}: {} into {}", version_text(), path, config.options.run_folder());
   for (const std::string& note : config.notes) log.warn("{}", note);
   if (!config.unused.empty()) {
     log.info("a model of type {} does not use {}", to_string(config.options.model.type), join(config.unused));
   }
-  log.info("backend: {}", options.device->facts().description);
-  log.info("ranks: {}", options.ranks().description());
+  log.info("backend: {}", session.device->facts().description);
+  log.info("ranks: {}", session.ranks().description());
   log.debug("configuration:\n{}", config.text);
-  const std::string advice = binding_advice(query_affinity(), options.hosts().local_size(),
-                                            requested_threads(config), options.device->facts().threads);
+  const std::string advice = binding_advice(query_affinity(), session.hosts().local_size(),
+                                            requested_threads(config), session.device->facts().threads);
   if (!advice.empty()) log.warn("{}", advice);
 }
 
@@ -168,7 +168,7 @@ void check_output(const std::string& path, const std::string& option, const Star
 void lock_run_folder(Start& start, const config::Config& config) {
   start.run_folder = io::DirectoryLock(config.options.run_folder(), std::chrono::seconds(5));
   if (start.run_folder.held()) return;
-  start.options->console.log.warn(
+  start.session->console.log.warn(
       "{}: this file system does not support locks; make sure that no other run uses this folder",
       config.options.run_folder());
 }
@@ -189,9 +189,9 @@ void choose_checkpoint(const std::string& resume, const config::Config& config, 
 /// Checks the arguments that name files, and makes the console and the device. Throws InputError if
 /// the checkpoint to test does not exist.
 void open_rank(Start& start, const config::Config& config) {
-  RankSession& options = *start.options;
-  const bool root = options.hosts().rank() == 0;
-  options.console = make_console(start.line.verbosity, root);
+  RankSession& session = *start.session;
+  const bool root = session.hosts().rank() == 0;
+  session.console = make_console(start.line.verbosity, root);
   const RunArguments& arguments = start.arguments;
   for (const auto& [option, path] :
        {std::pair("--timeline", arguments.timeline), std::pair("--per-user", arguments.per_user)}) {
@@ -199,7 +199,7 @@ void open_rank(Start& start, const config::Config& config) {
     check_output(path, option, start, config);
     if (root) io::AtomicOutputFile{path};  // throws if it cannot be written
   }
-  options.device = device::make_device(backend_options_for_rank(config, options.hosts()));
+  session.device = device::make_device(backend_options_for_rank(config, session.hosts()));
   const std::string tested = config.options.best_checkpoint();
   if (!arguments.test || arguments.train || !root || std::filesystem::is_regular_file(tested)) return;
   throw InputError(format(
@@ -208,59 +208,59 @@ void open_rank(Start& start, const config::Config& config) {
 }
 
 /// Checks that the devices of all ranks can work together, and warns of bad placement. Collective.
-void check_ranks(RankSession& options, const config::Config& config) {
-  comm::Communicator& ranks = options.hosts();
-  const auto devices = gather_devices(ranks, options.device->facts());
+void check_ranks(RankSession& session, const config::Config& config) {
+  comm::Communicator& ranks = session.hosts();
+  const auto devices = gather_devices(ranks, session.device->facts());
   const std::string advice = check_devices(devices, config.backend.allow_shared_gpu);
-  if (!advice.empty()) options.console.log.warn("{}", advice);
+  if (!advice.empty()) session.console.log.warn("{}", advice);
   const int threads = std::max(requested_threads(config), backend_options_for_rank(config, ranks).threads);
   for (const CheckResult& finding : check_placement(ranks, threads))
-    if (finding.severity != Severity::ok) options.console.log.warn("{}; {}", finding.text, finding.advice);
+    if (finding.severity != Severity::ok) session.console.log.warn("{}; {}", finding.text, finding.advice);
 }
 
 /// Runs the phases of the setup after the connection. Collective.
 void set_up(Start& start, const config::Config& config) {
-  RankSession& options = *start.options;
+  RankSession& session = *start.session;
   const RunArguments& arguments = start.arguments;
-  comm::Communicator& ranks = options.hosts();
+  comm::Communicator& ranks = session.hosts();
   const bool root = ranks.rank() == 0;
-  options.watch(config.options.distributed, &start.stop, [&](const std::string& message) {
+  session.watch(config.options.distributed, &start.stop, [&](const std::string& message) {
     checkpoint::log_failure(config.options.run_folder(),
                             {start.state.id, message, ranks.rank(), ranks.host(), ranks.activity().report()});
   });
-  options.together([&] { check_same_on_all_ranks(ranks, arguments, config); });
-  options.together([&] { open_rank(start, config); });
+  session.together([&] { check_same_on_all_ranks(ranks, arguments, config); });
+  session.together([&] { open_rank(start, config); });
   // A separate phase because it communicates: all ranks must reach it.
-  options.together([&] { check_ranks(options, config); });
-  options.together([&] { start.dataset = run::open_dataset(config.options); });
-  if (options.code() != ExitCode::done) return;
-  const run::RunContext context{ranks, *options.device, options.console.log, *options.console.progress};
+  session.together([&] { check_ranks(session, config); });
+  session.together([&] { start.dataset = run::open_dataset(config.options); });
+  if (session.code() != ExitCode::done) return;
+  const run::RunContext context{ranks, *session.device, session.console.log, *session.console.progress};
   run::Run run{context, start.state, config.options, *start.dataset};
-  options.together([&] {
+  session.together([&] {
     start.item_slices = run::validate_run(run, arguments.train || arguments.benchmark);
     check_deterministic(config);
     check_benchmark(arguments, config);
     if (arguments.test) run::require_test_users(run.dataset);
   });
-  options.together([&] {
+  session.together([&] {
     if (root) run.dataset.require_unique_ids();
   });
   if (arguments.train) {
-    options.together([&] {
+    session.together([&] {
       if (root) lock_run_folder(start, config);
     });
     if (arguments.resume != "never")
-      options.together([&] { choose_checkpoint(arguments.resume, config, run); });
+      session.together([&] { choose_checkpoint(arguments.resume, config, run); });
     if (!arguments.start_from.empty()) {
       run.start_from = arguments.start_from;
-      options.together([&] { checkpoint::validate_start(run); });
+      session.together([&] { checkpoint::validate_start(run); });
     }
-    options.together([&] { run::move_previous_run(run); });
+    session.together([&] { run::move_previous_run(run); });
     start.state.resume_from = run.resume_from;  // not the whole state, which the watchdog reads
     start.state.start_from = run.start_from;
   }
   // In the run folder, the file must not be moved.
-  options.together([&] {
+  session.together([&] {
     if (!arguments.timeline.empty())
       start.timeline = std::make_unique<run::RunTimeline>(ranks, arguments.timeline);
   });
@@ -268,11 +268,11 @@ void set_up(Start& start, const config::Config& config) {
 
 /// Creates the NCCL communicator if several ranks use GPUs. Collective. Not a phase of set_up(), because if
 /// it fails on one rank, the others may already be blocked in NCCL.
-void connect_gpus(RankSession& options, const config::Config& config) {
-  const device::DeviceFacts device = options.device->facts();
-  if (device.kind != device::DeviceKind::cuda || options.hosts().size() == 1) return;
+void connect_gpus(RankSession& session, const config::Config& config) {
+  const device::DeviceFacts device = session.device->facts();
+  if (device.kind != device::DeviceKind::cuda || session.hosts().size() == 1) return;
   const auto& distributed = config.options.distributed;
-  options.between_gpus = comm::make_nccl_communicator(options.hosts(), device.id,
+  session.between_gpus = comm::make_nccl_communicator(session.hosts(), device.id,
                                                       {distributed.algorithm, config.backend.deterministic,
                                                        config.backend.allow_shared_gpu, distributed.timeout});
 }
@@ -281,18 +281,18 @@ void connect_gpus(RankSession& options, const config::Config& config) {
 /// messages. If training is stopped on request, returns ExitCode::stopped; the resumed run does the remaining
 /// tasks.
 ExitCode work(Start& start, const config::Config& config, std::string& phase) {
-  RankSession& options = *start.options;
+  RankSession& session = *start.session;
   const RunArguments& arguments = start.arguments;
-  const run::RunContext context{options.ranks(),     *options.device,
-                                options.console.log, *options.console.progress,
-                                &start.stop,         run::divide_ranks(options.ranks(), start.item_slices)};
+  const run::RunContext context{session.ranks(),     *session.device,
+                                session.console.log, *session.console.progress,
+                                &start.stop,         run::divide_ranks(session.ranks(), start.item_slices)};
   const run::Run run{context, start.state, config.options, *start.dataset};
-  const bool prints = options.hosts().rank() == 0;
+  const bool prints = session.hosts().rank() == 0;
   const auto& timeline = run.communicator.activity().timeline();
   bool trained = false;
   if (arguments.train) {
     phase = "training";
-    if (options.hosts().size() == 1) start.signals->handle_sigint();
+    if (session.hosts().size() == 1) start.signals->handle_sigint();
     const run::TrainResult result = run::train(run);
     if (result.stopped) {
       start.signals->ignore_further_signals();
@@ -339,19 +339,19 @@ ExitCode run_on_ranks(const CommandLine& line, const RunArguments& given) {
       if (wanted) start.state.tasks.emplace_back(task);
     if (const char* id = std::getenv("VAECF_RUN_ID")) start.state.id = id;
   });
-  RankSession& options = start.options.emplace(make_communicator(config.options.distributed));
-  options.together(parsed);
+  RankSession& session = start.session.emplace(make_communicator(config.options.distributed));
+  session.together(parsed);
   set_up(start, config);
-  return options.work(
+  return session.work(
       [&](std::string& phase) {
-        connect_gpus(options, config);
-        log_run_header(options, line.config, config);
-        if (start.timeline) start.timeline->start(options.hosts());
+        connect_gpus(session, config);
+        log_run_header(session, line.config, config);
+        if (start.timeline) start.timeline->start(session.hosts());
         const ExitCode ended = work(start, config, phase);
         if (!start.timeline) return ended;
         phase = "writing the timeline";
-        options.hosts().activity().enter(Phase::checkpoint);
-        start.timeline->write(options.hosts(), options.console.log);
+        session.hosts().activity().enter(Phase::checkpoint);
+        start.timeline->write(session.hosts(), session.console.log);
         return ended;
       },
       "connecting the GPUs");

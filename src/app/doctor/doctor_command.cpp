@@ -39,13 +39,13 @@ class CheckRunner {
  public:
   /// `separate_worlds`: the reason if MPI did not join the processes of a launcher; empty otherwise.
   CheckRunner(const CommandLine& line, const DoctorArguments& arguments, const config::Config& config,
-              const std::string& separate_worlds, RankSession& options)
+              const std::string& separate_worlds, RankSession& session)
       : line_(line),
         arguments_(arguments),
         config_(config),
         separate_worlds_(separate_worlds),
-        session_(options),
-        ranks_(options.hosts()) {}
+        session_(session),
+        ranks_(session.hosts()) {}
 
   /// Runs the checks and the measurements, and prints the report on rank 0: without --json, the findings
   /// before the measurements, which may fail. Collective.
@@ -235,13 +235,13 @@ class CheckRunner {
     }
     if (!times.empty()) {
       check(Scope::rank, "item slices", [&] {
-        const auto& options = config_.options;
-        if (line_.config.empty() || ranks_.rank() > 0 || models::is_solved(options.model.type))
+        const auto& configured = config_.options;
+        if (line_.config.empty() || ranks_.rank() > 0 || models::is_solved(configured.model.type))
           return CheckResults();
-        const io::DatasetFile data(options.data.file);
-        const auto tensors = models::tensor_specs(options.model, run::model_input_dims(options, data));
-        return CheckResults{
-            check_item_slices(training::item_slice_problem(options, tensors, data.items(), ranks_), times)};
+        const io::DatasetFile data(configured.data.file);
+        const auto tensors = models::tensor_specs(configured.model, run::model_input_dims(configured, data));
+        return CheckResults{check_item_slices(
+            training::item_slice_problem(configured, tensors, data.items(), ranks_), times)};
       });
     }
     io::Json& sums = measured["all_reduce"] = io::Json::array();
@@ -293,13 +293,13 @@ ExitCode run_doctor(const CommandLine& line, const DoctorArguments& arguments) {
   } else if (!connected.ok()) {
     throw RunError(connected.message);
   }
-  RankSession options(std::move(ranks));
-  options.together(parsed);
-  options.watch(limits);
-  return options.work(
+  RankSession session(std::move(ranks));
+  session.together(parsed);
+  session.watch(limits);
+  return session.work(
       [&](std::string&) {
-        options.hosts().activity().enter(Phase::benchmark);
-        return CheckRunner(line, arguments, config, separate_worlds, options).run();
+        session.hosts().activity().enter(Phase::benchmark);
+        return CheckRunner(line, arguments, config, separate_worlds, session).run();
       },
       "the doctor");
 }

@@ -85,10 +85,10 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
 
 /// Returns the number of item slices. Throws InputError if they cannot be divided over `ranks`.
 int count_item_slices(const config::Config& config, const io::CheckpointFile& checkpoint,
-                      RankSession& options) {
+                      RankSession& session) {
   if (config.options.distributed.item_slices == 1) return 1;
-  const auto device = device::make_device(backend_options_for_rank(config, options.hosts()));
-  const run::RunContext context{options.hosts(), *device, options.console.log, *options.console.progress};
+  const auto device = device::make_device(backend_options_for_rank(config, session.hosts()));
+  const run::RunContext context{session.hosts(), *device, session.console.log, *session.console.progress};
   return run::choose_item_slices(
       config.options,
       {checkpoint.attribute<std::int64_t>("items"), feature_attribute<std::int64_t>(checkpoint, "features")},
@@ -100,13 +100,13 @@ class RecommendJob {
  public:
   /// Reads the inputs and loads the model. Throws InputError if an input is not valid.
   RecommendJob(const RecommendArguments& arguments, const std::string& path, const config::Config& config,
-               const io::CheckpointFile& checkpoint, RankSession& options,
+               const io::CheckpointFile& checkpoint, RankSession& session,
                std::shared_ptr<const comm::RankGrid> grid)
       : grid_(std::move(grid)),
         arguments_(arguments),
         config_(path),
-        ranks_(options.hosts()),
-        console_(options.console),
+        ranks_(session.hosts()),
+        console_(session.console),
         format_(output_format(arguments_)),
         checkpoint_(checkpoint),
         dataset_(open_dataset(arguments_, config.options.data.file, checkpoint)) {
@@ -126,14 +126,14 @@ class RecommendJob {
       target_users_ = select_users(std::move(target_users_), arguments_, console_.log);
     users_ = {0, target_users_.users.size()};
     if (users_.size() == 0) throw InputError(format("the {}: there are none", target_users_.description));
-    options.device = device::make_device(backend_options_for_rank(config, ranks_));
-    console_.log.debug("backend: {}", options.device->facts().description);
+    session.device = device::make_device(backend_options_for_rank(config, ranks_));
+    console_.log.debug("backend: {}", session.device->facts().description);
     run::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
                                  read_allowed_items(arguments_, names, console_.log)};
     add_to_digest(choice.allowed_items);
     recommender_.emplace(
         config.options,
-        run::RunContext{ranks_, *options.device, console_.log, *console_.progress, nullptr, grid_},
+        run::RunContext{ranks_, *session.device, console_.log, *console_.progress, nullptr, grid_},
         checkpoint_, std::move(choice));
     block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width());
     // The ids of the users and, if read from separate files, their items and features.
@@ -280,23 +280,23 @@ ExitCode run_recommend(const CommandLine& line, const RecommendArguments& argume
   std::optional<io::CheckpointFile> checkpoint;
   const TaskResult parsed =
       run_and_capture([&] { config = configuration_of(line, arguments.checkpoint, checkpoint); });
-  RankSession options(make_communicator(config.options.distributed));
-  options.together(parsed);
-  options.watch(config.options.distributed);
+  RankSession session(make_communicator(config.options.distributed));
+  session.together(parsed);
+  session.watch(config.options.distributed);
   int item_slices = 1;
-  options.together([&] {
+  session.together([&] {
     if (!checkpoint) checkpoint.emplace(checkpoint_path(arguments.checkpoint, config));
-    options.console = make_console(line.verbosity, options.hosts().rank() == 0);
-    item_slices = count_item_slices(config, *checkpoint, options);
+    session.console = make_console(line.verbosity, session.hosts().rank() == 0);
+    item_slices = count_item_slices(config, *checkpoint, session);
   });
   std::shared_ptr<const comm::RankGrid> grid;
-  options.together([&] { grid = run::divide_ranks(options.hosts(), item_slices); });
+  session.together([&] { grid = run::divide_ranks(session.hosts(), item_slices); });
   std::optional<RecommendJob> job;
-  options.together([&] { job.emplace(arguments, line.config, config, *checkpoint, options, grid); });
-  options.together([&] { job->start(); });
-  return options.work(
+  session.together([&] { job.emplace(arguments, line.config, config, *checkpoint, session, grid); });
+  session.together([&] { job->start(); });
+  return session.work(
       [&](std::string&) {
-        options.hosts().activity().enter(Phase::test);
+        session.hosts().activity().enter(Phase::test);
         job->work();
         return ExitCode::done;
       },
