@@ -13,7 +13,7 @@ namespace {
 
 /// The first of two item slices, which exchanges with itself on a stream of its own, as NCCL does: the other
 /// item slice has the same activations, and adds nothing to sums.
-class EchoSlices final : public device::ModelParallelGroup {
+class EchoGroup final : public device::ModelParallelGroup {
  public:
   int count() const override { return 2; }
   int index() const override { return 0; }
@@ -63,7 +63,7 @@ std::vector<double> CudaSlices::train(bool captured) {
   constexpr std::int64_t users = 9;
   constexpr std::int64_t items = 33;
   constexpr std::int64_t width = 5;
-  EchoSlices item_slices;
+  EchoGroup model_parallel;
   const std::int64_t local_items = model_parallel.item_slice(items).count();
   TestLayer input = random_layer(device::TensorKind::input_table, local_items, width);
   TestLayer output = random_layer(device::TensorKind::output_table, width, local_items);
@@ -76,7 +76,7 @@ std::vector<double> CudaSlices::train(bool captured) {
     sizes.push_back(static_cast<std::int32_t>(rows.view().row_size(u) + u));
     order.push_back(u);
   }
-  const auto stored = device().make_user_rows({rows.view(), sizes}, 1000, items, item_slices);
+  const auto stored = device().make_user_rows({rows.view(), sizes}, 1000, items, model_parallel);
   const auto batch = device().make_batch();
   device().gather_batch(*stored, order, true, *batch);
   const std::int64_t part = model_parallel.part_rows(users);
