@@ -1,8 +1,7 @@
-#include "device/choose_gpu.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/device/cuda_info.hpp>
+#include <vaecf/device/options.hpp>
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/comm/distributed_options.hpp>
 #include <vaecf/data/shards.hpp>
-#include <vaecf/device/update_rule.hpp>
+#include <vaecf/device/step.hpp>
 #include <vaecf/models/models.hpp>
 
 #include <cstdint>

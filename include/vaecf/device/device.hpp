@@ -8,10 +8,10 @@
 #include <vaecf/device/parameters.hpp>
 #include <vaecf/device/step.hpp>
 #include <vaecf/device/storage.hpp>
-#include <vaecf/device/update_rule.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/math/recvae.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -71,6 +71,18 @@ struct Backward {
   /// Returns this pass with its own `ready` and `fused`.
   Backward with(const GradientReady& other_ready, const FusedUpdate* other_fused) const {
     return {parameters, step, gradients, other_ready, other_fused};
+  }
+  /// Calls write(rows) for ranges of `at_once` rows of a table, and reports the gradient of each with the
+  /// event that record() returns.
+  template <class Write, class Record>
+  void write_rows(const TensorLayout& table, std::int64_t at_once, Write&& write, Record&& record) const {
+    for (std::int64_t first = 0; first < table.spec.rows; first += at_once) {
+      const Range rows{first, std::min(first + at_once, table.spec.rows)};
+      write(rows);
+      const auto place = [&](std::int64_t row) { return table.range.begin + row * table.stride; };
+      const std::int64_t end = rows.end == table.spec.rows ? table.range.end : place(rows.end);
+      if (ready) ready({place(rows.begin), end}, record());
+    }
   }
 };
 

@@ -1,10 +1,51 @@
 #pragma once
 
-#include <vaecf/device/update_rule.hpp>
+#include <vaecf/base/enum_names.hpp>
+#include <vaecf/base/host_device.hpp>
+#include <vaecf/base/views.hpp>
 
+#include <cmath>
 #include <cstdint>
 
 namespace vaecf::device {
+
+/// The values of train.optimizer.type.
+enum class OptimizerKind { adam, rmsprop, sgd };
+
+/// One optimizer update as plain parameters, so that a device can apply it in any kernel. For each element,
+/// with g = clip * gradient_scale * gradient + decay * w:
+///   adam     m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;  w -= rate * m / (sqrt(v) + epsilon)
+///            (TensorFlow's form, section 2 of Kingma and Ba 2015: `rate` includes both bias corrections, and
+///            epsilon is added to the uncorrected sqrt(v); torch.optim.Adam adds it to the corrected one)
+///   rmsprop  v = beta2 v + (1-beta2) g^2;  m = beta1 m + rate * g / sqrt(v + epsilon);  w -= m
+///   sgd      m = beta1 m + g;  w -= rate * m
+/// In rmsprop and sgd, beta1 is the momentum.
+struct UpdateRule {
+  OptimizerKind kind = OptimizerKind::adam;
+  float rate = 0.0F;
+  float beta1 = 0.0F;  ///< decay rate of the first moment, or the momentum
+  float beta2 = 0.0F;  ///< decay rate of the second moment
+  float epsilon = 0.0F;
+  float gradient_scale = 1.0F;  ///< 1 / global number of users of the step: gradients are sums over users
+  /// 2 lambda; added after the reduction over ranks, and only to tensors with weight decay.
+  float decay = 0.0F;
+  /// Maximum norm of the scaled gradient over all parameters; 0: no clipping. clip = min(1, clip_norm /
+  /// ||gradient_scale * gradient||_2). See device::Device, accumulate_gradient_stats().
+  float clip_norm = 0.0F;
+};
+
+/// Flat elements of one tensor to be updated, and whether weight decay applies to them.
+struct UpdateRange {
+  Range elements;
+  bool decays = false;
+};
+
+/// Returns the factor `clip` of UpdateRule, given the sum of squares of the scaled gradient. Returns 1 if the
+/// sum is NaN; the check for a non-finite loss reports such a step.
+VAECF_HD inline float clip_factor(const UpdateRule& rule, float squares) {
+  const float norm = std::sqrt(squares);
+  return rule.clip_norm > 0.0F && norm > rule.clip_norm ? rule.clip_norm / norm : 1.0F;
+}
 
 /// The parameters that differ between training steps.
 struct StepParams {
@@ -47,6 +88,52 @@ struct LossScale {
 struct StepSums {
   LossSums losses;
   LossScale scale;
+};
+
+/// The values of a step that every device keeps, a GPU in device memory.
+struct StepValues {
+  StepParams params;
+  double nll = 0.0;  // of the current step
+  double kl = 0.0;
+  double weighted_kl = 0.0;  // the part whose weight depends on the user
+  std::int64_t users = 0;
+  double squares = 0.0;  // of the gradient parts inspected so far
+  LossSums sums;
+
+  VAECF_HD void begin(const StepParams& of_step) {
+    params = of_step;
+    nll = 0.0;
+    kl = 0.0;
+    weighted_kl = 0.0;
+    users = 0;
+    squares = 0.0;
+  }
+
+  /// Returns whether the losses of the current step are finite.
+  VAECF_HD bool finite() const { return nll - nll == 0.0 && kl - kl == 0.0; }
+
+  /// Adds the losses of the current step to the sums.
+  VAECF_HD void add_to_sums() {
+    if (sums.nonfinite_step < 0 && !finite()) {
+      sums.nonfinite_step = params.step;
+      sums.nonfinite_nll = nll;
+      sums.nonfinite_kl = kl;
+    }
+    sums.nll += nll;
+    sums.kl += kl;
+    sums.weighted_kl += static_cast<double>(params.beta) * kl;
+    sums.weighted_kl += weighted_kl;
+    sums.users += users;
+  }
+
+  /// Returns the rule for tensors with or without weight decay. Its gradient_scale includes clipping, given
+  /// the squared norm of the gradient, and the loss scale.
+  VAECF_HD UpdateRule rule(bool decays, float squared_norm, float loss_scale) const {
+    UpdateRule rule = params.rule;
+    rule.gradient_scale *= clip_factor(rule, squared_norm) / loss_scale;
+    if (!decays) rule.decay = 0.0F;
+    return rule;
+  }
 };
 
 }  // namespace vaecf::device

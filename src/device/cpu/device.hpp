@@ -209,6 +209,8 @@ std::unique_ptr<Device> make_device(const device::BackendOptions& options,
 /// The number of items is padded to whole tiles in storage, so that every product of the output layer has the
 /// same shape.
 constexpr std::int64_t tile_items = 128;
+/// The number of items whose rows of a table's gradient are reported together.
+constexpr std::int64_t reported_items = 4096;
 /// Returns the number of users that are processed together, a multiple of 32 and at most `most`: fewer if a
 /// value of 4 bytes for each user and item of an item slice would take more than `max_bytes`. All ranks of a
 /// model-parallel group have the same number.

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "device/step_values.hpp"
-
 namespace vaecf::cpu {
 
 using device::Activation, device::AlignedArray, device::Backward, device::Bf16Buffer, device::Buffer,

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "device/choose_gpu.hpp"
 #include "device/cuda/device.hpp"
 #include "device/cuda/platform/check.cuh"
 

@@ -176,11 +176,9 @@ class Device : public device::Device {
   friend class ItemMatrix;
   friend class OutputLayer;
   friend class Scorer;
-  using MakeScorer = std::function<Scorer(Exchange&)>;
-  void rank_and_measure(const MakeScorer& make_scorer, const Batch& batch, const UserRows& targets,
-                        Range rows, std::span<const math::Metric> metrics, MetricValues& values);
-  void sort_scores(const MakeScorer& make_scorer, const Batch& batch, int k, std::span<std::int32_t> items,
-                   std::span<float> scores);
+  void rank_and_measure(Scorer& scorer, const UserRows& targets, Range rows,
+                        std::span<const math::Metric> metrics, MetricValues& values);
+  void sort_scores(Scorer& scorer, int k, std::span<std::int32_t> items, std::span<float> scores);
   DType dtype() const;  ///< data type of product operands
   bool half_precision() const { return dtype() != DType::fp32; }
   /// Returns memory for a loss term of `users` users, which end_step() will add to the step's losses.
@@ -198,19 +196,13 @@ class Device : public device::Device {
   void activation_backward(Activation act, const Matrix& output, Matrix& d_output, float* d_bias);
   /// Writes the sums of the columns of `d`, (d.stride()). The order of additions depends only on the sizes.
   void column_sums(const Matrix& d, float* sums);
-  /// Calls write(first, end) for ranges of a table's rows, and reports the gradient of each: at most eight
-  /// ranges, each of at least 4096 rows, or all at once if backward.ready is empty.
+  /// Calls write(rows) for ranges of a table's rows, and reports the gradient of each: at most eight ranges,
+  /// each of at least 4096 rows, or all at once if backward.ready is empty.
   template <class Write>
   void write_table_gradient(const TensorLayout& table, const Backward& backward, Write&& write) {
     const std::int64_t rows = table.spec.rows;
     const std::int64_t at_once = backward.ready ? std::max<std::int64_t>(4096, (rows + 7) / 8) : rows;
-    for (std::int64_t first = 0; first < rows; first += at_once) {
-      const std::int64_t end = std::min(first + at_once, rows);
-      write(first, end);
-      if (!backward.ready) continue;
-      const auto place = [&](std::int64_t row) { return table.range.begin + row * table.stride; };
-      backward.ready({place(first), end == rows ? table.range.end : place(end)}, record_event());
-    }
+    backward.write_rows(table, at_once, write, [&] { return record_event(); });
   }
   double measure_products();  ///< GFLOP/s
   double measure_copies();    ///< GB/s

@@ -13,18 +13,13 @@ namespace {
 constexpr std::int64_t polls_per_readback = 16;
 
 struct BeginStep {
-  static constexpr int threads = 32;
   DeviceStepState* state;
   float* gradient_stats;
   device::StepParams params;
 
-  template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t, std::byte*) const {
-    thread_group.each(1, [&](std::int64_t) {
-      state->begin(params);
-      gradient_stats[0] = 0.0F;
-      gradient_stats[1] = 0.0F;
-    });
+  VAECF_HD void operator()(std::int64_t i) const {
+    if (i == 0) state->begin(params);
+    gradient_stats[i] = 0.0F;
   }
 };
 
@@ -41,7 +36,7 @@ struct AddLosses {
   std::int64_t weighted_users;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t) const {
     const double nll_sum = thread_group.sum(nll_users, [&](std::int64_t user) { return nll[user]; });
     const double kl_sum = thread_group.sum(kl_users, [&](std::int64_t user) { return kl[user]; });
     const double weighted_sum =
@@ -63,8 +58,8 @@ struct EndStep {
   bool scaled;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const {
-    left(thread_group, block, scratch);
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
+    left(thread_group, block);
     thread_group.each(1, [&](std::int64_t) {
       const bool skipped = *overflow > 0.0F;
       if (skipped) {
@@ -143,7 +138,7 @@ void Device::begin_step(const device::StepParams& params, device::StepState& ste
   next_begun_ = (next_begun_ + 1) % begun_.size();
   step.params = params;
   step.nll.users = step.kl.users = step.weighted_kl.users = 0;
-  launch(stream_, 1, BeginStep{step.device_state.data(), step.gradient_stats.data(), params});
+  launch_elements<32>(stream_, 2, BeginStep{step.device_state.data(), step.gradient_stats.data(), params});
 }
 
 void Device::end_step(device::StepState& step_base) {

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "device/cuda/platform/platform.hpp"
-#include "device/step_values.hpp"
 
 namespace vaecf::cuda {
 

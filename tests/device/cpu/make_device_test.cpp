@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "device/choose_gpu.hpp"
 #include "device/cpu/device.hpp"
 #include "device/cpu/kernels/gemm.hpp"
 

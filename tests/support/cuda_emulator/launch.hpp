@@ -40,7 +40,7 @@ void launch(Stream& stream, std::int64_t blocks, const Body& body) {
       // Shared memory is uninitialized.
       std::memset(scratch.data(), 0xA5, scratch.size() * sizeof(Line));
       testing::EmulatedThreadGroup thread_group(Body::threads, static_cast<std::uint32_t>(block));
-      body(thread_group, block, scratch.front().bytes);
+      run_block(body, thread_group, block, scratch.front().bytes);
     }
   });
 }

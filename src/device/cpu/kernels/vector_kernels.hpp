@@ -2,7 +2,7 @@
 
 #include <vaecf/base/half_precision.hpp>
 #include <vaecf/device/options.hpp>
-#include <vaecf/device/update_rule.hpp>
+#include <vaecf/device/step.hpp>
 
 #include <cstdint>
 #include <string>

@@ -51,23 +51,16 @@ struct TableGradient {
 
 /// Writes the gradient row by row; threads take `grain` rows at a time.
 void write_gradient(const TableGradient& gradient, const TensorLayout& table, std::int64_t grain, int threads,
-                    Buffer& gradients, const GradientReady& ready) {
-  constexpr std::int64_t block_items = 4096;
-  const std::int64_t width = gradient.width;
-  float* to = gradients.data() + table.range.begin;
-  for (std::int64_t first = 0; first < table.spec.rows; first += block_items) {
-    const std::int64_t count = std::min(block_items, table.spec.rows - first);
-    parallel_for_dynamic(threads, count, grain, [&](int, Range part) {
-      for (std::int64_t i = first + part.begin; i < first + part.end; ++i) {
-        gradient.row(i, to + i * width);
+                    const Backward& backward) {
+  float* to = backward.gradients.data() + table.range.begin;
+  const auto write = [&](Range items) {
+    parallel_for_dynamic(threads, items.size(), grain, [&](int, Range part) {
+      for (std::int64_t i = items.begin + part.begin; i < items.begin + part.end; ++i) {
+        gradient.row(i, to + i * gradient.width);
       }
     });
-    const bool last = first + count == table.spec.rows;
-    if (ready) {
-      const std::int64_t begin = table.range.begin + first * width;
-      ready({begin, last ? table.range.end : begin + count * width}, {});
-    }
-  }
+  };
+  backward.write_rows(table, reported_items, write, [] { return EventHandle{}; });
 }
 
 /// Updates each row of `table` while its gradient is in cache.
@@ -167,7 +160,7 @@ void Device::sparse_linear_backward(const device::Batch& any_batch, Layer layer,
     if (ready) ready(bias->range, {});
   }
   if (fused != nullptr) return update_rows(gradient, table, step.rule(table.spec.decays), threads_, *fused);
-  write_gradient(gradient, table, 64, threads_, gradients, ready);
+  write_gradient(gradient, table, 64, threads_, backward);
 }
 
 void Device::side_features_backward(const SideFeatures& side, const Matrix& d_before,
@@ -181,7 +174,7 @@ void Device::side_features_backward(const SideFeatures& side, const Matrix& d_be
   const std::vector<float> scale = input_scales(b, 1.0F, no_dropout);
   // grain 1: there are few columns, each with many users.
   write_gradient({b, no_dropout, 1.0F, d_before.row(0), scale, table.spec.columns}, table, 1, threads_,
-                 backward.gradients, backward.ready);
+                 backward);
 }
 
 }  // namespace vaecf::cpu

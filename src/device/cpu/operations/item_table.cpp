@@ -127,20 +127,17 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
 void Device::normalize_rows_backward(int tensor, const Parameters& normalized, int table,
                                      const Matrix& d_gram, const Backward& backward) {
   const Parameters& parameters = backward.parameters;
-  const GradientReady& ready = backward.ready;
-  constexpr std::int64_t block_items = 4096;
   const TensorLayout& weight = parameters.layout().tensors[tensor];
   const std::int64_t width = weight.spec.columns;
   const void* a = normalized.operand(table);
   const void* s = operand(d_gram.row(0), width * width, workspace_->weights16);
-  for (std::int64_t first = 0; first < weight.spec.rows; first += block_items) {
-    const std::int64_t end = std::min(first + block_items, weight.spec.rows);
-    float* to = backward.gradients.data() + weight.range.begin;
-    parallel_for_dynamic(threads_, end - first, tile_items, [&](int thread, Range some) {
-      const std::int64_t item = first + some.begin;
+  float* to = backward.gradients.data() + weight.range.begin;
+  const auto write = [&](Range items) {
+    parallel_for_dynamic(threads_, items.size(), tile_items, [&](int thread, Range some) {
+      const std::int64_t item = items.begin + some.begin;
       const GemmSpec spec{.m = some.size(), .n = width, .k = width, .accumulate = true, .bf16 = bf16()};
       engines_[thread]->run(spec, element(a, item * width), s, to + item * width);
-      for (std::int64_t i = item; i < first + some.end; ++i) {
+      for (std::int64_t i = item; i < items.begin + some.end; ++i) {
         const float* w = parameters.weights(tensor) + i * width;
         float* d = to + i * width;
         const float inverse = math::inverse_norm(dot(w, w, width));
@@ -150,10 +147,8 @@ void Device::normalize_rows_backward(int tensor, const Parameters& normalized, i
         }
       }
     });
-    const std::int64_t begin = weight.range.begin + first * width;
-    const bool last = end == weight.spec.rows;
-    if (ready) ready({begin, last ? weight.range.end : weight.range.begin + end * width}, {});
-  }
+  };
+  backward.write_rows(weight, reported_items, write, [] { return EventHandle{}; });
 }
 
 }  // namespace vaecf::cpu

@@ -59,7 +59,7 @@ struct GatherRows {
   static constexpr std::int64_t keys_per_block = 1024;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
     if (user >= users) {
       const std::int64_t first = (user - users) * keys_per_block;
       const std::int64_t begin = first > offsets[users] ? first : offsets[users];

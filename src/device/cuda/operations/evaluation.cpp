@@ -121,7 +121,7 @@ struct ItemSliceScores {
   float* target_scores;  // (targets of these users)
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t row_number, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t row_number) const {
     const std::int64_t user = scores.first_user + row_number;
     const std::int64_t begin = targets.offsets[user];
     const std::int64_t first = targets.offsets[scores.first_user];
@@ -164,7 +164,7 @@ struct MetricsOfUsers {
   std::int64_t stride;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
     const std::int64_t user = block % users;
     const std::int64_t metric = block / users;
     const std::int64_t begin = targets.offsets[user];
@@ -177,27 +177,29 @@ struct MetricsOfUsers {
 /// Computes the ranks of `targets` of all users, whose offsets the host has as well. In a model-parallel
 /// group, the one that holds a target computes its score, all count the items ahead of it, and counts are
 /// added.
-void count_ranks(Exchange& exchange, Scorer& scorer, const Batch& batch, const TargetLists& targets,
+void count_ranks(Stream& stream, Scorer& scorer, const TargetLists& targets,
                  std::span<const std::int64_t> offsets, std::int32_t* ranks) {
+  const Batch& batch = scorer.batch();
+  Exchange& exchange = scorer.exchange();
   scorer.for_each_part([&](const ScoreRows& scores) {
     const std::int64_t entries = offsets[scores.first_user + scores.users] - offsets[scores.first_user];
     if (entries == 0) return;
     const float* target_scores = nullptr;
     if (!exchange.alone()) {
-      launch(scorer.stream(), scores.users,
+      launch(stream, scores.users,
              ItemSliceScores{scores, targets, batch.item_slice(), exchange.values_memory(entries)});
       target_scores = exchange.gather_values(entries);
     }
-    launch(scorer.stream(), CountRankedAhead::blocks(scores.users, entries),
+    launch(stream, CountRankedAhead::blocks(scores.users, entries),
            CountRankedAhead{scores, SeenItems(batch), targets, batch.item_slice(), target_scores, entries,
                             ranks});
   });
   if (exchange.alone()) return;
   const std::int64_t entries = offsets.back() - offsets.front();
   // The bits of integers.
-  scorer.stream().copy(exchange.values_memory(entries), ranks, entries * 4);
+  stream.copy(exchange.values_memory(entries), ranks, entries * 4);
   const auto* counts = reinterpret_cast<const std::int32_t*>(exchange.gather_values(entries));
-  launch_elements(scorer.stream(), entries, AddCounts{targets, batch.item_slice(), counts, entries, ranks});
+  launch_elements(stream, entries, AddCounts{targets, batch.item_slice(), counts, entries, ranks});
 }
 
 }  // namespace
@@ -209,11 +211,10 @@ void Device::rank_targets(const Matrix& hidden, const device::Batch& batch_base,
   const std::int64_t entries = targets.entries();
   if (entries == 0) return;
   auto* found = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
-  Exchange exchange(*this, batch);
-  exchange.values_memory(entries);
+  Scorer scorer(*this, batch, hidden, parameters, layer);
+  scorer.exchange().values_memory(entries);
   const UserRows lists(gpu_, stream_, targets, 0, batch.all_items, device::single_rank(), true, "");
-  Scorer scorer(*this, exchange, hidden, batch, parameters, layer);
-  count_ranks(exchange, scorer, batch, {lists.offsets(), lists.ids()}, targets.offsets, found);
+  count_ranks(stream_, scorer, {lists.offsets(), lists.ids()}, targets.offsets, found);
   PinnedArray<std::int32_t> back(entries);
   stream_.copy_d2h(back.data(), found, entries * 4);
   stream_.synchronize();
@@ -228,19 +229,17 @@ std::unique_ptr<device::MetricValues> Device::make_metric_values(std::size_t met
   return values;
 }
 
-void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch_base,
+void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch,
                              const device::UserRows& targets, Range rows, const Parameters& parameters,
                              Layer layer, std::span<const math::Metric> metrics,
                              device::MetricValues& values) {
-  const auto& batch = own<Batch>(batch_base);
-  const auto make_scorer = [&](Exchange& exchange) {
-    return Scorer(*this, exchange, hidden, batch, parameters, layer);
-  };
-  rank_and_measure(make_scorer, batch, own<UserRows>(targets), rows, metrics, own<MetricValues>(values));
+  Scorer scorer(*this, own<Batch>(batch), hidden, parameters, layer);
+  rank_and_measure(scorer, own<UserRows>(targets), rows, metrics, own<MetricValues>(values));
 }
 
-void Device::rank_and_measure(const MakeScorer& make_scorer, const Batch& batch, const UserRows& targets,
-                              Range rows, std::span<const math::Metric> metrics, MetricValues& values) {
+void Device::rank_and_measure(Scorer& scorer, const UserRows& targets, Range rows,
+                              std::span<const math::Metric> metrics, MetricValues& values) {
+  const Batch& batch = scorer.batch();
   const NvtxRange nvtx("evaluation: metrics");
   const std::int64_t users = rows.size();
   if (users != batch.users() || std::ssize(metrics) * values.users != values.values.size()) {
@@ -255,10 +254,8 @@ void Device::rank_and_measure(const MakeScorer& make_scorer, const Batch& batch,
 
   const TargetLists lists{targets.offsets() + rows.begin, targets.ids()};
   auto* ranks = scratch_.get<std::int32_t>(Scratch::ranks, entries, "ranks");
-  Exchange exchange(*this, batch);
-  exchange.values_memory(entries);
-  Scorer scorer = make_scorer(exchange);
-  count_ranks(exchange, scorer, batch, lists, offsets, ranks);
+  scorer.exchange().values_memory(entries);
+  count_ranks(stream_, scorer, lists, offsets, ranks);
 
   const Range own = batch.own();
   const TargetLists of_own{lists.offsets + own.begin, lists.ids};

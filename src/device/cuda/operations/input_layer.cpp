@@ -222,15 +222,16 @@ void Device::table_gradient(const Batch& b, const TensorLayout& table, InputDrop
       launch(stream_, parts,
              SumPart<T, threads()>{sum, b.item_begin.data(), part_begin, items, users_of_part, partial});
     });
-    const auto sum_items = [&](std::int64_t first, std::int64_t end, const auto& done) {
-      launch(stream_, end - first,
-             SumItem<T, std::decay_t<decltype(done)>>{sum, b.item_begin.data(), part_begin, partial, first,
-                                                      backward.gradients.data() + table.range.begin, done});
+    const auto sum_items = [&](Range rows, const auto& done) {
+      launch(
+          stream_, rows.size(),
+          SumItem<T, std::decay_t<decltype(done)>>{sum, b.item_begin.data(), part_begin, partial, rows.begin,
+                                                   backward.gradients.data() + table.range.begin, done});
     };
     if (backward.fused != nullptr) {
       const Moments moments{backward.fused->first_moment, backward.fused->second_moment};
       const auto update = [&]<class Copy>(Copy) {
-        sum_items(0, items,
+        sum_items({0, items},
                   UpdateTable<Copy>{make_weight_update<Copy>(*step, moments, backward.fused->parameters),
                                     backward.gradients.data(), table.spec.decays});
       };
@@ -240,8 +241,7 @@ void Device::table_gradient(const Batch& b, const TensorLayout& table, InputDrop
         if constexpr (std::is_same_v<T, float>) return update(float{});
       }
     }
-    write_table_gradient(table, backward,
-                         [&](std::int64_t first, std::int64_t end) { sum_items(first, end, StoreSums()); });
+    write_table_gradient(table, backward, [&](Range rows) { sum_items(rows, StoreSums()); });
   });
 }
 

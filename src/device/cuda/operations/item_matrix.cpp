@@ -92,14 +92,14 @@ void ItemMatrix::score(const device::Batch& batch_base, std::int64_t entries) {
 
 void ItemMatrix::compute_metrics(const device::Batch& batch, const device::UserRows& targets, Range rows,
                                  std::span<const math::Metric> metrics, device::MetricValues& to) {
-  device_.rank_and_measure([&](Exchange&) { return Scorer(device_, *this); }, own<Batch>(batch),
-                           own<UserRows>(targets), rows, metrics, own<MetricValues>(to));
+  Scorer scorer(device_, own<Batch>(batch), *this);
+  device_.rank_and_measure(scorer, own<UserRows>(targets), rows, metrics, own<MetricValues>(to));
 }
 
 void ItemMatrix::top_k(const device::Batch& batch, int k, std::span<std::int32_t> best,
                        std::span<float> best_scores) {
-  device_.sort_scores([&](Exchange&) { return Scorer(device_, *this); }, own<Batch>(batch), k, best,
-                      best_scores);
+  Scorer scorer(device_, own<Batch>(batch), *this);
+  device_.sort_scores(scorer, k, best, best_scores);
 }
 
 }  // namespace vaecf::cuda

@@ -35,7 +35,7 @@ struct NormalizeRow {
   T* copy;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t item, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t item) const {
     const std::int64_t at = item * stride;
     const float inverse = math::inverse_norm(dot(thread_group, stride / 8, weights + at, weights + at));
     thread_group.each(stride / 8, [&](std::int64_t eight) {
@@ -55,7 +55,7 @@ struct NormalizationGradient {
   float* gradient;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t item, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t item) const {
     const float* w = weights + item * stride;
     float* d = gradient + item * stride;
     const float inverse = math::inverse_norm(dot(thread_group, stride / 8, w, w));
@@ -82,7 +82,7 @@ struct CosineUser {
   double* losses;   // (users)
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
     const float* h = hidden + user * stride;
     float* d = gradient + user * stride;
     float* to = weighted + user * stride;
@@ -188,19 +188,19 @@ void Device::normalize_rows_backward(int tensor, const Parameters& normalized, i
   const NvtxRange nvtx("backward: item table");
   const TensorLayout& weight = backward.layout().tensors[tensor];
   const std::int64_t stride = weight.stride;
-  write_table_gradient(weight, backward, [&](std::int64_t first, std::int64_t end) {
-    const std::int64_t begin = weight.range.begin + first * stride;
-    const MatmulSpec spec{.m = end - first,
+  write_table_gradient(weight, backward, [&](Range items) {
+    const std::int64_t begin = weight.range.begin + items.begin * stride;
+    const MatmulSpec spec{.m = items.size(),
                           .n = stride,
                           .k = weight.spec.columns,
                           .lda = stride,
                           .accumulate = true,
                           .operands = dtype()};
     const auto* rows =
-        static_cast<const std::byte*>(normalized.operand(table)) + first * stride * size_of(dtype());
+        static_cast<const std::byte*>(normalized.operand(table)) + items.begin * stride * size_of(dtype());
     matmuls_.run(stream_, spec, rows, d_gram.operand(), backward.gradients.data() + begin);
-    launch(stream_, end - first,
-           NormalizationGradient{backward.parameters.weights(tensor) + first * stride, stride,
+    launch(stream_, items.size(),
+           NormalizationGradient{backward.parameters.weights(tensor) + items.begin * stride, stride,
                                  backward.gradients.data() + begin});
   });
 }

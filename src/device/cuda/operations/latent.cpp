@@ -134,7 +134,7 @@ struct LatentBackward {
   double* kl;  // (users)
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
     const float* row = statistics + user * statistics_stride;
     const double sum = thread_group.sum(
         latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
@@ -174,7 +174,7 @@ struct LatentBackwardByFours {
   LatentBackward of;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
     const float* row = of.statistics + user * of.statistics_stride;
     const float* d_row = of.d_z + user * of.z_stride;
     const float beta = of.noise.state->params.beta * of.noise.state->scale.scale;
@@ -210,7 +210,7 @@ struct CompositeLatentBackward {
   double* weighted_kl;  // (users)
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
     const float* row = of.statistics + user * of.statistics_stride;
     const float* old = old_statistics + user * of.statistics_stride;
     const float of_items = gamma * static_cast<float>(sizes(user));

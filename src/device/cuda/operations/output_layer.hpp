@@ -240,7 +240,7 @@ struct PairsOfUsers {
   float* pairs;  // (users of the block, 2)
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t row, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t row) const {
     const SegmentSums* of_row = segments.sums + row * segments.per_row;
     const float maximum =
         thread_group.max(segments.per_row, [&](std::int64_t s) { return of_row[s].softmax.maximum; });
@@ -299,7 +299,7 @@ struct SquaredErrorOfUser {
   double item_weight;  // 1 / items
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
     const RowPart<T> row = rows.part(block, 0, rows.items);
     const float scale = rows.state->scale.scale * static_cast<float>(item_weight);
     // (o - 1)^2 at the user's own items is o^2 + (1 - 2 o); the logits are saved before they are overwritten.

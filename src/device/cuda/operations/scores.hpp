@@ -85,64 +85,59 @@ class ItemMatrix final : public device::ItemMatrix {
 /// of the model-parallel group, in the same parts.
 class Scorer {
  public:
-  /// Collective within the model-parallel group.
-  Scorer(Device& device, Exchange& exchange, const Matrix& hidden, const Batch& batch,
-         const Parameters& parameters, Layer layer)
+  Scorer(Device& device, const Batch& batch, const Matrix& hidden, const Parameters& parameters, Layer layer)
       : device_(device),
-        dtype_(device.dtype()),
+        batch_(batch),
+        exchange_(device, batch),
         hidden_(hidden),
-        users_(batch.users()),
-        weight_(parameters.operand(layer.weight)),
-        bias_(parameters.weights(layer.bias)) {
-    const TensorLayout& tensor = parameters.layout().tensors[static_cast<std::size_t>(layer.weight)];
-    weight_stride_ = tensor.stride;
-    transposed_ = tensor.transposed;
-    items_ = tensor.spec.columns;
-    stride_ = round_up(items_, item_alignment);
-    const std::int64_t most_items = (batch.all_items + exchange.item_slices() - 1) / exchange.item_slices();
+        weight_(&parameters.layout().tensors[layer.weight]),
+        weights_(parameters.operand(layer.weight)),
+        bias_(parameters.weights(layer.bias)),
+        items_(weight_->spec.columns),
+        stride_(round_up(items_, item_alignment)) {
+    const std::int64_t most_items = (batch.all_items + exchange_.item_slices() - 1) / exchange_.item_slices();
     part_ = std::clamp<std::int64_t>(part_bytes / (round_up(most_items, item_alignment) * 4), min_users,
                                      max_users);
-    part_ = std::min(part_, users_);
-    values_ = device.scratch_.get<float>(Scratch::logits, part_ * stride_, "scores of held-out users");
-    rows_ = static_cast<const std::byte*>(exchange.gather(hidden, dtype_));
+    part_ = std::min(part_, batch.users());
   }
 
   /// Takes the scores of a matrix between items, which are one part.
-  Scorer(Device& device, const ItemMatrix& matrix)
+  Scorer(Device& device, const Batch& batch, const ItemMatrix& matrix)
       : device_(device),
-        dtype_(DType::fp32),
+        batch_(batch),
+        exchange_(device, batch),
         hidden_(matrix.scores),
-        users_(matrix.scores.rows()),
-        weight_(nullptr),
-        bias_(nullptr),
         items_(matrix.items),
         stride_(matrix.scores.stride()),
-        part_(users_),
-        given_(matrix.scores.values()) {}
+        part_(matrix.scores.rows()) {}
 
-  Stream& stream() const { return device_.stream_; }
+  const Batch& batch() const { return batch_; }
+  Exchange& exchange() { return exchange_; }
   std::int64_t items() const { return items_; }
 
-  /// Calls use(const ScoreRows&) for each part in turn.
+  /// Calls use(const ScoreRows&) for each part in turn. Collective within the model-parallel group of ranks
+  /// that share the batch.
   template <class Use>
   void for_each_part(Use&& use) {
-    if (given_ != nullptr)
-      return use(ScoreRows{given_, stride_, 0, users_, static_cast<std::int32_t>(items_)});
-    for (std::int64_t first = 0; first < users_; first += part_) {
-      const std::int64_t users = std::min(part_, users_ - first);
-      const MatmulSpec spec{.m = users,
+    const auto items = static_cast<std::int32_t>(items_);
+    if (weight_ == nullptr) return use(ScoreRows{hidden_.values(), stride_, 0, part_, items});
+    const DType dtype = device_.dtype();
+    float* values = device_.scratch_.get<float>(Scratch::logits, part_ * stride_, "scores of held-out users");
+    const auto* rows = static_cast<const std::byte*>(exchange_.gather(hidden_, dtype));
+    for (std::int64_t first = 0; first < batch_.users(); first += part_) {
+      const MatmulSpec spec{.m = std::min(part_, batch_.users() - first),
                             .n = items_,
                             .k = hidden_.columns(),
-                            .b_transposed = transposed_,
+                            .b_transposed = weight_->transposed,
                             .lda = hidden_.stride(),
-                            .ldb = weight_stride_,
+                            .ldb = weight_->stride,
                             .ldc = stride_,
                             .bias = true,
-                            .operands = dtype_,
+                            .operands = dtype,
                             .result = DType::fp32};
-      const std::byte* rows = rows_ + first * hidden_.stride() * size_of(dtype_);
-      if (items_ > 0) device_.matmuls_.run(stream(), spec, rows, weight_, values_, bias_);
-      use(ScoreRows{values_, stride_, first, users, static_cast<std::int32_t>(items_)});
+      const std::byte* hidden = rows + first * hidden_.stride() * size_of(dtype);
+      if (items_ > 0) device_.matmuls_.run(device_.stream_, spec, hidden, weights_, values, bias_);
+      use(ScoreRows{values, stride_, first, spec.m, items});
     }
   }
 
@@ -155,19 +150,15 @@ class Scorer {
   static constexpr std::int64_t max_users = 512;
 
   Device& device_;
-  DType dtype_;
-  const Matrix& hidden_;
-  std::int64_t users_;
-  const std::byte* rows_ = nullptr;  // operand (users, stride of hidden_)
-  const void* weight_;
-  const float* bias_;
-  std::int64_t weight_stride_ = 0;
-  bool transposed_ = false;
-  std::int64_t items_ = 0;
-  std::int64_t stride_ = 0;
-  std::int64_t part_ = 0;
-  float* values_ = nullptr;
-  const float* given_ = nullptr;  // scores of all users that need not be computed
+  const Batch& batch_;
+  Exchange exchange_;
+  const Matrix& hidden_;                  // or the scores of a matrix between items
+  const TensorLayout* weight_ = nullptr;  // null: scores are given
+  const void* weights_ = nullptr;
+  const float* bias_ = nullptr;
+  std::int64_t items_;
+  std::int64_t stride_;
+  std::int64_t part_ = 0;  // users
 };
 
 }  // namespace vaecf::cuda

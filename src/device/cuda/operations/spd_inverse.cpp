@@ -45,7 +45,7 @@ struct AddGramRow {
   std::int64_t stride;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
     float* row = rows + block * stride;
     const std::int64_t end = item_offsets[block + 1] - item_offsets[0];
     for (std::int64_t k = item_offsets[block] - item_offsets[0]; k < end; ++k) {

@@ -27,7 +27,7 @@ struct SwishNorm {
   T* copy;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
     float* x = s + user * stride;
     float* running = sum + user * stride;
     if (!first) thread_group.each(columns, [&](std::int64_t j) { x[j] += running[j]; });
@@ -54,7 +54,7 @@ struct SwishNormBackward {
   float* sum;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
     float* x = s + user * stride;
     float* d_row = d + user * stride;
     float* running = sum + user * stride;

@@ -29,7 +29,7 @@ struct WriteScoreKeys {
   std::uint32_t* entries;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
     const std::int64_t user = scores.first_user + block;
     const float* row = scores.row(user);
     const std::int64_t first = block * scores.items;
@@ -43,24 +43,15 @@ struct WriteScoreKeys {
 };
 
 struct WriteUserKeys {
-  static constexpr int threads = 256;
-  static constexpr std::int64_t per_block = 1024;
-  std::int64_t size;
   std::uint32_t items;
   const std::uint32_t* entries;
   std::uint32_t* keys;
 
-  template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
-    const std::int64_t first = block * per_block;
-    const std::int64_t n = size - first < per_block ? size - first : per_block;
-    thread_group.each(n, [&](std::int64_t i) { keys[first + i] = entries[first + i] / items; });
-  }
+  VAECF_HD void operator()(std::int64_t i) const { keys[i] = entries[i] / items; }
 };
 
 /// Takes the first k sorted entries of each user, as items of all item slices.
 struct TakeBest {
-  static constexpr int threads = 128;
   ScoreRows scores;
   SeenItems held;
   ItemSlice item_slice;
@@ -69,18 +60,14 @@ struct TakeBest {
   std::int32_t* best;
   float* best_scores;
 
-  template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
-    const std::int64_t user = scores.first_user + block;
-    const std::int64_t left = scores.items - held.count(user);
-    const std::int64_t first = block * scores.items;
-    const float* row = scores.row(user);
-    thread_group.each(k, [&](std::int64_t place) {
-      const bool filled = place < left;
-      const auto item = filled ? static_cast<std::int32_t>(entries[first + place] - first) : -1;
-      best[user * k + place] = filled ? static_cast<std::int32_t>(item_slice.global(item)) : -1;
-      best_scores[user * k + place] = filled ? row[item] : -std::numeric_limits<float>::infinity();
-    });
+  VAECF_HD void operator()(std::int64_t i) const {
+    const std::int64_t user = scores.first_user + i / k;
+    const std::int64_t first = i / k * scores.items;
+    const std::int64_t place = i % k;
+    const bool filled = place < scores.items - held.count(user);
+    const auto item = filled ? static_cast<std::int32_t>(entries[first + place] - first) : -1;
+    best[user * k + place] = filled ? static_cast<std::int32_t>(item_slice.global(item)) : -1;
+    best_scores[user * k + place] = filled ? scores.row(user)[item] : -std::numeric_limits<float>::infinity();
   }
 };
 
@@ -105,7 +92,7 @@ struct MergeLists {
   }
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t own_user, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t own_user) const {
     const std::int64_t first = (first_user + own_user) * k;
     thread_group.each(k, [&](std::int64_t place) {
       best[own_user * k + place] = -1;
@@ -129,29 +116,25 @@ struct MergeLists {
 
 }  // namespace
 
-void Device::top_k(const Matrix& hidden, const device::Batch& batch_base, const Parameters& parameters,
+void Device::top_k(const Matrix& hidden, const device::Batch& batch, const Parameters& parameters,
                    Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
-  const auto& batch = own<Batch>(batch_base);
-  const auto make_scorer = [&](Exchange& exchange) {
-    return Scorer(*this, exchange, hidden, batch, parameters, layer);
-  };
-  sort_scores(make_scorer, batch, k, items, scores);
+  Scorer scorer(*this, own<Batch>(batch), hidden, parameters, layer);
+  sort_scores(scorer, k, items, scores);
 }
 
 /// Rows are sorted completely, for any k: the entries of many users at once, stably by score and then by
 /// user, so that equal scores stay in item order. For k = 10 this costs about as much as selecting one item
 /// after the other, and for large k far less.
-void Device::sort_scores(const MakeScorer& make_scorer, const Batch& batch, int k,
-                         std::span<std::int32_t> items, std::span<float> scores) {
+void Device::sort_scores(Scorer& scorer, int k, std::span<std::int32_t> items, std::span<float> scores) {
   const NvtxRange nvtx("recommendation: top k");
+  const Batch& batch = scorer.batch();
+  Exchange& exchange = scorer.exchange();
   const std::int64_t users = batch.users();
   const std::int64_t all_places = users * k;
   if (all_places == 0) return;
-  Exchange exchange(*this, batch);
   if (!exchange.alone()) exchange.values_memory(2 * all_places);
   auto* best = scratch_.get<std::int32_t>(Scratch::ranks, all_places, "best items");
   auto* best_scores = scratch_.get<float>(Scratch::per_user, all_places, "best items");
-  Scorer scorer = make_scorer(exchange);
   const SeenItems held(batch);
   constexpr std::int64_t sorted_entries = std::int64_t{1} << 21;
   const std::int64_t sorted_users =
@@ -172,12 +155,12 @@ void Device::sort_scores(const MakeScorer& make_scorer, const Batch& batch, int 
       const std::int64_t n = rows.users * rows.items;
       launch(stream_, rows.users, WriteScoreKeys{rows, held, keys, entries});
       primitives_.sort_pairs(stream_, keys, sorted_keys, entries, sorted, n, 32);
-      launch(stream_, blocks_for(n, WriteUserKeys::per_block),
-             WriteUserKeys{n, static_cast<std::uint32_t>(rows.items), sorted, keys});
+      launch_elements(stream_, n, WriteUserKeys{static_cast<std::uint32_t>(rows.items), sorted, keys});
       const int bits =
           std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows.users - 1))));
       primitives_.sort_pairs(stream_, keys, sorted_keys, sorted, entries, n, bits);
-      launch(stream_, rows.users, TakeBest{rows, held, batch.item_slice(), entries, k, best, best_scores});
+      launch_elements<128>(stream_, rows.users * k,
+                           TakeBest{rows, held, batch.item_slice(), entries, k, best, best_scores});
     }
   });
 

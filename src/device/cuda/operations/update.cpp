@@ -34,7 +34,7 @@ struct SumShare {
   double* sums;        // (shares)
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
     const double sum = thread_group.sum(share / 8, [&](std::int64_t eight) {
       const std::int64_t first = block * share + 8 * eight;
       double part = 0.0;
@@ -59,7 +59,7 @@ struct ReducePartials {
   Done done;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t) const {
     const double sum = thread_group.sum(n, [&](std::int64_t i) { return sums[i]; });
     thread_group.each(1, [&](std::int64_t) { done(sum); });
   }
@@ -134,7 +134,7 @@ struct Update {
   VAECF_HD static std::int64_t vecs(Range range) { return (range.end + 7) / 8 - range.begin / 8; }
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
     if (update.gradient_stats[0] > 0.0F) return;
     int part = 0;
     while (part + 1 < count && block >= parts[part + 1].first_block) ++part;
@@ -166,7 +166,7 @@ struct UpdateBeside {
   Update<T> whole;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
     for (int part = 0; part < whole.count; ++part) {
       const Range range = whole.parts[part].range.elements;
       const UpdateRule rule = whole.update.rule(whole.parts[part].range.decays);

@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(Body::threads, blocks_at_once<Body>()) run_bod
   constexpr int scratch_bytes = scratch_bytes_of<Body>();
   __shared__ alignas(16) std::byte scratch[scratch_bytes > 0 ? scratch_bytes : 1];
   BlockGroup<Body::threads> thread_group(shared);
-  body(thread_group, static_cast<std::int64_t>(blockIdx.x), scratch);
+  run_block(body, thread_group, static_cast<std::int64_t>(blockIdx.x), scratch);
 }
 
 template <class Body>

@@ -36,7 +36,7 @@ class NvtxRange {
 ///
 /// Kernels are function objects: copyable, with pointers and plain values as members, and
 ///   static constexpr int threads = 128;         // per block, a multiple of 32
-///   static constexpr int scratch_bytes = 4096;  // shared memory of a block; optional
+///   static constexpr int scratch_bytes = 4096;  // shared memory of a block; optional, as is `scratch`
 ///   static constexpr int blocks_at_once = 12;   // per multiprocessor: bounds registers; optional
 ///   template <class ThreadGroup>
 ///   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) const;
@@ -53,6 +53,16 @@ VAECF_HD constexpr int scratch_bytes_of() {
   return 0;
 }
 
+/// Runs one block of `body`.
+template <class Body, class ThreadGroup>
+VAECF_HD void run_block(const Body& body, ThreadGroup& thread_group, std::int64_t block, std::byte* scratch) {
+  if constexpr (requires { body(thread_group, block); }) {
+    body(thread_group, block);
+  } else {
+    body(thread_group, block, scratch);
+  }
+}
+
 /// Returns the number of blocks of `threads` threads for `work` threads in total.
 inline std::int64_t blocks_for(std::int64_t work, std::int64_t threads) {
   return (work + threads - 1) / threads;
@@ -66,7 +76,7 @@ struct PerElement {
   std::int64_t size;
 
   template <class ThreadGroup>
-  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block, std::byte*) const {
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
     const std::int64_t first = block * threads;
     const std::int64_t left = size - first;
     thread_group.each(left < threads ? left : threads, [&](std::int64_t i) { element(first + i); });
