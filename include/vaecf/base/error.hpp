@@ -14,7 +14,7 @@ enum class ExitCode : int {
 };
 
 /// Base class of all exceptions of this program. The message states the problem, its cause and what to do.
-/// Errors are caught in `app/task_result.cpp`, which returns code() as the exit code.
+/// Errors are caught in `app/rank_session.cpp`, which returns code() as the exit code.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
