@@ -18,7 +18,7 @@
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
-#include "app/recommend/input_files.hpp"
+#include "app/recommend/recommend.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -156,13 +156,6 @@ Items find_items(const std::vector<std::string>& wanted, const io::IdList& ids,
   return items;
 }
 
-/// Returns a field of TSV, which has no quotes: separators are replaced by spaces.
-std::string field(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
-  return text;
-}
-
 void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   Log log(line.verbosity, true);
   std::optional<io::CheckpointFile> opened;
@@ -181,9 +174,9 @@ void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   for (std::size_t n = 0; n < items.size(); ++n) {
     scores[n][static_cast<std::size_t>(items[n])] = masked;
     for (const std::int32_t other : math::top_k(scores[n], arguments.top)) {
-      text += format("{}\t{}\t{:g}", field(ids.text(items[n])), field(ids.text(other)),
+      text += format("{}\t{}\t{:g}", tsv_field(ids.text(items[n])), tsv_field(ids.text(other)),
                      scores[n][static_cast<std::size_t>(other)]);
-      text += arguments.titles ? "\t" + field(titles.text(other)) + "\n" : "\n";
+      text += arguments.titles ? "\t" + tsv_field(titles.text(other)) + "\n" : "\n";
     }
   }
   if (arguments.output.empty()) return print(text);

@@ -22,13 +22,6 @@ std::string csv_field(const std::string& text) {
   return (std::ostringstream() << std::quoted(text, '"', '"')).str();
 }
 
-/// Returns a string as a field of TSV, which has no quotes: separators are replaced by spaces.
-std::string tsv_field(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
-  return text;
-}
-
 /// Throws InputError if a string of `list` is not UTF-8; `what`: "user", "item".
 void require_utf8(const io::IdList& list, const char* what) {
   const auto odd = std::ranges::find_if_not(list.strings, is_utf8);
@@ -44,6 +37,12 @@ std::string score_text(float score, const char* none) {
 }
 
 }  // namespace
+
+std::string tsv_field(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
+  return text;
+}
 
 OutputFormat output_format(const RecommendArguments& arguments) {
   const std::string ending = std::filesystem::path(arguments.output).extension().string();

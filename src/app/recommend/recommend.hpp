@@ -71,6 +71,9 @@ enum class OutputFormat { tsv, csv, jsonl, json, hdf5 };
 /// if the ending is not known, and for HDF5 without --output.
 OutputFormat output_format(const RecommendArguments& arguments);
 
+/// Returns a string as a field of TSV, which has no quotes: separators are replaced by spaces.
+std::string tsv_field(std::string text);
+
 /// Writes recommendations, user by user in the order of RecommendationHeader::users. TSV and CSV have one
 /// line per user and item. Titles are written if the header has them.
 class RecommendationOutput {
