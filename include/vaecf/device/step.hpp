@@ -137,3 +137,9 @@ struct StepValues {
 };
 
 }  // namespace vaecf::device
+
+template <>
+inline constexpr vaecf::EnumNames<vaecf::device::OptimizerKind, 3>
+    vaecf::enum_names<vaecf::device::OptimizerKind>{{{vaecf::device::OptimizerKind::adam, "adam"},
+                                                     {vaecf::device::OptimizerKind::rmsprop, "rmsprop"},
+                                                     {vaecf::device::OptimizerKind::sgd, "sgd"}}};

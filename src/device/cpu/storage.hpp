@@ -28,13 +28,12 @@ inline std::span<const float> first_rows(const Matrix& matrix, std::int64_t n) {
 
 /// View of rows of users in host memory.
 struct UserRows final : device::UserRows {
-  UserRows(ItemSliceView view, std::int64_t first, std::int64_t item_count,
-           ModelParallelGroup& model_parallel)
+  UserRows(ItemSliceView view, std::int64_t first, std::int64_t item_count, ModelParallelGroup& ranks)
       : sliced(view),
         csr(view.rows),
         first_user(first),
-        items(model_parallel.item_slice(item_count)),
-        model_parallel(&model_parallel) {}
+        items(ranks.item_slice(item_count)),
+        model_parallel(&ranks) {}
   std::int64_t rows() const override { return csr.rows(); }
   std::int64_t entries_of(std::span<const std::int64_t> rows) const override;
   std::string description() const override { return ""; }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/cpu/device.hpp"
+#include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/operations/output_layer.hpp"
 
 namespace vaecf::cpu {
