@@ -20,8 +20,8 @@ inline constexpr std::int64_t max_layer_width = 1 << 20;
 /// model-parallel group of ranks that share the items, which must outlive the model.
 struct InputDims {
   InputDims(std::int64_t item_count, std::int64_t feature_count = 0,
-            device::ModelParallelGroup& model_parallel = device::single_rank())
-      : items(item_count), features(feature_count), model_parallel(&model_parallel) {}
+            device::ModelParallelGroup& ranks = device::single_rank())
+      : items(item_count), features(feature_count), model_parallel(&ranks) {}
   std::int64_t items;
   std::int64_t features;
   device::ModelParallelGroup* model_parallel;
