@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/device/cuda_info.hpp>
 
 #include <gtest/gtest.h>
 
