@@ -19,6 +19,7 @@ namespace {
 /// Splits [0, count) into `threads` ranges and calls work(begin, end) for each.
 template <class Work>
 void on_threads(int threads, std::int64_t count, const Work& work) {
+  if (count == 0) return;
   const auto some = [&](std::int64_t i) { work(count * i / threads, count * (i + 1) / threads); };
   parallel_for(threads, {0, threads}, some, NoProgress{}, 1);
 }
