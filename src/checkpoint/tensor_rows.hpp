@@ -23,7 +23,7 @@ struct StoredRows {
 /// these rows, row-major, and must outlive the result.
 StoredRows stored_rows(const device::TensorSpec& spec, Range rows, std::span<const float> logical);
 
-/// The state of a training whose tensors of items are divided over a model-parallel group of ranks. Rank 0
+/// The state of a training whose tensors of items are divided over a model-parallel group. Rank 0
 /// reads logical rows, which it gathers from the model-parallel group block by block, so that no rank stores
 /// the whole model. While rank 0 reads, the other ranks of its model-parallel group must be in serve();
 /// training waits meanwhile.

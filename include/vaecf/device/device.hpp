@@ -310,7 +310,7 @@ class Device {
   /// Returns sum w^2 of a tensor in fp64, for the loss term of weight decay. Blocks.
   virtual double sum_of_squares(const Parameters& parameters, int tensor) = 0;
 
-  // Scoring. The items of a user's batch row are masked. In a model-parallel group of ranks, targets are
+  // Scoring. The items of a user's batch row are masked. In a model-parallel group, targets are
   // those of all users of the batch, the same on all ranks; their columns and all resulting items are items
   // of the model, not of the item slice. Results are those of the own users: ranks of their targets, their
   // columns of the values, and their lists.

@@ -17,7 +17,7 @@ namespace vaecf::models {
 inline constexpr std::int64_t max_layer_width = 1 << 20;
 
 /// Sizes of the input: number of items of all item slices, number of features per user (0: none), and the
-/// model-parallel group of ranks that share the items, which must outlive the model.
+/// model-parallel group, which must outlive the model.
 struct InputDims {
   InputDims(std::int64_t item_count, std::int64_t feature_count = 0,
             device::ModelParallelGroup& ranks = device::single_rank())

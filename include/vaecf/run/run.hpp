@@ -32,7 +32,7 @@ struct RunContext {
   device::ModelParallelGroup& model_parallel() const {
     return grid ? grid->model_parallel() : device::single_rank();
   }
-  /// Returns the ranks with the same item slice, one of each model-parallel group.
+  /// Returns the data-parallel group: the ranks with the same item slice.
   comm::Communicator& data_parallel_ranks() const {
     return grid ? grid->data_parallel_ranks() : communicator;
   }

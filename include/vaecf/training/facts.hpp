@@ -18,8 +18,7 @@ struct CommVolume {
   double worker_in = 0.0;   ///< bytes received by one worker
   double server_out = 0.0;  ///< bytes sent by one server
   double server_in = 0.0;   ///< bytes received by one server
-  double exchanged =
-      0.0;  ///< part of worker_out: activations exchanged in a model-parallel group of item slices
+  double exchanged = 0.0;   ///< part of worker_out: activations exchanged in a model-parallel group
 };
 
 /// The staleness of gradients with asynchronous updates of a parameter server.

@@ -170,8 +170,8 @@ class RecommendJob {
     output_.emplace(format_, arguments_.output, std::move(head));
   }
 
-  /// Processes all users in rounds. Collective. In a round, each rank, or each model-parallel group of ranks
-  /// that share the items, processes one block of consecutive users, so that rank 0 can write them in order.
+  /// Processes all users in rounds. Collective. In a round, each rank, or each model-parallel group,
+  /// processes one block of consecutive users, so that rank 0 can write them in order.
   void work() {
     console_.progress->begin("recommending", users_.size(), "users");
     const std::int64_t round = block_ * grid_->model_parallel_groups();
@@ -214,7 +214,7 @@ class RecommendJob {
     add_to_digest(rows.columns);
   }
 
-  /// Returns the users of model-parallel model-parallel group `number` in the round that starts at user
+  /// Returns the users of model-parallel group `number` in the round that starts at user
   /// `begin`.
   Range block_of(int number, std::int64_t begin) const {
     const std::int64_t first = std::min(begin + number * block_, users_.end);

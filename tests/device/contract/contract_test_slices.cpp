@@ -1,4 +1,4 @@
-// Layers whose items are shared by a model-parallel group of ranks: input and output layers, and the latent
+// Layers whose items are shared by a model-parallel group: input and output layers, and the latent
 // layer of own users.
 #include <vaecf/base/format.hpp>
 

@@ -1,4 +1,4 @@
-// Scores whose items are shared by a model-parallel group of ranks: ranks, metrics and top-k lists, and the
+// Scores whose items are shared by a model-parallel group: ranks, metrics and top-k lists, and the
 // item table of ELSA.
 #include <vaecf/base/format.hpp>
 #include <vaecf/math/user_metrics.hpp>

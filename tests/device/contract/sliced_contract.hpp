@@ -7,7 +7,7 @@
 #include "device/contract/contract.hpp"
 #include "support/thread_ranks.hpp"
 
-/// The contract of operations whose items are shared by a model-parallel group of ranks: each item slice has
+/// The contract of operations whose items are shared by a model-parallel group: each item slice has
 /// a device and a thread of its own, and the reference is that of all items.
 namespace vaecf::testing {
 

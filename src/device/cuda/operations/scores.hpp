@@ -115,8 +115,7 @@ class Scorer {
   Exchange& exchange() { return exchange_; }
   std::int64_t items() const { return items_; }
 
-  /// Calls use(const ScoreRows&) for each part in turn. Collective within the model-parallel group of ranks
-  /// that share the batch.
+  /// Calls use(const ScoreRows&) for each part in turn. Collective within the model-parallel group.
   template <class Use>
   void for_each_part(Use&& use) {
     const auto items = static_cast<std::int32_t>(items_);
