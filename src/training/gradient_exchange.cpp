@@ -77,11 +77,16 @@ void GradientExchange::begin(int parameter_group) {
   active_ = {runs.front().begin, runs.back().end};
   started_ = waited_ = active_.begin;
   for (std::int64_t b = active_.begin; b < active_.end; ++b) bucket(b).ready = 0;
+  skip_alone();
   parts_.clear();
   for (const Range run : runs) {
     if (!mode_.sharded) parts_.push_back(run);
     for (std::int64_t b = run.begin; mode_.sharded && b < run.end; ++b) parts_.push_back({b, b + 1});
   }
+}
+
+void GradientExchange::skip_alone() {
+  while (started_ < active_.end && bucket(started_).alone()) ++started_;
 }
 
 void GradientExchange::mark_ready(Range range, device::EventHandle done) {
@@ -92,15 +97,15 @@ void GradientExchange::mark_ready(Range range, device::EventHandle done) {
     if (now.elements.begin >= range.end) break;
     now.ready += std::min(range.end, now.elements.end) - std::max(range.begin, now.elements.begin);
   }
-  for (; started_ < active_.end; ++started_) {
+  for (; started_ < active_.end; skip_alone()) {
     Bucket& next = bucket(started_);
     if (next.ready != next.elements.size()) return;
     start_reduction(next, done);
+    ++started_;
   }
 }
 
 void GradientExchange::start_reduction(Bucket& bucket, device::EventHandle done) {
-  if (bucket.alone()) return;
   const auto start = [&](auto& values, Range all) {
     bucket.reduction = mode_.sharded ? bucket.ranks->reduce_scatter_async(view(values, bucket.all),
                                                                           view(values, bucket.owned), done)

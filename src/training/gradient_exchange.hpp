@@ -70,9 +70,9 @@ class GradientExchange {
   /// Returns the number of elements whose moments this rank stores.
   std::int64_t moment_elements() const;
   device::Buffer& gradients() { return gradients_; }
-  /// Returns the callback for complete ranges of the gradient, each of whose elements must be reported
-  /// exactly once, in any order; empty without overlap. It starts the reduction of complete buckets in bucket
-  /// order.
+  /// Returns the callback for complete ranges of the gradient; empty without overlap. Each element that other
+  /// ranks have must be reported exactly once, in any order; what no other rank has (also that of a fused
+  /// update) need not be. It starts the reduction of complete buckets in bucket order.
   const device::GradientReady& ready() const { return ready_; }
 
   /// Starts a step on `parameter_group`. The collectives of the previous step must have been waited
@@ -129,6 +129,8 @@ class GradientExchange {
   /// The buckets of each section of `parameter_group`.
   std::vector<Range> runs_of(int parameter_group) const;
   Bucket& bucket(std::int64_t b) { return buckets_[static_cast<std::size_t>(b)]; }
+  /// Advances started_ past buckets that are not summed, because no other rank has their elements.
+  void skip_alone();
   void mark_ready(Range range, device::EventHandle done);
   void start_reduction(Bucket& bucket, device::EventHandle done);
   /// Waits for the sum of bucket `b`; does nothing if it has been waited for.
