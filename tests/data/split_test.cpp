@@ -1,5 +1,5 @@
 // The expected values of the liang2018 split come from the independent implementation
-// liang_split_reference.py.
+// tests/reference/liang_split.py.
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/format.hpp>
 
@@ -16,7 +16,7 @@
 namespace vaecf::data {
 namespace {
 
-// 1,500 ratings of 60 users and 80 items with repetitions, the same as in liang_split_reference.py.
+// 1,500 ratings of 60 users and 80 items with repetitions, the same as in tests/reference/liang_split.py.
 std::string fixture(const std::string& user_prefix) {
   std::string text;
   std::uint64_t x = 12345;
