@@ -15,17 +15,24 @@ TEST(Escape, ControlCharactersAndInvalidBytesAreShownAsHexadecimal) {
   EXPECT_EQ(escape("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "a surrogate";
 }
 
+TEST(Utf8, AcceptsWellFormedTextOnly) {
+  for (const char* text : {"", "plain", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x8E\xAC", "\xEF\xBF\xBD"}) {
+    EXPECT_TRUE(is_utf8(text)) << text;
+  }
+  for (const char* text : {"caf\xE9", "\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80",
+                           "\xF5\x80\x80\x80", "\x80", "\xE2\x82", "\xFF"}) {
+    EXPECT_FALSE(is_utf8(text)) << text;
+  }
+}
+
 TEST(Escape, PrintableTextIsUnchanged) {
   const std::string text = "back\\slash, \xc2\xa0 \xc3\xa9 \xe4\xb8\xad \xf0\x9f\x98\x80\n\tnext";
   EXPECT_EQ(escape(text), text);
   EXPECT_EQ(escape(escape("\x1b", "")), "\\x1b");
 }
 
-TEST(Excerpt, LineBreaksAndTabsAreEscaped) {
+TEST(Excerpt, LineBreaksAreEscapedAndLongTextIsCutBetweenCodePoints) {
   EXPECT_EQ(excerpt("a\tb\nc"), "a\\tb\\nc");
-}
-
-TEST(Excerpt, LongTextIsCutBetweenCodePoints) {
   EXPECT_EQ(excerpt(std::string(100, 'x')), std::string(100, 'x'));
   EXPECT_EQ(excerpt(std::string(101, 'x')), std::string(100, 'x') + "...");
   EXPECT_EQ(excerpt(std::string(99, 'x') + "\xc3\xa9"), std::string(99, 'x') + "...");

@@ -1,4 +1,3 @@
-#include <vaecf/base/error.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/math/philox.hpp>
 
@@ -86,9 +85,7 @@ TEST(VirtualShards, OrderIsBitReversed) {
   EXPECT_EQ(VirtualShards(100, 8).order(), (std::vector<int>{0, 4, 2, 6, 1, 5, 3, 7}));
   EXPECT_EQ(VirtualShards(100, 6).order(), (std::vector<int>{0, 4, 2, 1, 5, 3}));
   EXPECT_EQ(VirtualShards(100, 1).order(), (std::vector<int>{0}));
-}
-
-TEST(VirtualShards, FirstShardsOfTheOrderHaveOneMoreRow) {
+  // The first of the order have one row more.
   const VirtualShards shards(3 * 8 + 3, 8);
   std::int64_t next = 0;
   for (int v = 0; v < 8; ++v) {
@@ -114,11 +111,12 @@ TEST(VirtualShards, RanksPartitionTheRows) {
   }
 }
 
-TEST(VirtualShards, RejectsMoreRanksThanShards) {
+TEST(VirtualShards, RejectsMoreRanksThanShardsAndEmptyBatches) {
   const VirtualShards shards(100, 4);
   const std::string message = message_of<InputError>([&] { shards.owned_shards(0, 5); });
   expect_in(message, {"5 ranks", "data.virtual_shards"});
   EXPECT_THROW(VirtualShards(100, 0), InputError);
+  EXPECT_THROW(DistributedBatchSampler(shards, shards.owned_shards(0, 1), 0, true, 1), InputError);
 }
 
 TEST(DistributedBatchSampler, MatchesAReferenceImplementation) {
@@ -167,20 +165,20 @@ TEST(DistributedBatchSampler, BatchesDoNotDependOnTheNumberOfRanks) {
 }
 
 TEST(DistributedBatchSampler, KeepsOrDropsTheShortLastBatch) {
-  const VirtualShards shards(103, 8);
-  const DistributedBatchSampler keep(shards, shards.owned_shards(0, 2), 25, true, 1);
-  EXPECT_EQ(keep.steps_per_epoch(), 5);
-  EXPECT_EQ(keep.users_per_epoch(), 103);
-  EXPECT_EQ(keep.batch_users(3), 25);
-  EXPECT_EQ(keep.batch_users(4), 3);
-  const DistributedBatchSampler drop(shards, shards.owned_shards(0, 2), 25, false, 1);
-  EXPECT_EQ(drop.steps_per_epoch(), 4);
-  EXPECT_EQ(drop.users_per_epoch(), 100);
-  EXPECT_EQ(drop.batch_users(3), 25);
-  EXPECT_EQ(DistributedBatchSampler(shards, shards.owned_shards(0, 2), 200, true, 1).batch_users(0), 103);
-  EXPECT_EQ(DistributedBatchSampler(shards, shards.owned_shards(0, 2), 200, false, 1).steps_per_epoch(), 0);
-  EXPECT_EQ(DistributedBatchSampler(VirtualShards(0, 8), {0, 4}, 25, true, 1).steps_per_epoch(), 0);
-  EXPECT_EQ(DistributedBatchSampler(VirtualShards(100, 8), {0, 4}, 25, true, 1).steps_per_epoch(), 4);
+  const auto of = [](std::int64_t rows, std::int64_t batch, bool keep) {
+    return DistributedBatchSampler(VirtualShards(rows, 8), {0, 4}, batch, keep, 1);
+  };
+  EXPECT_EQ(of(103, 25, true).steps_per_epoch(), 5);
+  EXPECT_EQ(of(103, 25, true).users_per_epoch(), 103);
+  EXPECT_EQ(of(103, 25, true).batch_users(3), 25);
+  EXPECT_EQ(of(103, 25, true).batch_users(4), 3);
+  EXPECT_EQ(of(103, 25, false).steps_per_epoch(), 4);
+  EXPECT_EQ(of(103, 25, false).users_per_epoch(), 100);
+  EXPECT_EQ(of(103, 25, false).batch_users(3), 25);
+  EXPECT_EQ(of(103, 200, true).batch_users(0), 103);
+  EXPECT_EQ(of(103, 200, false).steps_per_epoch(), 0);
+  EXPECT_EQ(of(0, 25, true).steps_per_epoch(), 0);
+  EXPECT_EQ(of(100, 25, true).steps_per_epoch(), 4);
 }
 
 TEST(DistributedBatchSampler, SmallBatchesAreBalancedOverRanks) {
@@ -195,11 +193,6 @@ TEST(DistributedBatchSampler, SmallBatchesAreBalancedOverRanks) {
     for (std::size_t t = 0; t + 1 < steps.size(); ++t)
       EXPECT_NEAR(static_cast<double>(steps[t].size()), 21.3, 1);
   }
-}
-
-TEST(DistributedBatchSampler, RejectsBatchSizeZero) {
-  const VirtualShards shards(10, 2);
-  EXPECT_THROW(DistributedBatchSampler(shards, shards.owned_shards(0, 1), 0, true, 1), InputError);
 }
 
 }  // namespace

@@ -1,56 +1,33 @@
 // Repeated (user, item) pairs: which event counts, by rule and by time.
-#include <vaecf/base/error.hpp>
-
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <set>
 #include <sstream>
 
-#include "data/split_support.hpp"
 #include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {
 
-using ItemsOf = std::map<std::string, std::set<std::string>>;
-
-class Duplicates : public test::PrepareTest {
+class Duplicates : public test::SplitTest {
  protected:
   Duplicates() {
-    source_.format = "delimited";
-    source_.header = false;
-    options_.min_user_items = 1;
     options_.min_rating = 0;
     options_.validation_users = 0;
     options_.test_users = 0;
     options_.split = SplitMethod::random;
   }
-  // The rows of a matrix by the ids of its users, as the sets of the ids of their items.
-  ItemsOf rows(const std::string& part, const std::string& matrix) {
-    const io::DatasetFile file(output_);
-    const io::IdList users = file.read_ids(part + "/user_id");
-    const io::IdList items = file.read_ids("items/id");
-    const Csr csr = file.read_rows(part + matrix, {0, file.rows(part + matrix)});
-    ItemsOf all;
-    for (std::int64_t r = 0; r < csr.rows(); ++r) {
-      for (const std::int32_t column : csr.view().row(r)) all[users.text(r)].insert(items.text(column));
-    }
-    return all;
-  }
-  ItemsOf train() { return rows("train", ""); }
+  ItemsOf train() const { return items_of("train"); }
+  ItemsOf validation() const { return items_of("validation/held_out"); }
   // Prepares lines "user item rating time", whose order is reversed if `reverse`.
   PrepareReport run_lines(const std::string& text, bool reverse = false) {
-    std::vector<std::string> lines;
+    Texts lines;
     std::istringstream stream(text);
     for (std::string line; std::getline(stream, line);) lines.push_back(line);
     if (reverse) std::ranges::reverse(lines);
-    source_.path = folder_.write("lines", join(lines, "\n"));
     source_.separator = " ";
     source_.rating_column = "2";
     source_.time_column = "3";
-    mode_.force = true;
-    return run();
+    return run(join(lines, "\n"));
   }
   void split_by_time(const std::vector<std::string>& dates) {
     options_.split = SplitMethod::time;
@@ -60,26 +37,18 @@ class Duplicates : public test::PrepareTest {
 
 // The events of SNAP's Gowalla are newest first.
 TEST_F(Duplicates, FirstInTimeCountsWhateverTheOrderOfLines) {
-  const std::vector<std::string> events = {"0 19 A", "0 18 B", "0 12 A", "0 11 C", "0 10 D",
-                                           "1 20 C", "1 17 D", "1 12 B", "1 11 A", "2 20 B",
-                                           "2 16 C", "2 13 D", "2 11 A", "2 10 B"};
-  std::vector<std::string> lines;
-  for (const std::string& event : events) {
-    lines.push_back(event.substr(0, 1) + "\t2010-10-" + event.substr(2, 2) + "T12:00:00Z\t30.2\t-97.7\t" +
-                    event.substr(5));
-  }
-  source_.separator = "\t";
-  source_.item_column = "4";
-  source_.time_column = "1";
   split_by_time({"2010-10-15", "2010-10-19"});
-  mode_.force = true;
-  for (int order = 0; order < 2; ++order) {
-    source_.path = folder_.write("checkins", join(lines, "\n"));
-    run();
+  const std::string text =
+      "0 A 1 2010-10-19T12:00:00Z\n0 B 1 2010-10-18T12:00:00Z\n0 A 1 2010-10-12T12:00:00Z\n"
+      "0 C 1 2010-10-11T12:00:00Z\n0 D 1 2010-10-10T12:00:00Z\n1 C 1 2010-10-20T12:00:00Z\n"
+      "1 D 1 2010-10-17T12:00:00Z\n1 B 1 2010-10-12T12:00:00Z\n1 A 1 2010-10-11T12:00:00Z\n"
+      "2 B 1 2010-10-20T12:00:00Z\n2 C 1 2010-10-16T12:00:00Z\n2 D 1 2010-10-13T12:00:00Z\n"
+      "2 A 1 2010-10-11T12:00:00Z\n2 B 1 2010-10-10T12:00:00Z\n";
+  for (const bool reverse : {false, true}) {
+    run_lines(text, reverse);
     EXPECT_EQ(train(), (ItemsOf{{"0", {"A", "C", "D"}}, {"1", {"A", "B"}}, {"2", {"A", "B", "D"}}}));
-    EXPECT_EQ(rows("validation", "/held_out"), (ItemsOf{{"0", {"B"}}, {"1", {"D"}}, {"2", {"C"}}}));
-    EXPECT_EQ(rows("test", "/held_out"), (ItemsOf{{"1", {"C"}}}));
-    std::ranges::reverse(lines);
+    EXPECT_EQ(validation(), (ItemsOf{{"0", {"B"}}, {"1", {"D"}}, {"2", {"C"}}}));
+    EXPECT_EQ(items_of("test/held_out"), (ItemsOf{{"1", {"C"}}}));
   }
 }
 
@@ -90,11 +59,11 @@ TEST_F(Duplicates, LastMovesAPairToTheLaterPart) {
       "2 b 1 2010-10-16\n2 c 1 2010-10-09\n";
   for (const bool reverse : {false, true}) {
     run_lines(text, reverse);
-    EXPECT_EQ(train()["1"], (std::set<std::string>{"a", "b"}));
+    EXPECT_EQ(train()["1"], (Items{"a", "b"}));
     options_.duplicates = DuplicateRule::last;
     run_lines(text, reverse);
-    EXPECT_EQ(train()["1"], (std::set<std::string>{"b"}));
-    EXPECT_EQ((rows("validation", "/held_out")["1"]), (std::set<std::string>{"a"}));
+    EXPECT_EQ(train()["1"], (Items{"b"}));
+    EXPECT_EQ(validation()["1"], (Items{"a"}));
     options_.duplicates = DuplicateRule::first;
   }
 }
@@ -109,8 +78,8 @@ TEST_F(Duplicates, SumHasTheTimeAtWhichItReachesTheMinimum) {
     // Two plays before the first cut and five after it: one event, after the cut.
     const PrepareReport report = run_lines(
         "1 a 1 2010-10-10\n1 a 1 2010-10-11\n1 a 5 2010-10-20\n1 a 7 2010-10-27\n" + others, reverse);
-    EXPECT_EQ(train()["1"], (std::set<std::string>{"b"}));
-    EXPECT_EQ((rows("validation", "/held_out")["1"]), (std::set<std::string>{"a"}));
+    EXPECT_EQ(train()["1"], (Items{"b"}));
+    EXPECT_EQ(validation()["1"], (Items{"a"}));
     EXPECT_EQ(report.stages[1].stage, "sum of each (user, item)");
     EXPECT_EQ(report.stages[1].events, 6);
     EXPECT_EQ(report.stages[2].events, 6);
@@ -119,26 +88,31 @@ TEST_F(Duplicates, SumHasTheTimeAtWhichItReachesTheMinimum) {
   }
   options_.duplicates = DuplicateRule::max;
   run_lines("1 a 6 2010-10-10\n1 a 1 2010-10-20\n" + others);
-  EXPECT_EQ(train()["1"], (std::set<std::string>{"a", "b"}));
+  EXPECT_EQ(train()["1"], (Items{"a", "b"}));
 }
 
 // Without times, the order of lines decides, and the number of a column follows the line that counts.
 TEST_F(Duplicates, LineThatCountsNumbersItemsIfNoTimesAreRead) {
   const std::string text = "1 a 1 9\n1 b 4 8\n1 a 4 7\n1 c 2 6\n1 c 1 5\n2 b 5 4\n";
-  const auto items = [&](DuplicateRule rule, double min_rating) {
+  struct Case {
+    DuplicateRule rule;
+    double min_rating;
+    Texts items;
+  };
+  using enum DuplicateRule;
+  for (const auto& [rule, min_rating, expected] :
+       std::initializer_list<Case>{{first, 0, {"a", "b", "c"}},
+                                   {last, 0, {"b", "a", "c"}},
+                                   {first, 3, {"b"}},
+                                   {last, 3, {"b", "a"}},
+                                   {DuplicateRule::max, 3, {"b", "a"}},
+                                   {sum, 3, {"b", "a", "c"}},
+                                   {sum, 5, {"a", "b"}}}) {  // a reaches 5 in line 3, b in line 6
     options_.duplicates = rule;
     options_.min_rating = min_rating;
     run_lines(text);
-    return io::DatasetFile(output_).read_ids("items/id").strings;
-  };
-  using Ids = std::vector<std::string>;
-  EXPECT_EQ(items(DuplicateRule::first, 0), (Ids{"a", "b", "c"}));
-  EXPECT_EQ(items(DuplicateRule::last, 0), (Ids{"b", "a", "c"}));
-  EXPECT_EQ(items(DuplicateRule::first, 3), (Ids{"b"}));
-  EXPECT_EQ(items(DuplicateRule::last, 3), (Ids{"b", "a"}));
-  EXPECT_EQ(items(DuplicateRule::max, 3), (Ids{"b", "a"}));
-  EXPECT_EQ(items(DuplicateRule::sum, 3), (Ids{"b", "a", "c"}));
-  EXPECT_EQ(items(DuplicateRule::sum, 5), (Ids{"a", "b"})) << "a reaches 5 in line 3, b in line 6";
+    EXPECT_EQ(items(), expected) << static_cast<int>(rule) << ", at least " << min_rating;
+  }
 }
 
 TEST_F(Duplicates, NegativeRatingsAfterTheMinimumCount) {
@@ -160,8 +134,8 @@ TEST_F(Duplicates, EachPartOfAGivenSplitHasItsOwnEvents) {
   options_.min_rating = 3;
   run();
   EXPECT_EQ(train(), (ItemsOf{{"1", {"a", "b"}}, {"2", {"b", "c"}}}));
-  EXPECT_EQ(rows("validation", "/held_out"), (ItemsOf{{"1", {"a"}}}));
-  EXPECT_EQ(rows("test", "/held_out"), (ItemsOf{{"2", {"a"}}}));
+  EXPECT_EQ(validation(), (ItemsOf{{"1", {"a"}}, {"2", {}}}));
+  EXPECT_EQ(items_of("test/held_out"), (ItemsOf{{"1", {}}, {"2", {"a"}}}));
 }
 
 TEST_F(Duplicates, SumAndMaxRequireRatings) {
@@ -173,10 +147,11 @@ TEST_F(Duplicates, SumAndMaxRequireRatings) {
 
 TEST_F(Duplicates, AdviceNamesTheRuleIfDroppedEventsWouldPass) {
   options_.min_rating = 4;
-  const auto message = message_of<InputError>([&] { run_lines("1 a 1 1\n1 a 5 2\n2 a 2 1\n2 a 4 2\n"); });
+  const std::string message =
+      message_of<InputError>([&] { run_lines("1 a 1 1\n1 a 5 2\n2 a 2 1\n2 a 4 2\n"); });
   expect_in(message, {"no event is left after the stage 'rating >= 4'", "set data.prepare.duplicates",
                       "2 repeated events"});
-  const auto other = message_of<InputError>([&] { run_lines("1 a 1 1\n1 a 2 2\n"); });
+  const std::string other = message_of<InputError>([&] { run_lines("1 a 1 1\n1 a 2 2\n"); });
   EXPECT_EQ(other.find("duplicates"), std::string::npos) << other;
 }
 

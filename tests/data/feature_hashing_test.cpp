@@ -1,31 +1,19 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/data/feature_hashing.hpp>
-
 #include <gtest/gtest.h>
-
-#include <set>
 
 #include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {
 
-using Values = std::vector<std::string>;
-using Row = std::vector<std::int32_t>;
-
-FeatureHashing three_columns() {
-  return FeatureHashing({{"gender", 2, 16}, {"occupation", 2, 16}, {"country", 3, 20}});
-}
-
 // Computed with an implementation of XXH64 in Python, from the formula in the header.
 TEST(FeatureHashing, RowsMatchTheDocumentedFormula) {
-  const FeatureHashing hashing = three_columns();
+  const FeatureHashing hashing({{"gender", 2, 16}, {"occupation", 2, 16}, {"country", 3, 20}});
   EXPECT_EQ(hashing.features(), 2 * 16 + 2 * 16 + 3 * 20);
-  EXPECT_EQ(hashing.columns(), (Values{"gender", "occupation", "country"}));
-  EXPECT_EQ(hashing.row(Values{"F", "12", "Germany"}), (Row{15, 18, 37, 51, 79, 99, 123}));
-  EXPECT_EQ(hashing.row(Values{"M", "", ""}), (Row{3, 22}));
-  EXPECT_EQ(hashing.row(Values{"", "", ""}), Row{});
-  EXPECT_THROW(hashing.row(Values{"F"}), InputError);
+  EXPECT_EQ(hashing.columns(), (Texts{"gender", "occupation", "country"}));
+  EXPECT_EQ(hashing.row(Texts{"F", "12", "Germany"}), (Numbers{15, 18, 37, 51, 79, 99, 123}));
+  EXPECT_EQ(hashing.row(Texts{"M", "", ""}), (Numbers{3, 22}));
+  EXPECT_EQ(hashing.row(Texts{"", "", ""}), Numbers{});
+  EXPECT_THROW(hashing.row(Texts{"F"}), InputError);
   EXPECT_EQ(FeatureHashing().features(), 0);
 }
 
@@ -63,14 +51,14 @@ TEST(FeatureHashing, DefaultBucketsAreTheSquareRootAndAtLeast16) {
 // them.
 TEST(FeatureHashing, HashesOfAColumnAreIndependent) {
   const FeatureHashing hashing({{"city", 2, 100}});
-  std::set<Row> pairs;
-  for (int city = 0; city < 10000; ++city) pairs.insert(hashing.row(Values{"city " + std::to_string(city)}));
+  std::set<Numbers> pairs;
+  for (int city = 0; city < 10000; ++city) pairs.insert(hashing.row(Texts{"city " + std::to_string(city)}));
   EXPECT_NEAR(static_cast<double>(pairs.size()), 6321, 150);
 }
 
 TEST(FeatureHashing, ColumnsHashTheSameValueDifferently) {
   const FeatureHashing hashing({{"home", 2, 1000}, {"work", 2, 1000}});
-  const Row row = hashing.row(Values{"Rome", "Rome"});
+  const Numbers row = hashing.row(Texts{"Rome", "Rome"});
   ASSERT_EQ(row.size(), 4u);
   EXPECT_NE(row[0], row[2] - 2000);
   EXPECT_NE(row[1] - 1000, row[0]);

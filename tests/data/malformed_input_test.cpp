@@ -1,73 +1,23 @@
 // Malformed and unusual input is either read as intended, or counted and reported.
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/utf8.hpp>
-#include <vaecf/data/table.hpp>
-
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "data/prepare/filter.hpp"
-#include "data/ratings_support.hpp"
-#include "data/source/source_formats.hpp"
 #include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {
 
-using Fields = std::vector<std::string>;
-
-Fields split_line(std::string_view line, const std::string& separator = ",", bool quotes = true) {
-  FieldSplitter splitter(separator, quotes);
-  if (!splitter.split(line, 10)) return {"(not closed)"};
-  return {splitter.fields().begin(), splitter.fields().end()};
-}
-
-TEST(FieldSplitterTest, SplitsQuotedCsvFields) {
-  EXPECT_EQ(split_line("a,b,c"), (Fields{"a", "b", "c"}));
-  EXPECT_EQ(split_line("\"a\",\"b,c\",d"), (Fields{"a", "b,c", "d"}));
-  EXPECT_EQ(split_line("\"say \"\"yes\"\", please\",\"\""), (Fields{"say \"yes\", please", ""}));
-  EXPECT_EQ(split_line(" \"a\" , b"), (Fields{"a", "b"}));
-  EXPECT_EQ(split_line("a \"b\" c,d"), (Fields{"a \"b\" c", "d"}));
-  EXPECT_EQ(split_line("\"a,b"), (Fields{"(not closed)"}));
-  EXPECT_EQ(split_line("\"a\"b,c"), (Fields{"(not closed)"}));
-  EXPECT_EQ(split_line("\"a\"::\"b::c\"", "::"), (Fields{"a", "b::c"}));
-  EXPECT_EQ(split_line("\"a\",", ","), (Fields{"a", ""}));
-  EXPECT_EQ(split_line("\"a,b", ",", false), (Fields{"\"a", "b"}));
-  EXPECT_EQ(split_line("", ","), (Fields{""}));
-  EXPECT_EQ(split_line("  \"a b\" c", " "), (Fields{"", "", "a b", "c"}));
-  FieldSplitter splitter(",", true);
-  splitter.split("a,b,c", 2);
-  EXPECT_EQ(splitter.fields().size(), 2u);
-  EXPECT_TRUE(splitter.more());
-  splitter.split("a,\"b\"", 2);
-  EXPECT_FALSE(splitter.more());
-}
-
-TEST(Utf8, AcceptsWellFormedTextOnly) {
-  for (const char* text : {"", "plain", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x8E\xAC", "\xEF\xBF\xBD"}) {
-    EXPECT_TRUE(is_utf8(text)) << text;
-  }
-  for (const char* text : {"caf\xE9", "\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80",
-                           "\xF5\x80\x80\x80", "\x80", "\xE2\x82", "\xFF"}) {
-    EXPECT_FALSE(is_utf8(text)) << text;
-  }
-}
-
 class MalformedInput : public test::SourceTest {
  protected:
-  test::ReadSource read(const std::string& text, bool strict = false) {
+  test::ReadSource read(const std::string& text) {
     source_.rating_column = "2";
-    wanted_.strict = strict;
-    return SourceTest::read("delimited", folder_.write("dirty.csv", "user,item,rating\n" + text));
+    return read_text("user,item,rating\n" + text);
   }
-  // "count kind, location of the first" of each issue.
-  Fields issues(const test::ReadSource& ratings) {
-    Fields all;
-    for (const DataIssue& f : ratings.issues.list()) {
-      const std::string location =
-          f.examples.empty() ? "?" : f.examples[0].substr(f.examples[0].rfind("dirty.csv"));
-      all.push_back(std::to_string(f.count) + " " + f.what + ", " + location);
-    }
-    return all;
+  test::ReadSource read_dat(const std::string& text, double min_rating = 4.0) {
+    wanted_.min_rating = min_rating;
+    return read_text(text, "movielens_dat");
   }
 };
 
@@ -77,40 +27,125 @@ TEST_F(MalformedInput, LinesAreCountedAndReportedWithFileAndLine) {
   const test::ReadSource ratings =
       read(good + "5,,5\n,10,5\n5,10,\n5,10,good\n5,10,nan\n5,10\n\"5\"x,10,5\n5,10,bad\n");
   EXPECT_EQ(ratings.events.size(), 8);
-  EXPECT_EQ(issues(ratings), (Fields{"1 the item id is empty, dirty.csv:10: '5,,5'",
-                                     "1 the user id is empty, dirty.csv:11: ',10,5'",
-                                     "1 the rating is empty, dirty.csv:12: '5,10,'",
-                                     "2 the rating is not a number, dirty.csv:13: '5,10,good'",
-                                     "1 the rating is not a finite number, dirty.csv:14: '5,10,nan'",
-                                     "1 too few columns, dirty.csv:15: '5,10'",
-                                     "1 text follows a closing quote, dirty.csv:16: '\"5\"x,10,5'"}));
+  Texts issues;
+  for (const DataIssue& issue : ratings.issues.list()) {
+    const std::string& example = issue.examples.at(0);
+    issues.push_back(format("{} {}, {}", issue.count, issue.what, example.substr(example.rfind("table"))));
+  }
+  EXPECT_EQ(issues, (Texts{"1 the item id is empty, table.csv:10: '5,,5'",
+                           "1 the user id is empty, table.csv:11: ',10,5'",
+                           "1 the rating is empty, table.csv:12: '5,10,'",
+                           "2 the rating is not a number, table.csv:13: '5,10,good'",
+                           "1 the rating is not a finite number, table.csv:14: '5,10,nan'",
+                           "1 too few columns, table.csv:15: '5,10'",
+                           "1 text follows a closing quote, table.csv:16: '\"5\"x,10,5'"}));
   EXPECT_EQ(ratings.issues.list()[3].examples.size(), 2u);
   EXPECT_EQ(ratings.lines, 16);
 }
 
-// Such ids neither turn the other ids into strings nor change their order.
-TEST_F(MalformedInput, IdsOfDroppedLinesAreIgnored) {
-  const test::ReadSource ratings = read(good + "abc,,5\n,abc,5\n" + std::string("xyz,a\0b,5\n", 10));
-  EXPECT_EQ(ratings.user_ids.numbers, (std::vector<std::int64_t>{1, 2, 3, 4}));
-  EXPECT_EQ(ratings.item_ids.numbers, (std::vector<std::int64_t>{10, 11, 12}));
-  EXPECT_EQ(ratings.issues.lines_dropped(), 3);
+TEST_F(MalformedInput, StrictModeNamesTheLine) {
+  wanted_.strict = true;
+  const std::string header = "userId,movieId,rating,timestamp\n";
+  struct Case {
+    const char* format;
+    std::string text;
+    std::string message;
+  };
+  for (const auto& [format, text, message] : std::initializer_list<Case>{
+           {"movielens_csv", header + "1,2,5\n1,2\n", "/table.csv:3: '1,2': too few columns"},
+           {"movielens_csv", header + ",2,5\n", "/table.csv:2: ',2,5': the user id is empty"},
+           {"movielens_csv", header + "1, ,5\n", "/table.csv:2: '1, ,5': the item id is empty"},
+           {"movielens_csv", header + "1,2,,3\n", "/table.csv:2: '1,2,,3': the rating is empty"},
+           {"movielens_csv", "user,movieId,rating\n1,2,3\n", "/table.csv:1: there is no column 'userId'"},
+           {"movielens_csv", "userId,movieId,rating,movieId\n1,2,3,4\n",
+            "/table.csv:1: several columns are called 'movieId'"},
+           {"movielens_csv", "\nuserId,movieId,rating\n\n1,2,5\n\r\n1,2,x\n", "/table.csv:6: "},
+           {"movielens_100k", "1::2::3::4\n", "/table.csv:1: '1::2::3::4': too few columns"},
+           {"movielens_csv", "", "the file is empty"},
+           {"movielens_dat", "", "contains no ratings"},
+           {"movielens_csv", header, "contains no ratings"},
+           {"movielens_dat", "\n\n", "contains no ratings"}}) {
+    expect_in(refusal_of(text, format), {message});
+  }
+  for (const std::string rating : {"nan", "NaN", "inf", "-inf", "good", "4,5", "4.0.0", "1e999", "0x4", ""}) {
+    expect_in(refusal_of("1::2::5::0\n1::3::" + rating + "::0\n", "movielens_dat"),
+              {"/table.csv:2: '1::3::" + rating + "::0': the rating is",
+               "; correct or remove it, or omit --strict"});
+  }
+  EXPECT_LT(refusal_of("1::2::" + std::string(1000, 'z') + "\x01\x1b[0m", "movielens_dat").size(), 500u);
+  const std::string binary = refusal_of(std::string("\x1f\x08\x00garbage", 10), "movielens_dat");
+  expect_in(binary, {"\\x1f"});
+  EXPECT_EQ(binary.find('\x1f'), std::string::npos);
 }
 
-TEST_F(MalformedInput, RejectsASourceOfAnotherFormat) {
-  const auto message = message_of<InputError>([&] { read("1;10;5\n2;10;5\n3,10,5\n"); });
-  expect_in(message, {"dirty.csv:2: '1;10;5': too few columns; 2 of 3 lines cannot be read"});
+TEST_F(MalformedInput, RejectsInvalidSources) {
+  expect_in(message_of<InputError>([&] { read("1;10;5\n2;10;5\n3,10,5\n"); }),
+            {"table.csv:2: '1;10;5': too few columns; 2 of 3 lines cannot be read"});
+  source_ = {};
+  EXPECT_EQ(read_text("a,b\n1,2\n").events.size(), 1);
+  const SourceOptions whole = source_;
+  const auto expect = [&](const auto& change, const char* part) {
+    change(source_);
+    expect_in(message_of<InputError>([&] { SourceTest::read(); }), {part});
+    source_ = whole;
+  };
+  expect([&](auto& s) { s.path = folder_.path("absent.csv"); }, "absent.csv: no such file");
+  expect([&](auto& s) { s.path = ""; }, "data.source.path is empty");
+  expect([&](auto& s) { s.path = folder_.path(""), s.format = "movielens_csv"; }, "contains no ratings.csv");
+  expect([](auto& s) { s.format = "movielens"; }, "'movielens' is unknown");
+  expect([](auto& s) { s.separator = "\n"; }, "data.source.separator");
+  expect([](auto& s) { s.item_column = "0"; }, "must be two different columns");
+  expect([](auto& s) { s.item_column = "a"; }, "the same column 0");
+  expect([](auto& s) { s.header = false, s.user_column = "a"; },
+         "no column 'a', which data.source names; the table has 2 columns (no header)");
+}
+
+TEST_F(MalformedInput, MinRatingIsInclusiveOnHalfStars) {
+  const std::string text = "1::1::3.5\n1::2::4.0\n1::3::4\n1::4::4.5\n1::5::0.5\n1::6::5\n";
+  EXPECT_EQ(read_dat(text, 4.0).pairs, (Texts{"-1/1", "1/2", "1/3", "1/4", "-1/5", "1/6"}));
+  EXPECT_EQ(read_dat(text, 3.5).pairs, (Texts{"1/1", "1/2", "1/3", "1/4", "-1/5", "1/6"}));
+  EXPECT_EQ(read_dat(text, 4.5).pairs, (Texts{"-1/1", "-1/2", "-1/3", "1/4", "-1/5", "1/6"}));
+}
+
+TEST_F(MalformedInput, AllIdsAreStringsIfOneIsNotAnInteger) {
+  const test::ReadSource text_items = read_dat("9::10::5\n10::SOAK::5\n9::007::5\n10::10::5\n");
+  EXPECT_EQ(text_items.user_ids.numbers, (Integers{9, 10}));
+  EXPECT_EQ(text_items.item_ids.strings, (Texts{"10", "SOAK", "007"}));
+  EXPECT_EQ(text_items.pairs, (Texts{"9/10", "10/SOAK", "9/007", "10/10"}));
+  const test::ReadSource both = read_dat("9::1::5\nb80344::x::5\n9223372036854775808::1::5\n");
+  EXPECT_EQ(both.user_ids.strings, (Texts{"9", "b80344", "9223372036854775808"}));
+  EXPECT_EQ(both.item_ids.strings, (Texts{"1", "x"}));
+  // 7 and 007 are different ids and print exactly as in the source.
+  EXPECT_EQ(read_dat("7::1::5\n007::1::5\n").user_ids.strings, (Texts{"7", "007"}));
+  EXPECT_EQ(read_dat("-9223372036854775808::0::5\n9223372036854775807::0::5\n").user_ids.numbers,
+            (Integers{std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}));
+  // Those of dropped lines neither turn the others into strings nor change their order.
+  const test::ReadSource dropped = read(good + "abc,,5\n,abc,5\n" + std::string("xyz,a\0b,5\n", 10));
+  EXPECT_EQ(dropped.user_ids.numbers, (Integers{1, 2, 3, 4}));
+  EXPECT_EQ(dropped.item_ids.numbers, (Integers{10, 11, 12}));
+  EXPECT_EQ(dropped.issues.lines_dropped(), 3);
 }
 
 TEST_F(MalformedInput, InvalidIdsAreReported) {
   const test::ReadSource ratings = read("caf\xE9,1,5\nb\xC3\xA9,1,5\n" + std::string(5000, 'x') + ",1,5\n" +
                                         std::string("z\0z", 3) + ",1,5\ncaf\xE9,2,5\n");
-  EXPECT_EQ(ratings.user_ids.strings, (Fields{"caf\xE9", "b\xC3\xA9"}));
-  ASSERT_EQ(ratings.issues.list().size(), 3u);
-  EXPECT_EQ(ratings.issues.list()[0].what, "the user id is not UTF-8 and is stored unchanged");
+  EXPECT_EQ(ratings.user_ids.strings, (Texts{"caf\xE9", "b\xC3\xA9"}));
+  EXPECT_EQ(ratings.problems(),
+            (Texts{"the user id is not UTF-8 and is stored unchanged",
+                   "the user id is longer than 4096 bytes", "the user id contains a zero byte"}));
   EXPECT_FALSE(ratings.issues.list()[0].dropped);
   EXPECT_EQ(ratings.issues.list()[0].count, 1);
-  EXPECT_EQ(ratings.issues.list()[1].what, "the user id is longer than 4096 bytes");
-  EXPECT_EQ(ratings.issues.list()[2].what, "the user id contains a zero byte");
+}
+
+TEST_F(MalformedInput, IdsThatMeanMissingAreDroppedUnlessInQuotes) {
+  const test::ReadSource ratings = read_text(
+      "user,item\nnan,10\n1,NA\n1,10\n2,<NA>\nNone,11\n2,11\n\\N,1\nNULL,1\n\"NA\",12\n3,\"null\"\n3, NaN \n"
+      "4,10\n5,10\n6,10\n7,10\n8,10\n9,10\n");
+  EXPECT_EQ(test::texts_of(ratings.user_ids), (Texts{"1", "2", "NA", "3", "4", "5", "6", "7", "8", "9"}));
+  EXPECT_EQ(test::texts_of(ratings.item_ids), (Texts{"10", "11", "12", "null"}));
+  EXPECT_EQ(ratings.issues.lines_dropped(), 7);
+  expect_in(ratings.problems()[0], {"the user id is nan, which stands for a missing value"});
+  expect_in(ratings.problems()[1], {"the item id is NA, which stands for a missing value"});
 }
 
 TEST_F(MalformedInput, RepeatedPairsAreReportedWithTheirLines) {
@@ -123,19 +158,20 @@ TEST_F(MalformedInput, RepeatedPairsAreReportedWithTheirLines) {
   const DataIssue& issue = ratings.issues.list().back();
   EXPECT_EQ(issue.count, 2);
   ASSERT_EQ(issue.examples.size(), 2u);
-  expect_in(issue.examples[0], {"dirty.csv:5: user 1, item 10"});
-  expect_in(issue.examples[1], {"dirty.csv:8: user 1, item 10"});
-  EXPECT_THROW(
-      {
-        test::ReadSource again = read("1,10,5\n1,10,5\n", true);
-        Filter(again, options, report, progress_);
-      },
-      InputError);
+  expect_in(issue.examples[0], {"table.csv:5: user 1, item 10"});
+  expect_in(issue.examples[1], {"table.csv:8: user 1, item 10"});
+  wanted_.strict = true;
+  test::ReadSource again = read("1,10,5\n1,10,5\n");
+  EXPECT_THROW(Filter(again, options, report, progress_), InputError);
 }
 
-TEST_F(MalformedInput, RejectsUtf16) {
-  expect_in(refusal("delimited", folder_.write("wide.csv", std::string("\xFF\xFEu\0,\0i\0\n\0", 10))),
-            {"UTF-16"});
+TEST_F(MalformedInput, SourceAttributeHasNameSizeAndDigest) {
+  const auto path = folder_.write("ratings", "1::2::5\n");
+  EXPECT_EQ(describe_sources({path}), "ratings (8 bytes, xxh128 5ef60158ddf72f58f909d7b917f6852e)");
+  expect_in(describe_sources(std::vector<std::string>(20, path)), {"20 files, 160 bytes"});
+  std::stop_source unwanted;
+  unwanted.request_stop();
+  expect_in(describe_sources({path}, unwanted.get_token()), {"(0 bytes"});
 }
 
 }  // namespace

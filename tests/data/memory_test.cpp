@@ -1,13 +1,7 @@
 // Datasets do not depend on whether the events fit into the memory limit.
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/data/prepare.hpp>
-#include <vaecf/io/dataset_file.hpp>
-
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <filesystem>
 #include <random>
 
 #include "data/support.hpp"
@@ -90,10 +84,8 @@ TEST_F(Memory, EverySplitMethodIsIndependentOfTheLimit) {
       expect_the_same();
     }
   }
-}
-
-TEST_F(Memory, ItemFilterAndManyHeldOutUsers) {
   use_csv(700);
+  options_.holdout = Holdout::random;
   options_.min_item_users = 4;
   options_.min_user_items = 1;
   options_.validation_users = 20;
@@ -107,21 +99,16 @@ TEST_F(Memory, ItemFilterAndManyHeldOutUsers) {
   expect_the_same();
 }
 
-TEST_F(Memory, GivenWeakSplit) {
-  source_.format = "adjacency";
-  source_.path = folder_.path("");
+TEST_F(Memory, GivenSplitsAreIndependentOfTheLimit) {
   options_.split = SplitMethod::given;
+  source_.path = folder_.path("");
+  source_.format = "adjacency";
   folder_.write("train.txt", rows(0, 60, " "));
   folder_.write("test.txt", rows(5, 50, " "));
   expect_the_same();
   folder_.write("valid.txt", rows(20, 50, " "));
   expect_the_same();
-}
-
-TEST_F(Memory, GivenSplitWithIndicesOfTheSource) {
   source_.format = "pro_sg";
-  source_.path = folder_.path("");
-  options_.split = SplitMethod::given;
   const std::string header = "uid,sid\n";
   folder_.write("train.csv", rows(0, 60, ",", header));
   folder_.write("validation_tr.csv", rows(60, 72, ",", header));
@@ -163,7 +150,6 @@ TEST_F(Memory, ErrorsAreIndependentOfTheLimit) {
 // Temporary files are next to the dataset, not next to a link to it.
 TEST_F(Memory, RemovesSpillFilesOfTerminatedProcesses) {
   use_csv();
-  std::filesystem::create_directory(folder_.path("large"));
   std::filesystem::create_symlink("large/disk.h5", folder_.path("link.h5"));
   const std::string left = folder_.write("large/disk.h5.spill.tmp-elsewhere-1-0123abcd", "x");
   // recent, so its process may still be running

@@ -9,7 +9,6 @@
 namespace vaecf::data {
 namespace {
 
-using Numbers = std::vector<std::int32_t>;
 using Words = std::vector<std::uint32_t>;
 
 Words words(NumpyRandom& random, int count) {

@@ -1,15 +1,6 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/data/feature_hashing.hpp>
-#include <vaecf/data/prepare.hpp>
-#include <vaecf/io/dataset_file.hpp>
-
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "data/support.hpp"
-#include "support/packing.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -47,22 +38,22 @@ class PrepareFeatures : public test::PrepareTest {
     options_.test_users = 6;
     options_.features = {"gender", "occupation"};
   }
-  /// Expects the row of every user to match the user's values.
-  void expect_rows_of(const std::string& part) {
-    const io::DatasetFile file(output_);
+  /// Prepares, and expects the row of every user of each part to match the user's values.
+  void run_and_expect_rows() {
+    run();
     const auto hashing =
-        FeatureHashing::parse(std::get<std::string>(file.attributes().at("feature_hashing")));
-    const auto ids = file.read_ids(part + "/user_id").numbers;
-    ASSERT_GT(ids.size(), 0u) << part;
-    const Csr rows = file.read_rows(part + "/features", {0, static_cast<std::int64_t>(ids.size())});
-    for (std::size_t u = 0; u < ids.size(); ++u) {
-      std::vector<std::int32_t> expected;
-      if (ids[u] != 129) {
-        expected = hashing.row(std::vector<std::string>{gender_of(ids[u]), std::to_string(ids[u] % 21)});
+        FeatureHashing::parse(std::get<std::string>(file().attributes().at("feature_hashing")));
+    for (const std::string part : {"train", "validation", "test"}) {
+      const Integers ids = users(part).numbers;
+      ASSERT_EQ(ids.empty(), file().rows(part == "train" ? part : part + "/held_out") == 0) << part;
+      const Csr features = rows(part + "/features");
+      ASSERT_EQ(features.rows(), std::ssize(ids)) << part;
+      for (std::size_t u = 0; u < ids.size(); ++u) {
+        Numbers expected;
+        if (ids[u] != 129) expected = hashing.row(Texts{gender_of(ids[u]), std::to_string(ids[u] % 21)});
+        const auto row = features.view().row(static_cast<std::int64_t>(u));
+        EXPECT_EQ(Numbers(row.begin(), row.end()), expected) << part << " " << ids[u];
       }
-      const auto row = rows.view().row(static_cast<std::int64_t>(u));
-      EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin(), expected.end()))
-          << part << " " << ids[u];
     }
   }
 };
@@ -70,113 +61,98 @@ class PrepareFeatures : public test::PrepareTest {
 TEST_F(PrepareFeatures, EachUserGetsTheFeaturesOfTheTable) {
   for (const SplitMethod split : {SplitMethod::liang2018, SplitMethod::random}) {
     options_.split = split;
-    run();
-    const io::DatasetFile file(output_);
-    EXPECT_EQ(file.features(), 2 * 16 + 2 * 16);
-    EXPECT_EQ(std::get<std::string>(file.attributes().at("feature_hashing")),
+    run_and_expect_rows();
+    EXPECT_EQ(file().features(), 2 * 16 + 2 * 16);
+    EXPECT_EQ(std::get<std::string>(file().attributes().at("feature_hashing")),
               "xxh64 1\n2 16 gender\n2 16 occupation");
-    for (const char* const part : {"train", "validation", "test"}) expect_rows_of(part);
-    EXPECT_EQ(file.rows("test/features"), 6);
+    EXPECT_EQ(file().rows("test/features"), 6);
   }
+  options_.split = SplitMethod::time;  // users in several parts are counted once
+  run_and_expect_rows();
+  EXPECT_EQ(file().rows("test/features"), 6);
+  EXPECT_EQ(report_.features.users, known_users);
+  EXPECT_EQ(report_.features.matched_users, known_users - 1);
+  EXPECT_EQ(report_.features.columns[1].users, known_users - 1);
 }
 
 TEST_F(PrepareFeatures, WeakSplitsLinkTheTrainFeatures) {
   for (const SplitMethod split : {SplitMethod::leave_one_out, SplitMethod::ratio}) {
     options_.split = split;
-    run();
-    EXPECT_EQ(io::DatasetFile(output_).rows("test/features"), known_users);
-    for (const char* const part : {"train", "validation", "test"}) expect_rows_of(part);
+    run_and_expect_rows();
+    EXPECT_EQ(file().rows("test/features"), known_users);
   }
   options_.validation_users = 0;
-  run();
-  EXPECT_EQ(io::DatasetFile(output_).rows("validation/features"), 0);
-  expect_rows_of("test");
-}
-
-TEST_F(PrepareFeatures, UsersInSeveralPartsOfASplitByTimeAreCountedOnce) {
-  options_.split = SplitMethod::time;
-  const PrepareReport report = run();
-  EXPECT_EQ(io::DatasetFile(output_).rows("test/features"), 6);
-  for (const char* const part : {"train", "validation", "test"}) expect_rows_of(part);
-  EXPECT_EQ(report.features.users, known_users);
-  EXPECT_EQ(report.features.matched_users, known_users - 1);
-  EXPECT_EQ(report.features.columns[1].users, known_users - 1);
-}
-
-TEST_F(PrepareFeatures, GivenSplitsHaveFeatures) {
+  run_and_expect_rows();
   std::string train;
   std::string test;
   for (int user = 100; user < 130; ++user) {
     train += format("{} 1 2 3\n", user);
     test += format("{} 4\n", user);
   }
-  train += "100 4\n";
   source_.format = "adjacency";
-  source_.path = folder_.write("train.txt", train);
+  source_.path = folder_.write("train.txt", train + "100 4\n");
   folder_.write("test.txt", test);
   source_.users.path = folder_.path("users.dat");
   options_.split = SplitMethod::given;
-  run();
-  for (const char* const part : {"train", "test"}) expect_rows_of(part);
+  run_and_expect_rows();
 }
 
 TEST_F(PrepareFeatures, ReportCountsUsersMissingFromTheTable) {
-  const PrepareReport report = run();
-  EXPECT_EQ(report.features.users, 30);
-  EXPECT_EQ(report.features.matched_users, 29);
-  EXPECT_EQ(report.features.rows, 31);
-  EXPECT_EQ(report.features.unmatched_rows, 2);
-  ASSERT_EQ(report.features.columns.size(), 2u);
-  EXPECT_EQ(report.features.columns[0].values, 2);
-  EXPECT_EQ(report.features.columns[0].users, 20);
-  EXPECT_EQ(report.features.columns[1].values, 21);
-  const std::string table = to_table(report);
-  const auto expect = [&](const std::string& text) { expect_in(table, {text}); };
-  expect("features of 29 of 30 users from " + folder_.path("users.dat") +
-         "; 2 of its 31 rows belong to users outside the dataset");
-  expect("gender: 2 values in 2 x 16 columns, set for 20 users\n");
-  expect("1 kept: user table: the user is missing and gets no features, first at " +
-         folder_.path("users.dat") + ": user 129");
+  run();
+  EXPECT_EQ(report_.features.users, 30);
+  EXPECT_EQ(report_.features.matched_users, 29);
+  EXPECT_EQ(report_.features.rows, 31);
+  EXPECT_EQ(report_.features.unmatched_rows, 2);
+  ASSERT_EQ(report_.features.columns.size(), 2u);
+  EXPECT_EQ(report_.features.columns[0].values, 2);
+  EXPECT_EQ(report_.features.columns[0].users, 20);
+  EXPECT_EQ(report_.features.columns[1].values, 21);
+  const std::string table = to_table(report_);
+  const std::string path = folder_.path("users.dat");
+  expect_in(
+      table,
+      {"features of 29 of 30 users from " + path + "; 2 of its 31 rows belong to users outside the dataset",
+       "gender: 2 values in 2 x 16 columns, set for 20 users\n",
+       "1 kept: user table: the user is missing and gets no features, first at " + path + ": user 129"});
   options_.feature_buckets = 1;
   expect_in(to_table(run()), {"gender: 2 values in 2 x 1 columns, set for 20 users; 2 values collide"});
   options_.feature_hashes = 3;
   run();
-  EXPECT_EQ(io::DatasetFile(output_).features(), 6);
+  EXPECT_EQ(file().features(), 6);
   mode_.strict = true;
   expect_in(refusal(), {"users.dat: user 129: user table: the user is missing"});
 }
 
-TEST_F(PrepareFeatures, TableIsReadFromTheArchiveOfTheRatings) {
-  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
-  using vaecf::testing::packed;
-  const vaecf::testing::Members members{{"ml-1m/ratings.dat", ratings_dat()},
-                                        {"ml-1m/users.dat", users_dat()}};
+using PrepareFeaturesFromArchives = test::WithArchives<PrepareFeatures>;
+
+TEST_F(PrepareFeaturesFromArchives, TableIsReadFromTheArchiveOfTheRatings) {
   std::filesystem::remove(folder_.path("users.dat"));
   for (const char* const name : {"ml-1m.zip", "ml-1m.tar"}) {
-    source_.path = folder_.write(name, packed(members, name + 6, "none"));
-    run();
-    expect_rows_of("train");
+    source_.path =
+        folder_.pack(name, {{"ml-1m/ratings.dat", ratings_dat()}, {"ml-1m/users.dat", users_dat()}});
+    run_and_expect_rows();
     std::filesystem::remove(source_.path);
   }
 }
 
 TEST_F(PrepareFeatures, DatasetIsRemadeOnlyIfOptionsOrTableChange) {
-  EXPECT_FALSE(run().up_to_date);
-  EXPECT_TRUE(run().up_to_date);
+  const auto expect_remade = [&](const char* because) {
+    EXPECT_FALSE(run().up_to_date) << because;
+    EXPECT_TRUE(run().up_to_date) << because;
+  };
+  expect_remade("it is new");
   options_.features = {"gender"};
-  EXPECT_FALSE(run().up_to_date);
+  expect_remade("of another column");
   options_.feature_hashes = 1;
-  EXPECT_FALSE(run().up_to_date);
+  expect_remade("of another number of hashes");
   options_.feature_buckets = 7;
-  EXPECT_FALSE(run().up_to_date);
-  EXPECT_TRUE(run().up_to_date);
+  expect_remade("of another number of buckets");
   folder_.write("users.dat", users_dat() + "129::F::1::1::1\n");
-  EXPECT_FALSE(run().up_to_date) << "the table is part of the source";
-  EXPECT_TRUE(run().up_to_date);
+  expect_remade("the table is part of the source");
   options_.features = {};
-  EXPECT_FALSE(run().up_to_date);
-  EXPECT_EQ(io::DatasetFile(output_).features(), 0);
-  EXPECT_FALSE(io::DatasetFile(output_).attributes().contains("feature_hashing"));
+  expect_remade("it has no features");
+  EXPECT_EQ(file().features(), 0);
+  EXPECT_FALSE(file().attributes().contains("feature_hashing"));
   source_.users.user_column = "5";  // unused without features
   EXPECT_TRUE(run().up_to_date);
 }

@@ -1,26 +1,20 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/data/prepare.hpp>
-#include <vaecf/io/dataset_file.hpp>
-
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
-#include <algorithm>
-#include <map>
+#include <chrono>
 
 #include "data/support.hpp"
-#include "support/packing.hpp"
 
 namespace vaecf::data {
 namespace {
 
-constexpr int users = 30;
+constexpr int user_count = 30;
 constexpr int items_per_user = 10;
 
 // User u has items u, u + 1, .. u + 9 (mod 40), and one rating just below the limit.
 std::string ratings_csv() {
   std::string text = "userId,movieId,rating,timestamp\n";
-  for (int u = 0; u < users; ++u) {
+  for (int u = 0; u < user_count; ++u) {
     for (int k = 0; k < items_per_user; ++k)
       text += format("{},{},{},0\n", 100 + u, 500 + (u + k) % 40, "4.0");
     text += format("{},{},3.5,0\n", 100 + u, 500 + (u + 20) % 40);
@@ -38,83 +32,57 @@ class Prepare : public test::PrepareTest {
   }
 };
 
-TEST_F(Prepare, ReportMatchesTheWrittenDataset) {
-  const PrepareReport report = run();
-  const io::DatasetFile file(output_);
-  EXPECT_EQ(file.rows("train"), 20);
-  EXPECT_EQ(file.rows("validation/fold_in"), 4);
-  EXPECT_EQ(file.rows("validation/held_out"), 4);
-  EXPECT_EQ(file.rows("test/fold_in"), 6);
-  EXPECT_EQ(file.rows("test/held_out"), 6);
-  EXPECT_EQ(report.lines_read, 330);
-
-  const auto stage = [&](const std::string& name) {
-    for (const StageCounts& s : report.stages) {
-      if (s.stage == name) return s;
-    }
-    ADD_FAILURE() << "no stage " << name;
-    return StageCounts{};
-  };
+TEST_F(Prepare, ReportAndAttributesMatchTheWrittenDataset) {
+  run();
+  std::int64_t interactions = 0;
+  for (const auto& [matrix, rows] : std::map<std::string, std::int64_t>{{"train", 20},
+                                                                        {"validation/fold_in", 4},
+                                                                        {"validation/held_out", 4},
+                                                                        {"test/fold_in", 6},
+                                                                        {"test/held_out", 6}}) {
+    EXPECT_EQ(file().rows(matrix), rows) << matrix;
+    interactions += file().entries(matrix);
+  }
+  EXPECT_EQ(report_.lines_read, 330);
   EXPECT_EQ(stage("raw").events, 330);
   EXPECT_EQ(stage("rating >= 4").events, 300);
   EXPECT_EQ(stage("train").users, 20);
-  EXPECT_EQ(stage("train").items, file.items());
-  EXPECT_EQ(stage("test: fold-in").events, file.entries("test/fold_in"));
-  EXPECT_EQ(stage("test: targets").events, file.entries("test/held_out"));
+  EXPECT_EQ(stage("train").items, file().items());
+  EXPECT_EQ(stage("test: fold-in").events, file().entries("test/fold_in"));
+  EXPECT_EQ(stage("test: targets").events, file().entries("test/held_out"));
   EXPECT_EQ(stage("test: users without a target").users, 0);
   EXPECT_EQ(stage("validation: fold-in").events + stage("validation: targets").events +
                 stage("validation: dropped, no train user has the item").events,
             40);
-  const std::string table = to_table(report);
-  expect_in(table, {"validation: targets", "330 lines read"});
-}
+  expect_in(to_table(report_), {"validation: targets", "330 lines read"});
 
-TEST_F(Prepare, AttributesDescribeSourceAndOptions) {
-  run();
-  const io::DatasetFile file(output_);
-  std::int64_t interactions = 0;
-  for (const char* const matrix :
-       {"train", "validation/fold_in", "validation/held_out", "test/fold_in", "test/held_out"}) {
-    interactions += file.entries(matrix);
-  }
   const auto whole = [](std::int64_t value) { return io::Attribute(value); };
   const std::vector<std::pair<std::string, io::Attribute>> expected{
       {"format_version", whole(2)},   {"name", "tiny"},
-      {"users", whole(30)},           {"items", file.items()},
+      {"users", whole(30)},           {"items", file().items()},
       {"interactions", interactions}, {"min_rating", 4.0},
       {"min_user_items", whole(5)},   {"min_item_users", whole(0)},
       {"validation_users", whole(4)}, {"test_users", whole(6)},
       {"held_out_fraction", 0.2},     {"split", "liang2018"},
       {"seed", whole(98765)}};
-  for (const auto& [name, value] : expected) EXPECT_EQ(file.attributes().at(name), value) << name;
-  const auto source = std::get<std::string>(file.attributes().at("source"));
+  for (const auto& [name, value] : expected) EXPECT_EQ(file().attributes().at(name), value) << name;
+  const auto source = std::get<std::string>(file().attributes().at("source"));
   EXPECT_TRUE(source.starts_with("ratings.csv (")) << source;
   expect_in(source, {"xxh128 "});
 }
 
 TEST_F(Prepare, StringIdsAreStoredAsStrings) {
   std::string text;
-  for (int u = 0; u < users; ++u) {
+  for (int u = 0; u < user_count; ++u) {
     for (int k = 0; k < items_per_user; ++k) text += format("user{}\tSO{}\n", u, (u + k) % 40);
   }
   source_.format = "delimited";
-  source_.path = folder_.write("triplets.txt", text);
   source_.separator = "\t";
   source_.header = false;
-  run();
-  const io::DatasetFile file(output_);
-  EXPECT_EQ(file.read_ids("items/id").text(0).substr(0, 2), "SO");
-  EXPECT_EQ(file.read_ids("test/user_id").text(5).substr(0, 4), "user");
-  EXPECT_EQ(std::get<std::string>(file.attributes().at("source_separator")), "\t");
-}
-
-std::map<std::int64_t, std::string> titles_of(const std::string& path) {
-  const io::DatasetFile file(path);
-  const auto ids = file.read_ids("items/id").numbers;
-  const auto titles = file.read_ids("items/title").strings;
-  std::map<std::int64_t, std::string> by_id;
-  for (std::size_t i = 0; i < titles.size(); ++i) by_id[ids[i]] = titles[i];
-  return by_id;
+  run(text);
+  EXPECT_EQ(items()[0].substr(0, 2), "SO");
+  EXPECT_EQ(users("test").text(5).substr(0, 4), "user");
+  EXPECT_EQ(std::get<std::string>(file().attributes().at("source_separator")), "\t");
 }
 
 TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
@@ -153,52 +121,50 @@ TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
   EXPECT_FALSE(used("data.source.header"));
 }
 
-TEST_F(Prepare, AnotherNameLeavesTheDatasetUpToDate) {
-  run();
-  const auto again = prepare(source_, options_, "renamed", output_, mode_, log_, progress_);
-  EXPECT_TRUE(again.up_to_date);
-  EXPECT_EQ(std::get<std::string>(io::DatasetFile(output_).attributes().at("name")), "tiny");
+std::map<std::int64_t, std::string> titles_of(const io::DatasetFile& file) {
+  const auto ids = file.read_ids("items/id").numbers;
+  const auto titles = file.read_ids("items/title").strings;
+  std::map<std::int64_t, std::string> by_id;
+  for (std::size_t i = 0; i < titles.size(); ++i) by_id[ids[i]] = titles[i];
+  return by_id;
 }
 
-TEST_F(Prepare, TitlesAreReadNextToTheRatings) {
-  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
+using PrepareFromArchives = test::WithArchives<Prepare>;
+
+TEST_F(PrepareFromArchives, TitlesAreReadNextToTheRatings) {
   run();
-  EXPECT_FALSE(io::DatasetFile(output_).has_ids("items/title"));
+  EXPECT_FALSE(file().has_ids("items/title"));
   const std::string movies =
       "movieId,title,genres\r\n501,\"American President, The (1995)\",Comedy\r\n502,Caf\xE9 (1990),Drama\r\n"
       "9999,Nobody rated this,Drama\r\n503,Am\xC3\xA9lie,Comedy\r\n";
   folder_.write("movies.csv", movies);
-  EXPECT_FALSE(run().up_to_date);
-  const auto check = [&] {
-    auto titles = titles_of(output_);
+  const auto remake = [&] {
+    EXPECT_FALSE(run().up_to_date);
+    auto titles = titles_of(file());
     EXPECT_EQ(titles[501], "American President, The (1995)");
     EXPECT_EQ(titles[502], "Caf\xC3\xA9 (1990)");
     EXPECT_EQ(titles[503], "Am\xC3\xA9lie");
     EXPECT_EQ(titles[504], "");
+    EXPECT_TRUE(run().up_to_date);
   };
-  check();
-  EXPECT_TRUE(run().up_to_date);
-  source_.path = folder_.write(
-      "ml.zip",
-      vaecf::testing::packed({{"ml/ratings.csv", ratings_csv()}, {"ml/movies.csv", movies}}, "zip", "none"));
+  remake();
+  source_.path = folder_.pack("ml.zip", {{"ml/ratings.csv", ratings_csv()}, {"ml/movies.csv", movies}});
   std::filesystem::remove(folder_.path("movies.csv"));
-  EXPECT_FALSE(run().up_to_date);
-  check();
+  remake();
 }
 
 TEST_F(Prepare, NetflixTitlesMayContainCommas) {
   std::string text;
   for (int movie = 1; movie <= 12; ++movie) {
     text += format("{}:\n", movie);
-    for (int user = 1; user <= users; ++user) text += format("{},{},2005-09-06\n", user, 5);
+    for (int user = 1; user <= user_count; ++user) text += format("{},{},2005-09-06\n", user, 5);
   }
-  std::filesystem::create_directories(folder_.path("nf/training_set"));
   folder_.write("nf/training_set/mv_1.txt", text);
   folder_.write("nf/movie_titles.txt", "1,2003,Dinosaur Planet\n2,NULL,What, no year?\n");
   source_.format = "netflix";
   source_.path = folder_.path("nf");
   run();
-  auto titles = titles_of(output_);
+  auto titles = titles_of(file());
   EXPECT_EQ(titles[1], "Dinosaur Planet");
   EXPECT_EQ(titles[2], "What, no year?");
 }
@@ -206,22 +172,45 @@ TEST_F(Prepare, NetflixTitlesMayContainCommas) {
 TEST_F(Prepare, UpToDateDatasetIsNotRemade) {
   const PrepareReport first = run();
   EXPECT_FALSE(first.up_to_date);
-  const auto inode = [&] { return test::inode_of(output_); };
-  const auto made = inode();
-  const PrepareReport again = run();
-  EXPECT_TRUE(again.up_to_date);
-  EXPECT_EQ(to_table(again), to_table(first));
-  EXPECT_EQ(inode(), made);
+  // A file that is written again has another inode, whatever the resolution of the clock.
+  struct stat made {};
+  struct stat found {};
+  ASSERT_EQ(::stat(output_.c_str(), &made), 0);
+  EXPECT_TRUE(run().up_to_date);
+  EXPECT_EQ(to_table(report_), to_table(first));
+  ASSERT_EQ(::stat(output_.c_str(), &found), 0);
+  EXPECT_EQ(found.st_ino, made.st_ino);
+  EXPECT_TRUE(prepare(source_, options_, "renamed", output_, mode_, log_, progress_).up_to_date);
+  EXPECT_EQ(std::get<std::string>(file().attributes().at("name")), "tiny");
   mode_.force = true;
   EXPECT_FALSE(run().up_to_date);
   mode_.force = false;
-  // Other options or another source: made again.
+  const auto expect_remade = [&] {
+    EXPECT_FALSE(run().up_to_date);
+    EXPECT_TRUE(run().up_to_date);
+  };
   options_.seed = 7;
-  EXPECT_FALSE(run().up_to_date);
-  EXPECT_TRUE(run().up_to_date);
+  expect_remade();
   folder_.write("ratings.csv", ratings_csv() + "100,501,3.0,0\n");
+  expect_remade();
+  options_.split = SplitMethod::given;
+  source_.test_path = folder_.write("held.csv", "userId,movieId,rating,timestamp\n100,505,5,0\n");
+  expect_remade();
+  std::swap(source_.test_path, source_.validation_path);
+  expect_remade();
+}
+
+TEST_F(PrepareFromArchives, AnotherFileOfTheSameArchiveIsAnotherSource) {
+  source_.format = "delimited";
+  source_.user_column = "userId";
+  source_.item_column = "movieId";
+  folder_.pack("both.zip",
+               {{"a.csv", ratings_csv()}, {"b.csv", ratings_csv() + "100,501,5,0\n101,500,5,0\n"}});
+  source_.path = folder_.path("both/a.csv");
   EXPECT_FALSE(run().up_to_date);
   EXPECT_TRUE(run().up_to_date);
+  source_.path = folder_.path("both/b.csv");
+  EXPECT_FALSE(run().up_to_date);
 }
 
 TEST_F(Prepare, ReplacesOtherFilesOnlyWithTheReplaceOption) {
@@ -246,38 +235,9 @@ TEST_F(Prepare, ReplacesOtherFilesOnlyWithTheReplaceOption) {
     EXPECT_EQ(folder_.read("tiny.h5"), whole);
     mode_ = {};
   }
-}
-
-// The source is unreadable, too.
-TEST_F(Prepare, RejectsAForeignFileBeforeReadingTheSource) {
   source_.path = folder_.write("ratings.csv", "no ratings\n");
   folder_.write("tiny.h5", "no dataset");
-  expect_in(refusal(), {"--replace"});
-}
-
-TEST_F(Prepare, AnotherFileOfTheSameArchiveIsAnotherSource) {
-  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
-  const std::string text = ratings_csv();
-  source_.format = "delimited";
-  source_.user_column = "userId";
-  source_.item_column = "movieId";
-  folder_.write("both.zip",
-                vaecf::testing::packed({{"a.csv", text}, {"b.csv", text + "100,501,5,0\n101,500,5,0\n"}},
-                                       "zip", "none"));
-  source_.path = folder_.path("both/a.csv");
-  EXPECT_FALSE(run().up_to_date);
-  EXPECT_TRUE(run().up_to_date);
-  source_.path = folder_.path("both/b.csv");
-  EXPECT_FALSE(run().up_to_date);
-}
-
-TEST_F(Prepare, SameFileAsADifferentPartIsAnotherDataset) {
-  options_.split = SplitMethod::given;
-  source_.test_path = folder_.write("held.csv", "userId,movieId,rating,timestamp\n100,505,5,0\n");
-  EXPECT_FALSE(run().up_to_date);
-  EXPECT_TRUE(run().up_to_date);
-  std::swap(source_.test_path, source_.validation_path);
-  EXPECT_FALSE(run().up_to_date);
+  expect_in(refusal(), {"--replace"});  // before the source is read
 }
 
 TEST_F(Prepare, KeepsTemporaryFilesOfOtherNames) {

@@ -1,82 +1,42 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
 #include <random>
 
-#include "data/split_support.hpp"
-#include "support/messages.hpp"
+#include "data/support.hpp"
 
 namespace vaecf::data {
 namespace {
 
-using Ids = std::vector<std::int64_t>;
-using ByUser = std::map<std::int64_t, Ids>;
-
-class TimeSplits : public test::DataTest {
+class TimeSplits : public test::SplitTest {
  protected:
   TimeSplits() {
-    source_.format = "delimited";
-    source_.header = false;
     source_.time_column = "2";
     options_.split = SplitMethod::time;
     options_.time_quantiles = {0.5, 0.8};
-    options_.min_user_items = 1;
     options_.validation_users = 0;
     options_.test_users = 0;
   }
-  void split(const std::string& text) {
-    source_.path = folder_.write("events.csv", text);
-    run_ = test::run_split(source_, options_);
+  void expect_train_and_targets(const ItemsOf& train, const ItemsOf& validation, const ItemsOf& test) const {
+    EXPECT_EQ(items_of("train"), train);
+    EXPECT_EQ(items_of("validation/held_out"), validation);
+    EXPECT_EQ(items_of("test/held_out"), test);
   }
-  std::string refusal(const std::string& text) {
-    return message_of<InputError>([&] { split(text); });
-  }
-  // Returns the source ids of the items of each user, sorted; the users of `rows` begin at `first`.
-  ByUser items(const Csr& rows, std::int64_t first = 0) const {
-    ByUser by_user;
-    for (std::int64_t r = 0; r < rows.rows(); ++r) {
-      Ids& ids = by_user[run_.users.numbers[static_cast<std::size_t>(first + r)]];
-      for (const std::int32_t column : rows.view().row(r))
-        ids.push_back(run_.items.numbers[static_cast<std::size_t>(column)]);
-      std::sort(ids.begin(), ids.end());
-    }
-    return by_user;
-  }
-  ByUser of_validation(const Csr& rows) const { return items(rows, run_.train.rows()); }
-  ByUser of_test(const Csr& rows) const {
-    return items(rows, run_.train.rows() + run_.validation.targets.rows());
-  }
-  StageCounts stage(const std::string& name) const {
-    for (const StageCounts& counts : run_.report.stages)
-      if (counts.stage == name) return counts;
-    ADD_FAILURE() << "no stage " << name;
-    return {};
-  }
-
-  SourceOptions source_;
-  PrepareOptions options_;
-  test::SplitRun run_;
 };
 
 // The times are 1 to 10, not in this order: the cuts are at 6 and 9.
 const std::string ten = "1,12,6\n2,10,2\n1,10,1\n4,13,8\n1,11,3\n3,12,4\n2,11,5\n1,13,10\n2,13,7\n4,10,9\n";
 
 TEST_F(TimeSplits, CutsAtQuantilesOfTheEvents) {
-  split(ten);
-  EXPECT_EQ(run_.items.numbers, (Ids{10, 11, 12}));  // train items in file order
-  EXPECT_EQ(items(run_.train), (ByUser{{1, {10, 11}}, {2, {10, 11}}, {3, {12}}}));
-  EXPECT_EQ(of_validation(run_.validation.fold_in), (ByUser{{1, {10, 11}}, {2, {10, 11}}}));
-  EXPECT_EQ(of_validation(run_.validation.targets), (ByUser{{1, {12}}, {2, {}}}));
-  EXPECT_EQ(of_test(run_.test.fold_in), (ByUser{{1, {10, 11, 12}}, {4, {}}}));
-  EXPECT_EQ(of_test(run_.test.targets), (ByUser{{1, {}}, {4, {10}}}));
-  EXPECT_EQ(run_.validation.unknown, 1);
-  EXPECT_EQ(run_.validation.without_target, 1);
-  EXPECT_EQ(run_.test.unknown, 1);
-  EXPECT_EQ(run_.test.without_target, 1);
+  run(ten);
+  EXPECT_EQ(items(), (Texts{"10", "11", "12"}));  // train items in file order
+  expect_train_and_targets({{"1", {"10", "11"}}, {"2", {"10", "11"}}, {"3", {"12"}}},
+                           {{"1", {"12"}}, {"2", {}}}, {{"1", {}}, {"4", {"10"}}});
+  EXPECT_EQ(items_of("validation/fold_in"), (ItemsOf{{"1", {"10", "11"}}, {"2", {"10", "11"}}}));
+  EXPECT_EQ(items_of("test/fold_in"), (ItemsOf{{"1", {"10", "11", "12"}}, {"4", {}}}));
+  for (const std::string part : {"validation", "test"}) {
+    EXPECT_EQ(stage(part + ": dropped, no train user has the item").events, 1);
+    EXPECT_EQ(stage(part + ": users without a target").users, 1);
+  }
   EXPECT_EQ(stage("test: fold-in dropped, no train user has the item").events, 1);
   EXPECT_EQ(stage("time before 6").events, 5);
   EXPECT_EQ(stage("time from 6 to before 9").users, 3);
@@ -87,20 +47,15 @@ TEST_F(TimeSplits, EventsAtTheTimeOfACutAreAfterIt) {
   std::string text = ten;
   text.replace(text.find("2,11,5"), 6, "2,11,6");
   text.replace(text.find("4,13,8"), 6, "4,13,9");
-  split(text);
-  EXPECT_EQ(items(run_.train), (ByUser{{1, {10, 11}}, {2, {10}}, {3, {12}}}));
-  EXPECT_EQ(of_validation(run_.validation.targets), (ByUser{{1, {12}}, {2, {11}}}));
-  EXPECT_EQ(of_test(run_.test.targets), (ByUser{{1, {}}}));  // user 4 has no event before the second cut
-}
-
-TEST_F(TimeSplits, CutsAtDates) {
+  run(text);
+  expect_train_and_targets({{"1", {"10", "11"}}, {"2", {"10"}}, {"3", {"12"}}},
+                           {{"1", {"12"}}, {"2", {"11"}}}, {{"1", {}}});  // user 4 has no fold-in event
   options_.dates = {"2015-01-01", "2016-01-01T12:00"};
-  split(
-      "1,10,2014-12-31 23:59:59\n1,11,2015-01-01\n2,11,2013-01-01\n2,10,2016-01-01 11:59\n1,12,2016-01-01 12:00\n2,12,2014-01-01\n");
-  EXPECT_EQ(items(run_.train), (ByUser{{1, {10}}, {2, {11, 12}}}));
-  EXPECT_EQ(of_validation(run_.validation.targets), (ByUser{{1, {11}}, {2, {10}}}));
-  EXPECT_EQ(of_test(run_.test.fold_in), (ByUser{{1, {10, 11}}}));
-  EXPECT_EQ(of_test(run_.test.targets), (ByUser{{1, {12}}}));
+  run("1,10,2014-12-31 23:59:59\n1,11,2015-01-01\n2,11,2013-01-01\n2,10,2016-01-01 11:59\n"
+      "1,12,2016-01-01 12:00\n2,12,2014-01-01\n");
+  expect_train_and_targets({{"1", {"10"}}, {"2", {"11", "12"}}}, {{"1", {"11"}}, {"2", {"10"}}},
+                           {{"1", {"12"}}});
+  EXPECT_EQ(items_of("test/fold_in"), (ItemsOf{{"1", {"10", "11"}}}));
   EXPECT_EQ(stage("time from 2015-01-01 to before 2016-01-01T12:00").events, 2);
 }
 
@@ -109,11 +64,11 @@ TEST_F(TimeSplits, QuantilesCountOnlyEventsThatTheFiltersKeep) {
   std::string text;
   for (std::size_t end, begin = 0; (end = ten.find('\n', begin)) != std::string::npos; begin = end + 1)
     text += ten.substr(begin, end - begin) + ",5\n";
-  split(text + "1,10,100,5\n5,11,-1,1\n6,10,-2,1\n");  // a repeated pair, two low ratings
-  EXPECT_EQ(items(run_.train), (ByUser{{1, {10, 11}}, {2, {10, 11}}, {3, {12}}}));
+  run(text + "1,10,100,5\n5,11,-1,1\n6,10,-2,1\n");  // a repeated pair, two low ratings
+  EXPECT_EQ(items_of("train"), (ItemsOf{{"1", {"10", "11"}}, {"2", {"10", "11"}}, {"3", {"12"}}}));
   options_.min_user_items = 2;  // user 3 is dropped: of 9 events, 4 are before the cut at 6
-  split(text);
-  EXPECT_EQ(items(run_.train), (ByUser{{1, {10, 11}}, {2, {10, 11}}}));
+  run(text);
+  EXPECT_EQ(items_of("train"), (ItemsOf{{"1", {"10", "11"}}, {"2", {"10", "11"}}}));
   EXPECT_EQ(stage("time before 6").events, 4);
 }
 
@@ -128,7 +83,7 @@ TEST_F(TimeSplits, QuantilesAreElementsOfTheSortedTimes) {
     }
     std::sort(times.begin(), times.end());
     options_.time_quantiles = {0.25, 0.77};
-    split(text);
+    run(text);
     const auto before = [&](double time) {
       return std::lower_bound(times.begin(), times.end(), time) - times.begin();
     };
@@ -141,21 +96,21 @@ TEST_F(TimeSplits, DrawsAtMostTheNumberOfUsersBySeed) {
   std::string text;
   for (int user = 0; user < 30; ++user)
     for (int time = 0; time < 10; ++time) text += format("{},{},{}\n", user, (user + time) % 12, time);
-  split(text);
-  EXPECT_EQ(run_.validation.targets.rows(), 30);
-  EXPECT_EQ(run_.test.targets.rows(), 30);
+  run(text);
+  EXPECT_EQ(file().rows("validation/held_out"), 30);
+  EXPECT_EQ(file().rows("test/held_out"), 30);
   options_.validation_users = 4;
   options_.test_users = 100;
-  split(text);
-  EXPECT_EQ(run_.train.rows(), 30);
-  EXPECT_EQ(run_.test.targets.rows(), 30);
-  const ByUser drawn = of_validation(run_.validation.targets);
+  run();
+  EXPECT_EQ(file().rows("train"), 30);
+  EXPECT_EQ(file().rows("test/held_out"), 30);
+  const ItemsOf drawn = items_of("validation/held_out");
   EXPECT_EQ(drawn.size(), 4U);
-  split(text);
-  EXPECT_EQ(of_validation(run_.validation.targets), drawn);
+  run();
+  EXPECT_EQ(items_of("validation/held_out"), drawn);
   options_.seed = 1;
-  split(text);
-  EXPECT_NE(of_validation(run_.validation.targets), drawn);
+  run();
+  EXPECT_NE(items_of("validation/held_out"), drawn);
 }
 
 TEST(DateText, IsReadBackAsTheSameTime) {
@@ -177,10 +132,10 @@ TEST_F(TimeSplits, SecondsSince1970AndDatesAreShownAsDates) {
     seconds += format("{},{},{}\n", i % 2, i, time);
     dates += format("{},{},{}\n", i % 2, i, date_text(time - 40.0 * 365 * 86400));
   }
-  split(seconds);
+  run(seconds);
   EXPECT_EQ(stage("time before 2010-10-20T12:00:00").events, 5);
   EXPECT_EQ(stage("time from 2010-10-23T12:00:00").events, 2);
-  split(dates);
+  run(dates);
   EXPECT_EQ(stage("time before 1970-10-30T12:00:00").events, 5);
   options_.dates = {"2009-01-01", "2009-02-01"};
   expect_in(refusal(seconds), {"the cuts are 2009-01-01 and 2009-02-01, and the times of the events "

@@ -1,19 +1,11 @@
 #include "data/features/user_table.hpp"
 
-#include <vaecf/base/error.hpp>
-#include <vaecf/data/prepare.hpp>
-
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "data/support.hpp"
-#include "support/packing.hpp"
 
 namespace vaecf::data {
 namespace {
-
-using Texts = std::vector<std::string>;
 
 class UserTables : public test::DataTest {
  protected:
@@ -69,16 +61,24 @@ TEST_F(UserTables, SeparatorIsDetectedOrConfigured) {
 }
 
 TEST_F(UserTables, PublishedTablesAreRecognizedByName) {
-  use("users.dat", "1::F::1::10::48067\n2::M::56::16::70072\n");
-  EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"F", "M"}));
-  EXPECT_EQ(values_of(read({"occupation"}).columns[0]), (Texts{"10", "16"}));
-  EXPECT_EQ(values_of(read({"zip"}).columns[0]), (Texts{"48067", "70072"}));
-  use("u.user", "1|24|M|technician|85711\n2|53|F|other|94043\n");
-  EXPECT_EQ(values_of(read({"age"}).columns[0]), (Texts{"24", "53"}));
-  EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"M", "F"}));
-  use("usersha1-profile.tsv", "00\tf\t22\tGermany\tFeb 1, 2007\n01\t\t\t\"Mexico\tMay 5, 2005\n");
-  EXPECT_EQ(values_of(read({"country"}).columns[0]), (Texts{"Germany", "\"Mexico"}));
-  EXPECT_EQ(values_of(read({"gender"}).columns[0]), (Texts{"f", "-"}));
+  struct Case {
+    std::string file;
+    std::string text;
+    std::map<std::string, Texts> columns;
+  };
+  for (const auto& [name, text, columns] : std::initializer_list<Case>{
+           {"users.dat",
+            "1::F::1::10::48067\n2::M::56::16::70072\n",
+            {{"gender", {"F", "M"}}, {"occupation", {"10", "16"}}, {"zip", {"48067", "70072"}}}},
+           {"u.user",
+            "1|24|M|technician|85711\n2|53|F|other|94043\n",
+            {{"age", {"24", "53"}}, {"gender", {"M", "F"}}}},
+           {"usersha1-profile.tsv",
+            "00\tf\t22\tGermany\tFeb 1, 2007\n01\t\t\t\"Mexico\tMay 5, 2005\n",
+            {{"country", {"Germany", "\"Mexico"}}, {"gender", {"f", "-"}}}}}) {
+    use(name, text);
+    for (const auto& [column, values] : columns) EXPECT_EQ(values_of(read({column}).columns[0]), values);
+  }
 }
 
 TEST_F(UserTables, MalformedLinesAreCountedOrRejected) {
@@ -126,32 +126,27 @@ TEST_F(UserTables, RejectsMissingColumnsFilesAndUsers) {
   expect_in(refusal({"age"}), {"gone.csv: no such file", "data.source.users.path"});
 }
 
-TEST_F(UserTables, TablesAreFoundInFoldersAndArchives) {
-  if (!vaecf::testing::has_libarchive) GTEST_SKIP() << vaecf::testing::without_libarchive;
+using UserTablesInArchives = test::WithArchives<UserTables>;
+
+TEST_F(UserTablesInArchives, TablesAreFoundInFoldersAndArchives) {
   const std::string table = "1::F::1::10::48067\n";
-  const auto genders = [&] { return values_of(read({"gender"}).columns[0]); };
-  std::filesystem::create_directories(folder_.path("ml"));
+  const auto expect = [&](const std::string& path, const char* gender) {
+    options_.path = path;
+    EXPECT_EQ(values_of(read({"gender"}).columns[0]), Texts{gender}) << path;
+  };
   folder_.write("ml/users.dat", table);
-  options_.path = folder_.path("ml");
-  EXPECT_EQ(genders(), Texts{"F"});
+  expect(folder_.path("ml"), "F");
   options_.file = "people.txt";
   expect_in(refusal({"gender"}), {"this folder contains no people.txt"});
   options_.file = "";
-
-  using vaecf::testing::packed;
-  use("ml-1m.zip",
-      packed({{"ml-1m/ratings.dat", "1::2::3::4\n"}, {"ml-1m/users.dat", table}}, "zip", "none"));
-  EXPECT_EQ(genders(), Texts{"F"});
-  options_.path = folder_.path("ml-1m/users.dat");
-  EXPECT_EQ(genders(), Texts{"F"}) << "the archive replaces the folder";
-  use("users.dat.gz", packed({{"users.dat", table}}, "raw", "gzip"));
-  EXPECT_EQ(genders(), Texts{"F"});
-  use("one.tar.gz", packed({{"people.csv", "id,gender\n1,F\n"}}, "tar", "gzip"));
-  EXPECT_EQ(genders(), Texts{"F"}) << "the only file";
-  use("two.zip", packed({{"a.csv", "id,gender\n1,F\n"}, {"b.csv", "id,gender\n1,M\n"}}, "zip", "none"));
+  expect(folder_.pack("ml-1m.zip", {{"ml-1m/ratings.dat", "1::2::3::4\n"}, {"ml-1m/users.dat", table}}), "F");
+  expect(folder_.path("ml-1m/users.dat"), "F");  // the archive replaces the folder
+  expect(folder_.pack("users.dat.gz", {{"users.dat", table}}), "F");
+  expect(folder_.pack("one.tar.gz", {{"people.csv", "id,gender\n1,F\n"}}), "F");  // the only file
+  options_.path = folder_.pack("two.zip", {{"a.csv", "id,gender\n1,F\n"}, {"b.csv", "id,gender\n1,M\n"}});
   expect_in(refusal({"gender"}), {"it contains a.csv, b.csv; set data.source.users.file"});
   options_.file = "b.csv";
-  EXPECT_EQ(genders(), Texts{"M"});
+  expect(options_.path, "M");
 }
 
 TEST_F(UserTables, UnseenUsersAreHashedLikeThoseOfTheDataset) {
@@ -159,8 +154,8 @@ TEST_F(UserTables, UnseenUsersAreHashedLikeThoseOfTheDataset) {
   use("new.csv", "who,occupation,gender\nanna,12,F\nben,,\ncleo,12,\n");
   const HashedUsers users = read_hashed_users(options_, hashing, log_);
   EXPECT_EQ(users.ids, (Texts{"anna", "ben", "cleo"}));
-  EXPECT_EQ(users.rows.offsets, (std::vector<std::int64_t>{0, 4, 4, 6}));
-  EXPECT_EQ(users.rows.columns, (std::vector<std::int32_t>{15, 18, 37, 51, 37, 51}));
+  EXPECT_EQ(users.rows.offsets, (Integers{0, 4, 4, 6}));
+  EXPECT_EQ(users.rows.columns, (Numbers{15, 18, 37, 51, 37, 51}));
   use("other.csv", "who,gender\nanna,F\n");
   const auto refused = [&] {
     return message_of<InputError>([&] { read_hashed_users(options_, hashing, log_); });
