@@ -7,22 +7,42 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <cerrno>
-#include <chrono>
 #include <random>
 #include <thread>
 
 #include "io/files/file_system.hpp"
 #include "io/io_fixture.hpp"
 
-namespace vaecf::io {
+// A file survives a power failure if its bytes are on disk before the rename, and the rename is as well. The
+// linker (--wrap) replaces the two calls by those below, which record each call with its file.
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr int kills = 40;  // processes start slowly under AddressSanitizer
-#else
-constexpr int kills = 120;
-#endif
+std::vector<std::string> disk_calls;
+
+}  // namespace
+
+extern "C" {
+decltype(fsync) __real_fsync;
+decltype(rename) __real_rename;
+
+int __wrap_fsync(int descriptor) {
+  struct stat status {};
+  EXPECT_EQ(::fstat(descriptor, &status), 0);
+  const std::filesystem::path path =
+      std::filesystem::read_symlink(vaecf::format("/proc/self/fd/{}", descriptor));
+  disk_calls.push_back(S_ISDIR(status.st_mode) ? "fsync " + path.filename().string()
+                                               : vaecf::format("fsync {} bytes", status.st_size));
+  return __real_fsync(descriptor);
+}
+
+int __wrap_rename(const char* from, const char* to) noexcept {
+  disk_calls.push_back("rename to " + std::filesystem::path(to).filename().string());
+  return __real_rename(from, to);
+}
+}
+
+namespace vaecf::io {
+namespace {
 
 class OutputFileTest : public IoTest {
  protected:
@@ -33,12 +53,33 @@ class OutputFileTest : public IoTest {
   }
 };
 
+TEST_F(OutputFileTest, BytesAreSynchronizedBeforeTheRenameAndTheFolderAfterIt) {
+  std::filesystem::create_directory(file("folder"));
+  const auto expect = [&](const std::vector<std::string>& calls, auto write) {
+    disk_calls.clear();
+    write();
+    EXPECT_EQ(disk_calls, calls);
+  };
+  expect({"fsync 5 bytes", "rename to a", "fsync folder"},
+         [&] { write_file_atomically(file("folder/a"), "12345"); });
+  write_checkpoint(file("folder/c.h5"), {{"step", std::int64_t{5}}}, {});
+  const auto complete = std::filesystem::file_size(file("folder/c.h5"));
+  expect({format("fsync {} bytes", complete), "rename to c.h5", "fsync folder"}, [&] {
+    write_checkpoint(file("folder/c.h5"), {{"step", std::int64_t{5}}}, {});
+  });
+  expect({"rename to best.h5", "fsync folder"},
+         [&] { link_or_copy(file("folder/c.h5"), file("folder/best.h5")); });
+}
+
 TEST_F(OutputFileTest, CreatesAndReplacesFiles) {
   write_file_atomically(file("a/b/c"), "first");
   EXPECT_EQ(bytes_of(file("a/b/c")), "first");
   write_file_atomically(file("a/b/c"), "second");
   EXPECT_EQ(bytes_of(file("a/b/c")), "second");
+  put_bytes(temporary_path(file("d")),
+            "left by a process of the same number, in a container that was restarted");
   write_file_atomically(file("d"), "");
+  EXPECT_TRUE(temporaries().empty());
   {
     AtomicOutputFile abandoned(file("d"));
     abandoned.write("new");
@@ -76,13 +117,6 @@ TEST_F(OutputFileTest, ReplacesTheTargetOfALinkAndKeepsTheLink) {
   EXPECT_THROW(write_file_atomically(file("loop"), "bytes"), RunError);
   for (const char* link : {"link", "link_to_link", "to_nothing_yet", "loop"})
     EXPECT_TRUE(std::filesystem::is_symlink(file(link))) << link;
-}
-
-TEST_F(OutputFileTest, RemovesATemporaryFileOfAnEarlierProcessOfTheSameNumber) {
-  put_bytes(temporary_path(file("c")), "left in a container that was restarted");
-  write_file_atomically(file("c"), "1");
-  EXPECT_EQ(bytes_of(file("c")), "1");
-  EXPECT_EQ(names().size(), 1U);
 }
 
 // In a folder that other users may write to, a link can lead to any file of this user.
@@ -131,7 +165,7 @@ void kill_a_writer(std::mt19937& random, Name&& name, pid_t& child) {
 TEST_F(OutputFileTest, KilledWritersLeaveOnlyCompleteFiles) {
   std::mt19937 random(1);
   int in_the_middle = 0;
-  for (int trial = 0; trial < kills; ++trial) {
+  for (int trial = 0; trial < 40; ++trial) {
     const bool one = trial % 2 == 0;
     pid_t child = 0;
     const auto name = [&](int i) { return file(one ? "one" : format("f-{}-{}", trial, i)); };

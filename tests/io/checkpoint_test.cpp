@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -116,18 +117,6 @@ TEST_F(Checkpoint, SummaryOfTheDatasetIsReadBack) {
   expect_refused<InputError>({"items/id is missing"}, [&] { CheckpointFile(file("c.h5")).dataset(); });
 }
 
-TEST_F(Checkpoint, AnotherFormatIsRefusedInOneSentence) {
-  for (const std::uint64_t number : {1, 3}) {
-    std::ofstream(file("c.h5"), std::ios::binary) << testing::sealed_checkpoint("anything", number);
-    expect_refused<OtherFormatError>(
-        {format(
-            "c.h5: is a checkpoint of format {}, but this version reads format 2 only; train again, or use "
-            "the version that wrote it",
-            number)},
-        [&] { CheckpointFile(file("c.h5")); });
-  }
-}
-
 TEST_F(Checkpoint, EqualContentGivesIdenticalBytes) {
   write_small_checkpoint(file("a.h5"));
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // resolution of HDF5 times: 1 s
@@ -159,9 +148,8 @@ TEST_F(Checkpoint, AttributesMayBeLongStringsNonFiniteValuesAndLists) {
 }
 
 TEST_F(Checkpoint, LargeTensorsAreWrittenInBlocks) {
-  const std::vector<TensorSource> tensors = {counting("weights/w", 2100, 3000),
-                                             counting("weights/none", 0, 5)};
-  write_checkpoint(file("c.h5"), {}, tensors);  // 25 MB
+  write_checkpoint(file("c.h5"), {},
+                   std::vector{counting("weights/w", 2100, 3000), counting("weights/none", 0, 5)});  // 25 MB
   const CheckpointFile checkpoint(file("c.h5"));
   std::vector<float> row(3000);
   checkpoint.read_rows("weights/w", 1999, 2000, row);
@@ -169,25 +157,20 @@ TEST_F(Checkpoint, LargeTensorsAreWrittenInBlocks) {
   EXPECT_EQ(row[2999], 1999.0f * 3000.0f + 2999.0f);
 }
 
-/// Returns all bits of the first 600 bytes (user block and HDF5 superblock), and 4000 random others.
-std::vector<std::size_t> bits_to_flip(std::size_t bytes) {
-  std::vector<std::size_t> bits(600 * 8);
-  std::iota(bits.begin(), bits.end(), 0);
-  std::mt19937 random(7);
-  for (int i = 0; i < 4000; ++i) bits.push_back(600 * 8 + random() % ((bytes - 600) * 8));
-  return bits;
-}
-
 TEST_F(Checkpoint, AnyFlippedBitIsDetectedBeforeHdf5ReadsTheFile) {
   write_small_checkpoint(file("c.h5"));
   const std::string bytes = bytes_of(file("c.h5"));
   ASSERT_GT(bytes.size(), 2000u);
+  std::vector<std::size_t> bits(600 * 8);  // all of the user block and the HDF5 superblock
+  std::iota(bits.begin(), bits.end(), 0);
+  std::mt19937 random(7);
+  for (int i = 0; i < 4000; ++i) bits.push_back(600 * 8 + random() % ((bytes.size() - 600) * 8));
   std::fstream stream(file("c.h5"), std::ios::binary | std::ios::in | std::ios::out);
   const auto put = [&](std::size_t at, char byte) {
     stream.seekp(static_cast<std::streamoff>(at)).put(byte).flush();
     ASSERT_TRUE(stream.good());
   };
-  for (const std::size_t bit : bits_to_flip(bytes.size())) {
+  for (const std::size_t bit : bits) {
     const std::size_t at = bit / 8;
     put(at, static_cast<char>(bytes[at] ^ (1u << bit % 8)));
     std::string message;
@@ -215,22 +198,27 @@ TEST_F(Checkpoint, TruncationAndExtensionAreDetected) {
   expect_refused<InputError>({"were written"}, [&] { CheckpointFile c(file("cut.h5")); });
 }
 
-/// Bytes that are not HDF5, with a valid checksum, as a deliberate forgery could have.
-TEST_F(Checkpoint, RejectsInvalidContentWithValidChecksum) {
-  put_bytes(file("c.h5"), testing::sealed_checkpoint(std::string(4000, 'z')));
-  expect_refused<InputError>({"not an HDF5 file"}, [&] { CheckpointFile c(file("c.h5")); });
-}
-
-TEST_F(Checkpoint, RejectsOtherFiles) {
+TEST_F(Checkpoint, RejectsOtherFilesAndFormats) {
   write_small_dataset(file("data.h5"));
-  const auto expect = [&](const std::string& name, const std::string& says) {
+  // A valid checksum of bytes that are not HDF5, as a deliberate forgery could have.
+  put_bytes(file("forged.h5"), testing::sealed_checkpoint(std::string(4000, 'z')));
+  for (const auto& [name, says] : std::map<std::string, std::string>{{"data.h5", "is not a checkpoint"},
+                                                                     {"forged.h5", "not an HDF5 file"},
+                                                                     {"missing.h5", "no such file"},
+                                                                     {"", "is a folder"}}) {
     expect_refused<InputError>({says}, [&] { CheckpointFile checkpoint(file(name)); });
-  };
-  expect("data.h5", "is not a checkpoint");
-  expect("missing.h5", "no such file");
-  expect("", "is a folder");
+  }
   EXPECT_FALSE(is_checkpoint(file("data.h5")));
   EXPECT_FALSE(is_checkpoint(file("missing.h5")));
+  for (const std::uint64_t number : {1, 3}) {
+    put_bytes(file("c.h5"), testing::sealed_checkpoint("anything", number));
+    expect_refused<OtherFormatError>(
+        {format(
+            "c.h5: is a checkpoint of format {}, but this version reads format 2 only; train again, or use "
+            "the version that wrote it",
+            number)},
+        [&] { CheckpointFile(file("c.h5")); });
+  }
 }
 
 TEST_F(Checkpoint, FailingSourceKeepsThePreviousCheckpoint) {

@@ -11,6 +11,7 @@ namespace {
 using test::Hdf5Editor;
 using Spoil = std::function<void(Hdf5Editor&)>;
 using Integers = std::vector<std::int64_t>;
+using BadDataset = IoTest;
 
 /// Opens the file and reads every row of every matrix and all ids.
 void read_everything(const std::string& path) {
@@ -25,46 +26,36 @@ void read_everything(const std::string& path) {
   dataset.fingerprint();
 }
 
-struct BadFile {
-  std::string name;
-  Spoil spoil;
-  std::vector<std::string> parts;  // all of them must be in the message
-  void (*write)(const std::string& path) = write_small_dataset;
-};
-
-void PrintTo(const BadFile& bad, std::ostream* out) {
-  *out << bad.name;
-}
-
-/// Replaces a dataset by other integers.
-Spoil integers(
-    std::string path, Integers values, hid_t (*type)() = [] { return H5T_STD_I64LE; },
-    Hdf5Editor::Packing packing = Hdf5Editor::Packing::none) {
-  return [=](Hdf5Editor& editor) {
-    editor.remove(path);
-    editor.put_integers(path, values, type(), packing);
-  };
-}
-
-Spoil weights(std::string path, std::vector<double> values) {
-  return [=](Hdf5Editor& editor) { editor.put_doubles(path, values, H5T_IEEE_F32LE); };
-}
-
 Spoil without(std::string path) {
   return [=](Hdf5Editor& editor) { editor.remove(path); };
 }
 
-/// Replaces an object by the output of `put`.
-Spoil instead(std::string path, Spoil put) {
+/// Replaces an object by one that `put` makes.
+template <class... Parameters, class... Arguments>
+Spoil instead(std::string path, void (Hdf5Editor::*put)(const std::string&, Parameters...),
+              Arguments... arguments) {
   return [=](Hdf5Editor& editor) {
     editor.remove(path);
-    put(editor);
+    (editor.*put)(path, arguments...);
   };
+}
+
+/// Replaces a dataset by other integers.
+Spoil integers(std::string path, Integers values, Hdf5Editor::Packing packing = Hdf5Editor::Packing::none) {
+  return instead(path, &Hdf5Editor::put_integers, values, H5T_STD_I64LE, packing);
 }
 
 /// Replaces a dataset by floating-point values, or by integers of `type`.
 Spoil numbers(std::string path, std::vector<double> values, hid_t type) {
-  return instead(path, [=](Hdf5Editor& editor) { editor.put_doubles(path, values, type); });
+  return instead(path, &Hdf5Editor::put_doubles, values, type);
+}
+
+Spoil weights(std::vector<double> values) {
+  return [=](Hdf5Editor& editor) { editor.put_doubles("/train/data", values, H5T_IEEE_F32LE); };
+}
+
+Spoil without_attribute(std::string name) {
+  return [=](Hdf5Editor& editor) { editor.remove_attribute(name); };
 }
 
 Spoil attribute(std::string name, std::int64_t value) {
@@ -74,188 +65,139 @@ Spoil attribute(std::string name, std::int64_t value) {
   };
 }
 
-std::vector<BadFile> bad_matrices() {
-  constexpr std::int64_t big = std::int64_t{1} << 32;
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Integers columns = {0, 2, 5, 1, 0, 1, 2, 3, 4, 5};
-  return {
-      {"ColumnTooLarge",
-       integers("/train/indices", {0, 2, 5, 6, 0, 1, 2, 3, 4, 5}),
-       {"train/indices row 2: column 6 is outside 0 to 5"}},
-      {"ColumnBeyondInt32",
-       integers("/train/indices", {0, 2, 5, big + 1, 0, 1, 2, 3, 4, 5}),
-       {"train/indices row 2", "outside"}},
-      {"ColumnNegative",
-       integers("/train/indices", {-1, 2, 5, 1, 0, 1, 2, 3, 4, 5}),
-       {"train/indices row 0", "column -1"}},
-      {"ColumnsUnsorted",
-       integers("/train/indices", {0, 2, 5, 1, 0, 1, 3, 2, 4, 5}),
-       {"train/indices row 3", "column 2", "follows 3"}},
-      {"ColumnTwice",
-       integers("/train/indices", {0, 2, 2, 1, 0, 1, 2, 3, 4, 5}),
-       {"train/indices row 0", "column 2", "follows 2"}},
-      {"OffsetsFall", integers("/train/indptr", {0, 4, 3, 4, 10}), {"train/indptr row 1", "4 and 3"}},
-      {"OffsetBeyondTheEnd", integers("/train/indptr", {0, 99, 3, 4, 10}), {"train/indptr row 0", "99"}},
-      {"OffsetNegative", integers("/train/indptr", {0, 3, -3, 4, 10}), {"train/indptr row 1", "-3"}},
-      {"OffsetsStartLate", integers("/train/indptr", {1, 3, 3, 4, 10}), {"train/indptr", "starts with 1"}},
-      {"OffsetsEndElsewhere", integers("/train/indptr", {0, 3, 3, 4, 9}), {"ends with 9", "has 10 entries"}},
-      {"OffsetsEmpty", integers("/train/indptr", {}), {"train/indptr is empty"}},
-      {"OtherFilter",
-       integers(
-           "/train/indices", columns, [] { return H5T_STD_I64LE; }, Hdf5Editor::Packing::fletcher32),
-       {"train/indices uses HDF5 filter 3", "shuffle and deflate"}},
-      {"OffsetsOfFloats",
-       numbers("/train/indptr", {0, 3, 3, 4, 10}, H5T_IEEE_F64LE),
-       {"train/indptr does not contain integers"}},
-      {"IndicesAreATable",
-       instead("/train/indices", [](Hdf5Editor& e) { e.put_table("/train/indices", 5, 2); }),
-       {"train/indices has 2 dimensions"}},
-      {"IndicesAreAGroup",
-       instead("/train/indices", [](Hdf5Editor& e) { e.put_hdf5_group("/train/indices"); }),
-       {"train/indices is not a dataset"}},
-      {"TrainIsADataset", integers("/train", {1}), {"train"}},
-      {"NoTrain", without("/train"), {"no HDF5 group /train", "prepare"}},
-      {"NoIndices", without("/train/indices"), {"train/indices is missing"}},
-      {"HeldOutRowsDiffer", integers("/test/held_out/indptr", {0, 1, 1}), {"test/fold_in has 1 rows", "2"}},
-      {"WeightNotANumber",
-       weights("/train/data", {1, 1, 1, nan, 1, 1, 1, 1, 1, 1}),
-       {"train/data entry 3 is nan"}},
-      {"WeightNotOne",
-       weights("/train/data", {1, 1, 1, 1, 1, 1, 1, 1, 1, 2.5}),
-       {"train/data entry 9 is 2.5", "not supported yet"}},
-      {"WeightsOfOtherLength", weights("/train/data", {1, 1}), {"train/data has 2 entries"}},
-      {"ExternalLink",
-       instead("/train", [](Hdf5Editor& e) { e.put_external_link("/train", "other.h5", "/train"); }),
-       {"train is a dangling, cyclic or external link"}},
-      {"SoftLinkToExternalLink",
-       instead("/test/fold_in",
-               [](Hdf5Editor& e) {
-                 e.put_external_link("/away", "other.h5", "/");
-                 e.put_soft_link("/test/fold_in", "/away/train");
-               }),
-       {"test/fold_in is a dangling, cyclic or external link"}},
-      {"SoftLinkToNothing",
-       instead("/test/fold_in", [](Hdf5Editor& e) { e.put_soft_link("/test/fold_in", "/nowhere"); }),
-       {"test/fold_in is a dangling, cyclic or external link"}},
-      {"SoftLinkInCircles",
-       instead("/test/fold_in", [](Hdf5Editor& e) { e.put_soft_link("/test/fold_in", "fold_in"); }),
-       {"test/fold_in is a dangling, cyclic or external link"}},
-      {"ExternalStorage",
-       instead("/train/indices",
-               [](Hdf5Editor& e) { e.put_external_storage("/train/indices", 10, "other.bin"); }),
-       {"train/indices is stored in another file"}},
-      {"AbsurdChunked",
-       instead("/train/indptr", [](Hdf5Editor& e) { e.put_claim("/train/indptr", hsize_t{1} << 40, true); }),
-       {"train/indptr declares more values"}},
-      {"AbsurdContiguous",
-       instead("/train/indptr", [](Hdf5Editor& e) { e.put_claim("/train/indptr", hsize_t{1} << 58, false); }),
-       {"train/indptr declares more values"}},
-  };
-}
+struct BadFile {
+  Spoil spoil;
+  std::vector<std::string> parts;  // all of them must be in the message
+};
 
-std::vector<BadFile> bad_attributes_and_ids() {
-  return {
-      {"NoItems", [](Hdf5Editor& editor) { editor.remove_attribute("items"); }, {"no attribute `items`"}},
-      {"ItemsZero", attribute("items", 0), {"`items` must be"}},
-      {"ItemsTooMany", attribute("items", std::int64_t{1} << 31), {"`items` must be"}},
-      {"ItemsAFraction",
-       [](Hdf5Editor& editor) {
-         editor.remove_attribute("items");
-         editor.put_double_attribute("items", 6.0);
-       },
-       {"`items` must be"}},
-      {"OlderFormat", attribute("format_version", 1), {"its format_version is not 2"}},
-      {"NewerFormat", attribute("format_version", 3), {"its format_version is not 2"}},
-      {"VariableAttribute",
-       [](Hdf5Editor& editor) { editor.put_variable_string_attribute("note", "hello"); },
-       {"attribute note", "variable length"}},
-      {"VariableIds",
-       instead("/items/id",
-               [](Hdf5Editor& e) {
-                 e.put_variable_strings("/items/id", {"a", "b", "c", "d", "e", "f"});
-               }),
-       {"items/id", "variable length"}},
-      {"IdsOfFloats",
-       numbers("/items/id", {1, 2, 3, 4, 5, 6}, H5T_IEEE_F64LE),
-       {"items/id contains neither"}},
-      {"TooFewIds", integers("/items/id", {1, 2, 3}), {"items/id must have 6 entries, got 3"}},
-      {"TooManyUserIds",
-       integers("/train/user_id", {1, 2, 3, 4, 5}),
-       {"train/user_id must have 4 entries, got 5"}},
-      {"IdBeyondInt64",
-       numbers("/train/user_id", {1, 2, 3, 1.5e19}, H5T_STD_U64LE),
-       {"train/user_id row 3", "15000000000000000000"}},
-  };
-}
-
-std::vector<BadFile> bad_features() {
-  std::vector<BadFile> files = {
-      {"FeatureTooLarge",
-       integers("/train/features/indices", {0, 6, 1, 2, 4}),
-       {"train/features/indices row 0", "column 6", "0 to 5"}},
-      {"FeaturesOfOtherUsers",
-       integers("/train/features/indptr", {0, 2, 5}),
-       {"train/features has 2 rows, train has 3"}},
-      {"FeaturesOfOtherHeldOutUsers",
-       integers("/validation/features/indptr", {0, 0, 1}),
-       {"validation/features has 2 rows, validation/fold_in has 1"}},
-      {"NoFeatures", without("/train/features"), {"train/features has 0 rows, train has 3"}},
-      {"NoFeaturesAttribute",
-       [](Hdf5Editor& editor) { editor.remove_attribute("features"); },
-       {"has train/features, but no attribute `features`"}},
-      {"FeaturesNegative", attribute("features", -1), {"`features` must be an integer from 0"}},
-  };
-  for (BadFile& bad : files) bad.write = write_known_users;
-  return files;
-}
-
-class BadDataset : public IoTest, public ::testing::WithParamInterface<BadFile> {};
-
-TEST_P(BadDataset, IsRejected) {
-  GetParam().write(file("bad.h5"));
-  ASSERT_NO_THROW(read_everything(file("bad.h5")));
-  {
-    Hdf5Editor editor(file("bad.h5"));
-    GetParam().spoil(editor);
+void expect_rejected(const std::string& path, void (*write)(const std::string&),
+                     const std::vector<BadFile>& files) {
+  for (BadFile bad : files) {
+    SCOPED_TRACE(bad.parts[0]);
+    std::filesystem::remove(path);
+    write(path);
+    ASSERT_NO_THROW(read_everything(path));
+    {
+      Hdf5Editor editor(path);
+      bad.spoil(editor);
+    }
+    bad.parts.push_back(path + ": ");
+    expect_refused<InputError>(bad.parts, [&] { read_everything(path); });
   }
-  std::vector<std::string> parts = GetParam().parts;
-  parts.push_back(file("bad.h5") + ": ");
-  expect_refused<InputError>(parts, [&] { read_everything(file("bad.h5")); });
 }
 
-using RepeatedIds = IoTest;
+TEST_F(BadDataset, WithInvalidRowsIsRejected) {
+  constexpr std::int64_t big = std::int64_t{1} << 32;
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::string columns = "/train/indices";
+  const std::string offsets = "/train/indptr";
+  expect_rejected(
+      file("bad.h5"), write_small_dataset,
+      {{integers(columns, {0, 2, 5, 6, 0, 1, 2, 3, 4, 5}),
+        {"train/indices row 2: column 6 is outside 0 to 5"}},
+       {integers(columns, {0, 2, 5, big + 1, 0, 1, 2, 3, 4, 5}), {"train/indices row 2", "outside"}},
+       {integers(columns, {-1, 2, 5, 1, 0, 1, 2, 3, 4, 5}), {"train/indices row 0", "column -1"}},
+       {integers(columns, {0, 2, 5, 1, 0, 1, 3, 2, 4, 5}), {"train/indices row 3", "column 2", "follows 3"}},
+       {integers(columns, {0, 2, 2, 1, 0, 1, 2, 3, 4, 5}), {"train/indices row 0", "column 2", "follows 2"}},
+       {integers(offsets, {0, 4, 3, 4, 10}), {"train/indptr row 1", "4 and 3"}},
+       {integers(offsets, {0, 99, 3, 4, 10}), {"train/indptr row 0", "99"}},
+       {integers(offsets, {0, 3, -3, 4, 10}), {"train/indptr row 1", "-3"}},
+       {integers(offsets, {1, 3, 3, 4, 10}), {"train/indptr", "starts with 1"}},
+       {integers(offsets, {0, 3, 3, 4, 9}), {"ends with 9", "has 10 entries"}},
+       {integers(offsets, {}), {"train/indptr is empty"}},
+       {integers(columns, {0, 2, 5, 1, 0, 1, 2, 3, 4, 5}, Hdf5Editor::Packing::fletcher32),
+        {"train/indices uses HDF5 filter 3", "shuffle and deflate"}},
+       {numbers(offsets, {0, 3, 3, 4, 10}, H5T_IEEE_F64LE), {"train/indptr does not contain integers"}},
+       {instead(columns, &Hdf5Editor::put_table, 5, 2), {"train/indices has 2 dimensions"}},
+       {instead(columns, &Hdf5Editor::put_hdf5_group), {"train/indices is not a dataset"}},
+       {integers("/train", {1}), {"train"}},
+       {without("/train"), {"no HDF5 group /train", "prepare"}},
+       {without(columns), {"train/indices is missing"}},
+       {integers("/test/held_out/indptr", {0, 1, 1}), {"test/fold_in has 1 rows", "2"}},
+       {weights({1, 1, 1, nan, 1, 1, 1, 1, 1, 1}), {"train/data entry 3 is nan"}},
+       {weights({1, 1, 1, 1, 1, 1, 1, 1, 1, 2.5}), {"train/data entry 9 is 2.5", "not supported yet"}},
+       {weights({1, 1}), {"train/data has 2 entries"}},
+       {instead("/train", &Hdf5Editor::put_external_link, "other.h5", "/train"),
+        {"train is a dangling, cyclic or external link"}},
+       {[](Hdf5Editor& editor) {
+          editor.put_external_link("/away", "other.h5", "/");
+          instead("/test/fold_in", &Hdf5Editor::put_soft_link, "/away/train")(editor);
+        },
+        {"test/fold_in is a dangling, cyclic or external link"}},
+       {instead("/test/fold_in", &Hdf5Editor::put_soft_link, "/nowhere"),
+        {"test/fold_in is a dangling, cyclic or external link"}},
+       {instead("/test/fold_in", &Hdf5Editor::put_soft_link, "fold_in"),
+        {"test/fold_in is a dangling, cyclic or external link"}},
+       {instead(columns, &Hdf5Editor::put_external_storage, 10, "other.bin"),
+        {"train/indices is stored in another file"}},
+       {instead(offsets, &Hdf5Editor::put_claim, hsize_t{1} << 40, true),
+        {"train/indptr declares more values"}},
+       {instead(offsets, &Hdf5Editor::put_claim, hsize_t{1} << 58, false),
+        {"train/indptr declares more values"}}});
+}
 
-TEST_F(RepeatedIds, AreRefusedUnlessTheProgramMadeTheFile) {
+TEST_F(BadDataset, WithInvalidAttributesOrIdsIsRejected) {
+  expect_rejected(
+      file("bad.h5"), write_small_dataset,
+      {{without_attribute("items"), {"no attribute `items`"}},
+       {attribute("items", 0), {"`items` must be"}},
+       {attribute("items", std::int64_t{1} << 31), {"`items` must be"}},
+       {[](Hdf5Editor& editor) {
+          editor.remove_attribute("items");
+          editor.put_double_attribute("items", 6.0);
+        },
+        {"`items` must be"}},
+       {attribute("format_version", 1), {"its format_version is not 2"}},
+       {attribute("format_version", 3), {"its format_version is not 2"}},
+       {[](Hdf5Editor& editor) { editor.put_variable_string_attribute("note", "hello"); },
+        {"attribute note", "variable length"}},
+       {instead("/items/id", &Hdf5Editor::put_variable_strings,
+                std::vector<std::string>{"a", "b", "c", "d", "e", "f"}),
+        {"items/id", "variable length"}},
+       {numbers("/items/id", {1, 2, 3, 4, 5, 6}, H5T_IEEE_F64LE), {"items/id contains neither"}},
+       {integers("/items/id", {1, 2, 3}), {"items/id must have 6 entries, got 3"}},
+       {integers("/train/user_id", {1, 2, 3, 4, 5}), {"train/user_id must have 4 entries, got 5"}},
+       {numbers("/train/user_id", {1, 2, 3, 1.5e19}, H5T_STD_U64LE),
+        {"train/user_id row 3", "15000000000000000000"}}});
+}
+
+TEST_F(BadDataset, WithInvalidFeaturesIsRejected) {
+  expect_rejected(
+      file("bad.h5"), write_known_users,
+      {{integers("/train/features/indices", {0, 6, 1, 2, 4}),
+        {"train/features/indices row 0", "column 6", "0 to 5"}},
+       {integers("/train/features/indptr", {0, 2, 5}), {"train/features has 2 rows, train has 3"}},
+       {integers("/validation/features/indptr", {0, 0, 1}),
+        {"validation/features has 2 rows, validation/fold_in has 1"}},
+       {without("/train/features"), {"train/features has 0 rows, train has 3"}},
+       {without_attribute("features"), {"has train/features, but no attribute `features`"}},
+       {attribute("features", -1), {"`features` must be an integer from 0"}}});
+}
+
+TEST_F(BadDataset, WithRepeatedIdsIsRefusedUnlessTheProgramMadeIt) {
   for (const bool own : {true, false}) {
-    const auto spoiled = [&](const Spoil& spoil) {
+    const auto require_unique_ids = [&](const Spoil& spoil) {
       write_small_dataset(file("d.h5"));
-      Hdf5Editor editor(file("d.h5"));
-      if (!own) editor.remove_attribute("source");
-      spoil(editor);
+      {
+        Hdf5Editor editor(file("d.h5"));
+        if (!own) editor.remove_attribute("source");
+        spoil(editor);
+      }
+      DatasetFile(file("d.h5")).require_unique_ids();
     };
-    spoiled([](Hdf5Editor&) {});
-    EXPECT_NO_THROW(DatasetFile(file("d.h5")).require_unique_ids());
+    EXPECT_NO_THROW(require_unique_ids([](Hdf5Editor&) {}));
     for (const auto& [path, values, problem] : std::vector<std::tuple<std::string, Integers, std::string>>{
-             {"items/id", {1, 9, 3, 4, 9, 9}, "d.h5: rows 1 and 4 of /items/id are both '9'"},
-             {"train/user_id", {7, -3, 0, -3}, "d.h5: rows 1 and 3 of /train/user_id are both '-3'"}}) {
-      spoiled(integers("/" + path, values));
-      const DatasetFile dataset(file("d.h5"));
+             {"/items/id", {1, 9, 3, 4, 9, 9}, "d.h5: rows 1 and 4 of /items/id are both '9'"},
+             {"/train/user_id", {7, -3, 0, -3}, "d.h5: rows 1 and 3 of /train/user_id are both '-3'"}}) {
       if (own)
-        EXPECT_NO_THROW(dataset.require_unique_ids());
+        EXPECT_NO_THROW(require_unique_ids(integers(path, values)));
       else
-        expect_refused<InputError>({problem}, [&] { dataset.require_unique_ids(); });
+        expect_refused<InputError>({problem}, [&] { require_unique_ids(integers(path, values)); });
     }
   }
 }
 
-constexpr auto name_of_case = [](const auto& test) { return test.param.name; };
-INSTANTIATE_TEST_SUITE_P(Matrices, BadDataset, ::testing::ValuesIn(bad_matrices()), name_of_case);
-INSTANTIATE_TEST_SUITE_P(Others, BadDataset, ::testing::ValuesIn(bad_attributes_and_ids()), name_of_case);
-INSTANTIATE_TEST_SUITE_P(Features, BadDataset, ::testing::ValuesIn(bad_features()), name_of_case);
-
-using NoDataset = IoTest;
-
-TEST_F(NoDataset, MessageStatesTheProblemOfThePath) {
+TEST_F(BadDataset, MessageStatesTheProblemOfThePath) {
   put_bytes(file("empty.h5"), "");
   put_bytes(file("text.h5"), std::string(3000, 'x'));
   write_checkpoint(file("c.h5"), {}, {});
@@ -270,7 +212,7 @@ TEST_F(NoDataset, MessageStatesTheProblemOfThePath) {
   expect("/dev/null", {"not a regular file"});
 }
 
-TEST_F(NoDataset, RejectsEveryTruncation) {
+TEST_F(BadDataset, TruncationsAndRowsOutOfRangeAreRejected) {
   write_small_dataset(file("whole.h5"));
   const std::string whole = bytes_of(file("whole.h5"));
   for (std::size_t size = 1; size < whole.size(); size += size < 200 ? 1 : 97) {
@@ -280,11 +222,7 @@ TEST_F(NoDataset, RejectsEveryTruncation) {
                 message.find("truncated file") != std::string::npos || size < 200)
         << message;
   }
-}
-
-TEST_F(NoDataset, RejectsRowsOutOfRange) {
-  write_small_dataset(file("small.h5"));
-  const DatasetFile dataset(file("small.h5"));
+  const DatasetFile dataset(file("whole.h5"));
   EXPECT_THROW(dataset.read_rows("train", {0, 5}), InputError);
   EXPECT_THROW(dataset.read_rows("train", {-1, 1}), InputError);
   EXPECT_THROW(dataset.read_rows("train", {3, 2}), InputError);

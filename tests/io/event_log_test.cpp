@@ -9,16 +9,17 @@ namespace {
 
 using EventLogTest = IoTest;
 
-TEST_F(EventLogTest, KeepsOrderAndTypesOfFields) {
+FilterResult filter_all(const std::string& path) {
+  return filter_event_log(path, [](const Json&) { return true; });
+}
+
+TEST_F(EventLogTest, FieldsKeepTheirOrderAndTypeAndKinds) {
   Event event(EventKind::epoch);
   event.set("step", std::int64_t{9007199254740993}).set("ndcg@100", 0.4259).set("best", true);
   event.set("name", std::string("a \"b\"\n\xc3\xa4")).set("count", 3.0);
   EXPECT_EQ(
       dump(event.fields()),
       R"({"event":"epoch","step":9007199254740993,"ndcg@100":0.4259,"best":true,"name":"a \"b\"\nä","count":3.0})");
-}
-
-TEST_F(EventLogTest, KindIsThatOfTheLine) {
   for (const auto& [kind, name] : enum_names<EventKind>)
     EXPECT_EQ(event_kind(Event(kind).fields()), kind) << name;
   EXPECT_EQ(event_kind(Json::parse(R"({"event":"another","step":1})")), std::nullopt);
@@ -58,13 +59,7 @@ TEST_F(EventLogTest, LinksAreNotFollowed) {
   EXPECT_EQ(names().size(), 3U);
 }
 
-using EventCut = IoTest;
-
-bool keep_all(const Json&) {
-  return true;
-}
-
-TEST_F(EventCut, RemovesRejectedLinesAndKeepsOthersByteForByte) {
+TEST_F(EventLogTest, RemovesRejectedLinesAndKeepsOthersByteForByte) {
   const std::string early =
       "{\"event\":\"start\",\"version\":\"\xc3\xa4\"}\n"
       "{ \"event\" : \"epoch\", \"epoch\":1,\"step\":10,\"loss\":0.10000000000000001 }\r\n";
@@ -80,7 +75,7 @@ TEST_F(EventCut, RemovesRejectedLinesAndKeepsOthersByteForByte) {
   EXPECT_EQ(cut.unreadable, 0);
 }
 
-TEST_F(EventCut, RemovesLinesThatAreNotEvents) {
+TEST_F(EventLogTest, RemovesLinesThatAreNotEvents) {
   const std::string good = "{\"event\":\"epoch\",\"epoch\":1}\n";
   const std::vector<std::string> bad = {"{\"event\":\"epoch\",\"ep",
                                         "{\"event\":\"ep{\"event\":\"start\"}",
@@ -94,7 +89,7 @@ TEST_F(EventCut, RemovesLinesThatAreNotEvents) {
   std::string bytes = good;
   for (const auto& line : bad) bytes += line + "\n" + good;
   put_bytes(file("m.jsonl"), bytes + "{\"event\":\"torn\",\"epo");
-  const FilterResult cut = filter_event_log(file("m.jsonl"), keep_all);
+  const FilterResult cut = filter_all(file("m.jsonl"));
   EXPECT_EQ(cut.dropped, 0);
   EXPECT_EQ(cut.unreadable, static_cast<std::int64_t>(bad.size()) + 1);
   std::string expected = good;
@@ -102,29 +97,23 @@ TEST_F(EventCut, RemovesLinesThatAreNotEvents) {
   EXPECT_EQ(bytes_of(file("m.jsonl")), expected);
 }
 
-TEST_F(EventCut, LeavesMissingEmptyAndCompleteLogs) {
-  EXPECT_EQ(filter_event_log(file("none/m.jsonl"), keep_all).unreadable, 0);
+TEST_F(EventLogTest, LeavesMissingEmptyAndCompleteLogs) {
+  EXPECT_EQ(filter_all(file("none/m.jsonl")).unreadable, 0);
   EXPECT_TRUE(names().empty());
 
   put_bytes(file("m.jsonl"), "");
-  filter_event_log(file("m.jsonl"), keep_all);
+  filter_all(file("m.jsonl"));
   put_bytes(file("m.jsonl"), "{\"event\":\"epoch\"}");
-  filter_event_log(file("m.jsonl"), keep_all);
+  filter_all(file("m.jsonl"));
   EXPECT_EQ(bytes_of(file("m.jsonl")), "{\"event\":\"epoch\"}\n") << "a missing final newline is added";
   put_bytes(file("n.jsonl"), "{\"event\":\"start\"}\n");
   const auto before = std::filesystem::last_write_time(file("n.jsonl"));
-  filter_event_log(file("n.jsonl"), keep_all);
+  filter_all(file("n.jsonl"));
   EXPECT_EQ(std::filesystem::last_write_time(file("n.jsonl")), before);
   EXPECT_EQ(names().size(), 2u);
 }
 
-TEST_F(EventCut, RejectsPipesWithoutBlocking) {
-  ASSERT_EQ(::mkfifo(file("log").c_str(), 0600), 0);
-  expect_refused<InputError>({"is not a regular file"}, [&] { filter_event_log(file("log"), keep_all); });
-  expect_refused<InputError>({"is not a regular file"}, [&] { read_json_lines(file("log")); });
-}
-
-TEST_F(EventCut, ExceptionKeepsThePreviousLog) {
+TEST_F(EventLogTest, ExceptionKeepsThePreviousLog) {
   const std::string bytes = "{\"event\":\"start\"}\n{\"event\":\"end\"}\n";
   put_bytes(file("m.jsonl"), bytes);
   EXPECT_THROW(filter_event_log(file("m.jsonl"),
@@ -135,15 +124,14 @@ TEST_F(EventCut, ExceptionKeepsThePreviousLog) {
                RunError);
   EXPECT_EQ(bytes_of(file("m.jsonl")), bytes);
   EXPECT_EQ(names().size(), 1u);
-  EXPECT_THROW(filter_event_log(folder_.string(), keep_all), InputError);
+  ASSERT_EQ(::mkfifo(file("log").c_str(), 0600), 0);  // must not block
+  for (const std::string& path : {folder_.string(), file("log")}) {
+    EXPECT_THROW(filter_all(path), InputError);
+    expect_refused<InputError>({"is not a regular file"}, [&] { read_json_lines(path); });
+  }
 }
 
-TEST(JsonText, ReplacesValuesThatJsonCannotRepresent) {
-  EXPECT_EQ(dump(Json(std::numeric_limits<double>::infinity())), "null");
-  EXPECT_EQ(dump(Json("a\xff")), "\"a\xef\xbf\xbd\"");
-}
-
-TEST(JsonFields, FieldsOfAnotherTypeGiveTheDefault) {
+TEST(JsonFields, FieldsOfAnotherTypeGiveTheDefaultAndInvalidValuesAreReplaced) {
   const Json object = {{"number", 3}, {"text", "3"}};
   EXPECT_EQ(get_number(object, "number"), 3.0);
   EXPECT_EQ(get_number(object, "text", 7.0), 7.0);
@@ -151,6 +139,8 @@ TEST(JsonFields, FieldsOfAnotherTypeGiveTheDefault) {
   EXPECT_EQ(get_string(object, "text"), "3");
   EXPECT_EQ(get_string(object, "number", "other"), "other");
   EXPECT_EQ(get_string(Json(5), "text", "other"), "other");
+  EXPECT_EQ(dump(Json(std::numeric_limits<double>::infinity())), "null");
+  EXPECT_EQ(dump(Json("a\xff")), "\"a\xef\xbf\xbd\"");
 }
 
 }  // namespace

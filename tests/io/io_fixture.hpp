@@ -64,37 +64,45 @@ void expect_refused(const std::vector<std::string>& parts, Work&& work) {
     EXPECT_NE(message.find(part), std::string::npos) << part << " in " << message;
 }
 
+/// Writes a dataset with the rows, ids and attributes that `fill` adds.
+template <class Fill>
+void write_dataset(const std::string& path, std::int64_t items, Fill&& fill, std::int64_t compression = 0) {
+  DatasetWriter writer(path, compression);
+  fill(writer);
+  writer.set_attribute("items", items);
+  writer.commit();
+}
+
+using Row = std::vector<std::int32_t>;
+
 /// Writes a dataset of 4 train users, 2 validation users and 1 test user over 6 items.
 inline void write_small_dataset(const std::string& path) {
-  DatasetWriter writer(path);
-  using Row = std::vector<std::int32_t>;
-  for (const Row& row : {Row{0, 2, 5}, Row{}, Row{1}, Row{0, 1, 2, 3, 4, 5}}) writer.append_row("train", row);
-  for (const Row& row : {Row{0, 1}, Row{4}}) writer.append_row("validation/fold_in", row);
-  for (const Row& row : {Row{2}, Row{}}) writer.append_row("validation/held_out", row);
-  writer.append_row("test/fold_in", Row{3});
-  writer.append_row("test/held_out", Row{5});
-  writer.write_ids("items/id", {{}, {"a", "bb", "", "\xc3\xa4", "e e", "f"}});
-  writer.write_ids("train/user_id", {{7, -3, std::int64_t{1} << 40, 0}, {}});
-  writer.set_attribute("name", std::string("small"));
-  writer.set_attribute("users", std::int64_t{7});
-  writer.set_attribute("items", std::int64_t{6});
-  writer.set_attribute("min_rating", 3.5);
-  writer.set_attribute("source", std::string());
-  writer.commit();
+  write_dataset(path, 6, [](DatasetWriter& writer) {
+    for (const Row& row : {Row{0, 2, 5}, Row{}, Row{1}, Row{0, 1, 2, 3, 4, 5}})
+      writer.append_row("train", row);
+    for (const Row& row : {Row{0, 1}, Row{4}}) writer.append_row("validation/fold_in", row);
+    for (const Row& row : {Row{2}, Row{}}) writer.append_row("validation/held_out", row);
+    writer.append_row("test/fold_in", Row{3});
+    writer.append_row("test/held_out", Row{5});
+    writer.write_ids("items/id", {{}, {"a", "bb", "", "\xc3\xa4", "e e", "f"}});
+    writer.write_ids("train/user_id", {{7, -3, std::int64_t{1} << 40, 0}, {}});
+    writer.set_attribute("name", std::string("small"));
+    writer.set_attribute("users", std::int64_t{7});
+    writer.set_attribute("min_rating", 3.5);
+    writer.set_attribute("source", std::string());
+  });
 }
 
 /// Writes a dataset of 3 train users and 1 validation user over 4 items, with 6 features.
 inline void write_known_users(const std::string& path) {
-  DatasetWriter writer(path);
-  using Row = std::vector<std::int32_t>;
-  for (const Row& row : {Row{0, 3}, Row{}, Row{2}}) writer.append_row("train", row);
-  for (const Row& row : {Row{0, 5}, Row{1, 2, 4}, Row{}}) writer.append_row("train/features", row);
-  writer.append_row("validation/fold_in", Row{1});
-  writer.append_row("validation/held_out", Row{2});
-  writer.append_row("validation/features", Row{3});
-  writer.set_attribute("items", std::int64_t{4});
-  writer.set_attribute("features", std::int64_t{6});
-  writer.commit();
+  write_dataset(path, 4, [](DatasetWriter& writer) {
+    for (const Row& row : {Row{0, 3}, Row{}, Row{2}}) writer.append_row("train", row);
+    for (const Row& row : {Row{0, 5}, Row{1, 2, 4}, Row{}}) writer.append_row("train/features", row);
+    writer.append_row("validation/fold_in", Row{1});
+    writer.append_row("validation/held_out", Row{2});
+    writer.append_row("validation/features", Row{3});
+    writer.set_attribute("features", std::int64_t{6});
+  });
 }
 
 }  // namespace vaecf::io

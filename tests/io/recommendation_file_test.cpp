@@ -12,7 +12,7 @@
 namespace vaecf::io {
 namespace {
 
-/// Returns all values of a dataset of the file; `kind` is the expected type class.
+/// Expects the values of a dataset of the file, of the type class `kind`. Returns them.
 template <class T>
 std::vector<T> values_in(const std::string& path, const char* name, hid_t type, H5T_class_t kind) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -28,6 +28,11 @@ std::vector<T> values_in(const std::string& path, const char* name, hid_t type, 
   H5Fclose(file);
   return values;
 }
+std::vector<std::int64_t> integers_in(const std::string& path, const char* name) {
+  return values_in<std::int64_t>(path, name, H5T_NATIVE_INT64, H5T_INTEGER);
+}
+
+using Integers = std::vector<std::int64_t>;
 
 class RecommendationFile : public IoTest {
  protected:
@@ -59,16 +64,13 @@ class RecommendationFile : public IoTest {
 TEST_F(RecommendationFile, ContainsItemsAndScoresOfEachUser) {
   write_all(file("top.h5"));
   EXPECT_EQ(names(), std::vector<std::string>{"top.h5"});
-  EXPECT_EQ(values_in<std::int32_t>(file("top.h5"), "item", H5T_NATIVE_INT32, H5T_INTEGER),
-            (std::vector<std::int32_t>{2, 0, 1, -1, 0, 1}));
+  EXPECT_EQ(integers_in(file("top.h5"), "item"), (Integers{2, 0, 1, -1, 0, 1}));
   const auto scores = values_in<float>(file("top.h5"), "score", H5T_NATIVE_FLOAT, H5T_FLOAT);
   EXPECT_EQ(scores.at(1), -0.25F);
   EXPECT_EQ(scores.at(3), -std::numeric_limits<float>::infinity());
   EXPECT_TRUE(std::isnan(scores.at(4)));
-  EXPECT_EQ(values_in<std::uint8_t>(file("top.h5"), "popular", H5T_NATIVE_UINT8, H5T_INTEGER),
-            (std::vector<std::uint8_t>{0, 0, 1}));
-  EXPECT_EQ(values_in<std::int64_t>(file("top.h5"), "user_id", H5T_NATIVE_INT64, H5T_INTEGER),
-            head_.users.numbers);
+  EXPECT_EQ(integers_in(file("top.h5"), "popular"), (Integers{0, 0, 1}));
+  EXPECT_EQ(integers_in(file("top.h5"), "user_id"), head_.users.numbers);
   expect_refused<InputError>({"top.h5: contains recommendations, not a dataset"},
                              [&] { DatasetFile{file("top.h5")}; });
 }
@@ -80,31 +82,23 @@ TEST_F(RecommendationFile, UserColumnsContainOneValuePerUser) {
                             {{"model", std::string("mult_vae")}}};
   for (int again = 0; again < 2; ++again) write_user_columns(file("users.h5"), content);
   EXPECT_EQ(names(), std::vector<std::string>{"users.h5"});
-  EXPECT_EQ(values_in<std::int64_t>(file("users.h5"), "user_id", H5T_NATIVE_INT64, H5T_INTEGER),
-            head_.users.numbers);
-  EXPECT_EQ(values_in<std::int64_t>(file("users.h5"), "history", H5T_NATIVE_INT64, H5T_INTEGER),
-            (std::vector<std::int64_t>{4, 0, 9}));
+  EXPECT_EQ(integers_in(file("users.h5"), "user_id"), head_.users.numbers);
+  EXPECT_EQ(integers_in(file("users.h5"), "history"), (Integers{4, 0, 9}));
   EXPECT_EQ(values_in<double>(file("users.h5"), "ease/ndcg@10", H5T_NATIVE_DOUBLE, H5T_FLOAT),
             (std::vector<double>{0.25, 1.0 / 3.0, 0.0}));
 }
 
-TEST_F(RecommendationFile, SingleIdKeepsItsType) {
-  head_.users = head_.users.select(std::vector<std::int64_t>{1});
-  {
-    RecommendationWriter writer(file("one.h5"), head_);
-    append_first(writer);
-    writer.commit();
+TEST_F(RecommendationFile, SingleIdKeepsItsTypeAndWithoutCommitThereIsNoFile) {
+  head_.users = head_.users.select(Integers{1});
+  for (const bool commit : {false, true}) {
+    {
+      RecommendationWriter writer(file("one.h5"), head_);
+      append_first(writer);
+      if (commit) writer.commit();
+    }
+    EXPECT_EQ(names().size(), commit ? 1U : 0U);
   }
-  EXPECT_EQ(values_in<std::int64_t>(file("one.h5"), "user_id", H5T_NATIVE_INT64, H5T_INTEGER),
-            std::vector<std::int64_t>{-3});
-}
-
-TEST_F(RecommendationFile, IsRemovedWithoutCommit) {
-  {
-    RecommendationWriter writer(file("top.h5"), head_);
-    append_first(writer);
-  }
-  EXPECT_TRUE(names().empty());
+  EXPECT_EQ(integers_in(file("one.h5"), "user_id"), Integers{-3});
 }
 
 }  // namespace

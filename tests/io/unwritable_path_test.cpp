@@ -23,12 +23,11 @@ void write_checkpoint_of(const std::string& path, std::int64_t rows, std::int64_
 }
 
 void write_dataset_of(const std::string& path, std::int64_t entries) {
-  std::vector<std::int32_t> row(1000);
+  Row row(1000);
   std::iota(row.begin(), row.end(), 0);
-  DatasetWriter writer(path);
-  for (std::int64_t done = 0; done < entries; done += 1000) writer.append_row("train", row);
-  writer.set_attribute("items", std::int64_t{1000});
-  writer.commit();
+  write_dataset(path, 1000, [&](DatasetWriter& writer) {
+    for (std::int64_t done = 0; done < entries; done += 1000) writer.append_row("train", row);
+  });
 }
 
 std::int64_t step_of(const std::string& path) {
@@ -62,29 +61,23 @@ TEST_F(UnwritablePath, IncompleteCheckpointKeepsThePreviousOne) {
   EXPECT_EQ(step_of(file("c.h5")), 1);
 }
 
-TEST_F(UnwritablePath, SpillErrorNamesTheFileAndLeavesNothing) {
-  const std::vector<std::byte> bytes(5000, std::byte{7});
+TEST_F(UnwritablePath, SpilledBytesAreReadBackAndErrorsLeaveNothing) {
+  std::vector<std::byte> bytes(100000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 251);
   {
-    const FileSizeLimit full(8000);
     SpillFile spill(file("d.h5"));
-    spill.append(bytes);
+    const std::int64_t first = spill.append(bytes);
+    const std::int64_t second = spill.append(std::span(bytes).subspan(7));
+    EXPECT_EQ(second, 100000);
+    spill.discard(first, 100000);
+    std::vector<std::byte> back(99993);
+    spill.read(second, back);
+    EXPECT_TRUE(std::equal(back.begin(), back.end(), bytes.begin() + 7));
+    EXPECT_THROW(spill.read(second + 1, back), RunError);  // beyond the end
+    const FileSizeLimit full(200000);
     expect_refused<RunError>({file("d.h5.spill") + ": ", "File too large"}, [&] { spill.append(bytes); });
   }
   EXPECT_TRUE(names().empty());
-}
-
-TEST_F(UnwritablePath, SpilledBytesAreReadBack) {
-  SpillFile spill(file("d.h5"));
-  std::vector<std::byte> bytes(100000);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 251);
-  const std::int64_t first = spill.append(bytes);
-  const std::int64_t second = spill.append(std::span(bytes).subspan(7));
-  EXPECT_EQ(second, 100000);
-  spill.discard(first, 100000);
-  std::vector<std::byte> back(99993);
-  spill.read(second, back);
-  EXPECT_TRUE(std::equal(back.begin(), back.end(), bytes.begin() + 7));
-  EXPECT_THROW(spill.read(second + 1, back), RunError);  // beyond the end
 }
 
 TEST_F(UnwritablePath, FullDiskKeepsAllFilesOfARunIntact) {
@@ -135,19 +128,28 @@ TEST_F(UnwritablePath, LogIsUnchangedIfFilteringFails) {
   EXPECT_EQ(names().size(), 1u);
 }
 
+/// Expects every writer of a run to name its file and `parts` if the folder cannot be written.
+void expect_all_refused(const std::string& folder, const std::vector<std::string>& parts) {
+  const auto refused = [&](const std::string& name, const std::function<void(const std::string&)>& write) {
+    std::vector<std::string> all = parts;
+    all.push_back(folder + name);
+    expect_refused<RunError>(all, [&] { write(folder + name); });
+  };
+  refused("epoch-0001.h5", [](const std::string& path) { write_checkpoint_of(path, 10, 2); });
+  refused("run/epoch-0001.h5", [](const std::string& path) { write_checkpoint_of(path, 10, 2); });
+  refused("config.yaml", [](const std::string& path) { write_file_atomically(path, "x"); });
+  refused("metrics.jsonl", [](const std::string& path) { EventLog log(path); });
+  refused("d.h5", [](const std::string& path) { DatasetWriter writer(path); });
+}
+
 TEST_F(UnwritablePath, ReadOnlyFolderIsReported) {
   const int status = on_small_disk(folder_, [&] {
     write_checkpoint_of(file("epoch-0001.h5"), 10, 1);
     put_bytes(file("metrics.jsonl"), "{\"event\":\"start\"}\n");
     if (!set_read_only(folder_, true)) return no_mount;
-    const auto refused = [&](const std::string& name, const std::function<void()>& work) {
-      expect_refused<RunError>({file(name), "Read-only file system", "check the folder"}, work);
-    };
-    refused("epoch-0001.h5", [&] { write_checkpoint_of(file("epoch-0001.h5"), 10, 2); });
-    refused("run/epoch-0001.h5", [&] { write_checkpoint_of(file("run/epoch-0001.h5"), 10, 2); });
-    refused("config.yaml", [&] { write_file_atomically(file("config.yaml"), "x"); });
-    refused("metrics.jsonl", [&] { EventLog log(file("metrics.jsonl")); });
-    refused("metrics.jsonl", [&] { filter_event_log(file("metrics.jsonl"), keep_epochs); });
+    expect_all_refused(file(""), {"Read-only file system", "check the folder"});
+    expect_refused<RunError>({file("metrics.jsonl"), "Read-only file system", "check the folder"},
+                             [&] { filter_event_log(file("metrics.jsonl"), keep_epochs); });
     expect_refused<RunError>({file("best.h5"), "Read-only file system"},
                              [&] { link_or_copy(file("epoch-0001.h5"), file("best.h5")); });
     remove_stale_temporaries(folder_.string());
@@ -164,14 +166,8 @@ TEST_F(UnwritablePath, ReadOnlyFolderIsReported) {
 
 TEST_F(UnwritablePath, FileInsteadOfAFolderIsReported) {
   put_bytes(file("run"), "x");
-  const auto refused = [&](const std::string& name, const std::function<void()>& work) {
-    expect_refused<RunError>({file(name), "cannot be written"}, work);
-  };
-  refused("run/epoch-0001.h5", [&] { write_checkpoint_of(file("run/epoch-0001.h5"), 1, 1); });
-  refused("run/config.yaml", [&] { write_file_atomically(file("run/config.yaml"), "x"); });
-  refused("run/metrics.jsonl", [&] { EventLog log(file("run/metrics.jsonl")); });
-  refused("run/d.h5", [&] { DatasetWriter writer(file("run/d.h5")); });
-  refused("", [&] { DatasetWriter writer(file("")); });
+  expect_all_refused(file("run/"), {"cannot be written"});
+  expect_refused<RunError>({file(""), "cannot be written"}, [&] { DatasetWriter writer(file("")); });
   EXPECT_EQ(bytes_of(file("run")), "x");
 }
 
