@@ -8,23 +8,31 @@
 namespace vaecf::math {
 namespace {
 
-TEST(XavierUniform, LimitsMomentsAndEnds) {
-  const std::int64_t in = 600;
-  const std::int64_t out = 400;
-  const double limit = std::sqrt(6.0 / 1000.0);
-  EXPECT_FLOAT_EQ(xavier_limit(in, out), static_cast<float>(limit));
-  const int n = 240000;
+// Expects n draws within `bound`, of mean 0 and the given variance.
+template <class Draw>
+void expect_moments(int n, double bound, double variance, double tolerance, Draw draw) {
   double sum = 0.0;
   double squares = 0.0;
   for (int i = 0; i < n; ++i) {
-    const double w = initial_weight(98765, 2, static_cast<std::uint64_t>(i), in, out);
-    ASSERT_LE(std::abs(w), limit * (1.0 + 1e-6));
-    sum += w;
-    squares += w * w;
+    const double x = draw(static_cast<std::uint64_t>(i));
+    ASSERT_LE(std::abs(x), bound);
+    sum += x;
+    squares += x * x;
   }
-  const double variance = limit * limit / 3.0;
   EXPECT_NEAR(sum / n, 0.0, 4.0 * std::sqrt(variance / n));
-  EXPECT_NEAR(squares / n, variance, 4.0 * limit * limit * std::sqrt(4.0 / 45.0 / n));
+  EXPECT_NEAR(squares / n, variance, tolerance);
+}
+
+TEST(InitialWeight, HasTheMomentsOfItsDistribution) {
+  const double limit = std::sqrt(6.0 / 1000.0);
+  EXPECT_FLOAT_EQ(xavier_limit(600, 400), static_cast<float>(limit));
+  const int n = 240000;
+  expect_moments(n, limit * (1.0 + 1e-6), limit * limit / 3.0,
+                 4.0 * limit * limit * std::sqrt(4.0 / 45.0 / n),
+                 [](std::uint64_t i) { return double{initial_weight(98765, 2, i, 600, 400)}; });
+  // Variance of N(0, 1) truncated at 2: 1 - 4 phi(2) / (2 Phi(2) - 1).
+  expect_moments(100000, 2.0 + 1e-5, 1.0 - 4.0 * 0.05399096651318806 / 0.9544997361036416, 0.015,
+                 [](std::uint64_t i) { return truncated_normal(98765, 1, i, 0.001F) / double{0.001F}; });
 }
 
 TEST(InitialWeight, IndexBeyond32BitsUsesASeparateCounterWord) {
@@ -32,23 +40,6 @@ TEST(InitialWeight, IndexBeyond32BitsUsesASeparateCounterWord) {
   const std::uint32_t word = random_word(3, RandomStream::initialization, 7, 1, 6);
   EXPECT_EQ(initial_weight(3, 1, far, 10, 20), xavier_limit(10, 20) * (2.0F * uniform01(word) - 1.0F));
   EXPECT_NE(initial_weight(3, 1, far, 10, 20), initial_weight(3, 1, 6, 10, 20));
-}
-
-TEST(TruncatedNormal, MomentsAndBound) {
-  const float sd = 0.001F;
-  const int n = 100000;
-  double sum = 0.0;
-  double squares = 0.0;
-  for (int i = 0; i < n; ++i) {
-    const double x = truncated_normal(98765, 1, static_cast<std::uint64_t>(i), sd) / static_cast<double>(sd);
-    ASSERT_LE(std::abs(x), 2.0 + 1e-5);
-    sum += x;
-    squares += x * x;
-  }
-  // Variance of N(0, 1) truncated at 2: 1 - 4 phi(2) / (2 Phi(2) - 1).
-  const double variance = 1.0 - 4.0 * 0.05399096651318806 / 0.9544997361036416;
-  EXPECT_NEAR(sum / n, 0.0, 4.0 * std::sqrt(variance / n));
-  EXPECT_NEAR(squares / n, variance, 0.015);
 }
 
 TEST(TruncatedNormal, FirstSampleIsUsedUnlessOutsideTheBound) {

@@ -43,8 +43,8 @@ class Reference {
   std::ifstream file_;
 };
 
-template <class AnyLanes>
-void compare_all(AnyLanes& thread_group) {
+TEST(MetricsReference, ValuesMeansAndErrorsAreEqualOnThreadAndBlock) {
+  testing::EmulatedThreadGroup thread_group(64);
   Reference reference;
   std::vector<Metric> metrics;
   for (const std::string& name : reference.line<std::string>("metrics"))
@@ -94,16 +94,6 @@ void compare_all(AnyLanes& thread_group) {
   }
   EXPECT_EQ(compared, 21 * 89);
   EXPECT_EQ(without_target, 17);
-}
-
-TEST(MetricsReference, SingleThread) {
-  SingleThread thread_group;
-  compare_all(thread_group);
-}
-
-TEST(MetricsReference, EmulatedBlock) {
-  testing::EmulatedThreadGroup thread_group(64);
-  compare_all(thread_group);
 }
 
 }  // namespace

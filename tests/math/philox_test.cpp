@@ -44,13 +44,10 @@ TEST(Philox, CounterAndKeyHaveTheDocumentedLayout) {
   }
 }
 
-TEST(Philox, UniformIsInItsInterval) {
+TEST(Philox, UniformAndThresholdsAreInTheirIntervals) {
   EXPECT_EQ(uniform01(0), 0x1p-33F);
   EXPECT_EQ(uniform01(0xffffffffU), 1.0F);
   EXPECT_EQ(uniform01(0x80000000U), 0.5F);
-}
-
-TEST(Philox, DropoutThresholds) {
   EXPECT_EQ(dropout_threshold(1.0F), 0x100000000ULL);
   EXPECT_EQ(dropout_threshold(0.5F), 0x80000000ULL);
   EXPECT_EQ(dropout_threshold(0.0F), 0U);
