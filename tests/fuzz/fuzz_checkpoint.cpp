@@ -3,26 +3,11 @@
 // or rejected with a message.
 #include <vaecf/io/checkpoint.hpp>
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-
 #include "fuzz/hostile_hdf5.hpp"
-#include "fuzz/support.hpp"
 #include "support/sealed_checkpoint.hpp"
-#include "support/temporary_folder.hpp"
 
-using namespace vaecf;
-
-using vaecf::fuzz::put_some_attribute;
-using vaecf::fuzz::put_something;
-
+namespace vaecf::fuzz {
 namespace {
-
-std::string bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void read_all(const std::string& path) {
   const io::CheckpointFile file(path);
@@ -33,24 +18,20 @@ void read_all(const std::string& path) {
   file.dataset();
 }
 
-const std::string& whole_checkpoint(const testing::TemporaryFolder& folder) {
-  static const std::string bytes = [&] {
-    const std::string path = (folder.path() / "whole.h5").string();
-    const std::vector<io::TensorSource> tensors = {
-        {"weights/encoder_1/weight", 3, 4, false,
-         [](std::int64_t, std::int64_t, std::span<float> out) { std::fill(out.begin(), out.end(), 0.5F); }},
-        {"weights/encoder_1/bias", 1, 4, true,
-         [](std::int64_t, std::int64_t, std::span<float> out) { std::fill(out.begin(), out.end(), -1.0F); }}};
-    const io::DatasetSummary summary{{{5, 7, 9}, {}}, {}, {1, 0, 2}, {3}};
-    io::write_checkpoint(
-        path, {{"items", std::int64_t{3}}, {"step", std::int64_t{7}}, {"configuration", std::string("a: b")}},
-        tensors, {}, &summary);
-    return bytes_of(path);
-  }();
-  return bytes;
+std::string make_checkpoint(const std::string& path) {
+  const auto filled = [](float value) {
+    return [value](std::int64_t, std::int64_t, std::span<float> out) { std::ranges::fill(out, value); };
+  };
+  const std::vector<io::TensorSource> tensors = {{"weights/encoder_1/weight", 3, 4, false, filled(0.5F)},
+                                                 {"weights/encoder_1/bias", 1, 4, true, filled(-1.0F)}};
+  const io::DatasetSummary summary{{{5, 7, 9}, {}}, {}, {1, 0, 2}, {3}};
+  io::write_checkpoint(
+      path, {{"items", std::int64_t{3}}, {"step", std::int64_t{7}}, {"configuration", std::string("a: b")}},
+      tensors, {}, &summary);
+  return bytes_of(path);
 }
 
-void damage(fuzz::Input& input, std::string& bytes) {
+void damage(Input& input, std::string& bytes) {
   for (int n = input.number<int>(1, 4); n > 0 && !bytes.empty(); --n) {
     const auto at = input.number<std::size_t>(0, bytes.size() - 1);
     switch (input.number<int>(0, 3)) {
@@ -68,35 +49,30 @@ void damage(fuzz::Input& input, std::string& bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const testing::TemporaryFolder folder;
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  const std::string path = (folder.path() / "checkpoint.h5").string();
-  fuzz::Input input(data, size);
+void run(std::span<const std::uint8_t> data, const std::filesystem::path& folder) {
+  const std::string path = folder / "checkpoint.h5";
+  Input input(data);
   if (input.coin()) {
-    const std::string& whole = whole_checkpoint(folder);
+    static const std::string whole = make_checkpoint(folder / "whole.h5");
     std::string bytes = whole;
     damage(input, bytes);
-    fuzz::write_bytes(path, bytes);
-    fuzz::require(fuzz::refused([&] { read_all(path); }) != (bytes == whole),
-                  "damaged files, and only these, are rejected");
-    return 0;
+    write_bytes(path, bytes);
+    require(refused([&] { read_all(path); }) != (bytes == whole),
+            "damaged files, and only these, are rejected");
+    return;
   }
-  const std::string hdf5 = (folder.path() / "inner.h5").string();
-  std::filesystem::remove(hdf5);
-  try {
-    test::Hdf5Editor file(hdf5);
+  const std::string inner = folder / "inner.h5";
+  const bool written = write_hdf5(inner, [&](test::Hdf5Editor& file) {
     put_some_attribute(input, file, "step");
     put_some_attribute(input, file, "items");
-    put_something(input, file, "/weights/encoder_1/weight", false);
-    put_something(input, file, "/weights/encoder_1/bias", false);
-    put_something(input, file, "/optimizer/first_moment/encoder_1/weight", false);
-    for (const char* const path : {"/items/id", "/items/title", "/items/users", "/users/hash"})
-      put_something(input, file, path, false);
-  } catch (const std::logic_error&) {
-    return 0;  // the HDF5 library refuses to write this
-  }
-  fuzz::write_bytes(path, testing::sealed_checkpoint(bytes_of(hdf5)));
-  fuzz::refused([&] { read_all(path); });
-  return 0;
+    for (const char* const name :
+         {"/weights/encoder_1/weight", "/weights/encoder_1/bias", "/optimizer/first_moment/encoder_1/weight",
+          "/items/id", "/items/title", "/items/users", "/users/hash"})
+      put_something(input, file, name, false);
+  });
+  if (!written) return;
+  write_bytes(path, testing::sealed_checkpoint(bytes_of(inner)));
+  refused([&] { read_all(path); });
 }
+
+}  // namespace vaecf::fuzz

@@ -4,13 +4,9 @@
 
 #include "fuzz/support.hpp"
 
-using namespace vaecf;
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string text(reinterpret_cast<const char*>(data), size);
-  fuzz::refused([&] {
-    const std::string dumped = config::dump(config::parse(text, "fuzz.yaml"));
-    fuzz::require(config::dump(config::parse(dumped, "dump.yaml")) == dumped, "a dump reads back as itself");
+void vaecf::fuzz::run(std::span<const std::uint8_t> bytes, const std::filesystem::path&) {
+  refused([&] {
+    const std::string dumped = config::dump(config::parse(std::string(text_of(bytes)), "fuzz.yaml"));
+    require(config::dump(config::parse(dumped, "dump.yaml")) == dumped, "a dump reads back as itself");
   });
-  return 0;
 }

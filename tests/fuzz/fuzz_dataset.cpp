@@ -3,18 +3,12 @@
 #include <vaecf/io/dataset_file.hpp>
 
 #include "fuzz/hostile_hdf5.hpp"
-#include "fuzz/support.hpp"
-#include "support/temporary_folder.hpp"
 
-using namespace vaecf;
-
-using vaecf::fuzz::put_some_attribute;
-using vaecf::fuzz::put_something;
-
+namespace vaecf::fuzz {
 namespace {
 
 /// Writes consistent offsets and columns; the column values may be invalid.
-void put_rows(fuzz::Input& input, test::Hdf5Editor& file, const std::string& matrix) {
+void put_rows(Input& input, test::Hdf5Editor& file, const std::string& matrix) {
   std::vector<std::int64_t> offsets = {0};
   std::vector<std::int64_t> columns;
   for (int rows = input.number<int>(0, 4); rows > 0; --rows) {
@@ -29,8 +23,7 @@ void put_rows(fuzz::Input& input, test::Hdf5Editor& file, const std::string& mat
   file.put_integers(matrix + "/indices", columns, H5T_STD_I32LE);
 }
 
-void write(fuzz::Input& input, const std::string& path) {
-  test::Hdf5Editor file(path);
+void write(Input& input, test::Hdf5Editor& file) {
   put_some_attribute(input, file, "items");
   put_some_attribute(input, file, "format_version");
   for (const std::string matrix : {"train", "validation/fold_in", "validation/held_out"}) {
@@ -56,24 +49,17 @@ void read(const std::string& path) {
   file.fingerprint();
   for (const char* matrix : {"train", "validation/fold_in", "validation/held_out", "train/features"}) {
     const std::int64_t width = matrix == std::string("train/features") ? file.features() : file.items();
-    fuzz::require_sound(file.read_rows(matrix, {0, file.rows(matrix)}), file.rows(matrix), width);
+    require_sound(file.read_rows(matrix, {0, file.rows(matrix)}), file.rows(matrix), width);
   }
   if (file.has_ids("items/id")) file.read_ids("items/id");
 }
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static const testing::TemporaryFolder folder;
-  const std::string path = (folder.path() / "dataset.h5").string();
-  std::filesystem::remove(path);
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  fuzz::Input input(bytes, size);
-  try {
-    write(input, path);
-  } catch (const std::logic_error&) {
-    return 0;  // the HDF5 library refuses to write this
-  }
-  fuzz::refused([&] { read(path); });
-  return 0;
+void run(std::span<const std::uint8_t> bytes, const std::filesystem::path& folder) {
+  const std::string path = folder / "dataset.h5";
+  Input input(bytes);
+  if (write_hdf5(path, [&](test::Hdf5Editor& file) { write(input, file); })) refused([&] { read(path); });
 }
+
+}  // namespace vaecf::fuzz

@@ -3,11 +3,10 @@
 #include "app/recommend/input_files.hpp"
 #include "fuzz/support.hpp"
 
-using namespace vaecf;
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  if (size < 1) return 0;
-  const fuzz::MemoryFile file({reinterpret_cast<const char*>(bytes + 1), size - 1});
+void vaecf::fuzz::run(std::span<const std::uint8_t> bytes, const std::filesystem::path& folder) {
+  if (bytes.empty()) return;
+  const std::string path = folder / "users";
+  write_bytes(path, text_of(bytes.subspan(1)));
   io::IdList ids;
   if (bytes[0] % 2 == 0)
     ids.numbers = {1, 2, 3, 10, -7, 9223372036854775807};
@@ -22,9 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     source.user_column = bytes[0] % 32 >= 16 ? "2" : "who";
     source.item_column = "what";
   }
-  fuzz::refused([&] {
-    const app::Histories read = app::read_histories(file.path(), source, app::ItemNames(ids, titles));
-    fuzz::require_sound(read.seen, static_cast<std::int64_t>(read.users.size()), ids.size());
+  refused([&] {
+    const app::Histories read = app::read_histories(path, source, app::ItemNames(ids, titles));
+    require_sound(read.seen, static_cast<std::int64_t>(read.users.size()), ids.size());
   });
-  return 0;
 }

@@ -3,14 +3,9 @@
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
-#include <array>
-#include <filesystem>
-
 #include "fuzz/support.hpp"
-#include "support/temporary_folder.hpp"
 
-using namespace vaecf;
-
+namespace vaecf::fuzz {
 namespace {
 
 data::SourceOptions source_of(std::uint8_t choice, const std::filesystem::path& folder) {
@@ -39,11 +34,10 @@ data::SourceOptions source_of(std::uint8_t choice, const std::filesystem::path& 
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  if (size < 2) return 0;
-  static const testing::TemporaryFolder folder;
-  const data::SourceOptions source = source_of(bytes[0], folder.path());
-  fuzz::write_bytes(source.path, {reinterpret_cast<const char*>(bytes + 2), size - 2});
+void run(std::span<const std::uint8_t> bytes, const std::filesystem::path& folder) {
+  if (bytes.size() < 2) return;
+  const data::SourceOptions source = source_of(bytes[0], folder);
+  write_bytes(source.path, text_of(bytes.subspan(2)));
   data::PrepareOptions options;
   options.min_rating = 1.0;
   options.min_user_items = 1;
@@ -51,19 +45,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   options.test_users = 1;
   options.split = static_cast<data::SplitMethod>(bytes[1] % 4);  // all except `given`
   options.holdout = bytes[1] / 4 % 2 == 0 ? data::Holdout::random : data::Holdout::last;
-  data::PrepareFlags mode;
-  mode.strict = bytes[1] / 8 % 2 == 1;
-  const std::string output = (folder.path() / "out.h5").string();
+  const data::PrepareFlags mode{.strict = bytes[1] / 8 % 2 == 1};
+  const std::string output = folder / "out.h5";
   std::filesystem::remove(output);
   Log log;
   Progress progress;
-  const bool was_refused = fuzz::refused([&] {
+  const bool was_refused = refused([&] {
     data::prepare(source, options, "fuzz", output, mode, log, progress);
     const io::DatasetFile file(output);
     for (const char* matrix : {"train", "validation/fold_in", "validation/held_out", "test/fold_in"}) {
       file.read_rows(matrix, {0, file.rows(matrix)});
     }
   });
-  fuzz::require(was_refused != std::filesystem::exists(output), "a rejected source leaves no dataset");
-  return 0;
+  require(was_refused != std::filesystem::exists(output), "a rejected source leaves no dataset");
 }
+
+}  // namespace vaecf::fuzz

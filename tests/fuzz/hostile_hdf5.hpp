@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz/input.hpp"
+#include "fuzz/support.hpp"
 #include "support/bad_hdf5.hpp"
 
 /// HDF5 files with fuzzed shapes, types and values. They are written by the library itself, so only their
@@ -91,6 +91,20 @@ inline void put_some_attribute(Input& input, test::Hdf5Editor& file, const std::
       return file.put_variable_string_attribute(name, "text");
     default:
       return file.put_integer_attribute(name, any_number(input));
+  }
+}
+
+/// Writes a file with `fill`. Returns false if the HDF5 library refuses to write what it asks for.
+template <class Fill>
+bool write_hdf5(const std::string& path, Fill&& fill) {
+  std::filesystem::remove(path);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  try {
+    test::Hdf5Editor file(path);
+    fill(file);
+    return true;
+  } catch (const std::logic_error&) {
+    return false;
   }
 }
 
