@@ -11,29 +11,26 @@
 namespace vaecf::data {
 namespace {
 
-using UserRows = std::vector<std::int64_t>;
+using UserRows = Integers;
 
 // Returns for each rank the batches of one epoch as global rows, in the rank's order.
 std::vector<std::vector<UserRows>> batches_by_rank(const VirtualShards& shards, int ranks, std::int64_t batch,
                                                    bool keep, std::uint32_t epoch) {
   std::vector<std::vector<UserRows>> all;
   for (int rank = 0; rank < ranks; ++rank) {
-    const DistributedBatchSampler sampler(shards, shards.owned_shards(rank, ranks), batch, keep, 7);
+    const Range owned = shards.owned_shards(rank, ranks);
+    const DistributedBatchSampler sampler(shards, owned, batch, keep, 7);
     const EpochRows sampled = sampler.sample(epoch);
     EXPECT_EQ(sampled.epoch, epoch);
-    std::vector<UserRows> steps;
-    const std::int64_t most = sampler.max_local_rows();
-    std::int64_t seen_most = 0;
+    std::vector<UserRows>& steps = all.emplace_back();
+    std::int64_t most = 0;
     for (std::int64_t t = 0; t < sampler.steps_per_epoch(); ++t) {
-      UserRows rows;
-      for (std::int64_t i = sampled.begin[t]; i < sampled.begin[t + 1]; ++i) {
-        rows.push_back(sampled.rows[i] + shards.rows_of(shards.owned_shards(rank, ranks)).begin);
-      }
-      seen_most = std::max(seen_most, static_cast<std::int64_t>(rows.size()));
-      steps.push_back(rows);
+      UserRows& rows = steps.emplace_back();
+      for (std::int64_t i = sampled.begin[t]; i < sampled.begin[t + 1]; ++i)
+        rows.push_back(sampled.rows[i] + shards.rows_of(owned).begin);
+      most = std::max(most, std::ssize(rows));
     }
-    EXPECT_EQ(seen_most, most);
-    all.push_back(steps);
+    EXPECT_EQ(most, sampler.max_local_rows());
   }
   return all;
 }
@@ -45,11 +42,10 @@ std::vector<UserRows> batches(const VirtualShards& shards, int ranks, std::int64
   for (const auto& steps : batches_by_rank(shards, ranks, batch, keep, epoch)) {
     if (together.empty()) together.resize(steps.size());
     EXPECT_EQ(steps.size(), together.size());
-    for (std::size_t t = 0; t < steps.size(); ++t) {
+    for (std::size_t t = 0; t < steps.size(); ++t)
       together[t].insert(together[t].end(), steps[t].begin(), steps[t].end());
-    }
   }
-  for (UserRows& rows : together) std::sort(rows.begin(), rows.end());
+  for (UserRows& rows : together) std::ranges::sort(rows);
   return together;
 }
 

@@ -47,22 +47,5 @@ TEST(FeatureHashing, DefaultBucketsAreTheSquareRootAndAtLeast16) {
   EXPECT_EQ(FeatureHashing::default_buckets(1000000), 1000);
 }
 
-// Two hashes with sqrt(n) buckets each give n pairs of features. n independent values occupy about 1 - 1/e of
-// them.
-TEST(FeatureHashing, HashesOfAColumnAreIndependent) {
-  const FeatureHashing hashing({{"city", 2, 100}});
-  std::set<Numbers> pairs;
-  for (int city = 0; city < 10000; ++city) pairs.insert(hashing.row(Texts{"city " + std::to_string(city)}));
-  EXPECT_NEAR(static_cast<double>(pairs.size()), 6321, 150);
-}
-
-TEST(FeatureHashing, ColumnsHashTheSameValueDifferently) {
-  const FeatureHashing hashing({{"home", 2, 1000}, {"work", 2, 1000}});
-  const Numbers row = hashing.row(Texts{"Rome", "Rome"});
-  ASSERT_EQ(row.size(), 4u);
-  EXPECT_NE(row[0], row[2] - 2000);
-  EXPECT_NE(row[1] - 1000, row[0]);
-}
-
 }  // namespace
 }  // namespace vaecf::data

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 #include "data/support.hpp"
@@ -37,12 +38,15 @@ class FilterTest : public test::DataTest {
     });
     return pairs;
   }
-  void expect_stage(std::size_t stage, const std::string& name, std::int64_t events, std::int64_t users,
-                    std::int64_t items) {
-    EXPECT_EQ(report_.stages[stage].stage, name);
-    EXPECT_EQ(report_.stages[stage].events, events) << name;
-    EXPECT_EQ(report_.stages[stage].users, users) << name;
-    EXPECT_EQ(report_.stages[stage].items, items) << name;
+  void expect_stages(const std::vector<StageCounts>& stages) const {
+    ASSERT_EQ(report_.stages.size(), stages.size());
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const StageCounts& found = report_.stages[s];
+      EXPECT_EQ(found.stage, stages[s].stage);
+      EXPECT_EQ((std::array{found.events, found.users, found.items}),
+                (std::array{stages[s].events, stages[s].users, stages[s].items}))
+          << found.stage;
+    }
   }
 
   PrepareOptions options_;
@@ -67,12 +71,11 @@ TEST_F(FilterTest, FiltersItemsThenUsersWithoutIteration) {
   EXPECT_EQ(kept(ratings), (KeptPairs{{0, 0}, {0, 1}}));
   EXPECT_EQ(report_.lines_read, 7);
   EXPECT_EQ(report_.duplicates_dropped, 1);
-  ASSERT_EQ(report_.stages.size(), 5u);
-  expect_stage(0, "raw", 7, 3, 4);
-  expect_stage(1, "first of each (user, item)", 6, 3, 4);
-  expect_stage(2, "rating >= 4", 5, 3, 3);
-  expect_stage(3, "items with >= 2 users", 4, 3, 2);
-  expect_stage(4, "users with >= 2 items", 2, 1, 2);
+  expect_stages({{"raw", 7, 3, 4},
+                 {"first of each (user, item)", 6, 3, 4},
+                 {"rating >= 4", 5, 3, 3},
+                 {"items with >= 2 users", 4, 3, 2},
+                 {"users with >= 2 items", 2, 1, 2}});
 }
 
 // The k-core: users 1 to 5 have items a to e; user 6 has a to d and f, users 7 to 10 have f and another one.
@@ -88,15 +91,18 @@ TEST_F(FilterTest, RepeatedFiltersLeaveTheCore) {
   options_.min_user_items = options_.min_item_users = 5;
   RawRatings once = ratings_of(events);
   EXPECT_EQ(kept(once).size(), 30u);
-  ASSERT_EQ(report_.stages.size(), 5u);
-  expect_stage(4, "users with >= 5 items", 30, 6, 6);
+  std::vector<StageCounts> stages = {{"raw", 38, 10, 10},
+                                     {"first of each (user, item)", 38, 10, 10},
+                                     {"rating >= 4", 38, 10, 10},
+                                     {"items with >= 5 users", 34, 10, 6},
+                                     {"users with >= 5 items", 30, 6, 6}};
+  expect_stages(stages);
   report_ = {};
   options_.repeat_filters = true;
   RawRatings repeated = ratings_of(events);
   EXPECT_EQ(kept(repeated).size(), 25u);
-  ASSERT_EQ(report_.stages.size(), 6u);
-  expect_stage(4, "users with >= 5 items", 30, 6, 6);
-  expect_stage(5, "both again until nothing changes (2 times)", 25, 5, 5);
+  stages.push_back({"both again until nothing changes (2 times)", 25, 5, 5});
+  expect_stages(stages);
 }
 
 TEST_F(FilterTest, OrdersEventsByItemId) {

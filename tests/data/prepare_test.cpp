@@ -86,39 +86,28 @@ TEST_F(Prepare, StringIdsAreStoredAsStrings) {
 }
 
 TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
-  const auto used = [&](const char* key) { return is_used(key, source_, options_); };
-  source_.format = "movielens_csv";
+  const auto expect = [&](const Texts& used, const Texts& unused) {
+    for (const std::string& key : used) EXPECT_TRUE(is_used("data." + key, source_, options_)) << key;
+    for (const std::string& key : unused) EXPECT_FALSE(is_used("data." + key, source_, options_)) << key;
+  };
   options_.split = SplitMethod::liang2018;
-  for (const char* const key :
-       {"data.source.path", "data.source.file", "data.prepare.min_rating", "data.prepare.seed",
-        "data.prepare.held_out_fraction", "data.prepare.duplicates"})
-    EXPECT_TRUE(used(key)) << key;
-  for (const char* const key :
-       {"data.source.separator", "data.source.list_starts_with", "data.source.test_path",
-        "data.prepare.holdout", "data.prepare.dates", "data.prepare.feature_hashes", "data.source.users.path",
-        "data.source.time_column"})
-    EXPECT_FALSE(used(key)) << key;
+  expect({"source.path", "source.file", "prepare.min_rating", "prepare.seed", "prepare.held_out_fraction",
+          "prepare.duplicates"},
+         {"source.separator", "source.list_starts_with", "source.test_path", "prepare.holdout",
+          "prepare.dates", "prepare.feature_hashes", "source.users.path", "source.time_column"});
   options_.split = SplitMethod::given;
-  for (const char* const key :
-       {"data.prepare.seed", "data.prepare.min_user_items", "data.prepare.repeat_filters"})
-    EXPECT_FALSE(used(key)) << key;
-  EXPECT_TRUE(used("data.source.test_path"));
+  expect({"source.test_path"}, {"prepare.seed", "prepare.min_user_items", "prepare.repeat_filters"});
   source_.format = "delimited";
-  EXPECT_FALSE(used("data.prepare.min_rating"));
+  expect({}, {"prepare.min_rating"});
   source_.rating_column = "stars";
-  EXPECT_TRUE(used("data.prepare.min_rating"));
-  EXPECT_FALSE(used("data.source.time_column"));
+  expect({"prepare.min_rating"}, {"source.time_column"});
   options_.split = SplitMethod::ratio;
   options_.holdout = Holdout::last;
-  EXPECT_TRUE(used("data.source.time_column"));
-  EXPECT_TRUE(used("data.prepare.holdout"));
+  expect({"source.time_column", "prepare.holdout"}, {});
   options_.split = SplitMethod::stable;
-  EXPECT_TRUE(used("data.prepare.test_fraction"));
-  EXPECT_TRUE(used("data.prepare.held_out_fraction"));
-  EXPECT_FALSE(used("data.prepare.test_users"));
+  expect({"prepare.test_fraction", "prepare.held_out_fraction"}, {"prepare.test_users"});
   source_.format = "json_lines";
-  EXPECT_TRUE(used("data.source.user_column"));
-  EXPECT_FALSE(used("data.source.header"));
+  expect({"source.user_column"}, {"source.header"});
 }
 
 std::map<std::int64_t, std::string> titles_of(const io::DatasetFile& file) {

@@ -29,9 +29,10 @@ class StableSplit : public test::PrepareTest {
   }
   void expect_held_out(std::size_t fold_in, std::size_t targets) const {
     for (const std::string part : {"validation", "test"}) {
+      const ItemsOf fold_in_of = items_of(part + "/fold_in");
       for (const auto& [user, items] : items_of(part + "/held_out")) {
         EXPECT_EQ(items.size(), user == "ann" ? 2U : targets) << user;
-        EXPECT_EQ(items_of(part + "/fold_in").at(user).size(), user == "ann" ? 3U : fold_in) << user;
+        EXPECT_EQ(fold_in_of.at(user).size(), user == "ann" ? 3U : fold_in) << user;
       }
     }
   }
