@@ -16,7 +16,7 @@ comments; then entries, each
 
 NAME is CASE/ENTRY; `cases` (first entry) holds their count, and CASE is case_0, case_1, ... Entries:
 
-    config/{sampled, hidden, latent, items, users, first_user, seed}    sampled: 1 mult_vae, 0 mult_dae
+    config/{sampled, hidden, latent, items, first_user, seed}           sampled: 1 mult_vae, 0 mult_dae
     config/{step, beta, keep}                       of the single step below; user number = first_user + row
     config/keep_history                             share of users whose items are not all dropped
     config/features                                 F, columns of the users' features; 0: the model knows none
@@ -28,20 +28,17 @@ NAME is CASE/ENTRY; `cases` (first entry) holds their count, and CASE is case_0,
     random/mask (B, I)                              1 = kept, for every item, the user's or not; all 0 where
                                                     the whole history is dropped
     random/noise (B, L)                             eps (mult_vae only)
-    activations/input (B, I)                        normalized, dropped out, kept values divided by keep
     activations/encoder_k                           after tanh; the last of mult_vae is [mu | logvar], no tanh
-    activations/{mu, logvar, z}                     (B, L); mult_dae has z only, equal to its last encoder
+    activations/z (B, L)                            of mult_dae equal to its last encoder
     activations/decoder_k                           after tanh, k = 1 .. number of hidden layers
-    activations/{logits, log_softmax}               (B, I)
     loss/{nll, kl}                                  sums over users (kl without beta)
     gradients/TENSOR                                of nll + beta * kl, sums over users, no weight decay
     evaluation/{z, logits}                          without dropout, z = mu
     evaluation/cold_logits                          the same of users without items (F > 0 only)
-    training/{updates, rate, beta1, beta2, epsilon, lambda, cap, annealing_steps}
+    training/{updates, rate, beta1, beta2, epsilon, lambda}
     training/{beta, nll, kl, loss, penalty}         per update t = 0 .. 9, before it; nll, kl: means per user;
                                                     loss = nll + beta kl; penalty = lambda sum ||W||^2, not in loss
     training/weights/TENSOR                         after the last update
-    training/{mask_0, noise_0}                      draws of update 0, in case masks must be told apart by step
 
 Training starts from `weights`, takes all users as one batch, draws with step = updates done before, and uses
 Adam in TensorFlow's form: rate sqrt(1 - beta2^t) / (1 - beta1^t), epsilon outside the correction.
@@ -69,6 +66,7 @@ ITEMS_PER_USER = [3, 0, 9, 1, 5, 2, 8, 4, 7, 6, 1, 9, 2]
 FEATURES_PER_USER = [2, 3, 0, 1, 6, 2, 2, 0, 4, 2, 1, 2, 5]
 ITEMS, UPDATES = 37, 10
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+CONFIG = ["sampled", "hidden", "latent", "first_user", "seed", "step", "beta", "keep", "features", "keep_history"]
 
 
 # Philox4x32-10, Salmon et al., SC 2011.
@@ -262,43 +260,29 @@ def train(case, weights, x):
 def reference_of(case, random):
     x, weights, f = make_input(random), make_weights(case, random), make_features(case, random)
     case["beside"] = None if f is None else normalized(f, 1.0, 1.0)
-    users = case["first_user"] + np.arange(len(x))
-    result = {f"config/{name}": case[name] for name in
-              ("sampled", "hidden", "latent", "first_user", "seed", "step", "beta", "keep")}
-    result.update({"config/items": ITEMS, "config/users": len(x), "config/features": case.get("features", 0),
-                   "config/keep_history": case.get("keep_history", 1.0)})
-    result["input/indptr"] = np.concatenate([[0], np.cumsum(x.sum(axis=1))])
-    result["input/indices"] = np.nonzero(x)[1]
-    if f is not None:
-        result["input/feature_indptr"] = np.concatenate([[0], np.cumsum(f.sum(axis=1))])
-        result["input/feature_indices"] = np.nonzero(f)[1]
-    result.update({f"weights/{name}": value for name, value in weights.items()})
-
-    source, noise, seen, nll, kl, gradients = run_step(case, weights, x, case["step"], case["beta"])
-    result["random/mask"] = dropout_mask(case, case["step"], users)
-    if noise is not None:
-        result["random/noise"] = noise
-    result["activations/input"] = source
-    result.update({f"activations/{name}": value for name, value in seen.items()})
-    result["activations/log_softmax"] = log_softmax(seen["logits"])
-    result.update({"loss/nll": nll, "loss/kl": kl})
-    result.update({f"gradients/{name}": value for name, value in gradients.items()})
-
+    _, noise, seen, nll, kl, gradients = run_step(case, weights, x, case["step"], case["beta"])
     plain = forward(case, weights, normalized(x, 1.0, 1.0), None)
-    result.update({"evaluation/z": plain["z"], "evaluation/logits": plain["logits"]})
-    if f is not None:
-        result["evaluation/cold_logits"] = forward(case, weights, 0.0 * x, None)["logits"]
-
     history, final = train(case, weights, x)
-    result.update({"training/updates": UPDATES, "training/rate": case["rate"], "training/beta1": BETA1,
-                   "training/beta2": BETA2, "training/epsilon": EPSILON, "training/lambda": case["weight_decay"],
-                   "training/cap": case["cap"], "training/annealing_steps": case["annealing_steps"]})
-    result.update({f"training/{name}": value for name, value in history.items()})
-    result.update({f"training/weights/{name}": value for name, value in final.items()})
-    result["training/mask_0"] = dropout_mask(case, 0, users)
+    parts = {
+        "config": {"features": 0, "keep_history": 1.0, "items": ITEMS,
+                   **{name: case[name] for name in CONFIG if name in case}},
+        "input": {"indptr": np.concatenate([[0], np.cumsum(x.sum(axis=1))]), "indices": np.nonzero(x)[1]},
+        "weights": weights,
+        "random": {"mask": dropout_mask(case, case["step"], case["first_user"] + np.arange(len(x)))},
+        "activations": {name: value for name, value in seen.items() if name == "z" or "coder" in name},
+        "loss": {"nll": nll, "kl": kl},
+        "gradients": gradients,
+        "evaluation": {"z": plain["z"], "logits": plain["logits"]},
+        "training": {"updates": UPDATES, "rate": case["rate"], "beta1": BETA1, "beta2": BETA2, "epsilon": EPSILON,
+                     "lambda": case["weight_decay"], **history},
+        "training/weights": final}
     if noise is not None:
-        result["training/noise_0"] = latent_noise(case, 0, users)
-    return result
+        parts["random"]["noise"] = noise
+    if f is not None:
+        parts["input"].update({"feature_indptr": np.concatenate([[0], np.cumsum(f.sum(axis=1))]),
+                               "feature_indices": np.nonzero(f)[1]})
+        parts["evaluation"]["cold_logits"] = forward(case, weights, 0.0 * x, None)["logits"]
+    return {f"{part}/{name}": value for part, entries in parts.items() for name, value in entries.items()}
 
 
 def text_of(entries):
