@@ -58,12 +58,11 @@ io::ExportTensor weights(const io::CheckpointFile& checkpoint, const std::string
     std::vector<float> block;
     for (std::int64_t begin = 0; begin < rows; begin += step) {
       const std::int64_t end = std::min(rows, begin + step);
-      block.resize(static_cast<std::size_t>((end - begin) * stored));
+      block.resize((end - begin) * stored);
       checkpoint.read_rows(path, begin, end, block);
       if (normalizes) normalize_rows(block, stored);
       for (std::int64_t row = 0; row < end - begin; ++row) {
-        file.write(bytes_view(std::span<const float>(block).subspan(static_cast<std::size_t>(row * stored),
-                                                                    static_cast<std::size_t>(kept))));
+        file.write(bytes_view(std::span<const float>(block).subspan(row * stored, kept)));
       }
     }
   };

@@ -143,12 +143,12 @@ std::string describe_dataset(const std::string& path) {
       add_matrix(matrix, false);
   }
   std::vector<std::int64_t> of_users;
-  std::vector<std::int64_t> of_items(static_cast<std::size_t>(file.items()));
+  std::vector<std::int64_t> of_items(file.items());
   constexpr std::int64_t block_rows = 1 << 14;
   for (std::int64_t begin = 0; begin < file.rows("train"); begin += block_rows) {
     const Csr block = file.read_rows("train", {begin, std::min(file.rows("train"), begin + block_rows)});
     for (std::int64_t row = 0; row < block.rows(); ++row) of_users.push_back(block.view().row_size(row));
-    for (const std::int32_t item : block.columns) ++of_items[static_cast<std::size_t>(item)];
+    for (const std::int32_t item : block.columns) ++of_items[item];
   }
   out += format("items of a train user\n{}", histogram_text(of_users));
   out += format("train users of an item\n{}", histogram_text(of_items));

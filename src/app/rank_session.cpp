@@ -55,10 +55,10 @@ ExitCode RankSession::together(const TaskResult& outcome) {
   const auto mine = static_cast<std::int64_t>(outcome.code);
   // A gather instead of a reduction, because ranks with different configurations may use different all-reduce
   // algorithms.
-  std::vector<std::int64_t> codes(static_cast<std::size_t>(hosts_->size()));
+  std::vector<std::int64_t> codes(hosts_->size());
   hosts_->all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(codes));
   for (int rank = 0; rank < hosts_->size(); ++rank) {
-    const std::int64_t code = codes[static_cast<std::size_t>(rank)];
+    const std::int64_t code = codes[rank];
     if (code == 0) continue;
     // Errors on rank 0 usually occur on all ranks, so the message omits the rank.
     if (rank == hosts_->rank()) print_error(outcome, rank == 0 ? -1 : rank);

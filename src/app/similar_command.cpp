@@ -71,8 +71,7 @@ struct Products {
 /// Returns the products of the rows of a tensor.
 Products products_of_rows(const io::CheckpointFile& checkpoint, const io::CheckpointFile::TensorInfo& tensor,
                           const Items& items) {
-  std::vector<std::vector<float>> rows(items.size(),
-                                       std::vector<float>(static_cast<std::size_t>(tensor.columns)));
+  std::vector<std::vector<float>> rows(items.size(), std::vector<float>(tensor.columns));
   for (std::size_t n = 0; n < items.size(); ++n)
     checkpoint.read_rows(tensor.name, items[n], items[n] + 1, rows[n]);
   Products products(static_cast<std::size_t>(tensor.rows), items.size());
@@ -91,7 +90,7 @@ Products products_of_columns(const io::CheckpointFile& checkpoint,
   for_each_row(checkpoint, tensor, [&](std::size_t, std::span<const float> row) {
     for (std::size_t i = 0; i < row.size(); ++i) products.squares[i] += static_cast<double>(row[i] * row[i]);
     for (std::size_t n = 0; n < items.size(); ++n) {
-      const float own = row[static_cast<std::size_t>(items[n])];
+      const float own = row[items[n]];
       for (std::size_t i = 0; i < row.size(); ++i) products.with[n][i] += static_cast<double>(own * row[i]);
     }
   });
@@ -102,7 +101,7 @@ Products products_of_columns(const io::CheckpointFile& checkpoint,
 std::vector<Scores> cosines(const Products& products, const Items& items) {
   std::vector<Scores> all(items.size());
   for (std::size_t n = 0; n < items.size(); ++n) {
-    const double square = products.squares[static_cast<std::size_t>(items[n])];
+    const double square = products.squares[items[n]];
     for (std::size_t i = 0; i < products.squares.size(); ++i) {
       const double norms = std::sqrt(square * products.squares[i]);
       all[n].push_back(static_cast<float>(norms > 0.0 ? products.with[n][i] / norms : 0.0));
@@ -172,10 +171,10 @@ void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   std::string text = arguments.titles ? "item\tsimilar\tscore\ttitle\n" : "item\tsimilar\tscore\n";
   std::vector<Scores> scores = similarities(checkpoint, items, ids.size());
   for (std::size_t n = 0; n < items.size(); ++n) {
-    scores[n][static_cast<std::size_t>(items[n])] = masked;
+    scores[n][items[n]] = masked;
     for (const std::int32_t other : math::top_k(scores[n], arguments.top)) {
-      text += format("{}\t{}\t{:g}", tsv_field(ids.text(items[n])), tsv_field(ids.text(other)),
-                     scores[n][static_cast<std::size_t>(other)]);
+      text +=
+          format("{}\t{}\t{:g}", tsv_field(ids.text(items[n])), tsv_field(ids.text(other)), scores[n][other]);
       text += arguments.titles ? "\t" + tsv_field(titles.text(other)) + "\n" : "\n";
     }
   }

@@ -55,7 +55,7 @@ template <class T>
 void broadcast_vector(std::vector<T>& values, comm::Communicator& ranks) {
   auto size = static_cast<std::int64_t>(values.size());
   ranks.broadcast(std::span(&size, 1), 0);
-  values.resize(static_cast<std::size_t>(size));
+  values.resize(size);
   ranks.broadcast(std::span(values), 0);
 }
 

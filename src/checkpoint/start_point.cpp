@@ -55,7 +55,7 @@ bool is_same_dataset(const TrainingState& state, const io::DatasetFile& dataset)
 std::vector<std::int64_t> match_items(const run::Run& run, const TrainingState& state,
                                       const io::CheckpointFile& file) {
   const io::DatasetFile& dataset = run.dataset;
-  std::vector<std::int64_t> sources(static_cast<std::size_t>(dataset.items()), -1);
+  std::vector<std::int64_t> sources(dataset.items(), -1);
   if (is_same_dataset(state, dataset)) {
     std::iota(sources.begin(), sources.end(), 0);
     return sources;
@@ -107,13 +107,12 @@ void StartPoint::load_weights(training::Trainer& trainer) {
   const auto look_up = [&](std::size_t t, Range rows, std::span<float> values) {
     std::ranges::fill(values, none);
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      const std::int64_t source = has_item_rows(specs[t]) ? sources_[static_cast<std::size_t>(row)] : row;
+      const std::int64_t source = has_item_rows(specs[t]) ? sources_[row] : row;
       if (source < 0) continue;
       const float* from = before.data() + source * stored[t].columns;
       float* to = values.data() + (row - rows.begin) * specs[t].logical_columns();
       for (std::int64_t column = 0; column < specs[t].logical_columns(); ++column) {
-        const std::int64_t c =
-            has_item_columns(specs[t]) ? sources_[static_cast<std::size_t>(column)] : column;
+        const std::int64_t c = has_item_columns(specs[t]) ? sources_[column] : column;
         if (c >= 0) to[column] = from[c];
       }
     }
@@ -125,12 +124,12 @@ void StartPoint::load_weights(training::Trainer& trainer) {
     for (std::size_t t = 0; t < specs.size(); ++t) {
       const auto tensor = static_cast<int>(t);
       checkpoint_.read_file([&](const io::CheckpointFile& file) {
-        before.resize(static_cast<std::size_t>(stored[t].rows * stored[t].columns));
+        before.resize(stored[t].rows * stored[t].columns);
         file.read_rows(format("weights/{}", stored[t].name), 0, stored[t].rows, before);
       });
       for (std::int64_t begin = 0; begin < specs[t].logical_rows(); begin += block_rows(specs[t])) {
         const Range rows{begin, std::min(specs[t].logical_rows(), begin + block_rows(specs[t]))};
-        values.resize(static_cast<std::size_t>(rows.size() * specs[t].logical_columns()));
+        values.resize(rows.size() * specs[t].logical_columns());
         if (communicator.rank() == 0) look_up(t, rows, values);
         communicator.broadcast(std::span<float>(values), 0);
         const StoredRows found = stored_rows(specs[t], rows, values);

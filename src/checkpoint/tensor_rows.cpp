@@ -35,19 +35,18 @@ StoredRows stored_rows(const device::TensorSpec& spec, Range rows, std::span<con
     return part;
   }
   part.rows = rows_of_item_slice(spec, *spec.item_slice, rows);
-  part.memory.resize(static_cast<std::size_t>(part.rows.size() * spec.columns));
+  part.memory.resize(part.rows.size() * spec.columns);
   for_each_element(
       spec, *spec.item_slice, rows,
       [&](std::int64_t row, std::int64_t column, std::int64_t from_row, std::int64_t from_column) {
-        part.memory[static_cast<std::size_t>(row * spec.columns + column)] =
-            logical[static_cast<std::size_t>(from_row * spec.logical_columns() + from_column)];
+        part.memory[row * spec.columns + column] = logical[from_row * spec.logical_columns() + from_column];
       });
   part.values = part.memory;
   return part;
 }
 
 void GatheredState::gather(training::StateTensor state, int tensor, Range rows, std::span<float> to) {
-  const device::TensorSpec& spec = specs_[static_cast<std::size_t>(tensor)];
+  const device::TensorSpec& spec = specs_[tensor];
   if (!spec.item_slice) {
     if (context_.communicator.rank() == 0) trainer_.read_state_rows(state, tensor, rows, to);
     return;
@@ -61,8 +60,7 @@ void GatheredState::gather(training::StateTensor state, int tensor, Range rows, 
       spec.has_item_rows() ? spec.columns : (mine.all + mine.step - 1) / mine.step;
   const auto part_size = static_cast<std::size_t>(largest_rows * largest_columns);
   part_.assign(part_size, 0.0F);
-  trainer_.read_state_rows(state, tensor, stored,
-                           std::span(part_).first(static_cast<std::size_t>(stored.size() * spec.columns)));
+  trainer_.read_state_rows(state, tensor, stored, std::span(part_).first(stored.size() * spec.columns));
   parts_.resize(part_size * static_cast<std::size_t>(mine.step));
   context_.grid->model_parallel_ranks().all_gather(std::span<const float>(part_), std::span<float>(parts_));
   context_.communicator.activity().note_progress();
@@ -73,8 +71,7 @@ void GatheredState::gather(training::StateTensor state, int tensor, Range rows, 
     const std::int64_t columns = spec.has_item_rows() ? spec.columns : item_slice.count();
     for_each_element(spec, item_slice, rows,
                      [&](std::int64_t row, std::int64_t column, std::int64_t to_row, std::int64_t to_column) {
-                       to[static_cast<std::size_t>(to_row * spec.logical_columns() + to_column)] =
-                           part[row * columns + column];
+                       to[to_row * spec.logical_columns() + to_column] = part[row * columns + column];
                      });
   }
 }

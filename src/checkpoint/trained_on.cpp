@@ -98,7 +98,7 @@ void CheckpointReader::require_trained_on(const run::Run& run) const {
 
 std::vector<std::uint32_t> hash_users(const io::IdList& users) {
   std::vector<std::uint32_t> hashes;
-  hashes.reserve(static_cast<std::size_t>(users.size()));
+  hashes.reserve(users.size());
   for (std::int64_t i = 0; i < users.size(); ++i) hashes.push_back(hash_of_user(users.text(i)));
   std::ranges::sort(hashes);
   return hashes;

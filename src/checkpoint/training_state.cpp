@@ -191,7 +191,7 @@ void TrainingState::gather_sums(const device::LossSums& mine, comm::Communicator
                                                     static_cast<double>(mine.users),
                                                     static_cast<double>(mine.skipped)};
   for (std::size_t s = 0; s < own.size(); ++s) {
-    epoch_sums[s].resize(static_cast<std::size_t>(communicator.size()));
+    epoch_sums[s].resize(communicator.size());
     communicator.all_gather(std::span<const double>(&own[s], 1), std::span<double>(epoch_sums[s]));
   }
 }
@@ -201,7 +201,7 @@ device::LossSums TrainingState::sums_of(int rank, int size) const {
   if (!as_before && rank > 0) return {};
   std::array<double, sum_names.size()> values{};
   for (std::size_t s = 0; s < values.size(); ++s) {
-    values[s] = as_before ? epoch_sums[s][static_cast<std::size_t>(rank)] : total(*this, s);
+    values[s] = as_before ? epoch_sums[s][rank] : total(*this, s);
   }
   return {values[position::nll], values[position::kl], values[position::weighted_kl],
           static_cast<std::int64_t>(values[position::users]),
@@ -227,7 +227,7 @@ void broadcast(TrainingState& state, comm::Communicator& communicator) {
     } else if constexpr (std::is_same_v<Field, std::vector<double>>) {
       auto size = static_cast<std::int64_t>(field.size());
       communicator.broadcast(std::span<std::int64_t>(&size, 1), 0);
-      field.resize(static_cast<std::size_t>(size));
+      field.resize(size);
       communicator.broadcast(std::span<double>(field), 0);
     } else {
       communicator.broadcast(std::span<Field>(&field, 1), 0);
@@ -252,7 +252,7 @@ void Snapshot::write(const std::string& path) const {
   for (const auto& [which, prefix] : tensor_prefixes) {
     const Range tensors = tensors_of(which, state_, prior_tensors_, specs_.size());
     for (std::int64_t i = tensors.begin; i < tensors.end; ++i) {
-      const device::TensorSpec& spec = specs_[static_cast<std::size_t>(i)];
+      const device::TensorSpec& spec = specs_[i];
       const std::string name = format("{}/{}", prefix, spec.name);
       sources.push_back(
           {name, spec.logical_rows(), spec.logical_columns(), is_vector(spec),
@@ -300,7 +300,7 @@ void CheckpointReader::read(const std::string& prefix, const std::vector<device:
     const device::TensorSpec& spec = specs[i];
     for (std::int64_t begin = 0; begin < spec.logical_rows(); begin += block_rows(spec)) {
       const Range rows{begin, std::min(spec.logical_rows(), begin + block_rows(spec))};
-      values.resize(static_cast<std::size_t>(rows.size() * spec.logical_columns()));
+      values.resize(rows.size() * spec.logical_columns());
       comm::run_on_root(context_.communicator, [&] {
         file_->read_rows(format("{}/{}", prefix, spec.name), rows.begin, rows.end, values);
       });

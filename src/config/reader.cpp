@@ -300,7 +300,7 @@ std::string file_text(const std::string& path) {
   constexpr std::size_t max_bytes = std::size_t{1} << 20;
   std::string text(max_bytes + 1, '\0');
   std::ifstream file(path, std::ios::binary);
-  text.resize(static_cast<std::size_t>(file.read(text.data(), max_bytes + 1).gcount()));
+  text.resize(file.read(text.data(), max_bytes + 1).gcount());
   if (!file.is_open() || file.bad()) {
     throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(errno)));
   }

@@ -95,7 +95,7 @@ class NumpyRandom {
   }
   /// Returns a permutation of 0..n-1, as np.random.permutation.
   std::vector<std::int32_t> permutation(std::int32_t n) {
-    std::vector<std::int32_t> values(static_cast<std::size_t>(n));
+    std::vector<std::int32_t> values(n);
     std::iota(values.begin(), values.end(), 0);
     shuffle(std::span(values));
     return values;
@@ -104,7 +104,7 @@ class NumpyRandom {
   /// of a whole permutation of n.
   std::vector<std::int32_t> choice(std::int32_t n, std::int32_t k) {
     std::vector<std::int32_t> values = permutation(n);
-    values.resize(static_cast<std::size_t>(k));
+    values.resize(k);
     return values;
   }
 

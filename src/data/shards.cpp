@@ -30,7 +30,7 @@ std::vector<int> bit_reversed_order(int count) {
   const auto size = std::bit_ceil(static_cast<std::uint32_t>(count));
   const int bits = std::countr_zero(size);
   std::vector<int> order;
-  order.reserve(static_cast<std::size_t>(count));
+  order.reserve(count);
   for (std::uint32_t k = 0; k < size; ++k) {
     std::uint32_t mirrored = 0;
     for (int bit = 0; bit < bits; ++bit) mirrored |= ((k >> bit) & 1u) << (bits - 1 - bit);
@@ -108,7 +108,7 @@ EpochRows DistributedBatchSampler::sample(std::int64_t epoch, int threads) const
   for (std::int64_t t = 0; t < steps_per_epoch(); ++t) {
     drawn.begin.push_back(local_before(t * batch_size_ + batch_users(t)));
   }
-  drawn.rows.resize(static_cast<std::size_t>(drawn.begin.back()));
+  drawn.rows.resize(drawn.begin.back());
   on_threads(threads, drawn.begin.back(), [&](std::int64_t begin, std::int64_t end) {
     std::int64_t k = begin % owned_.size();
     std::int64_t element = begin / owned_.size();
@@ -132,7 +132,7 @@ VirtualShards::VirtualShards(std::int64_t rows, int shards) : rows_(rows) {
   if (rows < 0) throw InputError(format("a dataset cannot have {} train users", rows));
 
   order_ = bit_reversed_order(shards);
-  std::vector<std::int64_t> size(static_cast<std::size_t>(shards), rows / shards);
+  std::vector<std::int64_t> size(shards, rows / shards);
   for (std::int64_t k = 0; k < rows % shards; ++k) ++size[order_[k]];
   begin_.assign(1, 0);
   for (const std::int64_t s : size) begin_.push_back(begin_.back() + s);

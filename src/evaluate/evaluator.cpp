@@ -75,7 +75,7 @@ void Evaluator::set_list(std::int64_t row, std::span<const std::int32_t> list, V
   }
   for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
     const std::size_t length = std::min(list.size(), static_cast<std::size_t>(catalog_metrics_[m].k));
-    for (const std::int32_t item : list.first(length)) ++values.lists[m][static_cast<std::size_t>(item)];
+    for (const std::int32_t item : list.first(length)) ++values.lists[m][item];
   }
 }
 
@@ -93,7 +93,7 @@ void Evaluator::serve_by_popularity(CsrView features, Values& values) const {
       *value = math::metric_of_user(metric, ranks, items_);
       value += targets.rows();
     }
-    set_list(row, popularity_->order().first(static_cast<std::size_t>(list_length_)), values);
+    set_list(row, popularity_->order().first(list_length_), values);
   }
 }
 
@@ -112,7 +112,7 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
   };
   run_.progress.begin(format("ranking for {} users", split_), all_users_, "users");
   Values values{model.evaluate(users, history, rank_metrics_, report),
-                {catalog_metrics_.size(), std::vector<std::int64_t>(static_cast<std::size_t>(items_))}};
+                {catalog_metrics_.size(), std::vector<std::int64_t>(items_)}};
   values.of_users.resize(names_.size() * static_cast<std::size_t>(targets.rows()));
 
   if (list_length_ > 0) run_.progress.begin(format("lists of {} users", split_), all_users_, "users");
@@ -132,7 +132,7 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
         continue;
       const auto list = std::span(lists).subspan(static_cast<std::size_t>(row - rows.begin) * length, length);
       const auto end = std::ranges::find(list, -1);  // fewer items than `length` are left
-      set_list(row, list.first(static_cast<std::size_t>(end - list.begin())), values);
+      set_list(row, list.first(end - list.begin()), values);
     }
     report(rows.end);
   }
@@ -249,8 +249,7 @@ io::UserColumns Evaluator::per_user(
   for (const auto& [prefix, result] : results) {
     for (const auto& [name, values] : result->of_users) {
       std::vector<double> mine;
-      for (const std::int64_t row : rows)
-        mine.push_back(values[static_cast<std::size_t>(row - held_out_.rows.begin)]);
+      for (const std::int64_t row : rows) mine.push_back(values[row - held_out_.rows.begin]);
       content.columns.push_back({prefix + name, gather(ranks, mine)});
     }
   }
@@ -260,9 +259,9 @@ io::UserColumns Evaluator::per_user(
   if (run_.dataset.has_ids(path)) ids = run_.dataset.read_ids(path);
   for (const std::int64_t row : gather(ranks, rows)) {
     if (!ids.numeric()) {
-      content.users.strings.push_back(ids.strings[static_cast<std::size_t>(row)]);
+      content.users.strings.push_back(ids.strings[row]);
     } else {
-      content.users.numbers.push_back(ids.size() > 0 ? ids.numbers[static_cast<std::size_t>(row)] : row);
+      content.users.numbers.push_back(ids.size() > 0 ? ids.numbers[row] : row);
     }
   }
   return content;

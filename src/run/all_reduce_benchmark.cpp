@@ -49,10 +49,10 @@ std::vector<AllReduceTiming> measure_all_reduce(comm::Communicator& communicator
 std::vector<AllReduceTiming> measure_all_reduce(comm::Communicator& communicator,
                                                 std::span<const std::int64_t> sizes, double budget) {
   if (communicator.size() == 1 || sizes.empty()) return {};
-  std::vector<float> values(static_cast<std::size_t>(sizes.back() / 4 + 1));
+  std::vector<float> values(sizes.back() / 4 + 1);
   return measure_all_reduce(communicator, sizes, budget, [&](std::int64_t n, int count) {
     for (int i = 0; i < count; ++i) {
-      communicator.all_reduce(std::span<float>(values).first(static_cast<std::size_t>(n)));
+      communicator.all_reduce(std::span<float>(values).first(n));
     }
   });
 }

@@ -275,7 +275,7 @@ class BenchmarkRun {
     const std::string id = run_.device.facts().id;
     // Ids are unique over all hosts. A hash collision would only cause a false warning.
     const auto mine = static_cast<std::int64_t>(id.empty() ? 0 : io::xxh64(id) | 1);
-    std::vector<std::int64_t> all(static_cast<std::size_t>(run_.communicator.size()));
+    std::vector<std::int64_t> all(run_.communicator.size());
     run_.communicator.all_gather(std::span<const std::int64_t>(&mine, 1), std::span<std::int64_t>(all));
     const std::int64_t here = id.empty() ? 0 : std::count(all.begin(), all.end(), mine);
     return run_.communicator.all_reduce(here, comm::Reduction::max);

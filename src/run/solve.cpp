@@ -181,7 +181,7 @@ class SolveRun {
     Activity& activity = run_.communicator.activity();
     const Timeline::Span span(activity.timeline(), Track::run, "solve");
     activity.enter(Phase::training);
-    const models::EaseValues values = candidates_[static_cast<std::size_t>(state_.epoch)];
+    const models::EaseValues values = candidates_[state_.epoch];
     const int threads = models::item_model_threads(run_);
     const bool reused = ease_ != nullptr && solved_.same_inverse(values);
     auto begin = Clock::now();

@@ -61,7 +61,7 @@ class BucketPlan {
   std::int64_t buckets() const { return static_cast<std::int64_t>(buckets_.size()); }
   std::int64_t shard_size() const { return padded_size() / ranks_; }
   /// Returns the buckets of parameter group `g`.
-  Range parameter_group(int g) const { return parameter_groups_[static_cast<std::size_t>(g)]; }
+  Range parameter_group(int g) const { return parameter_groups_[g]; }
   /// Returns the bucket that contains flat element `element`.
   std::int64_t bucket_of(std::int64_t element) const {
     const auto after = std::ranges::upper_bound(buckets_, element, {}, &Range::begin);
@@ -69,9 +69,9 @@ class BucketPlan {
   }
 
   /// Returns the flat elements of bucket `b`, including padding.
-  Range bucket(std::int64_t b) const { return buckets_[static_cast<std::size_t>(b)]; }
+  Range bucket(std::int64_t b) const { return buckets_[b]; }
   /// Returns the flat elements of bucket `b`, excluding padding.
-  Range unpadded(std::int64_t b) const { return unpadded_[static_cast<std::size_t>(b)]; }
+  Range unpadded(std::int64_t b) const { return unpadded_[b]; }
   /// Returns the flat elements of the part of bucket `b` that `rank` owns, including padding.
   Range part(std::int64_t b, int rank) const {
     const Range whole = bucket(b);

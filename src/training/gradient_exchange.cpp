@@ -189,8 +189,8 @@ void GradientExchange::finish_gather(const Bucket& bucket) {
 double GradientExchange::bytes_per_rank(int parameter_group) const {
   double bytes = 0.0;
   for (const Range run : runs_of(parameter_group)) {
-    const Bucket& first = buckets_[static_cast<std::size_t>(run.begin)];
-    const Bucket& last = buckets_[static_cast<std::size_t>(run.end - 1)];
+    const Bucket& first = buckets_[run.begin];
+    const Bucket& last = buckets_[run.end - 1];
     const double ranks = first.ranks->size();
     const std::int64_t end = mode_.sharded || mode_.bf16_comm ? last.all.end : last.elements.end;
     bytes += 2.0 * (ranks - 1.0) / ranks * static_cast<double>(end - first.all.begin) *
@@ -232,15 +232,12 @@ std::vector<ExchangeSection> plan_sections(const comm::RankGrid& grid, const dev
     sections.push_back({&grid.world(), plan(parameter_groups, grid.world(), 0)});
     return sections;
   }
-  const auto divided = [&](std::int64_t t) {
-    return layout.tensors[static_cast<std::size_t>(t)].spec.item_slice.has_value();
-  };
+  const auto divided = [&](std::int64_t t) { return layout.tensors[t].spec.item_slice.has_value(); };
   for (std::size_t g = 0; g < parameter_groups.size(); ++g) {
     const Range all = layout.tensors_in(parameter_groups[g]);
     for (std::int64_t first = all.begin, end = first; first < all.end; first = end) {
       while (end < all.end && divided(end) == divided(first)) ++end;
-      const Range range{layout.tensors[static_cast<std::size_t>(first)].range.begin,
-                        layout.tensors[static_cast<std::size_t>(end - 1)].range.end};
+      const Range range{layout.tensors[first].range.begin, layout.tensors[end - 1].range.end};
       comm::Communicator& ranks = divided(first) ? grid.data_parallel_ranks() : grid.world();
       sections.push_back({&ranks, plan({range}, ranks, range.begin), static_cast<int>(g)});
     }

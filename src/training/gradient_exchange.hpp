@@ -128,7 +128,7 @@ class GradientExchange {
   };
   /// The buckets of each section of `parameter_group`.
   std::vector<Range> runs_of(int parameter_group) const;
-  Bucket& bucket(std::int64_t b) { return buckets_[static_cast<std::size_t>(b)]; }
+  Bucket& bucket(std::int64_t b) { return buckets_[b]; }
   /// Advances started_ past buckets that are not summed, because no other rank has their elements.
   void skip_alone();
   void mark_ready(Range range, device::EventHandle done);

@@ -153,8 +153,7 @@ class AllReduce final : public Strategy {
   /// Returns TrainingFacts::update_bytes of a step on `parameter_group`.
   double update_bytes(int parameter_group) const {
     const device::ParameterLayout& layout = model_.layout();
-    const Range tensors =
-        layout.tensors_in(model_.parameter_groups()[static_cast<std::size_t>(parameter_group)]);
+    const Range tensors = layout.tensors_in(model_.parameter_groups()[parameter_group]);
     const auto parameters = static_cast<double>(layout.parameter_count(tensors));
     const double updated = exchange_.mode().sharded ? parameters / grid_.world().size() : parameters;
     const device::DeviceFacts facts = device_.facts();
@@ -162,7 +161,7 @@ class AllReduce final : public Strategy {
         facts.precision == device::Precision::bf16 || facts.precision == device::Precision::fp16;
     double gradients = parameters;  // elements
     for (const int tensor : fused_tensors_) {
-      const device::TensorSpec& weight = layout.tensors[static_cast<std::size_t>(tensor)].spec;
+      const device::TensorSpec& weight = layout.tensors[tensor].spec;
       // A GPU stores the gradient of the output table before it updates the table beside later operations.
       const bool stored =
           weight.kind == device::TensorKind::output_bias ||

@@ -92,9 +92,8 @@ class DeviceStateCopy final : public StateCopy {
 
   void read_rows(StateTensor state, int tensor, Range rows, std::span<float> to) override {
     if (!buffers_.empty()) return exporter_.export_rows(layout_, tensor, rows, buffer(state), to);
-    const std::vector<float>& values = hosted_.at(state)[static_cast<std::size_t>(tensor)];
-    std::copy_n(values.begin() + rows.begin * layout_.tensors[static_cast<std::size_t>(tensor)].spec.columns,
-                to.size(), to.begin());
+    const std::vector<float>& values = hosted_.at(state)[tensor];
+    std::copy_n(values.begin() + rows.begin * layout_.tensors[tensor].spec.columns, to.size(), to.begin());
   }
 
  private:

@@ -110,7 +110,7 @@ std::vector<std::int64_t> Trainer::updates_by_parameter_group() const {
   std::vector<std::int64_t> updates(static_cast<std::size_t>(*std::ranges::max_element(parameter_groups_)) +
                                     1);
   for (std::int64_t pass = 0; pass < passes(); ++pass) {
-    updates[static_cast<std::size_t>(parameter_groups_[static_cast<std::size_t>(pass)])] +=
+    updates[parameter_groups_[pass]] +=
         epochs * steps + std::clamp<std::int64_t>(done - pass * steps, 0, steps);
   }
   return updates;
@@ -118,8 +118,8 @@ std::vector<std::int64_t> Trainer::updates_by_parameter_group() const {
 
 ParameterGroup Trainer::next_parameter_group() const {
   const std::int64_t pass = updates_done_ / sampler_.steps_per_epoch() % passes();
-  const int parameter_group = parameter_groups_[static_cast<std::size_t>(pass)];
-  return {parameter_group, updates_by_parameter_group()[static_cast<std::size_t>(parameter_group)]};
+  const int parameter_group = parameter_groups_[pass];
+  return {parameter_group, updates_by_parameter_group()[parameter_group]};
 }
 
 double Trainer::beta() const {

@@ -108,9 +108,8 @@ class CheckRunner {
     check(Scope::all, "launch", [&] { return check_launch(placements, separate_worlds_); });
     check(Scope::all, "launch",
           [&] { return check_requested_hosts(placements, query_requested_hosts(query_launcher())); });
-    check(Scope::rank, "binding", [&] {
-      return check_binding(placements[static_cast<std::size_t>(ranks_.rank())], ranks_.local_size(), wanted);
-    });
+    check(Scope::rank, "binding",
+          [&] { return check_binding(placements[ranks_.rank()], ranks_.local_size(), wanted); });
     check(Scope::all, "oversubscription", [&] { return check_oversubscription(placements); });
     std::set<std::string> hosts;
     for (const RankPlacement& placement : placements) hosts.insert(placement.host);
@@ -209,7 +208,7 @@ class CheckRunner {
         if (!arguments_.quick) mine[i] = device->measure(device_rates[i].rate, spare_bytes_);
         return CheckResults();
       });
-      std::vector<double> rates(static_cast<std::size_t>(ranks_.size()));
+      std::vector<double> rates(ranks_.size());
       ranks_.all_gather(std::span<const double>(&mine[i], 1), std::span<double>(rates));
       all_work = all_work && std::ranges::min(rates) > 0.0;
       measured[device_rates[i].key] = rates;

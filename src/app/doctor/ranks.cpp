@@ -90,12 +90,12 @@ CheckResults check_oversubscription(const std::vector<RankPlacement>& placements
     std::set<int> cores;
     int threads = 0;
     for (const int rank : ranks) {
-      const RankPlacement& placement = placements[static_cast<std::size_t>(rank)];
+      const RankPlacement& placement = placements[rank];
       cores.insert(placement.cores.begin(), placement.cores.end());
       threads += placement.threads;
     }
     // Ranks of one host are assumed to be in one container or job.
-    const double limit = placements[static_cast<std::size_t>(ranks.front())].cpu_limit;
+    const double limit = placements[ranks.front()].cpu_limit;
     const auto usable = static_cast<std::size_t>(cores_within(limit, static_cast<int>(cores.size())));
     if (cores.empty() || threads <= static_cast<int>(usable)) continue;
     const char* reason = usable < cores.size() ? ", the CPU limit of the container or job" : "";

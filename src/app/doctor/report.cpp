@@ -118,7 +118,7 @@ io::Json make_report(comm::Communicator& communicator, const std::string& versio
       {"fail", 0},          {"findings", io::Json::array()}, {"measured", measured}};
   for (MergedResult& shared : merge_results(communicator, mine)) {
     std::set<std::string> on;
-    for (const int rank : shared.ranks) on.insert(hosts[static_cast<std::size_t>(rank)]);
+    for (const int rank : shared.ranks) on.insert(hosts[rank]);
     shared.finding["ranks"] = shared.ranks;
     shared.finding["hosts"] = on;
     io::Json& number = report[io::get_string(shared.finding, "health")];

@@ -128,8 +128,7 @@ void RecommendationOutput::add_object(const std::string& user, std::span<const s
                                       std::span<const float> scores) {
   const auto joined = [&](const std::vector<std::string>& texts) {
     std::string list;
-    for (const std::int32_t item : items)
-      list += (list.empty() ? "" : ",") + texts[static_cast<std::size_t>(item)];
+    for (const std::int32_t item : items) list += (list.empty() ? "" : ",") + texts[item];
     return "[" + list + "]";
   };
   std::string numbers;

@@ -68,7 +68,7 @@ T feature_attribute(const io::CheckpointFile& checkpoint, const char* name) {
 std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments, const ItemNames& names,
                                              Log& log) {
   if (arguments.include.empty() && arguments.exclude.empty()) return {};
-  std::vector<std::uint8_t> allowed_items(static_cast<std::size_t>(names.size()), arguments.include.empty());
+  std::vector<std::uint8_t> allowed_items(names.size(), arguments.include.empty());
   const auto set = [&](const char* option, const std::string& path, std::uint8_t value) {
     if (path.empty()) return;
     const ItemList list = read_item_list(path, names);
@@ -76,7 +76,7 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
       log.warn("{} {}: skipped {} lines with unknown items ({})", option, path, list.unknown.count(),
                list.unknown.text());
     }
-    for (const std::int32_t item : list.items) allowed_items[static_cast<std::size_t>(item)] = value;
+    for (const std::int32_t item : list.items) allowed_items[item] = value;
   };
   set("--include", arguments.include, 1);
   set("--exclude", arguments.exclude, 0);

@@ -61,17 +61,17 @@ using Rows = std::vector<std::vector<std::int32_t>>;
 void collect(const io::DatasetFile& file, const std::string& matrix, const std::vector<std::int64_t>& rows,
              Range users, Rows& found) {
   for (std::int64_t user = users.begin; user < users.end;) {
-    const std::int64_t first = rows[static_cast<std::size_t>(user)];
+    const std::int64_t first = rows[user];
     std::int64_t count = 1;
     if (first < 0) {
       ++user;
       continue;
     }
-    while (user + count < users.end && rows[static_cast<std::size_t>(user + count)] == first + count) ++count;
+    while (user + count < users.end && rows[user + count] == first + count) ++count;
     const Csr part = file.read_rows(matrix, {first, first + count});
     for (std::int64_t i = 0; i < count; ++i) {
       const auto row = part.view().row(i);
-      auto& columns = found[static_cast<std::size_t>(user - users.begin + i)];
+      auto& columns = found[user - users.begin + i];
       columns.insert(columns.end(), row.begin(), row.end());
     }
     user += count;
@@ -193,7 +193,7 @@ TargetUsers make_new_users(const std::string& input, const data::SourceOptions& 
 std::function<Csr(Range)> rows_of_chosen(std::function<Csr(Range)> all,
                                          std::shared_ptr<const std::vector<std::int64_t>> chosen) {
   return [all = std::move(all), chosen = std::move(chosen)](Range users) {
-    const auto user = [&](std::int64_t i) { return (*chosen)[static_cast<std::size_t>(i)]; };
+    const auto user = [&](std::int64_t i) { return (*chosen)[i]; };
     Csr rows;
     for (std::int64_t begin = users.begin; begin < users.end;) {
       std::int64_t end = begin + 1;
@@ -220,7 +220,7 @@ TargetUsers make_target_users(const RecommendArguments& arguments, const data::S
     return users_of(*dataset, std::move(users), std::move(parts), true);
   }
   Part part{split, {}};
-  part.rows.resize(static_cast<std::size_t>(dataset->rows(part.fold_in())));
+  part.rows.resize(dataset->rows(part.fold_in()));
   if (part.rows.empty()) {
     throw InputError(format("{}: contains no {} users; choose another --split", dataset->path(), split));
   }

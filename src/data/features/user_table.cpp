@@ -201,7 +201,7 @@ void append_features(const UserTable& table, const FeatureHashing& hashing, std:
                      std::vector<std::int32_t>& row) {
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
     const std::int32_t value = table.columns[c].of_user[user];
-    if (value >= 0) hashing.append(c, table.columns[c].values[static_cast<std::size_t>(value)], row);
+    if (value >= 0) hashing.append(c, table.columns[c].values[value], row);
   }
 }
 

@@ -93,7 +93,7 @@ void EventStore::next_chunk(Chunks& chunks) {
   Chunk next;
   if (chunks.empty() || memory_->left >= static_cast<double>(bytes)) {
     memory_->left -= static_cast<double>(bytes);
-    next.bytes = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+    next.bytes = std::make_unique_for_overwrite<std::byte[]>(bytes);
   } else {
     Chunk& full = chunks.back();
     full.offset = memory_->spill({full.bytes.get(), static_cast<std::size_t>(full.used)});
@@ -137,7 +137,7 @@ void EventStore::sort(std::size_t partition, Sorted& to) const {
     }
     for (std::size_t u = 1; u < ends.size(); ++u) ends[u] += ends[u - 1];
     for (const std::byte* event = to.stored.data(); event < end; event += size) {
-      void* const target = &to.events[static_cast<std::size_t>(ends[index_of(event)]++)];
+      void* const target = &to.events[ends[index_of(event)]++];
       std::memcpy(target, event, size);
     }
   });

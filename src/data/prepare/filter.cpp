@@ -26,7 +26,7 @@ template <class Drop>
 std::span<Event> without(std::span<Event> events, Drop drop) {
   const auto end =
       std::remove_if(events.begin(), events.end(), [&](const Event& event) { return drop(event); });
-  return events.first(static_cast<std::size_t>(end - events.begin()));
+  return events.first(end - events.begin());
 }
 
 }  // namespace
@@ -41,9 +41,7 @@ class DuplicateFilter {
  public:
   /// Creates a filter for items 0 to `items` - 1.
   DuplicateFilter(std::int64_t items, const PrepareOptions& options)
-      : rule_(options.duplicates),
-        min_rating_(options.min_rating),
-        last_(static_cast<std::size_t>(items), -1) {}
+      : rule_(options.duplicates), min_rating_(options.min_rating), last_(items, -1) {}
 
   /// Moves the event that counts of each pair to the front and returns these events; the others follow. Both
   /// sets keep the order of their positions. Sets Event::positive by the combined rating for `sum` and
@@ -118,8 +116,8 @@ Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport
       min_user_items_(options.split == SplitMethod::given ? 0 : options.min_user_items),
       min_item_users_(options.split == SplitMethod::given ? 0 : options.min_item_users),
       items_(ratings.item_ids.size()),
-      events_of_(static_cast<std::size_t>(ratings.user_ids.size())),
-      users_of_(static_cast<std::size_t>(items_)),
+      events_of_(ratings.user_ids.size()),
+      users_of_(items_),
       kept_(items_) {
   if (ratings.ordered_by_item) item_order_ = ranks(ratings.item_ids.numbers);
   count_positive(report);
@@ -145,9 +143,7 @@ void Filter::count_positive(PrepareReport& report) {
   // Examples for the report: the first repeated events in the defined order.
   std::vector<Event> shown;
   const auto before = [&](const Event& a, const Event& b) {
-    const auto rank = [&](const Event& e) {
-      return item_order_.empty() ? 0 : item_order_[static_cast<std::size_t>(e.item)];
-    };
+    const auto rank = [&](const Event& e) { return item_order_.empty() ? 0 : item_order_[e.item]; };
     return std::pair(rank(a), std::int64_t{a.index}) < std::pair(rank(b), std::int64_t{b.index});
   };
   std::int64_t would_pass = 0;
@@ -165,7 +161,7 @@ void Filter::count_positive(PrepareReport& report) {
     events = without(events, [](const Event& event) { return !event.positive; });
     positive.add_row(events);
     for (const Event& event : events) {
-      ++users_of_[static_cast<std::size_t>(event.item)];
+      ++users_of_[event.item];
       Range& users = users_of_part_[static_cast<std::size_t>(event.part)];
       if (users.size() == 0) users = {event.user, event.user + 1};
       users = {std::min<std::int64_t>(users.begin, event.user),
@@ -230,7 +226,7 @@ void Filter::repeat_counts(PrepareReport& report) {
     std::vector<std::int32_t> users_left(users_of_.size(), 0);
     kept_ = SplitCounter(items_);
     ratings_->events.each_user({"repeating the filters"}, *progress_, [&](std::span<Event> events) {
-      std::int32_t& count = events_of_[static_cast<std::size_t>(events.front().user)];
+      std::int32_t& count = events_of_[events.front().user];
       if (count == 0) return;
       events = keep(events, duplicates);
       const bool enough = !events.empty() && static_cast<std::int64_t>(events.size()) >= min_user_items_;
@@ -238,7 +234,7 @@ void Filter::repeat_counts(PrepareReport& report) {
       count = enough ? static_cast<std::int32_t>(events.size()) : 0;
       if (!enough) return;
       kept_.add_row(events);
-      for (const Event& event : events) ++users_left[static_cast<std::size_t>(event.item)];
+      for (const Event& event : events) ++users_left[event.item];
     });
     for (std::size_t i = 0; i < users_of_.size(); ++i) {
       if (users_of_[i] < min_item_users_ || users_left[i] >= min_item_users_) continue;
@@ -255,23 +251,23 @@ void Filter::repeat_counts(PrepareReport& report) {
 // Counts the events of one user that all previous stages kept.
 void Filter::count_user(std::span<const Event> events) {
   if (events.empty() || static_cast<std::int64_t>(events.size()) < min_user_items_) return;
-  events_of_[static_cast<std::size_t>(events.front().user)] = static_cast<std::int32_t>(events.size());
+  events_of_[events.front().user] = static_cast<std::int32_t>(events.size());
   kept_.add_row(events);
 }
 
 std::span<Event> Filter::keep(std::span<Event> events, DuplicateFilter& duplicates) const {
   return without(duplicates.reduce(events), [&](const Event& event) {
-    return !event.positive || users_of_[static_cast<std::size_t>(event.item)] < min_item_users_;
+    return !event.positive || users_of_[event.item] < min_item_users_;
   });
 }
 
 void Filter::each_user(const EventStore::Pass& pass, const EventStore::Use& use) {
   DuplicateFilter duplicates(items_, *options_);
   ratings_->events.each_user(pass, *progress_, [&](std::span<Event> events) {
-    if (events_of_[static_cast<std::size_t>(events.front().user)] == 0) return;
+    if (events_of_[events.front().user] == 0) return;
     events = keep(events, duplicates);
     if (!item_order_.empty()) {
-      for (Event& event : events) event.index = item_order_[static_cast<std::size_t>(event.item)];
+      for (Event& event : events) event.index = item_order_[event.item];
       std::ranges::sort(events, {}, [](const Event& event) { return std::int64_t{event.index}; });
     }
     use(events);

@@ -19,7 +19,7 @@ class DuplicateFilter;
 /// Counts events, users and distinct items for one row of the report.
 class SplitCounter {
  public:
-  explicit SplitCounter(std::int64_t items = 0) : seen_(static_cast<std::size_t>(items), 0) {}
+  explicit SplitCounter(std::int64_t items = 0) : seen_(items, 0) {}
   /// Adds all items of one user.
   void add_row(std::span<const std::int32_t> items) {
     for (const std::int32_t item : items) add(item);
@@ -36,7 +36,7 @@ class SplitCounter {
 
  private:
   void add(std::int32_t item) {
-    std::uint8_t& seen = seen_[static_cast<std::size_t>(item)];
+    std::uint8_t& seen = seen_[item];
     ++events_;
     items_ += 1 - seen;
     seen = 1;

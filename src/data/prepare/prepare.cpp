@@ -43,8 +43,8 @@ void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split
       if (features.any()) writer.link(name + "/features", "train/features");
       continue;
     }
-    write_users(writer, name, ratings, users.first(static_cast<std::size_t>(count)), features);
-    users = users.subspan(static_cast<std::size_t>(count));
+    write_users(writer, name, ratings, users.first(count), features);
+    users = users.subspan(count);
   }
 }
 

@@ -52,7 +52,7 @@ std::string digest_of(const std::string& path, const std::stop_token& stop, std:
   io::Xxh3 hash;
   while (file && !stop.stop_requested()) {
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    hash.update(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(file.gcount()))));
+    hash.update(std::as_bytes(std::span(piece).first(file.gcount())));
     bytes += file.gcount();
   }
   if (!file.eof() && !stop.stop_requested()) {

@@ -61,10 +61,10 @@ void require_apart(Range a, Range b, const char* what) {
 // First position of each item in the source, in events to train on and in others.
 class FirstAppearances {
  public:
-  explicit FirstAppearances(std::int64_t items) : first_(static_cast<std::size_t>(items), {never, never}) {}
+  explicit FirstAppearances(std::int64_t items) : first_(items, {never, never}) {}
 
   void add(const Event& event, bool train) {
-    auto& [in_train, elsewhere] = first_[static_cast<std::size_t>(event.item)];
+    auto& [in_train, elsewhere] = first_[event.item];
     std::int64_t& first = train ? in_train : elsewhere;
     first = std::min<std::int64_t>(first, event.index);
   }
@@ -156,7 +156,7 @@ class Splitter {
   EventStore collect_rows() {
     std::vector<std::int32_t> row_of(filter_->events_of().size(), nowhere);
     for (std::size_t r = 0; r < split_.users.size(); ++r) {
-      row_of[static_cast<std::size_t>(split_.users[r])] = static_cast<std::int32_t>(r);
+      row_of[split_.users[r]] = static_cast<std::int32_t>(r);
     }
     const std::int64_t items = ratings_->item_ids.size();
     EventStore rows = ratings_->events.ordered(static_cast<std::int64_t>(split_.users.size()));
@@ -170,7 +170,7 @@ class Splitter {
         }
         return;
       }
-      const std::int32_t row = row_of[static_cast<std::size_t>(events.front().user)];
+      const std::int32_t row = row_of[events.front().user];
       if (split_.weak && !given_) weak_draw.draw(row, events);
       for (Event& event : events) {
         first.add(event, drawn_ ? row < parts_.train.end : event.part == SplitPart::train);
@@ -182,14 +182,14 @@ class Splitter {
     });
 
     if (ratings_->numbered_by_source) {
-      split_.items.resize(static_cast<std::size_t>(items));
+      split_.items.resize(items);
       std::iota(split_.items.begin(), split_.items.end(), 0);
     } else {
       split_.items = first.numbered(given_);
     }
-    column_of_.assign(static_cast<std::size_t>(items), nowhere);
+    column_of_.assign(items, nowhere);
     for (std::size_t c = 0; c < split_.items.size(); ++c) {
-      column_of_[static_cast<std::size_t>(split_.items[c])] = static_cast<std::int32_t>(c);
+      column_of_[split_.items[c]] = static_cast<std::int32_t>(c);
     }
     split_.train_rows = parts_.train.size();
     split_.validation_rows = split_.weak ? (validates_ ? split_.train_rows : 0) : parts_.validation.size();
@@ -197,7 +197,7 @@ class Splitter {
     return rows;
   }
 
-  std::int32_t column(const Event& event) const { return column_of_[static_cast<std::size_t>(event.item)]; }
+  std::int32_t column(const Event& event) const { return column_of_[event.item]; }
 
   // Samples the targets, which depend on each held-out user's number of events on train items.
   void draw(EventStore& rows) {
@@ -209,10 +209,10 @@ class Splitter {
                         return column(event) != nowhere;
                       }));
     });
-    is_target_.resize(static_cast<std::size_t>(first.back()), false);
+    is_target_.resize(first.back(), false);
     draw_targets(order_, parts_.validation, *options_, first, is_target_);
-    draw_targets(order_, parts_.test, *options_,
-                 std::span(first).subspan(static_cast<std::size_t>(parts_.validation.size())), is_target_);
+    draw_targets(order_, parts_.test, *options_, std::span(first).subspan(parts_.validation.size()),
+                 is_target_);
   }
 
   void draw_stable(EventStore& rows, std::int32_t held_out) {
@@ -220,7 +220,7 @@ class Splitter {
       std::vector<std::string> items;
       for (const Event& event : events)
         if (column(event) != nowhere) items.push_back(ratings_->item_ids.text(event.item));
-      const auto user = split_.users[static_cast<std::size_t>(events.front().user)];
+      const auto user = split_.users[events.front().user];
       const std::vector<bool> targets = stable_targets(ratings_->user_ids.text(user), items, *options_);
       is_target_.insert(is_target_.end(), targets.begin(), targets.end());
     });

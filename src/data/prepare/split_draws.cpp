@@ -74,12 +74,12 @@ void draw_targets(const StrongOrder& order, Range part, const PrepareOptions& op
     if (numpy) {
       picked = random.choice(n, count);
     } else {
-      picked.resize(static_cast<std::size_t>(n));
+      picked.resize(n);
       std::iota(picked.begin(), picked.end(), 0);
       stream_of_row(options, row).shuffle(std::span(picked));
-      picked.resize(static_cast<std::size_t>(std::clamp(count, 1, n - 1)));
+      picked.resize(std::clamp(count, 1, n - 1));
     }
-    for (const std::int32_t index : picked) is_target[static_cast<std::size_t>(first[k] + index)] = true;
+    for (const std::int32_t index : picked) is_target[first[k] + index] = true;
   }
 }
 

@@ -103,7 +103,7 @@ TimeSplit::TimeSplit(const RawRatings& ratings, Filter& filter, const PrepareOpt
       first = std::min(first, event.time);
       last = std::max(last, event.time);
       const std::size_t side = event.time < cuts_[0] ? 0 : event.time < cuts_[1] ? 1 : 2;
-      sides_of[static_cast<std::size_t>(event.user)] |= static_cast<std::uint8_t>(1u << side);
+      sides_of[event.user] |= static_cast<std::uint8_t>(1u << side);
       on_side[side].push_back(event);
     }
     for (std::size_t s = 0; s < sides; ++s) counts[s].add_row(on_side[s]);
@@ -132,8 +132,8 @@ TimeSplit::TimeSplit(const RawRatings& ratings, Filter& filter, const PrepareOpt
     for (const std::int32_t user : order) {
       const auto count = static_cast<std::int64_t>(users_.size()) - begin;
       if (wanted[part] > 0 && count == wanted[part]) break;
-      if (!contains(part, sides_of[static_cast<std::size_t>(user)])) continue;
-      row_of_[part][static_cast<std::size_t>(user)] = static_cast<std::int32_t>(users_.size());
+      if (!contains(part, sides_of[user])) continue;
+      row_of_[part][user] = static_cast<std::int32_t>(users_.size());
       users_.push_back(user);
     }
     parts_[part] = {begin, static_cast<std::int64_t>(users_.size())};

@@ -24,7 +24,7 @@ class IdTable {
     if (2 * (ids_.size() + 1) > slots_.size()) grow();
     std::size_t slot = hash(key) & (slots_.size() - 1);
     while (slots_[slot] >= 0) {
-      if (ids_[static_cast<std::size_t>(slots_[slot])] == key) return slots_[slot];
+      if (ids_[slots_[slot]] == key) return slots_[slot];
       slot = (slot + 1) & (slots_.size() - 1);
     }
     if (ids_.size() >= max_ids)
@@ -38,7 +38,7 @@ class IdTable {
   std::int32_t find(Key key) const {
     if (slots_.empty()) return -1;
     std::size_t slot = hash(key) & (slots_.size() - 1);
-    while (slots_[slot] >= 0 && ids_[static_cast<std::size_t>(slots_[slot])] != key) {
+    while (slots_[slot] >= 0 && ids_[slots_[slot]] != key) {
       slot = (slot + 1) & (slots_.size() - 1);
     }
     return slots_[slot];

@@ -183,8 +183,7 @@ std::string SourceLocations::location_of(std::int64_t event) const {
                                       [](std::int64_t e, const Run& run) { return e < run.event; });
   if (after == runs_.begin()) return "?";
   const Run& run = *std::prev(after);
-  return format("{}:{}", files_[static_cast<std::size_t>(run.file)],
-                run.line + (run.line_each ? event - run.event : 0));
+  return format("{}:{}", files_[run.file], run.line + (run.line_each ? event - run.event : 0));
 }
 
 }  // namespace vaecf::data

@@ -100,7 +100,7 @@ std::vector<std::string> read_titles(const SourceOptions& source, const io::IdLi
   of_file.separator = take_separator(lines, layout.layout.separator, "the separator of the titles", {});
   Table table(lines, of_file);
   table.require(layout.title);
-  std::vector<std::string> titles(static_cast<std::size_t>(item_ids.size()));
+  std::vector<std::string> titles(item_ids.size());
   bool found = false;
   while (table.next()) {
     if (table.problem() != nullptr) continue;

@@ -44,10 +44,9 @@ std::pair<std::string, std::int32_t> kind_of(std::size_t column) {
 /// tastes.
 class SyntheticUserAttributes {
  public:
-  SyntheticUserAttributes(int columns, int tastes, std::uint64_t seed)
-      : drawn_(static_cast<std::size_t>(columns)) {
+  SyntheticUserAttributes(int columns, int tastes, std::uint64_t seed) : drawn_(columns) {
     std::vector<FeatureColumn> layout;
-    std::vector<std::int32_t> order(static_cast<std::size_t>(tastes));
+    std::vector<std::int32_t> order(tastes);
     std::iota(order.begin(), order.end(), 0);
     for (std::size_t c = 0; c < drawn_.size(); ++c) {
       const auto [name, values] = kind_of(c);
@@ -55,7 +54,7 @@ class SyntheticUserAttributes {
       PhiloxStream(seed, stream, PhiloxStream::synthesis_step).shuffle(std::span(order));
       Column column{values, std::vector<std::int32_t>(order.size())};
       for (std::size_t i = 0; i < order.size(); ++i) {
-        column.of_taste[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i) % values;
+        column.of_taste[order[i]] = static_cast<std::int32_t>(i) % values;
       }
       columns_.push_back(std::move(column));
       layout.push_back({name, FeatureColumn().hashes, FeatureHashing::default_buckets(values)});
@@ -74,7 +73,7 @@ class SyntheticUserAttributes {
       }
       const auto any =
           static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(columns_[c].values)));
-      const std::int32_t own = columns_[c].of_taste[static_cast<std::size_t>(tastes.draw(random))];
+      const std::int32_t own = columns_[c].of_taste[tastes.draw(random)];
       drawn_[c] = std::to_string(1 + (chance < missing_share + other_share ? any : own));
     }
     return drawn_;

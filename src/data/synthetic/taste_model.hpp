@@ -78,9 +78,7 @@ class TasteModel {
   };
 
   TasteModel(std::int64_t items, int tastes, std::uint64_t seed)
-      : by_rank_(static_cast<std::size_t>(items)),
-        popularity_(power_law(items)),
-        taken_(static_cast<std::size_t>(items), 0) {
+      : by_rank_(items), popularity_(power_law(items)), taken_(items, 0) {
     std::iota(by_rank_.begin(), by_rank_.end(), 0);
     PhiloxStream(seed, rank_stream, PhiloxStream::synthesis_step).shuffle(std::span(by_rank_));
 
@@ -126,10 +124,10 @@ class TasteModel {
     columns.clear();
     for (std::int64_t n = 0; n < count; ++n) {
       const std::int32_t item = draw_item(random, mixture);
-      taken_[static_cast<std::size_t>(item)] = 1;
+      taken_[item] = 1;
       columns.push_back(item);
     }
-    for (const std::int32_t item : columns) taken_[static_cast<std::size_t>(item)] = 0;
+    for (const std::int32_t item : columns) taken_[item] = 0;
     return mixture;
   }
 
@@ -146,7 +144,7 @@ class TasteModel {
   static constexpr std::uint32_t taste_stream = 0xFFFFFFFEu;
 
   static std::vector<double> power_law(std::int64_t items) {
-    std::vector<double> weights(static_cast<std::size_t>(items));
+    std::vector<double> weights(items);
     for (std::size_t r = 0; r < weights.size(); ++r) {
       weights[r] = std::pow(static_cast<double>(r) + rank_shift, -power);
     }
@@ -165,20 +163,20 @@ class TasteModel {
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
       std::int32_t item = 0;
       if (random.uniform() < crowd_share) {
-        item = by_rank_[static_cast<std::size_t>(popularity_.draw(random))];
+        item = by_rank_[popularity_.draw(random)];
       } else {
-        const Taste& taste = tastes_of_items_[static_cast<std::size_t>(mixture.draw(random))];
-        item = taste.items[static_cast<std::size_t>(taste.table.draw(random))];
+        const Taste& taste = tastes_of_items_[mixture.draw(random)];
+        item = taste.items[taste.table.draw(random)];
       }
-      if (!taken_[static_cast<std::size_t>(item)]) return item;
+      if (!taken_[item]) return item;
     }
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
-      const std::int32_t item = by_rank_[static_cast<std::size_t>(popularity_.draw(random))];
-      if (!taken_[static_cast<std::size_t>(item)]) return item;
+      const std::int32_t item = by_rank_[popularity_.draw(random)];
+      if (!taken_[item]) return item;
     }
     while (true) {
       const auto item = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(taken_.size())));
-      if (!taken_[static_cast<std::size_t>(item)]) return item;
+      if (!taken_[item]) return item;
     }
   }
 

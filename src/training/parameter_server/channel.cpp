@@ -102,15 +102,14 @@ void ParameterServerChannel::flush() {
 }
 
 void ParameterServerChannel::all_reduce_servers(float& value) {
-  std::vector<float> values(static_cast<std::size_t>(roles_.servers), value);
+  std::vector<float> values(roles_.servers, value);
   const int mine = roles_.server_index(communicator_.rank());
   std::vector<comm::SendBuffer> sends;
   std::vector<comm::RecvBuffer> recvs;
   for (int s = 0; s < roles_.servers; ++s) {
     if (s == mine) continue;
     sends.push_back({roles_.rank_of_server(s), std::as_bytes(std::span(&value, 1))});
-    recvs.push_back({roles_.rank_of_server(s),
-                     std::as_writable_bytes(std::span(values).subspan(static_cast<std::size_t>(s), 1))});
+    recvs.push_back({roles_.rank_of_server(s), std::as_writable_bytes(std::span(values).subspan(s, 1))});
   }
   messages_->send_recv(sends, recvs);
   value = std::accumulate(values.begin(), values.end(), 0.0F);

@@ -32,7 +32,7 @@ ParameterServer::ParameterServer(const config::TrainingConfig& options, comm::Co
       optimizer_(optimizer),
       asynchronous_(options.distributed.updates == comm::ServerUpdates::asynchronous),
       clips_(options.train.clip_gradient_norm > 0.0),
-      workers_(static_cast<std::size_t>(channel.roles().workers)),
+      workers_(channel.roles().workers),
       layout_(layout),
       index_(channel.roles().server_index(communicator.rank())),
       masters_(make_shard(device, channel.plan().shard_size())),
@@ -68,7 +68,7 @@ void ParameterServer::serve_synchronous(std::int64_t step_number, device::StepSt
                                         models::StepTimer& timer) {
   const auto headers = channel_.receive_headers(workers_);
   for (const int worker : workers_) {
-    require_step(worker, headers[static_cast<std::size_t>(worker)], step_number);
+    require_step(worker, headers[worker], step_number);
   }
   if (clips_) {
     receive_all(workers_);
@@ -112,7 +112,7 @@ void ParameterServer::apply_push(int worker, const PushHeader& header) {
   device_.begin_step({.rule = optimizer_.rule(updates_, header.users)}, *one_update_);
   device_.gradient_stats(*one_update_).data()[1] = static_cast<float>(header.squared_norm);
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) update_bucket(b, *one_update_);
-  const std::int64_t age = updates_ - weights_version_[static_cast<std::size_t>(worker)];
+  const std::int64_t age = updates_ - weights_version_[worker];
   staleness_.max_age = std::max(staleness_.max_age, age);
   staleness_.mean_age += static_cast<double>(age);
   ++staleness_.updates;
@@ -122,7 +122,7 @@ void ParameterServer::apply_push(int worker, const PushHeader& header) {
 void ParameterServer::send_weights(const std::vector<int>& workers) {
   for (std::int64_t b = 0; b < channel_.plan().buckets(); ++b) channel_.send_weights(b, masters(), workers);
   channel_.flush();
-  for (const int worker : workers) weights_version_[static_cast<std::size_t>(worker)] = updates_;
+  for (const int worker : workers) weights_version_[worker] = updates_;
 }
 
 Staleness ParameterServer::take_staleness() {

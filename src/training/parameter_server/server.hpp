@@ -23,14 +23,14 @@ namespace vaecf::training {
 class StalenessController {
  public:
   StalenessController(int workers, std::int64_t staleness)
-      : steps_(static_cast<std::size_t>(workers)), waiting_(steps_.size()), staleness_(staleness) {}
+      : steps_(workers), waiting_(steps_.size()), staleness_(staleness) {}
 
   /// Sets the next step of all workers, none of which may be waiting.
   void start(std::int64_t step) { std::ranges::fill(steps_, step); }
   /// Records that `worker` has pushed the gradient of its step, and waits for weights.
   void on_push(int worker) {
-    ++steps_[static_cast<std::size_t>(worker)];
-    waiting_[static_cast<std::size_t>(worker)] = true;
+    ++steps_[worker];
+    waiting_[worker] = true;
   }
   /// Returns the waiting workers that may continue, in ascending order, and marks them as no longer waiting.
   std::vector<int> release_ready() {
@@ -47,7 +47,7 @@ class StalenessController {
   }
 
   /// Returns the step whose gradient `worker` pushes next.
-  std::int64_t step(int worker) const { return steps_[static_cast<std::size_t>(worker)]; }
+  std::int64_t step(int worker) const { return steps_[worker]; }
   std::int64_t min_step() const { return *std::ranges::min_element(steps_); }
   /// Returns the maximum lead of a released worker over the slowest one, in steps, since the last call.
   std::int64_t take_max_lead() { return std::exchange(max_lead_, 0); }
