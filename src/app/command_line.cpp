@@ -1,15 +1,11 @@
 #include "app/command_line.hpp"
 
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/config/config.hpp>
 #include <vaecf/models/model.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <sstream>
@@ -50,12 +46,6 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
 }
 
-/// Returns what the program does, with the names of all models.
-std::string program_description() {
-  return format("Distributed trainer for autoencoders and other models of collaborative filtering ({}).",
-                names_of<models::ModelType>());
-}
-
 /// Throws InputError if the first argument that is no option is neither a command nor a file, but close to
 /// the name of a command: it would be taken as a configuration.
 void refuse_mistyped_command(const CLI::App& app, int argc, const char* const* argv) {
@@ -85,7 +75,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   }
   CommandLine line;
   bool help_config = false;
-  CLI::App app(program_description(), "vaecf_dist");
+  CLI::App app(
+      format("Distributed trainer for autoencoders and other models of collaborative filtering ({}).",
+             names_of<models::ModelType>()),
+      "vaecf_dist");
   app.footer(footer);
   app.set_version_flag("--version", "vaecf_dist " + version_text());
   app.add_flag("--help-config", help_config, "print all configuration keys with defaults and descriptions");

@@ -2,8 +2,6 @@
 
 #include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
 #include <vaecf/comm/communicator.hpp>
 
 #include <unistd.h>
@@ -12,13 +10,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
 namespace vaecf::app {
 namespace {
 
-/// Returns a duration as H:MM:SS or M:SS.
 std::string format_duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
   if (whole >= 3600) return format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
@@ -29,15 +27,6 @@ std::string format_duration(double seconds) {
 std::string output_of(const std::string& process) {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/" + process + "/fd/1", unknown).string();
-}
-
-/// Returns the process that started `process`; 0 if that cannot be read.
-pid_t parent_of(pid_t process) {
-  std::ifstream status(format("/proc/{}/status", process));
-  pid_t parent = 0;
-  for (std::string word; status >> word;)
-    if (word == "PPid:") status >> parent;
-  return parent;
 }
 
 /// Returns whether standard output appears on a terminal. mpirun connects each rank to a terminal of its own,
@@ -54,11 +43,20 @@ bool appears_on_terminal() {
 
 }  // namespace
 
+pid_t parent_of(pid_t process, const std::string& root) {
+  // "PID (NAME) STATE PARENT ...", and the name may contain blanks.
+  std::string stat;
+  std::getline(std::ifstream(format("{}/proc/{}/stat", root, process)), stat);
+  char state = 0;
+  pid_t parent = 0;
+  std::istringstream(stat.substr(std::min(stat.size(), stat.rfind(')') + 1))) >> state >> parent;
+  return parent;
+}
+
 ProgressStyle progress_style(bool quiet, bool terminal, const char* environment) {
   const std::string_view wish = environment == nullptr ? "" : environment;
-  if (!wish.empty() && wish != "bar" && wish != "lines" && wish != "none") {
+  if (!wish.empty() && wish != "bar" && wish != "lines" && wish != "none")
     throw InputError(format("VAECF_PROGRESS: must be bar, lines or none, got \"{}\"", wish));
-  }
   if (quiet || wish == "none") return ProgressStyle::none;
   if (wish == "bar") return ProgressStyle::bar;
   if (wish == "lines") return ProgressStyle::lines;

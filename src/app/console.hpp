@@ -2,12 +2,17 @@
 
 #include <vaecf/base/log.hpp>
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
 
 namespace vaecf::app {
+
+/// Returns the process that started `process`; 0 if that cannot be read. `root` replaces / in tests.
+pid_t parent_of(pid_t process, const std::string& root = "");
 
 /// How progress is displayed.
 enum class ProgressStyle { none, lines, bar };

@@ -1,18 +1,12 @@
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/utf8.hpp>
-#include <vaecf/config/config.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
 #include <CLI/CLI.hpp>
 
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
@@ -21,12 +15,6 @@ namespace vaecf::app {
 namespace {
 
 /// Returns half of the available memory in GiB.
-double memory_for_events() {
-  constexpr double gib = 1073741824.0;
-  return 0.5 * static_cast<double>(host_memory().available) / gib;
-}
-
-/// Throws InputError if `value` is empty. `meaning` describes the value of the key.
 void require_key(const std::string& value, const std::string& config, const char* key, const char* meaning) {
   if (value.empty()) throw InputError(format("{}: {} is not set; set it to {}", config, key, meaning));
 }
@@ -64,7 +52,8 @@ void run_prepare(const CommandLine& line, const data::PrepareFlags& flags) {
   require_key(file, line.config, "data.file", "the path of the HDF5 dataset to write");
   require_key(config.source.format, line.config, "data.source.format", "the format of the raw ratings");
   require_key(config.source.path, line.config, "data.source.path", "the path of the raw ratings");
-  if (config.prepare.memory_gib == 0) config.prepare.memory_gib = memory_for_events();
+  if (config.prepare.memory_gib == 0)  // half of the available memory
+    config.prepare.memory_gib = 0.5 * free_memory_bytes() / 1073741824.0;
   io::validate_output_path(file, "data.file", {line.config});
   Console console = make_console(line.verbosity);
   for (const std::string& note : config.notes) console.log.warn("{}", note);
@@ -80,7 +69,6 @@ void run_prepare(const CommandLine& line, const data::PrepareFlags& flags) {
   }
 }
 
-/// Arguments of `synthesize`.
 struct SynthesizeArguments : data::SynthesizeOptions {
   std::string output;  ///< file to write
 };

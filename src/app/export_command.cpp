@@ -1,9 +1,4 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
-#include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
-#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
 #include <vaecf/math/loss.hpp>
@@ -15,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <memory>
 #include <numeric>
 #include <span>
 
@@ -24,20 +18,14 @@
 namespace vaecf::app {
 namespace {
 
-constexpr std::int64_t block_elements = 1 << 20;
-
-/// Returns the bytes of an array.
 std::string_view bytes_view(const auto& values) {
   const auto bytes = std::as_bytes(std::span(values));
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Divides each row of `columns` elements by its L2 norm.
-void normalize_rows(std::span<float> rows, std::int64_t columns) {
-  for (auto row = rows.begin(); row != rows.end(); row += columns) {
-    const float inverse = math::inverse_norm(std::inner_product(row, row + columns, row, 0.0F));
-    std::for_each(row, row + columns, [&](float& value) { value *= inverse; });
-  }
+void normalize(std::span<float> row) {
+  const float inverse = math::inverse_norm(std::inner_product(row.begin(), row.end(), row.begin(), 0.0F));
+  for (float& value : row) value *= inverse;
 }
 
 /// Returns the tensor /weights/LAYER/PART of the checkpoint, limited to its first `columns` columns (0: all),
@@ -45,31 +33,20 @@ void normalize_rows(std::span<float> rows, std::int64_t columns) {
 io::ExportTensor weights(const io::CheckpointFile& checkpoint, const std::string& layer,
                          const std::string& part, std::int64_t columns = 0, bool normalizes = false) {
   const std::string path = format("weights/{}/{}", layer, part);
-  const auto& all = checkpoint.tensors();
-  const auto info = std::ranges::find(all, path, &io::CheckpointFile::TensorInfo::name);
-  if (info == all.end()) throw InputError(format("the checkpoint contains no /{}", path));
-  const std::int64_t stored = info->columns;
-  const std::int64_t kept = columns > 0 ? columns : stored;
-  const std::int64_t rows = info->rows;
-  io::ExportTensor tensor{layer + "." + part, io::TensorType::float32, {rows, kept}, {}};
+  const auto* info = checkpoint.find_tensor(path);
+  if (info == nullptr) throw InputError(format("the checkpoint contains no /{}", path));
+  const std::int64_t kept = columns > 0 ? columns : info->columns;
+  io::ExportTensor tensor{layer + "." + part, io::TensorType::float32, {info->rows, kept}, {}};
   if (part == "bias" || part == "gain" || part == "offset") tensor.shape = {kept};
-  tensor.write = [&checkpoint, path, rows, stored, kept, normalizes](io::AtomicOutputFile& file) {
-    const std::int64_t step = std::max<std::int64_t>(1, block_elements / stored);
-    std::vector<float> block;
-    for (std::int64_t begin = 0; begin < rows; begin += step) {
-      const std::int64_t end = std::min(rows, begin + step);
-      block.resize((end - begin) * stored);
-      checkpoint.read_rows(path, begin, end, block);
-      if (normalizes) normalize_rows(block, stored);
-      for (std::int64_t row = 0; row < end - begin; ++row) {
-        file.write(bytes_view(std::span<const float>(block).subspan(row * stored, kept)));
-      }
-    }
+  tensor.write = [&checkpoint, info, kept, normalizes](io::AtomicOutputFile& file) {
+    checkpoint.for_each_row(*info, [&](std::int64_t, std::span<float> row) {
+      if (normalizes) normalize(row);
+      file.write(bytes_view(row.first(kept)));
+    });
   };
   return tensor;
 }
 
-/// Returns a tensor of given values.
 io::ExportTensor constant(const std::string& name, io::TensorType type, std::vector<std::int64_t> shape,
                           const auto& values) {
   return {name, type, std::move(shape),
@@ -89,12 +66,10 @@ io::ExportTensor id_tensor(const std::string& name, const io::IdList& ids) {
   return constant(name, io::TensorType::uint8, {ids.size(), static_cast<std::int64_t>(width)}, bytes);
 }
 
-/// Returns the number of input features of the model; 0: none.
 std::int64_t features_of(const io::CheckpointFile& checkpoint) {
   return checkpoint.attributes().contains("features") ? checkpoint.attribute<std::int64_t>("features") : 0;
 }
 
-/// The input of an export: the checkpoint and its configuration.
 struct Source {
   explicit Source(const std::string& path)
       : checkpoint(path),
@@ -104,7 +79,6 @@ struct Source {
       shape = models::network_shape(config.options.model, {ids.size(), features_of(checkpoint)});
   }
 
-  /// Returns the metadata of both file formats.
   std::map<std::string, std::string> metadata() const {
     std::map<std::string, std::string> texts = {
         {"producer", "vaecf_dist " + version_text()},
@@ -126,13 +100,11 @@ struct Source {
   models::NetworkShape shape;  // without layers if the model is no network
 };
 
-/// Adds the array /weights/items/PART of the checkpoint, if it contains it.
 template <class T>
 void add_array(const io::CheckpointFile& checkpoint, const std::string& part, io::TensorType type,
                std::vector<io::ExportTensor>& to) {
   const std::string path = "weights/items/" + part;
-  const auto& all = checkpoint.tensors();
-  if (std::ranges::find(all, path, &io::CheckpointFile::TensorInfo::name) == all.end()) return;
+  if (checkpoint.find_tensor(path) == nullptr) return;
   const std::vector<T> values = checkpoint.read_array<T>(path);
   to.push_back(constant("items." + part, type, {static_cast<std::int64_t>(values.size())}, values));
 }
@@ -147,7 +119,6 @@ std::vector<io::ExportTensor> item_weights(const io::CheckpointFile& checkpoint)
   return tensors;
 }
 
-/// Writes weights and item ids as safetensors.
 void export_safetensors(const Source& source, const std::string& path) {
   std::vector<io::ExportTensor> tensors;
   if (source.facts.solved) tensors = item_weights(source.checkpoint);
@@ -161,9 +132,8 @@ void export_safetensors(const Source& source, const std::string& path) {
     }
   }
   if (source.facts.item_vectors) tensors.push_back(weights(source.checkpoint, "items", "weight"));
-  if (source.shape.features > 0) {
+  if (source.shape.features > 0)
     tensors.push_back(weights(source.checkpoint, source.shape.encoder.front().name, "feature_weight"));
-  }
   // Tensors of 8-byte elements come first, so that they are aligned.
   tensors.insert(source.ids.numeric() ? tensors.begin() : tensors.end(), id_tensor("items.id", source.ids));
   io::write_safetensors(path, source.metadata(), tensors);
@@ -223,7 +193,6 @@ class Graph {
   }
 
  private:
-  /// Adds a node.
   void add(const std::string& op, std::vector<std::string> inputs, const std::string& output,
            std::map<std::string, std::int64_t> attributes = {}) {
     model_.nodes.push_back({op, std::move(inputs), output, std::move(attributes)});
@@ -314,7 +283,6 @@ class Graph {
   std::string skips_;  // sum of the outputs of all normalized layers so far; empty: none
 };
 
-/// Arguments of `export`.
 struct ExportArguments {
   std::string path;    ///< checkpoint to export
   std::string output;  ///< file to write

@@ -1,7 +1,4 @@
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
-#include <vaecf/config/config.hpp>
-#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/math/metrics.hpp>
@@ -18,9 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <memory>
 #include <numeric>
-#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -30,7 +25,6 @@
 namespace vaecf::app {
 namespace {
 
-/// Arguments of `inspect`.
 struct InspectArguments {
   std::string path;       ///< the file, or the run folder
   std::string metric;     ///< the metric of a run to show; empty: validation.select
@@ -44,7 +38,6 @@ std::string log_of(const std::string& path) {
   return subject.extension() == ".jsonl" ? path : (subject / "metrics.jsonl").string();
 }
 
-/// Returns whether `path` is a .jsonl file or a folder with a metrics.jsonl.
 bool is_run(const std::string& path) {
   return log_of(path) == path || std::filesystem::exists(log_of(path));
 }
@@ -85,9 +78,8 @@ std::string attributes_text(const io::Attributes& attributes) {
   for (const auto& [name, value] : attributes) {
     std::string text = " " + text_of(value);
     if (text.find('\n') != std::string::npos) text[0] = '\n';
-    for (auto at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 5)) {
+    for (auto at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 5))
       text.replace(at, 1, "\n    ");
-    }
     out += format("  {}:{}\n", name, text);
   }
   return out;
@@ -190,9 +182,7 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
   for (const auto& tensor : file.tensors()) {
     const bool weight = tensor.name.starts_with("weights/");
     (weight ? weights : others) += tensor.rows * tensor.columns;
-    if (weight || verbose) {
-      out += format("  {:<44}{:>10} x {}\n", tensor.name, tensor.rows, tensor.columns);
-    }
+    if (weight || verbose) out += format("  {:<44}{:>10} x {}\n", tensor.name, tensor.rows, tensor.columns);
   }
   out += format("  {} weights, {} values of optimizer state\n", weights, others);
   return out + (verbose ? attributes_text(file.attributes())
@@ -210,7 +200,6 @@ std::string selected_metric(const std::string& configuration) {
   }
 }
 
-/// One value of a curve over epochs.
 struct CurvePoint {
   double epoch = 0.0;
   double value = 0.0;
@@ -244,9 +233,8 @@ std::string curve_text(const std::vector<CurvePoint>& points, const std::string&
 /// errors.
 std::vector<std::string> metrics_of(const io::Json& validation) {
   std::vector<std::string> names;
-  for (const auto& [name, value] : validation.items()) {
+  for (const auto& [name, value] : validation.items())
     if (name.find('@') != std::string::npos && !name.ends_with("_se")) names.push_back(name);
-  }
   return names;
 }
 
@@ -255,17 +243,15 @@ std::vector<std::string> metrics_of(const io::Json& validation) {
 std::string metric_text(const std::vector<io::Json>& events, const std::string& wanted,
                         const std::string& selected, const std::string& path) {
   std::vector<std::string> names;
-  for (const io::Json& line : events) {
+  for (const io::Json& line : events)
     if (io::event_kind(line) == io::EventKind::validation) names = metrics_of(line);
-  }
   if (names.empty() && wanted.empty()) return "no validation yet\n";
   if (names.empty())
     throw InputError(format("{}: contains no validation, and so no {}", path, excerpt(wanted)));
   std::string name = wanted.empty() ? selected : wanted;
   if (name.empty()) name = names.front();
-  if (std::ranges::find(names, name) == names.end()) {
+  if (std::ranges::find(names, name) == names.end())
     throw InputError(format("{}: contains no {}; available: {}", path, excerpt(name), excerpt(join(names))));
-  }
   const auto points = curve(events, io::EventKind::validation, name);
   if (points.empty()) return "";
   const auto best = std::ranges::min_element(

@@ -12,9 +12,8 @@ namespace {
 /// Opens /dev/null for closed standard streams. Otherwise the next file that is opened would get the
 /// descriptor of the closed stream, and log lines would be written to it.
 void open_standard_streams() {
-  for (int stream = 0; stream <= 2; ++stream) {
+  for (int stream = 0; stream <= 2; ++stream)
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);
-  }
 }
 
 /// Parses argv, runs the command, and returns the exit code. Only one rank prints an error of usage.

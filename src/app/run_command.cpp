@@ -1,9 +1,6 @@
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
-#include <vaecf/checkpoint/run_log.hpp>
-#include <vaecf/checkpoint/start_point.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/comm/nccl.hpp>
-#include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/model.hpp>
@@ -15,19 +12,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
-#include <optional>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
 #include "app/doctor/doctor.hpp"
 #include "app/rank_session.hpp"
-#include "app/ranks.hpp"
-#include "app/stop_signals.hpp"
 #include "app/version.hpp"
 
 namespace vaecf::app {
@@ -106,14 +97,12 @@ struct Start {
   int item_slices = 1;
 };
 
-/// Logs version, configuration, backend and ranks.
 void log_run_header(RankSession& session, const std::string& path, const config::Config& config) {
   Log& log = session.console.log;
   log.info("vaecf_dist {}: {} into {}", version_text(), path, config.options.run_folder());
   for (const std::string& note : config.notes) log.warn("{}", note);
-  if (!config.unused.empty()) {
+  if (!config.unused.empty())
     log.info("a model of type {} does not use {}", to_string(config.options.model.type), join(config.unused));
-  }
   log.info("backend: {}", session.device->facts().description);
   log.info("ranks: {}", session.ranks().description());
   log.debug("configuration:\n{}", config.text);
@@ -122,24 +111,19 @@ void log_run_header(RankSession& session, const std::string& path, const config:
   if (!advice.empty()) log.warn("{}", advice);
 }
 
-/// Throws InputError if train.deterministic contradicts other options.
-void check_deterministic(const config::Config& config) {
+/// Throws InputError if a key or an argument contradicts another key.
+void check_combinations(const RunArguments& arguments, const config::Config& config) {
   const auto& distributed = config.options.distributed;
-  if (!config.backend.deterministic || distributed.strategy != comm::Strategy::parameter_server ||
-      distributed.updates != comm::ServerUpdates::asynchronous)
-    return;
-  throw InputError(
-      "train.deterministic: true cannot be combined with distributed.updates: asynchronous; remove one of them");
-}
-
-/// Throws InputError if --benchmark is requested for a model without steps.
-void check_benchmark(const RunArguments& arguments, const config::Config& config) {
+  if (config.backend.deterministic && distributed.strategy == comm::Strategy::parameter_server &&
+      distributed.updates == comm::ServerUpdates::asynchronous)
+    throw InputError(
+        "train.deterministic: true cannot be combined with distributed.updates: asynchronous; remove one of them");
   const models::ModelType type = config.options.model.type;
-  if (!arguments.benchmark || !models::is_solved(type)) return;
-  throw InputError(
-      format("--benchmark: measures training steps, but a model of type {} is solved at once; "
-             "omit it, the duration of the solution is logged by --train",
-             to_string(type)));
+  if (arguments.benchmark && models::is_solved(type))
+    throw InputError(
+        format("--benchmark: measures training steps, but a model of type {} is solved at once; "
+               "omit it, the duration of the solution is logged by --train",
+               to_string(type)));
 }
 
 /// Throws InputError if the output `path` of `option` would overwrite a file that the run reads or writes,
@@ -218,7 +202,6 @@ void check_ranks(RankSession& session, const config::Config& config) {
     if (finding.severity != Severity::ok) session.console.log.warn("{}; {}", finding.text, finding.advice);
 }
 
-/// Runs the phases of the setup after the connection. Collective.
 void set_up(Start& start, const config::Config& config) {
   RankSession& session = *start.session;
   const RunArguments& arguments = start.arguments;
@@ -238,8 +221,7 @@ void set_up(Start& start, const config::Config& config) {
   run::Run run{context, start.state, config.options, *start.dataset};
   session.together([&] {
     start.item_slices = run::validate_run(run, arguments.train || arguments.benchmark);
-    check_deterministic(config);
-    check_benchmark(arguments, config);
+    check_combinations(arguments, config);
     if (arguments.test) run::require_test_users(run.dataset);
   });
   session.together([&] {

@@ -1,9 +1,4 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
-#include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
-#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/math/ranking.hpp>
 
 #include <CLI/CLI.hpp>
@@ -11,9 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <numeric>
-#include <optional>
 #include <span>
 
 #include "app/command_line.hpp"
@@ -23,7 +16,6 @@
 namespace vaecf::app {
 namespace {
 
-/// Arguments of `similar`.
 struct SimilarArguments {
   std::string checkpoint;          ///< empty: best.h5 of the configuration's run folder
   std::vector<std::string> items;  ///< ids in the source
@@ -39,28 +31,6 @@ constexpr float masked = -std::numeric_limits<float>::infinity();
 /// The similarities of all items to one item; -infinity without a stored weight.
 using Scores = std::vector<float>;
 
-/// Returns the tensor of this name; null if the checkpoint contains none.
-const io::CheckpointFile::TensorInfo* find_tensor(const io::CheckpointFile& checkpoint,
-                                                  const std::string& name) {
-  const auto found = std::ranges::find(checkpoint.tensors(), name, &io::CheckpointFile::TensorInfo::name);
-  return found == checkpoint.tensors().end() ? nullptr : &*found;
-}
-
-/// Calls `visit(i, row)` for every row i of a tensor, which is read in blocks.
-void for_each_row(const io::CheckpointFile& checkpoint, const io::CheckpointFile::TensorInfo& tensor,
-                  const auto& visit) {
-  const auto width = static_cast<std::size_t>(tensor.columns);
-  const std::int64_t step = std::max<std::int64_t>(1, (1 << 20) / tensor.columns);
-  std::vector<float> block;
-  for (std::int64_t begin = 0; begin < tensor.rows; begin += step) {
-    const std::int64_t end = std::min(tensor.rows, begin + step);
-    block.resize(static_cast<std::size_t>(end - begin) * width);
-    checkpoint.read_rows(tensor.name, begin, end, block);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(end - begin); ++i)
-      visit(static_cast<std::size_t>(begin) + i, std::span<const float>(block).subspan(i * width, width));
-  }
-}
-
 /// The inner products of the vectors of all I items with themselves and with those of some items.
 struct Products {
   Products(std::size_t all_items, std::size_t items) : squares(all_items), with(items, squares) {}
@@ -75,7 +45,7 @@ Products products_of_rows(const io::CheckpointFile& checkpoint, const io::Checkp
   for (std::size_t n = 0; n < items.size(); ++n)
     checkpoint.read_rows(tensor.name, items[n], items[n] + 1, rows[n]);
   Products products(static_cast<std::size_t>(tensor.rows), items.size());
-  for_each_row(checkpoint, tensor, [&](std::size_t i, std::span<const float> row) {
+  checkpoint.for_each_row(tensor, [&](std::int64_t i, std::span<const float> row) {
     products.squares[i] = std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
     for (std::size_t n = 0; n < items.size(); ++n)
       products.with[n][i] = std::inner_product(row.begin(), row.end(), rows[n].begin(), 0.0);
@@ -87,7 +57,7 @@ Products products_of_rows(const io::CheckpointFile& checkpoint, const io::Checkp
 Products products_of_columns(const io::CheckpointFile& checkpoint,
                              const io::CheckpointFile::TensorInfo& tensor, const Items& items) {
   Products products(static_cast<std::size_t>(tensor.columns), items.size());
-  for_each_row(checkpoint, tensor, [&](std::size_t, std::span<const float> row) {
+  checkpoint.for_each_row(tensor, [&](std::int64_t, std::span<const float> row) {
     for (std::size_t i = 0; i < row.size(); ++i) products.squares[i] += static_cast<double>(row[i] * row[i]);
     for (std::size_t n = 0; n < items.size(); ++n) {
       const float own = row[items[n]];
@@ -114,7 +84,7 @@ std::vector<Scores> cosines(const Products& products, const Items& items) {
 Scores weights_row(const io::CheckpointFile& checkpoint, std::int64_t i, std::int64_t items) {
   Scores row(static_cast<std::size_t>(items), masked);
   const std::string folder = "weights/items/";
-  if (const auto* matrix = find_tensor(checkpoint, folder + "matrix")) {
+  if (const auto* matrix = checkpoint.find_tensor(folder + "matrix")) {
     checkpoint.read_rows(matrix->name, i, i + 1, row);
     return row;
   }
@@ -128,10 +98,10 @@ Scores weights_row(const io::CheckpointFile& checkpoint, std::int64_t i, std::in
 /// Returns the similarities of each of `items` to all items.
 std::vector<Scores> similarities(const io::CheckpointFile& checkpoint, const Items& items,
                                  std::int64_t all_items) {
-  if (const auto* table = find_tensor(checkpoint, "weights/items/weight"))
+  if (const auto* table = checkpoint.find_tensor("weights/items/weight"))
     return cosines(products_of_rows(checkpoint, *table, items), items);  // ELSA
   const io::CheckpointFile::TensorInfo* output = nullptr;
-  for (int l = 1; const auto* layer = find_tensor(checkpoint, format("weights/decoder_{}/weight", l)); ++l)
+  for (int l = 1; const auto* layer = checkpoint.find_tensor(format("weights/decoder_{}/weight", l)); ++l)
     output = layer;
   if (output != nullptr) return cosines(products_of_columns(checkpoint, *output, items), items);
   std::vector<Scores> rows;
@@ -147,10 +117,8 @@ Items find_items(const std::vector<std::string>& wanted, const io::IdList& ids,
   for (const std::string& id : wanted) {
     items.push_back(names.find(id));
     if (items.back() >= 0) continue;
-    std::vector<std::string> examples;
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) examples.push_back(ids.text(i));
     throw InputError(format("--item {}: not among the {} items of {}; their ids are {} ...", excerpt(id),
-                            ids.size(), checkpoint, excerpt(join(examples))));
+                            ids.size(), checkpoint, first_ids(ids)));
   }
   return items;
 }

@@ -1,9 +1,5 @@
-#include <vaecf/base/clock.hpp>
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/io/checkpoint.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,17 +11,6 @@
 
 namespace vaecf::checkpoint {
 namespace {
-
-/// Runs `work` and returns the message of its exception, or an empty string.
-template <class Work>
-std::string message_of_failure(const Work& work) {
-  try {
-    work();
-  } catch (const std::exception& problem) {
-    return problem.what();
-  }
-  return "";
-}
 
 /// Lists checkpoints in order of training progress. Names contain the epoch or the step, which are converted
 /// to steps. File times are not used, since copying a folder may change them.
@@ -75,11 +60,7 @@ Snapshot CheckpointManager::free_snapshot(training::Trainer& trainer) {
       free_.pop_back();
       return free;
     }
-    if (!writing_.valid()) {  // the best occupies the only snapshot
-      std::vector<Write> best;
-      best.push_back(*std::exchange(best_, std::nullopt));
-      start(std::move(best));
-    }
+    if (!writing_.valid()) start();  // the best occupies the only snapshot
     wait();
   }
 }
@@ -115,14 +96,8 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, tr
   activity.enter(before);
   if (run_.communicator.rank() != 0) return;
 
-  if (!waits) {
-    best_ = std::move(write);
-    return;
-  }
-  std::vector<Write> writes;
-  if (best_) writes.push_back(*std::exchange(best_, std::nullopt));
-  writes.push_back(std::move(write));
-  start(std::move(writes));
+  if (waits) return start(std::move(write));
+  best_ = std::move(write);
 }
 
 void CheckpointManager::save_item_slices(const TrainingState& state, CheckpointRole role,
@@ -164,8 +139,11 @@ std::vector<CheckpointManager::Write> CheckpointManager::write_all(
       write.error = problem.what();
     }
     if (write.error.empty() && write.role.resumable && write.role.best) {
-      write.best_error =
-          message_of_failure([&] { io::link_or_copy(write.file, run_.options.best_checkpoint()); });
+      try {
+        io::link_or_copy(write.file, run_.options.best_checkpoint());
+      } catch (const std::exception& problem) {
+        write.best_error = problem.what();
+      }
     }
     error = write.error;
     write.seconds = seconds_since(begin);
@@ -173,7 +151,10 @@ std::vector<CheckpointManager::Write> CheckpointManager::write_all(
   return writes;
 }
 
-void CheckpointManager::start(std::vector<Write> writes) {
+void CheckpointManager::start(std::optional<Write> next) {
+  std::vector<Write> writes;
+  if (best_) writes.push_back(*std::exchange(best_, std::nullopt));
+  if (next) writes.push_back(std::move(*next));
   superseded_ = false;
   writing_ = std::async(std::launch::async, [this, timeline = run_.communicator.activity().timeline(),
                                              todo = std::move(writes)]() mutable {
@@ -252,18 +233,15 @@ void CheckpointManager::finish(bool stopped) {
   comm::run_on_root(run_.communicator, [&] {
     wait();
     if (best_ && diverged_.empty()) {
-      std::vector<Write> best;
-      best.push_back(*std::exchange(best_, std::nullopt));
-      start(std::move(best));
+      start();
       wait();
     }
     require_finite();
     const std::string failed =
         events_.failures() > 1 ? format(" ({} writes of events and checkpoints failed)", events_.failures())
                                : "";
-    if (!best_error_.empty() && !stopped) {
+    if (!best_error_.empty() && !stopped)
       throw RunError(format("training is done, but best.h5 could not be written: {}{}", best_error_, failed));
-    }
     if (!resumable_error_.empty()) {
       throw RunError(format("{}, but its last checkpoint could not be written: {}{}",
                             stopped ? "training was stopped" : "training is done", resumable_error_, failed));

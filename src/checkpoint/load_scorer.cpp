@@ -1,26 +1,17 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/base/utf8.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/comm/communicator.hpp>
 #include <vaecf/device/host_solvers.hpp>
-#include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
 #include <vaecf/models/item/solvers.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
-#include <algorithm>
 #include <span>
-#include <utility>
-#include <vector>
 
 namespace vaecf::checkpoint {
 namespace {
 
 constexpr std::int64_t broadcast_elements = std::int64_t{4} << 20;
 
-/// A dense matrix B of a checkpoint.
 class StoredDenseModel final : public models::ItemModel {
  public:
   explicit StoredDenseModel(device::AlignedArray<float> matrix, std::int64_t items)
@@ -69,8 +60,7 @@ std::shared_ptr<const models::ItemModel> read_dense(CheckpointReader& reader, st
         memory_error("the matrix of EASE", bytes * ranks.local_size(), missing, "model.ease.neighbors: 300"));
   }
   reader.read_file([&](const io::CheckpointFile& file) {
-    const auto info =
-        std::ranges::find(file.tensors(), models::matrix_name, &io::CheckpointFile::TensorInfo::name);
+    const auto* info = file.find_tensor(models::matrix_name);
     require(info->rows == items && info->columns == items, "matrix");
   });
   device::AlignedArray<float> matrix(items * items);
@@ -119,7 +109,7 @@ std::shared_ptr<const models::ItemModel> read_item_model(CheckpointReader& reade
       throw InputError(format(
           "model.type is {}, but the checkpoint contains a model of type {}; use the configuration of its run",
           vaecf::to_string(type), excerpt(stored)));
-    dense = std::ranges::count(file.tensors(), models::matrix_name, &io::CheckpointFile::TensorInfo::name);
+    dense = file.find_tensor(models::matrix_name) != nullptr;
   });
   context.communicator.broadcast(std::span(&dense, 1), 0);
   return dense > 0 ? read_dense(reader, items, context) : read_sparse(reader, items, context.communicator);

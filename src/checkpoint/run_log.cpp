@@ -1,19 +1,16 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/checkpoint/run_log.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <filesystem>
 #include <future>
 #include <memory>
-#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -21,23 +18,14 @@
 namespace vaecf::checkpoint {
 namespace {
 
-/// Returns the step of a checkpoint whose name does not contain it (best.h5), or 0 if it cannot be read.
-std::int64_t step_of(const std::string& path) {
-  try {
-    return io::CheckpointFile(path).attribute<std::int64_t>("step");
-  } catch (const io::FileInUseError&) {
-    throw;
-  } catch (const InputError&) {
-    return 0;
-  }
-}
-
 void set_aside_later_checkpoints(const config::TrainingConfig& options, std::int64_t epochs_done,
                                  std::int64_t step) {
+  // Of best.h5, whose name does not contain it.
+  const auto step_of = [](const io::CheckpointFile& file) { return file.attribute<std::int64_t>("step"); };
   for (const io::CheckpointEntry& file : io::list_checkpoints(options.checkpoint_folder())) {
     const bool later = (file.kind == io::CheckpointKind::epoch && file.number > epochs_done) ||
                        (file.kind == io::CheckpointKind::step && file.number > step) ||
-                       (file.kind == io::CheckpointKind::best && step_of(file.path) > step);
+                       (file.kind == io::CheckpointKind::best && read_or_zero(file.path, step_of) > step);
     if (later) set_aside(options, file.path);
   }
 }
@@ -62,6 +50,17 @@ io::EventLog open_events(const run::Run& run, RunLog::Mode mode) {
 }
 
 }  // namespace
+
+std::int64_t read_or_zero(const std::string& path,
+                          const std::function<std::int64_t(const io::CheckpointFile& file)>& read) {
+  try {
+    return read(io::CheckpointFile(path));
+  } catch (const io::FileInUseError&) {
+    throw;
+  } catch (const InputError&) {
+    return 0;
+  }
+}
 
 void set_aside(const config::TrainingConfig& options, const std::string& path) {
   namespace fs = std::filesystem;

@@ -1,9 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
-#include <vaecf/checkpoint/run_log.hpp>
-#include <vaecf/checkpoint/start_point.hpp>
-#include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
@@ -13,9 +9,7 @@
 #include <filesystem>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <span>
-#include <string>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
@@ -25,12 +19,10 @@
 namespace vaecf::checkpoint {
 namespace {
 
-/// Returns whether the tensor has one row per item.
 bool has_item_rows(const device::TensorSpec& spec) {
   return spec.kind == device::TensorKind::input_table && !spec.name.ends_with("/feature_weight");
 }
 
-/// Returns whether the tensor has one column per item.
 bool has_item_columns(const device::TensorSpec& spec) {
   using device::TensorKind;
   return spec.kind == TensorKind::output_table || spec.kind == TensorKind::item_table ||
@@ -72,6 +64,79 @@ std::vector<std::int64_t> match_items(const run::Run& run, const TrainingState& 
   throw InputError(
       format("{}: none of its {} items is in {}, for example {}; use a checkpoint with the same item ids",
              run.start_from, before.size(), dataset.path(), excerpt(before.text(0))));
+}
+
+/// Returns the depth of `file`, or of the target of a link, below `folder`: 1 if it is directly in the
+/// folder, 0 if it is not below it. If both are below it, the smaller depth is returned.
+int depth_in(const std::string& folder, const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto parent = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  int least = 0;
+  for (std::filesystem::path path : {std::filesystem::canonical(parent, ignored),
+                                     std::filesystem::canonical(file, ignored).parent_path()}) {
+    for (int depth = 1; path.has_relative_path(); path = path.parent_path(), ++depth) {
+      if (!std::filesystem::equivalent(path, folder, ignored)) continue;
+      least = least == 0 ? depth : std::min(least, depth);
+      break;
+    }
+  }
+  return least;
+}
+
+struct ResumeCandidate {
+  std::string path;
+  TrainingState state;
+};
+
+/// Returns the newest valid checkpoint of the folder. File names order the checkpoints of a kind, so only the
+/// newest of each kind is read. Damaged files are skipped with a warning. Throws InputError for a file of
+/// another format, since training from scratch instead would archive it.
+std::optional<ResumeCandidate> newest_valid_checkpoint(const std::string& folder, Log& log) {
+  std::array<std::optional<ResumeCandidate>, 3> newest;
+  const auto candidates = io::list_checkpoints(folder);
+  for (auto file = candidates.rbegin(); file != candidates.rend(); ++file) {
+    auto& slot = newest[static_cast<std::size_t>(file->kind)];
+    if (slot) continue;
+    std::optional<io::CheckpointFile> whole;
+    try {
+      whole.emplace(file->path);
+    } catch (const io::FileInUseError&) {
+      throw;
+    } catch (const io::OtherFormatError&) {
+      throw;
+    } catch (const InputError& error) {
+      log.warn("skipping unreadable checkpoint: {}", error.what());
+      continue;
+    }
+    slot = {file->path, read_training_state(file->path, *whole)};
+  }
+  std::optional<ResumeCandidate> found;
+  for (auto& point : newest)
+    if (point && (!found || point->state.updates_done > found->state.updates_done)) found = std::move(point);
+  return found;
+}
+
+/// Returns the epoch of a checkpoint that was written at the end of an epoch; 0 if it was not, or is not
+/// valid.
+std::int64_t epoch_of(const std::string& path) {
+  return read_or_zero(path, [](const io::CheckpointFile& file) {
+    return file.attribute<std::int64_t>("step_in_epoch") == 0 ? file.attribute<std::int64_t>("epoch") : 0;
+  });
+}
+
+/// Returns whether best.h5 contains the best epoch of `state`, after restoring it from another checkpoint of
+/// that epoch if possible. For rank 0 only.
+bool best_exists(const run::Run& run, const TrainingState& state) {
+  if (epoch_of(run.options.best_checkpoint()) == state.best_epoch) return true;
+  // The previous run may have ended after it wrote the checkpoint, but before it created best.h5.
+  const std::string by_epoch = run.options.checkpoint_folder() + "/" +
+                               io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
+  for (const std::string& file : {run.resume_from, by_epoch}) {
+    if (epoch_of(file) != state.best_epoch) continue;
+    io::link_or_copy(file, run.options.best_checkpoint());
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -164,90 +229,6 @@ void validate_start(const run::Run& run) {
   }
   StartPoint checkpoint(run);
 }
-
-namespace {
-
-/// Returns the depth of `file`, or of the target of a link, below `folder`: 1 if it is directly in the
-/// folder, 0 if it is not below it. If both are below it, the smaller depth is returned.
-int depth_in(const std::string& folder, const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto parent = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  int least = 0;
-  for (std::filesystem::path path : {std::filesystem::canonical(parent, ignored),
-                                     std::filesystem::canonical(file, ignored).parent_path()}) {
-    for (int depth = 1; path.has_relative_path(); path = path.parent_path(), ++depth) {
-      if (!std::filesystem::equivalent(path, folder, ignored)) continue;
-      least = least == 0 ? depth : std::min(least, depth);
-      break;
-    }
-  }
-  return least;
-}
-
-/// A checkpoint to resume from, and its state.
-struct ResumeCandidate {
-  std::string path;
-  TrainingState state;
-};
-
-/// Returns the newest valid checkpoint of the folder. File names order the checkpoints of a kind, so only the
-/// newest of each kind is read. Damaged files are skipped with a warning. Throws InputError for a file of
-/// another format, since training from scratch instead would archive it.
-std::optional<ResumeCandidate> newest_valid_checkpoint(const std::string& folder, Log& log) {
-  std::array<std::optional<ResumeCandidate>, 3> newest;
-  const auto candidates = io::list_checkpoints(folder);
-  for (auto file = candidates.rbegin(); file != candidates.rend(); ++file) {
-    auto& slot = newest[static_cast<std::size_t>(file->kind)];
-    if (slot) continue;
-    std::optional<io::CheckpointFile> whole;
-    try {
-      whole.emplace(file->path);
-    } catch (const io::FileInUseError&) {
-      throw;
-    } catch (const io::OtherFormatError&) {
-      throw;
-    } catch (const InputError& error) {
-      log.warn("skipping unreadable checkpoint: {}", error.what());
-      continue;
-    }
-    slot = {file->path, read_training_state(file->path, *whole)};
-  }
-  std::optional<ResumeCandidate> found;
-  for (auto& point : newest) {
-    if (point && (!found || point->state.updates_done > found->state.updates_done)) found = std::move(point);
-  }
-  return found;
-}
-
-/// Returns the epoch of a checkpoint that was written at the end of an epoch; 0 if it was not, or is not
-/// valid.
-std::int64_t epoch_of(const std::string& path) {
-  try {
-    const io::CheckpointFile file(path);
-    return file.attribute<std::int64_t>("step_in_epoch") == 0 ? file.attribute<std::int64_t>("epoch") : 0;
-  } catch (const io::FileInUseError&) {
-    throw;
-  } catch (const InputError&) {
-    return 0;
-  }
-}
-
-/// Returns whether best.h5 contains the best epoch of `state`, after restoring it from another checkpoint of
-/// that epoch if possible. For rank 0 only.
-bool best_exists(const run::Run& run, const TrainingState& state) {
-  if (epoch_of(run.options.best_checkpoint()) == state.best_epoch) return true;
-  // The previous run may have ended after it wrote the checkpoint, but before it created best.h5.
-  const std::string by_epoch = run.options.checkpoint_folder() + "/" +
-                               io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
-  for (const std::string& file : {run.resume_from, by_epoch}) {
-    if (epoch_of(file) != state.best_epoch) continue;
-    io::link_or_copy(file, run.options.best_checkpoint());
-    return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 std::optional<ResumePoint> find_resume_point(const run::Run& run, const std::string& requested) {
   comm::Communicator& communicator = run.communicator;

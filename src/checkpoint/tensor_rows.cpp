@@ -1,6 +1,5 @@
 #include "checkpoint/tensor_rows.hpp"
 
-#include <algorithm>
 #include <array>
 
 namespace vaecf::checkpoint {

@@ -5,9 +5,7 @@
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/trainer.hpp>
 
-#include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace vaecf::checkpoint {

@@ -1,14 +1,9 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/digest.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <unordered_set>
-#include <utility>
 #include <variant>
 
 namespace vaecf::checkpoint {

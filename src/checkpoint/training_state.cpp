@@ -1,9 +1,6 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/math/metrics.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -36,9 +33,8 @@ void each_attribute(State& state, bool with_features, Visit&& visit) {
   visit("configuration", state.configuration);
   visit("items", state.items);
   visit("dataset_checksum", state.dataset_checksum);
-  for (std::size_t s = 0; s < sum_names.size(); ++s) {
+  for (std::size_t s = 0; s < sum_names.size(); ++s)
     visit(format("epoch_{}_by_rank", sum_names[s]), state.epoch_sums[s]);
-  }
   if (!with_features) return;
   visit("features", state.features);
   visit("feature_hashing", state.feature_hashing);
@@ -109,9 +105,8 @@ bool is_vector(const device::TensorSpec& spec) {
 bool all_finite(std::span<const float> values) {
   constexpr std::uint32_t infinity = 0x7F800000U;
   std::uint32_t largest = 0;  // the bits of magnitudes have the same order as the magnitudes
-  for (const float value : values) {
+  for (const float value : values)
     largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU);
-  }
   return largest < infinity;
 }
 
@@ -131,10 +126,9 @@ void check_shapes(const std::string& path, const io::CheckpointFile& file,
       format("the checkpoint contains a model of type {}{}; use the configuration of its run", type, layers);
   for (const device::TensorSpec& spec : specs) {
     const std::string name = format("{}/{}", prefix, spec.name);
-    const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& i) { return i.name == name; });
-    if (info == infos.end()) {
+    const auto* info = file.find_tensor(name);
+    if (info == nullptr)
       throw InputError(format("{}: /{} is missing, which the configured model needs; {}", path, name, hint));
-    }
     if (info->rows != spec.logical_rows() || info->columns != spec.logical_columns()) {
       throw InputError(format("{}: /{} must have shape ({}, {}), got ({}, {}); {}", path, name,
                               spec.logical_rows(), spec.logical_columns(), info->rows, info->columns, hint));
@@ -161,9 +155,8 @@ io::Attributes checkpoint_attributes(const config::TrainingConfig& options, cons
       {"model_dropout", options.model.dropout},
       {"epoch_loss", total(state, position::nll) + total(state, position::weighted_kl)},
   };
-  for (std::size_t s = 0; s < sum_names.size(); ++s) {
+  for (std::size_t s = 0; s < sum_names.size(); ++s)
     attributes[format("epoch_{}", sum_names[s])] = total(state, s);
-  }
   each_attribute(state, state.features > 0,
                  [&](const std::string& name, const auto& field) { attributes[name] = field; });
   return attributes;
@@ -200,9 +193,8 @@ device::LossSums TrainingState::sums_of(int rank, int size) const {
   const bool as_before = static_cast<std::size_t>(size) == epoch_sums[0].size();
   if (!as_before && rank > 0) return {};
   std::array<double, sum_names.size()> values{};
-  for (std::size_t s = 0; s < values.size(); ++s) {
+  for (std::size_t s = 0; s < values.size(); ++s)
     values[s] = as_before ? epoch_sums[s][rank] : total(*this, s);
-  }
   return {values[position::nll], values[position::kl], values[position::weighted_kl],
           static_cast<std::int64_t>(values[position::users]),
           static_cast<std::int64_t>(values[position::skipped])};

@@ -1,10 +1,6 @@
 #include "config/keys.hpp"
 
-#include <vaecf/models/models.hpp>
-
 #include <array>
-#include <limits>
-#include <utility>
 
 namespace vaecf::config {
 namespace {

@@ -80,17 +80,15 @@ T read_number(std::string_view text) {
   const bool whole = end == text.data() + text.size();
   using Limits = std::numeric_limits<T>;
   if constexpr (std::is_floating_point_v<T>) {
-    if (whole && error == std::errc::result_out_of_range) {
+    if (whole && error == std::errc::result_out_of_range)
       throw OutOfRange{format("0, or a number of magnitude {:.3g} to {:.3g}", Limits::min(), Limits::max())};
-    }
     if (!whole || error != std::errc{} || !std::isfinite(value)) throw WrongType{};
   } else {
     // A negative number for an unsigned type is an integer, but out of range.
     const bool negative = std::is_unsigned_v<T> && text.size() > 1 && text[0] == '-' &&
                           text.find_first_not_of("0123456789", 1) == std::string_view::npos;
-    if (negative || (whole && error == std::errc::result_out_of_range)) {
+    if (negative || (whole && error == std::errc::result_out_of_range))
       throw OutOfRange{format("between {} and {}", Limits::lowest(), Limits::max())};
-    }
     if (!whole || error != std::errc{}) throw WrongType{};
   }
   return value;

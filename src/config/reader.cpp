@@ -2,15 +2,12 @@
 
 #include <yaml-cpp/eventhandler.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
-#include <utility>
 
 #include "config/keys.hpp"
 
@@ -21,7 +18,6 @@ std::string leaf(const std::string& path) {
   return path.substr(path.rfind('.') + 1);
 }
 
-/// Ignores all events of a document.
 class Nothing : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -65,9 +61,8 @@ class Reader {
     file_ = name;
     YAML::Node document;
     try {
-      if (holds_several_documents(text)) {
+      if (holds_several_documents(text))
         throw InputError(format("{}: contains several YAML documents; use one per file", file_));
-      }
       document = YAML::Load(text);
     } catch (const YAML::Exception& error) {
       const bool tab = begins_with_tab(text, error.mark.line);
@@ -152,9 +147,8 @@ class Reader {
 
   Config take() {
     for (const Key& key : keys_) {
-      if (places_.contains(key.path) && !is_used(key.path, config_.options.model.type)) {
+      if (places_.contains(key.path) && !is_used(key.path, config_.options.model.type))
         config_.unused.push_back(key.path);
-      }
     }
     config_.places = places_;
     return std::move(config_);
@@ -196,7 +190,6 @@ class Reader {
     }
   }
 
-  /// Reads the key or section `path`.
   void visit(const std::string& path, const YAML::Node& key, const YAML::Node& value) {
     const std::string section = path + ".";
     const auto known = std::find_if(keys_.begin(), keys_.end(), [&](const Key& one) {
@@ -301,9 +294,8 @@ std::string file_text(const std::string& path) {
   std::string text(max_bytes + 1, '\0');
   std::ifstream file(path, std::ios::binary);
   text.resize(file.read(text.data(), max_bytes + 1).gcount());
-  if (!file.is_open() || file.bad()) {
+  if (!file.is_open() || file.bad())
     throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(errno)));
-  }
   if (text.size() > max_bytes || text.find('\0') != std::string::npos) {
     throw InputError(format("{}: not a configuration ({}); use a YAML file such as configs/ml1m.yaml", path,
                             text.size() > max_bytes ? "larger than 1 MiB" : "binary"));

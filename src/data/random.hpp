@@ -28,9 +28,8 @@ class PhiloxStream {
   /// Returns the next 32 random bits.
   std::uint32_t word() {
     const std::uint32_t lane = index_ % 4;
-    if (lane == 0) {
+    if (lane == 0)
       block_ = math::random_block(seed_, math::RandomStream::permutation, step_, user_, index_ / 4);
-    }
     ++index_;
     return block_.word[lane];
   }
@@ -56,9 +55,8 @@ class PhiloxStream {
   /// Shuffles `values` (Fisher-Yates from the end).
   template <class T>
   void shuffle(std::span<T> values) {
-    for (std::size_t i = values.size(); i-- > 1;) {
+    for (std::size_t i = values.size(); i-- > 1;)
       std::swap(values[i], values[below(static_cast<std::uint32_t>(i + 1))]);
-    }
   }
 
  private:
@@ -89,9 +87,8 @@ class NumpyRandom {
   /// Shuffles as np.random.shuffle (Fisher-Yates from the end).
   template <class T>
   void shuffle(std::span<T> values) {
-    for (std::size_t i = values.size(); i-- > 1;) {
+    for (std::size_t i = values.size(); i-- > 1;)
       std::swap(values[i], values[interval(static_cast<std::uint32_t>(i))]);
-    }
   }
   /// Returns a permutation of 0..n-1, as np.random.permutation.
   std::vector<std::int32_t> permutation(std::int32_t n) {

@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/parallel_for.hpp>
 #include <vaecf/data/shards.hpp>
 
@@ -15,14 +14,6 @@
 
 namespace vaecf::data {
 namespace {
-
-/// Splits [0, count) into `threads` ranges and calls work(begin, end) for each.
-template <class Work>
-void on_threads(int threads, std::int64_t count, const Work& work) {
-  if (count == 0) return;
-  const auto some = [&](std::int64_t i) { work(count * i / threads, count * (i + 1) / threads); };
-  parallel_for(threads, {0, threads}, some, NoProgress{}, 1);
-}
 
 // Returns 0..count-1 in bit-reversed order. If count is not a power of two, the order of the next power of
 // two is used and larger values are skipped.
@@ -44,9 +35,7 @@ std::vector<int> bit_reversed_order(int count) {
 DistributedBatchSampler::DistributedBatchSampler(const VirtualShards& shards, Range owned,
                                                  std::int64_t batch_size, bool keep_last, std::uint64_t seed)
     : shards_(&shards), owned_(owned), batch_size_(batch_size), keep_last_(keep_last), seed_(seed) {
-  if (batch_size < 1) {
-    throw InputError(format("train.batch_size: must be at least 1, got {}", batch_size));
-  }
+  if (batch_size < 1) throw InputError(format("train.batch_size: must be at least 1, got {}", batch_size));
   if (shards.range(shards.order().front()).size() > std::numeric_limits<std::int32_t>::max()) {
     throw InputError(format(
         "{} train users in {} virtual shards exceed 2^31 - 1 users per shard; increase data.virtual_shards",
@@ -54,9 +43,8 @@ DistributedBatchSampler::DistributedBatchSampler(const VirtualShards& shards, Ra
   }
   owned_before_.push_back(0);
   for (const int v : shards.order()) {
-    if (v >= owned.begin && v < owned.end) {
+    if (v >= owned.begin && v < owned.end)
       first_rows_.push_back(shards.range(v).begin - shards.range(static_cast<int>(owned.begin)).begin);
-    }
     owned_before_.push_back(static_cast<std::int64_t>(first_rows_.size()));
   }
 }
@@ -90,35 +78,25 @@ std::int64_t DistributedBatchSampler::max_local_rows() const {
 
 EpochRows DistributedBatchSampler::sample(std::int64_t epoch, int threads) const {
   const Range owned_rows = shards_->rows_of(owned_);
-  const auto size = static_cast<std::size_t>(owned_rows.size());
-  // Row indices within each shard. Each thread initializes its own range, so that its memory is local (first
-  // touch).
-  const auto permutation = std::make_unique_for_overwrite<std::int32_t[]>(size);
-  on_threads(threads, owned_.size(), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t v = owned_.begin + begin; v < owned_.begin + end; ++v) {
-      const Range rows = shards_->range(static_cast<int>(v));
-      const std::span part(permutation.get() + (rows.begin - owned_rows.begin),
-                           static_cast<std::size_t>(rows.size()));
-      std::iota(part.begin(), part.end(), 0);
-      PhiloxStream(seed_, static_cast<std::uint32_t>(v), static_cast<std::uint32_t>(epoch)).shuffle(part);
-    }
-  });
+  // Row indices within each shard.
+  const auto permutation = std::make_unique_for_overwrite<std::int32_t[]>(owned_rows.size());
+  const auto shuffle = [&](std::int64_t v) {
+    const Range rows = shards_->range(static_cast<int>(v));
+    const std::span part(permutation.get() + (rows.begin - owned_rows.begin), rows.size());
+    std::iota(part.begin(), part.end(), 0);
+    PhiloxStream(seed_, static_cast<std::uint32_t>(v), static_cast<std::uint32_t>(epoch)).shuffle(part);
+  };
+  parallel_for(threads, owned_, shuffle, NoProgress{}, 1);
 
   EpochRows drawn{epoch, {}, {0}};
-  for (std::int64_t t = 0; t < steps_per_epoch(); ++t) {
+  for (std::int64_t t = 0; t < steps_per_epoch(); ++t)
     drawn.begin.push_back(local_before(t * batch_size_ + batch_users(t)));
-  }
   drawn.rows.resize(drawn.begin.back());
-  on_threads(threads, drawn.begin.back(), [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t k = begin % owned_.size();
-    std::int64_t element = begin / owned_.size();
-    for (std::int64_t i = begin; i < end; ++i) {
-      drawn.rows[i] = first_rows_[k] + permutation[first_rows_[k] + element];
-      if (++k < owned_.size()) continue;
-      k = 0;
-      ++element;
-    }
-  });
+  const auto take = [&](std::int64_t i) {
+    const std::int64_t first = first_rows_[i % owned_.size()];
+    drawn.rows[i] = first + permutation[first + i / owned_.size()];
+  };
+  parallel_for(threads, {0, drawn.begin.back()}, take, NoProgress{}, 1 << 16);
   return drawn;
 }
 

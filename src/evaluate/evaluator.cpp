@@ -1,21 +1,12 @@
 #include <vaecf/base/format.hpp>
-#include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <utility>
 
 namespace vaecf::evaluate {
-
-std::vector<std::string> evaluated_metrics(const config::ValidationOptions& options) {
-  std::vector<std::string> names = options.metrics;
-  const bool known = std::find(names.begin(), names.end(), options.select) != names.end();
-  if (options.select != "last" && !known) names.push_back(options.select);
-  return names;
-}
 
 struct Evaluator::Values {
   std::vector<double> of_users;                  // (rank and list metrics, users); 0 without a target
@@ -137,15 +128,14 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
     report(rows.end);
   }
   run_.progress.end();
-  if (model.divides_items()) sum_over_model_parallel_group(values);
+  if (model.divides_items()) {  // the other ranks of the model-parallel group have computed other values
+    comm::Communicator& ranks = run_.grid->model_parallel_ranks();
+    ranks.all_reduce(std::span<double>(values.of_users));
+    for (std::vector<std::int64_t>& of_metric : values.lists)
+      ranks.all_reduce(std::span<std::int64_t>(of_metric));
+  }
   serve_by_popularity(features, values);
   return reduce(values);
-}
-
-void Evaluator::sum_over_model_parallel_group(Values& values) const {
-  comm::Communicator& ranks = run_.grid->model_parallel_ranks();
-  ranks.all_reduce(std::span<double>(values.of_users));
-  for (std::vector<std::int64_t>& lists : values.lists) ranks.all_reduce(std::span<std::int64_t>(lists));
 }
 
 Metrics Evaluator::means(const Values& values, UserSet of, std::int64_t users) const {

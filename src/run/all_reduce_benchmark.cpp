@@ -51,9 +51,7 @@ std::vector<AllReduceTiming> measure_all_reduce(comm::Communicator& communicator
   if (communicator.size() == 1 || sizes.empty()) return {};
   std::vector<float> values(sizes.back() / 4 + 1);
   return measure_all_reduce(communicator, sizes, budget, [&](std::int64_t n, int count) {
-    for (int i = 0; i < count; ++i) {
-      communicator.all_reduce(std::span<float>(values).first(n));
-    }
+    for (int i = 0; i < count; ++i) communicator.all_reduce(std::span<float>(values).first(n));
   });
 }
 

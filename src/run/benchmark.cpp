@@ -1,27 +1,17 @@
 #include <vaecf/base/clock.hpp>
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/checkpoint/run_log.hpp>
-#include <vaecf/comm/communicator.hpp>
-#include <vaecf/evaluate/evaluator.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/io/digest.hpp>
 #include <vaecf/run/train.hpp>
-#include <vaecf/training/trainer.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
-#include <optional>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace vaecf::run {
 namespace {
 
-/// Returns the middle value, or the mean of the two middle values; 0 if `values` is empty.
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
@@ -38,7 +28,6 @@ constexpr double all_reduce_seconds = 0.8;  // time budget of the all-reduce mea
 constexpr double max_evaluation_seconds =
     5.0;  // in seconds; a shorter one is repeated, as the first includes setup
 
-/// One call of benchmark().
 class BenchmarkRun {
  public:
   explicit BenchmarkRun(const Run& run) : run_(run), trainer_(run, run.device.facts().evaluation_batch) {}
@@ -129,9 +118,8 @@ class BenchmarkRun {
     }
     if (!result_.all_reduce.empty()) {
       io::Json sizes = io::Json::array();
-      for (const AllReduceTiming& time : result_.all_reduce) {
+      for (const AllReduceTiming& time : result_.all_reduce)
         sizes.push_back({{"bytes", time.bytes}, {"seconds", time.seconds}});
-      }
       event.set("all_reduce", sizes);
     }
     return event;
@@ -159,9 +147,8 @@ class BenchmarkRun {
     for (std::int64_t i = 0; i < steps; ++i) next_step();
     const std::vector<models::PhaseInterval> intervals = trainer_.take_phase_intervals();
     trainer_.enable_timing(false);
-    if (const auto& timeline = run_.communicator.activity().timeline()) {
+    if (const auto& timeline = run_.communicator.activity().timeline())
       training::add_phase_intervals(*timeline, intervals, updates_before);
-    }
     const std::vector<models::PhaseTimes> taken = models::phase_times_by_step(intervals);
     models::PhaseTimes mine{};
     double compute = 0.0;
@@ -184,12 +171,10 @@ class BenchmarkRun {
       auto& updates = theirs[static_cast<std::size_t>(StepPhase::update)];
       updates = slowest(mine[static_cast<std::size_t>(StepPhase::update)]);
     }
-    for (std::size_t p = 0; p < theirs.size(); ++p) {
+    for (std::size_t p = 0; p < theirs.size(); ++p)
       result_.phase_milliseconds[models::step_phase_names[p]] = 1e3 * theirs[p];
-    }
   }
 
-  /// Runs the next step, starting a new epoch if necessary.
   void next_step() {
     const std::int64_t t = trainer_.updates_done() % trainer_.steps_per_epoch();
     if (t == 0) trainer_.start_epoch(trainer_.updates_done() / trainer_.steps_per_epoch());
@@ -285,7 +270,7 @@ class BenchmarkRun {
   void measure_evaluation() {
     const std::string split = run_.dataset.entries("validation/held_out") > 0 ? "validation" : "test";
     if (run_.dataset.entries(split + "/held_out") == 0) return;
-    evaluate::Evaluator evaluator(run_, split, evaluate::evaluated_metrics(run_.options.validation));
+    evaluate::Evaluator evaluator(run_, split, run_.options.validation.metrics);
     models::Model& model = trainer_.model();
     evaluator.prepare(model);
     double seconds = 0.0;
@@ -356,9 +341,8 @@ std::string to_table(const BenchmarkResult& result) {
         format("users/s, {} users in {:.1f} ms", result.evaluation_users, result.evaluation_milliseconds));
   }
   table += line("peak memory", result.peak_memory_mib, 0, "MiB per rank");
-  if (result.peak_device_mib > 0.0) {
+  if (result.peak_device_mib > 0.0)
     table += line("peak GPU memory", result.peak_device_mib, 0, "MiB per rank");
-  }
   table += line("data in memory", result.data_memory_mib, 0, "MiB per rank");
   return table;
 }

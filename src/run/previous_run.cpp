@@ -1,26 +1,15 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/checkpoint/start_point.hpp>
-#include <vaecf/comm/communicator.hpp>
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/json.hpp>
-#include <vaecf/run/train.hpp>
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
-#include <optional>
 #include <set>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
-#include "run/solve.hpp"
+#include "run/parts.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -45,18 +34,15 @@ std::int64_t bytes_below(const fs::path& folder) {
 /// Describes the run in the run folder: "a run of mult_vae, 200 epochs, 34.1 MiB". Returns an empty string if
 /// the folder contains neither a checkpoint nor an event of a finished epoch or solution.
 std::string describe_previous_run(const config::TrainingConfig& options) {
-  const std::string log = options.run_folder() + "/metrics.jsonl";
   std::string model;
   std::int64_t epochs = 0;
   std::int64_t solutions = 0;
-  if (std::error_code missing; fs::exists(log, missing)) {
-    for (const io::Json& event : io::read_json_lines(log)) {
-      const auto kind = io::event_kind(event);
-      if (kind == io::EventKind::start) model = io::get_string(event, "model", model);
-      if (kind == io::EventKind::epoch)
-        epochs = std::max(epochs, static_cast<std::int64_t>(io::get_number(event, "epoch")));
-      if (kind == io::EventKind::solve) ++solutions;
-    }
+  for (const io::Json& event : read_events(options)) {
+    const auto kind = io::event_kind(event);
+    if (kind == io::EventKind::start) model = io::get_string(event, "model", model);
+    if (kind == io::EventKind::epoch)
+      epochs = std::max(epochs, static_cast<std::int64_t>(io::get_number(event, "epoch")));
+    if (kind == io::EventKind::solve) ++solutions;
   }
   const auto checkpoints = io::list_checkpoints(options.checkpoint_folder());
   if (checkpoints.empty() && epochs == 0 && solutions == 0) return "";

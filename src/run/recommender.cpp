@@ -1,11 +1,9 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
-#include <vaecf/run/recommender.hpp>
+#include <vaecf/run/train.hpp>
 
-#include <algorithm>
 #include <limits>
 
 namespace vaecf::run {
@@ -32,9 +30,8 @@ Recommender::Recommender(const config::TrainingConfig& options, const RunContext
       choice_(std::move(choice)),
       self_(comm::make_self_communicator()),
       single_rank_{*self_, context.device, context.log, context.progress, nullptr, context.grid} {
-  if (choice_.k < 1) {
+  if (choice_.k < 1)
     throw InputError(format("the number of recommendations must be 1 or more, got {}", choice_.k));
-  }
   checkpoint::CheckpointReader reader(checkpoint, single_rank_);
   const checkpoint::TrainingState& state = reader.state();
   if (state.features > 0 && options.model.features == models::FeaturesInput::off) {
@@ -43,9 +40,8 @@ Recommender::Recommender(const config::TrainingConfig& options, const RunContext
                checkpoint.path(), state.features));
   }
   items_ = state.items;
-  for (std::size_t item = 0; item < choice_.allowed_items.size(); ++item) {
+  for (std::size_t item = 0; item < choice_.allowed_items.size(); ++item)
     if (choice_.allowed_items[item] == 0) excluded_.push_back(static_cast<std::int32_t>(item));
-  }
   allowed_count_ = items_ - static_cast<std::int64_t>(excluded_.size());
   if (allowed_count_ == 0)
     throw InputError("no item is left to recommend; include more or exclude fewer items");

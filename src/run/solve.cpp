@@ -1,53 +1,24 @@
-#include "run/solve.hpp"
 
-#include <vaecf/base/clock.hpp>
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/base/utf8.hpp>
-#include <vaecf/checkpoint/run_log.hpp>
-#include <vaecf/checkpoint/start_point.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/comm/communicator.hpp>
-#include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/json.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
 #include <vaecf/models/item/solvers.hpp>
-#include <vaecf/run/train.hpp>
 
-#include <algorithm>
-#include <filesystem>
-#include <optional>
-#include <span>
-#include <utility>
-
-#include "run/step_coordinator.hpp"
+#include "run/parts.hpp"
 
 namespace vaecf::run {
 namespace {
-
-/// Returns whether solutions are evaluated on validation users.
-bool can_validate(const Run& run) {
-  return run.options.validation.every > 0 && run.dataset.entries("validation/held_out") > 0;
-}
-
-/// Returns the metric that selects the best solution; "last" without validation.
-std::string selection_of(const Run& run) {
-  return can_validate(run) ? run.options.validation.select : "last";
-}
 
 /// Returns the number of neighbors of an item in a model of `type`; 0: all items.
 std::int64_t neighbors_of(models::ModelType type, const models::ModelOptions& options) {
   return models::facts_of(type).inverts ? options.ease.neighbors : options.item_knn.neighbors;
 }
 
-/// Returns whether the log of the run ends with a completed search.
 bool is_complete(const config::TrainingConfig& options) {
-  const std::string log = options.run_folder() + "/metrics.jsonl";
-  if (!std::filesystem::exists(log)) return false;
   std::string reason;
-  for (const io::Json& event : io::read_json_lines(log))
+  for (const io::Json& event : read_events(options))
     if (io::event_kind(event) == io::EventKind::end) reason = io::get_string(event, "reason");
   return reason == "solved";
 }
@@ -57,9 +28,7 @@ bool is_complete(const config::TrainingConfig& options) {
 /// one, its checkpoint was not written.
 std::int64_t kept_solutions(const config::TrainingConfig& options, checkpoint::TrainingState best) {
   const std::int64_t in_checkpoint = best.epoch;
-  const std::string log = options.run_folder() + "/metrics.jsonl";
-  if (!std::filesystem::exists(log)) return best.epoch;
-  for (const io::Json& event : io::read_json_lines(log)) {
+  for (const io::Json& event : read_events(options)) {
     if (io::event_kind(event) != io::EventKind::solve || io::get_number(event, "step") <= in_checkpoint)
       continue;
     if (best.select != "last" && !event.contains(best.select)) break;
@@ -79,8 +48,7 @@ class SolveRun {
         candidates_(is_ease_ ? models::combinations(run.options.model.ease)
                              : std::vector<models::EaseValues>(1)) {
     run.communicator.activity().enter(Phase::loading);
-    if (can_validate(run))
-      evaluator_.emplace(run, "validation", evaluate::evaluated_metrics(run.options.validation));
+    if (validates(run)) evaluator_.emplace(run, "validation", run.options.validation.metrics);
     state_.describe(run, selection_of(run));
     comm::require_equal_on_all_ranks(run.communicator, state_.dataset_checksum,
                                      format("the dataset {}", run.options.data.file));
@@ -125,7 +93,6 @@ class SolveRun {
     if (!events_) events_.emplace(run_, checkpoint::RunLog::Mode::append);
   }
 
-  /// Solves the remaining candidates.
   void search() {
     const auto begin = Clock::now();
     const std::int64_t items = run_.dataset.items();
@@ -148,7 +115,6 @@ class SolveRun {
     comm::run_on_root(run_.communicator, [&] { events_->finish(); });
   }
 
-  /// Returns a description of the remaining work.
   std::string plan() const {
     const std::vector<models::EaseValues> left(candidates_.begin() + state_.epoch, candidates_.end());
     return format("{} {} and {} evaluations to compute", models::inverses_of(left),
@@ -158,7 +124,8 @@ class SolveRun {
 
   /// Solves the combination `values`, unless it follows from the last solution. Returns false if a request to
   /// stop ended the solution.
-  bool solve_model(const models::Interactions& train, const models::EaseValues& values, int threads) {
+  [[nodiscard]] bool solve_model(const models::Interactions& train, const models::EaseValues& values,
+                                 int threads) {
     if (!is_ease_) {
       model_ = std::make_shared<models::SparseWeights>(
           models::solve_item_knn(train, run_.options.model.item_knn, run_, threads));
@@ -177,7 +144,7 @@ class SolveRun {
   }
 
   /// Solves and evaluates the next combination. Returns false if a request to stop ended the solution.
-  bool solve_next(const models::Interactions& train) {
+  [[nodiscard]] bool solve_next(const models::Interactions& train) {
     Activity& activity = run_.communicator.activity();
     const Timeline::Span span(activity.timeline(), Track::run, "solve");
     activity.enter(Phase::training);
@@ -205,10 +172,8 @@ class SolveRun {
       const auto scorer = models::make_item_scorer(model_, run_.dataset.items(), run_);
       const evaluate::EvaluationResult result = evaluator_->evaluate(*scorer);
       const double evaluation_seconds = seconds_since(begin);
-      event.set("evaluation_seconds", evaluation_seconds)
-          .set("users", result.users)
-          .set("users_without_target", result.users_without_target);
-      add_metrics(event, result);
+      event.set("evaluation_seconds", evaluation_seconds);
+      add_evaluation(event, result);
       line += format(", evaluated in {:.2f} s  {}", evaluation_seconds, metrics_line(result));
       if (state_.select != "last") metric = result.metrics.at(state_.select).mean;
     }
@@ -288,8 +253,8 @@ void validate_solve(const Run& run) {
   const models::EaseOptions& ease = run.options.model.ease;
   const char* obstacle = run.options.validation.select == "last" ? "validation.select is last"
                          : run.options.validation.every == 0     ? "validation.every is 0"
-                         : !can_validate(run) ? "the dataset has no validation users with a target"
-                                              : nullptr;
+                         : !validates(run) ? "the dataset has no validation users with a target"
+                                           : nullptr;
   if (is_ease && models::combinations(ease).size() > 1 && obstacle != nullptr) {
     throw InputError(
         format("model.ease: {} combinations of its values cannot be compared, since {}; "

@@ -1,23 +1,14 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/checkpoint/run_log.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/comm/communicator.hpp>
-#include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
 #include <vaecf/models/item/solvers.hpp>
-#include <vaecf/run/train.hpp>
 
-#include <algorithm>
 #include <limits>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "run/solve.hpp"
+#include "run/parts.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -60,6 +51,19 @@ std::string obstacle_to(models::ModelType type, const Run& run) {
   if (obstacle.empty() && missing > 0.0)
     obstacle = format("{:.1f} GiB per host, {:.1f} GiB more than are free", bytes / gib, missing / gib);
   return obstacle;
+}
+
+/// Adds the metrics of all users, and those of users with and without history if there are both.
+void add_result(io::Event& event, const evaluate::EvaluationResult& result, const std::string& prefix) {
+  add_metrics(event, result, prefix);
+  const auto add_set = [&](const evaluate::Metrics& metrics, const std::string& suffix) {
+    for (const auto& [name, value] : metrics) {
+      event.set(prefix + name + suffix, value.mean);
+      event.set(prefix + name + suffix + "_se", *value.standard_error);
+    }
+  };
+  add_set(result.with_history, "_with_history");
+  add_set(result.without_history, "_without_history");
 }
 
 }  // namespace
@@ -164,23 +168,6 @@ void require_test_users(const io::DatasetFile& dataset) {
              dataset.path()));
 }
 
-namespace {
-
-/// Adds the metrics of all users, and those of users with and without history if there are both.
-void add_result(io::Event& event, const evaluate::EvaluationResult& result, const std::string& prefix) {
-  add_metrics(event, result, prefix);
-  const auto add_set = [&](const evaluate::Metrics& metrics, const std::string& suffix) {
-    for (const auto& [name, value] : metrics) {
-      event.set(prefix + name + suffix, value.mean);
-      event.set(prefix + name + suffix + "_se", *value.standard_error);
-    }
-  };
-  add_set(result.with_history, "_with_history");
-  add_set(result.without_history, "_without_history");
-}
-
-}  // namespace
-
 TestResult test(const Run& run, const std::string& checkpoint, const std::string& per_user) {
   comm::require_equal_on_all_ranks(run.communicator, run.dataset.fingerprint(),
                                    format("the dataset {}", run.options.data.file));
@@ -188,7 +175,7 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
   checkpoint::CheckpointReader reader(checkpoint, run);
   reader.require_trained_on(run);
 
-  evaluate::Evaluator evaluator(run, "test", evaluate::evaluated_metrics(run.options.validation));
+  evaluate::Evaluator evaluator(run, "test", run.options.validation.metrics);
   TestResult result;
   result.epoch = reader.state().epoch;
   result.title = format("epoch {}", result.epoch);
@@ -245,9 +232,8 @@ std::string to_table(const TestResult& result) {
   std::size_t width = 6;
   for (const auto& [name, value] : result.model.metrics) width = std::max(width, name.size());
   std::string table = format("test of {}: {} users", result.title, result.model.users);
-  if (result.model.users_without_target > 0) {
+  if (result.model.users_without_target > 0)
     table += format(", {} without a target left out", result.model.users_without_target);
-  }
   std::vector<std::pair<std::string, const evaluate::EvaluationResult*>> columns = {{"model", &result.model}};
   if (result.cold_start) columns.emplace_back("features alone", &*result.cold_start);
   for (const Baseline& baseline : result.baselines) columns.emplace_back(baseline.title, &baseline.result);

@@ -1,23 +1,8 @@
-#include <vaecf/base/clock.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/utf8.hpp>
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
-#include <vaecf/checkpoint/run_log.hpp>
-#include <vaecf/checkpoint/start_point.hpp>
-#include <vaecf/comm/communicator.hpp>
-#include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/run/train.hpp>
-#include <vaecf/training/trainer.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 
-#include <algorithm>
-#include <array>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "run/solve.hpp"
-#include "run/step_coordinator.hpp"
+#include "run/parts.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -37,16 +22,14 @@ class TrainingRun {
  public:
   explicit TrainingRun(const Run& run)
       : run_(run),
-        validates_(run.options.validation.every > 0 && run.dataset.entries("validation/held_out") > 0),
+        validates_(validates(run)),
         coordinator_(run.options.run, run, min_sync_interval(run.options.distributed)) {
     const Timeline::Span span(timeline(), Track::run, "loading");
     run.communicator.activity().enter(Phase::loading);
-    state_.describe(run, select());
+    state_.describe(run, selection_of(run));
     comm::require_equal_on_all_ranks(run.communicator, state_.dataset_checksum,
                                      format("the dataset {}", run.options.data.file));
-    if (validates_) {
-      evaluator_.emplace(run, "validation", evaluate::evaluated_metrics(run.options.validation));
-    }
+    if (validates_) evaluator_.emplace(run, "validation", run.options.validation.metrics);
     trainer_.emplace(run, validates_ ? run.device.facts().evaluation_batch : 0);
     if (evaluator_) evaluator_->prepare(trainer_->model());
     open_run_folder();
@@ -108,8 +91,8 @@ class TrainingRun {
     });
     if (!events_) events_.emplace(run_, checkpoint::RunLog::Mode::append);
     if (resumes) {
-      checkpoint::reconcile_best_checkpoint(run_, select(), state_);
-      state_.describe(run_, select());
+      checkpoint::reconcile_best_checkpoint(run_, selection_of(run_), state_);
+      state_.describe(run_, selection_of(run_));
       if (!selects()) state_.reset_best();
       if (in_place) resumed_at_ = state_.updates_done;
       coordinator_.saved(state_.updates_done);
@@ -120,7 +103,6 @@ class TrainingRun {
     timed_updates_ = trainer_->updates_done();
   }
 
-  std::string select() const { return validates_ ? run_.options.validation.select : "last"; }
   bool selects() const { return state_.select != "last"; }
   bool patience_exhausted() const {
     return run_.options.train.patience > 0 && state_.validations_since_best >= run_.options.train.patience;
@@ -142,12 +124,9 @@ class TrainingRun {
                   excerpt(run_.options.name), run_.dataset.rows("train"), inputs.items,
                   inputs.features > 0 ? format("{} features of users, ", inputs.features) : "", parameters,
                   run_.communicator.size(), run_.options.train.epochs, trainer_->steps_per_epoch());
-    if (const std::string data = trainer_->facts().data_description; !data.empty()) {
-      run_.log.info("{}", data);
-    }
-    if (run_.communicator.size() > 1) {
+    if (const std::string data = trainer_->facts().data_description; !data.empty()) run_.log.info("{}", data);
+    if (run_.communicator.size() > 1)
       run_.log.info("communication per step: {}", format_comm_volume(trainer_->facts().comm_volume));
-    }
     if (run_.options.validation.every > 0 && !validates_) {
       const bool none = run_.dataset.rows("validation/fold_in") == 0;
       run_.log.warn("{} has no validation users{}: the last epoch will count as the best one",
@@ -175,7 +154,7 @@ class TrainingRun {
   }
 
   /// Runs the remaining steps of the current epoch. Returns false if a stop was requested.
-  bool run_steps() {
+  [[nodiscard]] bool run_steps() {
     const Timeline::Span span(timeline(), Track::run, "steps", "epoch", state_.epoch + 1);
     run_.communicator.activity().enter(Phase::training);
     epoch_begin_ = Clock::now();
@@ -295,17 +274,14 @@ class TrainingRun {
   }
 
   /// Returns true if this epoch is the best so far.
-  bool validate(const std::string& epoch_line) {
+  [[nodiscard]] bool validate(const std::string& epoch_line) {
     run_.communicator.activity().enter(Phase::validation);
     const Timeline::Span span(timeline(), Track::run, "validation", "epoch", state_.epoch);
     const auto begin = Clock::now();
     const evaluate::EvaluationResult result = evaluator_->evaluate(trainer_->model());
     io::Event event(io::EventKind::validation);
-    event.set("epoch", state_.epoch)
-        .set("step", trainer_->updates_done())
-        .set("users", result.users)
-        .set("users_without_target", result.users_without_target);
-    add_metrics(event, result);
+    event.set("epoch", state_.epoch).set("step", trainer_->updates_done());
+    add_evaluation(event, result);
     event.set("seconds", seconds_since(begin));
     events_->write(event);
 

@@ -1,31 +1,15 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/checkpoint/run_log.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/comm/communicator.hpp>
 #include <vaecf/data/shards.hpp>
-#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/model.hpp>
 #include <vaecf/models/network_shape.hpp>
-#include <vaecf/run/train.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
 
-#include <algorithm>
-#include <string>
-
-#include "run/solve.hpp"
+#include "run/parts.hpp"
 
 namespace vaecf::run {
 namespace {
-
-void validate_patience(const config::TrainingConfig& options) {
-  const config::ValidationOptions& validation = options.validation;
-  if (options.train.patience == 0 || (validation.select != "last" && validation.every > 0)) return;
-  throw InputError(
-      "train.patience: early stopping needs a metric, but validation is off or validation.select is last; "
-      "set patience to 0, or validation.every to 1 and validation.select to a metric");
-}
 
 void validate_servers(const Run& run) {
   const comm::DistributedOptions& distributed = run.options.distributed;
@@ -53,7 +37,6 @@ void validate_servers(const Run& run) {
   }
 }
 
-/// Returns the number of item slices.
 int validate_distributed(const Run& run) {
   const comm::DistributedOptions& distributed = run.options.distributed;
   validate_servers(run);
@@ -73,7 +56,6 @@ int validate_distributed(const Run& run) {
   return item_slices;
 }
 
-/// Throws InputError if the dataset does not fit the configuration.
 void validate_dataset(const config::TrainingConfig& options, const io::DatasetFile& dataset) {
   const std::int64_t rows = dataset.rows("train");
   if (rows < 1 || dataset.items() < 1) {
@@ -162,47 +144,18 @@ void plan_memory(const Run& run, int item_slices) {
                           vaecf::to_string(run.options.model.type), needed / mib, free / mib, fits));
 }
 
-}  // namespace
-
-io::DatasetFile open_dataset(const config::TrainingConfig& options) {
-  if (options.data.file.empty()) {
-    throw InputError(
-        "data.file is not set; set it to a dataset made by `vaecf_dist prepare` or `synthesize`");
-  }
-  return io::DatasetFile(options.data.file);
-}
-
-int validate_run(const Run& run, bool trains) {
-  // The only collective comes first, since the other checks may throw on some ranks only.
-  comm::require_equal_on_all_ranks(run.communicator, run.configuration_text, "the configuration");
-  const config::TrainingConfig& options = run.options;
-  const bool solved = models::is_solved(options.model.type);
-  if (!solved) validate_patience(options);
-  validate_dataset(options, run.dataset);
-  const int item_slices = validate_distributed(run);
-  // Baselines that are listed are solved after the training, whatever they cost.
-  for (const std::string& baseline : options.validation.baselines)
-    if (const auto* facts = models::find_model(baseline); facts != nullptr && facts->solved)
-      require_memory_to_solve(facts->type, run);
-  if (trains && solved) validate_solve(run);
-  if (trains && !solved) plan_memory(run, item_slices);
-  if (run.communicator.rank() == 0) checkpoint::prepare_run_folder(options);
-  return item_slices;
-}
-
-namespace {
-
 /// Returns "1, 2, 4 or 8".
 std::string alternatives(const std::vector<int>& numbers) {
   std::string text;
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
+  for (std::size_t i = 0; i < numbers.size(); ++i)
     text += format("{}{}", i == 0 ? "" : i + 1 == numbers.size() ? " or " : ", ", numbers[i]);
-  }
   return text;
 }
 
-/// Throws InputError if the model or the strategy cannot divide the items.
-void require_divisible_model(const config::TrainingConfig& options, std::int64_t item_slices) {
+/// Throws InputError if the model or the strategy cannot divide the items, or if `item_slices` does not
+/// divide the ranks or leaves item slices without items.
+void require_divisible(const config::TrainingConfig& options, std::int64_t item_slices, std::int64_t items,
+                       int ranks) {
   if (models::is_solved(options.model.type)) {
     throw InputError(format(
         "distributed.item_slices: {} requires a model that is trained in steps, but model.type is {}, whose columns are divided over the ranks anyway; set item_slices to 1",
@@ -213,10 +166,6 @@ void require_divisible_model(const config::TrainingConfig& options, std::int64_t
         "distributed.item_slices: {} is not possible with distributed.strategy: parameter_server, whose servers store all items; set item_slices to 1, or strategy to allreduce",
         item_slices));
   }
-}
-
-/// Throws InputError if `item_slices` does not divide the ranks, or leaves item slices without items.
-void require_divisible_ranks(std::int64_t item_slices, std::int64_t items, int ranks) {
   if (item_slices > ranks || ranks % item_slices != 0) {
     const std::int64_t fewer = ranks / item_slices * item_slices;
     const std::string start = fewer > 0 ? format("start {} or {} ranks", fewer, fewer + item_slices)
@@ -232,6 +181,39 @@ void require_divisible_ranks(std::int64_t item_slices, std::int64_t items, int r
 }
 
 }  // namespace
+
+bool validates(const Run& run) {
+  return run.options.validation.every > 0 && run.dataset.entries("validation/held_out") > 0;
+}
+
+std::string selection_of(const Run& run) {
+  return validates(run) ? run.options.validation.select : "last";
+}
+
+io::DatasetFile open_dataset(const config::TrainingConfig& options) {
+  if (options.data.file.empty()) {
+    throw InputError(
+        "data.file is not set; set it to a dataset made by `vaecf_dist prepare` or `synthesize`");
+  }
+  return io::DatasetFile(options.data.file);
+}
+
+int validate_run(const Run& run, bool trains) {
+  // The only collective comes first, since the other checks may throw on some ranks only.
+  comm::require_equal_on_all_ranks(run.communicator, run.configuration_text, "the configuration");
+  const config::TrainingConfig& options = run.options;
+  const bool solved = models::is_solved(options.model.type);
+  validate_dataset(options, run.dataset);
+  const int item_slices = validate_distributed(run);
+  // Baselines that are listed are solved after the training, whatever they cost.
+  for (const std::string& baseline : options.validation.baselines)
+    if (const auto* facts = models::find_model(baseline); facts != nullptr && facts->solved)
+      require_memory_to_solve(facts->type, run);
+  if (trains && solved) validate_solve(run);
+  if (trains && !solved) plan_memory(run, item_slices);
+  if (run.communicator.rank() == 0) checkpoint::prepare_run_folder(options);
+  return item_slices;
+}
 
 int choose_item_slices(const config::TrainingConfig& options, const models::InputDims& inputs,
                        const RunContext& context) {
@@ -255,8 +237,7 @@ int choose_item_slices(const config::TrainingConfig& options, const models::Inpu
   }
   if (wanted == comm::all_item_slices && ranks == 1) return 1;
   const std::int64_t item_slices = wanted == comm::all_item_slices ? ranks : wanted;
-  require_divisible_model(options, item_slices);
-  require_divisible_ranks(item_slices, inputs.items, ranks);
+  require_divisible(options, item_slices, inputs.items, ranks);
   constexpr std::int64_t few_items = 256;
   if (inputs.items / item_slices < few_items) {
     context.log.warn(

@@ -1,8 +1,6 @@
 #include "training/gradient_exchange.hpp"
 
-#include <algorithm>
 #include <span>
-#include <stdexcept>
 #include <utility>
 
 namespace vaecf::training {

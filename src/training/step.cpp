@@ -1,19 +1,73 @@
 // The training step with distributed.strategy: allreduce: every rank computes gradients, and collectives sum
 // them.
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
 
-#include <algorithm>
-#include <span>
+#include <array>
 #include <utility>
-#include <vector>
 
 #include "training/gradient_exchange.hpp"
-#include "training/graphs.hpp"
-#include "training/optimizer.hpp"
 #include "training/strategy.hpp"
 
 namespace vaecf::training {
 namespace {
+
+/// Captures the operations of a training step as a CUDA graph, once per batch shape, and replays them. If
+/// capture is not supported, as on CPUs, the operations run directly.
+///
+/// All ranks must capture together and replay together, since NCCL requires matching collectives on all
+/// ranks. A shape therefore describes the batch of all ranks.
+class StepGraphs {
+ public:
+  /// The parameter group of the step, the first virtual shard of its batch (0 for a single rank), and the
+  /// number of users of the batch over all ranks. The last two determine the number of users of every rank.
+  using Shape = std::array<std::int64_t, 3>;
+
+  /// Both arguments must outlive this object.
+  StepGraphs(device::Device& device, comm::Communicator& communicator)
+      : device_(device),
+        communicator_(communicator),
+        captures_(communicator.size() == 1 || communicator.supports_graph_capture()) {}
+
+  /// Runs `work` and captures it as the graph of `shape`, or replays that graph. Collective if the graphs
+  /// were invalidated since the last call.
+  void run(Shape shape, const std::function<void()>& work) {
+    if (!captures_ || !enabled_) return work();
+    if (std::exchange(invalidated_, false)) drop_stale_graphs();
+    std::unique_ptr<device::Graph>& graph = graphs_[shape];
+    if (graph && device_.replay(*graph)) return;
+    graph = device_.capture(work);
+    captures_ = graph != nullptr;
+    invalidated_ = true;
+  }
+
+  /// While disabled, run() executes the operations directly, so that their phases can be timed. All ranks
+  /// must call it.
+  void set_enabled(bool enabled) {
+    enabled_ = enabled;
+    invalidated_ = true;
+  }
+  /// Makes the next run() check whether device memory was reallocated, for example by an evaluation. All
+  /// ranks must call it.
+  void invalidate() { invalidated_ = true; }
+
+ private:
+  /// Discards the graphs of all ranks if the memory of any rank has moved. For a single rank, replay()
+  /// detects this by itself.
+  void drop_stale_graphs() {
+    if (communicator_.size() == 1) return;
+    const bool moved =
+        std::ranges::any_of(graphs_, [&](const auto& entry) { return !device_.is_valid(*entry.second); });
+    if (communicator_.all_reduce(std::int64_t{moved ? 1 : 0}, comm::Reduction::max) == 1) graphs_.clear();
+  }
+
+  device::Device& device_;
+  comm::Communicator& communicator_;
+  bool captures_;
+  bool enabled_ = true;
+  bool invalidated_ = false;
+  std::map<Shape, std::unique_ptr<device::Graph>> graphs_;
+};
 
 class AllReduce final : public Strategy {
  public:
@@ -97,7 +151,8 @@ class AllReduce final : public Strategy {
       device_.copy(model_.prior()->master(), {0, elements.size()}, gradients, elements.begin);
       return gradients;
     }
-    const device::Buffer* packed = state == StateTensor::weights ? exchange_.master_shard() : &moment(state);
+    const device::Buffer* packed =
+        state == StateTensor::weights ? exchange_.master_shard() : &optimizer_.moment(state);
     if (packed == nullptr) return model_.parameters().master();
     if (!exchange_.mode().sharded) return *packed;
     exchange_.all_gather_shards(*packed, gradients);
@@ -110,11 +165,11 @@ class AllReduce final : public Strategy {
       model_.finish_writing();
       return exchange_.save_master_shard();
     }
-    if (state != StateTensor::prior && !exchange_.mode().sharded) return fill(moment(state));
+    if (state != StateTensor::prior && !exchange_.mode().sharded) return fill(optimizer_.moment(state));
     device::Buffer& gradients = exchange_.gradients();
     device_.fill(gradients, 0.0F);
     fill(gradients);
-    if (state != StateTensor::prior) return exchange_.pack(gradients, moment(state));
+    if (state != StateTensor::prior) return exchange_.pack(gradients, optimizer_.moment(state));
     device::Parameters& prior = *model_.prior();
     device_.copy(gradients, model_.prior_elements(), prior.master(), 0);
     device_.refresh_copies(prior, {0, prior.layout().size});
@@ -146,10 +201,6 @@ class AllReduce final : public Strategy {
   }
 
  private:
-  device::Buffer& moment(StateTensor state) {
-    return state == StateTensor::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
-  }
-
   /// Returns TrainingFacts::update_bytes of a step on `parameter_group`.
   double update_bytes(int parameter_group) const {
     const device::ParameterLayout& layout = model_.layout();

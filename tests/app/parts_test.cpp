@@ -19,8 +19,7 @@
 #include "app/command_line.hpp"
 #include "app/console.hpp"
 #include "app/rank_session.hpp"
-#include "app/ranks.hpp"
-#include "app/recommend/input_files.hpp"
+#include "app/recommend/recommend.hpp"
 #include "support/messages.hpp"
 
 namespace vaecf::app {

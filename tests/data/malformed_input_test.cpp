@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "data/prepare/filter.hpp"
+#include "data/prepare/split.hpp"
 #include "data/support.hpp"
 
 namespace vaecf::data {

@@ -1,6 +1,6 @@
 // Fuzzes the list of users to recommend for. The first byte selects numeric or string ids, and the
 // description of the dataset.
-#include "app/recommend/input_files.hpp"
+#include "app/recommend/recommend.hpp"
 #include "fuzz/support.hpp"
 
 void vaecf::fuzz::run(std::span<const std::uint8_t> bytes, const std::filesystem::path& folder) {

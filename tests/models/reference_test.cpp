@@ -8,7 +8,7 @@
 
 #include "models/model_fixture.hpp"
 #include "models/reference_file.hpp"
-#include "training/optimizer.hpp"
+#include "training/strategy.hpp"
 
 namespace vaecf::models {
 namespace {

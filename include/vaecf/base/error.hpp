@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vaecf/base/utf8.hpp>  // for messages, with format.hpp
+
 #include <stdexcept>
 #include <string>
 

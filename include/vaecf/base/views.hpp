@@ -64,6 +64,10 @@ struct Csr {
   std::vector<std::int64_t> offsets{0};
   std::vector<std::int32_t> columns;
 
+  void append(std::span<const std::int32_t> row) {
+    columns.insert(columns.end(), row.begin(), row.end());
+    offsets.push_back(static_cast<std::int64_t>(columns.size()));
+  }
   CsrView view() const { return {offsets, columns}; }
   std::int64_t rows() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
 };

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
-#include <vaecf/checkpoint/run_log.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/run/run.hpp>
@@ -14,7 +14,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace vaecf::checkpoint {
@@ -39,7 +38,7 @@ class CheckpointManager {
   /// Returns whether `auto` wants a checkpoint to resume from now, after an epoch: nothing is being written,
   /// and writing took less than a tenth of the time so far. Collective; rank 0 decides. Throws RunError on
   /// all ranks if the weights of an earlier snapshot were not finite.
-  bool due();
+  [[nodiscard]] bool due();
   /// Takes a snapshot and starts to write it, or keeps it in memory. Waits for the active write if the
   /// schedule is strict, the snapshot is to resume from, or memory for another snapshot is short. Collective.
   /// Throws RunError on all ranks as due() does, or if rank 0 has no memory for a snapshot.
@@ -75,8 +74,8 @@ class CheckpointManager {
   }
   /// Returns a snapshot that may be overwritten. Waits for one if memory for another is short.
   Snapshot free_snapshot(training::Trainer& trainer);
-  /// Starts to write these in order.
-  void start(std::vector<Write> writes);
+  /// Starts to write the best epoch that is kept in memory, if any, and then `next`.
+  void start(std::optional<Write> next = std::nullopt);
   /// Writes these in order. For one thread at a time.
   std::vector<Write> write_all(std::vector<Write> writes, const std::shared_ptr<Timeline>& timeline);
   /// Writes a checkpoint of tensors that are divided over ranks, which training waits for. Collective.

@@ -3,17 +3,73 @@
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/views.hpp>
-#include <vaecf/data/feature_hashing.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <cstdint>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace vaecf::data {
+
+/// A column of the user table, such as "occupation", and how its values are hashed.
+struct FeatureColumn {
+  std::string name;
+  std::int64_t hashes = 2;    ///< number of features that each value sets, one in each block of features
+  std::int64_t buckets = 16;  ///< number of features in a block
+  bool operator==(const FeatureColumn&) const = default;
+};
+
+/// Maps the categorical attributes of a user to a 0/1 row of F features. F is independent of the number of
+/// distinct values. Value v of column c, whose name is n, sets for each j in [0, hashes(c)) the feature
+///   first(c) + j * buckets(c) + XXH64(v, seed = XXH64(n, seed = j)) mod buckets(c),
+/// where first(c) is the sum of hashes * buckets over the columns before c. This is the hashing trick
+/// (Weinberger et al., ICML 2009) with several hashes, as in Svenstrup et al., "Hash embeddings", NeurIPS
+/// 2017. With m distinct values, sqrt(m) buckets and 2 hashes, about a third of the values have a unique set
+/// of features. Most others share theirs with one or two values. With 3 hashes nearly all sets are unique.
+class FeatureHashing {
+ public:
+  /// Makes a hashing without columns: F = 0.
+  FeatureHashing() = default;
+  /// Throws InputError if a name is empty, contains a line break or occurs twice, if there are more than 4096
+  /// columns, if `hashes` is not in 1 to 16, if `buckets` is below 1, or if F exceeds 2^31 - 1.
+  explicit FeatureHashing(std::vector<FeatureColumn> layout);
+
+  /// Parses the output of to_string(), the attribute `feature_hashing` of datasets and checkpoints. Throws
+  /// InputError if `text` has any other form.
+  static FeatureHashing parse(std::string_view text);
+  /// Returns "xxh64 1" and, for each column, a line "HASHES BUCKETS NAME".
+  std::string to_string() const;
+
+  /// Returns the default number of buckets for `values` distinct values: sqrt(values) rounded up, but at
+  /// least 16.
+  static std::int64_t default_buckets(std::int64_t values);
+
+  /// Returns the names of the table columns, in the order of `values` of row().
+  std::vector<std::string> columns() const;
+  const std::vector<FeatureColumn>& layout() const { return layout_; }
+  /// Returns F, the width of a row.
+  std::int64_t features() const { return features_; }
+
+  /// Returns the features of a user: unique indices in [0, F), ascending. `values` has one value per column;
+  /// an empty value is missing and sets no feature. Throws InputError if the number of values differs from
+  /// the number of columns.
+  std::vector<std::int32_t> row(std::span<const std::string> values) const;
+  /// Appends to `row`, in ascending order, the features that `value` of column `index` (from 0) sets; an
+  /// empty value sets none.
+  void append(std::size_t index, std::string_view value, std::vector<std::int32_t>& row) const;
+
+  bool operator==(const FeatureHashing& other) const { return layout_ == other.layout_; }
+
+ private:
+  std::vector<FeatureColumn> layout_;
+  std::vector<std::int64_t> first_;                // per column
+  std::vector<std::vector<std::uint64_t>> seeds_;  // per column and hash
+  std::int64_t features_ = 0;
+};
 
 /// First field of a line of the format `adjacency`: the user's id, or the number of items that follow. With
 /// `count`, the user's id is the line number, from 0.
@@ -72,7 +128,7 @@ std::string formats_that_use(std::string_view option);
 /// Parses a date with the year first into seconds since 1970, in ISO 8601 and similar forms: 2005-09-06,
 /// 2005/09/06 13:59:01, 2005-09-06T13:59:01.25Z, 20050906T135901, 2005-09-06 13:59+02:00. Without a time zone
 /// it is UTC. Returns false if the text is not a valid date.
-bool parse_date(std::string_view text, double& seconds);
+[[nodiscard]] bool parse_date(std::string_view text, double& seconds);
 /// Returns the date of a time in seconds since 1970, in UTC: 2005-09-06, or 2005-09-06T13:59:01.25.
 std::string date_text(double seconds);
 

@@ -32,21 +32,19 @@ class LineReader {
   /// second file in an archive.
   LineReader(io::SourceReader files, Progress& progress, bool one_file = false);
   ~LineReader();
-  LineReader(const LineReader&) = delete;
-  LineReader& operator=(const LineReader&) = delete;
 
   /// Advances to the next file; returns false if there is none. Throws InputError if a path cannot be read or
   /// an archive is damaged.
-  bool next_file();
+  [[nodiscard]] bool next_file();
   /// Reads the next line into `line`, valid until the following call; returns false at the end of the file.
   /// Throws InputError if the file is not text (UTF-16, Parquet, ...), if a line is longer than
   /// `max_line_bytes`, or if the file cannot be read.
-  bool next(std::string_view& line);
+  [[nodiscard]] bool next(std::string_view& line);
   /// Returns the next line without consuming it; empty at the end of the file.
   std::string_view peek();
   /// Adds the next line, even an empty one, and the line end before it to `line`, which the previous call
   /// read. Returns false at the end of the file. Throws InputError as next() does.
-  bool extend(std::string_view& line);
+  [[nodiscard]] bool extend(std::string_view& line);
   /// Returns whether the line read last contains a double quote. Files without quotes are searched in blocks.
   bool holds_quote();
   /// Returns the number of the most recent line, from 1.
@@ -63,7 +61,7 @@ class LineReader {
   void read_block();
   Block read_next(std::vector<char>& to);
   [[nodiscard]] bool find_line_end(std::size_t& length);
-  bool decide_line_end();
+  [[nodiscard]] bool decide_line_end();
   std::size_t find(char c, std::size_t from) const;
   std::string_view text_from_start() const;
 
@@ -182,7 +180,7 @@ class Table {
 
   /// Advances to the next row; returns false at the end of the file. Throws InputError if a quote is not
   /// closed at the end of the file or within LineReader::max_line_bytes.
-  bool next();
+  [[nodiscard]] bool next();
   /// Returns the defect of the row, such as "too few columns", or nullptr if there is none.
   const char* problem() const;
   /// Returns a field, without blanks and quotes around it, of a row without defect.
@@ -206,7 +204,7 @@ class Table {
   std::string location() const;
 
  private:
-  bool read_record();
+  [[nodiscard]] bool read_record();
 
   LineReader* lines_;
   TableLayout layout_;

@@ -45,9 +45,6 @@ struct EvaluationResult {
   std::map<std::string, std::vector<double>> of_users = {};
 };
 
-/// Returns the metrics to evaluate: `options.metrics`, and `options.select` if it is another metric.
-std::vector<std::string> evaluated_metrics(const config::ValidationOptions& options);
-
 /// Computes metrics of the held-out users of one split. Every rank, or model-parallel group,
 /// evaluates its part of the users; sums in fp64 and user counts are reduced over ranks and divided once.
 /// Results are equal on all ranks. Users for which a model has no input count with the list of the most
@@ -58,8 +55,6 @@ class Evaluator {
   /// invalid.
   Evaluator(const run::Run& run, const std::string& split, const std::vector<std::string>& metrics);
   ~Evaluator();
-  Evaluator(const Evaluator&) = delete;
-  Evaluator& operator=(const Evaluator&) = delete;
 
   /// Copies this rank's users to the device of `model`, which must outlive this object: a lack of memory is
   /// then detected before the first evaluation, and evaluations of this model use the copy. Throws RunError
@@ -93,8 +88,6 @@ class Evaluator {
   void serve_by_popularity(CsrView features, Values& values) const;
   /// Returns the means over the users of a set that have a target, over all ranks. Collective.
   Metrics means(const Values& values, UserSet of, std::int64_t users) const;
-  /// Adds the values that the other ranks of a model-parallel group have computed. Collective.
-  void sum_over_model_parallel_group(Values& values) const;
   /// Reduces the values of this rank's model-parallel group over the model-parallel groups. Collective.
   EvaluationResult reduce(Values& values) const;
 

@@ -117,9 +117,14 @@ class CheckpointFile {
   };
   /// Returns all tensors and arrays except those of dataset(). An array has one row.
   const std::vector<TensorInfo>& tensors() const;
+  /// Returns the tensor or array of this name; null if there is none.
+  const TensorInfo* find_tensor(const std::string& name) const;
   /// Fills `out` with rows [begin, end) of tensor `name`. A one-dimensional tensor has one row. Throws
   /// InputError if the tensor does not exist, contains no floating-point values, or the sizes do not match.
   void read_rows(const std::string& name, std::int64_t begin, std::int64_t end, std::span<float> out) const;
+  /// Calls visit(i, row) for every row i of a tensor, which is read in blocks.
+  void for_each_row(const TensorInfo& tensor,
+                    const std::function<void(std::int64_t i, std::span<float> row)>& visit) const;
   /// Returns the elements [begin, end) of the array `name` of int32, int64, float or double; `end` negative:
   /// up to its last. Throws InputError if it does not exist, has two dimensions or fewer elements, or
   /// contains floating-point values instead of integers or conversely.

@@ -38,8 +38,6 @@ class Recommender {
   Recommender(const config::TrainingConfig& options, const RunContext& context,
               const io::CheckpointFile& checkpoint, RecommendOptions choice);
   ~Recommender();
-  Recommender(const Recommender&) = delete;
-  Recommender& operator=(const Recommender&) = delete;
 
   /// Returns the number of items per user: k, or the number of allowed items if that is less.
   std::int64_t list_length() const { return std::min<std::int64_t>(choice_.k, allowed_count_); }

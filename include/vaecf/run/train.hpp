@@ -8,7 +8,7 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/run/run.hpp>
-#include <vaecf/training/facts.hpp>
+#include <vaecf/training/trainer.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -219,6 +219,8 @@ void append_event(const Run& run, const io::Event& event);
 io::Event start_event(const Run& run, std::int64_t users, models::InputDims inputs, std::int64_t parameters);
 /// Adds each metric and its standard error under its name ("ndcg@100", "ndcg@100_se").
 void add_metrics(io::Event& event, const evaluate::EvaluationResult& result, const std::string& prefix = "");
+/// Adds the numbers of users and the metrics.
+void add_evaluation(io::Event& event, const evaluate::EvaluationResult& result);
 /// Adds the communication volume of a step: "wire_bytes" and "wire_bytes_in" of a worker, and that of all
 /// ranks.
 void add_comm_volume(io::Event& event, const training::CommVolume& volume);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/config/training_config.hpp>
 #include <vaecf/models/network_shape.hpp>
@@ -101,9 +100,8 @@ inline double item_slice_cost(const ItemSliceProblem& problem, int item_slices) 
 /// Returns the divisors of `ranks`, ascending.
 inline std::vector<int> divisors(int ranks) {
   std::vector<int> all;
-  for (int s = 1; s <= ranks; ++s) {
+  for (int s = 1; s <= ranks; ++s)
     if (ranks % s == 0) all.push_back(s);
-  }
   return all;
 }
 

@@ -1,33 +1,26 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/model.hpp>
 #include <vaecf/models/network_shape.hpp>
 #include <vaecf/run/run.hpp>
-#include <vaecf/training/item_slice_plan.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <memory>
 #include <set>
-#include <span>
-#include <string>
 #include <utility>
 
 #include "app/command_line.hpp"
 #include "app/doctor/doctor.hpp"
 #include "app/rank_session.hpp"
-#include "app/ranks.hpp"
 
 namespace vaecf::app {
 namespace {
 
-/// Arguments of `doctor`.
 struct DoctorArguments {
   bool json = false;   ///< print JSON
   bool quick = false;  ///< skip the benchmarks
@@ -72,7 +65,6 @@ class CheckRunner {
   }
 
  private:
-  /// Prints the text that `text` returns, on rank 0. Collective.
   template <class Text>
   ExitCode print_on_root(const Text& text) {
     return session_.together([&] {
@@ -99,9 +91,8 @@ class CheckRunner {
 
   /// Checks the configuration, the placement of the ranks, and the hosts. Collective.
   void check_setup() {
-    for (const std::string& note : config_.notes) {
+    for (const std::string& note : config_.notes)
       check(Scope::all, "configuration", [&] { return CheckResult{"configuration", Severity::warn, note}; });
-    }
     const int wanted = requested_threads(config_);
     const int threads = backend_options_for_rank(config_, ranks_).threads;
     const auto placements = gather_placements(ranks_, std::max(wanted, threads));
@@ -127,13 +118,11 @@ class CheckRunner {
     options.device = device::DeviceChoice::cuda;
     const bool gpus_everywhere =
         ranks_.all_reduce(std::int64_t{cuda::availability().devices > 0 ? 1 : 0}, comm::Reduction::min) == 1;
-    if (!arguments_.quick && gpus_everywhere && config_.backend.device != device::DeviceChoice::cpu) {
+    if (!arguments_.quick && gpus_everywhere && config_.backend.device != device::DeviceChoice::cpu)
       measured.push_back(measure(options));
-    }
     if (arguments_.quick) measured.clear();
-    for (const io::Json& device : measured) {
+    for (const io::Json& device : measured)
       check(Scope::all, "pace", [&] { return check_stragglers(device); });
-    }
     return measured;
   }
 
@@ -168,9 +157,8 @@ class CheckRunner {
       if (!gpus.empty()) mine.id = gpus[static_cast<std::size_t>(ranks_.local_rank()) % gpus.size()].id;
     });
     auto devices = gather_devices(ranks_, mine);
-    for (RankDevice& device : devices) {
+    for (RankDevice& device : devices)
       if (device.host != ranks_.host()) device.id.clear();
-    }
     return shared_devices(devices);
   }
 
@@ -183,7 +171,6 @@ class CheckRunner {
       const io::DatasetFile data(options.data.file);
       const std::int64_t parameters =
           models::parameter_count(models::tensor_specs(options.model, run::model_input_dims(options, data)));
-      // Weights and two moments.
       bytes = (options.run.keep + 2) * parameters * 3 * std::int64_t{sizeof(float)};
     });
     return bytes;
@@ -263,7 +250,6 @@ class CheckRunner {
   std::int64_t spare_bytes_ = 0;  // host memory that the measurements of a rank may use
 };
 
-/// Runs `doctor` on all ranks. Returns ExitCode::failed if a check failed.
 ExitCode run_doctor(const CommandLine& line, const DoctorArguments& arguments) {
   config::Config config;
   const TaskResult parsed = run_and_capture([&] {

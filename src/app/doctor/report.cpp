@@ -5,12 +5,11 @@
 #include <set>
 
 #include "app/doctor/doctor.hpp"
-#include "app/ranks.hpp"
+#include "app/rank_session.hpp"
 
 namespace vaecf::app {
 namespace {
 
-/// Converts a finding to JSON.
 io::Json json_of(const CheckResult& finding) {
   return {{"subject", finding.subject},
           {"health", to_string(finding.severity)},
@@ -60,9 +59,8 @@ std::string scope_text(const io::Json& finding, const io::Json& report) {
   const auto ranks = finding["ranks"].get<std::vector<int>>();
   const auto hosts = finding["hosts"].get<std::vector<std::string>>();
   if (finding["about"] == "all" || ranks.size() == report["hosts"].size()) return "";
-  if (finding["about"] == "rank") {
+  if (finding["about"] == "rank")
     return format("rank{} {} on {}: ", ranks.size() == 1 ? "" : "s", format_ranges(ranks), join(hosts));
-  }
   return hosts.size() == report["hosts"].get<std::set<std::string>>().size() ? "" : join(hosts) + ": ";
 }
 
@@ -75,12 +73,10 @@ std::string rates_text(const std::vector<double>& rates, const char* unit) {
   return format("{:.1f} {} in total, {:.1f} to {:.1f} per rank", sum, unit, low, high);
 }
 
-/// Formats the measurements of one device.
 std::string table_of(const io::Json& measured) {
   std::string text = format("measured on {}\n", io::get_string(measured, "device"));
-  for (const DeviceRate& rate : device_rates) {
+  for (const DeviceRate& rate : device_rates)
     text += format("  {:<16}{}\n", rate.name, rates_text(measured[rate.key], rate.unit));
-  }
   for (const io::Json& sum : measured["all_reduce"]) {
     text += format("  all-reduce of {:>8.0f} bytes {:>12.1f} us{:>9.2f} GB/s, bus bandwidth {:.2f} GB/s\n",
                    io::get_number(sum, "bytes"), 1e6 * io::get_number(sum, "seconds"),
@@ -98,9 +94,8 @@ CheckResults check_stragglers(const io::Json& measured) {
   std::ranges::sort(sorted);
   const double usual = sorted[sorted.size() / 2];
   std::vector<int> slow;
-  for (std::size_t rank = 0; rank < rates.size(); ++rank) {
+  for (std::size_t rank = 0; rank < rates.size(); ++rank)
     if (rates[rank] < much_slower * usual) slow.push_back(static_cast<int>(rank));
-  }
   if (slow.empty()) return {};
   return {
       {"pace", Severity::warn,

@@ -1,13 +1,10 @@
-#include "app/recommend/input_files.hpp"
-
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <optional>
+
+#include "app/recommend/recommend.hpp"
 
 namespace vaecf::app {
 
@@ -33,6 +30,12 @@ std::int32_t ItemNames::find(const data::Table& row, std::size_t column) const {
   return whole >= 0 ? whole : find(std::string(field));
 }
 
+std::string first_ids(const io::IdList& ids) {
+  std::vector<std::string> first;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) first.push_back(ids.text(i));
+  return excerpt(join(first));
+}
+
 void UnknownNames::add(const std::string& name) {
   ++count_;
   std::string shown = name.substr(0, 80);
@@ -49,9 +52,8 @@ std::string UnknownNames::text() const {
 
 bool is_header_for(std::string_view text, std::string_view what) {
   std::string word;
-  for (const char c : text) {
+  for (const char c : text)
     if (c != '_' && c != ' ') word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
   constexpr std::array kinds = {"item", "movie", "track", "song", "product", "book"};
   const auto heads = [&](std::string_view name) { return word == name || word == std::string(name) + "id"; };
   if (what == "user") return heads("user") || word == "uid";
@@ -70,12 +72,11 @@ void read_rows(const std::string& path, const data::TableLayout& expected,
   std::string header;
   if (first(rows)) {
     header = rows.line();
-    rows.next();
+    (void)rows.next();
   }
-  while (rows.next()) {
+  while (rows.next())
     if (header.empty() || rows.line() != header) each(rows);
-  }
-  lines.next_file();  // throws if the archive contains another file
+  (void)lines.next_file();  // throws if the archive contains another file
 }
 
 ItemList read_item_list(const std::string& path, const ItemNames& names) {
@@ -102,7 +103,6 @@ namespace {
 using Position = std::optional<std::size_t>;
 using Fields = std::vector<std::string_view>;
 
-/// The columns of a file of histories.
 struct Columns {
   std::size_t user = 0;
   std::size_t item = 1;
@@ -167,6 +167,16 @@ Columns find_columns(const data::Table& first, const data::SourceLayout& layout,
 
 }  // namespace
 
+Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows) {
+  Csr sorted;
+  for (auto& columns : rows) {
+    std::ranges::sort(columns);
+    columns.erase(std::ranges::unique(columns).begin(), columns.end());
+    sorted.append(columns);
+  }
+  return sorted;
+}
+
 Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items) {
   const data::SourceLayout layout = data::source_layout(source);
   Histories histories;
@@ -199,12 +209,7 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
       rows[position->second].push_back(column);
   });
   if (rows.empty()) throw InputError(format("{}: contains no line \"user,item\"", path));
-  for (auto& row : rows) {
-    std::ranges::sort(row);
-    row.erase(std::unique(row.begin(), row.end()), row.end());
-    histories.seen.columns.insert(histories.seen.columns.end(), row.begin(), row.end());
-    histories.seen.offsets.push_back(static_cast<std::int64_t>(histories.seen.columns.size()));
-  }
+  histories.seen = sorted_rows(std::move(rows));
   return histories;
 }
 

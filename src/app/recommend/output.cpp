@@ -1,6 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
 #include <vaecf/io/json.hpp>
 
 #include <algorithm>
@@ -16,7 +14,6 @@
 namespace vaecf::app {
 namespace {
 
-/// Returns a string as a field of CSV, quoted if needed.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   return (std::ostringstream() << std::quoted(text, '"', '"')).str();
@@ -31,7 +28,6 @@ void require_utf8(const io::IdList& list, const char* what) {
              excerpt(*odd)));
 }
 
-/// Returns a score as text; `none` if it is nan.
 std::string score_text(float score, const char* none) {
   return std::isnan(score) ? none : format("{:g}", score);
 }

@@ -1,10 +1,7 @@
 #include <vaecf/base/format.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/io/atomic_file.hpp>
-#include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/digest.hpp>
-#include <vaecf/run/recommender.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -12,14 +9,10 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <optional>
-#include <span>
-#include <string>
 #include <system_error>
 
 #include "app/command_line.hpp"
 #include "app/rank_session.hpp"
-#include "app/ranks.hpp"
 #include "app/recommend/recommend.hpp"
 
 namespace vaecf::app {
@@ -95,7 +88,6 @@ int count_item_slices(const config::Config& config, const io::CheckpointFile& ch
       context);
 }
 
-/// The work of one rank.
 class RecommendJob {
  public:
   /// Reads the inputs and loads the model. Throws InputError if an input is not valid.
@@ -199,10 +191,8 @@ class RecommendJob {
   }
 
  private:
-  /// Returns the number of items per user.
   std::int64_t width() const { return recommender_->list_length(); }
 
-  /// Adds a string or vector to the digest.
   template <class Values>
   void add_to_digest(const Values& values) {
     const auto bytes = std::as_bytes(std::span(values));
@@ -233,9 +223,8 @@ class RecommendJob {
       const Csr features = recommender_->features() > 0 ? target_users_.features(mine) : Csr{};
       recommender_->recommend(seen.view(), features.view(), std::span(items).first(used),
                               std::span(scores).first(used));
-      for (std::int64_t row = 0; row < features.rows(); ++row) {
+      for (std::int64_t row = 0; row < features.rows(); ++row)
         by_features_ += seen.view().row_size(row) == 0 && features.view().row_size(row) > 0;
-      }
     }
     std::vector<std::int32_t> all_items(size * static_cast<std::size_t>(grid_->model_parallel_groups()));
     std::vector<float> all_scores(all_items.size());
@@ -274,7 +263,6 @@ class RecommendJob {
   std::int64_t by_features_ = 0;  // users of this model-parallel group with features but without items
 };
 
-/// Runs `recommend`, with the users distributed over the ranks.
 ExitCode run_recommend(const CommandLine& line, const RecommendArguments& arguments) {
   config::Config config;
   std::optional<io::CheckpointFile> checkpoint;

@@ -1,16 +1,10 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <span>
-#include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "app/recommend/recommend.hpp"
 
@@ -78,22 +72,6 @@ void collect(const io::DatasetFile& file, const std::string& matrix, const std::
   }
 }
 
-void append(std::span<const std::int32_t> row, Csr& rows) {
-  rows.columns.insert(rows.columns.end(), row.begin(), row.end());
-  rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
-}
-
-/// Returns the rows with columns ascending and unique.
-Csr sorted_rows(Rows found) {
-  Csr rows;
-  for (auto& columns : found) {
-    std::ranges::sort(columns);
-    columns.erase(std::ranges::unique(columns).begin(), columns.end());
-    append(columns, rows);
-  }
-  return rows;
-}
-
 /// Returns users of a dataset by their rows. `held_out`: add held-out items to the fold-in items.
 TargetUsers users_of(const io::DatasetFile& file, io::IdList ids, std::vector<Part> all_parts,
                      bool held_out) {
@@ -121,7 +99,7 @@ std::function<Csr(Range)> some_of(Csr rows) {
   return [rows = std::move(rows)](Range users) {
     Csr some;
     if (rows.rows() == 0) return some;
-    for (std::int64_t user = users.begin; user < users.end; ++user) append(rows.view().row(user), some);
+    for (std::int64_t user = users.begin; user < users.end; ++user) some.append(rows.view().row(user));
     return some;
   };
 }
@@ -144,16 +122,15 @@ data::HashedUsers read_table(const data::UserTableOptions& table, const io::Chec
 Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& table, const std::string& path,
             Log& log) {
   std::unordered_map<std::string_view, std::int64_t> row_of;
-  for (std::size_t row = 0; row < table.ids.size(); ++row) {
+  for (std::size_t row = 0; row < table.ids.size(); ++row)
     row_of.emplace(table.ids[row], static_cast<std::int64_t>(row));
-  }
   Csr rows;
   UnknownNames missing;
   for (const std::string& user : users) {
     const auto found = row_of.find(user);
     if (found == row_of.end()) missing.add(user);
-    append(found == row_of.end() ? std::span<const std::int32_t>{} : table.rows.view().row(found->second),
-           rows);
+    rows.append(found == row_of.end() ? std::span<const std::int32_t>{}
+                                      : table.rows.view().row(found->second));
   }
   if (missing.count() > 0) {
     log.warn("--users {}: {} users are not in the table ({}); they have no features", path, missing.count(),
@@ -200,7 +177,7 @@ std::function<Csr(Range)> rows_of_chosen(std::function<Csr(Range)> all,
       while (end < users.end && user(end) == user(end - 1) + 1) ++end;
       const Csr part = all({user(begin), user(end - 1) + 1});
       if (part.rows() == 0) return Csr{};
-      for (std::int64_t row = 0; row < part.rows(); ++row) append(part.view().row(row), rows);
+      for (std::int64_t row = 0; row < part.rows(); ++row) rows.append(part.view().row(row));
       begin = end;
     }
     return rows;
@@ -221,9 +198,8 @@ TargetUsers make_target_users(const RecommendArguments& arguments, const data::S
   }
   Part part{split, {}};
   part.rows.resize(dataset->rows(part.fold_in()));
-  if (part.rows.empty()) {
+  if (part.rows.empty())
     throw InputError(format("{}: contains no {} users; choose another --split", dataset->path(), split));
-  }
   std::iota(part.rows.begin(), part.rows.end(), 0);
   const auto count = static_cast<std::int64_t>(part.rows.size());
   return users_of(*dataset, io::ids_or_numbers(*dataset, split + "/user_id", count), {std::move(part)},
@@ -258,12 +234,9 @@ TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments, L
   const std::string option = list.empty() ? "--user" : format("--user-list {}", list);
   if (chosen.empty() && unknown.count() == 0) throw InputError(format("{}: contains no id", option));
   if (chosen.empty()) {
-    std::vector<std::string> examples;
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(all.users.size(), 3); ++i)
-      examples.push_back(all.users.text(i));
     throw InputError(format("{}{} {}: not among the {} {}; their ids are {} ...", option,
                             list.empty() ? "" : ":", unknown.text(), all.users.size(), all.description,
-                            excerpt(join(examples))));
+                            first_ids(all.users)));
   }
   if (unknown.count() > 0) {
     log.warn("{}: skipped {} users who are not among the {} {} ({})", option, unknown.count(),

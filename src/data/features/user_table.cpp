@@ -1,9 +1,6 @@
 #include "data/features/user_table.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
-#include <vaecf/data/feature_hashing.hpp>
 #include <vaecf/io/digest.hpp>
 
 #include <algorithm>
@@ -30,107 +27,8 @@ constexpr std::size_t max_feature_columns = 4096;
       "attribute feature_hashing {}, unlike the output of `vaecf_dist prepare`; create the file again", why));
 }
 
-}  // namespace
-
-FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std::move(layout)) {
-  if (layout_.size() > max_feature_columns) {
-    throw InputError(format("the number of feature columns must be at most {}, got {}", max_feature_columns,
-                            layout_.size()));
-  }
-  for (std::size_t c = 0; c < layout_.size(); ++c) {
-    const FeatureColumn& column = layout_[c];
-    const auto same = [&](const FeatureColumn& other) { return other.name == column.name; };
-    if (column.name.empty() || column.name.find_first_of(std::string_view("\n\r\0", 3)) != std::string::npos)
-      throw InputError("a feature column must have a name without line breaks");
-    if (std::count_if(layout_.begin(), layout_.end(), same) > 1)
-      throw InputError(format("feature column '{}' is listed twice; list it once", excerpt(column.name)));
-    if (column.hashes < 1 || column.hashes > max_hashes) {
-      throw InputError(format("feature column '{}': hashes must be between 1 and {}, got {}",
-                              excerpt(column.name), max_hashes, column.hashes));
-    }
-    if (column.buckets < 1 || column.buckets > (max_features - features_) / column.hashes) {
-      throw InputError(format(
-          "feature column '{}': buckets must be at least 1, got {}, and hashes x buckets of all columns must be below 2^31",
-          excerpt(column.name), column.buckets));
-    }
-    first_.push_back(features_);
-    features_ += column.hashes * column.buckets;
-    auto& seeds = seeds_.emplace_back();
-    for (std::int64_t j = 0; j < column.hashes; ++j)
-      seeds.push_back(io::xxh64(column.name, static_cast<std::uint64_t>(j)));
-  }
-}
-
-FeatureHashing FeatureHashing::parse(std::string_view text) {
-  std::istringstream lines{std::string(text)};
-  std::string line;
-  if (!std::getline(lines, line) || line != heading) refuse(format("does not start with '{}'", heading));
-  std::vector<FeatureColumn> layout;
-  while (std::getline(lines, line)) {
-    if (layout.size() == max_feature_columns) {
-      refuse(format("has more than {} columns", max_feature_columns));
-    }
-    std::istringstream fields(line);
-    FeatureColumn column;
-    if (!(fields >> column.hashes >> column.buckets) || fields.get() != ' ') {
-      refuse("has a line that does not start with two integers");
-    }
-    std::getline(fields, column.name);
-    layout.push_back(std::move(column));
-  }
-  return FeatureHashing(std::move(layout));
-}
-
-std::string FeatureHashing::to_string() const {
-  std::string text(heading);
-  for (const auto& column : layout_) text += format("\n{} {} {}", column.hashes, column.buckets, column.name);
-  return text;
-}
-
-std::int64_t FeatureHashing::default_buckets(std::int64_t values) {
-  constexpr std::int64_t min_buckets = 16;
-  return std::max(min_buckets, static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(values)))));
-}
-
-std::vector<std::string> FeatureHashing::columns() const {
-  std::vector<std::string> names;
-  for (const FeatureColumn& column : layout_) names.push_back(column.name);
-  return names;
-}
-
-std::vector<std::int32_t> FeatureHashing::row(std::span<const std::string> values) const {
-  if (values.size() != layout_.size()) {
-    throw InputError(format("expected one value for each of the {} feature columns of the model, got {}",
-                            layout_.size(), values.size()));
-  }
-  std::vector<std::int32_t> row;
-  for (std::size_t c = 0; c < values.size(); ++c) append(c, values[c], row);
-  return row;
-}
-
-void FeatureHashing::append(std::size_t index, std::string_view value, std::vector<std::int32_t>& row) const {
-  if (value.empty()) return;
-  const auto buckets = static_cast<std::uint64_t>(layout_[index].buckets);
-  std::int64_t block = first_[index];
-  for (const std::uint64_t seed : seeds_[index]) {
-    row.push_back(
-        static_cast<std::int32_t>(block + static_cast<std::int64_t>(io::xxh64(value, seed) % buckets)));
-    block += layout_[index].buckets;
-  }
-}
-
-namespace {
-
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
-
-Names known_files() {
-  Names names;
-  for (const SourceFormat& each : formats()) {
-    if (!each.users.file.empty()) names.push_back(each.users.file);
-  }
-  return names;
-}
 
 UserTableLocation in_folder(const UserTableLocation& file) {
   for (const std::string& name : file.members) {
@@ -207,17 +105,99 @@ void append_features(const UserTable& table, const FeatureHashing& hashing, std:
 
 }  // namespace
 
-UserTableLocation user_table_location(const UserTableOptions& options) {
-  UserTableLocation file{options.path, Names{options.file}, false};
-  if (options.file.empty()) {
-    file.members = known_files();
-    file.any = true;
+FeatureHashing::FeatureHashing(std::vector<FeatureColumn> layout) : layout_(std::move(layout)) {
+  if (layout_.size() > max_feature_columns) {
+    throw InputError(format("the number of feature columns must be at most {}, got {}", max_feature_columns,
+                            layout_.size()));
   }
+  for (std::size_t c = 0; c < layout_.size(); ++c) {
+    const FeatureColumn& column = layout_[c];
+    const auto same = [&](const FeatureColumn& other) { return other.name == column.name; };
+    if (column.name.empty() || column.name.find_first_of(std::string_view("\n\r\0", 3)) != std::string::npos)
+      throw InputError("a feature column must have a name without line breaks");
+    if (std::count_if(layout_.begin(), layout_.end(), same) > 1)
+      throw InputError(format("feature column '{}' is listed twice; list it once", excerpt(column.name)));
+    if (column.hashes < 1 || column.hashes > max_hashes) {
+      throw InputError(format("feature column '{}': hashes must be between 1 and {}, got {}",
+                              excerpt(column.name), max_hashes, column.hashes));
+    }
+    if (column.buckets < 1 || column.buckets > (max_features - features_) / column.hashes) {
+      throw InputError(format(
+          "feature column '{}': buckets must be at least 1, got {}, and hashes x buckets of all columns must be below 2^31",
+          excerpt(column.name), column.buckets));
+    }
+    first_.push_back(features_);
+    features_ += column.hashes * column.buckets;
+    auto& seeds = seeds_.emplace_back();
+    for (std::int64_t j = 0; j < column.hashes; ++j)
+      seeds.push_back(io::xxh64(column.name, static_cast<std::uint64_t>(j)));
+  }
+}
+
+FeatureHashing FeatureHashing::parse(std::string_view text) {
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  if (!std::getline(lines, line) || line != heading) refuse(format("does not start with '{}'", heading));
+  std::vector<FeatureColumn> layout;
+  while (std::getline(lines, line)) {
+    if (layout.size() == max_feature_columns) refuse(format("has more than {} columns", max_feature_columns));
+    std::istringstream fields(line);
+    FeatureColumn column;
+    if (!(fields >> column.hashes >> column.buckets) || fields.get() != ' ')
+      refuse("has a line that does not start with two integers");
+    std::getline(fields, column.name);
+    layout.push_back(std::move(column));
+  }
+  return FeatureHashing(std::move(layout));
+}
+
+std::string FeatureHashing::to_string() const {
+  std::string text(heading);
+  for (const auto& column : layout_) text += format("\n{} {} {}", column.hashes, column.buckets, column.name);
+  return text;
+}
+
+std::int64_t FeatureHashing::default_buckets(std::int64_t values) {
+  constexpr std::int64_t min_buckets = 16;
+  return std::max(min_buckets, static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(values)))));
+}
+
+std::vector<std::string> FeatureHashing::columns() const {
+  std::vector<std::string> names;
+  for (const FeatureColumn& column : layout_) names.push_back(column.name);
+  return names;
+}
+
+std::vector<std::int32_t> FeatureHashing::row(std::span<const std::string> values) const {
+  if (values.size() != layout_.size()) {
+    throw InputError(format("expected one value for each of the {} feature columns of the model, got {}",
+                            layout_.size(), values.size()));
+  }
+  std::vector<std::int32_t> row;
+  for (std::size_t c = 0; c < values.size(); ++c) append(c, values[c], row);
+  return row;
+}
+
+void FeatureHashing::append(std::size_t index, std::string_view value, std::vector<std::int32_t>& row) const {
+  if (value.empty()) return;
+  const auto buckets = static_cast<std::uint64_t>(layout_[index].buckets);
+  std::int64_t block = first_[index];
+  for (const std::uint64_t seed : seeds_[index]) {
+    row.push_back(
+        static_cast<std::int32_t>(block + static_cast<std::int64_t>(io::xxh64(value, seed) % buckets)));
+    block += layout_[index].buckets;
+  }
+}
+
+UserTableLocation user_table_location(const UserTableOptions& options) {
+  UserTableLocation file{options.path, {}, options.file.empty()};
+  if (!file.any) file.members.push_back(options.file);
+  for (const SourceFormat& each : formats())
+    if (file.any && !each.users.file.empty()) file.members.push_back(each.users.file);
   if (fs::is_directory(file.path)) return in_folder(file);
   if (fs::exists(file.path)) return file;
-  if (std::string archive = archive_for(file.path); !archive.empty()) {
+  if (std::string archive = archive_for(file.path); !archive.empty())
     return {std::move(archive), {fs::path(file.path).filename().string()}, false};
-  }
   throw InputError(
       format("{}: no such file; check the path of the user table (data.source.users.path)", file.path));
 }
@@ -280,9 +260,8 @@ UserTable read_user_table(const UserTableOptions& options, const UserTableLocati
 
   for (std::size_t c = 0; c < values.size(); ++c) table.columns[c].values = values[c].take();
   const std::int64_t dropped = issues.lines_dropped();
-  if (table.ids.size() == 0 && dropped == 0) {
+  if (table.ids.size() == 0 && dropped == 0)
     throw InputError(format("{}: the table contains no users; check data.source.users.path", table.file));
-  }
   if (dropped > static_cast<std::int64_t>(table.ids.size())) {
     throw InputError(format(
         "{}; {} users were read, but {} lines cannot be read, so the format is probably wrong; check separator, header and columns in data.source.users",
@@ -362,7 +341,7 @@ HashedUsers read_hashed_users(const UserTableOptions& table, const FeatureHashin
   HashedUsers users;
   for (std::size_t u = 0; u < read.ids.size(); ++u) {
     append_features(read, hashing, u, users.rows.columns);
-    users.rows.offsets.push_back(static_cast<std::int64_t>(users.rows.columns.size()));
+    users.rows.append({});
   }
   users.ids = read.ids.take();
   return users;

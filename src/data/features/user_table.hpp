@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vaecf/data/feature_hashing.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/dataset_file.hpp>
 

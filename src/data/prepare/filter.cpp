@@ -1,13 +1,11 @@
-#include "data/prepare/filter.hpp"
-
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 #include <numeric>
 #include <tuple>
 #include <utility>
+
+#include "data/prepare/split.hpp"
 
 namespace vaecf::data {
 namespace {
@@ -39,7 +37,6 @@ std::span<Event> without(std::span<Event> events, Drop drop) {
 /// the combined rating is at least `min_rating`, the event is kept with which it first reaches that value.
 class DuplicateFilter {
  public:
-  /// Creates a filter for items 0 to `items` - 1.
   DuplicateFilter(std::int64_t items, const PrepareOptions& options)
       : rule_(options.duplicates), min_rating_(options.min_rating), last_(items, -1) {}
 

@@ -1,7 +1,6 @@
 #include "data/prepare/split.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -14,7 +13,6 @@ namespace {
 
 constexpr std::int32_t nowhere = -1;  // row or column of users or items without one
 
-// Ranges of the rows of train, validation and test.
 struct StrongParts {
   Range train;
   Range validation;
@@ -155,13 +153,11 @@ class Splitter {
   // Regroups the events by row instead of user, and determines the items of the columns.
   EventStore collect_rows() {
     std::vector<std::int32_t> row_of(filter_->events_of().size(), nowhere);
-    for (std::size_t r = 0; r < split_.users.size(); ++r) {
+    for (std::size_t r = 0; r < split_.users.size(); ++r)
       row_of[split_.users[r]] = static_cast<std::int32_t>(r);
-    }
     const std::int64_t items = ratings_->item_ids.size();
     EventStore rows = ratings_->events.ordered(static_cast<std::int64_t>(split_.users.size()));
     FirstAppearances first(items);
-    WeakSplitSampler weak_draw(*options_);
     filter_->take_users([&](std::span<Event> events) {
       if (time_) {
         for (const Event& event : events) {
@@ -171,7 +167,7 @@ class Splitter {
         return;
       }
       const std::int32_t row = row_of[events.front().user];
-      if (split_.weak && !given_) weak_draw.draw(row, events);
+      if (split_.weak && !given_) draw_weak_split(row, events, *options_);
       for (Event& event : events) {
         first.add(event, drawn_ ? row < parts_.train.end : event.part == SplitPart::train);
         validates_ = validates_ || event.part == SplitPart::validation;
@@ -188,9 +184,8 @@ class Splitter {
       split_.items = first.numbered(given_);
     }
     column_of_.assign(items, nowhere);
-    for (std::size_t c = 0; c < split_.items.size(); ++c) {
+    for (std::size_t c = 0; c < split_.items.size(); ++c)
       column_of_[split_.items[c]] = static_cast<std::int32_t>(c);
-    }
     split_.train_rows = parts_.train.size();
     split_.validation_rows = split_.weak ? (validates_ ? split_.train_rows : 0) : parts_.validation.size();
     split_.test_rows = split_.weak ? (tests_ ? split_.train_rows : 0) : parts_.test.size();
@@ -316,9 +311,8 @@ void SplitWriter::held_out(SplitPart which, std::span<std::int32_t> fold_in, Hel
   std::vector<std::int32_t>& targets = row.targets;
   std::sort(fold_in.begin(), fold_in.end());
   std::sort(targets.begin(), targets.end());
-  for (const std::int32_t target : targets) {
+  for (const std::int32_t target : targets)
     part.seen_targets += std::binary_search(fold_in.begin(), fold_in.end(), target) ? 1 : 0;
-  }
   ++part.rows;
   part.without_target += targets.empty() ? 1 : 0;
   part.targets.add_row(targets);
@@ -339,9 +333,8 @@ std::int64_t SplitWriter::interactions() const {
 
 void SplitWriter::report(PrepareReport& report, bool given, Log& log) const {
   report.stages.push_back(train_.stage("train"));
-  for (const HeldOutCount* part : {&validation_, &test_}) {
+  for (const HeldOutCount* part : {&validation_, &test_})
     if (!weak_ || part->rows > 0) report_part(*part, given, report, log);
-  }
 }
 
 void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareReport& report, Log& log) const {

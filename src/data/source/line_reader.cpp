@@ -1,13 +1,9 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/data/table.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstring>
-#include <span>
-#include <utility>
 
 namespace vaecf::data {
 namespace {
@@ -224,9 +220,8 @@ bool LineReader::next(std::string_view& line) {
     }
     stop_ = begin_ + length;
     begin_ = stop_ + (stop_ < end_ ? 1 : 0);
-    if (++number_ == 1 && std::string_view(buffer_.data(), stop_).starts_with(byte_order_mark)) {
+    if (++number_ == 1 && std::string_view(buffer_.data(), stop_).starts_with(byte_order_mark))
       start_ += byte_order_mark.size();
-    }
     line = text_from_start();
     if (!line.empty()) return true;
   }

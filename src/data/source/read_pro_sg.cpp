@@ -1,6 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
 
 #include <limits>
 #include <map>
@@ -31,9 +29,8 @@ io::IdList read_ids(LineReader& lines) {
     const auto refuse = [&](const std::string& what) {
       throw InputError(format("{}:{}: '{}': {}", lines.name(), lines.number(), excerpt(line), what));
     };
-    if (number + 1 != lines.number()) {
+    if (number + 1 != lines.number())
       refuse("an empty line precedes it, but line numbers are indices of users or items");
-    }
     if (const char* const problem = id_problem(line)) refuse(format("the {}; correct it", problem));
     auto kind = IdColumn::Id::known;
     if (const std::int32_t first = ids.number(line, kind); first != number) {
@@ -53,7 +50,6 @@ struct Largest {
   Number user, item;
 };
 
-// Reads the lines `uid,sid` of one of the five files.
 void read_pairs(LineReader& lines, SplitPart part, RatingsBuilder& to, Largest& largest) {
   to.start_file(lines.name(), part);
   const std::string separator = take_separator(lines, ",", "data.source.format: pro_sg", {});
@@ -100,9 +96,8 @@ void complete(io::IdList& ids, const Number& largest, std::int64_t lines, const 
 
 void read_pro_sg(const SourceOptions&, const SourceFiles& of, SplitPart, RatingsBuilder& to,
                  Progress& progress) {
-  if (!to.wanted().part) {
+  if (!to.wanted().part)
     throw InputError("data.source.format: pro_sg is already split; set data.prepare.split: given");
-  }
   LineReader lines(of.reader(), progress);
   RawRatings& ratings = to.ratings();
   ratings.numbered_by_source = true;
@@ -110,9 +105,8 @@ void read_pro_sg(const SourceOptions&, const SourceFiles& of, SplitPart, Ratings
   Largest largest;
   while (lines.next_file()) {
     const std::string name = lines.files().file_name();
-    if (!seen.insert(name).second) {
+    if (!seen.insert(name).second)
       throw InputError(format("{}: there are two files with this name; remove one", lines.name()));
-    }
     if (name == "unique_sid.txt") {
       ratings.item_ids = read_ids(lines);
     } else if (name == "unique_uid.txt") {
@@ -125,11 +119,8 @@ void read_pro_sg(const SourceOptions&, const SourceFiles& of, SplitPart, Ratings
       read_pairs(lines, part->second, to, largest);
     }
   }
-  for (const auto& [name, part] : parts_of_files()) {
-    if (!seen.contains(name)) {
-      throw InputError(format("the pro_sg folder contains no {}; add it", name));
-    }
-  }
+  for (const auto& [name, part] : parts_of_files())
+    if (!seen.contains(name)) throw InputError(format("the pro_sg folder contains no {}; add it", name));
   complete(ratings.item_ids, largest.item, ratings.lines, "unique_sid.txt", "sid");
   complete(ratings.user_ids, largest.user, ratings.lines, "unique_uid.txt", "uid");
 }

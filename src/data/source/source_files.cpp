@@ -1,11 +1,10 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
 
 #include <glob.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <unordered_map>
 
 #include "data/source/source_formats.hpp"
 
@@ -45,9 +44,8 @@ Names matching_paths(const std::string& path) {
   Names paths;
   if (path.find_first_of("*?[{") != std::string::npos) {
     glob_t found{};
-    if (::glob(path.c_str(), GLOB_BRACE | GLOB_NOSORT | GLOB_TILDE, nullptr, &found) == 0) {
+    if (::glob(path.c_str(), GLOB_BRACE | GLOB_NOSORT | GLOB_TILDE, nullptr, &found) == 0)
       paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-    }
     ::globfree(&found);
     std::sort(paths.begin(), paths.end(), natural_less);
   }
@@ -79,9 +77,8 @@ Names files_in(const std::string& folder, const Names& wanted) {
     if (matches_any(wanted, io::unpacked_name(entry.path().filename().string())))
       found.push_back(entry.path().string());
   }
-  if (found.empty() && fs::is_directory(fs::path(folder) / "training_set")) {
+  if (found.empty() && fs::is_directory(fs::path(folder) / "training_set"))
     return files_in((fs::path(folder) / "training_set").string(), wanted);
-  }
   std::sort(found.begin(), found.end(), natural_less);
   return found;
 }
@@ -165,14 +162,56 @@ SourceFiles files_beside(const SourceOptions& source, const fs::path& train, boo
   return files_at(source, found.front(), {});
 }
 
+std::string list_of_skipped(const std::vector<std::string>& names) {
+  return names.empty() ? "" : "; it contains " + excerpt(join(names));
+}
+
+void require_any(const RawRatings& ratings, const SourceFiles& of) {
+  const std::string advice = "check data.source.format, path, separator, header and columns";
+  const std::string worst = ratings.issues.most_frequent_example();
+  if (ratings.events.size() == 0 && worst.empty()) {
+    io::SourceReader files = of.reader();
+    const std::string& path = of.paths.front();
+    if (!files.next()) {
+      for (const std::string& member : files.skipped_files()) refuse_office_file(path + "/" + member, member);
+      throw InputError(format("{}: contains no {}{}; check data.source.path and data.source.file", path,
+                              of.looked_for, list_of_skipped(files.skipped_files())));
+    }
+    throw InputError(format("{}: the file contains no ratings; {}", path, advice));
+  }
+  const std::int64_t dropped = ratings.issues.lines_dropped();
+  if (dropped > ratings.events.size()) {
+    throw InputError(format("{}; {} of {} lines cannot be read, so the format is probably wrong; {}", worst,
+                            dropped, ratings.lines, advice));
+  }
+}
+
+std::string as_utf8(std::string_view text) {
+  constexpr std::size_t max_bytes = 4096;  // limit of dataset files, in bytes
+  std::string title;
+  if (is_utf8(text)) {
+    title = text;
+  } else {
+    for (const char c : text) {
+      const auto code = static_cast<unsigned char>(c);
+      if (code < 0x80) {
+        title += c;
+      } else {
+        title += static_cast<char>(0xC0 | (code >> 6));
+        title += static_cast<char>(0x80 | (code & 0x3F));
+      }
+    }
+  }
+  return title.size() > max_bytes ? std::string() : title;
+}
+
 }  // namespace
 
 std::string archive_for(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   if (fs::exists(path) || folder.empty()) return "";
-  for (const char* const ending : {".zip", ".tar.gz", ".tgz", ".tar"}) {
+  for (const char* const ending : {".zip", ".tar.gz", ".tgz", ".tar"})
     if (fs::exists(folder.string() + ending)) return folder.string() + ending;
-  }
   return "";
 }
 
@@ -186,12 +225,6 @@ void require_file(const std::string& path) {
   throw InputError(format(
       "{}: is a pipe or a device, but a source is read twice, for its lines and its digest; choose a file",
       path));
-}
-
-bool is_empty_part(const SourceFiles& of, LineReader& lines, RatingsBuilder& to) {
-  if (of.one_file() || !lines.peek().empty()) return false;
-  to.issues().noted("the file is empty", [&] { return lines.name(); });
-  return true;
 }
 
 SourceFiles source_files(const SourceOptions& source) {
@@ -227,6 +260,62 @@ std::vector<std::pair<SplitPart, SourceFiles>> part_files(const SourceOptions& s
     all.emplace_back(part, std::move(files));
   }
   return all;
+}
+
+RawRatings read_ratings(const SourceOptions& source, const ReadOptions& wanted, Log& log,
+                        Progress& progress) {
+  const SourceFormat& format = format_of(source);
+  const SourceFiles train = source_files(source);
+  RatingsBuilder to(wanted, log);
+  format.read(source, train, SplitPart::train, to, progress);
+  for (const auto& [part, files] : part_files(source, wanted)) format.read(source, files, part, to, progress);
+  RawRatings ratings = to.take();
+  ratings.unrated = !has_ratings(source);
+  require_any(ratings, train);
+  ratings.issues.log_to(log);
+  return ratings;
+}
+
+TitleFile title_file(const SourceOptions& source) {
+  namespace fs = std::filesystem;
+  const TitleTable& table = format_of(source).titles;
+  if (table.files.empty()) return {};
+  const std::string ratings = source_files(source).paths.front();
+  std::vector<fs::path> folders{fs::path(ratings).parent_path()};
+  if (table.above) folders.push_back(folders[0].parent_path());
+  for (const std::string& name : table.files) {
+    for (const fs::path& folder : folders)
+      if (fs::is_regular_file(folder / name)) return {(folder / name).string(), ""};
+    if (ratings.ends_with(".zip") && archive_holds(ratings, name)) return {ratings, name};
+  }
+  return {};
+}
+
+std::vector<std::string> read_titles(const SourceOptions& source, const io::IdList& item_ids) {
+  const TitleFile file = title_file(source);
+  if (file.path.empty()) return {};
+  const TitleTable& layout = format_of(source).titles;
+  std::unordered_map<std::string, std::size_t> item_of;
+  for (std::int64_t i = 0; i < item_ids.size(); ++i)
+    item_of.emplace(item_ids.text(i), static_cast<std::size_t>(i));
+
+  Progress quiet;
+  LineReader lines(io::SourceReader({file.path}, [&](auto& member) { return member == file.member; }), quiet);
+  if (!lines.next_file()) return {};
+  TableLayout of_file = layout.layout;
+  of_file.separator = take_separator(lines, layout.layout.separator, "the separator of the titles", {});
+  Table table(lines, of_file);
+  table.require(layout.title);
+  std::vector<std::string> titles(item_ids.size());
+  bool found = false;
+  while (table.next()) {
+    if (table.problem() != nullptr) continue;
+    const auto item = item_of.find(std::string(table.at(0)));
+    if (item == item_of.end()) continue;
+    titles[item->second] = as_utf8(layout.remainder ? table.remainder(layout.title) : table.at(layout.title));
+    found = true;
+  }
+  return found ? titles : std::vector<std::string>();
 }
 
 }  // namespace vaecf::data

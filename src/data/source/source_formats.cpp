@@ -1,8 +1,6 @@
 #include "data/source/source_formats.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
 
 #include <algorithm>
 
@@ -19,9 +17,8 @@ void check_columns(const SourceOptions& source) {
 
 SourceLayout delimited_layout(const SourceOptions& source) {
   const std::string separator = source.separator == "\\t" ? "\t" : source.separator;
-  if (separator.find_first_of("\r\n\"") != std::string::npos) {
+  if (separator.find_first_of("\r\n\"") != std::string::npos)
     throw InputError("data.source.separator must be one or more characters within a line, such as \",\"");
-  }
   check_columns(source);
   return {
       {.separator = separator.empty() ? "," : separator, .header = source.header, .quotes = source.quotes},
@@ -159,9 +156,8 @@ std::string describe_source_formats() {
 
 std::string formats_that_use(std::string_view option) {
   std::vector<std::string> names;
-  for (const SourceFormat& each : formats()) {
+  for (const SourceFormat& each : formats())
     if (std::ranges::find(each.options, option) != each.options.end()) names.push_back(each.name);
-  }
   return join(names);
 }
 

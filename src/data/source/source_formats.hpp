@@ -24,9 +24,6 @@ struct SourceFiles {
   bool one_file() const { return paths.size() == 1; }
 };
 
-/// Returns whether `lines` is at an empty file and `of` has several; notes it then.
-bool is_empty_part(const SourceFiles& of, LineReader& lines, RatingsBuilder& to);
-
 /// Returns the files of `source`, or of its train part if it is split. Throws InputError if there are none.
 SourceFiles source_files(const SourceOptions& source);
 

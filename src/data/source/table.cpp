@@ -1,11 +1,7 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
 #include <vaecf/data/table.hpp>
 
-#include <algorithm>
 #include <array>
-#include <utility>
 
 namespace vaecf::data {
 namespace {
@@ -119,9 +115,8 @@ bool FieldSplitter::split(std::string_view record, std::size_t max_fields) {
 }
 
 std::string separator_of(std::string_view first_line, std::initializer_list<std::string> likely) {
-  for (const std::string& separator : likely) {
+  for (const std::string& separator : likely)
     if (!separator.empty() && first_line.find(separator) != std::string_view::npos) return separator;
-  }
   return ",";
 }
 
@@ -141,7 +136,7 @@ std::string take_separator(LineReader& lines, const std::string& given, const st
     throw InputError(format("{}:1: the first line names the separator '{}', but {} is '{}'; set {} to '{}'",
                             lines.name(), excerpt(separator), key, excerpt(given), key, excerpt(separator)));
   }
-  lines.next(line);
+  (void)lines.next(line);  // the line that was peeked at
   return separator;
 }
 

@@ -1,20 +1,11 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/data/feature_hashing.hpp>
 #include <vaecf/data/prepare.hpp>
-#include <vaecf/io/dataset_file.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <numbers>
-#include <numeric>
-#include <span>
-#include <utility>
 
-#include "data/random.hpp"
 #include "data/synthetic/taste_model.hpp"
 
 namespace vaecf::data {
@@ -53,9 +44,8 @@ class SyntheticUserAttributes {
       const auto stream = first_stream - static_cast<std::uint32_t>(c);
       PhiloxStream(seed, stream, PhiloxStream::synthesis_step).shuffle(std::span(order));
       Column column{values, std::vector<std::int32_t>(order.size())};
-      for (std::size_t i = 0; i < order.size(); ++i) {
+      for (std::size_t i = 0; i < order.size(); ++i)
         column.of_taste[order[i]] = static_cast<std::int32_t>(i) % values;
-      }
       columns_.push_back(std::move(column));
       layout.push_back({name, FeatureColumn().hashes, FeatureHashing::default_buckets(values)});
     }
@@ -98,9 +88,8 @@ struct Sizes {
 
 Sizes check_sizes(const SynthesizeOptions& options) {
   constexpr std::int64_t max_count = std::numeric_limits<std::int32_t>::max();
-  if (options.users < 1 || options.users > max_count) {
+  if (options.users < 1 || options.users > max_count)
     throw InputError(format("users must be between 1 and {}, got {}", max_count, options.users));
-  }
   if (options.items < 2 * min_interactions || options.items > max_count) {
     throw InputError(format(
         "items must be between {} and {}, got {}; every user gets at least {} of them and at most half",
@@ -112,9 +101,7 @@ Sizes check_sizes(const SynthesizeOptions& options) {
         format("interactions-per-user must be at least {} and at most half of the {} items, got {}",
                min_interactions, options.items, mean));
   }
-  if (options.tastes < 1) {
-    throw InputError(format("tastes must be at least 1, got {}", options.tastes));
-  }
+  if (options.tastes < 1) throw InputError(format("tastes must be at least 1, got {}", options.tastes));
   if (options.user_columns < 0 || options.user_columns > max_user_columns) {
     throw InputError(
         format("user-columns must be between 0 and {}, got {}", max_user_columns, options.user_columns));
@@ -172,7 +159,6 @@ void write_header(io::DatasetWriter& writer, const SynthesizeOptions& options, c
   writer.write_ids("test/user_id", io::numbers_from(1 + sizes.train + sizes.validation, sizes.test));
 }
 
-// Moves a random fifth of the row to the targets.
 void append_held_out(io::DatasetWriter& writer, const std::string& part, PhiloxStream& random,
                      std::span<std::int32_t> row) {
   random.shuffle(row);
@@ -188,9 +174,8 @@ void append_held_out(io::DatasetWriter& writer, const std::string& part, PhiloxS
 
 void synthesize(const SynthesizeOptions& options, const std::string& output, Log& log, Progress& progress) {
   const Sizes sizes = check_sizes(options);
-  if (sizes.tastes < options.tastes) {
+  if (sizes.tastes < options.tastes)
     log.info("{} items allow only {} tastes, not {}", options.items, sizes.tastes, options.tastes);
-  }
   io::check_replaceable(output, options.replace);
   io::DatasetWriter writer(output, options.compression);
   write_header(writer, options, sizes, output);

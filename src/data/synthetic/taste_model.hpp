@@ -104,9 +104,8 @@ class TasteModel {
       if (second != first) join(second);
     }
     tastes_of_items_.reserve(count);
-    for (std::size_t taste = 0; taste < count; ++taste) {
+    for (std::size_t taste = 0; taste < count; ++taste)
       tastes_of_items_.push_back({std::move(members[taste]), AliasTable(weights[taste])});
-    }
   }
 
   /// Samples a user who mixes one to four tastes and sometimes picks from overall popularity. Stores in
@@ -145,9 +144,8 @@ class TasteModel {
 
   static std::vector<double> power_law(std::int64_t items) {
     std::vector<double> weights(items);
-    for (std::size_t r = 0; r < weights.size(); ++r) {
+    for (std::size_t r = 0; r < weights.size(); ++r)
       weights[r] = std::pow(static_cast<double>(r) + rank_shift, -power);
-    }
     return weights;
   }
 

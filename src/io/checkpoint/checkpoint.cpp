@@ -204,6 +204,11 @@ const std::vector<CheckpointFile::TensorInfo>& CheckpointFile::tensors() const {
   return content_->infos;
 }
 
+const CheckpointFile::TensorInfo* CheckpointFile::find_tensor(const std::string& name) const {
+  const auto found = std::ranges::find(tensors(), name, &TensorInfo::name);
+  return found == tensors().end() ? nullptr : &*found;
+}
+
 const Attribute& CheckpointFile::attribute(const std::string& name, std::size_t kind) const {
   constexpr std::array kinds = {"an integer", "a floating-point number", "a string",
                                 "a list of floating-point numbers"};
@@ -241,6 +246,19 @@ void CheckpointFile::read_rows(const std::string& name, std::int64_t begin, std:
     h5::read_rows(dataset.id.id(), H5T_NATIVE_FLOAT, vector ? 0 : begin, vector ? info.columns : end - begin,
                   out.data());
   });
+}
+
+void CheckpointFile::for_each_row(
+    const TensorInfo& tensor, const std::function<void(std::int64_t i, std::span<float> row)>& visit) const {
+  const std::int64_t step = std::max<std::int64_t>(1, (1 << 20) / tensor.columns);
+  std::vector<float> block;
+  for (std::int64_t begin = 0; begin < tensor.rows; begin += step) {
+    const std::int64_t end = std::min(tensor.rows, begin + step);
+    block.resize((end - begin) * tensor.columns);
+    read_rows(tensor.name, begin, end, block);
+    for (std::int64_t i = begin; i < end; ++i)
+      visit(i, std::span(block).subspan((i - begin) * tensor.columns, tensor.columns));
+  }
 }
 
 template <class T>

@@ -1,16 +1,11 @@
 // The training step with distributed.strategy: parameter_server: workers send their gradients to the servers,
 // which update their shards of the weights and send them back (Li et al., OSDI 2014). Workers have no
 // moments, servers compute no gradients.
-#include <vaecf/comm/rank_grid.hpp>
 
-#include <algorithm>
 #include <array>
-#include <memory>
 #include <stdexcept>
 
 #include "training/gradient_exchange.hpp"
-#include "training/optimizer.hpp"
-#include "training/parameter_server/channel.hpp"
 #include "training/parameter_server/server.hpp"
 #include "training/strategy.hpp"
 
@@ -82,7 +77,7 @@ class ParameterServerTraining final : public Strategy {
     synced_model();
     if (state == StateTensor::weights && !channel_.bf16_comm()) return weights_.master();
     const device::Buffer* shard = nullptr;
-    if (server_) shard = state == StateTensor::weights ? &server_->masters() : &moment(state);
+    if (server_) shard = state == StateTensor::weights ? &server_->masters() : &optimizer_.moment(state);
     // The gradient buffer is unused between steps.
     channel_.all_gather_shards(shard, gradients_);
     return gradients_;
@@ -98,7 +93,7 @@ class ParameterServerTraining final : public Strategy {
     }
     device_.fill(gradients_, 0.0F);
     fill(gradients_);
-    if (server_) pack(gradients_, moment(state));
+    if (server_) pack(gradients_, optimizer_.moment(state));
   }
 
   void round_weights() override {
@@ -122,9 +117,6 @@ class ParameterServerTraining final : public Strategy {
   }
 
  private:
-  device::Buffer& moment(StateTensor state) {
-    return state == StateTensor::first_moment ? optimizer_.first_moment() : optimizer_.second_moment();
-  }
   /// Returns the scaled sum of squares of this worker's gradient; 0 unless updates are asynchronous and
   /// clipped.
   double squared_gradient_norm(std::int64_t step, std::int64_t users) {
@@ -133,7 +125,6 @@ class ParameterServerTraining final : public Strategy {
     device_.accumulate_gradient_stats(gradients_, {0, data_.model->layout().size}, *own_gradient_);
     return device_.gradient_stats(*own_gradient_).data()[1];
   }
-  /// Copies this server's shard of `flat` to `shard`.
   void pack(const device::Buffer& flat, device::Buffer& shard) {
     const int server = channel_.roles().server_index(communicator_.rank());
     pack_shard(device_, channel_.plan(), server, flat, shard);

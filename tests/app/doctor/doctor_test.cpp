@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "app/ranks.hpp"
+#include "app/rank_session.hpp"
 #include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/thread_communicator.hpp"

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <thread>
 
-#include "app/recommend/input_files.hpp"
 #include "app/recommend/recommend.hpp"
 #include "support/messages.hpp"
 #include "support/packing.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/ranks.hpp"
+#include "app/rank_session.hpp"
 #include "support/messages.hpp"
 #include "support/thread_communicator.hpp"
 

@@ -1,5 +1,3 @@
-#include "app/stop_signals.hpp"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,6 +5,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <thread>
+
+#include "app/rank_session.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,5 +1,3 @@
-#include "training/parameter_server/channel.hpp"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -8,6 +6,7 @@
 #include "comm/communicators.hpp"
 #include "device/cpu/device.hpp"
 #include "training/gradient_exchange.hpp"
+#include "training/parameter_server/server.hpp"
 
 namespace vaecf::training {
 namespace {

@@ -2,7 +2,7 @@
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/run/recommender.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <cmath>
 #include <limits>

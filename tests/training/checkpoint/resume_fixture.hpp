@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/checkpoint/start_point.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
 

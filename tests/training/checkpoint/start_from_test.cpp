@@ -1,4 +1,4 @@
-#include <vaecf/checkpoint/start_point.hpp>
+#include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 
 #include "training/checkpoint/resume_fixture.hpp"

@@ -1,6 +1,6 @@
 #include <vaecf/models/item/item_scorer.hpp>
 
-#include "run/solve.hpp"
+#include "run/parts.hpp"
 #include "training/item_models/item_models_fixture.hpp"
 
 namespace vaecf::training {
@@ -11,7 +11,7 @@ TEST_F(ItemModels, BaselinesAreEqualOnAnyNumberOfRanks) {
   std::vector<run::Baseline> expected;
   for (const int ranks : {1, 2, 3, 4}) {
     on_ranks(ranks, [&](const run::Run& run) {
-      evaluate::Evaluator evaluator(run, "test", evaluate::evaluated_metrics(options_.validation));
+      evaluate::Evaluator evaluator(run, "test", options_.validation.metrics);
       const std::vector<run::Baseline> found = run::evaluate_baselines(run, evaluator);
       ASSERT_EQ(found.size(), 3U);
       if (ranks == 1) expected = found;

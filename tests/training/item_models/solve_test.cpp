@@ -1,12 +1,11 @@
-#include "run/solve.hpp"
-
 #include <vaecf/io/json.hpp>
 #include <vaecf/models/item/solvers.hpp>
-#include <vaecf/run/recommender.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <array>
 #include <numeric>
 
+#include "run/parts.hpp"
 #include "support/messages.hpp"
 #include "training/train_fixture.hpp"
 

@@ -32,8 +32,6 @@ TEST_F(BadInput, GoodOptionsAreAccepted) {
 
 TEST_F(BadInput, InconsistentOptionsThrow) {
   const std::vector<std::pair<std::string, std::function<void(O&)>>> cases = {
-      {"train.patience", [](O& o) { o.train.patience = 3, o.validation.select = "last"; }},
-      {"train.patience", [](O& o) { o.train.patience = 3, o.validation.every = 0; }},
       {"train.last_batch: drop",
        [](O& o) { o.train.last_batch = config::LastBatch::drop, o.train.batch_size = 204; }},
       {"none.h5", [](O& o) { o.data.file = "none.h5"; }},

@@ -1,7 +1,7 @@
 // Tests user features from the dataset to the test.
 #include <vaecf/base/error.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/run/recommender.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <algorithm>
 

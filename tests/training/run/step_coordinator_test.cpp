@@ -1,8 +1,7 @@
-#include "run/step_coordinator.hpp"
-
 #include <chrono>
 #include <thread>
 
+#include "run/parts.hpp"
 #include "training/train_fixture.hpp"
 
 namespace vaecf::training {

@@ -1,11 +1,11 @@
 // Tests sets of users of the test.
 #include <vaecf/models/item/item_scorer.hpp>
-#include <vaecf/run/recommender.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <array>
 #include <numeric>
 
-#include "run/solve.hpp"
+#include "run/parts.hpp"
 #include "training/train_fixture.hpp"
 
 namespace vaecf::training {

@@ -97,13 +97,5 @@ TEST(Selection, SmallestPopularityIsBest) {
   EXPECT_EQ(state.validations_since_best, 2);
 }
 
-TEST(Selection, SelectionMetricIsEvaluated) {
-  EXPECT_EQ(evaluate::evaluated_metrics({1, {"recall@20"}, "ndcg@100"}),
-            (std::vector<std::string>{"recall@20", "ndcg@100"}));
-  EXPECT_EQ(evaluate::evaluated_metrics({1, {"ndcg@100"}, "ndcg@100"}),
-            (std::vector<std::string>{"ndcg@100"}));
-  EXPECT_EQ(evaluate::evaluated_metrics({1, {"ndcg@100"}, "last"}), (std::vector<std::string>{"ndcg@100"}));
-}
-
 }  // namespace
 }  // namespace vaecf::training

@@ -1,6 +1,6 @@
 // Compares training on the host emulation of the CUDA device with training on the CPU.
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/run/recommender.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <array>
 #include <tuple>

@@ -1,5 +1,3 @@
-#include "training/optimizer.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "device/cpu/device.hpp"
+#include "training/strategy.hpp"
 
 namespace vaecf::training {
 namespace {

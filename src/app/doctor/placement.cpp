@@ -4,21 +4,32 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <system_error>
-#include <utility>
 
 #include "app/doctor/doctor.hpp"
+#include "app/rank_session.hpp"
 
 namespace vaecf::app {
 namespace {
+
+std::map<std::string, std::vector<int>> ranks_by_host(const std::vector<RankPlacement>& placements) {
+  std::map<std::string, std::vector<int>> hosts;
+  for (std::size_t rank = 0; rank < placements.size(); ++rank)
+    hosts[placements[rank].host].push_back(static_cast<int>(rank));
+  return hosts;
+}
+
+/// Returns "1 rank", "2 ranks".
+std::string counted(std::size_t count, const char* what) {
+  return format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
 
 namespace fs = std::filesystem;
 
@@ -37,9 +48,8 @@ std::vector<std::string> words_of(const fs::path& path) {
 
 /// Returns the value of a variable of mpirun, which does not pass all of them on; else that of this process.
 std::string variable_of(const Launcher& launcher, const std::string& name) {
-  for (const std::string& entry : launcher.environment) {
+  for (const std::string& entry : launcher.environment)
     if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-  }
   return env_text(name.c_str());
 }
 
@@ -61,9 +71,8 @@ void read_hostfile(const std::string& path, RequestedHosts& hosts) {
     hosts.slots[host] += std::regex_search(line, slots, given) ? std::stoi(slots[1]) : 0;
     ++lines_of[host];
   }
-  for (auto& [host, slots] : hosts.slots) {
+  for (auto& [host, slots] : hosts.slots)
     if (slots == 0 && lines_of[host] > 1) slots = lines_of[host];
-  }
 }
 
 /// Reads the value of mpirun's --host: "NAME[:SLOTS],...". A host without a number has a slot.
@@ -132,7 +141,6 @@ void read_slurm(RequestedHosts& hosts) {
     hosts.slots[names[i]] += slots.size() == names.size() ? slots[i] : most;
 }
 
-/// Reads the options of mpirun that name hosts.
 RequestedHosts hosts_of_command(const Launcher& launcher) {
   constexpr std::array hostfile_options = {"--hostfile",   "-hostfile",          "--machinefile",
                                            "-machinefile", "--default-hostfile", "-default-hostfile"};
@@ -164,13 +172,99 @@ RequestedHosts hosts_of_command(const Launcher& launcher) {
 
 }  // namespace
 
+std::vector<RankPlacement> gather_placements(comm::Communicator& communicator, int threads) {
+  const std::vector<int> cores = cores_of_process(0);
+  const CpuAffinity affinity = query_affinity();
+  const io::Json mine = {
+      {"host", communicator.host()},
+      {"cores", cores},
+      {"available", affinity.available},
+      {"cpu_limit", affinity.limit},
+      {"threads", threads > 0 ? threads : cores_within(affinity.limit, static_cast<int>(cores.size()))}};
+  std::vector<RankPlacement> placements;
+  for (const std::string& text : all_gather_strings(communicator, io::dump(mine))) {
+    const auto placement = io::Json::parse(text);
+    placements.push_back({placement["host"], placement["cores"], placement["available"], placement["threads"],
+                          placement["cpu_limit"]});
+  }
+  return placements;
+}
+
+CheckResults check_launch(const std::vector<RankPlacement>& placements, const std::string& separate_worlds) {
+  if (!separate_worlds.empty()) return {{"launch", Severity::fail, separate_worlds}};
+  const auto hosts = ranks_by_host(placements);
+  std::vector<std::string> list;
+  std::set<std::size_t> counts;
+  for (const auto& [host, ranks] : hosts) {
+    list.push_back(format("{}: rank{} {}", host, ranks.size() == 1 ? "" : "s", format_ranges(ranks)));
+    counts.insert(ranks.size());
+  }
+  CheckResults findings = {warn_if(
+      counts.size() > 1, "launch",
+      format("{} on {}: {}", counted(placements.size(), "rank"), counted(hosts.size(), "host"),
+             join(list, "; ")),
+      format(
+          "hosts with {} ranks and with {} do not finish a step at the same time; start the same number on each (mpirun --map-by ppr:N:node)",
+          *counts.begin(), *counts.rbegin()))};
+  if (const std::string advice = comm::pmi_mismatch_hint(); !advice.empty())
+    findings.push_back({"launch", Severity::warn, advice});
+  const char* tasks = std::getenv("SLURM_NTASKS");
+  if (tasks != nullptr && std::atoi(tasks) > 1 && placements.size() == 1) {
+    findings.push_back({"launch", Severity::warn,
+                        format("the Slurm allocation has {} tasks, but this is a single process", tasks),
+                        "start it with srun --mpi=pmix or mpirun"});
+  }
+  return findings;
+}
+
+CheckResult check_binding(const RankPlacement& placement, int ranks_on_host, int wanted) {
+  const CpuAffinity cores{static_cast<int>(placement.cores.size()), placement.available, placement.cpu_limit};
+  const std::string advice = binding_advice(cores, ranks_on_host, wanted, placement.threads);
+  return warn_if(!advice.empty(), "binding",
+                 format("core{} {} of {} available, {}", placement.cores.size() == 1 ? "" : "s",
+                        format_ranges(placement.cores), placement.available,
+                        counted(static_cast<std::size_t>(placement.threads), "thread")),
+                 advice);
+}
+
+CheckResults check_oversubscription(const std::vector<RankPlacement>& placements) {
+  CheckResults findings;
+  for (const auto& [host, ranks] : ranks_by_host(placements)) {
+    std::set<int> cores;
+    int threads = 0;
+    for (const int rank : ranks) {
+      const RankPlacement& placement = placements[rank];
+      cores.insert(placement.cores.begin(), placement.cores.end());
+      threads += placement.threads;
+    }
+    // Ranks of one host are assumed to be in one container or job.
+    const double limit = placements[ranks.front()].cpu_limit;
+    const auto usable = static_cast<std::size_t>(cores_within(limit, static_cast<int>(cores.size())));
+    if (cores.empty() || threads <= static_cast<int>(usable)) continue;
+    const char* reason = usable < cores.size() ? ", the CPU limit of the container or job" : "";
+    findings.push_back(
+        {"oversubscription", Severity::warn,
+         format("{}: {} threads of {} share {}{}", host, threads, counted(ranks.size(), "rank"),
+                counted(usable, "core"), reason),
+         ranks.size() <= usable
+             ? format(
+                   "waiting threads slow the others down; set OMP_NUM_THREADS={}, or bind ranks to more cores",
+                   usable / ranks.size())
+             : format(
+                   "start at most {} here; "
+                   "otherwise set OMP_NUM_THREADS=1 and OMP_WAIT_POLICY=passive, and use mpirun --mca mpi_yield_when_idle 1",
+                   counted(usable, "rank"))});
+  }
+  if (findings.empty()) findings.push_back({"oversubscription", Severity::ok, "none"});
+  return findings;
+}
+
 Launcher query_launcher(const std::string& root) {
   // Programs such as env and bash may be in between.
   constexpr int max_between = 8;
-  const fs::path processes = root + "/proc";
   pid_t process = getppid();
   for (int i = 0; i < max_between && process > 1; ++i) {
-    const fs::path folder = processes / std::to_string(process);
+    const fs::path folder = format("{}/proc/{}", root, process);
     std::string name;
     std::ifstream(folder / "comm") >> name;
     if (name.starts_with("orted") || name.starts_with("prted")) return {};
@@ -179,12 +273,7 @@ Launcher query_launcher(const std::string& root) {
       return {words_of(folder / "cmdline"), words_of(folder / "environ"),
               fs::read_symlink(folder / "cwd", ignored).string()};
     }
-    // "PID (NAME) STATE PARENT ...", and the name may contain blanks.
-    std::string stat;
-    std::getline(std::ifstream(folder / "stat"), stat);
-    char state = 0;
-    process = 0;
-    std::istringstream(stat.substr(std::min(stat.size(), stat.rfind(')') + 1))) >> state >> process;
+    process = parent_of(process, root);
   }
   return {};
 }
@@ -230,9 +319,8 @@ CheckResults check_requested_hosts(const std::vector<RankPlacement>& placements,
     all_have_slots = all_have_slots && slots > 0;
   }
   const bool too_many = std::ranges::any_of(ranks_on, [&](const auto& used) {
-    for (const auto& [host, slots] : requested.slots) {
+    for (const auto& [host, slots] : requested.slots)
       if (short_name(host) == short_name(used.first)) return used.second > slots;
-    }
     return used.second > most;  // the list may have an address or another name of the host
   });
   if (all_have_slots && !too_many) return {};

@@ -1,12 +1,19 @@
+// What the sources of this module share: when to stop a training, and models that are solved at once.
 #pragma once
 
 #include <vaecf/base/clock.hpp>
+#include <vaecf/base/error.hpp>
+#include <vaecf/evaluate/evaluator.hpp>
+#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/run/run.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace vaecf::run {
 
@@ -72,5 +79,49 @@ class StepCoordinator {
   std::int64_t synced_step_ = -1;
   Clock::time_point synced_at_;
 };
+
+/// Returns the events in metrics.jsonl of the run folder; none if there is no such file.
+std::vector<io::Json> read_events(const config::TrainingConfig& options);
+
+/// Returns whether the run evaluates on validation users.
+bool validates(const Run& run);
+/// Returns the metric that selects the best epoch or solution; "last" without validation.
+std::string selection_of(const Run& run);
+
+/// Returns the bytes per host that a model of `type`, which is_solved(), takes while it is solved and
+/// evaluated.
+double memory_to_solve(models::ModelType type, const Run& run);
+/// Checks that a model of `type`, which is_solved(), fits into memory. Throws InputError on the affected
+/// ranks if it does not.
+void require_memory_to_solve(models::ModelType type, const Run& run);
+/// Checks that the model of the run, which is_solved(), can be solved. Throws InputError on the affected
+/// ranks if it does not fit into memory, or if several values of model.ease cannot be compared.
+void validate_solve(const Run& run);
+
+/// Returns whether a run continues the search whose best solution is run.resume_from: not if solutions
+/// were selected by another metric, which is logged. Collective. Throws InputError on all ranks if the file
+/// is not in the folder of the run.
+[[nodiscard]] bool continues_solutions(const Run& run);
+
+/// Solves the model of the run, which is_solved(): all combinations of the values of model.ease, of which
+/// the best by validation.select is written to best.h5. Writes metrics.jsonl and config.yaml as train() does.
+/// With run.resume_from, does not solve again what the log and best.h5 contain. A request to stop ends a
+/// solution, whose combination is solved again when the run continues. Collective. Throws InputError
+/// for invalid input, RunError if the checkpoint could not be written.
+TrainResult solve(const Run& run);
+
+/// Returns why EASE is not a baseline of `auto` on ranks with `threads` threads in total and `memory` bytes
+/// per rank: one solution takes more than 10^12 operations per thread, all `solutions` take more than four
+/// times as many, or one takes more bytes than a quarter of the memory. Empty if none holds, so the baselines
+/// do not depend on the load of the machine.
+std::string cost_of_ease(std::int64_t items, std::int64_t neighbors, std::int64_t solutions,
+                         std::int64_t threads, double memory);
+
+/// Computes the baselines that validation.baselines selects on the users of `evaluator`. The values
+/// of EASE are chosen on the validation users, if there are several and such users; otherwise the first ones
+/// are used. Appends the baselines that `auto` leaves out to `left_out`, unless it is null.
+/// Collective.
+std::vector<Baseline> evaluate_baselines(const Run& run, evaluate::Evaluator& evaluator,
+                                         std::vector<LeftOut>* left_out = nullptr);
 
 }  // namespace vaecf::run
