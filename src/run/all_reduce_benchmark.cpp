@@ -1,8 +1,6 @@
 #include <vaecf/base/clock.hpp>
 #include <vaecf/run/train.hpp>
 
-#include <algorithm>
-
 namespace vaecf::run {
 
 std::vector<std::int64_t> all_reduce_benchmark_sizes() {

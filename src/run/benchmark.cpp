@@ -5,7 +5,6 @@
 #include <vaecf/io/digest.hpp>
 #include <vaecf/run/train.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 

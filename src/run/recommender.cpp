@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/comm/communicator.hpp>
 #include <vaecf/models/item/item_scorer.hpp>
 #include <vaecf/run/train.hpp>
 

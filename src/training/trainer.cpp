@@ -23,12 +23,6 @@ ItemSliceRows read_train_rows(const io::DatasetFile& dataset, Range rows, const 
   return part;
 }
 
-ItemSliceRows read_features(const io::DatasetFile& dataset, Range rows) {
-  ItemSliceRows features;
-  features.rows = dataset.read_rows("train/features", rows);
-  return features;
-}
-
 /// Returns the number of threads that sample the next epoch; 1 on CPUs, whose cores are busy with the steps.
 int sampling_threads(const run::Run& run) {
   if (run.device.facts().kind == device::DeviceKind::cpu) return 1;
@@ -69,10 +63,10 @@ TrainingData::TrainingData(device::Device& on, const io::DatasetFile& dataset, R
       model_parallel(*inputs.model_parallel),
       items(on, read_train_rows(dataset, rows, model_parallel.item_slice(inputs.items)), rows.begin,
             inputs.items, model_parallel),
-      features(inputs.features == 0
-                   ? nullptr
-                   : std::make_unique<ShardRows>(on, read_features(dataset, rows), rows.begin,
-                                                 inputs.features, device::single_rank())),
+      features(inputs.features == 0 ? nullptr
+                                    : std::make_unique<ShardRows>(
+                                          on, ItemSliceRows{dataset.read_rows("train/features", rows), {}},
+                                          rows.begin, inputs.features, device::single_rank())),
       state(on.make_step_state()),
       model(models::make_model(options, inputs, on, max_users, size_multiple)) {
   model->initialize(seed);

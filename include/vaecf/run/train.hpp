@@ -2,14 +2,18 @@
 
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/timeline.hpp>
+#include <vaecf/base/views.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/device/device.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
+#include <vaecf/models/model.hpp>
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/trainer.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -231,5 +235,54 @@ std::string format_comm_volume(const training::CommVolume& volume);
 void add_staleness(io::Event& event, const training::Staleness& staleness);
 /// Formats metrics: "ndcg@100 0.4259  recall@20 0.3950".
 std::string metrics_line(const evaluate::EvaluationResult& result);
+
+struct RecommendOptions {
+  int k = 10;              ///< number of items per user
+  bool keep_seen = false;  ///< also recommend items that the user already has
+  std::vector<std::uint8_t>
+      allowed_items;  ///< (I) 0 for items that must not be recommended; empty: all are allowed
+};
+
+/// Recommends the top items of users with the model of a checkpoint, which may be trained on any device. No
+/// dataset is needed. It works on one rank, independently of other ranks, or on a model-parallel group. All
+/// ranks of a model-parallel group must call its functions in the same order, with the same users.
+class Recommender {
+ public:
+  /// Number of users per forward pass. Batches start at the first user of a call. On the CPU, results depend
+  /// on the users of a batch, but not on the number of threads.
+  static constexpr std::int64_t batch_users = 256;
+
+  /// The context must outlive this object. Throws InputError if k < 1, the model of `options` is not that of
+  /// the checkpoint, or no item may be recommended.
+  Recommender(const config::TrainingConfig& options, const RunContext& context,
+              const io::CheckpointFile& checkpoint, RecommendOptions choice);
+  ~Recommender();
+
+  /// Returns the number of items per user: k, or the number of allowed items if that is less.
+  std::int64_t list_length() const { return std::min<std::int64_t>(choice_.k, allowed_count_); }
+  /// Returns the number of user features of the model; 0 if it has none.
+  std::int64_t features() const { return model_->features(); }
+  /// Writes the recommendations of all users to `items` and `scores`, both of shape (rows, width()). Items
+  /// are sorted by descending score, and ties by ascending item. Unused positions have item -1 and score
+  /// -inf. Users without items and features receive the most popular train items with score NaN. `features`
+  /// has the same number of rows as `seen`, or none. Throws InputError if an item or feature index is out of
+  /// range.
+  void recommend(CsrView seen, CsrView features, std::span<std::int32_t> items, std::span<float> scores);
+
+ private:
+  /// Adds the lists that the other ranks of a model-parallel group have computed. Collective in the
+  /// model-parallel group.
+  void complete_lists(std::int64_t users, std::span<std::int32_t> items, std::span<float> scores) const;
+
+  io::CheckpointFile checkpoint_;
+  RecommendOptions choice_;
+  std::unique_ptr<comm::Communicator> self_;
+  RunContext single_rank_;
+  std::int64_t items_ = 0;
+  std::int64_t allowed_count_ = 0;
+  std::vector<std::int32_t> excluded_;  // ascending
+  std::unique_ptr<models::Scorer> model_;
+  std::unique_ptr<models::Popularity> popularity_;  // created on first use
+};
 
 }  // namespace vaecf::run
