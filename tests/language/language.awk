@@ -68,57 +68,34 @@ function check_spelling(line,   text) {
 # the parts of one sentence. Accepted are therefore:
 # - a first literal that ends in `.`, `;`, `:`, `,`, `!`, `?` or a newline (\n), each with blanks after it or without;
 # - two literals of which one has no word (two letters in a row outside escape sequences): bytes, punctuation, markup.
-# The lines of a raw string count as one literal.
-function check_literals(line,   rest, begins, ends, at, delimiter, content, first, code) {
-  if (!raw && line !~ /"/) {
-    pending = 0
-    return
-  }
+# In `code`, each literal is one `"`. Of a raw string, only the last line counts.
+function check_literals(line,   code, rest, what, at, first, count) {
   gsub(/'\\?"'/, "0", line)
-  begins = 0
-  ends = 0
+  count = 0
   code = ""
-  content = ""
-  first = ""
-  rest = line
-  while (1) {
-    if (raw) {
+  rest = (raw_end == "" ? "" : "R\"" substr(raw_end, 2, length(raw_end) - 2) "(") line  # the raw string goes on
+  while (match(rest, /R"[^(]*\(|"([^"\\]|\\.)*"|\/\//)) {
+    code = code substr(rest, 1, RSTART - 1)
+    what = substr(rest, RSTART, RLENGTH)
+    rest = substr(rest, RSTART + RLENGTH)
+    if (what == "//") { rest = ""; break }
+    literal = substr(what, 2, RLENGTH - 2)
+    if (what ~ /^R/) {
+      raw_end = ")" substr(what, 3, RLENGTH - 3) "\""
       at = index(rest, raw_end)
-      if (!at) { content = content rest; pending = 0; return }
-      content = content substr(rest, 1, at - 1)
+      if (!at) { pending = 0; return }
+      literal = substr(rest, 1, at - 1)
       rest = substr(rest, at + length(raw_end))
-      raw = 0
-    } else {
-      if (!match(rest, /"|\/\//)) break
-      code = code substr(rest, 1, RSTART - 1)
-      if (substr(rest, RSTART, 2) == "//") { rest = ""; break }
-      rest = substr(rest, RSTART)
-      if (code ~ /(^|[^A-Za-z0-9_])(u8|u|U|L)?R$/) {
-        sub(/(u8|u|U|L)?R$/, "", code)
-        delimiter = substr(rest, 2, index(rest, "(") - 2)
-        raw_end = ")" delimiter "\""
-        rest = substr(rest, length(delimiter) + 3)
-        raw = 1
-        if (code ~ /^[ \t]*$/) begins = 1
-        content = ""
-        code = code "s"
-        continue
-      }
-      if (!match(rest, /^"([^"\\]|\\.)*"/)) break
-      content = substr(rest, 2, RLENGTH - 2)
-      rest = substr(rest, RLENGTH + 1)
-      if (code ~ /^[ \t]*$/) { begins = 1; first = content }
-      code = code "s"
+      raw_end = ""
     }
-    ends = 1
-    if (first == "") first = content
-    if (rest ~ /^[ \t]*(\/\/.*|\\)?$/) break
-    ends = 0
+    if (!count++) first = literal
+    code = code "\""
   }
-  if (pending && begins && !whole(last_content) && has_word(last_content) && has_word(first))
-    complain(FNR, "a message is split after \"" substr(last_content, length(last_content) - 19) "\": join the literals")
-  pending = ends
-  last_content = content
+  code = code rest
+  if (pending && code ~ /^[ \t]*"/ && !whole(last_literal) && has_word(last_literal) && has_word(first))
+    complain(FNR, "a message is split after \"" substr(last_literal, length(last_literal) - 19) "\": join the literals")
+  pending = code ~ /"[ \t]*\\?$/
+  last_literal = literal
 }
 
 function whole(content) { return content ~ /([.;:,!?]|\\n)[ \t]*$/ }
@@ -154,7 +131,8 @@ function check_words(line,   rest, before, word) {
 FNR == 1 {
   last_word = ""
   has_words_rule = FILENAME ~ /\.(hpp|cpp|cu|cuh|md)$/
-  in_docstring = in_trailing = raw = pending = 0
+  in_docstring = in_trailing = pending = 0
+  raw_end = ""
   is_code = FILENAME ~ /^(src|include)\//
   is_cxx = FILENAME ~ /\.(cpp|hpp|cu|cuh|in)$/
   has_persons_rule = is_code || FILENAME ~ /^docs\// || FILENAME == "README.md"
