@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -23,15 +24,6 @@ void run(const Bytes& bytes, const std::string& name) {
   // Exact capacity, so that sanitizers detect reads beyond the end.
   const Bytes exact(bytes.begin(), bytes.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
-}
-
-std::vector<std::filesystem::path> inputs_in(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> found;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.is_regular_file()) found.push_back(entry.path());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
 }
 
 /// Damages `bytes`. Uses only std::mt19937, whose output does not depend on the platform.
@@ -58,25 +50,24 @@ void damage(Bytes& bytes, std::mt19937& random) {
 
 }  // namespace
 
-/// Arguments: number of damaged inputs, then folders of inputs.
+/// Arguments: number of damaged inputs, and a folder of inputs.
 int main(int argc, char** argv) {
-  const int damaged = argc > 1 ? std::atoi(argv[1]) : -1;
-  std::vector<Bytes> corpus;
-  for (int i = 2; i < argc; ++i) {
-    for (const auto& path : inputs_in(argv[i])) {
-      std::ifstream file(path, std::ios::binary);
-      corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-      run(corpus.back(), path.string());
-    }
+  if (argc != 3) return 2;
+  const int damaged = std::atoi(argv[1]);
+  std::map<std::string, Bytes> corpus;
+  for (const auto& entry : std::filesystem::directory_iterator(argv[2])) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    corpus[entry.path().string()].assign(std::istreambuf_iterator<char>(file), {});
   }
-  if (damaged < 0 || corpus.empty()) {
-    std::fprintf(stderr, "nothing to replay; pass a count and folders that contain inputs\n");
+  if (corpus.empty()) {
+    std::fprintf(stderr, "nothing to replay\n");
     return 1;
   }
+  for (const auto& [name, bytes] : corpus) run(bytes, name);
   run({}, "empty");
   for (int i = 0; i < damaged; ++i) {
     std::mt19937 random(static_cast<unsigned>(i));
-    Bytes bytes = corpus[random() % corpus.size()];
+    Bytes bytes = std::next(corpus.begin(), static_cast<std::ptrdiff_t>(random() % corpus.size()))->second;
     damage(bytes, random);
     run(bytes, "damaged " + std::to_string(i));
   }

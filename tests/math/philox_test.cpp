@@ -1,11 +1,10 @@
+#include <vaecf/math/initialization.hpp>
 #include <vaecf/math/philox.hpp>
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <vector>
 
 namespace vaecf::math {
 namespace {
@@ -53,35 +52,6 @@ TEST(Philox, UniformAndThresholdsAreInTheirIntervals) {
   EXPECT_EQ(dropout_threshold(0.0F), 0U);
 }
 
-TEST(Philox, DropoutKeepsTheGivenFraction) {
-  for (const float keep : {0.1F, 0.5F, 0.9F}) {
-    const std::uint64_t threshold = dropout_threshold(keep);
-    const int n = 200000;
-    int kept = 0;
-    for (int i = 0; i < n; ++i) {
-      kept += dropout_keeps_item(42, 3, static_cast<std::uint32_t>(i / 500),
-                                 static_cast<std::uint32_t>(i % 500), threshold);
-    }
-    const double sd = std::sqrt(n * keep * (1.0 - keep));
-    EXPECT_NEAR(kept, n * static_cast<double>(keep), 4.0 * sd) << keep;
-  }
-}
-
-TEST(Philox, HistoriesAreDroppedByUserAndStep) {
-  const std::uint64_t threshold = dropout_threshold(0.9F);
-  const int n = 20000;
-  int kept = 0;
-  int kept_twice = 0;
-  for (std::uint32_t user = 0; user < n; ++user) {
-    const bool now = dropout_keeps_history(42, 3, user, threshold);
-    kept += now;
-    kept_twice += now && dropout_keeps_history(42, 4, user, threshold);
-    EXPECT_TRUE(dropout_keeps_history(42, 3, user, dropout_threshold(1.0F)));
-  }
-  EXPECT_NEAR(kept, 0.9 * n, 4.0 * std::sqrt(n * 0.09));
-  EXPECT_NEAR(kept_twice, 0.81 * n, 4.0 * std::sqrt(n * 0.81 * 0.19)) << "steps are independent";
-}
-
 TEST(LatentNoise, IsBoxMullerOfItsWordPairs) {
   for (std::uint32_t index = 0; index < 64; ++index) {
     const std::uint32_t even = index / 2 * 2;
@@ -99,24 +69,34 @@ TEST(LatentNoise, IsBoxMullerOfItsWordPairs) {
   }
 }
 
-TEST(LatentNoise, IsStandardNormal) {
-  std::vector<double> values;
-  for (std::uint32_t user = 0; user < 1000; ++user) {
-    for (std::uint32_t block = 0; block < 50; ++block) {
-      float noise[4];
-      latent_noise_block(1, 0, user, block, noise);
-      values.insert(values.end(), noise, noise + 4);
+TEST(InitialWeight, IsUniformAndUsesASeparateCounterWordBeyond32Bits) {
+  EXPECT_FLOAT_EQ(xavier_limit(600, 400), static_cast<float>(std::sqrt(6.0 / 1000.0)));
+  const std::uint64_t far = (7ULL << 32) + 6;
+  for (const std::uint64_t index : {std::uint64_t{6}, far}) {
+    const auto high = static_cast<std::uint32_t>(index >> 32);
+    const std::uint32_t word = random_word(3, RandomStream::initialization, high, 1, 6);
+    EXPECT_EQ(initial_weight(3, 1, index, 10, 20), xavier_limit(10, 20) * (2.0F * uniform01(word) - 1.0F));
+  }
+}
+
+TEST(TruncatedNormal, FirstSampleIsUsedUnlessOutsideTheBound) {
+  const int n = 20000;
+  const std::uint32_t key[2] = {4, 0};
+  int redrawn = 0;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    float draw = normal_from_block(random_block(4, RandomStream::initialization, 0, 9, i / 4), i % 4);
+    if (std::abs(draw) > 2.0F) {
+      ++redrawn;
+      // The second attempt of an element uses a separate block, not a neighbor's first attempt.
+      const std::uint32_t counter[4] = {i / 4, 9, 0, 3 + 256};
+      draw = normal_from_block(philox4x32_10(counter, key), i % 4);
     }
+    if (std::abs(draw) <= 2.0F) {
+      EXPECT_EQ(truncated_normal(4, 9, i, 0.5F), 0.5F * draw);
+    }
+    EXPECT_LE(std::abs(truncated_normal(4, 9, i, 0.5F)), 1.0F);
   }
-  // Kolmogorov-Smirnov test: 1.95 / sqrt(n) is exceeded with probability 0.001.
-  std::sort(values.begin(), values.end());
-  const auto n = static_cast<double>(values.size());
-  double distance = 0.0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double phi = 0.5 * std::erfc(-values[i] / std::sqrt(2.0));
-    distance = std::max(distance, std::abs(phi - static_cast<double>(i + 1) / n));
-  }
-  EXPECT_LT(distance, 1.95 / std::sqrt(n));
+  EXPECT_NEAR(redrawn, n * 0.0455, 4.0 * std::sqrt(n * 0.0455));
 }
 
 }  // namespace

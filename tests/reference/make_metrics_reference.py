@@ -21,45 +21,23 @@ CUTOFFS = [("ndcg", 1), ("ndcg", 5), ("ndcg", 10), ("ndcg", 100), ("recall", 1),
            ("recall", 100), ("recall_n", 1), ("recall_n", 20), ("hit", 1), ("hit", 5), ("mrr", 1), ("mrr", 10),
            ("mrr", 100), ("map", 1), ("map", 10), ("map", 100), ("precision", 1), ("precision", 10),
            ("precision", 100)]
+DISCOUNT = 1.0 / np.log2(np.arange(2, 1000))
 
 
-def ndcg(order, held_out, k):
-    k = min(k, len(order))
-    tp = 1.0 / np.log2(np.arange(2, k + 2))
-    dcg = (held_out[order[:k]] * tp).sum()
-    idcg = tp[: min(int(held_out.sum()), k)].sum()
-    return dcg / idcg
+def average_precision(gain, n, k):
+    return (np.cumsum(gain) / np.arange(1, len(gain) + 1) * gain).sum() / min(k, n)
 
 
-def recall(order, held_out, k):
-    return held_out[order[:k]].sum() / min(k, held_out.sum())
-
-
-def precision(order, held_out, k):
-    return held_out[order[:k]].sum() / k
-
-
-def recall_n(order, held_out, k):
-    return held_out[order[:k]].sum() / held_out.sum()
-
-
-def hit(order, held_out, k):
-    return float(held_out[order[:k]].any())
-
-
-def mrr(order, held_out, k):
-    found = np.flatnonzero(held_out[order[:k]])
-    return 1.0 / (found[0] + 1) if len(found) else 0.0
-
-
-def mean_average_precision(order, held_out, k):
-    gain = held_out[order[:k]]
-    precision = np.cumsum(gain) / np.arange(1, len(gain) + 1)
-    return (precision * gain).sum() / min(k, held_out.sum())
-
-
-METRICS = {"ndcg": ndcg, "recall": recall, "recall_n": recall_n, "hit": hit, "mrr": mrr, "map": mean_average_precision,
-           "precision": precision}
+# Of the gain (0 or 1) of the best k items, or of all items if there are fewer, and the number n of targets.
+METRICS = {
+    "ndcg": lambda gain, n, k: (gain * DISCOUNT[: len(gain)]).sum() / DISCOUNT[: min(n, len(gain))].sum(),
+    "recall": lambda gain, n, k: gain.sum() / min(k, n),
+    "recall_n": lambda gain, n, k: gain.sum() / n,
+    "hit": lambda gain, n, k: float(gain.any()),
+    "mrr": lambda gain, n, k: 1.0 / (np.flatnonzero(gain)[0] + 1) if gain.any() else 0.0,
+    "map": average_precision,
+    "precision": lambda gain, n, k: gain.sum() / k,
+}
 
 
 def write_block(rng, users, items, step):
@@ -82,7 +60,7 @@ def write_block(rng, users, items, step):
         print("fold_in", *seen)
         print("targets", *held)
         if len(held):
-            values = [METRICS[kind](order, held_out, k) for kind, k in CUTOFFS]
+            values = [METRICS[kind](held_out[order[:k]], len(held), k) for kind, k in CUTOFFS]
             rows.append(values)
             print("values", *(f"{v:.17g}" for v in values))
         else:

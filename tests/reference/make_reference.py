@@ -5,16 +5,10 @@ Independent of the C++ program: forward and backward pass, optimizer and Philox4
 The stored gradients are those of PyTorch's autograd, which this backward pass equals.
 Model: Liang et al., "Variational Autoencoders for Collaborative Filtering", WWW 2018.
 
-    make_reference.py            writes multvae_reference.txt beside this script
-    make_reference.py --check    computes everything again and compares with the file (1e-10)
+With --check, it computes everything again and compares with the file (1e-10).
 
-File format, for a reader of a few lines (`stream >> name >> ndim`): lines starting with # at the top are
-comments; then entries, each
-
-    NAME NDIM DIM_1 .. DIM_NDIM
-    VALUE VALUE ...               product(DIMS) numbers, row-major, "%.17g"; one number where NDIM is 0
-
-NAME is CASE/ENTRY; `cases` (first entry) holds their count, and CASE is case_0, case_1, ... Entries:
+File format: lines starting with # are comments; then entries `NAME NDIM DIM_1 .. DIM_NDIM`, each followed by the
+product(DIMS) numbers, row-major. The first one, `cases`, is the number of cases; then NAME is case_0/ENTRY, ... Entries:
 
     config/{sampled, hidden, latent, items, first_user, seed}           sampled: 1 mult_vae, 0 mult_dae
     config/{step, beta, keep}                       of the single step below; user number = first_user + row
