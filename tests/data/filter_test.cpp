@@ -52,14 +52,6 @@ class FilterTest : public test::DataTest {
   PrepareReport report_;
 };
 
-TEST_F(FilterTest, KeepsTheFirstOfRepeatedEvents) {
-  options_.min_user_items = 1;
-  RawRatings ratings = ratings_of({{0, 0, 0}, {1, 0, 1}, {0, 1, 1}, {0, 0, 1}, {1, 0, 0}, {0, 1, 1}});
-  EXPECT_EQ(kept(ratings), (KeptPairs{{0, 1}, {1, 0}}));
-  EXPECT_EQ(report_.duplicates_dropped, 3);
-  EXPECT_EQ(report_.stages.size(), 4u);
-}
-
 TEST_F(FilterTest, FiltersItemsThenUsersWithoutIteration) {
   // Item 2 has one user and is removed. User 2 then has one item and is removed. Item 1 then has one user,
   // but is kept.

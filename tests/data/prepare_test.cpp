@@ -1,8 +1,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <chrono>
-
 #include "data/support.hpp"
 
 namespace vaecf::data {
@@ -227,19 +225,6 @@ TEST_F(Prepare, ReplacesOtherFilesOnlyWithTheReplaceOption) {
   source_.path = folder_.write("ratings.csv", "no ratings\n");
   folder_.write("tiny.h5", "no dataset");
   expect_in(refusal(), {"--replace"});  // before the source is read
-}
-
-TEST_F(Prepare, KeepsTemporaryFilesOfOtherNames) {
-  const auto old = [&](const std::string& name) {
-    const std::string path = folder_.write(name, "x");
-    std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) - std::chrono::hours(2));
-    return path;
-  };
-  const std::string left = old("tiny.h5.tmp-elsewhere-1-0123abcd");
-  const std::string others = old("thesis.pdf.tmp-elsewhere-12-0123abcd");
-  run();
-  EXPECT_FALSE(std::filesystem::exists(left));
-  EXPECT_TRUE(std::filesystem::exists(others));
 }
 
 TEST_F(Prepare, ReportListsDroppedLinesWithReasons) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 #include "io/io_fixture.hpp"
@@ -13,40 +14,28 @@
 // waits briefly, and calls the library.
 namespace {
 
-std::atomic<std::thread::id> inside{};
+std::recursive_mutex inside;
 std::atomic<bool> watched = false;
 std::atomic<int> entries = 0;
 std::atomic<int> overlaps = 0;
 std::atomic<bool> without_deflate = false;
 
-/// Marks the calling thread as inside the library.
-class Entry {
- public:
-  Entry() {
-    if (!watched) return;
-    const std::thread::id self = std::this_thread::get_id();
-    const std::thread::id other = inside.exchange(self);
-    first_ = other == std::thread::id{};
-    if (!first_ && other != self) ++overlaps;
-    ++entries;
-    if (first_) std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-  ~Entry() {
-    if (first_) inside = std::thread::id{};
-  }
-  Entry(const Entry&) = delete;
-  Entry& operator=(const Entry&) = delete;
-
- private:
-  bool first_ = false;
-};
+/// Marks the calling thread as inside the library during the lifetime of the result.
+std::unique_lock<std::recursive_mutex> enter() {
+  if (!watched) return {};
+  ++entries;
+  std::unique_lock entry(inside, std::try_to_lock);
+  if (!entry) ++overlaps;
+  std::this_thread::sleep_for(std::chrono::microseconds(20));
+  return entry;
+}
 
 }  // namespace
 
 #define WATCH(function, parameters, arguments)                               \
   decltype(function) __real_##function;                                      \
   auto __wrap_##function parameters->decltype(__real_##function arguments) { \
-    const Entry entry;                                                       \
+    const auto entry = enter();                                              \
     return __real_##function arguments;                                      \
   }
 

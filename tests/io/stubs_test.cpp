@@ -1,27 +1,19 @@
 // The files that replace optional libraries, in a program of their own, since vaecf_io has only one of each
 // pair.
-#include <vaecf/base/error.hpp>
 #include <vaecf/io/source_reader.hpp>
 
-#include <gtest/gtest.h>
-
 #include <array>
-#include <fstream>
 
-#include "support/messages.hpp"
-#include "support/temporary_folder.hpp"
+#include "io/io_fixture.hpp"
 
 namespace vaecf::io {
 namespace {
 
-class WithoutLibarchive : public ::testing::Test {
- protected:
-  std::string write(const std::string& name, const std::string& bytes) {
-    std::ofstream(folder_.path() / name, std::ios::binary) << bytes;
-    return (folder_.path() / name).string();
-  }
-  testing::TemporaryFolder folder_;
-};
+using WithoutLibarchive = IoTest;
+
+bool all(const std::string&) {
+  return true;
+}
 
 TEST_F(WithoutLibarchive, CompressedFilesAndArchivesAreErrorsWithAWayOut) {
   std::string tar(512, '\0');
@@ -30,22 +22,18 @@ TEST_F(WithoutLibarchive, CompressedFilesAndArchivesAreErrorsWithAWayOut) {
                                     {"ml-20m.zip", "PK\x03\x04"},
                                     {"download.tar", tar},
                                     {"no_extension", tar}}) {
-    const std::string path = write(name, bytes);
-    for (const std::string& message :
-         {message_of<InputError>([&] { is_archive(path); }), message_of<InputError>([&] {
-            SourceReader reader({path}, [](const std::string&) { return true; });
-            reader.next();
-          })}) {
-      expect_in(message, {path + ": is compressed or an archive", "built without libarchive", "unpack it",
-                          "docs/CLUSTERS.md"});
-    }
+    put_bytes(file(name), bytes);
+    const std::vector<std::string> parts = {file(name) + ": is compressed or an archive",
+                                            "built without libarchive", "unpack it", "docs/CLUSTERS.md"};
+    expect_refused<InputError>(parts, [&] { is_archive(file(name)); });
+    expect_refused<InputError>(parts, [&] { SourceReader({file(name)}, all).next(); });
   }
 }
 
 TEST_F(WithoutLibarchive, PlainFilesAreRead) {
-  const std::string path = write("plain.gz", "1,2\n");
-  EXPECT_FALSE(is_archive(path));
-  SourceReader reader({path}, [](const std::string&) { return true; });
+  put_bytes(file("plain.gz"), "1,2\n");
+  EXPECT_FALSE(is_archive(file("plain.gz")));
+  SourceReader reader({file("plain.gz")}, all);
   ASSERT_TRUE(reader.next());
   std::array<char, 10> bytes{};
   EXPECT_EQ(reader.read(bytes), 4U);
@@ -53,8 +41,8 @@ TEST_F(WithoutLibarchive, PlainFilesAreRead) {
 }
 
 TEST(WithoutLibbson, BsonIsAnErrorWithAWayOut) {
-  expect_in(message_of<InputError>([] { BsonReader("boards.bson", [](std::span<char>) { return 0U; }); }),
-            {"boards.bson: is BSON", "built without libbson", "docs/CLUSTERS.md"});
+  expect_refused<InputError>({"boards.bson: is BSON", "built without libbson", "docs/CLUSTERS.md"},
+                             [] { BsonReader("boards.bson", [](std::span<char>) { return 0U; }); });
 }
 
 }  // namespace
