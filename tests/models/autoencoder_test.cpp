@@ -39,10 +39,7 @@ class Autoencoder : public ::testing::Test {
 TEST_F(Autoencoder, LossAndGradientsAreThoseOfTheReference) {
   const WholeBatch whole(*device_, two_users, 0, 5);
   auto gradients = device_->make_buffer(model_.layout().size);
-  StepTimer timer(*device_, false);
-  const device::LossSums sums = losses_of(*device_, {}, [&](device::StepState& step) {
-    model_.forward_backward({*whole.batch}, {model_.parameters(), step, gradients, {}}, 0, timer);
-  });
+  const device::LossSums sums = gradient_step(*device_, model_, {*whole.batch}, gradients);
   EXPECT_NEAR(sums.nll / 2.0, 0.2777264889183025, 1e-7);
   EXPECT_EQ(sums.kl, 0.0);
   EXPECT_EQ(sums.users, 2);
@@ -58,18 +55,16 @@ TEST_F(Autoencoder, LossAndGradientsAreThoseOfTheReference) {
 TEST_F(Autoencoder, ScoresAreOutputs) {
   const Csr none = {{0, 0, 0}, {}};
   const auto loaded = model_.load_users({two_users.view(), {}, none.view(), 0});
-  std::array<std::int32_t, 5> items{};
-  std::array<float, 5> scores{};
-  model_.top_k(*loaded, {0, 1}, History::items, true, 5, items, scores);
+  const BestItems all(model_, *loaded, 5, true);
   const std::array expected{0.50284567, 0.57148404, 0.54109845, 0.62020064, 0.49216919};
   for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_NEAR(scores[i], expected[static_cast<std::size_t>(items[i])], 1e-7) << items[i];
+    EXPECT_NEAR(all.scores[i], expected[static_cast<std::size_t>(all.items[i])], 1e-7) << all.items[i];
   }
-  EXPECT_TRUE(std::ranges::is_sorted(scores, std::greater<>()));
+  EXPECT_TRUE(std::ranges::is_sorted(all.scores, std::greater<>()));
   // The user has three items, so two of five positions are taken.
-  model_.top_k(*loaded, {0, 1}, History::items, false, 5, items, scores);
-  EXPECT_EQ(items, (std::array<std::int32_t, 5>{3, 2, -1, -1, -1}));
-  EXPECT_EQ(scores[2], -std::numeric_limits<float>::infinity());
+  const BestItems unseen(model_, *loaded, 5);
+  EXPECT_EQ(unseen.items, (std::vector<std::int32_t>{3, 2, -1, -1, -1}));
+  EXPECT_EQ(unseen.scores[2], -std::numeric_limits<float>::infinity());
 }
 
 TEST(AutoencoderShape, DropoutDoesNotApply) {
@@ -89,7 +84,7 @@ TEST(AutoencoderShape, WeightsAndBiasesStartNormal) {
   Network model(wide, 3001, *device, 1);
   model.initialize(3);
   for (const char* name : {"encoder_1/weight", "decoder_2/bias"}) {
-    const auto values = export_tensor(*device, model.layout(), name, model.parameters().master());
+    const auto values = weights_of(*device, model, name);
     EXPECT_NEAR(norm(values) / std::sqrt(static_cast<double>(values.size())), 0.05, 0.002) << name;
     EXPECT_GT(std::ranges::max(values), 0.15F) << name << " is not truncated";
   }

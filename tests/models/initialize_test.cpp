@@ -20,7 +20,7 @@ TEST(Initialize, WeightsDependOnSeedTensorAndIndexOnly) {
   const std::map<std::string, std::uint32_t> numbers = {
       {"encoder_1/weight", 0}, {"encoder_2/weight", 2}, {"decoder_1/weight", 4}, {"decoder_2/weight", 6}};
   for (const auto& [name, number] : numbers) {
-    const auto values = export_tensor(*device, model.layout(), name, model.parameters().master());
+    const auto values = weights_of(*device, model, name);
     const auto& spec = model.layout().tensors[static_cast<std::size_t>(model.layout().find(name))].spec;
     for (std::size_t i = 0; i < values.size(); i += 31) {
       ASSERT_EQ(values[i],
@@ -34,7 +34,7 @@ TEST(Initialize, BiasesAreSmallAndTruncated) {
   const auto device = fp32_device();
   Network model(wide, many_items, *device, 1);
   initialize(model, model.shape(), 3);
-  const auto bias = export_tensor(*device, model.layout(), "decoder_2/bias", model.parameters().master());
+  const auto bias = weights_of(*device, model, "decoder_2/bias");
   for (const float value : bias) ASSERT_LE(std::abs(value), 0.002F);
   // A normal distribution truncated at 2 standard deviations has variance 0.7737.
   EXPECT_NEAR(norm(bias) * norm(bias) / static_cast<double>(bias.size()), 0.7737e-6, 0.02e-6);
@@ -48,12 +48,9 @@ TEST(Initialize, FeaturesDoNotChangeOtherTensors) {
   initialize(without, without.shape(), 3);
   for (const auto& tensor : without.layout().tensors) {
     const std::string& name = tensor.spec.name;
-    EXPECT_EQ(export_tensor(*device, with.layout(), name, with.parameters().master()),
-              export_tensor(*device, without.layout(), name, without.parameters().master()))
-        << name;
+    EXPECT_EQ(weights_of(*device, with, name), weights_of(*device, without, name)) << name;
   }
-  const auto values =
-      export_tensor(*device, with.layout(), "encoder_1/feature_weight", with.parameters().master());
+  const auto values = weights_of(*device, with, "encoder_1/feature_weight");
   ASSERT_EQ(values.size(), 7U * 40U);
   for (std::size_t i = 0; i < values.size(); ++i) {
     // The fan-in includes the items' rows: 57 inputs.

@@ -60,6 +60,32 @@ device::LossSums losses_of(device::Device& device, const device::StepParams& par
   return device.sums(*step).losses;
 }
 
+/// Runs one step of a model up to the gradient.
+inline device::LossSums gradient_step(device::Device& device, TrainableModel& model,
+                                      const NetworkInput& input, device::Buffer& gradients,
+                                      const device::StepParams& params = {}, int parameter_group = 0,
+                                      const device::GradientReady& ready = {}) {
+  StepTimer timer(device, false);
+  return losses_of(device, params, [&](device::StepState& step) {
+    model.forward_backward(input, {model.parameters(), step, gradients, ready}, parameter_group, timer);
+  });
+}
+
+/// Returns the master weights of a tensor.
+inline std::vector<float> weights_of(const device::Device& device, TrainableModel& model,
+                                     const std::string& name) {
+  return export_tensor(device, model.layout(), name, model.parameters().master());
+}
+
+/// The best items of one user.
+struct BestItems {
+  BestItems(Model& model, LoadedUsers& users, std::size_t k, bool keep_seen = false) : items(k), scores(k) {
+    model.top_k(users, {0, 1}, History::items, keep_seen, static_cast<int>(k), items, scores);
+  }
+  std::vector<std::int32_t> items;
+  std::vector<float> scores;
+};
+
 inline double norm(std::span<const float> values) {
   double sum = 0.0;
   for (const float v : values) sum += static_cast<double>(v) * v;

@@ -44,9 +44,7 @@ TEST(RecVae, ScoresEqualTheDefinition) {
   const auto device = fp32_device();
   RecVae model(small, item_count, *device, small_users.rows());
   model.initialize(11);
-  const auto weights = [&](const std::string& name) {
-    return export_tensor(*device, model.layout(), name, model.parameters().master());
-  };
+  const auto weights = [&](const std::string& name) { return weights_of(*device, model, name); };
   // Gains and offsets that are not 1 and 0.
   for (const char* name : {"encoder_2/gain", "encoder_4/offset"}) {
     std::vector<float> values = weights(name);
@@ -88,17 +86,16 @@ TEST(RecVae, InitialValuesAreUniformWithinTheInverseRootOfTheInputs) {
                                                    {"encoder_6/weight", 50},
                                                    {"decoder_1/weight", 40},
                                                    {"decoder_1/bias", 40}}) {
-    const auto values = export_tensor(*device, model.layout(), name, model.parameters().master());
+    const auto values = weights_of(*device, model, name);
     const double limit = 1.0 / std::sqrt(inputs);
     for (const float value : values) ASSERT_LE(std::abs(value), limit) << name;
     const double variance = norm(values) * norm(values) / static_cast<double>(values.size());
     EXPECT_NEAR(variance / (limit * limit / 3.0), 1.0, 4.0 / std::sqrt(static_cast<double>(values.size())))
         << name;
   }
-  const auto gain = export_tensor(*device, model.layout(), "encoder_5/gain", model.parameters().master());
+  const auto gain = weights_of(*device, model, "encoder_5/gain");
   EXPECT_EQ(gain, std::vector<float>(50, 1.0F));
-  EXPECT_EQ(export_tensor(*device, model.layout(), "encoder_5/offset", model.parameters().master()),
-            std::vector<float>(50, 0.0F));
+  EXPECT_EQ(weights_of(*device, model, "encoder_5/offset"), std::vector<float>(50, 0.0F));
 }
 
 TEST(RecVae, KlWeightIsGammaTimesTheItemsOrConstant) {
@@ -111,12 +108,9 @@ TEST(RecVae, KlWeightIsGammaTimesTheItemsOrConstant) {
     model.initialize(11);
     model.start_epoch();
     auto gradients = device->make_buffer(model.layout().size);
-    StepTimer timer(*device, false);
     const float beta = static_cast<float>(each.recvae.beta);
     const device::LossSums sums =
-        losses_of(*device, {.seed = 7, .beta = beta, .rule = {}}, [&](device::StepState& step) {
-          model.forward_backward({*whole.batch}, {model.parameters(), step, gradients, {}}, 0, timer);
-        });
+        gradient_step(*device, model, {*whole.batch}, gradients, {.seed = 7, .beta = beta, .rule = {}});
     if (beta > 0.0F) {
       EXPECT_DOUBLE_EQ(sums.weighted_kl, 0.25 * sums.kl);
     } else {

@@ -198,8 +198,7 @@ TEST_P(Reference, TenConsecutiveUpdates) {
         << "update " << t;
   }
   for (const device::TensorLayout& tensor : model_->layout().tensors) {
-    const auto weights =
-        export_tensor(*device_, model_->layout(), tensor.spec.name, model_->parameters().master());
+    const auto weights = weights_of(*device_, *model_, tensor.spec.name);
     EXPECT_LT(relative_difference(weights, values("training/weights/" + tensor.spec.name)), 2e-4)
         << tensor.spec.name;
   }
