@@ -1,4 +1,3 @@
-// The tensors of models that store an item slice.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 namespace vaecf::models {
 namespace {
 
-/// A item slice of a model-parallel group that never exchanges.
+/// An item slice of a model-parallel group that never exchanges.
 class SilentRank final : public device::ModelParallelGroup {
  public:
   SilentRank(int count, int index) : count_(count), index_(index) {}

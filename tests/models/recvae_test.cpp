@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "models/model_fixture.hpp"
+#include "support/reference_ops.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -14,64 +15,45 @@ constexpr std::int64_t width = 9;
 const ModelOptions small = {ModelType::recvae, {width}, 4, 0.3};
 const Csr small_users = {{0, 3, 3, 8, 9}, {0, 4, 9, 1, 2, 3, 7, 12, 5}};
 
-using Values = std::vector<double>;
-
-/// Returns row * W + b.
-Values affine(const Values& row, const std::vector<float>& weight, const std::vector<float>& bias) {
-  Values out(bias.begin(), bias.end());
-  for (std::size_t i = 0; i < row.size(); ++i)
-    for (std::size_t j = 0; j < out.size(); ++j)
-      out[j] += row[i] * static_cast<double>(weight[i * out.size() + j]);
-  return out;
-}
-
-/// Returns the layer normalization of swish(s), with epsilon 0.1.
-Values normalized_swish(const Values& s, const std::vector<float>& gain, const std::vector<float>& offset) {
-  Values y;
-  double mean = 0.0;
-  for (const double value : s) mean += y.emplace_back(value / (1.0 + std::exp(-value)));
-  mean /= static_cast<double>(s.size());
-  double variance = 0.0;
-  for (const double value : y) variance += (value - mean) * (value - mean);
-  variance /= static_cast<double>(s.size());
-  for (std::size_t j = 0; j < y.size(); ++j)
-    y[j] = (y[j] - mean) / std::sqrt(variance + 0.1) * static_cast<double>(gain[j]) +
-           static_cast<double>(offset[j]);
-  return y;
-}
-
 TEST(RecVae, ScoresEqualTheDefinition) {
+  using testing::Matrix;
   const auto device = fp32_device();
   RecVae model(small, item_count, *device, small_users.rows());
   model.initialize(11);
-  const auto weights = [&](const std::string& name) { return weights_of(*device, model, name); };
   // Gains and offsets that are not 1 and 0.
   for (const char* name : {"encoder_2/gain", "encoder_4/offset"}) {
-    std::vector<float> values = weights(name);
+    std::vector<float> values = weights_of(*device, model, name);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] += 0.1F * static_cast<float>(i);
     import_tensor(*device, model.layout(), name, values, model.parameters().master());
   }
   model.finish_writing();
-  const WholeBatch whole(*device, small_users, 100, item_count);
-  const auto& mu = model.forward_for_scoring({*whole.batch});
-  std::vector<float> found(static_cast<std::size_t>(small_users.rows()) * 4);
-  device->read_matrix(mu, found);
-  for (std::int64_t user = 0; user < small_users.rows(); ++user) {
+  const auto matrix = [&](const std::string& name) {
+    const auto& spec = model.layout().tensors[static_cast<std::size_t>(model.layout().find(name))].spec;
+    return Matrix(spec.rows, spec.columns, weights_of(*device, model, name));
+  };
+  const auto linear = [&](const Matrix& input, const std::string& layer) {
+    return testing::reference::linear(input, matrix(layer + "/weight"), matrix(layer + "/bias"),
+                                      device::Activation::identity);
+  };
+  Matrix h(small_users.rows(), item_count), skips(small_users.rows(), width);
+  for (std::int64_t user = 0; user < h.rows; ++user) {
     const auto row = small_users.view().row(user);
-    Values h(item_count, 0.0);
-    for (const std::int32_t item : row)
-      h[static_cast<std::size_t>(item)] = 1.0 / std::sqrt(static_cast<double>(row.size()));
-    Values skips(width, 0.0);
-    for (const std::string layer : {"encoder_1", "encoder_2", "encoder_3", "encoder_4", "encoder_5"}) {
-      Values s = affine(h, weights(layer + "/weight"), weights(layer + "/bias"));
-      for (std::size_t j = 0; j < s.size(); ++j) s[j] += skips[j];
-      h = normalized_swish(s, weights(layer + "/gain"), weights(layer + "/offset"));
-      for (std::size_t j = 0; j < h.size(); ++j) skips[j] += h[j];
-    }
-    const Values statistics = affine(h, weights("encoder_6/weight"), weights("encoder_6/bias"));
-    for (std::size_t k = 0; k < 4; ++k)
-      EXPECT_NEAR(found[static_cast<std::size_t>(user) * 4 + k], statistics[k], 1e-5) << user << " " << k;
+    for (const std::int32_t item : row) h.at(user, item) = 1.0 / std::sqrt(static_cast<double>(row.size()));
   }
+  for (const std::string layer : {"encoder_1", "encoder_2", "encoder_3", "encoder_4", "encoder_5"}) {
+    Matrix s = linear(h, layer);
+    for (std::size_t i = 0; i < s.values.size(); ++i) s.values[i] += skips.values[i];
+    h = testing::reference::swish_norm(s, matrix(layer + "/gain"), matrix(layer + "/offset"));
+    for (std::size_t i = 0; i < s.values.size(); ++i) skips.values[i] += h.values[i];
+  }
+  const Matrix statistics = linear(h, "encoder_6");
+  const WholeBatch whole(*device, small_users, 100, item_count);
+  std::vector<float> found(static_cast<std::size_t>(small_users.rows()) * 4);
+  device->read_matrix(model.forward_for_scoring({*whole.batch}), found);
+  for (std::int64_t user = 0; user < h.rows; ++user)
+    for (std::int64_t k = 0; k < 4; ++k)
+      EXPECT_NEAR(found[static_cast<std::size_t>(user * 4 + k)], statistics.at(user, k), 1e-5)
+          << user << " " << k;
 }
 
 TEST(RecVae, InitialValuesAreUniformWithinTheInverseRootOfTheInputs) {
