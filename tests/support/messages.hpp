@@ -24,4 +24,10 @@ std::string message_of(Action action) {
   return "(nothing thrown)";
 }
 
+/// Expects `action` to throw an E whose message contains each of `parts`.
+template <class E, class Action>
+void expect_error(const std::vector<std::string>& parts, Action action) {
+  expect_in(message_of<E>(action), parts);
+}
+
 }  // namespace vaecf

@@ -3,5 +3,5 @@
 # were linked in addition, duplicate definitions would cause a link error.
 vaecf_test(training_cuda_emulated_test
   SOURCES item_models/cuda_emulated_ease_test.cpp step/cuda_emulated_training_test.cpp step/cuda_emulated_capture_test.cpp step/cuda_emulated_copies_test.cpp step/run_on_ranks_cuda_emulator.cpp
-  LIBRARIES vaecf_cuda_emulator vaecf_training_contract vaecf_thread_ranks vaecf_run
-  NOT_SANITIZED Resume.* FeaturesResume.* Sharded.* Clipping.* Deterministic.* Benchmark.* Evaluation.*)
+  LIBRARIES vaecf_cuda_emulator vaecf_training_contract vaecf_thread_ranks vaecf_run vaecf_config
+  NOT_SANITIZED Resume.* */ResumeOf.* Sharded.* Clipping.* Deterministic.* Benchmark.* Evaluation.*)

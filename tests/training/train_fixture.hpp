@@ -1,7 +1,11 @@
 #pragma once
 
+#include <vaecf/base/error.hpp>
+#include <vaecf/checkpoint/checkpoint_manager.hpp>
+#include <vaecf/config/config.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/json.hpp>
 #include <vaecf/run/train.hpp>
 #include <vaecf/training/trainer.hpp>
 
@@ -13,6 +17,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -20,6 +25,7 @@
 #include <vector>
 
 #include "models/network.hpp"
+#include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/thread_communicator.hpp"
 #include "training/step/run_on_ranks.hpp"
@@ -28,9 +34,9 @@ namespace vaecf::training {
 
 using models::ModelType;
 
-/// A dataset with `groups` model-parallel groups of users: user u has `likes` of the items i with i mod
-/// model-parallel groups == u mod model-parallel groups, and one arbitrary item. All but two items of
-/// held-out users are in the fold-in.
+/// A dataset whose users have one of `tastes` tastes: user u has `likes` of the items i with
+/// i mod tastes == u mod tastes, and one arbitrary item. All but two items of held-out users are in the
+/// fold-in.
 struct MadeUpData {
   std::int64_t users = 203;
   std::int64_t items = 60;
@@ -41,9 +47,9 @@ struct MadeUpData {
   std::int64_t without_target = 0;   ///< of the validation users, and of the last test users
   std::int64_t without_history = 0;  ///< of the test users
   bool noise = true;
-  bool features = false;  ///< columns that determine the model-parallel group of a user, and uninformative
-                          ///< ones; some users have none
-  std::int64_t compression = 0;
+  bool features = false;  ///< columns that determine the taste of a user, and uninformative ones; some users
+                          ///< have none
+  io::IdList item_ids = {};
 };
 
 inline void write_dataset(const std::string& path, const MadeUpData& data) {
@@ -68,7 +74,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
     const auto taste = user % data.tastes;
     return Row{static_cast<std::int32_t>(taste), static_cast<std::int32_t>(data.tastes + user % 3)};
   };
-  io::DatasetWriter writer(path, data.compression);
+  io::DatasetWriter writer(path, 0);
   for (std::int64_t u = 0; u < data.users; ++u) {
     Row row = draw(u);
     if (data.noise)
@@ -91,6 +97,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
   writer.set_attribute("source", std::string("made up"));
   writer.set_attribute("users", data.users + data.validation + data.test);
   writer.set_attribute("items", data.items);
+  if (data.item_ids.size() > 0) writer.write_ids("items/id", data.item_ids);
   if (data.features) {
     writer.set_attribute("features", data.tastes + 3);
     writer.set_attribute("feature_hashing", std::string("by hand\ntaste, and what tells nothing"));
@@ -108,24 +115,36 @@ inline void train_epochs(
   }
 }
 
-/// Requests a stop after the given number of updates of phases whose title contains `title`.
-class StopsAfter : public Progress {
- public:
-  StopsAfter(StopFlag& flag, int updates, std::string title = "epoch")
-      : flag_(flag), left_(updates), title_(std::move(title)) {}
+/// Calls functions when a run reports its progress: `on_update` in phases whose title contains `title`.
+struct Hooks : Progress {
   void begin(std::string_view label, std::int64_t, std::string_view, std::int64_t) override {
-    counts_ = label.find(title_) != std::string_view::npos;
+    counts_ = label.find(title) != std::string_view::npos;
   }
   void update(std::int64_t) override {
-    if (counts_ && --left_ == 0) flag_.request();
+    if (counts_) on_update();
   }
+  void end() override { on_end(); }
+
+  std::string title = "epoch";
+  std::function<void()> on_update = [] {};
+  std::function<void()> on_end = [] {};
 
  private:
-  StopFlag& flag_;
-  int left_;
-  std::string title_;
   bool counts_ = false;
 };
+
+/// Requests a stop after the given number of updates.
+struct StopsAfter : Hooks {
+  StopsAfter(StopFlag& flag, int updates, const std::string& of_title = "epoch") {
+    title = of_title;
+    on_update = [&flag, updates]() mutable {
+      if (--updates == 0) flag.request();
+    };
+  }
+};
+
+/// Tensors by name, without padding.
+using Tensors = std::map<std::string, std::vector<float>>;
 
 /// Provides a temporary folder with a dataset, and options for a small model.
 class TrainTest : public ::testing::Test {
@@ -145,6 +164,13 @@ class TrainTest : public ::testing::Test {
     state_.version = "0";
   }
 
+  /// Sets keys of the configuration, each "key=value".
+  void set(const std::vector<std::string>& keys) {
+    const config::Config changed = config::parse(config::dump({options_, {}, {}, backend_}), "test", keys);
+    options_ = changed.options;
+    backend_ = changed.backend;
+  }
+
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   std::string make(const std::string& name, const MadeUpData& data) const {
     write_dataset(file(name), data);
@@ -156,15 +182,30 @@ class TrainTest : public ::testing::Test {
     return {context, state_, options, io::DatasetFile(options.data.file)};
   }
   run::Run run_of(const run::RunContext& context) const { return run_of(context, options_); }
+  /// Returns `run` with another progress, and a request to stop.
+  static run::Run with(run::Run run, Progress& progress, const StopFlag* stop = nullptr) {
+    return {{run.communicator, run.device, run.log, progress, stop, run.grid}, run, run.options, run.dataset};
+  }
 
   /// Calls `body` with a run of options_ on thread ranks, each with its own device. If options_ selects item
-  /// item slices, model-parallel groups of that many ranks share the items.
+  /// slices, model-parallel groups of that many ranks share the items.
   void on_ranks(int ranks, const std::function<void(const run::Run&)>& body) const {
     run_on_ranks(ranks, backend_, [&](const run::RunContext& context) {
       run::RunContext divided = context;
       const auto item_slices = static_cast<int>(options_.distributed.item_slices);
       if (item_slices > 1) divided.grid = run::divide_ranks(context.communicator, item_slices);
       body(run_of(divided));
+    });
+  }
+
+  /// Calls `body` with a run of options_ on thread ranks, each with the device that `make(rank)` returns.
+  template <class Make, class Body>
+  void on_devices(int ranks, Make&& make, Body&& body) const {
+    comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
+      auto device = make(communicator.rank());
+      Log log;
+      Progress progress;
+      body(run_of({communicator, device, log, progress}));
     });
   }
 
@@ -185,7 +226,8 @@ class TrainTest : public ::testing::Test {
   }
 
   /// Trains on `ranks` ranks, whose results must be equal.
-  run::TrainResult train_on(int ranks, const std::function<run::TrainResult(const run::Run&)>& body) const {
+  run::TrainResult train_on(int ranks,
+                            const std::function<run::TrainResult(const run::Run&)>& body = train) const {
     const std::vector<run::TrainResult> results = of_ranks(ranks, body);
     for (const run::TrainResult& result : results) {
       EXPECT_EQ(result.stopped, results[0].stopped);
@@ -195,6 +237,43 @@ class TrainTest : public ::testing::Test {
       EXPECT_EQ(result.best_metric, results[0].best_metric);
     }
     return results[0];
+  }
+  /// Tests the best or the given checkpoint.
+  run::TestResult test_on(int ranks, const std::string& checkpoint = "") const {
+    const std::string path = checkpoint.empty() ? options_.best_checkpoint() : checkpoint;
+    const auto results = of_ranks(ranks, [&](const run::Run& run) { return test(run, path); });
+    for (const run::TestResult& result : results)
+      for (const auto& [name, value] : result.model.metrics)
+        EXPECT_EQ(value.mean, results[0].model.metrics.at(name).mean) << name;
+    return results[0];
+  }
+
+  /// The lists of recommend, (users, length).
+  struct Lists {
+    std::vector<std::int32_t> items;
+    std::vector<float> scores;
+  };
+  Lists recommend(const run::Run& run, const std::string& checkpoint, const run::RecommendOptions& choice,
+                  CsrView seen, CsrView features = {}) const {
+    run::Recommender recommender(options_, run, io::CheckpointFile(checkpoint), choice);
+    const auto size = static_cast<std::size_t>(seen.rows() * recommender.list_length());
+    Lists lists{std::vector<std::int32_t>(size), std::vector<float>(size)};
+    recommender.recommend(seen, features, lists.items, lists.scores);
+    return lists;
+  }
+
+  /// Calls `body` on each rank with the run, a trainer, and the manager of checkpoints of a new run.
+  template <class Body>
+  void with_manager(int ranks, Body&& body) const {
+    on_ranks(ranks, [&](const run::Run& run) {
+      std::optional<checkpoint::RunLog> log;
+      if (run.communicator.rank() == 0) log.emplace(run, checkpoint::RunLog::Mode::train);
+      run.communicator.barrier();
+      if (!log) log.emplace(run, checkpoint::RunLog::Mode::append);
+      Trainer trainer(run, 0);
+      checkpoint::CheckpointManager manager(run, trainer.steps_per_epoch(), *log);
+      body(run, trainer, manager);
+    });
   }
 
   /// Returns the names of the checkpoints in a folder.
@@ -206,9 +285,39 @@ class TrainTest : public ::testing::Test {
     return found;
   }
 
-  std::string text_of(const std::string& path) const {
+  /// Returns the names of the checkpoints of the run.
+  std::vector<std::string> names() const { return names_in(options_.checkpoint_folder()); }
+
+  static std::string text_of(const std::string& path) {
     std::ifstream stream(path);
     return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  /// Returns the log of events of the run.
+  std::string log_text() const { return text_of(options_.run_folder() + "/metrics.jsonl"); }
+  /// Returns the events of a kind in the log of the run in `folder`.
+  static std::vector<io::Json> events_in(const std::string& folder, const std::string& kind) {
+    std::vector<io::Json> events = io::read_json_lines(folder + "/metrics.jsonl");
+    std::erase_if(events, [&](const io::Json& event) { return io::get_string(event, "event") != kind; });
+    return events;
+  }
+  std::vector<io::Json> events(const std::string& kind) const {
+    return events_in(options_.run_folder(), kind);
+  }
+  /// Returns the tensors of a checkpoint.
+  static Tensors tensors_in(const std::string& path) {
+    const io::CheckpointFile checkpoint(path);
+    Tensors tensors;
+    for (const auto& info : checkpoint.tensors()) {
+      std::vector<float>& values = tensors[info.name];
+      values.resize(static_cast<std::size_t>(info.rows * info.columns));
+      checkpoint.read_rows(info.name, 0, info.rows, values);
+    }
+    return tensors;
+  }
+  /// Returns an attribute of the best checkpoint.
+  template <class T>
+  T of_best(const std::string& attribute) const {
+    return io::CheckpointFile(options_.best_checkpoint()).attribute<T>(attribute);
   }
 
   testing::TemporaryFolder temporary_;
@@ -218,9 +327,6 @@ class TrainTest : public ::testing::Test {
   device::BackendOptions backend_ = {device::DeviceChoice::cpu, device::Precision::fp32,
                                      device::Kernels::portable, 1};
 };
-
-/// Tensors by name, without padding.
-using Tensors = std::map<std::string, std::vector<float>>;
 
 /// Returns the weights that the model computes with.
 inline Tensors weights_of(const models::Model& model) {
@@ -246,12 +352,12 @@ inline Tensors read_all(Trainer& trainer, StateTensor state) {
   return tensors;
 }
 
-/// Makes a network with initial weights for up to `max_users` users.
-inline std::unique_ptr<models::Model> initial_model(const config::TrainingConfig& options,
-                                                    const run::RunContext& context, models::InputDims inputs,
-                                                    std::int64_t max_users, std::uint64_t seed = 1) {
-  auto model = models::make_model(options.model, inputs, context.device, max_users);
-  models::initialize(*model, models::network_shape(options.model, inputs), seed);
+/// Makes the network of a run with initial weights for up to `max_users` users.
+inline std::unique_ptr<models::Model> initial_model(const run::Run& run, std::int64_t max_users,
+                                                    std::uint64_t seed = 1) {
+  const models::InputDims inputs = run::model_input_dims(run.options, run.dataset);
+  auto model = models::make_model(run.options.model, inputs, run.device, max_users);
+  models::initialize(*model, models::network_shape(run.options.model, inputs), seed);
   return model;
 }
 
@@ -276,18 +382,6 @@ inline Difference difference(const Tensors& a, const Tensors& b) {
     if (sum > 0.0) worst.relative = std::max(worst.relative, std::sqrt(sum / size));
   }
   return worst;
-}
-
-/// Returns the message of the E that `work` throws.
-template <class E, class Work>
-std::string message_of(Work&& work) {
-  try {
-    work();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
 }
 
 }  // namespace vaecf::training

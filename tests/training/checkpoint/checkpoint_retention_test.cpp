@@ -1,18 +1,15 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/checkpoint/checkpoint_manager.hpp>
-#include <vaecf/io/checkpoint.hpp>
-
-#include <optional>
+#include <chrono>
+#include <thread>
 
 #include "device/cpu/device.hpp"
 #include "io/bad_disk.hpp"
+#include "run/parts.hpp"
 #include "training/strategy.hpp"
 #include "training/train_fixture.hpp"
 
 namespace vaecf::training {
 namespace {
 
-/// Tests which checkpoints a run keeps, and what happens if they cannot be written.
 class CheckpointRetention : public TrainTest {
  protected:
   void SetUp() override {
@@ -20,18 +17,9 @@ class CheckpointRetention : public TrainTest {
     options_.run.checkpoint_every = {1, 0, 0.0};
   }
 
-  run::TrainResult run(int ranks = 1) {
-    return train_on(ranks, [&](const run::Run& run) { return train(run); });
-  }
   run::TrainResult run_with(Progress& progress, const StopFlag* stop = nullptr) {
-    return train_on(1, [&](const run::Run& run) {
-      return train(run_of({run.communicator, run.device, run.log, progress, stop}));
-    });
+    return train_on(1, [&](const run::Run& run) { return train(with(run, progress, stop)); });
   }
-
-  std::vector<std::string> names() const { return names_in(options_.checkpoint_folder()); }
-
-  std::string events() const { return text_of(options_.run_folder() + "/metrics.jsonl"); }
 
   /// Makes writing checkpoint `name` fail: no file can be renamed to the name of a non-empty folder.
   void block(const std::string& name) const {
@@ -40,16 +28,19 @@ class CheckpointRetention : public TrainTest {
 };
 
 TEST_F(CheckpointRetention, KeepsTheLastTwoAndTheBest) {
-  options_.train.epochs = 5;
-  run();
-  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0004.h5", "epoch-0005.h5", "best.h5"}));
+  options_.train.epochs = 6;
+  options_.optimizer.learning_rate = 0.05;  // soon overfits
+  const run::TrainResult result = train_on(1);
+  ASSERT_LT(result.best_epoch, 5);
+  EXPECT_EQ(of_best<std::int64_t>("epoch"), result.best_epoch);
+  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0005.h5", "epoch-0006.h5", "best.h5"}));
 }
 
 // File times are unreliable in a copied run folder or after restoring a backup.
 TEST_F(CheckpointRetention, OrderIsByStepAndNotByFileTime) {
   options_.run.checkpoint_every = {0, 4, 0.0};  // 6 steps per epoch
   options_.run.keep = 9;
-  run();
+  train_on(1);
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "step-00000004.h5",
                                                "step-00000008.h5", "step-00000016.h5", "best.h5"}));
   auto time = std::filesystem::file_time_type::clock::now();
@@ -59,10 +50,8 @@ TEST_F(CheckpointRetention, OrderIsByStepAndNotByFileTime) {
                                      time += std::chrono::hours(1));
   }
   state_.resume_from = options_.checkpoint_folder() + "/epoch-0003.h5";
-  options_.train.epochs = 4;
-  options_.run.checkpoint_every = {1, 0, 0.0};
-  options_.run.keep = 3;
-  run();
+  set({"train.epochs=4", "run.checkpoint_every.epochs=1", "run.keep=3"});
+  train_on(1);
   EXPECT_EQ(names(),
             (std::vector<std::string>{"epoch-0003.h5", "epoch-0004.h5", "step-00000016.h5", "best.h5"}));
 }
@@ -70,39 +59,48 @@ TEST_F(CheckpointRetention, OrderIsByStepAndNotByFileTime) {
 TEST_F(CheckpointRetention, LastEpochIsSavedWithAnyInterval) {
   options_.run.checkpoint_every = {2, 0, 0.0};
   options_.run.keep = 9;
-  run(2);
+  train_on(2);
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0003.h5", "best.h5"}));
   options_.run.checkpoint_every = {0, 5, 0.0};
-  run(2);
+  train_on(2);
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0003.h5", "step-00000005.h5", "step-00000010.h5",
                                                "step-00000015.h5", "best.h5"}));
+  // Sums within an epoch are stored by rank.
+  const io::CheckpointFile within(options_.checkpoint_folder() + "/step-00000005.h5");
+  const auto by_rank = within.attribute<std::vector<double>>("epoch_users_by_rank");
+  ASSERT_EQ(by_rank.size(), 2U);
+  EXPECT_EQ(by_rank[0] + by_rank[1], 5 * 37);
+  EXPECT_EQ(within.attribute<double>("epoch_users"), 5 * 37);
+  EXPECT_GT(within.attribute<double>("epoch_nll"), 0.0);
+  EXPECT_EQ(within.attribute<std::int64_t>("step_in_epoch"), 5);
   options_.run.checkpoint_every = {0, 0, 0.0};
-  run();
+  train_on(1);
   EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
 }
 
-TEST_F(CheckpointRetention, IntervalInMinutes) {
-  options_.run.checkpoint_every = {0, 0, 1e-9};  // at every synchronization
-  options_.run.keep = 99;
-  run(2);
-  EXPECT_GE(names().size(), 5U);  // start of each epoch except the first, end, best
-}
-
-TEST_F(CheckpointRetention, BestIsKeptWhenItsEpochIsRemoved) {
-  options_.train.epochs = 6;
-  options_.run.keep = 1;
-  options_.optimizer.learning_rate = 0.05;  // soon overfits
-  const run::TrainResult result = run();
-  EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"),
-            result.best_epoch);
-  EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0006.h5", "best.h5"}));
+TEST_F(CheckpointRetention, CheckpointIsDueMinutesAfterTheStartOrTheLastOne) {
+  constexpr double minutes = 0.001;
+  options_.run.checkpoint_every = {0, 0, minutes};
+  on_ranks(1, [&](const run::Run& run) {
+    auto begin = Clock::now();
+    run::StepCoordinator coordinator(options_.run, run, 1);
+    std::int64_t step = 0;
+    for (int checkpoint = 0; checkpoint < 2; ++checkpoint) {
+      while (!coordinator.decide(step, true).checkpoint) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ++step;
+      }
+      EXPECT_GE(seconds_since(begin), 60.0 * minutes);
+      begin = Clock::now();
+      coordinator.saved(step);
+    }
+  });
 }
 
 TEST_F(CheckpointRetention, FailedWriteIsAWarning) {
   block("epoch-0002.h5");
-  const run::TrainResult result = run(2);
-  EXPECT_EQ(result.epochs, 3);
-  EXPECT_NE(events().find("\"event\":\"checkpoint_failed\",\"epoch\":2"), std::string::npos) << events();
+  EXPECT_EQ(train_on(2).epochs, 3);
+  EXPECT_EQ(events("checkpoint_failed").at(0).at("epoch"), 2);
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
 }
@@ -111,36 +109,26 @@ TEST_F(CheckpointRetention, FailedWriteOfTheLastCheckpointThrowsAtTheEnd) {
   block("epoch-0003.h5");
   options_.validation.select = "last";
   options_.validation.every = 0;
-  const std::string message = message_of<RunError>([&] { run(2); });
-  EXPECT_NE(message.find("training is done, but"), std::string::npos) << message;
-  EXPECT_NE(message.find("epoch-0003.h5"), std::string::npos) << message;
+  expect_error<RunError>({"training is done, but", "epoch-0003.h5"}, [&] { train_on(2); });
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0002.h5"));
 }
 
 TEST_F(CheckpointRetention, FullDiskIsAWarningAndPendingEventsAreWrittenLater) {
-  /// Simulates a full disk from before the first checkpoint until after the second.
-  struct FillsIt : Progress {
-    void begin(std::string_view label, std::int64_t, std::string_view, std::int64_t) override {
-      trains = label.starts_with("epoch");
-    }
-    void update(std::int64_t) override {
-      if (!trains) return;
-      ++steps;
-      if (steps == 1) disk.emplace(1);
-      if (steps == 13) disk.reset();
-    }
-    std::optional<io::FileSizeLimit> disk;
-    bool trains = false;
-    int steps = 0;
-  } progress;
-  run();
-  const std::string whole = events();
+  // The disk is full from before the first checkpoint until after the second.
+  std::optional<io::FileSizeLimit> disk;
+  Hooks progress;
+  progress.on_update = [&, steps = 0]() mutable {
+    ++steps;
+    if (steps == 1) disk.emplace(1);
+    if (steps == 13) disk.reset();
+  };
+  train_on(1);
+  const std::string whole = log_text();
   options_.name = "again";
   run_with(progress);
-  const std::string text = events();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::count(whole.begin(), whole.end(), '\n')) << text;
-  EXPECT_NE(text.find("\"event\":\"epoch\",\"epoch\":1"), std::string::npos) << text;
-  EXPECT_NE(text.find("\"event\":\"checkpoint_failed\",\"epoch\":1"), std::string::npos) << text;
+  EXPECT_EQ(std::ranges::count(log_text(), '\n'), std::ranges::count(whole, '\n')) << log_text();
+  EXPECT_EQ(events("epoch").at(0).at("epoch"), 1);
+  EXPECT_EQ(events("checkpoint_failed").at(0).at("epoch"), 1);
   EXPECT_TRUE(std::filesystem::exists(options_.checkpoint_folder() + "/epoch-0003.h5"));
 }
 
@@ -165,54 +153,44 @@ TEST_F(CheckpointRetention, SeriesOfFailedWritesIsOneWarningAndOneSummary) {
     EXPECT_EQ(events.failures(), 0);
     const std::string text = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
-    EXPECT_NE(text.find("further failed writes are counted"), std::string::npos) << text;
-    EXPECT_NE(text.find("written again, after 6 failed writes"), std::string::npos) << text;
+    expect_in(text, {"further failed writes are counted", "written again, after 6 failed writes"});
   });
 }
 
 TEST_F(CheckpointRetention, FullDiskAtTheEndThrows) {
-  struct FillsIt : Progress {
-    void end() override {
-      if (++epochs == 3) disk.emplace(1);
-    }
-    std::optional<io::FileSizeLimit> disk;
-    int epochs = 0;
-  } progress;
+  std::optional<io::FileSizeLimit> disk;
+  Hooks progress;
+  progress.on_end = [&, epochs = 0]() mutable {
+    if (++epochs == 3) disk.emplace(1);
+  };
   options_.run.checkpoint_every = {0, 0, 0.0};
-  const std::string message = message_of<RunError>([&] { run_with(progress); });
-  EXPECT_NE(message.find("cannot be written"), std::string::npos) << message;
+  expect_error<RunError>({"cannot be written"}, [&] { run_with(progress); });
 }
 
 TEST_F(CheckpointRetention, ErrorOfAStoppedRunDoesNotCallItDone) {
   StopFlag stop;
   StopsAfter progress(stop, 1);
   block("step-00000001.h5");
-  const std::string message = message_of<RunError>([&] { run_with(progress, &stop); });
-  EXPECT_NE(message.find("training was stopped, but its last checkpoint"), std::string::npos) << message;
+  expect_error<RunError>({"training was stopped, but its last checkpoint"},
+                         [&] { run_with(progress, &stop); });
 }
 
 TEST_F(CheckpointRetention, StoppedRunIgnoresAFailedBest) {
-  struct Stops : Progress {
-    explicit Stops(StopFlag& flag) : stop(flag) {}
-    void end() override { stop.request(); }
-    StopFlag& stop;
-  };
   StopFlag stop;
-  Stops progress(stop);
+  Hooks progress;
+  progress.on_end = [&] { stop.request(); };
   block("best.h5");
   EXPECT_TRUE(run_with(progress, &stop).stopped);
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0001.h5"));
 }
 
 TEST_F(CheckpointRetention, RemovedFolderIsRecreated) {
-  struct RemovesIt : Progress {
-    explicit RemovesIt(std::string path) : folder(std::move(path)) {}
-    void end() override {
-      // A background write may create files in the folder at the same time.
-      for (std::error_code busy; std::filesystem::exists(folder);) std::filesystem::remove_all(folder, busy);
-    }
-    std::string folder;
-  } progress(options_.checkpoint_folder());
+  Hooks progress;
+  progress.on_end = [&] {
+    // A background write may create files in the folder at the same time.
+    const std::string folder = options_.checkpoint_folder();
+    for (std::error_code busy; std::filesystem::exists(folder);) std::filesystem::remove_all(folder, busy);
+  };
   run_with(progress);
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0003.h5"));
 }
@@ -224,21 +202,21 @@ TEST_F(CheckpointRetention, ShortMemoryMakesTrainingWaitForWrites) {
     std::int64_t spare_bytes() const override { return 0; }
   };
   options_.run.checkpoint_every = {};
-  on_ranks(1, [&](const run::Run& run) {
-    ShortOfMemory device;
-    const run::Run with_device = run_of({run.communicator, device, run.log, run.progress});
-    checkpoint::RunLog log(with_device, checkpoint::RunLog::Mode::train);
-    Trainer trainer(with_device, 0);
-    checkpoint::CheckpointManager manager(with_device, trainer.steps_per_epoch(), log);
-    checkpoint::TrainingState state;
-    for (state.epoch = 1; state.epoch <= 4; ++state.epoch) {
-      if (state.epoch < 4) state.best_epoch = state.epoch;
-      manager.save(state, {.resumable = state.epoch % 2 == 0, .best = state.epoch < 4}, trainer);
-    }
-    manager.finish(false);
-  });
+  on_devices(
+      1, [](int) { return ShortOfMemory(); },
+      [&](const run::Run& run) {
+        checkpoint::RunLog log(run, checkpoint::RunLog::Mode::train);
+        Trainer trainer(run, 0);
+        checkpoint::CheckpointManager manager(run, trainer.steps_per_epoch(), log);
+        checkpoint::TrainingState state;
+        for (state.epoch = 1; state.epoch <= 4; ++state.epoch) {
+          if (state.epoch < 4) state.best_epoch = state.epoch;
+          manager.save(state, {.resumable = state.epoch % 2 == 0, .best = state.epoch < 4}, trainer);
+        }
+        manager.finish(false);
+      });
   EXPECT_EQ(names(), (std::vector<std::string>{"epoch-0002.h5", "epoch-0004.h5", "best.h5"}));
-  EXPECT_EQ(io::CheckpointFile(options_.best_checkpoint()).attribute<std::int64_t>("epoch"), 3);
+  EXPECT_EQ(of_best<std::int64_t>("epoch"), 3);
 }
 
 TEST_F(CheckpointRetention, CopyInHostMemoryEqualsThatOfTheDevice) {
@@ -260,46 +238,6 @@ TEST_F(CheckpointRetention, CopyInHostMemoryEqualsThatOfTheDevice) {
     }
     EXPECT_EQ(values[0], values[1]);
   }
-}
-
-TEST_F(CheckpointRetention, NonFiniteWeightsDoNotReplaceACheckpoint) {
-  on_ranks(2, [&](const run::Run& run) {
-    std::optional<checkpoint::RunLog> log;
-    if (run.communicator.rank() == 0) log.emplace(run, checkpoint::RunLog::Mode::train);
-    run.communicator.barrier();
-    if (!log) log.emplace(run, checkpoint::RunLog::Mode::append);
-    Trainer trainer(run, 0);
-    checkpoint::CheckpointManager manager(run, trainer.steps_per_epoch(), *log);
-    checkpoint::TrainingState state;
-    state.epoch = 1;
-    manager.save(state, {.resumable = true, .best = true}, trainer);
-    manager.finish(false);
-    trainer.write_state(StateTensor::weights, false, [&](const WriteRows& write) {
-      write(0, {0, 1}, std::vector<float>(60, std::numeric_limits<float>::quiet_NaN()));
-    });
-    // The writer notices, so the error follows with the next save() or finish().
-    manager.save(state, {.resumable = true, .best = true}, trainer);
-    const std::string message = message_of<RunError>([&] { manager.finish(false); });
-    EXPECT_NE(message.find("weights/decoder_2/weight"), std::string::npos) << message;
-    EXPECT_NE(message.find("the last one is kept"), std::string::npos) << message;
-  });
-  const io::CheckpointFile best(options_.best_checkpoint());
-  std::vector<float> values(60 * 20);
-  best.read_rows("weights/encoder_1/weight", 0, 60, values);
-  for (const float value : values) ASSERT_TRUE(std::isfinite(value));
-}
-
-TEST_F(CheckpointRetention, EpochSumsAreStoredByRank) {
-  options_.run.checkpoint_every = {0, 4, 0.0};
-  options_.run.keep = 9;
-  run(2);
-  const io::CheckpointFile checkpoint(options_.checkpoint_folder() + "/step-00000004.h5");
-  const auto by_rank = checkpoint.attribute<std::vector<double>>("epoch_users_by_rank");
-  ASSERT_EQ(by_rank.size(), 2U);
-  EXPECT_EQ(by_rank[0] + by_rank[1], 4 * 37);
-  EXPECT_EQ(checkpoint.attribute<double>("epoch_users"), 4 * 37);
-  EXPECT_GT(checkpoint.attribute<double>("epoch_nll"), 0.0);
-  EXPECT_EQ(checkpoint.attribute<std::int64_t>("step_in_epoch"), 4);
 }
 
 }  // namespace

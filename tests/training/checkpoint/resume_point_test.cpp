@@ -7,30 +7,27 @@ namespace {
 using ResumePoint = Resume;
 
 TEST_F(ResumePoint, AutoSelectsTheNewestValidCheckpoint) {
+  options_.validation.select = "last";  // best.h5 equals the newest epoch
   run(1, "whole");
+  ASSERT_EQ(epoch_of_best("whole"), 3);
   const auto damage = [&](const std::string& name) {
     std::fstream file(checkpoints("whole") + "/" + name, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(2000);
     file.put('\x5a');
   };
+  config::TrainingConfig options = options_;
+  options.name = "whole";
   const auto newest = [&] {
-    config::TrainingConfig options = options_;
-    options.name = "whole";
-    std::string name;
-    on_ranks(2, [&](const run::Run& run) {
+    return of_ranks(2, [&](const run::Run& run) -> std::string {
       const auto point = checkpoint::find_resume_point(run_of(run, options), "auto");
-      if (run.communicator.rank() == 1) {
-        name = point ? std::filesystem::path(point->path).filename().string() : "none";
-        if (point) {
-          EXPECT_EQ(point->configuration, state_.configuration_text);
-        }
-      }
-    });
-    return name;
+      if (!point) return "none";
+      EXPECT_EQ(point->configuration, state_.configuration_text);
+      return std::filesystem::path(point->path).filename();
+    })[1];
   };
+  EXPECT_EQ(newest(), "epoch-0003.h5");
   // best.h5 may be a link to the newest epoch, and would then be damaged with it.
   std::filesystem::remove(checkpoints("whole") + "/best.h5");
-  EXPECT_EQ(newest(), "epoch-0003.h5");
   damage("epoch-0003.h5");
   EXPECT_EQ(newest(), "step-00000016.h5");
   damage("step-00000016.h5");
@@ -39,34 +36,15 @@ TEST_F(ResumePoint, AutoSelectsTheNewestValidCheckpoint) {
   EXPECT_EQ(newest(), "none");
 }
 
-TEST_F(ResumePoint, AutoSelectsACheckpointOfTheEpochRatherThanAnEqualBest) {
-  options_.validation.select = "last";
-  run(1, "whole");
-  ASSERT_EQ(epoch_of_best("whole"), 3);
-  config::TrainingConfig options = options_;
-  options.name = "whole";
-  on_ranks(1, [&](const run::Run& run) {
-    const auto point = checkpoint::find_resume_point(run_of(run, options), "auto");
-    ASSERT_TRUE(point);
-    EXPECT_EQ(point->path, checkpoints("whole") + "/epoch-0003.h5");
-  });
-}
-
-TEST_F(ResumePoint, LogHasNoCheckpointsAfterTheOneResumedFrom) {
-  run(1, "whole");
-  run(1, "whole", checkpoints("whole") + "/step-00000004.h5", 1);
-  std::vector<double> steps;
-  for (const io::Json& line : io::read_json_lines(folder("whole") + "/metrics.jsonl")) {
-    if (io::get_string(line, "event") == "checkpoint") steps.push_back(io::get_number(line, "step"));
-  }
-  EXPECT_EQ(steps, (std::vector<double>{4, 5}));
-}
-
 TEST_F(ResumePoint, ResumingFromOlderCheckpointSetsLaterOnesAside) {
   run(1, "whole");
   const std::string expected = curve("whole");
   const std::string from = checkpoints("whole") + "/step-00000004.h5";
   run(1, "whole", from, 1);
+  const auto logged = events_in(folder("whole"), "checkpoint");
+  ASSERT_EQ(logged.size(), 2U) << "later ones are not in the log";
+  EXPECT_EQ(logged[0].at("step"), 4);
+  EXPECT_EQ(logged[1].at("step"), 5);
   // best.h5 was written at step 18, which the resumed run has not reached.
   EXPECT_EQ(names("whole"), (std::vector<std::string>{"step-00000004.h5", "step-00000005.h5"}));
   const std::string aside = checkpoints("whole") + "/aside/";
@@ -84,18 +62,13 @@ TEST_F(ResumePoint, ResumingFromOlderCheckpointSetsLaterOnesAside) {
   EXPECT_FALSE(std::filesystem::exists(folder("whole") + ".1"));
 }
 
-TEST_F(ResumePoint, LinkIsResolved) {
+TEST_F(ResumePoint, LinkIsResolvedAndFileOfTheRunThatIsMovedIsReadThere) {
   run(1, "whole");
   const std::string expected = curve("whole");
   std::filesystem::create_symlink(checkpoints("whole") + "/step-00000016.h5", file("latest.h5"));
   run(1, "whole", file("latest.h5"));
   EXPECT_EQ(curve("whole"), expected);
   EXPECT_EQ(count("whole", "epoch"), 3);
-}
-
-TEST_F(ResumePoint, FileOfTheRunThatIsMovedIsReadThere) {
-  run(1, "whole");
-  const std::string expected = curve("whole");
   const std::string last = text_of(checkpoints("whole") + "/epoch-0003.h5");
   std::filesystem::create_directory(checkpoints("whole") + "/mine");
   std::filesystem::copy_file(checkpoints("whole") + "/step-00000004.h5",
@@ -136,26 +109,20 @@ TEST_F(ResumePoint, AutoThrowsForAnotherFormatVersion) {
   std::string header("VAECFCKP\1", 9);  // magic and format
   header.resize(512);
   std::ofstream(other, std::ios::binary) << header;
-  const std::string message = message_of<InputError>([&] { run(2, "whole", "auto"); });
-  EXPECT_NE(message.find("is a checkpoint of format 1, but this version reads format 2 only"),
-            std::string::npos)
-      << message;
+  expect_error<InputError>({"is a checkpoint of format 1, but this version reads format 2 only"},
+                           [&] { run(2, "whole", "auto"); });
   EXPECT_TRUE(std::filesystem::exists(other));
 }
 
 TEST_F(ResumePoint, StateOutOfRangeThrows) {
   run(2, "whole");
-  const std::string good = checkpoints("whole") + "/step-00000008.h5";
-  const io::CheckpointFile checkpoint(good);
-  const Tensors tensors = tensors_of(good);
+  const io::CheckpointFile checkpoint(checkpoints("whole") + "/step-00000008.h5");
   std::vector<io::TensorSource> sources;
   for (const auto& info : checkpoint.tensors()) {
-    const bool vector = info.rows == 1;
-    sources.push_back({info.name, info.rows, info.columns, vector,
-                       [&, name = info.name](std::int64_t begin, std::int64_t end, std::span<float> out) {
-                         const auto from = tensors.at(name).begin() + begin * info.columns;
-                         std::copy(from, from + (end - begin) * info.columns, out.begin());
-                       }});
+    const auto read = [&](std::int64_t begin, std::int64_t end, std::span<float> out) {
+      checkpoint.read_rows(info.name, begin, end, out);
+    };
+    sources.push_back({info.name, info.rows, info.columns, info.rows == 1, read});
   }
   const std::vector<std::pair<std::string, io::Attribute>> wrong = {
       {"step", std::int64_t{-1}},
@@ -174,39 +141,41 @@ TEST_F(ResumePoint, StateOutOfRangeThrows) {
     io::Attributes attributes = checkpoint.attributes();
     attributes[name] = value;
     io::write_checkpoint(file("wrong.h5"), attributes, sources);
-    const std::string message = message_of<InputError>([&] { run(2, "again", file("wrong.h5")); });
-    EXPECT_NE(message.find("use another checkpoint"), std::string::npos) << message;
+    expect_error<InputError>({"use another checkpoint"}, [&] { run(2, "again", file("wrong.h5")); });
   }
   io::write_checkpoint(file("right.h5"), checkpoint.attributes(), sources);
   EXPECT_EQ(run(2, "again", file("right.h5")).steps, 18);
 }
 
-TEST_F(ResumePoint, ChangedSelectionMetricSetsTheOldBestAside) {
+TEST_F(ResumePoint, ChangedSelectionMetricSetsTheOldBestAsideAndTheLastEpochIsBest) {
   run(1, "whole");
-  const Tensors best = tensors_of(checkpoints("whole") + "/best.h5");
+  const Tensors best = tensors_in(checkpoints("whole") + "/best.h5");
   options_.validation.select = "recall@5";
   run(1, "whole", "auto");
-  EXPECT_EQ(tensors_of(checkpoints("whole") + "/aside/best.h5"), best);
+  EXPECT_EQ(tensors_in(checkpoints("whole") + "/aside/best.h5"), best);
   EXPECT_EQ(epoch_of_best("whole"), 3);
+  EXPECT_EQ(io::CheckpointFile(checkpoints("whole") + "/best.h5").attribute<std::string>("select"), "last");
+  EXPECT_FALSE(events_in(folder("whole"), "end").back().contains("best_metric"));
 }
 
 TEST_F(ResumePoint, MissingBestIsRestoredFromItsEpoch) {
-  options_.run.checkpoint_every = {1, 0, 0.0};
-  end_two_epochs_after_the_best();
+  set({"run.checkpoint_every.epochs=1", "train.optimizer.learning_rate=0.05", "train.epochs=6"});
   const run::TrainResult whole = run(1, "whole");
   ASSERT_LT(whole.best_epoch, whole.epochs);
-  const Tensors best = tensors_of(checkpoints("whole") + "/best.h5");
+  const Tensors best = tensors_in(checkpoints("whole") + "/best.h5");
   std::filesystem::remove(checkpoints("whole") + "/best.h5");
   EXPECT_EQ(run(1, "whole", "auto").best_epoch, whole.best_epoch);
-  EXPECT_EQ(tensors_of(checkpoints("whole") + "/best.h5"), best);
+  EXPECT_EQ(tensors_in(checkpoints("whole") + "/best.h5"), best);
 }
 
 TEST_F(ResumePoint, CheckpointOfAnotherRunStartsANewFolder) {
   run(1, "whole");
   run(1, "other", checkpoints("whole") + "/step-00000008.h5");
   EXPECT_EQ(count("other", "epoch"), 2);  // the second, from its third step on, and the third
-  EXPECT_EQ(tensors_of(checkpoints("other") + "/epoch-0003.h5"),
-            tensors_of(checkpoints("whole") + "/epoch-0003.h5"));
+  EXPECT_EQ(tensors_in(checkpoints("other") + "/epoch-0003.h5"),
+            tensors_in(checkpoints("whole") + "/epoch-0003.h5"));
+  options_.data.file = make("other.h5", {.users = 204});
+  expect_error<InputError>({"the checkpoint's dataset has checksum"}, [&] { run(2, "whole", "auto"); });
 }
 
 TEST_F(ResumePoint, RunWithoutRemainingStepsKeepsTheEpochLosses) {
@@ -216,8 +185,7 @@ TEST_F(ResumePoint, RunWithoutRemainingStepsKeepsTheEpochLosses) {
   options_.train.epochs = 3;
   run(1, "again", "auto");
   const std::string whole = curve("whole");
-  const std::string third = whole.substr(whole.find("{\"event\":\"epoch\",\"epoch\":3"));
-  EXPECT_EQ(curve("again"), third);
+  EXPECT_EQ(curve("again"), whole.substr(whole.find("{\"event\":\"epoch\",\"epoch\":3")));
 }
 
 TEST_F(ResumePoint, CreatesBestAfterAKillBeforeLinking) {
@@ -229,17 +197,10 @@ TEST_F(ResumePoint, CreatesBestAfterAKillBeforeLinking) {
   std::filesystem::remove(checkpoints("again") + "/best.h5");
   std::filesystem::remove(checkpoints("again") + "/step-00000007.h5");
   run(1, "again", "auto", 1);
-  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"),
-            tensors_of(checkpoints("again") + "/epoch-0001.h5"));
+  EXPECT_EQ(tensors_in(checkpoints("again") + "/best.h5"),
+            tensors_in(checkpoints("again") + "/epoch-0001.h5"));
   run(1, "again", "auto");
-  EXPECT_EQ(tensors_of(checkpoints("again") + "/best.h5"), tensors_of(checkpoints("whole") + "/best.h5"));
-}
-
-TEST_F(ResumePoint, CheckpointOfOtherDatasetThrows) {
-  run(1, "whole");
-  options_.data.file = make("other.h5", {.users = 204});
-  const std::string message = message_of<InputError>([&] { run(2, "whole", "auto"); });
-  EXPECT_NE(message.find("the checkpoint's dataset has checksum"), std::string::npos) << message;
+  EXPECT_EQ(tensors_in(checkpoints("again") + "/best.h5"), tensors_in(checkpoints("whole") + "/best.h5"));
 }
 
 }  // namespace

@@ -78,85 +78,84 @@ TEST_F(ItemModels, BestOfAllValuesOfEaseIsABaseline) {
 }
 
 TEST_F(ItemModels, EaseIsChosenByItsCost) {
-  constexpr double memory = 64.0 * 1073741824.0;
-  // 2 I^3 is 9.999e11 for 7,936 items and 1.0003e12 for 7,938.
-  EXPECT_EQ(run::cost_of_ease(7936, 0, 4, 1, memory), "");
-  EXPECT_EQ(run::cost_of_ease(7938, 0, 4, 1, memory),
-            "1.0 x 10^12 operations, more than 10^12 for each of 1 threads");
-  EXPECT_EQ(run::cost_of_ease(10000, 0, 4, 2, memory), "");
-  EXPECT_EQ(run::cost_of_ease(20108, 0, 4, 16, memory),
-            "16.3 x 10^12 operations, more than 10^12 for each of 16 threads");
-  EXPECT_EQ(run::cost_of_ease(20108, 0, 4, 17, memory), "");
-  // A quarter of the memory: 4 I^2 bytes.
-  EXPECT_EQ(run::cost_of_ease(8192, 0, 4, 2, 1073741824.0), "");
-  EXPECT_EQ(run::cost_of_ease(8193, 0, 4, 2, 1073741824.0),
-            "0.3 GiB on each rank, more than a quarter of the 1.0 GiB of a rank");
-  // I K^2 (K / 3 + 500) is 2.213e12 for Gowalla, and 16 I K bytes are 0.183 GiB.
-  EXPECT_EQ(run::cost_of_ease(40981, 300, 4, 3, memory), "");
-  EXPECT_EQ(run::cost_of_ease(40981, 300, 4, 2, memory),
-            "2.2 x 10^12 operations, more than 10^12 for each of 2 threads");
-  EXPECT_EQ(run::cost_of_ease(40981, 300, 4, 3, 0.74 * 1073741824.0), "");
-  EXPECT_NE(run::cost_of_ease(40981, 300, 4, 3, 0.73 * 1073741824.0), "");
-  // All solutions take at most four times as much: 24 of 3,533 items take 2.117e12.
-  EXPECT_EQ(run::cost_of_ease(7936, 0, 5, 1, memory),
-            "5 solutions of 1 x 10^12 operations, more than 4 x 10^12 for each of 1 threads");
-  EXPECT_EQ(run::cost_of_ease(3533, 0, 24, 1, memory), "");
-  EXPECT_EQ(run::cost_of_ease(3533, 0, 46, 1, memory),
-            "46 solutions of 0.088 x 10^12 operations, more than 4 x 10^12 for each of 1 threads");
+  constexpr double gib = 1073741824.0;
+  struct Case {
+    std::int64_t items, neighbors, solutions;
+    int threads;
+    double memory;
+    std::string reason;  // empty: it is solved
+  };
+  for (const Case& c : std::vector<Case>{
+           // 2 I^3 is 9.999e11 for 7,936 items and 1.0003e12 for 7,938.
+           {7936, 0, 4, 1, 64, ""},
+           {7938, 0, 4, 1, 64, "1.0 x 10^12 operations, more than 10^12 for each of 1 threads"},
+           {10000, 0, 4, 2, 64, ""},
+           {20108, 0, 4, 16, 64, "16.3 x 10^12 operations, more than 10^12 for each of 16 threads"},
+           {20108, 0, 4, 17, 64, ""},
+           // A quarter of the memory: 4 I^2 bytes.
+           {8192, 0, 4, 2, 1, ""},
+           {8193, 0, 4, 2, 1, "0.3 GiB on each rank, more than a quarter of the 1.0 GiB of a rank"},
+           // I K^2 (K / 3 + 500) is 2.213e12 for Gowalla, and 16 I K bytes are 0.183 GiB.
+           {40981, 300, 4, 3, 64, ""},
+           {40981, 300, 4, 2, 64, "2.2 x 10^12 operations, more than 10^12 for each of 2 threads"},
+           {40981, 300, 4, 3, 0.74, ""},
+           {40981, 300, 4, 3, 0.73, "0.2 GiB on each rank, more than a quarter of the 0.7 GiB of a rank"},
+           // All solutions take at most four times as much: 24 of 3,533 items take 2.117e12.
+           {7936, 0, 5, 1, 64,
+            "5 solutions of 1 x 10^12 operations, more than 4 x 10^12 for each of 1 threads"},
+           {3533, 0, 24, 1, 64, ""},
+           {3533, 0, 46, 1, 64,
+            "46 solutions of 0.088 x 10^12 operations, more than 4 x 10^12 for each of 1 threads"}})
+    EXPECT_EQ(run::cost_of_ease(c.items, c.neighbors, c.solutions, c.threads, c.memory * gib), c.reason)
+        << c.items;
 }
 
 TEST_F(ItemModels, LeftOutBaselinesAreInTheLastLine) {
-  const auto last_line = [](const run::TestResult& result) {
+  const auto expect_last_line = [](const run::TestResult& result, const std::string& first,
+                                   const std::string& end) {
     const std::string table = run::to_table(result);
-    return table.substr(table.rfind('\n', table.size() - 2) + 1);
+    const std::string last = table.substr(table.rfind('\n', table.size() - 2) + 1);
+    EXPECT_TRUE(last.starts_with("  left out: " + first)) << last;
+    EXPECT_TRUE(last.ends_with("; --set validation.baselines=[popularity,item_knn,ease] includes " + end))
+        << last;
   };
   options_.data.file = make("wide.h5", {.users = 20, .items = 200'000, .validation = 4, .test = 4});
   options_.validation.baselines = {"auto"};
   options_.model.item_knn.neighbors = 0;  // all: at most 894 GiB, but few items have a user in common
-  for (const int ranks : {1, 2}) {
-    on_ranks(ranks, [&](const run::Run& run) {
-      evaluate::Evaluator evaluator(run, "test", {"ndcg@10"});
-      run::TestResult result;
-      result.baselines = run::evaluate_baselines(run, evaluator, &result.left_out);
-      ASSERT_EQ(result.baselines.size(), 2U);
-      EXPECT_EQ(result.baselines[1].name, "item_knn");
-      ASSERT_EQ(result.left_out.size(), 1U);
-      const std::string ease = "ease (16000.0 x 10^12 operations, more than 10^12 for each of ";
-      std::string last = last_line(result);
-      EXPECT_TRUE(last.starts_with("  left out: " + ease)) << last;
-      EXPECT_TRUE(last.ends_with("; --set validation.baselines=[popularity,item_knn,ease] includes it\n"))
-          << last;
-      result.baselines.pop_back();
-      result.left_out.insert(result.left_out.begin(), {"item_knn", "9.0 GiB per host"});
-      last = last_line(result);
-      EXPECT_TRUE(last.starts_with("  left out: item_knn (9.0 GiB per host), " + ease)) << last;
-      EXPECT_TRUE(last.ends_with("; --set validation.baselines=[popularity,item_knn,ease] includes them\n"))
-          << last;
-      config::TrainingConfig knn = options_;
-      knn.model.type = ModelType::item_knn;
-      result.left_out.clear();
-      run::evaluate_baselines(run_of(run, knn), evaluator, &result.left_out);
-      ASSERT_EQ(result.left_out.size(), 1U) << "the model itself is not left out";
-      EXPECT_EQ(result.left_out[0].name, "ease");
-    });
-  }
+  on_ranks(2, [&](const run::Run& run) {
+    evaluate::Evaluator evaluator(run, "test", {"ndcg@10"});
+    run::TestResult result;
+    result.baselines = run::evaluate_baselines(run, evaluator, &result.left_out);
+    ASSERT_EQ(result.baselines.size(), 2U);
+    EXPECT_EQ(result.baselines[1].name, "item_knn");
+    ASSERT_EQ(result.left_out.size(), 1U);
+    const std::string ease = "ease (16000.0 x 10^12 operations, more than 10^12 for each of ";
+    expect_last_line(result, ease, "it\n");
+    result.baselines.pop_back();
+    result.left_out.insert(result.left_out.begin(), {"item_knn", "9.0 GiB per host"});
+    expect_last_line(result, "item_knn (9.0 GiB per host), " + ease, "them\n");
+    config::TrainingConfig knn = options_;
+    knn.model.type = ModelType::item_knn;
+    result.left_out.clear();
+    run::evaluate_baselines(run_of(run, knn), evaluator, &result.left_out);
+    ASSERT_EQ(result.left_out.size(), 1U) << "the model itself is not left out";
+    EXPECT_EQ(result.left_out[0].name, "ease");
+  });
 }
 
 TEST_F(ItemModels, LongPhasesReportTheirProgressWithATotal) {
   struct Recorder : Progress {
     void begin(std::string_view label, std::int64_t total, std::string_view, std::int64_t) override {
-      phases.emplace_back(label);
-      updates.push_back(0);
-      this->total = total;
+      label_ = label;
+      total_ = total;
     }
     void update(std::int64_t done) override {
-      EXPECT_GT(done, 0) << phases.back();
-      EXPECT_LE(done, total) << phases.back();
-      ++updates.back();
+      EXPECT_TRUE(done > 0 && done <= total_) << label_;
+      updated.push_back(label_);
     }
-    std::vector<std::string> phases;
-    std::vector<int> updates;
-    std::int64_t total = 0;
+    std::vector<std::string> updated;
+    std::string label_;
+    std::int64_t total_ = 0;
   };
   options_.validation.baselines = {"item_knn", "ease"};
   options_.model.ease = {{30.0, 70.0}, {0.0}};
@@ -164,16 +163,14 @@ TEST_F(ItemModels, LongPhasesReportTheirProgressWithATotal) {
     options_.model.ease.neighbors = neighbors;
     on_ranks(1, [&](const run::Run& run) {
       Recorder recorder;
-      const run::Run recorded = run_of({run.communicator, run.device, run.log, recorder});
+      const run::Run recorded = with(run, recorder);
       evaluate::Evaluator evaluator(recorded, "test", {"ndcg@10", "coverage@10"});
       run::evaluate_baselines(recorded, evaluator);
       for (const char* const phase : {"item-kNN, 60 items", "EASE ", "ranking for validation users",
-                                      "ranking for test users", "lists of test users"}) {
-        int count = 0;
-        for (std::size_t p = 0; p < recorder.phases.size(); ++p)
-          if (recorder.phases[p].starts_with(phase)) count += recorder.updates[p];
-        EXPECT_GE(count, 1) << phase;
-      }
+                                      "ranking for test users", "lists of test users"})
+        EXPECT_TRUE(std::ranges::any_of(recorder.updated, [&](auto& label) {
+          return label.starts_with(phase);
+        })) << phase;
     });
   }
 }

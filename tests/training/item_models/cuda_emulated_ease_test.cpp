@@ -67,53 +67,44 @@ int first_gpu(int) {
   return 0;
 }
 
-TEST(EaseOnGpus, InverseEqualsThatOfTheCpuOnAnyNumberOfRanks) {
-  device::SpdInverse expected(size, 0, 1, 2);
-  fill_rows(expected, 0.0F);
-  ASSERT_EQ(expected.invert({}, [](std::int64_t, std::int64_t) { return true; }), device::Inversion::done);
-  const Inverted one = invert_emulated(1, 0.0F, first_gpu);
-  for (std::int64_t i = 0; i < size; ++i)
-    for (std::int64_t j = 0; j < size; ++j)
-      ASSERT_NEAR(one.rows[static_cast<std::size_t>(i * size + j)],
-                  expected.row(i)[static_cast<std::size_t>(j)], 1e-6)
-          << i << ", " << j;
-  for (const int ranks : {2, 3, 4}) {  // with 4 ranks, one has no rows
-    const Inverted several = invert_emulated(ranks, 0.0F, first_gpu);
-    EXPECT_EQ(several.outcomes, Outcomes(static_cast<std::size_t>(ranks), device::Inversion::done));
-    EXPECT_EQ(several.rows, one.rows) << ranks;
-  }
-}
-
-TEST(EaseOnGpus, GramMatrixIsAddedOnAnyNumberOfRanks) {
+TEST(EaseOnGpus, InverseWithAndWithoutAGramMatrixEqualsThatOfTheCpuOnAnyNumberOfRanks) {
   Csr users;
   for (std::int32_t user = 0; user < 300; ++user) {
     for (std::int32_t item = user % 7; item < size; item += 1 + (user * 13 + item) % 200)
       users.columns.push_back(item);
-    users.offsets.push_back(static_cast<std::int64_t>(users.columns.size()));
+    users.offsets.push_back(std::ssize(users.columns));
   }
-  const models::Interactions x = models::make_interactions(users, size);
-  const std::vector<float> weights = models::weigh_users(x, 0.5).of_users;
-  device::SpdInverse expected(size, 0, 1, 2);
-  fill_rows(expected, 300.0F);
-  for (std::int64_t user = 0; user < 300; ++user)
-    for (const std::int32_t i : users.view().row(user))
-      for (const std::int32_t j : users.view().row(user))
-        if (i != j) expected.row(i)[static_cast<std::size_t>(j)] += weights[static_cast<std::size_t>(user)];
-  ASSERT_EQ(expected.invert({}, [](std::int64_t, std::int64_t) { return true; }), device::Inversion::done);
-  const Inverted one = invert_emulated(1, 300.0F, first_gpu, x, weights);
-  for (std::int64_t i = 0; i < size; ++i)
-    for (std::int64_t j = 0; j < size; ++j)
-      ASSERT_NEAR(one.rows[static_cast<std::size_t>(i * size + j)],
-                  expected.row(i)[static_cast<std::size_t>(j)], 1e-8)
-          << i << ", " << j;
-  EXPECT_EQ(invert_emulated(3, 300.0F, first_gpu, x, weights).rows, one.rows);
+  const models::Interactions all = models::make_interactions(users, size);
+  const std::vector<float> weights = models::weigh_users(all, 0.5).of_users;
+  for (const bool with_gram : {false, true}) {
+    const float shift = with_gram ? 300.0F : 0.0F;
+    device::SpdInverse expected(size, 0, 1, 2);
+    fill_rows(expected, shift);
+    for (std::int64_t user = 0; with_gram && user < 300; ++user)
+      for (const std::int32_t i : users.view().row(user))
+        for (const std::int32_t j : users.view().row(user))
+          if (i != j) expected.row(i)[static_cast<std::size_t>(j)] += weights[static_cast<std::size_t>(user)];
+    ASSERT_EQ(expected.invert({}, [](std::int64_t, std::int64_t) { return true; }), device::Inversion::done);
+    const auto invert = [&](int ranks) {
+      return with_gram ? invert_emulated(ranks, shift, first_gpu, all, weights)
+                       : invert_emulated(ranks, shift, first_gpu);
+    };
+    const Inverted one = invert(1);
+    for (std::int64_t i = 0; i < size; ++i)
+      for (std::int64_t j = 0; j < size; ++j)
+        ASSERT_NEAR(one.rows[static_cast<std::size_t>(i * size + j)],
+                    expected.row(i)[static_cast<std::size_t>(j)], with_gram ? 1e-8 : 1e-6)
+            << i << ", " << j;
+    for (const int ranks : {3, 4}) {  // with 4 ranks, one has no rows
+      const Inverted several = invert(ranks);
+      EXPECT_EQ(several.outcomes, Outcomes(static_cast<std::size_t>(ranks), device::Inversion::done));
+      EXPECT_EQ(several.rows, one.rows) << ranks;
+    }
+  }
 }
 
-TEST(EaseOnGpus, IndefiniteMatrixIsReportedOnAllRanks) {
+TEST(EaseOnGpus, IndefiniteMatrixOrARequestToStopIsReportedOnAllRanks) {
   EXPECT_EQ(invert_emulated(2, -3.0F, first_gpu).outcomes, Outcomes(2, device::Inversion::indefinite));
-}
-
-TEST(EaseOnGpus, RequestToStopEndsTheInversionOnAllRanks) {
   EXPECT_EQ(invert_emulated(2, 0.0F, first_gpu, {}, {}, 1).outcomes, Outcomes(2, device::Inversion::stopped));
 }
 
@@ -125,32 +116,28 @@ TEST(EaseOnGpus, MatrixIsUnchangedUnlessItFitsIntoTheMemoryOfAllGpus) {
   EXPECT_EQ(result.rows.back(), 2.0F);
 }
 
-/// A model with a dense matrix, and users of whom some have no items.
-class DenseWeights final : public models::ItemModel {
- public:
-  explicit DenseWeights(std::int64_t items) : items_(items) {
-    std::mt19937 random(9);
-    std::normal_distribution<float> normal;
-    for (std::int64_t i = 0; i < items * items; ++i) matrix_.push_back(normal(random));
+/// Returns a model whose weights are all stored, so that `data` is its dense matrix.
+models::SparseWeights make_dense(std::int32_t items) {
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal;
+  models::SparseWeights model;
+  for (std::int32_t i = 0; i < items; ++i) {
+    for (std::int32_t j = 0; j < items; ++j) {
+      model.indices.push_back(j);
+      model.data.push_back(normal(random));
+    }
+    model.indptr.push_back(std::ssize(model.data));
   }
-  void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
-    std::ranges::fill(scores, 0.0F);
-    for (const std::int32_t i : history)
-      for (std::size_t j = 0; j < scores.size(); ++j)
-        scores[j] += matrix_[static_cast<std::size_t>(i) * scores.size() + j];
-  }
-  models::StoredWeights stored() const override {
-    const auto read = [this](std::int64_t begin, std::int64_t end, std::span<float> out) {
-      std::copy(matrix_.begin() + begin * items_, matrix_.begin() + end * items_, out.begin());
-    };
-    return {{{models::matrix_name, items_, items_, false, read}}, {}};
-  }
-  bool is_dense() const override { return true; }
+  return model;
+}
 
- private:
-  std::int64_t items_;
-  std::vector<float> matrix_;
-};
+/// Returns the scorer of its matrix on a device; null if it does not fit.
+auto make_scorer_on(cuda::Device& device, const models::SparseWeights& model, std::int64_t items) {
+  return models::make_matrix_scorer(
+      device, items, [&model, items](std::int64_t begin, std::int64_t end, std::span<float> out) {
+        std::copy(model.data.begin() + begin * items, model.data.begin() + end * items, out.begin());
+      });
+}
 
 Csr make_rows(std::int64_t users, std::int64_t items, std::int64_t step) {
   Csr rows;
@@ -164,9 +151,9 @@ Csr make_rows(std::int64_t users, std::int64_t items, std::int64_t step) {
 
 TEST(EaseOnGpus, ScoresOfADenseMatrixEqualThoseOfTheCpu) {
   constexpr std::int64_t items = 310, users = 700;  // two parts of users
-  const auto model = std::make_shared<DenseWeights>(items);
+  const auto model = std::make_shared<models::SparseWeights>(make_dense(items));
   cuda::Device device({}, 0);
-  const auto on_gpu = models::make_matrix_scorer(device, items, model->stored().tensors[0].read_rows);
+  const auto on_gpu = make_scorer_on(device, *model, items);
   ASSERT_NE(on_gpu, nullptr);
   models::ItemScorer on_cpu(model, items, 2);
   const Csr seen = make_rows(users, items, 11), targets = make_rows(users, items, 7);
@@ -204,8 +191,7 @@ TEST(EaseOnGpus, ScoresOfADenseMatrixEqualThoseOfTheCpu) {
 TEST(EaseOnGpus, MatrixThatExceedsTheMemoryIsLeftToTheCpu) {
   // The emulated GPU with index 1 has 1 MiB.
   cuda::Device device({}, 1);
-  const DenseWeights model(600);
-  EXPECT_EQ(models::make_matrix_scorer(device, 600, model.stored().tensors[0].read_rows), nullptr);
+  EXPECT_EQ(make_scorer_on(device, make_dense(600), 600), nullptr);
 }
 
 }  // namespace

@@ -6,17 +6,12 @@ namespace vaecf::training {
 namespace {
 
 TEST_F(ItemModels, ItemKnnSimilaritiesEqualTheReference) {
-  on_ranks(2, [](const run::Run& run) {
-    const models::Interactions train = models::make_interactions(item_model_users, 5);
-    const models::SparseWeights model =
-        models::solve_item_knn(train, {.neighbors = 5, .shrink = 1.0}, run, 2);
-    const std::array<std::array<double, 5>, 2> rows = {
-        {{0, .44801838, .39999992, .22400919, .26120381}, {.44801838, 0, .44801838, .24999994, .28989786}}};
-    for (std::int32_t i = 0; i < 2; ++i) {
-      std::array<float, 5> scores{};
-      model.score(std::array{i}, scores);
-      for (std::size_t j = 0; j < 5; ++j) EXPECT_NEAR(scores[j], rows[static_cast<std::size_t>(i)][j], 1e-6);
-    }
+  on_ranks(2, [&](const run::Run& run) {
+    const std::vector<float> found =
+        matrix_of(models::solve_item_knn(train_, {.neighbors = 5, .shrink = 1.0}, run, 2).stored(), 5);
+    const std::array rows = {0.,        .44801838, .39999992, .22400919, .26120381,
+                             .44801838, 0.,        .44801838, .24999994, .28989786};
+    for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_NEAR(found[i], rows[i], 1e-6) << i;
   });
 }
 
@@ -26,12 +21,11 @@ TEST_F(ItemModels, ItemKnnOfAllItemsWithPowersEqualsTheReference) {
                                      {.35946182, .32193515, 0, .32193515, .22199999},
                                      {.27858906, .214798, .32193515, 0, .24062226},
                                      {.22199999, .24062226, .22199999, .24062226, 0}}};
-  const models::Interactions train = models::make_interactions(item_model_users, 5);
   std::vector<float> expected;
   for (const int ranks : {1, 2, 3, 4}) {
     on_ranks(ranks, [&](const run::Run& run) {
       for (const auto per : {models::NeighborsPer::source, models::NeighborsPer::target}) {
-        const models::SparseWeights model = models::solve_item_knn(train,
+        const models::SparseWeights model = models::solve_item_knn(train_,
                                                                    {.neighbors = 0,
                                                                     .source_power = 0.4,
                                                                     .target_power = 0.4,
@@ -39,25 +33,24 @@ TEST_F(ItemModels, ItemKnnOfAllItemsWithPowersEqualsTheReference) {
                                                                     .power = 0.7,
                                                                     .per = per},
                                                                    run, 1 + ranks % 2);
-        expect_scores(model, similarities, 1e-6);
-        EXPECT_EQ(std::ssize(model.data), models::item_knn_entries(train, 0, 2));
+        expect_weights(model, similarities, 1e-6);
+        EXPECT_EQ(std::ssize(model.data), models::item_knn_entries(train_, 0, 2));
         if (expected.empty()) expected = model.data;
         EXPECT_EQ(model.data, expected);
       }
     });
   }
-  EXPECT_EQ(models::item_knn_entries(train, 0, 1), 20)
+  EXPECT_EQ(models::item_knn_entries(train_, 0, 1), 20)
       << "each item has a user in common with each other one";
-  EXPECT_EQ(models::item_knn_entries(train, 3, 1), 15);
+  EXPECT_EQ(models::item_knn_entries(train_, 3, 1), 15);
 }
 
 TEST_F(ItemModels, PowerDoesNotChangeTheNeighborsOfItemKnn) {
-  on_ranks(1, [](const run::Run& run) {
-    const models::Interactions train = models::make_interactions(item_model_users, 5);
+  on_ranks(1, [&](const run::Run& run) {
     const models::SparseWeights plain =
-        models::solve_item_knn(train, {.neighbors = 2, .user_power = 0.5}, run, 1);
+        models::solve_item_knn(train_, {.neighbors = 2, .user_power = 0.5}, run, 1);
     const models::SparseWeights raised =
-        models::solve_item_knn(train, {.neighbors = 2, .user_power = 0.5, .power = 0.3}, run, 1);
+        models::solve_item_knn(train_, {.neighbors = 2, .user_power = 0.5, .power = 0.3}, run, 1);
     EXPECT_EQ(raised.indices, plain.indices);
     for (std::size_t k = 0; k < plain.data.size(); ++k)
       EXPECT_NEAR(raised.data[k], std::pow(plain.data[k], 0.3), 1e-6);
@@ -65,22 +58,19 @@ TEST_F(ItemModels, PowerDoesNotChangeTheNeighborsOfItemKnn) {
 }
 
 TEST_F(ItemModels, ItemKnnKeepsTheNearestNeighborsOfTheGivenSide) {
-  on_ranks(3, [](const run::Run& run) {
-    const models::Interactions train = models::make_interactions(item_model_users, 5);
+  on_ranks(3, [&](const run::Run& run) {
     for (const auto per : {models::NeighborsPer::source, models::NeighborsPer::target}) {
-      const models::SparseWeights all =
-          models::solve_item_knn(train, {.neighbors = 5, .source_power = 0.8, .per = per}, run, 1);
-      const models::SparseWeights nearest =
-          models::solve_item_knn(train, {.neighbors = 1, .source_power = 0.8, .per = per}, run, 1);
-      std::array<std::array<float, 5>, 5> similarities{}, kept{};
-      for (std::int32_t i = 0; i < 5; ++i) {
-        all.score(std::array{i}, similarities[static_cast<std::size_t>(i)]);
-        nearest.score(std::array{i}, kept[static_cast<std::size_t>(i)]);
-      }
+      const auto matrix = [&](std::int64_t neighbors) {
+        return matrix_of(
+            models::solve_item_knn(train_, {.neighbors = neighbors, .source_power = 0.8, .per = per}, run, 1)
+                .stored(),
+            5);
+      };
+      const std::vector<float> similarities = matrix(5), kept = matrix(1);
       const bool source = per == models::NeighborsPer::source;
       for (std::size_t i = 0; i < 5; ++i) {
         std::size_t best = i == 0 ? 1 : 0;
-        const auto at = [&](auto& matrix, std::size_t j) { return source ? matrix[i][j] : matrix[j][i]; };
+        const auto at = [&](const auto& m, std::size_t j) { return source ? m[i * 5 + j] : m[j * 5 + i]; };
         for (std::size_t j = 0; j < 5; ++j)
           if (j != i && at(similarities, j) > at(similarities, best)) best = j;
         for (std::size_t j = 0; j < 5; ++j)

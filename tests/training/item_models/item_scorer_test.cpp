@@ -1,7 +1,6 @@
 #include <vaecf/models/item/item_scorer.hpp>
 
 #include <array>
-#include <cmath>
 
 #include "training/train_fixture.hpp"
 

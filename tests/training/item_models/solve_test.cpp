@@ -1,12 +1,9 @@
-#include <vaecf/io/json.hpp>
 #include <vaecf/models/item/solvers.hpp>
-#include <vaecf/run/train.hpp>
 
 #include <array>
 #include <numeric>
 
 #include "run/parts.hpp"
-#include "support/messages.hpp"
 #include "training/train_fixture.hpp"
 
 namespace vaecf::training {
@@ -21,15 +18,6 @@ class Solve : public TrainTest {
     options_.validation.baselines = {};
   }
 
-  run::TrainResult solve_on(int ranks) {
-    return train_on(ranks, [&](const run::Run& run) { return train(run); });
-  }
-  std::vector<io::Json> events(const std::string& name) const {
-    std::vector<io::Json> found;
-    for (const io::Json& event : io::read_json_lines(options_.run_folder() + "/metrics.jsonl"))
-      if (io::get_string(event, "event") == name) found.push_back(event);
-    return found;
-  }
   io::CheckpointFile best() const { return io::CheckpointFile(options_.best_checkpoint()); }
 };
 
@@ -53,9 +41,9 @@ std::vector<double> weights_between_items(const io::CheckpointFile& file, std::s
 }
 
 TEST_F(Solve, BestCombinationOnValidationIsKeptOnAnyNumberOfRanks) {
-  std::string expected;
+  Tensors expected;
   for (const int ranks : {1, 2, 3}) {
-    const run::TrainResult result = solve_on(ranks);
+    const run::TrainResult result = train_on(ranks);
     const std::vector<io::Json> solutions = events("solve");
     ASSERT_EQ(solutions.size(), 4U);
     std::size_t best_of_log = 0;
@@ -66,16 +54,15 @@ TEST_F(Solve, BestCombinationOnValidationIsKeptOnAnyNumberOfRanks) {
     }
     EXPECT_EQ(result.best_epoch, static_cast<std::int64_t>(best_of_log) + 1);
     EXPECT_EQ(result.best_metric, solutions[best_of_log].at("ndcg@10"));
-    EXPECT_EQ(best().attribute<double>("l2"), solutions[best_of_log].at("l2"));
-    EXPECT_EQ(best().attribute<double>("dropout"), solutions[best_of_log].at("dropout"));
-    EXPECT_EQ(names_in(options_.checkpoint_folder()), std::vector<std::string>{"best.h5"});
+    EXPECT_EQ(of_best<double>("l2"), solutions[best_of_log].at("l2"));
+    EXPECT_EQ(of_best<double>("dropout"), solutions[best_of_log].at("dropout"));
+    EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
     EXPECT_EQ(events("start").size(), 1U);
     EXPECT_EQ(events("end").at(0).at("reason"), "solved");
 
-    const std::vector<double> weights = weights_between_items(best(), 60);
-    const std::string bytes(reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof(double));
-    if (ranks == 1) expected = bytes;
-    EXPECT_EQ(bytes, expected) << ranks;
+    const Tensors weights = tensors_in(options_.best_checkpoint());
+    if (ranks == 1) expected = weights;
+    EXPECT_EQ(weights, expected) << ranks;
   }
 }
 
@@ -85,12 +72,12 @@ TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
     options_.model.ease = {{1.0, 50.0, 5000.0}, {0.0, 0.4}};
     options_.validation.metrics = {select};
     options_.validation.select = select;
-    const run::TrainResult result = solve_on(2);
+    const run::TrainResult result = train_on(2);
     const std::vector<io::Json> solutions = events("solve");
     const auto least = std::ranges::min_element(
         solutions, {}, [&](const io::Json& solution) { return io::get_number(solution, select); });
     EXPECT_EQ(result.best_epoch, least - solutions.begin() + 1) << select;
-    EXPECT_EQ(best().attribute<double>("l2"), least->at("l2")) << select;
+    EXPECT_EQ(of_best<double>("l2"), least->at("l2")) << select;
 
     // The baseline is the same solution.
     options_.validation.baselines = {"ease"};
@@ -106,7 +93,7 @@ TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
 TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
   options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.3}, .user_power = {0.0, 0.5}, .relax = {0.0, 0.4}};
   EXPECT_EQ(models::inverses_of(models::combinations(options_.model.ease)), 4);
-  const run::TrainResult result = solve_on(2);
+  const run::TrainResult result = train_on(2);
   EXPECT_EQ(result.epochs, 8);
   const std::vector<io::Json> solutions = events("solve");
   ASSERT_EQ(solutions.size(), 8U);
@@ -118,14 +105,13 @@ TEST_F(Solve, SearchSolvesOneInverseForAllColumnsAndStoresTheBest) {
     EXPECT_EQ(solutions[s].at("kept_weight"), 0.0);
     EXPECT_TRUE(solutions[s].contains("neighbors") && solutions[s].contains("evaluation_seconds"));
   }
-  const io::CheckpointFile found = best();
-  const std::vector<double> weights = weights_between_items(found, 60);
-  options_.model.ease = {.l2 = {found.attribute<double>("l2")},
+  const Tensors weights = tensors_in(options_.best_checkpoint());
+  options_.model.ease = {.l2 = {of_best<double>("l2")},
                          .dropout = {0.3},
-                         .user_power = {found.attribute<double>("user_power")},
-                         .relax = {found.attribute<double>("relax")}};
-  solve_on(1);
-  EXPECT_EQ(weights_between_items(best(), 60), weights);
+                         .user_power = {of_best<double>("user_power")},
+                         .relax = {of_best<double>("relax")}};
+  train_on(1);
+  EXPECT_EQ(tensors_in(options_.best_checkpoint()), weights);
   EXPECT_EQ(events("solve").at(0).at("ndcg@10"), result.best_metric);
 }
 
@@ -134,24 +120,20 @@ TEST_F(Solve, SolutionThatWasStoppedIsSolvedAgain) {
     options_.name = "neighbors_" + std::to_string(neighbors);
     state_.resume_from.clear();
     options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.3}, .neighbors = neighbors, .relax = {0.0, 0.4}};
-    solve_on(1);
+    train_on(1);
     const auto expected = weights_between_items(best(), 60);
     std::filesystem::remove_all(options_.run_folder());
     StopFlag stop;
     on_ranks(2, [&](const run::Run& run) {
-      StopsAfter second_solution(stop, 1, " l2 50");
-      Progress none;
-      const bool first = run.communicator.rank() == 0;
-      Progress& progress = first ? static_cast<Progress&>(second_solution) : none;
-      const run::Run stopping = run_of({run.communicator, run.device, run.log, progress, &stop, run.grid});
-      const run::TrainResult result = train(stopping);
+      StopsAfter second_solution(stop, run.communicator.rank() == 0 ? 1 : 0, " l2 50");
+      const run::TrainResult result = train(with(run, second_solution, &stop));
       EXPECT_TRUE(result.stopped);
       EXPECT_EQ(result.epochs, 2) << "the third combination has another inverse";
     });
     EXPECT_EQ(events("solve").size(), 2U);
     EXPECT_EQ(events("end").at(0).at("reason"), "stopped");
     state_.resume_from = options_.best_checkpoint();
-    const run::TrainResult result = solve_on(2);
+    const run::TrainResult result = train_on(2);
     EXPECT_FALSE(result.stopped);
     EXPECT_EQ(events("solve").size(), 4U);
     EXPECT_EQ(weights_between_items(best(), 60), expected);
@@ -162,8 +144,8 @@ TEST_F(Solve, SolutionThatWasStoppedIsSolvedAgain) {
 // was not written then.
 TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
   options_.model.ease = {.l2 = {20.0, 50.0}, .dropout = {0.0, 0.4}};
-  solve_on(1);
-  const std::int64_t best_step = best().attribute<std::int64_t>("epoch");
+  train_on(1);
+  const std::int64_t best_step = of_best<std::int64_t>("epoch");
   const std::string log = options_.run_folder() + "/metrics.jsonl";
   state_.resume_from = options_.best_checkpoint();
   for (const bool better : {false, true}) {
@@ -172,7 +154,7 @@ TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
     std::ofstream(log, std::ios::app)
         << "{\"event\":\"solve\",\"step\":5,\"ndcg@10\":" << (better ? 1.0 : changed) << "}\n";
     options_.model.ease.l2 = {20.0, 50.0, 60.0};
-    const run::TrainResult result = solve_on(1);
+    const run::TrainResult result = train_on(1);
     EXPECT_EQ(result.epochs, 6);
     const std::vector<io::Json> solutions = events("solve");
     ASSERT_EQ(solutions.size(), 6U);
@@ -187,25 +169,24 @@ TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
 }
 
 TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
-  for (const std::string type :
-       {"ease", "item_knn", "ease by neighborhoods", "relaxed ease", "relaxed ease by neighborhoods"}) {
-    const bool relaxed = type.starts_with("relaxed");
-    options_.model.type = type == "item_knn" ? ModelType::item_knn : ModelType::ease;
-    options_.model.ease.neighbors = type.ends_with("by neighborhoods") ? 9 : 0;
-    options_.model.ease.user_power = {relaxed ? 0.5 : 0.0};
-    options_.model.ease.relax = {relaxed ? 0.4 : 0.0};
-    options_.model.item_knn.neighbors = 7;
-    solve_on(2);
+  const std::string neighborhoods = "model.ease.neighbors=9";
+  const std::string relaxed = "model.ease={user_power: [0.5], relax: [0.4]}";
+  for (const std::vector<std::string>& keys :
+       std::vector<std::vector<std::string>>{{"model.ease.neighbors=0"},
+                                             {neighborhoods},
+                                             {neighborhoods, relaxed},
+                                             {relaxed, "model.ease.neighbors=0"},
+                                             {"model.type=item_knn", "model.item_knn.neighbors=7"}}) {
+    SCOPED_TRACE(keys.back());
+    set(keys);
+    train_on(2);
     const std::vector<double> weights = weights_between_items(best(), 60);
     const io::DatasetFile dataset(options_.data.file);
     const Csr seen = dataset.read_rows("test/fold_in", {0, 20});
     const Csr targets = dataset.read_rows("test/held_out", {0, 20});
     double recall = 0.0;
     on_ranks(1, [&](const run::Run& run) {
-      run::Recommender recommender(options_, run, best(), {5, false, {}});
-      std::vector<std::int32_t> items(100);
-      std::vector<float> scores(100);
-      recommender.recommend(seen.view(), {}, items, scores);
+      const auto [items, scores] = recommend(run, options_.best_checkpoint(), {5, false, {}}, seen.view());
       for (std::size_t user = 0; user < 20; ++user) {
         const auto history = seen.view().row(static_cast<std::int64_t>(user));
         std::vector<double> expected(60, 0.0);
@@ -223,7 +204,7 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
           // Rounding may swap items with almost equal scores.
           EXPECT_NEAR(expected[static_cast<std::size_t>(item)], expected[static_cast<std::size_t>(order[k])],
                       1e-6);
-          EXPECT_NEAR(scores[user * 5 + k], expected[static_cast<std::size_t>(item)], 1e-6) << type << user;
+          EXPECT_NEAR(scores[user * 5 + k], expected[static_cast<std::size_t>(item)], 1e-6) << user;
           hits += std::ranges::count(targets.view().row(static_cast<std::int64_t>(user)), item);
         }
         recall += static_cast<double>(hits) / 2.0 / 20.0;  // each user has two targets
@@ -232,7 +213,7 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
     for (const int ranks : {1, 3}) {
       on_ranks(ranks, [&](const run::Run& run) {
         const run::TestResult result = test(run, options_.best_checkpoint());
-        EXPECT_NEAR(result.model.metrics.at("recall@5").mean, recall, 1e-12) << type;
+        EXPECT_NEAR(result.model.metrics.at("recall@5").mean, recall, 1e-12);
         EXPECT_TRUE(result.title == "item_knn" || result.title.starts_with("EASE ")) << result.title;
       });
     }
@@ -240,40 +221,36 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
 }
 
 TEST_F(Solve, CompleteRunIsNotSolvedAgainAndAnInterruptedOneContinues) {
-  solve_on(1);
+  train_on(1);
   const std::string log = options_.run_folder() + "/metrics.jsonl";
-  const std::string complete = text_of(log);
+  const std::string complete = log_text();
   const std::string weights = text_of(options_.best_checkpoint());
   state_.resume_from = options_.best_checkpoint();
-  EXPECT_EQ(solve_on(2).best_epoch, 4);
-  EXPECT_EQ(text_of(log), complete);
+  EXPECT_EQ(train_on(2).best_epoch, 4);
+  EXPECT_EQ(log_text(), complete);
 
   // As after a crash during the third solution.
   state_.resume_from.clear();
   options_.model.ease = {{20.0}, {0.0, 0.4}};
-  solve_on(1);
+  train_on(1);
   io::filter_event_log(log, [](const io::Json& event) { return io::get_string(event, "event") != "end"; });
   options_.model.ease = {{20.0, 50.0}, {0.0, 0.4}};
   state_.resume_from = options_.best_checkpoint();
-  EXPECT_EQ(solve_on(1).best_epoch, 4);
+  EXPECT_EQ(train_on(1).best_epoch, 4);
   EXPECT_EQ(events("solve").size(), 4U);
   EXPECT_EQ(text_of(options_.best_checkpoint()), weights);
 
   std::filesystem::copy_file(options_.best_checkpoint(), file("other.h5"));
   state_.resume_from = file("other.h5");
   on_ranks(2, [&](const run::Run& run) {
-    EXPECT_NE(message_of<InputError>([&] { train(run); }).find("only a run in its own folder can continue"),
-              std::string::npos);
+    expect_error<InputError>({"only a run in its own folder can continue"}, [&] { train(run); });
   });
 }
 
 TEST_F(Solve, StopRequestTakesEffectAfterASolution) {
   StopFlag stop;
   stop.request();
-  on_ranks(1, [&](run::Run run) {
-    run.stop = &stop;
-    EXPECT_TRUE(train(run).stopped);
-  });
+  on_ranks(1, [&](const run::Run& run) { EXPECT_TRUE(train(with(run, run.progress, &stop)).stopped); });
   EXPECT_EQ(events("end").at(0).at("reason"), "stopped");
   EXPECT_TRUE(events("solve").empty());
 }
@@ -281,8 +258,7 @@ TEST_F(Solve, StopRequestTakesEffectAfterASolution) {
 TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
   const auto refused = [&](int ranks, const std::string& because) {
     on_ranks(ranks, [&](const run::Run& run) {
-      const std::string message = message_of<InputError>([&] { run::validate_run(run); });
-      EXPECT_NE(message.find(because), std::string::npos) << message;
+      expect_error<InputError>({because}, [&] { run::validate_run(run); });
     });
   };
   options_.validation.select = "last";
@@ -309,14 +285,13 @@ TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
 }
 
 TEST_F(Solve, InvalidCheckpointsAreRefused) {
-  solve_on(1);
+  train_on(1);
   const io::CheckpointFile whole = best();
   const auto refused = [&](std::vector<io::TensorSource> tensors, std::vector<io::ArraySource> arrays,
                            const std::string& because) {
     io::write_checkpoint(file("bad.h5"), whole.attributes(), tensors, arrays);
     on_ranks(2, [&](const run::Run& run) {
-      const std::string message = message_of<InputError>([&] { test(run, file("bad.h5")); });
-      EXPECT_NE(message.find(because), std::string::npos) << message;
+      expect_error<InputError>({because}, [&] { test(run, file("bad.h5")); });
     });
   };
   const auto rows = [](std::int64_t, std::int64_t, std::span<float> out) { std::ranges::fill(out, 1.0F); };

@@ -1,12 +1,9 @@
-#include <vaecf/base/error.hpp>
-
 #include <atomic>
 #include <chrono>
-#include <random>
 #include <thread>
 
-#include "device/cpu/device.hpp"
 #include "support/thread_communicator.hpp"
+#include "training/checkpoint/resume_fixture.hpp"
 #include "training/parameter_server/server.hpp"
 #include "training/step/multi_rank_fixture.hpp"
 
@@ -15,23 +12,8 @@ namespace {
 
 class ParameterServer : public MultiRankTest {
  protected:
-  RankResults run_served(int workers, int servers, std::int64_t steps = 20) {
-    options_.distributed.strategy = comm::Strategy::parameter_server;
-    options_.distributed.servers = servers;
-    const RankResults results = run(workers + servers, steps);
-    options_.distributed.strategy = comm::Strategy::allreduce;
-    return results;
-  }
-
-  void expect_same_curve_as_all_reduce() {
-    const RankResults one = run(1, 20);
-    for (const auto& [workers, servers] :
-         std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 1}, {1, 3}}) {
-      SCOPED_TRACE(::testing::Message() << workers << " workers, " << servers << " servers");
-      const RankResults served = run_served(workers, servers);
-      expect_same_curve(one, served);
-      EXPECT_LE(difference(one.moments[0], served.moments[0]).relative, 1e-4);
-    }
+  RankResults run_served(int workers, int servers) {
+    return run_as({workers + servers, 1, replicated, servers});
   }
 
   /// Trains with one server; `work(rank, trainer, step)` runs a step on each rank.
@@ -48,66 +30,25 @@ class ParameterServer : public MultiRankTest {
   }
 };
 
-TEST_F(ParameterServer, MultVaeEqualsAllReduce) {
-  expect_same_curve_as_all_reduce();
-}
-
-TEST_F(ParameterServer, MultDaeWithTwoHiddenLayersAndDecay) {
-  options_.model = {ModelType::mult_dae, {16, 12}, 5, 0.5};
-  options_.train.weight_decay = 0.01;
-  expect_same_curve_as_all_reduce();
-}
-
-TEST_F(ParameterServer, ModelWithUserFeatures) {
-  options_.data.file = make("features.h5", {.features = true});
-  expect_same_curve_as_all_reduce();
-}
-
-TEST_F(ParameterServer, ShortLastBatchAndFewVirtualShards) {
-  options_.train.batch_size = 101;  // 101 + 101 + 1 users
-  options_.data.virtual_shards = 5;
-  expect_same_curve_as_all_reduce();
-}
-
-TEST_F(ParameterServer, ClippingAndOneBucketMostlyOfPadding) {
-  options_.train.clip_gradient_norm = 0.05;
-  options_.distributed.bucket_mib = 64;
-  expect_same_curve_as_all_reduce();
-}
-
-TEST_F(ParameterServer, RepeatedRunsAreBitwiseEqual) {
-  for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
+// The curve of one rank: curve_test.cpp. Every server sums over the same workers in the same order.
+TEST_F(ParameterServer, RepeatedRunsAndAnyNumberOfServersAreBitwiseEqual) {
+  for (const auto wire : wires) {
     options_.distributed.comm_dtype = wire;
     const RankResults first = run_served(2, 2);
-    const RankResults second = run_served(2, 2);
-    EXPECT_EQ(first.masters[0], second.masters[0]) << to_string(wire);
-    EXPECT_EQ(first.moments[0], second.moments[0]) << to_string(wire);
+    for (const int servers : {1, 2, 3}) {
+      if (wire == comm::CommDtype::bf16 && servers != 2) continue;
+      const RankResults again = run_served(2, servers);
+      EXPECT_EQ(first.masters[0], again.masters[0]) << to_string(wire) << servers;
+      EXPECT_EQ(first.moments[0], again.moments[0]) << to_string(wire) << servers;
+    }
   }
-}
-
-TEST_F(ParameterServer, NumberOfServersHasNoEffect) {
-  // Every server sums over the same workers in the same order.
-  const RankResults one = run_served(2, 1);
-  EXPECT_EQ(one.masters[0], run_served(2, 2).masters[0]);
-  EXPECT_EQ(one.masters[0], run_served(2, 3).masters[0]);
-}
-
-TEST_F(ParameterServer, Bf16CommunicationStaysClose) {
-  const RankResults wide = run_served(2, 2);
-  options_.distributed.comm_dtype = comm::CommDtype::bf16;
-  const RankResults bf16 = run_served(2, 2);
-  expect_same_on_all_ranks(bf16);
-  EXPECT_NE(bf16.weights[0], bf16.masters[0]) << "no weight was rounded";
-  const Difference weights = difference(wide.masters[0], bf16.masters[0]);
-  EXPECT_LE(weights.relative, 1e-2);
-  EXPECT_LE(weights.largest, 2 * options_.optimizer.learning_rate);
 }
 
 TEST_F(ParameterServer, ReportedBytesEqualThoseSent) {
   options_.distributed.strategy = comm::Strategy::parameter_server;
   options_.distributed.servers = 2;
   for (const auto updates : {comm::ServerUpdates::synchronous, comm::ServerUpdates::asynchronous}) {
-    for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
+    for (const auto wire : wires) {
       SCOPED_TRACE(::testing::Message() << to_string(updates) << " " << to_string(wire));
       options_.distributed.updates = updates;
       options_.distributed.comm_dtype = wire;
@@ -156,7 +97,7 @@ TEST_F(ParameterServer, LeadOfTheFastestWorkerIsBounded) {
 
 TEST_F(ParameterServer, AsynchronousRanksEndWithTheSameWeights) {
   options_.distributed.updates = comm::ServerUpdates::asynchronous;
-  for (const auto wire : {comm::CommDtype::fp32, comm::CommDtype::bf16}) {
+  for (const auto wire : wires) {
     options_.distributed.comm_dtype = wire;
     const RankResults served = run_served(3, 2);
     expect_same_on_all_ranks(served);
@@ -174,12 +115,8 @@ TEST_F(ParameterServer, AsynchronousWithOneWorkerIsSynchronous) {
 
 TEST_F(ParameterServer, AsynchronousTrainingLearns) {
   options_.data.file = make("more.h5", {.users = 400, .items = 100, .tastes = 10, .likes = 8, .test = 100});
-  options_.train.epochs = 25;
-  options_.train.batch_size = 40;
-  options_.optimizer.learning_rate = 0.01;
-  options_.distributed.strategy = comm::Strategy::parameter_server;
-  options_.distributed.updates = comm::ServerUpdates::asynchronous;
-  options_.distributed.servers = 2;
+  set({"train.epochs=25", "train.batch_size=40", "train.optimizer.learning_rate=0.01",
+       "distributed.strategy=parameter_server", "distributed.updates=asynchronous", "distributed.servers=2"});
   on_ranks(5, [&](const run::Run& run) {
     train(run);
     const run::TestResult result = test(run, options_.best_checkpoint());
@@ -187,53 +124,62 @@ TEST_F(ParameterServer, AsynchronousTrainingLearns) {
     EXPECT_GT(result.model.metrics.at("ndcg@10").mean, 2 * popular);
     EXPECT_GT(popular, 0.0);
   });
-  const std::string log = text_of(options_.run_folder() + "/metrics.jsonl");
-  for (const char* field : {"\"updates\":30,", "\"staleness\":", "\"server_wire_bytes_in\":"}) {
-    EXPECT_NE(log.find(field), std::string::npos) << field;
-  }
+  expect_in(log_text(), {"\"updates\":30,", "\"staleness\":", "\"server_wire_bytes_in\":"});
 }
 
-TEST_F(ParameterServer, InvalidSettingsThrow) {
-  const auto refusal = [&](int ranks, const std::function<void(comm::DistributedOptions&)>& set) {
-    options_.distributed = {};
+class ServedResume : public Resume {
+ protected:
+  void serve(comm::ServerUpdates updates, int servers) {
     options_.distributed.strategy = comm::Strategy::parameter_server;
-    set(options_.distributed);
-    return of_ranks(ranks, [&](const run::Run& run) {
-      return message_of<InputError>([&] { run::validate_run(run); });
-    })[0];
-  };
-  const auto expect = [](const std::string& message, const char* part) {
-    EXPECT_NE(message.find(part), std::string::npos) << message;
-  };
-  expect(refusal(1, [](auto&) {}),
-         "distributed.servers: 1 leaves no worker among 1 ranks; start 2 ranks or more");
-  expect(refusal(3, [](auto& d) { d.servers = 3; }), "distributed.servers: 3 leaves no worker among 3 ranks");
-  expect(refusal(2, [](auto& d) { d.optimizer = comm::OptimizerPlacement::sharded; }),
-         "distributed.optimizer: sharded requires distributed.strategy: allreduce");
-}
-
-/// A device that reports to be a GPU.
-class FakeGpuDevice : public cpu::Device {
- public:
-  FakeGpuDevice() : cpu::Device(1, device::Precision::fp32, true) {}
-  device::DeviceFacts facts() const override {
-    device::DeviceFacts facts = cpu::Device::facts();
-    facts.kind = device::DeviceKind::cuda;
-    return facts;
+    options_.distributed.updates = updates;
+    options_.distributed.servers = servers;
   }
 };
 
-TEST_F(ParameterServer, GpuThrows) {
-  options_.distributed.strategy = comm::Strategy::parameter_server;
-  comm::run_ranks(2, [&](comm::Communicator& communicator) {
-    Log log;
-    Progress progress;
-    FakeGpuDevice device;
-    const std::string message = message_of<InputError>([&] {
-      run::validate_run(run_of({communicator, device, log, progress}));
-    });
-    EXPECT_NE(message.find("computes on cuda in fp32; set device to cpu"), std::string::npos) << message;
-  });
+TEST_F(ServedResume, SynchronousIsBitwiseEqualToAnUninterruptedRun) {
+  serve(comm::ServerUpdates::synchronous, 2);
+  for (const auto wire : wires) {
+    SCOPED_TRACE(to_string(wire));
+    options_.distributed.comm_dtype = wire;
+    expect_same_from_everywhere(4);
+    std::filesystem::remove_all(folder("whole"));
+  }
+}
+
+TEST_F(ServedResume, StoppedRunCanBeResumed) {
+  for (const auto updates : {comm::ServerUpdates::synchronous, comm::ServerUpdates::asynchronous}) {
+    SCOPED_TRACE(to_string(updates));
+    serve(updates, 1);
+    options_.distributed.staleness = 1;
+    std::filesystem::remove_all(folder("again"));
+    EXPECT_TRUE(run(3, "again", "auto", 2).stopped);  // the last rank, a server, requests it
+    const run::TrainResult result = run(3, "again", "auto");
+    EXPECT_FALSE(result.stopped);
+    EXPECT_EQ(result.steps, 18);
+    EXPECT_EQ(count("again", "epoch"), 3);
+    EXPECT_EQ(count("again", "end"), 1);
+  }
+}
+
+// Checkpoints do not depend on the strategy, so a run may change it.
+TEST_F(ServedResume, StrategyMayChange) {
+  run(2, "whole");
+  const Tensors whole = tensors_in(checkpoints("whole") + "/epoch-0003.h5");
+  for (const bool served_first : {true, false}) {
+    SCOPED_TRACE(served_first);
+    std::filesystem::remove_all(folder("again"));
+    options_.train.epochs = 1;
+    options_.distributed.strategy =
+        served_first ? comm::Strategy::parameter_server : comm::Strategy::allreduce;
+    run(3, "again");
+    options_.train.epochs = 3;
+    options_.distributed.strategy =
+        served_first ? comm::Strategy::allreduce : comm::Strategy::parameter_server;
+    run(3, "again", "auto");
+    const Difference apart = difference(whole, tensors_in(checkpoints("again") + "/epoch-0003.h5"));
+    EXPECT_LE(apart.relative, 1e-4);  // for moments; the bound for weights is smaller
+    EXPECT_LE(apart.largest, 0.1 * options_.optimizer.learning_rate);
+  }
 }
 
 using Workers = std::vector<int>;

@@ -1,11 +1,5 @@
-// Tests user features from the dataset to the test.
-#include <vaecf/base/error.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/run/train.hpp>
 
-#include <algorithm>
-
-#include "training/checkpoint/resume_fixture.hpp"
 #include "training/step/multi_rank_fixture.hpp"
 
 namespace vaecf::training {
@@ -17,45 +11,21 @@ class Features : public MultiRankTest {
     MultiRankTest::SetUp();
     options_.data.file = make("features.h5", {.features = true});
   }
-
-  void train_alone() {
-    on_ranks(1, [&](const run::Run& run) { train(run); });
-  }
-  run::TestResult test_on(int ranks) {
-    return of_ranks(ranks, [&](const run::Run& run) { return test(run, options_.best_checkpoint()); })[0];
-  }
 };
-
-TEST_F(Features, CurveDoesNotDependOnTheNumberOfRanks) {
-  options_.train.weight_decay = 0.01;
-  const RankResults start = run(1, 0);
-  const RankResults one = run(1, 20);
-  ASSERT_EQ(one.weights[0].at("encoder_1/feature_weight").size(), 8U * 20U);
-  EXPECT_GT(difference({{"", start.weights[0].at("encoder_1/feature_weight")}},
-                       {{"", one.weights[0].at("encoder_1/feature_weight")}})
-                .largest,
-            10 * options_.optimizer.learning_rate);
-  for (int ranks = 2; ranks <= 4; ++ranks) {
-    SCOPED_TRACE(::testing::Message() << ranks << " ranks");
-    expect_same_curve(one, run(ranks, 20));
-  }
-  options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
-  expect_same_curve(one, run(3, 20));
-}
 
 TEST_F(Features, SwitchedOffFeaturesHaveNoEffect) {
   options_.model.features = models::FeaturesInput::off;
-  const RankResults off = run(1, 20);
+  const RankResults off = run(1, 8);
   options_.model.features = models::FeaturesInput::automatic;
-  EXPECT_NE(run(1, 20).weights[0].at("encoder_2/weight"), off.weights[0].at("encoder_2/weight"));
+  EXPECT_NE(run(1, 8).weights[0].at("encoder_2/weight"), off.weights[0].at("encoder_2/weight"));
   options_.data.file = make("data.h5", {});
-  EXPECT_EQ(run(1, 20).weights[0], off.weights[0]);
+  EXPECT_EQ(run(1, 8).weights[0], off.weights[0]);
 }
 
-TEST_F(Features, PredictItemsWithoutHistory) {
+TEST_F(Features, PredictAndRecommendItemsWithoutHistory) {
   options_.optimizer.learning_rate = 0.01;
   options_.train.epochs = 15;
-  train_alone();
+  train_on(1);
   const run::TestResult result = test_on(2);
   ASSERT_TRUE(result.cold_start);
   EXPECT_EQ(result.cold_start->users, result.model.users);
@@ -63,10 +33,8 @@ TEST_F(Features, PredictItemsWithoutHistory) {
   // 12 of 60 items belong to a user's taste, which the features determine.
   EXPECT_GT(ndcg(*result.cold_start), 2.0 * ndcg(result.baselines.at(0).result));
   EXPECT_GT(ndcg(result.model), ndcg(*result.cold_start));
-  const std::string events = text_of(options_.run_folder() + "/metrics.jsonl");
-  EXPECT_NE(events.find("\"cold_ndcg@10\":"), std::string::npos);
-  EXPECT_NE(events.find("\"features\":8"), std::string::npos);
-  EXPECT_NE(run::to_table(result).find("features alone"), std::string::npos);
+  expect_in(log_text(), {"\"cold_ndcg@10\":", "\"features\":8"});
+  expect_in(run::to_table(result), {"features alone"});
 
   const io::CheckpointFile checkpoint(options_.best_checkpoint());
   EXPECT_EQ(checkpoint.attribute<std::int64_t>("features"), 8);
@@ -75,93 +43,73 @@ TEST_F(Features, PredictItemsWithoutHistory) {
        {"weights/encoder_1/feature_weight", "optimizer/second_moment/encoder_1/feature_weight"})
     EXPECT_EQ(std::ranges::count(checkpoint.tensors(), name, &io::CheckpointFile::TensorInfo::name), 1)
         << name;
+
+  on_ranks(1, [&](const run::Run& run) {
+    // No data, taste 2, taste 3, item 11 (of taste 1).
+    const Csr seen{{0, 0, 0, 0, 1}, {11}};
+    const Csr features{{0, 0, 1, 2, 2}, {2, 3}};
+    const auto with_features = [&](CsrView view) {
+      return recommend(run, options_.best_checkpoint(), {4, false, {}}, seen.view(), view);
+    };
+    const Lists lists = with_features(features.view());
+    for (std::size_t i = 0; i < lists.items.size(); ++i) {
+      EXPECT_EQ(std::isnan(lists.scores[i]), i < 4) << "popular items have score NaN";
+      if (i / 4 == 1 || i / 4 == 2) {
+        EXPECT_EQ(lists.items[i] % 5, static_cast<std::int32_t>(i / 4 + 1));
+      }
+    }
+    const std::vector<float> others = with_features({}).scores;
+    for (std::size_t i = 0; i < 12; ++i) EXPECT_TRUE(std::isnan(others[i]));
+    for (std::size_t i = 12; i < 16; ++i) EXPECT_EQ(others[i], lists.scores[i]);
+    const Csr beyond{{0, 1, 1, 1, 1}, {8}};
+    EXPECT_THROW(with_features(beyond.view()), InputError);
+  });
 }
 
 TEST_F(Features, BelongToTheirUserInAnyBatch) {
   on_ranks(3, [&](const run::Run& run) {
-    const io::DatasetFile dataset(options_.data.file);
-    const auto network = initial_model(options_, run, run::model_input_dims(options_, dataset), 7);
+    const auto network = initial_model(run, 7);
     evaluate::Evaluator evaluator(run, "test", {"ndcg@10"});
-    const double known = evaluator.evaluate(*network).metrics.at("ndcg@10").mean;
-    const double cold = evaluator.evaluate(*network, models::History::none).metrics.at("ndcg@10").mean;
     // Evaluates user by user on one rank, with the same result.
-    const auto all = data::read_held_out(dataset, "test", 0, 1);
+    const auto all = data::read_held_out(run.dataset, "test", 0, 1);
     const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@10")};
-    for (const bool is_cold : {false, true}) {
+    std::vector<double> one_by_one;
+    for (const auto history : {models::History::items, models::History::none}) {
       math::MetricSums sums;
       for (std::int64_t user = all.fold_in.rows() - 1; user >= 0; --user) {
         const Range row{user, user + 1};
         const auto held =
             network->load_users({all.fold_in.view().subset(row), all.features.view().subset(row),
                                  all.targets.view().subset(row), user});
-        const auto of_user = network->evaluate(
-            *held, is_cold ? models::History::none : models::History::items, metrics, [](std::int64_t) {});
+        const auto of_user = network->evaluate(*held, history, metrics, [](std::int64_t) {});
         if (all.targets.view().row_size(user) > 0) sums.add(of_user[0]);
       }
-      const double one_by_one = sums.mean();
-      EXPECT_NEAR(one_by_one, is_cold ? cold : known, 1e-6);
+      one_by_one.push_back(sums.mean());
+      EXPECT_NEAR(sums.mean(), evaluator.evaluate(*network, history).metrics.at("ndcg@10").mean, 1e-6);
     }
-    EXPECT_NE(cold, known);
+    EXPECT_NE(one_by_one[0], one_by_one[1]);
   });
 }
 
 TEST_F(Features, FeaturesOfAnotherDatasetThrow) {
   options_.train.epochs = 1;
-  train_alone();
-  const auto refusal = [&] { return message_of<InputError>([&] { test_on(1); }); };
-  options_.model.features = models::FeaturesInput::off;
-  EXPECT_NE(refusal().find("model has 8 user features, but model.features is off; set it to auto"),
-            std::string::npos);
-  options_.model.features = models::FeaturesInput::automatic;
+  train_on(1);
   const std::string with = options_.data.file;
-  options_.data.file = make("data.h5", {});
-  EXPECT_NE(refusal().find("has none; use the dataset of its run"), std::string::npos);
-  options_.data.file = make("others.h5", {.tastes = 6, .features = true});
-  EXPECT_NE(refusal().find("hashed by"), std::string::npos);
-
+  const auto refused = [&](const std::string& part, models::FeaturesInput input, const std::string& data) {
+    options_.model.features = input;
+    options_.data.file = data;
+    expect_error<InputError>({part}, [&] { test_on(1); });
+  };
+  const auto automatic = models::FeaturesInput::automatic, off = models::FeaturesInput::off;
+  refused("model has 8 user features, but model.features is off; set it to auto", off, with);
+  refused("has none; use the dataset of its run", automatic, make("data.h5", {}));
+  refused("hashed by", automatic, make("others.h5", {.tastes = 6, .features = true}));
   options_.data.file = with;
-  options_.model.features = models::FeaturesInput::off;
-  train_alone();
+  options_.model.features = off;
+  train_on(1);
   EXPECT_FALSE(test_on(1).cold_start);
   EXPECT_FALSE(io::CheckpointFile(options_.best_checkpoint()).attributes().contains("features"));
-  options_.model.features = models::FeaturesInput::automatic;
-  EXPECT_NE(refusal().find("model has no user features"), std::string::npos);
-}
-
-TEST_F(Features, AllowRecommendationsWithoutHistory) {
-  options_.optimizer.learning_rate = 0.01;
-  options_.train.epochs = 15;
-  train_alone();
-  on_ranks(1, [&](const run::Run& run) {
-    run::Recommender recommender(options_, run, io::CheckpointFile(options_.best_checkpoint()),
-                                 run::RecommendOptions{4, false, {}});
-    EXPECT_EQ(recommender.features(), 8);
-    // No data, taste 2, taste 3, item 11 (of taste 1).
-    const Csr seen{{0, 0, 0, 0, 1}, {11}};
-    const Csr features{{0, 0, 1, 2, 2}, {2, 3}};
-    std::vector<std::int32_t> items(16);
-    std::vector<float> scores(16);
-    recommender.recommend(seen.view(), features.view(), items, scores);
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      EXPECT_EQ(std::isnan(scores[i]), i < 4) << "popular items have score NaN";
-      if (i / 4 == 1 || i / 4 == 2) {
-        EXPECT_EQ(items[i] % 5, static_cast<std::int32_t>(i / 4 + 1));
-      }
-    }
-    std::vector<float> others(16);
-    recommender.recommend(seen.view(), {}, items, others);
-    for (std::size_t i = 0; i < 12; ++i) EXPECT_TRUE(std::isnan(others[i]));
-    EXPECT_EQ(std::vector(others.begin() + 12, others.end()), std::vector(scores.begin() + 12, scores.end()));
-    const Csr beyond{{0, 1, 1, 1, 1}, {8}};
-    EXPECT_THROW(recommender.recommend(seen.view(), beyond.view(), items, scores), InputError);
-  });
-}
-
-class FeaturesResume : public Resume {};
-
-TEST_F(FeaturesResume, IsBitwiseEqualToAnUninterruptedRun) {
-  options_.data.file = make("features.h5", {.features = true});
-  expect_same_from_everywhere(2);
+  refused("model has no user features", automatic, with);
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
-// Tests sets of users of the test.
 #include <vaecf/models/item/item_scorer.hpp>
-#include <vaecf/run/train.hpp>
 
 #include <array>
 #include <numeric>
@@ -17,12 +15,6 @@ class TestUsers : public TrainTest {
     TrainTest::SetUp();
     options_.validation.metrics = {"ndcg@10", "recall_n@10", "popularity@10", "coverage@10"};
   }
-  void train_alone() {
-    on_ranks(1, [&](const run::Run& run) { train(run); });
-  }
-  run::TestResult test_on(int ranks) {
-    return of_ranks(ranks, [&](const run::Run& run) { return test(run, options_.best_checkpoint()); })[0];
-  }
 };
 
 TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
@@ -30,26 +22,24 @@ TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
   for (const bool features : {false, true}) {
     options_.name = features ? "features" : "items";
     options_.data.file = make("users.h5", {.without_history = 12, .features = features});
-    train_alone();
+    train_on(1);
     std::array<math::MetricSums, 2> recall;      // without and with history
     std::array<math::MetricSums, 2> popularity;  // of the lists
     on_ranks(1, [&](const run::Run& run) {
-      const io::DatasetFile dataset(options_.data.file);
-      const data::HeldOutUsers users = data::read_held_out(dataset, "test", 0, 1);
-      std::vector<std::int32_t> lists(200);
-      std::vector<float> scores(200);
-      run::Recommender(options_, run, io::CheckpointFile(options_.best_checkpoint()), {10, false, {}})
-          .recommend(users.fold_in.view(), features ? users.features.view() : CsrView{}, lists, scores);
+      const data::HeldOutUsers users = data::read_held_out(run.dataset, "test", 0, 1);
+      const Lists lists = recommend(run, options_.best_checkpoint(), {10, false, {}}, users.fold_in.view(),
+                                    features ? users.features.view() : CsrView{});
       const models::Popularity counts(run);
       for (std::int64_t u = 0; u < 20; ++u) {
-        const auto list = std::span(lists).subspan(static_cast<std::size_t>(u) * 10, 10);
+        const auto list = std::span(lists.items).subspan(static_cast<std::size_t>(u) * 10, 10);
         const auto targets = users.targets.view().row(u);
         const auto found = std::ranges::count_if(
             targets, [&](std::int32_t item) { return std::ranges::find(list, item) != list.end(); });
         recall[u < 12 ? 0 : 1].add(static_cast<double>(found) / 2.0);
         popularity[u < 12 ? 0 : 1].add(counts.of_list(math::parse_metric("popularity@10"), list));
         // User 10 has neither items nor features.
-        EXPECT_EQ(std::isnan(scores[static_cast<std::size_t>(u) * 10]), features ? u == 10 : u < 12) << u;
+        EXPECT_EQ(std::isnan(lists.scores[static_cast<std::size_t>(u) * 10]), features ? u == 10 : u < 12)
+            << u;
       }
     });
     for (const int ranks : {1, 2, 3, 4}) {
@@ -69,28 +59,23 @@ TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
 
 TEST_F(TestUsers, BaselinesServeUsersWithoutHistoryTheMostPopularItems) {
   options_.data.file = make("users.h5", {.without_history = 6});
-  train_alone();
+  train_on(1);
   const run::TestResult result = test_on(2);
   ASSERT_EQ(result.baselines.size(), 3U);
   for (const run::Baseline& baseline : result.baselines) {
     for (const auto& [name, value] : result.model.without_history)
       EXPECT_NEAR(baseline.result.without_history.at(name).mean, value.mean, 1e-12) << baseline.name << name;
   }
-  EXPECT_NE(run::to_table(result).find("\n  14 users with history\n"), std::string::npos)
-      << run::to_table(result);
-  EXPECT_NE(run::to_table(result).find("\n  6 users without history\n"), std::string::npos);
-  const std::string events = text_of(options_.run_folder() + "/metrics.jsonl");
-  for (const char* const name :
-       {"\"users_without_history\":6", "\"ndcg@10_without_history\":", "\"ease_ndcg@10_with_history_se\":"})
-    EXPECT_NE(events.find(name), std::string::npos) << name;
-}
+  expect_in(run::to_table(result), {"\n  14 users with history\n", "\n  6 users without history\n"});
+  expect_in(log_text(), {"\"users_without_history\":6",
+                         "\"ndcg@10_without_history\":", "\"ease_ndcg@10_with_history_se\":"});
 
-TEST_F(TestUsers, AreNotDividedIfAllHaveHistory) {
-  train_alone();
-  const run::TestResult result = test_on(2);
-  EXPECT_EQ(result.model.users_without_history, 0);
-  EXPECT_TRUE(result.model.with_history.empty());
-  EXPECT_EQ(run::to_table(result).find("history"), std::string::npos);
+  options_.data.file = make("all_have_history.h5", {});
+  train_on(1);
+  const run::TestResult undivided = test_on(2);
+  EXPECT_EQ(undivided.model.users_without_history, 0);
+  EXPECT_TRUE(undivided.model.with_history.empty());
+  EXPECT_EQ(run::to_table(undivided).find("history"), std::string::npos);
 }
 
 /// Returns a column of a table of users.
@@ -102,12 +87,11 @@ const std::vector<T>& column(const io::UserColumns& content, const std::string& 
 
 TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
   options_.data.file = make("users.h5", {.without_target = 3, .without_history = 5, .features = true});
-  train_alone();
+  train_on(1);
   std::vector<std::int64_t> expected_history;
   std::vector<double> expected_popularity;
   on_ranks(1, [&](const run::Run& run) {
-    const io::DatasetFile dataset(options_.data.file);
-    const data::HeldOutUsers users = data::read_held_out(dataset, "test", 0, 1);
+    const data::HeldOutUsers users = data::read_held_out(run.dataset, "test", 0, 1);
     const models::Popularity counts(run);
     for (std::int64_t u = 0; u < 17; ++u) {
       expected_history.push_back(users.fold_in.view().row_size(u));
@@ -119,9 +103,8 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
   io::UserColumns first;
   for (const int ranks : {1, 2, 3, 4}) {
     on_ranks(ranks, [&](const run::Run& run) {
-      const io::DatasetFile dataset(options_.data.file);
       evaluate::Evaluator evaluator(run, "test", options_.validation.metrics);
-      const auto model = initial_model(options_, run, run::model_input_dims(options_, dataset), 7);
+      const auto model = initial_model(run, 7);
       run::TestResult result{
           evaluator.evaluate(*model), evaluator.evaluate(*model, models::History::none), {}, 1};
       result.baselines = run::evaluate_baselines(run, evaluator);
@@ -137,21 +120,17 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
       EXPECT_EQ(column<std::int64_t>(content, "targets"), std::vector<std::int64_t>(17, 2));
       EXPECT_EQ(column<double>(content, "target_popularity"), expected_popularity);
       EXPECT_EQ(content.columns.size(), 3U + 5U * 3U);
-      const auto expect_means = [&](const evaluate::EvaluationResult& of, const std::string& set) {
+      if (run.communicator.rank() == 0 && ranks == 1) first = content;
+      for (const auto& [set, result_of_set] : results) {
         for (const char* const name : {"ndcg@10", "recall_n@10", "popularity@10"}) {
           const std::vector<double>& values = column<double>(content, set + name);
           ASSERT_EQ(values.size(), 17U);
           const double mean = std::accumulate(values.begin(), values.end(), 0.0) / 17.0;
-          EXPECT_NEAR(mean, of.metrics.at(name).mean, 1e-14 * std::max(1.0, mean)) << set << name;
+          EXPECT_NEAR(mean, result_of_set->metrics.at(name).mean, 1e-14 * std::max(1.0, mean)) << set << name;
           for (std::size_t u = 0; u < 17; ++u)
             EXPECT_NEAR(values[u], column<double>(first, set + name)[u], 1e-12) << set << name << u;
         }
-      };
-      if (run.communicator.rank() == 0 && ranks == 1) first = content;
-      expect_means(result.model, "");
-      expect_means(*result.cold_start, "cold/");
-      for (const run::Baseline& baseline : result.baselines)
-        expect_means(baseline.result, baseline.name + "/");
+      }
     });
   }
   on_ranks(2, [&](const run::Run& run) { test(run, options_.best_checkpoint(), file("per_user.h5")); });

@@ -9,10 +9,6 @@
 namespace vaecf::training {
 namespace {
 
-config::AnnealingOptions in_steps(double cap, double steps) {
-  return {cap, steps, 0, 0};
-}
-
 TEST(Annealing, FollowsPublishedSchedules) {
   struct Recipe {
     double steps, cap;
@@ -23,7 +19,7 @@ TEST(Annealing, FollowsPublishedSchedules) {
        {Recipe{200000, 0.2, 234, 40000, 171, 0.00117}, Recipe{200000, 0.2, 767, 40000, 53, 0.0038},
         Recipe{200000, 0.2, 943, 40000, 43, 0.0047}, Recipe{15000, 0.1, 4, 1500, 376, 0.00027},
         Recipe{1000, 0.2, 2, 200, 101, 0.0020}}) {
-    const Annealing a(in_steps(r.cap, r.steps), r.per_epoch);
+    const Annealing a({r.cap, r.steps, 0, 0}, r.per_epoch);
     EXPECT_EQ(a.beta(0, 0), 0.0);
     EXPECT_LT(a.beta(r.cap_at - 1, 0), r.cap);
     EXPECT_DOUBLE_EQ(a.beta(r.cap_at, 0), r.cap);
@@ -34,10 +30,10 @@ TEST(Annealing, FollowsPublishedSchedules) {
 }
 
 TEST(Annealing, DetectsThatTheCapIsNeverReached) {
-  const Annealing thesis(in_steps(0.2, 200000), 8);
+  const Annealing thesis({0.2, 200000, 0, 0}, 8);
   EXPECT_NEAR(thesis.beta(1600, 0), 0.008, 1e-12);
   EXPECT_FALSE(thesis.reaches_cap(1600, 1599 * 14504));
-  const Annealing paper(in_steps(0.2, 200000), 234);
+  const Annealing paper({0.2, 200000, 0, 0}, 234);
   EXPECT_TRUE(paper.reaches_cap(46800, 200 * 116677 - 177));
   EXPECT_FALSE(paper.reaches_cap(40000, 39999 * 500));
   EXPECT_TRUE(paper.reaches_cap(40001, 40000 * 500));
@@ -46,14 +42,11 @@ TEST(Annealing, DetectsThatTheCapIsNeverReached) {
   EXPECT_FALSE(users.reaches_cap(2, 160));
 }
 
-TEST(Annealing, ScheduleInUsers) {
-  const Annealing a({0.2, 0, 0, 100e6}, 5);
-  EXPECT_DOUBLE_EQ(a.beta(1, 10000000), 0.1);
-  EXPECT_DOUBLE_EQ(a.beta(1, 20000000), 0.2);
-  EXPECT_DOUBLE_EQ(a.beta(1, 90000000), 0.2);
-}
-
-TEST(Annealing, ScheduleInEpochsFollowsTheBatchSize) {
+TEST(Annealing, SchedulesInUsersAndEpochsFollowTheBatchSize) {
+  const Annealing users({0.2, 0, 0, 100e6}, 5);
+  EXPECT_DOUBLE_EQ(users.beta(1, 10000000), 0.1);
+  EXPECT_DOUBLE_EQ(users.beta(1, 20000000), 0.2);
+  EXPECT_DOUBLE_EQ(users.beta(1, 90000000), 0.2);
   const double epochs = 200000.0 / 234.0;  // the paper's T
   const Annealing small({0.2, 0, epochs, 0}, 234);
   const Annealing large({0.2, 0, epochs, 0}, 5);  // batch 24,576: T = 4,274 updates
@@ -63,38 +56,27 @@ TEST(Annealing, ScheduleInEpochsFollowsTheBatchSize) {
 }
 
 TEST(Selection, FirstOfEqualEpochsIsBestAndLaterOnesCountAsWorse) {
-  checkpoint::TrainingState state;
-  const auto better = [&](double metric) {
-    ++state.epoch;
-    return state.update_best(metric);
-  };
-  EXPECT_TRUE(better(0.0));
-  EXPECT_TRUE(better(0.5));
-  EXPECT_FALSE(better(0.5));
-  EXPECT_EQ(state.validations_since_best, 1);
-  EXPECT_TRUE(better(0.6));
-  EXPECT_EQ(state.validations_since_best, 0);
-  EXPECT_FALSE(better(0.1));
-  EXPECT_FALSE(better(NAN));
-  EXPECT_EQ(state.best_epoch, 4);
-  EXPECT_EQ(state.best_metric, 0.6);
-  EXPECT_EQ(state.validations_since_best, 2);
-}
-
-TEST(Selection, SmallestPopularityIsBest) {
-  checkpoint::TrainingState state;
-  state.select = "popularity@5";
-  const auto better = [&](double metric) {
-    ++state.epoch;
-    return state.update_best(metric);
-  };
-  EXPECT_TRUE(better(7.0));
-  EXPECT_FALSE(better(8.0));
-  EXPECT_TRUE(better(6.0));
-  EXPECT_FALSE(better(6.0) || better(NAN));
-  EXPECT_EQ(state.best_epoch, 3);
-  EXPECT_EQ(state.best_metric, 6.0);
-  EXPECT_EQ(state.validations_since_best, 2);
+  // Of popularity, the smallest value is the best.
+  for (const auto& [select, sign] : {std::pair{"ndcg@10", 1.0}, {"popularity@5", -1.0}}) {
+    SCOPED_TRACE(select);
+    checkpoint::TrainingState state;
+    state.select = select;
+    const auto better = [&](double metric) {
+      ++state.epoch;
+      return state.update_best(metric);
+    };
+    EXPECT_TRUE(better(0.0));
+    EXPECT_TRUE(better(sign * 0.5));
+    EXPECT_FALSE(better(sign * 0.5));
+    EXPECT_EQ(state.validations_since_best, 1);
+    EXPECT_TRUE(better(sign * 0.6));
+    EXPECT_EQ(state.validations_since_best, 0);
+    EXPECT_FALSE(better(sign * 0.1));
+    EXPECT_FALSE(better(NAN));
+    EXPECT_EQ(state.best_epoch, 4);
+    EXPECT_EQ(state.best_metric, sign * 0.6);
+    EXPECT_EQ(state.validations_since_best, 2);
+  }
 }
 
 }  // namespace

@@ -1,7 +1,4 @@
-#include <vaecf/base/error.hpp>
-
-#include "device/cpu/device.hpp"
-#include "models/network.hpp"
+#include "models/model_fixture.hpp"
 #include "training/train_fixture.hpp"
 
 namespace vaecf::training {
@@ -26,17 +23,6 @@ class EdgeCases : public TrainTest {
     });
     for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.weights, outcomes[0].weights);
     return outcomes[0];
-  }
-
-  void expect_same_for_all_ranks() {
-    const Outcome one = train_three_epochs(1);
-    for (int ranks = 2; ranks <= 4; ++ranks) {
-      const Outcome many = train_three_epochs(ranks);
-      EXPECT_LE(difference(one.weights, many.weights).relative, 1e-5) << ranks << " ranks";
-      EXPECT_EQ(many.steps, one.steps);
-      EXPECT_EQ(many.users_seen, one.users_seen);
-      EXPECT_EQ(many.users_counted, many.users_seen);
-    }
   }
 };
 
@@ -68,8 +54,15 @@ TEST_F(EdgeCases, FewUsersSmallBatchesAndShardsWithoutUsers) {
     options_.data.file = make("few.h5", {.users = few.users});
     options_.train.batch_size = few.batch_size;
     options_.data.virtual_shards = few.virtual_shards;
-    EXPECT_EQ(train_three_epochs(2).steps, few.steps);
-    expect_same_for_all_ranks();
+    const Outcome one = train_three_epochs(1);
+    EXPECT_EQ(one.steps, few.steps);
+    for (const int ranks : {2, 3, 4}) {
+      const Outcome many = train_three_epochs(ranks);
+      EXPECT_LE(difference(one.weights, many.weights).relative, 1e-5) << ranks << " ranks";
+      EXPECT_EQ(many.steps, one.steps);
+      EXPECT_EQ(many.users_seen, one.users_seen);
+      EXPECT_EQ(many.users_counted, many.users_seen);
+    }
   }
 }
 
@@ -88,9 +81,8 @@ TEST_F(EdgeCases, NonFiniteLossThrowsWithStep) {
   options_.optimizer.type = device::OptimizerKind::sgd;
   options_.optimizer.learning_rate = 1e30;
   for (int ranks = 1; ranks <= 3; ranks += 2) {
-    const std::string message = message_of<RunError>([&] { train_three_epochs(ranks); });
-    EXPECT_NE(message.find("the loss is not finite at step "), std::string::npos) << message;
-    EXPECT_NE(message.find("on rank "), std::string::npos) << message;
+    expect_error<RunError>({"the loss is not finite at step ", "on rank "},
+                           [&] { train_three_epochs(ranks); });
   }
 }
 
@@ -98,28 +90,17 @@ TEST_F(EdgeCases, EachUpdateSamplesNewDropoutAndNoise) {
   options_.train.batch_size = 1000;          // every step has all users,
   options_.optimizer.learning_rate = 1e-12;  // and the weights do not change
   on_ranks(1, [&](const run::Run& run) {
-    const io::DatasetFile dataset(options_.data.file);
     Trainer trainer(run, 0);
-    cpu::Device device(1, device::Precision::fp32, true);
-    models::Network model(options_.model, dataset.items(), device, dataset.rows("train"));
+    const auto device = models::fp32_device(device::Kernels::portable);
+    const Csr rows = run.dataset.read_rows("train", {0, 203});
+    models::Network model(options_.model, run.dataset.items(), *device, rows.rows());
     models::initialize(model, model.shape(), options_.train.seed);
-    const Csr rows = dataset.read_rows("train", {0, dataset.rows("train")});
-    const auto users = device.make_user_rows(rows.view(), 0, dataset.items(), device::single_rank());
-    std::vector<std::int64_t> all(static_cast<std::size_t>(rows.rows()));
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
-    const auto batch = device.make_batch();
-    device.gather_batch(*users, all, true, *batch);
-
-    auto gradients = device.make_buffer(model.layout().size);
-    models::StepTimer timer(device, false);
-    const auto state = device.make_step_state();
+    const models::WholeBatch whole(*device, rows, 0, run.dataset.items());
+    auto gradients = device->make_buffer(model.layout().size);
     double before = 0.0;
     for (std::uint32_t step = 0; step < 3; ++step) {
-      device.begin_step({.seed = options_.train.seed, .step = step, .rule = {}}, *state);
-      device.set_losses({}, *state);
-      model.forward_backward({*batch}, {model.parameters(), *state, gradients, {}}, 0, timer);
-      device.end_step(*state);
-      const device::LossSums expected = device.sums(*state).losses;
+      const device::LossSums expected = models::gradient_step(
+          *device, model, {*whole.batch}, gradients, {.seed = options_.train.seed, .step = step, .rule = {}});
       trainer.start_epoch(step);
       trainer.step(0);
       const device::LossSums sums = trainer.losses();

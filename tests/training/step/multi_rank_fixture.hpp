@@ -6,6 +6,21 @@
 
 namespace vaecf::training {
 
+/// A division of a training over ranks.
+struct Division {
+  int ranks = 1;
+  int item_slices = 1;
+  comm::OptimizerPlacement optimizer = comm::OptimizerPlacement::replicated;
+  int servers = 0;  ///< of the ranks; 0: all-reduce
+  friend std::ostream& operator<<(std::ostream& out, const Division& d) {
+    return out << d.ranks << " ranks, " << d.item_slices << " item slices, " << to_string(d.optimizer) << ", "
+               << d.servers << " servers";
+  }
+};
+constexpr auto replicated = comm::OptimizerPlacement::replicated;
+constexpr auto sharded = comm::OptimizerPlacement::sharded;
+constexpr comm::CommDtype wires[] = {comm::CommDtype::fp32, comm::CommDtype::bf16};
+
 /// The results of a training on all ranks, by rank.
 struct RankResults {
   std::vector<Tensors>
@@ -15,9 +30,20 @@ struct RankResults {
   std::vector<Tensors> moments;
 };
 
-/// Trains on thread ranks.
 class MultiRankTest : public TrainTest {
  protected:
+  void divide(const Division& division) {
+    options_.distributed.item_slices = division.item_slices;
+    options_.distributed.optimizer = division.optimizer;
+    options_.distributed.strategy =
+        division.servers > 0 ? comm::Strategy::parameter_server : comm::Strategy::allreduce;
+    if (division.servers > 0) options_.distributed.servers = division.servers;
+  }
+  RankResults run_as(const Division& division, std::int64_t steps = 12) {
+    divide(division);
+    return run(division.ranks, steps);
+  }
+
   RankResults run(int ranks, std::int64_t steps) {
     const std::vector<Tensors> none(static_cast<std::size_t>(ranks));
     RankResults results{none, none, none, none};
@@ -76,20 +102,18 @@ class MultiRankTest : public TrainTest {
   }
 
   static void expect_same_on_all_ranks(const RankResults& results) {
-    for (std::size_t r = 1; r < results.weights.size(); ++r) {
-      EXPECT_EQ(results.weights[r], results.weights[0]) << "rank " << r << " of " << results.weights.size();
-      EXPECT_EQ(results.masters[r], results.masters[0]) << "rank " << r << " of " << results.weights.size();
-      EXPECT_EQ(results.moments[r], results.moments[0]) << "rank " << r << " of " << results.weights.size();
-    }
+    for (const auto* of_ranks : {&results.weights, &results.masters, &results.moments})
+      for (const Tensors& tensors : *of_ranks) EXPECT_EQ(tensors, of_ranks->front());
   }
 
-  /// Expects weights and losses to be independent of the number of ranks and of sharding, within bounds.
+  /// Expects gradients, weights and moments to be independent of the division, within bounds.
   void expect_same_curve(const RankResults& one, const RankResults& other) {
     expect_same_on_all_ranks(other);
     EXPECT_LE(difference(one.gradient[0], other.gradient[0]).relative, 1e-6);
     const Difference weights = difference(one.masters[0], other.masters[0]);
     EXPECT_LE(weights.relative, 1e-5);
     EXPECT_LE(weights.largest, 0.1 * options_.optimizer.learning_rate);
+    EXPECT_LE(difference(one.moments[0], other.moments[0]).relative, 1e-4);
   }
 };
 

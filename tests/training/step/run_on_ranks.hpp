@@ -10,5 +10,7 @@ namespace vaecf::training {
 /// run_on_ranks_cpu.cpp, or run_on_ranks_cuda_emulator.cpp for the host emulation of the CUDA device.
 void run_on_ranks(int ranks, const device::BackendOptions& options,
                   const std::function<void(const run::RunContext&)>& body);
+/// Whether the devices of run_on_ranks are emulated GPUs.
+extern const bool on_emulator;
 
 }  // namespace vaecf::training

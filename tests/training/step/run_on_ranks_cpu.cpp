@@ -4,6 +4,8 @@
 
 namespace vaecf::training {
 
+const bool on_emulator = false;
+
 void run_on_ranks(int ranks, const device::BackendOptions& options,
                   const std::function<void(const run::RunContext&)>& body) {
   comm::run_ranks(ranks, [&](comm::Communicator& communicator) {
