@@ -15,11 +15,10 @@ TEST_F(ResumePoint, AutoSelectsTheNewestValidCheckpoint) {
     file.seekp(2000);
     file.put('\x5a');
   };
-  config::TrainingConfig options = options_;
-  options.name = "whole";
+  options_.name = "whole";
   const auto newest = [&] {
     return of_ranks(2, [&](const run::Run& run) -> std::string {
-      const auto point = checkpoint::find_resume_point(run_of(run, options), "auto");
+      const auto point = checkpoint::find_resume_point(run, "auto");
       if (!point) return "none";
       EXPECT_EQ(point->configuration, state_.configuration_text);
       return std::filesystem::path(point->path).filename();

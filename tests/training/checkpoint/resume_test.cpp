@@ -124,13 +124,10 @@ TEST_F(Resume, AfterAStopBeforeTheFirstStep) {
     options_.distributed.optimizer = optimizer;
     options_.distributed.comm_dtype = wire;
     run(2, "whole");
-    config::TrainingConfig options = options_;
-    options.name = "again";
+    options_.name = "again";
     StopFlag stop;
     stop.request();  // during loading
-    on_ranks(2, [&](const run::Run& s) {
-      EXPECT_TRUE(train(run_of(with(s, s.progress, &stop), options)).stopped);
-    });
+    on_ranks(2, [&](const run::Run& s) { EXPECT_TRUE(train(with(s, s.progress, &stop)).stopped); });
     EXPECT_EQ(names("again"), std::vector<std::string>{"epoch-0000.h5"});
     run(2, "again", "auto");
     expect_same_as_whole("again");
@@ -148,11 +145,10 @@ struct RecordedProgress : Progress {
 
 TEST_F(Resume, ProgressWithinAnEpochIncludesTheUsersBeforeTheStop) {
   run(1, "whole", "", 9);  // of batches of 37 users, three of the second epoch
-  config::TrainingConfig options = options_;
-  options.name = "whole";
+  options_.name = "whole";
   state_.resume_from = checkpoints("whole") + "/step-00000009.h5";
   RecordedProgress progress;
-  on_ranks(1, [&](const run::Run& s) { train(run_of(with(s, progress), options)); });
+  on_ranks(1, [&](const run::Run& s) { train(with(s, progress)); });
   std::erase_if(progress.lines, [](const std::string& line) { return line.starts_with("ranking"); });
   EXPECT_EQ(progress.lines, (std::vector<std::string>{"epoch 2/3: 111 of 203 148 185 203",
                                                       "epoch 3/3: 0 of 203 37 74 111 148 185 203"}));

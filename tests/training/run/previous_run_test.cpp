@@ -67,12 +67,11 @@ TEST_F(PreviousRun, ThatCannotBeMovedIsAnErrorOnAllRanksAndStays) {
   const std::string name(254, 'a');  // NAME.1 is too long for a file system
   run(1, name);
   const auto before = files(folder(name));
-  config::TrainingConfig options = options_;
-  options.name = name;
+  options_.name = name;
   on_ranks(2, [&](const run::Run& run) {
     expect_error<InputError>({": the run in this folder cannot be moved to ", "File name too long",
                               "; move or delete it, continue with --resume"},
-                             [&] { train(run_of(run, options)); });
+                             [&] { train(run); });
   });
   EXPECT_EQ(files(folder(name)), before);
 }

@@ -131,13 +131,9 @@ TEST_F(MultiRankTest, OverlapAndBucketSizeHaveNoEffect) {
                                          {Division{3, 1, sharded}, comm::CommDtype::bf16}}) {
       SCOPED_TRACE(::testing::Message() << vaecf::to_string(type) << " " << division << to_string(wire));
       options_.distributed.comm_dtype = wire;
-      options_.distributed.overlap = Toggle::off;
-      options_.distributed.bucket_mib = 0.001;
+      set({"distributed.overlap=off", "distributed.bucket_mib=0.005"});
       const RankResults off = run_as(division, 8);
-      options_.distributed.overlap = Toggle::on;
-      EXPECT_EQ(off.weights[0], run_as(division, 8).weights[0]);
-      options_.distributed.overlap = Toggle::automatic;
-      options_.distributed.bucket_mib = 0.005;
+      set({"distributed.overlap=on", "distributed.bucket_mib=0.001"});
       EXPECT_EQ(off.weights[0], run_as(division, 8).weights[0]);
     }
   }

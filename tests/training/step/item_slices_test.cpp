@@ -67,29 +67,32 @@ TEST_F(Items, EvaluationIsThatOfOneRank) {
   options_.data.file =
       make("users.h5", {.items = uneven_items, .without_target = 3, .without_history = 4, .features = true});
   options_.validation.metrics = {"ndcg@10", "recall@5", "coverage@5", "novelty@5", "gini@5"};
-  for (const auto history : {models::History::items, models::History::none}) {
-    const auto evaluate = [&](const Division& division) {
-      const auto of_rank = of_division(division, [&](const run::Run& run) {
-        Trainer trainer(run, run.device.facts().evaluation_batch);
-        train_epochs(trainer, 2);
-        evaluate::Evaluator evaluator(run, "test", options_.validation.metrics);
-        return evaluator.evaluate(trainer.model(), history);
-      });
-      for (const evaluate::EvaluationResult& result : of_rank) {
-        EXPECT_EQ(result.users, of_rank[0].users);
-        for (const auto& [name, value] : result.metrics)
-          EXPECT_EQ(value.mean, of_rank[0].metrics.at(name).mean);
+  const auto evaluate = [&](const Division& division) {
+    const auto of_rank = of_division(division, [&](const run::Run& run) {
+      Trainer trainer(run, run.device.facts().evaluation_batch);
+      train_epochs(trainer, 2);
+      evaluate::Evaluator evaluator(run, "test", options_.validation.metrics);
+      return std::array{evaluator.evaluate(trainer.model()),
+                        evaluator.evaluate(trainer.model(), models::History::none)};
+    });
+    for (const auto& results : of_rank) {
+      for (const std::size_t i : {0, 1}) {
+        EXPECT_EQ(results[i].users, of_rank[0][i].users);
+        for (const auto& [name, value] : results[i].metrics)
+          EXPECT_EQ(value.mean, of_rank[0][i].metrics.at(name).mean);
       }
-      return of_rank[0];
-    };
-    const evaluate::EvaluationResult one = evaluate({});
-    for (const Division& division : divisions) {
-      SCOPED_TRACE(::testing::Message() << division);
-      const evaluate::EvaluationResult result = evaluate(division);
-      EXPECT_EQ(result.users, one.users);
-      EXPECT_EQ(result.users_without_history, one.users_without_history);
-      for (const auto& [name, value] : one.metrics)
-        EXPECT_NEAR(result.metrics.at(name).mean, value.mean, 1e-3) << name;
+    }
+    return of_rank[0];
+  };
+  const auto one = evaluate({});
+  for (const Division& division : divisions) {
+    SCOPED_TRACE(::testing::Message() << division);
+    const auto found = evaluate(division);
+    for (const std::size_t i : {0, 1}) {
+      EXPECT_EQ(found[i].users, one[i].users);
+      EXPECT_EQ(found[i].users_without_history, one[i].users_without_history);
+      for (const auto& [name, value] : one[i].metrics)
+        EXPECT_NEAR(found[i].metrics.at(name).mean, value.mean, 1e-3) << name;
     }
   }
 }
@@ -168,6 +171,7 @@ TEST_F(Items, InitialCheckpointsAreEqualToTheByte) {
   for (const ModelType type : {ModelType::mult_vae, ModelType::mult_dae, ModelType::autoencoder,
                                ModelType::recvae, ModelType::elsa}) {
     SCOPED_TRACE(vaecf::to_string(type));
+    if (on_emulator && type != ModelType::mult_vae) continue;  // the device has no part in the others
     options_.model.type = type;
     const auto [tensors, attributes] = initial({});
     for (const Division& division : {Division{2, 2}, {5, 5}, {4, 2}}) {
