@@ -16,6 +16,14 @@ says() {
   shift
   for part; do check "$what" "$part" "${said-}"; done
 }
+# gives WHAT COMMAND... : EXPECTED...: runs the command and checks that $said, what it prints, contains each.
+gives() {
+  local what=$1 command=()
+  shift
+  while [ "$1" != : ]; do command+=("$1"); shift; done
+  said=$("${command[@]}")
+  says "$what" "${@:2}"
+}
 # link_tools FOLDER TOOL...: puts those that this machine has into a PATH of its own.
 link_tools() {
   local tool found
