@@ -11,18 +11,7 @@ import sys
 try:
     import numpy as np
     import onnx
-    try:
-        import onnxruntime
-
-        def scorer(path):
-            session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-            return lambda inputs: session.run(["scores"], inputs)[0]
-    except ImportError:
-        from onnx.reference import ReferenceEvaluator
-
-        def scorer(path):
-            evaluator = ReferenceEvaluator(path)
-            return lambda inputs: evaluator.run(["scores"], inputs)[0]
+    from onnx.reference import ReferenceEvaluator
 except ImportError as missing:
     print(missing)
     sys.exit(77)
@@ -80,7 +69,7 @@ inputs = {"items": batch(list(seen.values()))}
 if len(sys.argv) > 4:
     people = {row["user"]: row for row in csv.DictReader(open(sys.argv[4]))}
     inputs["features"] = batch([features_of(people[user], metadata["feature_hashing"]) for user in seen])
-scores = dict(zip(seen, scorer(model_path)(inputs)))
+scores = dict(zip(seen, ReferenceEvaluator(model_path).run(["scores"], inputs)[0]))
 
 lines = list(csv.reader(open(recommended_path), delimiter="\t"))[1:]
 assert lines and {line[0] for line in lines} == set(seen)

@@ -1,7 +1,5 @@
 #include <vaecf/io/json.hpp>
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -55,6 +53,20 @@ std::vector<double> layer(const SafeTensors& file, const std::string& name, cons
   return y;
 }
 
+/// Writes new.csv, a user ann with the items of columns 3 and 50, and expects that `recommend` with these
+/// settings scores all items of ann like `scores`.
+void expect_scores_of_ann(const TempWorkspace& workspace, const std::string& settings,
+                          const std::vector<std::int64_t>& ids, const std::vector<double>& scores) {
+  workspace.write("new.csv", "ann," + std::to_string(ids[3]) + "\nann," + std::to_string(ids[50]) + "\n");
+  std::map<std::int64_t, double> recommended;
+  for (const Recommended& line : lines_of(
+           workspace.succeed("recommend " + settings + " --quiet --input new.csv --keep-seen --top 60").out))
+    recommended[std::stoll(line.item)] = line.score;
+  ASSERT_EQ(recommended.size(), 60U);
+  for (std::size_t c = 0; c < 60; ++c)
+    EXPECT_NEAR(recommended.at(ids[c]), scores[c], 2e-5) << settings << " " << c;
+}
+
 TEST_F(Export, SafetensorsReproduceTheScores) {
   workspace.succeed("export runs/small/checkpoints/best.h5 --output out/m.safetensors");
   const SafeTensors file(workspace.read("out/m.safetensors"));
@@ -69,30 +81,23 @@ TEST_F(Export, SafetensorsReproduceTheScores) {
 
   const auto ids = file.read<std::int64_t>("items.id");
   ASSERT_EQ(ids.size(), 60U);
-  workspace.write("new.csv", "ann," + std::to_string(ids[3]) + "\nann," + std::to_string(ids[50]) + "\n");
   std::vector<double> x(60, 0.0);
   x[3] = x[50] = 1.0 / std::sqrt(2.0);
   std::vector<double> mu = layer(file, "encoder_2", layer(file, "encoder_1", x, true), false);
   mu.resize(8);
-  const auto scores = layer(file, "decoder_2", layer(file, "decoder_1", mu, true), false);
-  std::map<std::int64_t, double> recommended;
-  for (const Recommended& line :
-       lines_of(workspace.succeed("recommend small.yaml --input new.csv --keep-seen --top 60 --quiet").out))
-    recommended[std::stoll(line.item)] = line.score;
-  ASSERT_EQ(recommended.size(), 60U);
-  for (std::size_t c = 0; c < 60; ++c) EXPECT_NEAR(recommended.at(ids[c]), scores[c], 2e-5) << ids[c];
+  expect_scores_of_ann(workspace, "small.yaml", ids,
+                       layer(file, "decoder_2", layer(file, "decoder_1", mu, true), false));
 }
 
 TEST_F(Export, OnnxScoresEqualThoseOfRecommend) {
-  for (const char* shape : {"", "--set model.type=mult_dae --set model.hidden=[]",
-                            "--set model.type=elsa --set model.elsa.factors=7", "--set model.type=recvae",
-                            "--set model.type=autoencoder"}) {
-    const std::string settings = shape;
+  const auto known = lines_of(workspace.succeed("recommend small.yaml --quiet --top 3").out);
+  workspace.write("new.csv", "ann," + known.at(0).item + "\nann," + known.at(1).item + "\nbob," +
+                                 known.at(2).item + "\n");
+  for (const std::string settings : {"", "--set model.type=mult_dae --set model.hidden=[]",
+                                     "--set model.type=elsa --set model.elsa.factors=7",
+                                     "--set model.type=recvae", "--set model.type=autoencoder"}) {
     workspace.succeed("small.yaml --train --quiet --set name=shaped " + settings);
     EXPECT_EQ(workspace.succeed("export runs/shaped/checkpoints/best.h5 --output m.onnx --quiet").err, "");
-    const auto known = lines_of(workspace.succeed("recommend small.yaml --quiet --top 3").out);
-    workspace.write("new.csv", "ann," + known.at(0).item + "\nann," + known.at(1).item + "\nbob," +
-                                   known.at(2).item + "\n");
     workspace.succeed("recommend small.yaml --set name=shaped " + settings +
                       " --input new.csv --keep-seen --top 60 --quiet --output top.tsv");
     expect_same_scores(workspace, "", 120);
@@ -103,18 +108,12 @@ TEST_F(Export, WeightsBetweenItemsReproduceTheScores) {
   for (const std::string model : {"ease", "ease --set model.ease.relax=0.4",
                                   "ease --set model.ease.neighbors=9 --set model.ease.relax=1", "item_knn",
                                   "item_knn --set model.item_knn.neighbors=0"}) {
-    const std::string settings = "small.yaml --quiet --set name=items --set model.type=" + model;
-    workspace.succeed(settings + " --train");
+    const std::string settings = "small.yaml --set name=items --set model.type=" + model;
+    workspace.succeed(settings + " --quiet --train");
     const std::string command = "export runs/items/checkpoints/best.h5 --output ";
     workspace.succeed(command + "m.safetensors --quiet");
-    expect_refused(workspace.program(command + "m.onnx"), "export a .safetensors file");
+    workspace.refuse(command + "m.onnx", "export a .safetensors file");
     const SafeTensors file(workspace.read("m.safetensors"));
-    const auto ids = file.read<std::int64_t>("items.id");
-    std::map<std::int64_t, double> recommended;
-    workspace.write("new.csv", "ann," + std::to_string(ids[3]) + "\nann," + std::to_string(ids[50]) + "\n");
-    for (const Recommended& line :
-         lines_of(workspace.succeed("recommend " + settings + " --input new.csv --keep-seen --top 60").out))
-      recommended[std::stoll(line.item)] = line.score;
     std::vector<double> scores(60, 0.0);
     for (const std::size_t i : {3U, 50U}) {
       if (file.header().contains("items.matrix")) {
@@ -127,18 +126,16 @@ TEST_F(Export, WeightsBetweenItemsReproduceTheScores) {
           scores[static_cast<std::size_t>(indices[k])] += file.read<float>("items.data")[k];
       }
     }
-    ASSERT_EQ(recommended.size(), 60U);
-    for (std::size_t j = 0; j < 60; ++j) EXPECT_NEAR(recommended.at(ids[j]), scores[j], 1e-5) << model << j;
+    expect_scores_of_ann(workspace, settings, file.read<std::int64_t>("items.id"), scores);
   }
 }
 
 TEST_F(Export, InvalidArgumentsAreErrors) {
   const std::string command = "export runs/small/checkpoints/best.h5 --output ";
-  EXPECT_EQ(workspace.program(command + "m.pt").code, 2);
-  EXPECT_EQ(workspace.program("export data.h5 --output m.onnx").code, 2) << "a dataset is not a checkpoint";
-  EXPECT_EQ(workspace.program(command + "/dev/null/m.onnx").code, 1);
-  EXPECT_EQ(workspace.program(command + "m.onnx --data data.h5").code, 2)
-      << "the checkpoint has all that is needed";
+  workspace.refuse(command + "m.pt", "m.pt");
+  workspace.refuse("export data.h5 --output m.onnx", "data.h5");
+  workspace.refuse(command + "/dev/null/m.onnx", "/dev/null/m.onnx", 0, 1);
+  workspace.refuse(command + "m.onnx --data data.h5", "--data");
   EXPECT_FALSE(workspace.exists("m.onnx"));
   workspace.bash("rm data.h5 small.yaml");
   workspace.succeed(command + "m.onnx --quiet");
@@ -161,7 +158,7 @@ TEST_F(Export, NonUtf8IdsAreExportedToSafetensorsOnly) {
   workspace.succeed("prepare odd.yaml --quiet");
   workspace.succeed("odd.yaml --train --quiet");
   const std::string command = "export runs/odd/checkpoints/best.h5 --quiet --output ";
-  expect_refused(workspace.program(command + "m.onnx"), "is not UTF-8");
+  workspace.refuse(command + "m.onnx", "is not UTF-8");
   EXPECT_FALSE(workspace.exists("m.onnx"));
   workspace.succeed(command + "m.safetensors");
   EXPECT_EQ(SafeTensors(workspace.read("m.safetensors")).read<std::uint8_t>("items.id").size(), 5U);

@@ -1,20 +1,15 @@
 // User features, from a synthetic table to recommendations.
-#include <gtest/gtest.h>
-
 #include <map>
-#include <sstream>
-#include <vector>
 
 #include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {
 
-using FeaturesOfUsers = ProgramTest;
+using FeaturesOfUsers = SmallRun;
 
-/// Creates the files of a small run with two columns of user features and history dropout.
+/// Adds two columns of user features and history dropout to a small run.
 void make_run_with_features(const TempWorkspace& workspace) {
-  workspace.make_small_run();
   workspace.succeed(
       "synthesize data.h5 --users 3000 --test-users 1000 --items 80 "
       "--interactions-per-user 12 --tastes 2 "
@@ -27,10 +22,8 @@ void make_run_with_features(const TempWorkspace& workspace) {
 /// Returns the items of each user in order, as "item score".
 std::map<std::string, std::vector<std::string>> lists_of(const std::string& tsv) {
   std::map<std::string, std::vector<std::string>> lists;
-  std::istringstream lines(tsv);
-  std::string user, item, score;
-  std::getline(lines, user);
-  while (lines >> user >> item >> score) lists[user].push_back(item + " " + score);
+  for (const Recommended& line : lines_of(tsv))
+    lists[line.user].push_back(line.item + " " + std::to_string(line.score));
   return lists;
 }
 
@@ -72,23 +65,22 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   workspace.succeed(command + "2.tsv", 2);
   EXPECT_EQ(workspace.read("1.tsv"), workspace.read("2.tsv"));
 
-  expect_refused(workspace.program("recommend small.yaml --set model.features=off --top 3"),
-                 "user features, but model.features is off; set it to auto");
+  workspace.refuse("recommend small.yaml --set model.features=off --top 3",
+                   "user features, but model.features is off; set it to auto");
 }
 
 TEST_F(FeaturesOfUsers, TableIsAnErrorForAModelWithoutFeatures) {
-  workspace.make_small_run();
   workspace.succeed("small.yaml --train --quiet");
   workspace.write("people.csv", "user,age,country\nann,1,1\n");
-  expect_refused(workspace.program("recommend small.yaml --users people.csv"),
-                 "best.h5 was trained without user features; omit --users");
-  EXPECT_EQ(workspace.program("recommend small.yaml --users people.csv --split test").code, 2);
+  workspace.refuse("recommend small.yaml --users people.csv",
+                   "best.h5 was trained without user features; omit --users");
+  workspace.refuse("recommend small.yaml --users people.csv --split test", "--users");
 
   make_run_with_features(workspace);
   const std::string off = " --set model.features=off --set train.epochs=1 ";
   workspace.succeed("small.yaml --train --quiet" + off);
-  expect_refused(workspace.program("recommend small.yaml --users people.csv" + off),
-                 "was trained without user features; omit --users");
+  workspace.refuse("recommend small.yaml --users people.csv" + off,
+                   "was trained without user features; omit --users");
 }
 
 TEST_F(FeaturesOfUsers, AreExportedWithTheModel) {

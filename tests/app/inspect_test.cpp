@@ -1,10 +1,13 @@
-#include <gtest/gtest.h>
+#include <vaecf/io/json.hpp>
+
+#include <array>
 
 #include "app/process_fixture.hpp"
 
 namespace vaecf::app {
 namespace {
 
+using Finished = SmallRun;
 using Inspect = TrainedRun;
 
 TEST_F(Inspect, DistinguishesDatasetsAndCheckpoints) {
@@ -20,11 +23,22 @@ TEST_F(Inspect, DistinguishesDatasetsAndCheckpoints) {
   EXPECT_GE(count(more.out, "batch_size: 40"), 1) << more.out;
   EXPECT_GE(count(more.out, "optimizer/first_moment/encoder_1/weight"), 1) << more.out;
   workspace.write("text.h5", "hello");
-  for (const char* file : {"text.h5", "none.h5", "."})
-    EXPECT_EQ(workspace.program(std::string("inspect ") + file).code, 2);
+  workspace.write("empty.jsonl", "");
   workspace.bash(
-      "f=runs/small/checkpoints/best.h5; printf X | dd of=$f bs=1 seek=4000 conv=notrunc status=none");
-  EXPECT_EQ(workspace.program("inspect runs/small/checkpoints/best.h5").code, 2) << "a damaged checkpoint";
+      "printf X | dd of=runs/small/checkpoints/best.h5 bs=1 seek=4000 conv=notrunc status=none\n"
+      "mkfifo pipe pipe.jsonl; mkdir run; mkfifo run/metrics.jsonl");
+  for (const auto& [path, message] : std::vector<std::pair<std::string, std::string>>{
+           {"text.h5", "text.h5"},
+           {"none.h5", "none.h5"},
+           {".", ""},
+           {"empty.jsonl", "empty.jsonl"},
+           {"runs/small/checkpoints/best.h5", "damaged"},
+           {"pipe", "is not a regular file"},
+           {"pipe.jsonl", "is not a regular file"},
+           {"run", "is not a regular file"},
+           {"data.h5 --metric ndcg@10", ""},
+           {"runs/small --metric ndcg@7", "available: ndcg@10, recall@5"}})
+    workspace.refuse("inspect " + path, message);
 }
 
 TEST_F(Inspect, OmitsTheMetricWithoutValidation) {
@@ -33,28 +47,12 @@ TEST_F(Inspect, OmitsTheMetricWithoutValidation) {
             {"best: always the last epoch\n"});
 }
 
-TEST_F(Inspect, PipesAreErrors) {
-  const Result made = workspace.bash("mkfifo pipe pipe.jsonl; mkdir run; mkfifo run/metrics.jsonl");
-  ASSERT_EQ(made.code, 0) << made.err;
-  for (const char* const path : {"pipe", "pipe.jsonl", "run"}) {
-    const Result result = workspace.bash(std::string("timeout 20 $PROGRAM inspect ") + path);
-    EXPECT_EQ(result.code, 2) << path;
-    expect_in(result.err, {"is not a regular file"});
-  }
-}
-
 TEST_F(Inspect, ListsTheCurvesOfARun) {
   expect_in(workspace.succeed("inspect runs/small").out,
             {"ndcg@10 of validation users by epoch; best ", "loss of train users by epoch; last ",
              "end: epochs after 2 epochs, 8 steps"});
-  workspace.succeed("inspect runs/small/metrics.jsonl");
-  EXPECT_EQ(
-      count(workspace.program("inspect runs/small --metric recall@5").out, "recall@5 of validation users"),
-      1);
-  const Result none = workspace.program("inspect runs/small --metric ndcg@7");
-  EXPECT_EQ(none.code, 2);
-  expect_in(none.err, {"available: ndcg@10, recall@5"});
-  EXPECT_EQ(workspace.program("inspect data.h5 --metric ndcg@10").code, 2);
+  expect_in(workspace.succeed("inspect runs/small/metrics.jsonl --metric recall@5").out,
+            {"recall@5 of validation users"});
   // From another version, truncated, and with a null metric.
   workspace.write("a.jsonl",
                   "{\"event\":\"start\",\"config\":\"warp: 9\"}\n"
@@ -76,8 +74,129 @@ TEST_F(Inspect, ListsTheCurvesOfARun) {
   EXPECT_EQ(count(curve, "        7.5\n"), 20 + 1) << curve;
   expect_in(curve,
             {"no validation yet", "last 7.5\n           1        7.5\n", "\n         199        7.5\n"});
-  workspace.write("empty.jsonl", "");
-  EXPECT_EQ(workspace.program("inspect empty.jsonl").code, 2);
+}
+
+/// Expects that `inspect` finds the proof that the run has finished, or says that `missing` is missing.
+void expect_finished(const TempWorkspace& workspace, const std::string& arguments,
+                     const std::string& missing = "") {
+  if (missing.empty()) {
+    const Result result = workspace.succeed("inspect " + arguments);
+    EXPECT_EQ(result.out + result.err, "") << arguments;
+  } else {
+    workspace.refuse("inspect " + arguments, missing, 0, 1);
+  }
+}
+
+/// Returns the events `name` of the small run.
+std::vector<io::Json> events_of_small_run(const TempWorkspace& workspace, const std::string& name) {
+  std::vector<io::Json> events;
+  for (io::Json& event : io::read_json_lines(workspace.path("runs/small/metrics.jsonl")))
+    if (io::get_string(event, "event") == name) events.push_back(std::move(event));
+  return events;
+}
+
+TEST_F(Finished, EveryTaskOfTheLastStartMustBeLogged) {
+  const std::string both = R"({"event":"start","id":"a","tasks":["train","test"]})";
+  const std::string train = R"({"event":"start","id":"b","tasks":["train"]})";
+  const std::string end = R"({"event":"end","reason":"epochs"})";
+  const std::string stopped = R"({"event":"end","reason":"stopped"})";
+  const std::string test = R"({"event":"test"})";
+  const std::string done = R"({"event":"done","id":"c","tasks":["test"]})";
+  const std::string end_missing = "not followed by the event end of a completed training";
+  const std::string test_missing = "not followed by the event test";
+  struct Case {
+    std::string description;
+    std::vector<std::string> lines;
+    std::string arguments;
+    std::string missing;  // empty: finished
+  };
+  const std::vector<Case> cases = {
+      {"trained and tested", {both, end, test}, "", ""},
+      {"trained and tested, by id", {both, end, test}, " --id a", ""},
+      {"killed in training", {both}, "", end_missing},
+      {"killed in the test", {both, end}, "", test_missing},
+      {"stopped on request", {both, stopped}, "", end_missing},
+      {"without a test", {train, end}, "", ""},
+      {"started again, then killed", {both, end, test, train}, "", end_missing},
+      {"another start finished", {both, end, test, train}, " --id a", ""},
+      {"another start was killed", {train, both, end, test}, " --id x", "no start with id x was logged"},
+      {"tested later", {train, end, done}, " --id c", ""},
+      {"tested later, but never trained", {train, done}, "", end_missing},
+      {"benchmark only", {done}, "", ""},
+      {"benchmark required",
+       {R"({"event":"start","tasks":["train","benchmark"]})", end},
+       "",
+       "event benchmark"},
+      {"only a truncated line", {R"({"event":"st)"}, "", "no start was logged"},
+  };
+  for (const Case& now : cases) {
+    SCOPED_TRACE(now.description);
+    std::string text;
+    for (const std::string& line : now.lines) text += line + "\n";
+    workspace.write("log.jsonl", text);
+    expect_finished(workspace, "log.jsonl --finished" + now.arguments, now.missing);
+  }
+  expect_finished(workspace, "nowhere --finished",
+                  "nowhere/metrics.jsonl: not finished: no start was logged");
+  workspace.refuse("inspect log.jsonl --id a", "--finished");
+  workspace.refuse("inspect log.jsonl --finished --id ''", "--id: must not be empty");
+}
+
+TEST_F(Finished, EachCommandProvesItselfByItsId) {
+  const std::string ease = " --set name=ease --set model.type=ease";
+  for (const auto& [id, command, run] : std::vector<std::array<std::string, 3>>{
+           {"both", "", "small"},
+           {"test", " --test", "small"},
+           {"again", " --resume auto", "small"},
+           {"speed", " --benchmark --set name=speed --set benchmark.seconds=0.1", "speed"},
+           {"solved", ease, "ease"},
+           // A complete solution is not solved again, so no event "start" is written.
+           {"complete", ease + " --train --resume auto", "ease"}}) {
+    const std::string start = id == "both" ? "$MPIRUN -np 2 " : "";
+    const Result result =
+        workspace.bash("VAECF_RUN_ID=" + id + " " + start + "$PROGRAM small.yaml --quiet" + command);
+    EXPECT_EQ(result.code, 0) << command << "\n" << result.err;
+    expect_finished(workspace, "runs/" + run + " --finished --id " + id);
+  }
+  expect_finished(workspace, "runs/small --finished");
+  expect_finished(workspace, "runs/small --finished --id other", "no start with id other");
+}
+
+TEST_F(Finished, ErrorOfARankIsLoggedWithItsReason) {
+  for (const std::string start : {"", "$MPIRUN -np 2 "}) {
+    const std::string id = start.empty() ? "alone" : "two";
+    const Result result = workspace.bash(
+        "VAECF_RUN_ID=" + id + " " + start +
+        "$PROGRAM small.yaml --train --quiet --set 'train.optimizer={type: sgd, learning_rate: 1e30}'");
+    EXPECT_EQ(result.code, 1) << result.err;
+    const auto failed = events_of_small_run(workspace, "failed");
+    ASSERT_GE(failed.size(), 1U);
+    const io::Json& event = failed.back();  // those of an earlier start without an epoch precede it
+    EXPECT_EQ(io::get_string(event, "id"), id);
+    expect_in(io::get_string(event, "reason"), {"the loss is not finite"});
+    EXPECT_EQ(io::get_string(event, "phase"), "training");
+    EXPECT_NE(io::get_string(event, "host"), "");
+    EXPECT_TRUE(event.contains("rank") && event.contains("step"));
+    expect_finished(workspace, "runs/small --finished", "not followed by the event end");
+    expect_in(workspace.succeed("inspect runs/small").out, {"  failed: "});
+  }
+}
+
+// Also if the workers wait for a server.
+TEST_F(Finished, WatchdogLogsTheStallThatEndsTheRun) {
+  for (const std::string strategy : {"allreduce", "parameter_server"}) {
+    const Result result = workspace.interrupted(
+        "$MPIRUN -np 2 $PROGRAM small.yaml --quiet "
+        "--set 'distributed={stall_warning: 1, timeout: 2, validation_timeout: 2, strategy: " +
+            strategy + "}'",
+        "kill -STOP $(pgrep -P $job | tail -n 1)");
+    EXPECT_EQ(count(result.out, "code 0"), 0) << result.out << result.err;
+    expect_in(result.err, {"rank 1 on ", "distributed.timeout"});
+    const auto failed = events_of_small_run(workspace, "failed");
+    ASSERT_EQ(failed.size(), 1U) << result.err;
+    expect_in(io::get_string(failed[0], "reason"),
+              {"has sent no heartbeat for ", "The run ends, because the limit is 2 s (distributed.timeout)"});
+  }
 }
 
 }  // namespace

@@ -22,6 +22,11 @@ std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// Returns the beginning of a command line: under mpirun if `ranks` > 0.
+std::string on_ranks(int ranks) {
+  return ranks > 0 ? "$MPIRUN -np " + std::to_string(ranks) + " " : "";
+}
+
 }  // namespace
 
 TempWorkspace::TempWorkspace() {
@@ -48,8 +53,7 @@ Result TempWorkspace::on_terminal(const std::string& arguments, int ranks) const
     for (ssize_t got = 0; (got = ::read(screen, piece.data(), piece.size())) > 0;)
       shown.append(piece.data(), static_cast<std::size_t>(got));
   });
-  const std::string launcher = ranks > 0 ? "$MPIRUN -np " + std::to_string(ranks) + " " : "";
-  Result result = run(launcher + "$PROGRAM " + arguments, 60, name);
+  Result result = run(on_ranks(ranks) + "$PROGRAM " + arguments, 60, name);
   close(held);
   reader.join();
   close(screen);
@@ -79,14 +83,22 @@ Result TempWorkspace::run(const std::string& line, int seconds, const std::strin
   return result;
 }
 
+Result TempWorkspace::program(const std::string& arguments, int ranks) const {
+  return bash(on_ranks(ranks) + "$PROGRAM " + arguments);
+}
+
 Result TempWorkspace::succeed(const std::string& arguments, int ranks) const {
-  const Result result = ranks == 0 ? program(arguments) : this->ranks(ranks, arguments);
+  const Result result = program(arguments, ranks);
   EXPECT_EQ(result.code, 0) << arguments << "\n" << result.out << result.err;
   return result;
 }
 
-Result TempWorkspace::ranks(int count, const std::string& arguments) const {
-  return bash("$MPIRUN -np " + std::to_string(count) + " $PROGRAM " + arguments);
+Result TempWorkspace::refuse(const std::string& arguments, const std::string& part, int ranks,
+                             int code) const {
+  SCOPED_TRACE(arguments);
+  Result result = program(arguments, ranks);
+  expect_refused(result, part, code);
+  return result;
 }
 
 Result TempWorkspace::two_ranks(const std::string& first_line, const std::string& second_line) const {
@@ -105,6 +117,10 @@ std::string TempWorkspace::read(const std::string& name) const {
 
 bool TempWorkspace::exists(const std::string& name) const {
   return std::filesystem::exists(folder_ / "w" / name);
+}
+
+int TempWorkspace::events(const std::string& name, const std::string& run) const {
+  return count(read("runs/" + run + "/metrics.jsonl"), "\"event\":\"" + name + "\"");
 }
 
 std::vector<std::string> TempWorkspace::files() const {
@@ -127,6 +143,11 @@ void TempWorkspace::make_small_run(int users) const {
         "train: {epochs: 2, batch_size: 40, precision: fp32, annealing: {steps: 10}}\n"
         "validation: {metrics: [ndcg@10, recall@5], select: ndcg@10}\n"
         "device: cpu\n");
+}
+
+Result TempWorkspace::interrupted(const std::string& command, const std::string& then) const {
+  return bash("rm -rf runs\n" + command + " --train --set train.epochs=1000000 & job=$!\n" +
+              until_first_epoch + then + "\nwait $job; echo \"code $?\"");
 }
 
 void expect_refused(const Result& result, const std::string& part, int code) {

@@ -30,12 +30,12 @@ class TempWorkspace {
   /// Runs the program, under mpirun if `ranks` > 0, with standard output on a terminal, whose line ends are
   /// "\r\n".
   Result on_terminal(const std::string& arguments, int ranks = 0) const;
-  /// Runs the program with these arguments.
-  Result program(const std::string& arguments) const { return bash("$PROGRAM " + arguments); }
-  /// Runs the program, under mpirun if `ranks` > 0, and expects exit code 0.
+  /// Runs the program, under mpirun if `ranks` > 0.
+  Result program(const std::string& arguments, int ranks = 0) const;
+  /// Runs the program and expects exit code 0.
   Result succeed(const std::string& arguments, int ranks = 0) const;
-  /// Runs the program on `count` ranks.
-  Result ranks(int count, const std::string& arguments) const;
+  /// Runs the program and calls expect_refused().
+  Result refuse(const std::string& arguments, const std::string& part, int ranks = 0, int code = 2) const;
   /// Runs two ranks with different lines of bash. (mpirun A : B crashes in Open MPI 5.0.)
   Result two_ranks(const std::string& first_line, const std::string& second_line) const;
 
@@ -43,11 +43,17 @@ class TempWorkspace {
   std::string read(const std::string& name) const;
   bool exists(const std::string& name) const;
   std::string path(const std::string& name) const { return (folder_ / "w" / name).string(); }
+  /// Returns the number of events `name` in the log of a run.
+  int events(const std::string& name, const std::string& run = "small") const;
   /// Returns all files below the folder, sorted.
   std::vector<std::string> files() const;
 
   /// Creates data.h5, and small.yaml, which trains on it in less than a second.
   void make_small_run(int users = 200) const;
+  /// Trains the run `small` with `command`, as "$PROGRAM small.yaml", until it is stopped: removes an earlier
+  /// run, waits for the first epoch, at most 20 seconds, runs the bash code `then`, in which $job is the
+  /// command, and last prints "code" and the exit code of the command.
+  Result interrupted(const std::string& command, const std::string& then) const;
 
  private:
   /// Runs a line of bash with standard output to the file `out`.
@@ -90,7 +96,7 @@ std::vector<Recommended> lines_of(const std::string& tsv);
 
 /// Bash code that waits until the small run has finished an epoch, at most 20 seconds.
 inline const std::string until_first_epoch =
-    "for i in $(seq 200); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.1; "
+    "for i in $(seq 400); do grep -q '\"epoch\"' runs/small/metrics.jsonl 2>/dev/null && break; sleep 0.05; "
     "done\n";
 
 /// Returns the number of non-overlapping occurrences of `part`.

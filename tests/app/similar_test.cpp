@@ -1,7 +1,5 @@
 #include <vaecf/io/checkpoint.hpp>
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -21,8 +19,8 @@ std::vector<Recommended> pairs_of(std::string tsv) {
   return lines_of("user\titem\tscore\n" + tsv.substr(std::min(tsv.size(), header.size())));
 }
 
-/// Returns the cosines between the vectors of `item` and of all items: rows of the tensor, or its columns.
-std::vector<double> cosines(const io::CheckpointFile& checkpoint, const std::string& tensor, bool columns,
+/// Returns the cosines between the vectors of `item` and of all 60 items: rows of the tensor, or its columns.
+std::vector<double> cosines(const io::CheckpointFile& checkpoint, const std::string& tensor,
                             std::size_t item) {
   const auto& all = checkpoint.tensors();
   const auto info = std::ranges::find(all, tensor, &io::CheckpointFile::TensorInfo::name);
@@ -34,7 +32,7 @@ std::vector<double> cosines(const io::CheckpointFile& checkpoint, const std::str
     double sum = 0.0;
     for (std::size_t k = 0; k < values.size() / 60; ++k) {
       const auto at = [&](std::size_t n) {
-        return static_cast<double>(values[columns ? k * 60 + n : n * width + k]);
+        return static_cast<double>(values[width == 60 ? k * 60 + n : n * width + k]);
       };
       sum += at(i) * at(j);
     }
@@ -46,20 +44,14 @@ std::vector<double> cosines(const io::CheckpointFile& checkpoint, const std::str
   return found;
 }
 
-struct CosineCase {
-  const char* settings;
-  const char* tensor;
-  bool columns;
-};
-
 TEST_F(SimilarItems, ScoresAreCosinesOfItemVectors) {
-  for (const auto& [settings, tensor, columns] : std::vector<CosineCase>{
-           {"", "weights/decoder_2/weight", true},
-           {" --set model.type=mult_dae --set model.hidden=[]", "weights/decoder_1/weight", true},
-           {" --set model.type=recvae", "weights/decoder_1/weight", true},
-           {" --set model.type=elsa --set model.elsa.factors=7", "weights/items/weight", false}}) {
+  for (const auto& [settings, tensor] : std::vector<std::pair<std::string, std::string>>{
+           {"", "weights/decoder_2/weight"},
+           {" --set model.type=mult_dae --set model.hidden=[]", "weights/decoder_1/weight"},
+           {" --set model.type=recvae", "weights/decoder_1/weight"},
+           {" --set model.type=elsa --set model.elsa.factors=7", "weights/items/weight"}}) {
     SCOPED_TRACE(settings);
-    workspace.succeed(std::string("small.yaml --train --quiet") + settings);
+    workspace.succeed("small.yaml --train --quiet" + settings);
     const io::CheckpointFile checkpoint(workspace.path("runs/small/checkpoints/best.h5"));
     const io::IdList ids = checkpoint.dataset().item_ids;
     const auto lines = pairs_of(workspace
@@ -75,8 +67,7 @@ TEST_F(SimilarItems, ScoresAreCosinesOfItemVectors) {
         EXPECT_LE(lines[n].score, lines[n - 1].score);
       }
       const auto at = std::ranges::find(ids.numbers, std::stoll(lines[n].item)) - ids.numbers.begin();
-      EXPECT_NEAR(lines[n].score, cosines(checkpoint, tensor, columns, item)[static_cast<std::size_t>(at)],
-                  2e-6);
+      EXPECT_NEAR(lines[n].score, cosines(checkpoint, tensor, item)[static_cast<std::size_t>(at)], 2e-6);
     }
   }
 }
@@ -142,14 +133,13 @@ TEST_F(SimilarItems, LowerColumnWinsTiesAndTitlesAreAdded) {
 
 TEST_F(SimilarItems, InvalidArgumentsAreErrors) {
   const std::string command = "similar small.yaml --item ";
-  expect_refused(workspace.program(command + "1"),
-                 "best.h5 does not exist; train first, or set --checkpoint");
+  workspace.refuse(command + "1", "best.h5 does not exist; train first, or set --checkpoint");
   workspace.succeed("small.yaml --train --quiet");
-  expect_refused(workspace.program(command + "none"), "--item none: not among the 60 items of ");
-  expect_refused(workspace.program(command + "1 --titles"), "best.h5 contains no /items/title");
-  expect_refused(workspace.program(command + "1 --output small.yaml"), "small.yaml");
-  expect_refused(workspace.program("similar small.yaml"), "--item is required");
-  expect_refused(workspace.program(command + "1 --checkpoint data.h5"), "data.h5");
+  workspace.refuse(command + "none", "--item none: not among the 60 items of ");
+  workspace.refuse(command + "1 --titles", "best.h5 contains no /items/title");
+  workspace.refuse(command + "1 --output small.yaml", "small.yaml");
+  workspace.refuse("similar small.yaml", "--item is required");
+  workspace.refuse(command + "1 --checkpoint data.h5", "data.h5");
 }
 
 }  // namespace

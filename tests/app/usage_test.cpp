@@ -1,5 +1,3 @@
-#include <gtest/gtest.h>
-
 #include "app/process_fixture.hpp"
 
 namespace vaecf::app {
@@ -38,10 +36,7 @@ TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
                                 "recommend c.yaml --input ''",
                                 "similar c.yaml",
                                 "c.yaml --timeline ''"}) {
-    const Result result = workspace.program(arguments);
-    SCOPED_TRACE(arguments);
-    expect_refused(result, "vaecf_dist --help");
-    EXPECT_EQ(count(result.err, "\n"), 1) << result.err;
+    EXPECT_EQ(count(workspace.refuse(arguments, "vaecf_dist --help").err, "\n"), 1) << arguments;
   }
 }
 
@@ -51,18 +46,13 @@ TEST_F(Usage, MistypedCommandsAreRefusedWithASuggestion) {
                                                         {"recomend c.yaml", "recommend"},
                                                         {"inspct", "inspect"},
                                                         {"-v docter", "doctor"},
-                                                        {"expor a.h5 --output b", "export"}}) {
-    const Result result = workspace.program(typed);
-    expect_refused(result, "is neither a command nor a configuration (did you mean " + meant + "?)");
-  }
+                                                        {"expor a.h5 --output b", "export"}})
+    workspace.refuse(typed, "is neither a command nor a configuration (did you mean " + meant + "?)");
   // A file with such a name is a configuration.
   workspace.write("inspekt", "train: {epochs: 0}\n");
-  expect_refused(workspace.program("inspekt"), "train.epochs must be at least 1");
-  expect_refused(workspace.program("other"), "cannot read the configuration other");
-}
-
-TEST_F(Usage, ScalingNamesTheScript) {
-  expect_refused(workspace.program("scaling runs/scaling-ml20m"), "launch/scaling CONFIG --ranks 1,2,4");
+  workspace.refuse("inspekt", "train.epochs must be at least 1");
+  workspace.refuse("other", "cannot read the configuration other");
+  workspace.refuse("scaling runs/scaling-ml20m", "launch/scaling CONFIG --ranks 1,2,4");
 }
 
 TEST_F(Usage, PrintConfigPrintsEveryKeyAsResolvedAndRunsNothing) {
@@ -71,7 +61,7 @@ TEST_F(Usage, PrintConfigPrintsEveryKeyAsResolvedAndRunsNothing) {
   EXPECT_EQ(result.code, 0) << result.err;
   expect_in(result.out, {"name: \"x\"\n", "  epochs: 3\n", "  batch_size: 40\n", "  patience: 0\n"});
   EXPECT_FALSE(std::filesystem::exists(workspace.path("runs")));
-  expect_refused(workspace.program("c.yaml --print-config --set train.epochs=many"), "train.epochs");
+  workspace.refuse("c.yaml --print-config --set train.epochs=many", "train.epochs");
 }
 
 TEST_F(Usage, ConfigurationErrorsNameFileAndLine) {
@@ -79,10 +69,10 @@ TEST_F(Usage, ConfigurationErrorsNameFileAndLine) {
   workspace.write("d.yaml", "name: x\n");
   EXPECT_EQ(workspace.program("c.yaml").err,
             "vaecf_dist: c.yaml:3: train.batch_sise is not a key (did you mean train.batch_size?)\n");
-  expect_refused(workspace.program("d.yaml --set train.batch_size=0"),
-                 "vaecf_dist: --set train.batch_size=0: train.batch_size must be at least 1, got \"0\"\n");
-  expect_refused(workspace.program("none.yaml"),
-                 "vaecf_dist: cannot read the configuration none.yaml: No such file or directory\n");
+  workspace.refuse("d.yaml --set train.batch_size=0",
+                   "vaecf_dist: --set train.batch_size=0: train.batch_size must be at least 1, got \"0\"\n");
+  workspace.refuse("none.yaml",
+                   "vaecf_dist: cannot read the configuration none.yaml: No such file or directory\n");
   expect_refused(workspace.bash("VAECF_PROGRESS=fancy $PROGRAM d.yaml"),
                  "VAECF_PROGRESS: must be bar, lines or none, got \"fancy\"");
 }
@@ -94,8 +84,7 @@ TEST_F(Usage, FileThatIsNoConfigurationIsOneShortError) {
   workspace.write("more.csv", lines + lines + lines);
   workspace.write("data.h5", std::string("\x89HDF\r\n\x1a\n\0\0", 10));
   for (const char* file : {"ratings.csv", "more.csv", "data.h5"}) {
-    const Result result = workspace.program(file);
-    expect_refused(result, "not a configuration");
+    const Result result = workspace.refuse(file, "not a configuration");
     EXPECT_EQ(count(result.err, "\n"), 1) << result.err;
     EXPECT_LT(result.err.size(), 250U) << file;
   }

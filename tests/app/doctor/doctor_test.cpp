@@ -122,6 +122,8 @@ TEST(DoctorRanks, TightBindingIsAWarningWithTheOption) {
   expect_in(lines({check_binding({"node1", {5}, 8, 1}, 2, 0)}),
             {"warn binding: core 5 of 8 available, 1 thread -> ", "--bind-to none, or --map-by slot:PE=4"});
   EXPECT_EQ(check_binding({"node1", {0, 1, 2, 3}, 8, 4}, 2, 0).severity, Severity::ok);
+  // Two ranks of a container with 4 of 64 cores are bound to 2 cores each.
+  EXPECT_EQ(check_binding({"node1", {0, 1}, 64, 2, 4.0}, 2, 0).severity, Severity::ok);
 }
 
 TEST(DoctorRanks, OversubscribedCoresAreAWarning) {
@@ -133,17 +135,12 @@ TEST(DoctorRanks, OversubscribedCoresAreAWarning) {
   expect_in(lines(check_oversubscription({first, first, other})),
             {"warn oversubscription: node1: 4 threads of 2 ranks share 2 cores -> ", "OMP_NUM_THREADS=1"});
   expect_in(lines(check_oversubscription({first, first, first, other})), {"start at most 2 ranks"});
-}
-
-TEST(DoctorRanks, ThreadsBeyondTheCpuLimitAreAWarning) {
-  RankPlacement first{"node1", {0, 1, 2, 3}, 4, 2, 2.5};
-  expect_in(lines(check_oversubscription({first, first})),
+  RankPlacement limited{"node1", {0, 1, 2, 3}, 4, 2, 2.5};
+  expect_in(lines(check_oversubscription({limited, limited})),
             {"node1: 4 threads of 2 ranks share 2 cores, the CPU limit of the container or job -> ",
              "OMP_NUM_THREADS=1"});
-  first.threads = 1;
-  EXPECT_EQ(lines(check_oversubscription({first, first})), "ok oversubscription: none -> \n");
-  // Two ranks of a container with 4 of 64 cores are bound to 2 cores each.
-  EXPECT_EQ(check_binding({"node1", {0, 1}, 64, 2, 4.0}, 2, 0).severity, Severity::ok);
+  limited.threads = 1;
+  EXPECT_EQ(lines(check_oversubscription({limited, limited})), "ok oversubscription: none -> \n");
 }
 
 TEST(DoctorRanks, GatherPlacesReturnsAllRanks) {
@@ -175,12 +172,8 @@ TEST(DoctorReport, EqualFindingsAreMerged) {
     EXPECT_EQ(report["ok"], 2);
     EXPECT_EQ(report["warn"], 1);
     EXPECT_EQ(report["fail"], 1);
-  });
-}
-
-TEST(DoctorReport, DifferentDatasetsOnHostsAreAFailure) {
-  comm::run_ranks(2, [](comm::Communicator& ranks) {
-    CheckResults mine = {{"data", Severity::ok, "first", "", Scope::host}};
+    // Different datasets on hosts are a failure.
+    mine = {{"data", Severity::ok, "first", "", Scope::host}};
     EXPECT_EQ(make_report(ranks, "1", mine, {})["fail"], 0);
     if (ranks.rank() == 1) mine[0].text = "second";
     EXPECT_EQ(make_report(ranks, "1", mine, {})["fail"], 1);
@@ -269,13 +262,22 @@ TEST(DoctorGpus, MissingDriverIsAFailureOnlyIfRequired) {
   expect_in(lines(check_gpus(question)), {"warn gpu: "});
 }
 
-TEST(DoctorGpus, GpusAndLinksAreReported) {
+/// Returns the facts of a host with `count` GPUs.
+GpuCheckInput good_gpus(int count) {
   GpuCheckInput question;
-  question.availability = {true, 3, ""};
-  question.facts = {12040, 12060, {}, {{0, 1, true, true}, {0, 2, true, false}, {1, 2, false, false}}};
-  question.facts.gpus.assign(3, {"NVIDIA H100", "GPU-1", "0000:01:00", 80 * gibibyte, 90});
+  question.availability = {true, count, ""};
+  question.facts = {12040, 12060, {}, {}};
+  question.facts.gpus.assign(static_cast<std::size_t>(count),
+                             {"NVIDIA H100", "GPU-1", "0000:01:00", 80 * gibibyte, 90});
   question.driver = "550.1";
   question.nccl = "NCCL 2.28.9";
+  question.ranks_on_host = 8;
+  return question;
+}
+
+TEST(DoctorGpus, GpusAndLinksAreReported) {
+  GpuCheckInput question = good_gpus(3);
+  question.facts.links = {{0, 1, true, true}, {0, 2, true, false}, {1, 2, false, false}};
   question.ranks_on_host = 3;
   const std::string all = lines(check_gpus(question));
   expect_in(all, {"ok cuda: driver 550.1 for CUDA 12.4, runtime 12.6 ", "ok gpu: GPU 2: NVIDIA H100, 80 GiB",
@@ -287,14 +289,8 @@ TEST(DoctorGpus, GpusAndLinksAreReported) {
   expect_in(lines(check_gpus(question)), {"fail gpu: GPU 0: ", "fail nccl: "});
 }
 
-// With srun --gpus-per-task 1, each rank has a different visible GPU.
 TEST(DoctorGpus, SharedGpusAreAFailureUnlessAllowed) {
-  GpuCheckInput question;
-  question.availability = {true, 1, ""};
-  question.facts = {13000, 13000, {{"NVIDIA H100", "GPU-1", "0000:01:00", 80 * gibibyte, 90}}, {}};
-  question.driver = "580.1";
-  question.nccl = "NCCL 2.28.9";
-  question.ranks_on_host = 8;
+  GpuCheckInput question = good_gpus(1);  // as with srun --gpus-per-task 1
   EXPECT_EQ(lines(check_gpus(question)).find("fail"), std::string::npos);
   question.shared = "ranks 0, 1 of node1 share GPU-1";
   expect_in(lines(check_gpus(question)), {"fail gpu: ranks 0, 1 of node1 share GPU-1 -> "});
@@ -305,17 +301,18 @@ TEST(DoctorGpus, SharedGpusAreAFailureUnlessAllowed) {
 }
 
 TEST(DoctorLibraries, SlowTransportsAreAWarning) {
-  const CheckResult slow = check_mpi("Open MPI", "TCP", 2, true);
-  EXPECT_EQ(slow.severity, Severity::warn);
-  EXPECT_EQ(check_mpi("Open MPI", "TCP", 1, true).severity, Severity::ok);
-  EXPECT_EQ(check_mpi("Open MPI", "TCP", 2, false).severity, Severity::ok);
-  EXPECT_EQ(check_mpi("Open MPI", "UCX", 2, true).severity, Severity::ok);
-  EXPECT_EQ(check_mpi("Open MPI", "libfabric or PSM", 2, true).severity, Severity::ok);
-  EXPECT_EQ(check_mpi("Open MPI", "shared memory, TCP, InfiniBand (openib)", 2, true).severity, Severity::ok);
+  const auto warned = [](const std::string& transport, int hosts, bool infiniband) {
+    return check_mpi("Open MPI", transport, hosts, infiniband).severity == Severity::warn;
+  };
+  EXPECT_TRUE(warned("TCP", 2, true));
+  EXPECT_FALSE(warned("TCP", 1, true));
+  EXPECT_FALSE(warned("TCP", 2, false));
+  for (const char* fast : {"UCX", "libfabric or PSM", "shared memory, TCP, InfiniBand (openib)"})
+    EXPECT_FALSE(warned(fast, 2, true)) << fast;
   EXPECT_EQ(check_mpi("thread level single: no overlap", "TCP", 1, false).severity, Severity::warn);
 }
 
-TEST(DoctorDisk, RunFolderMayExistOrNot) {
+TEST(DoctorDisk, RunFolderMayExistOrNotButADatasetMust) {
   const testing::TemporaryFolder folder;
   const std::string run = folder.path() / "runs" / "name";
   EXPECT_EQ(check_run_folder(run, 1).severity, Severity::ok);
@@ -323,9 +320,6 @@ TEST(DoctorDisk, RunFolderMayExistOrNot) {
   EXPECT_EQ(check_run_folder(run, std::int64_t{1} << 60).severity, Severity::warn);
   write_file(folder.path() / "runs", "a file");
   EXPECT_EQ(check_run_folder(run, 1).severity, Severity::fail);
-}
-
-TEST(DoctorDisk, MissingDatasetIsAFailure) {
   EXPECT_EQ(check_data("none.h5").severity, Severity::fail);
 }
 

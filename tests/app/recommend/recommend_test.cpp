@@ -1,7 +1,9 @@
-#include <gtest/gtest.h>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/json.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "app/process_fixture.hpp"
@@ -23,37 +25,16 @@ TEST_F(Recommend, EveryUserOfTheSplitGetsTheTopItems) {
     }
   }
   EXPECT_EQ(users.size(), 20U);
-  const Result one = workspace.succeed("recommend small.yaml --top 3 --quiet --user " + lines[3].user);
-  const auto alone = lines_of(one.out);
+  const std::string one = "recommend small.yaml --quiet --user " + lines[3].user;
+  const auto alone = lines_of(workspace.succeed(one + " --top 3").out);
   ASSERT_EQ(alone.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(alone[i].item, lines[3 + i].item);
   // The user's own items are excluded unless --keep-seen is set.
-  const auto kept = lines_of(
-      workspace.program("recommend small.yaml --top 60 --keep-seen --quiet --user " + lines[3].user).out);
-  EXPECT_EQ(kept.size(), 60U);
-  EXPECT_LT(
-      lines_of(workspace.program("recommend small.yaml --top 60 --quiet --user " + lines[3].user).out).size(),
-      60U);
-  expect_refused(workspace.program("recommend small.yaml --user nobody"),
-                 "--user nobody: not among the 20 test users");
-}
-
-TEST_F(Recommend, ReadsNewUsers) {
-  // Known item ids, from a first call.
-  const auto known = lines_of(workspace.program("recommend small.yaml --quiet --top 5").out);
-  ASSERT_GE(known.size(), 5U);
-  workspace.write("new.csv", "user,item\r\nann," + known[0].item + "\r\nann," + known[1].item + "\r\nbob," +
-                                 known[2].item + "\r\nann,no-such-item\r\nann," + known[0].item + "\r\n");
-  const Result result = workspace.succeed("recommend small.yaml --input new.csv --top 1000");
-  expect_in(result.err, {"new.csv: skipped 1 lines with unknown items (no-such-item)"});
-  std::set<std::string> ann;
-  std::set<std::string> bob;
-  for (const Recommended& line : lines_of(result.out)) (line.user == "ann" ? ann : bob).insert(line.item);
-  EXPECT_EQ(ann.size() + 1, bob.size()) << "all unseen items, fewer than requested";
-  EXPECT_FALSE(ann.contains(known[0].item));
-  EXPECT_FALSE(ann.contains(known[1].item));
-  EXPECT_TRUE(ann.contains(known[2].item));
-  EXPECT_FALSE(bob.contains(known[2].item));
+  EXPECT_EQ(lines_of(workspace.succeed(one + " --top 60 --keep-seen").out).size(), 60U);
+  EXPECT_LT(lines_of(workspace.succeed(one + " --top 60").out).size(), 60U);
+  for (const int ranks : {0, 2})
+    workspace.refuse("recommend small.yaml --user nobody", "--user nobody: not among the 20 test users",
+                     ranks);
 }
 
 // More users than one batch of the model, in numbers that are not multiples of a kernel's tile.
@@ -70,7 +51,6 @@ TEST_F(Recommend, ResultIsIndependentOfRanksAndThreads) {
     ASSERT_EQ(result.code, 0) << way << ": " << result.err;
     EXPECT_EQ(workspace.read("other.tsv"), workspace.read("one.tsv")) << way;
   }
-  expect_refused(workspace.ranks(2, "recommend small.yaml --user nobody"), "--user nobody: not among");
 }
 
 // The numbers of users and items are equal on both ranks.
@@ -102,70 +82,222 @@ TEST_F(Recommend, RanksWithDifferentInputsAreAnError) {
   EXPECT_EQ(workspace.two_ranks(model + "best.h5", model + "copy.h5").code, 0);
 }
 
-TEST_F(Recommend, IncludeAndExcludeListsAndPopularItems) {
+TEST_F(Recommend, ReadsNewUsersAndListsOfItems) {
   const auto known = lines_of(workspace.program("recommend small.yaml --quiet --top 3").out);
   ASSERT_GE(known.size(), 3U);
   const std::string& a = known[0].item;
   const std::string& b = known[1].item;
   const std::string& c = known[2].item;
-  workspace.write("new.csv", "userId,movieId,rating\nann,\"" + a + "\",4.5\nbob,nowhere,1\nann,never,2\n");
+  workspace.write("new.csv", "userId,movieId,rating\r\nann,\"" + a +
+                                 "\",4.5\r\nbob,nowhere,1\r\nann,never,2\r\nann," + a + ",3\r\neve," + c +
+                                 ",1\r\n");
   workspace.write("list", "item\n" + a + "\n" + b + "\nnothing\n\n" + c + "\n");
   const std::string command = "recommend small.yaml --input new.csv ";
+  std::map<std::string, std::set<std::string>> all;
+  for (const Recommended& line : lines_of(workspace.succeed(command + "--top 1000").out))
+    all[line.user].insert(line.item);
+  EXPECT_EQ(all["ann"].size(), 59U) << "all unseen items, fewer than requested";
+  EXPECT_FALSE(all["ann"].contains(a));
+  EXPECT_TRUE(all["ann"].contains(c));
+  EXPECT_EQ(all["eve"].size(), 59U);
+  EXPECT_FALSE(all["eve"].contains(c));
   const Result result = workspace.succeed(command + "--include list --top 5");
-  expect_in(result.err, {"skipped 2 lines with unknown items (nowhere, never)",
+  expect_in(result.err, {"new.csv: skipped 2 lines with unknown items (nowhere, never)",
                          "--include list: skipped 1 lines with unknown items (nothing)",
                          "1 users have no known items (bob)"});
   const auto lines = lines_of(result.out);
-  ASSERT_EQ(lines.size(), 2U + 3U) << "ann has one of the three";
+  ASSERT_EQ(lines.size(), 2U + 3U + 2U) << "ann and eve have one of the three";
   for (const Recommended& line : lines) {
     EXPECT_EQ(std::isnan(line.score), line.user == "bob") << line.user;
-    EXPECT_TRUE(line.item == b || line.item == c || (line.user == "bob" && line.item == a)) << line.item;
+    EXPECT_TRUE(line.item == a || line.item == b || line.item == c) << line.item;
+    EXPECT_FALSE((line.user == "ann" && line.item == a) || (line.user == "eve" && line.item == c));
   }
-  const Result others = workspace.program(command + "--exclude list --top 100 --quiet");
-  for (const Recommended& line : lines_of(others.out)) {
+  for (const Recommended& line :
+       lines_of(workspace.succeed(command + "--exclude list --top 100 --quiet").out))
     EXPECT_TRUE(line.item != a && line.item != b && line.item != c) << line.item;
-  }
   workspace.write("nothing", "nothing\n");
-  expect_refused(workspace.program(command + "--include nothing"), "no item is left to recommend");
+  workspace.refuse(command + "--include nothing", "no item is left to recommend");
 }
 
 TEST_F(Recommend, OutputFormatFollowsTheExtension) {
   const std::string command = "recommend small.yaml --top 3 --quiet --output ";
-  workspace.succeed(command + "top.tsv");
-  workspace.succeed(command + "top.csv");
+  for (const char* output : {"top.tsv", "top.csv", "top --format csv", "top.h5", "plain"})
+    workspace.succeed(command + output);
   std::string commas = workspace.read("top.tsv");
   std::replace(commas.begin(), commas.end(), '\t', ',');
   EXPECT_EQ(workspace.read("top.csv"), commas);
-  workspace.succeed(command + "top --format csv");
   EXPECT_EQ(workspace.read("top"), commas);
-  workspace.succeed(command + "top.h5");
   EXPECT_EQ(workspace.read("top.h5").substr(1, 3), "HDF");
-  workspace.succeed(command + "plain");
   EXPECT_EQ(workspace.read("plain"), workspace.read("top.tsv"));
   for (const std::string ending : {".parquet", ".xlsx", ".TSV"}) {
-    expect_refused(workspace.program(command + "top" + ending),
-                   "must end in .tsv, .csv, .jsonl, .json, .h5 or .hdf5, got " + ending);
+    workspace.refuse(command + "top" + ending,
+                     "must end in .tsv, .csv, .jsonl, .json, .h5 or .hdf5, got " + ending);
     workspace.succeed(command + "top" + ending + " --format tsv");
   }
-  for (const char* output : {"", " --output -"})
-    EXPECT_EQ(workspace.program(std::string("recommend small.yaml --format hdf5") + output).code, 2)
-        << "not to standard output";
-  EXPECT_EQ(workspace.program(command + "top.tsv --titles").code, 2) << "this dataset has no titles";
 }
 
 TEST_F(Recommend, InvalidInputsAreErrors) {
-  expect_refused(workspace.program("recommend small.yaml --set name=new"),
-                 "best.h5 does not exist; train first");
   workspace.write("bad.csv", "ann,1\nann\n");
-  expect_refused(workspace.program("recommend small.yaml --input bad.csv --output o.tsv"),
-                 "bad.csv:2: must have a user in column 0 and an item in column 1");
-  EXPECT_FALSE(workspace.exists("o.tsv"));
   workspace.write("empty.csv", "");
-  EXPECT_EQ(workspace.program("recommend small.yaml --input empty.csv").code, 2);
-  EXPECT_EQ(workspace.program("recommend small.yaml --input none.csv").code, 2);
-  EXPECT_EQ(workspace.program("recommend small.yaml --checkpoint data.h5").code, 2)
-      << "a dataset is not a checkpoint";
-  EXPECT_EQ(workspace.program("recommend small.yaml --output /dev/null/o.tsv").code, 1);
+  for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
+           {"--set name=new", "best.h5 does not exist; train first"},
+           {"--input bad.csv --output o.tsv",
+            "bad.csv:2: must have a user in column 0 and an item in column 1"},
+           {"--input empty.csv", "empty.csv"},
+           {"--input none.csv", "none.csv"},
+           {"--checkpoint data.h5", "data.h5"},
+           {"--format hdf5", "hdf5"},
+           {"--format hdf5 --output -", "hdf5"},
+           {"--titles", "titles"}})
+    workspace.refuse("recommend small.yaml " + arguments, message);
+  EXPECT_FALSE(workspace.exists("o.tsv"));
+  workspace.refuse("recommend small.yaml --output /dev/null/o.tsv", "/dev/null/o.tsv", 0, 1);
+}
+
+/// A test with a model of films with titles, solved at once.
+class Serving : public ProgramTest {
+ protected:
+  Serving() {
+    std::string ratings = "userId,movieId,rating,timestamp\n";
+    std::string movies = "movieId,title,genres\n";
+    for (int movie = 1; movie <= 12; ++movie) movies += format("{},\"Film {}, the\",x\n", movie, movie);
+    for (int user = 1; user <= 40; ++user)
+      for (int k = 0; k < 6; ++k) ratings += format("{},{},5,0\n", user, 1 + (user * user + 2 * k) % 12);
+    workspace.write("ratings.csv", ratings);
+    workspace.write("movies.csv", movies);
+    workspace.write("c.yaml",
+                    "name: films\n"
+                    "data: {file: films.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: "
+                    "{split: random, validation_users: 6, test_users: 8}}\n"
+                    "model: {type: item_knn}\n"
+                    "validation: {metrics: [ndcg@2], select: ndcg@2}\n");
+    workspace.succeed("prepare c.yaml --quiet");
+    workspace.succeed("c.yaml --train --quiet");
+    workspace.write("new.csv", "user,item\nann,1\nann,\"Film 4, the\"\nbob,nothing\n");
+  }
+
+  /// Leaves the checkpoint only, as model.h5.
+  void ship() const {
+    workspace.bash(
+        "mkdir away && mv c.yaml films.h5 ratings.csv movies.csv away && "
+        "mv runs/films/checkpoints/best.h5 model.h5 && rm -r runs");
+  }
+};
+
+const std::string shipped = "recommend --checkpoint model.h5 --quiet --top 3 --titles ";
+
+TEST_F(Serving, CheckpointAloneGivesTheSameLists) {
+  const std::string before =
+      workspace.succeed("recommend c.yaml --input new.csv --quiet --top 3 --titles").out;
+  EXPECT_EQ(count(before, ", the\n"), 6) << before;
+  EXPECT_EQ(count(before, "\tnan\t"), 3) << "bob gets the most popular items: " << before;
+  const std::string split = workspace.succeed("recommend c.yaml --quiet --top 3 --titles").out;
+  ship();
+  EXPECT_EQ(workspace.succeed(shipped + "--input new.csv").out, before);
+  EXPECT_EQ(workspace.succeed(shipped + "--input new.csv", 2).out, before);
+  workspace.refuse(shipped,
+                   "--split test: the dataset films.h5 does not exist; set data.file, or pass new users");
+  EXPECT_EQ(workspace.succeed(shipped + "--set data.file=away/films.h5").out, split);
+  workspace.succeed("export model.h5 --output model.safetensors --quiet");
+  expect_in(workspace.succeed("similar --checkpoint model.h5 --item 3 --titles").out, {"Film "});
+  for (const char* const command : {"recommend --input new.csv", "similar --item 3"})
+    workspace.refuse(command, "a configuration or --checkpoint is missing");
+  workspace.refuse("recommend --checkpoint none.h5 --input new.csv", "none.h5: no such file");
+}
+
+// Keys of the machine of the training do not count, others do, and --set changes both.
+TEST_F(Serving, StoredConfigurationCounts) {
+  workspace.make_small_run();
+  workspace.succeed(
+      "small.yaml --train --quiet --set distributed.item_slices=2 --set model.hidden=[12] --set "
+      "backend.threads=3",
+      2);
+  workspace.bash("rm small.yaml && mv runs/small/checkpoints/best.h5 model.h5");
+  const std::string command = "recommend --checkpoint model.h5 --top 4 ";
+  const Result one = workspace.succeed(command + "-v");
+  EXPECT_EQ(count(one.err, "3 threads"), 0) << one.err;
+  const auto lines = lines_of(one.out);
+  ASSERT_EQ(lines.size(), 80U);
+  const auto sliced = lines_of(workspace.succeed(command + "--quiet --set distributed.item_slices=2", 2).out);
+  ASSERT_EQ(sliced.size(), lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_NEAR(sliced[i].score, lines[i].score, 1e-5) << i;
+  workspace.refuse(command + "--set model.hidden=[13]", "must have shape");
+  workspace.refuse(command + "--set model.width=1", "model.width is not a key");
+}
+
+TEST_F(Serving, JsonHasAnObjectPerUser) {
+  ship();
+  const auto lines =
+      lines_of(workspace.succeed("recommend --checkpoint model.h5 --quiet --top 3 --input new.csv").out);
+  workspace.succeed(shipped + "--input new.csv --output top.jsonl");
+  workspace.succeed(shipped + "--input new.csv --output top.json");
+  const io::Json all = io::Json::parse(workspace.read("top.json"));
+  const auto objects = io::read_json_lines(workspace.path("top.jsonl"));
+  ASSERT_EQ(objects.size(), 2U);
+  EXPECT_EQ(all.get<std::vector<io::Json>>(), objects);
+  EXPECT_EQ(io::Json::parse(workspace.succeed(shipped + "--input new.csv --format json").out), all);
+  EXPECT_EQ(objects[0].at("user").get<std::string>(), "ann");
+  EXPECT_EQ(objects[1].at("user").get<std::string>(), "bob");
+  EXPECT_TRUE(objects[1].at("scores")[0].is_null()) << "popular items have no score";
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto item = objects[0].at("items")[i].get<std::int64_t>();
+    EXPECT_EQ(std::to_string(item), lines[i].item);
+    EXPECT_EQ(objects[0].at("titles")[i].get<std::string>(), format("Film {}, the", item));
+    EXPECT_NEAR(objects[0].at("scores")[i].get<double>(), lines[i].score, 1e-12);
+  }
+  workspace.succeed("recommend --checkpoint model.h5 --quiet --input new.csv --output plain.jsonl");
+  EXPECT_FALSE(io::read_json_lines(workspace.path("plain.jsonl"))[0].contains("titles"));
+  // With titles and ids of the source in HDF5 as well.
+  workspace.succeed(shipped + "--input new.csv --output top.hdf5");
+  EXPECT_EQ(workspace.read("top.hdf5").substr(1, 3), "HDF");
+}
+
+TEST_F(Serving, IdsThatAreNotUtf8AreAnErrorInJson) {
+  ship();
+  workspace.write("odd.csv", "ann,1\n\xe9va,2\n");
+  for (const char* const file : {"top.json", "top.jsonl"}) {
+    workspace.refuse(shipped + "--input odd.csv --output " + file,
+                     "user \\xe9va is not UTF-8, which JSON requires; choose a .tsv, .csv or .h5 file");
+    EXPECT_FALSE(workspace.exists(file));
+  }
+  EXPECT_EQ(count(workspace.succeed(shipped + "--input odd.csv --output -").out, "\xe9va\t"), 3);
+}
+
+TEST_F(Serving, SelectedUsersInTheOrderOfTheRequest) {
+  const std::string command = "recommend c.yaml --quiet --top 3 --split all ";
+  std::map<std::string, std::vector<std::string>> all;
+  for (const Recommended& line : lines_of(workspace.succeed(command).out))
+    all[line.user].push_back(line.item);
+  ASSERT_EQ(all.size(), 40U);
+  const auto selected = [&](const Result& result) {
+    std::vector<std::string> users;
+    std::map<std::string, std::vector<std::string>> lists;
+    for (const Recommended& line : lines_of(result.out)) {
+      if (lists[line.user].empty()) users.push_back(line.user);
+      lists[line.user].push_back(line.item);
+    }
+    for (const auto& [user, items] : lists) EXPECT_EQ(items, all.at(user)) << user;
+    return users;
+  };
+  using Users = std::vector<std::string>;
+  EXPECT_EQ(selected(workspace.succeed(command + "--user 31 --user 4 --user 31")), (Users{"31", "4"}));
+  workspace.write("users.txt", "user_id\n7\n\n8,further,columns\nnobody\n9\r\n7\n");
+  const Result result = workspace.succeed(command + "--user 12 --user-list users.txt --user none");
+  EXPECT_EQ(selected(result), (Users{"12", "7", "8", "9"}));
+  expect_in(
+      result.err,
+      {"--user-list users.txt: skipped 2 users who are not among the 40 users of films.h5 (none, nobody)"});
+  EXPECT_EQ(workspace.succeed(command + "--user 12 --user-list users.txt --user none", 3).out, result.out);
+  workspace.refuse(command + "--user a --user b",
+                   "--user a, b: not among the 40 users of films.h5; their ids are ");
+  workspace.write("unknown.txt", "a\nb\n");
+  workspace.refuse(command + "--user-list unknown.txt",
+                   "--user-list unknown.txt: a, b: not among the 40 users of films.h5");
+  workspace.write("none.txt", "user\n");
+  workspace.refuse(command + "--user-list none.txt", "--user-list none.txt: contains no id");
+  const Result ann = workspace.succeed("recommend c.yaml --quiet --input new.csv --user ann");
+  EXPECT_EQ(count(ann.out, "ann\t"), 10);
+  EXPECT_EQ(count(ann.out, "bob\t"), 0);
 }
 
 }  // namespace

@@ -1,4 +1,8 @@
-#include <gtest/gtest.h>
+#include <vaecf/base/format.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <algorithm>
+#include <set>
 
 #include "app/process_fixture.hpp"
 
@@ -6,16 +10,19 @@ namespace vaecf::app {
 namespace {
 
 using PreviousRun = TrainedRun;
+using StartFrom = TrainedRun;
+
+const std::string best = "runs/small/checkpoints/best.h5";
 
 TEST_F(PreviousRun, IsMovedAndTheFirstLineSaysWhere) {
-  const std::string best = workspace.read("runs/small/checkpoints/best.h5");
+  const std::string weights = workspace.read(best);
   const std::string log = workspace.read("runs/small/metrics.jsonl");
   const Result second = workspace.succeed("small.yaml --train --set train.epochs=1", 2);
   const std::string begin = "runs/small contained a run of mult_vae, 2 epochs, 0.";
   EXPECT_EQ(second.err.find(begin), 0U) << second.err;
   const std::string line = second.err.substr(0, second.err.find('\n'));
   EXPECT_TRUE(line.ends_with(" MiB, which was moved to runs/small.1")) << line;
-  EXPECT_EQ(workspace.read("runs/small.1/checkpoints/best.h5"), best);
+  EXPECT_EQ(workspace.read("runs/small.1/checkpoints/best.h5"), weights);
   EXPECT_EQ(workspace.read("runs/small.1/metrics.jsonl"), log);
   EXPECT_FALSE(workspace.exists("runs/small.1/.lock"));
   const std::string ease = "small.yaml --train --set model.type=ease --set model.ease.l2=[50,20]";
@@ -35,13 +42,13 @@ TEST_F(PreviousRun, IsNotMovedByTestsBenchmarksAndInvalidInput) {
   for (const char* const refused :
        {"--train --set data.file=none.h5", "--train --start-from none.h5", "--train --resume none.h5",
         "--train --start-from data.h5", "--train --set train.patience=3 --set validation.select=last"})
-    EXPECT_EQ(workspace.ranks(2, std::string("small.yaml ") + refused).code, 2) << refused;
+    workspace.refuse(std::string("small.yaml ") + refused, "", 2);
   EXPECT_EQ(workspace.files(), before);
 }
 
 // One of them waits for the lock for five seconds and is refused; the previous run is moved once.
 TEST_F(PreviousRun, IsMovedByOneOfTwoStartsAtOnce) {
-  const std::string best = workspace.read("runs/small/checkpoints/best.h5");
+  const std::string weights = workspace.read(best);
   const std::string start = "$MPIRUN -np 2 $PROGRAM small.yaml --train --set train.epochs=1000000 2>";
   const Result result = workspace.bash(start + "first.err & first=$!\n" + start +
                                        "second.err & second=$!\n"
@@ -54,9 +61,9 @@ TEST_F(PreviousRun, IsMovedByOneOfTwoStartsAtOnce) {
   const std::string both = workspace.read("first.err") + workspace.read("second.err");
   EXPECT_EQ(count(both, "runs/small: another run is using this folder (process "), 1) << both;
   EXPECT_EQ(count(both, "which was moved to runs/small.1\n"), 1) << both;
-  EXPECT_EQ(workspace.read("runs/small.1/checkpoints/best.h5"), best);
+  EXPECT_EQ(workspace.read("runs/small.1/checkpoints/best.h5"), weights);
   EXPECT_FALSE(workspace.exists("runs/small.2"));
-  EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"start\""), 1);
+  EXPECT_EQ(workspace.events("start"), 1);
 }
 
 TEST_F(PreviousRun, InAMountedFolderIsAnError) {
@@ -84,6 +91,84 @@ TEST_F(PreviousRun, OutputsInTheRunFolderBelongToTheNewRun) {
   for (const char* const name : {"timeline.json", "users.h5"})
     for (const std::string run : {"runs/small/", "runs/small.2/"}) EXPECT_TRUE(workspace.exists(run + name));
   EXPECT_FALSE(workspace.exists("runs/small.1/timeline.json"));
+}
+
+TEST_F(StartFrom, ANewRunHasTheWeightsOfTheCheckpoint) {
+  workspace.succeed("synthesize more.h5 --users 150 --items 70 --interactions-per-user 12 --quiet");
+  const Result more = workspace.succeed(
+      "small.yaml --train --start-from " + best + " --set data.file=more.h5 --set name=more", 2);
+  expect_in(more.err, {"starting from " + best + ": weights of 60 items; 10 items are new, 0 are gone"});
+  EXPECT_EQ(count(more.err, "starting from"), 1) << more.err;
+  const Result back =
+      workspace.succeed("small.yaml --train --start-from runs/more/checkpoints/best.h5 --set name=back", 2);
+  expect_in(back.err, {"weights of 60 items; 0 items are new, 10 are gone"});
+  // The checkpoint may be in the folder of the new run, from which it is moved.
+  const std::string first = workspace.read(best);
+  const Result again = workspace.succeed("small.yaml --train --start-from " + best, 2);
+  expect_in(again.err, {"starting from runs/small.1/checkpoints/best.h5: weights of 60 items; 0 items"});
+  EXPECT_EQ(workspace.read("runs/small.1/checkpoints/best.h5"), first);
+  expect_in(workspace.succeed("small.yaml --train --start-from runs/small.1/checkpoints/best.h5").err,
+            {"which was moved to runs/small.2\n", "starting from runs/small.1/checkpoints/best.h5: "});
+}
+
+TEST_F(StartFrom, HeldOutUsersThatTheCheckpointWasTrainedOnAreCounted) {
+  const std::string settings =
+      "c.yaml --quiet --set data.prepare.seed=7 --set name=other --set data.file=other.h5 ";
+  workspace.write("ratings.csv", made_ratings(60));
+  workspace.write(
+      "c.yaml",
+      "name: first\n"
+      "data: {file: first.h5, source: {format: movielens_csv, path: ratings.csv}, prepare: {split: "
+      "random, min_user_items: 1, validation_users: 20, test_users: 10}}\n"
+      "model: {type: mult_dae, hidden: [4], latent: 2}\n"
+      "train: {epochs: 1, batch_size: 8}\n");
+  const auto users_of = [&](const std::string& file, const std::string& part) {
+    const io::IdList ids = io::DatasetFile(workspace.path(file)).read_ids(part + "/user_id");
+    return std::set<std::int64_t>(ids.numbers.begin(), ids.numbers.end());
+  };
+  workspace.succeed("prepare c.yaml --quiet");
+  workspace.succeed("c.yaml --train --quiet");
+  workspace.succeed("prepare " + settings);
+  const std::set<std::int64_t> train = users_of("first.h5", "train");
+  const auto known = [&](const std::string& part) {
+    const std::set<std::int64_t> users = users_of("other.h5", part);
+    return std::ranges::count_if(users, [&](std::int64_t user) { return train.contains(user); });
+  };
+  ASSERT_GT(known("validation"), 0);
+  const std::string start = " --train --start-from runs/first/checkpoints/best.h5";
+  for (const int ranks : {0, 2}) {
+    const Result result = workspace.succeed(settings + start, ranks);
+    expect_in(result.err, {format("best.h5 was trained on {} validation and {} test users of other.h5",
+                                  known("validation"), known("test")),
+                           "data.prepare.split: stable"});
+    EXPECT_EQ(count(result.err, "was trained on"), 1) << result.err;
+  }
+  EXPECT_EQ(workspace.succeed("c.yaml --quiet --set name=same" + start).err, "");
+  // With the split by hashes, more users change no part; a weak split trains on its held-out users itself.
+  for (const std::string split : {"stable", "leave_one_out"}) {
+    const std::string by =
+        "c.yaml --quiet --set data.prepare.split=" + split +
+        " --set data.prepare.test_fraction=0.2 --set data.prepare.validation_fraction=0.2 ";
+    workspace.write("ratings.csv", made_ratings(60));
+    workspace.succeed("prepare " + by);
+    workspace.succeed(by + "--train");
+    workspace.write("ratings.csv", made_ratings(90));
+    workspace.succeed("prepare " + by + "--set data.file=more.h5");
+    EXPECT_EQ(workspace.succeed(by + "--set data.file=more.h5 --set name=more" + start).err, "") << split;
+  }
+}
+
+TEST_F(StartFrom, InvalidInputIsRefusedOnAllRanksBeforeAnyWork) {
+  const std::string start = "small.yaml --train --set name=new --start-from ";
+  for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
+           {"none.h5", "none.h5"},
+           {"data.h5", "data.h5"},
+           {best + " --set model.latent=9", "must have shape"},
+           {best + " --set model.type=mult_dae", "a model of type mult_vae, but model.type is mult_dae"},
+           {best + " --set model.type=item_knn", "nothing is to be started from"}})
+    workspace.refuse(start + arguments, message, message == "must have shape" ? 2 : 0);
+  EXPECT_FALSE(workspace.exists("runs/new/metrics.jsonl"));
+  EXPECT_FALSE(workspace.exists("runs/new/checkpoints/best.h5"));
 }
 
 }  // namespace

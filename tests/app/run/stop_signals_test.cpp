@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <thread>
 
 #include "app/rank_session.hpp"
@@ -46,7 +45,7 @@ TEST(StopSignals, TermAfterAStoppedRunIsIgnored) {
   EXPECT_TRUE(flag.requested());
 }
 
-TEST(StopSignalsDeathTest, SecondSignalEndsTheProcess) {
+TEST(StopSignalsDeathTest, SecondSignalOrUnhandledIntEndsTheProcess) {
   const auto twice = [](int first, int second, int seconds = 0) {
     StopFlag flag;
     StopSignals signals(flag);
@@ -63,6 +62,13 @@ TEST(StopSignalsDeathTest, SecondSignalEndsTheProcess) {
   EXPECT_EXIT(twice(SIGTERM, SIGTERM, 3), ::testing::KilledBySignal(SIGTERM), "");
   // Slurm sends two at the time limit, which count as one request.
   EXPECT_EXIT(twice(SIGTERM, SIGTERM), ::testing::ExitedWithCode(7), "");
+  const auto without_handler = [] {
+    StopFlag flag;
+    const StopSignals signals(flag);
+    send(SIGINT);
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+  };
+  EXPECT_EXIT(without_handler(), ::testing::KilledBySignal(SIGINT), "");
 }
 
 // A shell starts background jobs with INT ignored.
@@ -80,16 +86,6 @@ TEST(StopSignalsDeathTest, InitiallyIgnoredIntIsARequestLater) {
     std::exit(flag.requested() ? 7 : 9);
   };
   EXPECT_EXIT(run(), ::testing::ExitedWithCode(7), "");
-}
-
-TEST(StopSignalsDeathTest, IntEndsTheProcessByDefault) {
-  const auto interrupted = [] {
-    StopFlag flag;
-    const StopSignals signals(flag);
-    send(SIGINT);
-    std::this_thread::sleep_for(std::chrono::seconds(5));
-  };
-  EXPECT_EXIT(interrupted(), ::testing::KilledBySignal(SIGINT), "");
 }
 
 }  // namespace

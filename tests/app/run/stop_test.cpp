@@ -1,9 +1,10 @@
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
 
-#include <gtest/gtest.h>
-
+#include <csignal>
+#include <cstdint>
 #include <map>
-#include <string>
+#include <sstream>
 #include <utility>
 
 #include "app/process_fixture.hpp"
@@ -14,66 +15,39 @@ namespace {
 using Stop = SmallRun;
 using Resume = SmallRun;
 
-/// Returns bash code that starts `command` in the background, waits for its first epoch, sends `signal` to
-/// the processes `target`, and prints the exit code.
-std::string stopped_run(const std::string& command, const std::string& signal,
-                        const std::string& target = "$job") {
-  return command + " --train --test --set train.epochs=1000000 & job=$!\n" + until_first_epoch + "kill -" +
-         signal + " " + target + "; wait $job; echo \"code $?\"";
-}
-
-/// Expects that the run stopped on request, and that it can be resumed; `ranks`: command to resume with.
-void expect_stopped(const TempWorkspace& workspace, const Result& result, const std::string& ranks) {
-  EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
+/// Expects that the run stopped on request, and that it can be resumed on `ranks` ranks.
+void expect_stopped(const TempWorkspace& workspace, const Result& result, int ranks = 0) {
+  expect_in(result.out, {"code 75"});
   EXPECT_EQ(count(result.err, "stopped on request after"), 1) << result.err;
   EXPECT_EQ(count(result.err, "vaecf_dist: "), 0) << result.err;
-  const std::string events = workspace.read("runs/small/metrics.jsonl");
-  EXPECT_EQ(count(events, "\"reason\":\"stopped\""), 1) << events;
-  EXPECT_EQ(count(events, "\"event\":\"test\""), 0) << events;
-  const int epochs = count(events, "\"event\":\"epoch\"");
+  EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"reason\":\"stopped\""), 1);
+  EXPECT_EQ(workspace.events("test"), 0);
+  const int epochs = workspace.events("epoch") + 2;
   const Result again =
-      workspace.bash(ranks + " small.yaml --resume auto --set train.epochs=" + std::to_string(epochs + 2));
-  EXPECT_EQ(again.code, 0) << again.err;
+      workspace.succeed("small.yaml --resume auto --set train.epochs=" + std::to_string(epochs), ranks);
   EXPECT_EQ(count(again.err, "resuming from runs/small/checkpoints/"), 1) << again.err;
-  const std::string all = workspace.read("runs/small/metrics.jsonl");
-  EXPECT_EQ(count(all, "\"event\":\"epoch\""), epochs + 2) << all;
-  EXPECT_EQ(count(all, "\"event\":\"end\""), 1) << all;
-  EXPECT_EQ(count(all, "\"event\":\"test\""), 1) << all;
+  EXPECT_EQ(workspace.events("epoch"), epochs);
+  EXPECT_EQ(workspace.events("end"), 1);
+  EXPECT_EQ(workspace.events("test"), 1);
 }
 
-TEST_F(Stop, Usr1ToMpirunReachesAllRanks) {
-  expect_stopped(workspace, workspace.bash(stopped_run("$MPIRUN -np 3 $PROGRAM small.yaml", "USR1")),
-                 "$MPIRUN -np 2 $PROGRAM");
-}
-
-TEST_F(Stop, SecondRunInTheSameFolderIsAnError) {
-  const Result result = workspace.bash(
-      "$PROGRAM small.yaml --train --quiet --set train.epochs=1000000 & job=$!\n" + until_first_epoch +
-      "$MPIRUN -np 2 $PROGRAM small.yaml --resume auto --quiet; echo \"second $?\"\n"
-      "$PROGRAM small.yaml --test --quiet > test.out; echo \"test $?\"\n"
-      "kill -USR1 $job; wait $job; echo \"first $?\"\n"
-      "$PROGRAM small.yaml --train --quiet; echo \"third $?\"\n");
-  EXPECT_EQ(result.out, "second 2\ntest 0\nfirst 75\nthird 0\n") << result.err;
-  EXPECT_EQ(count(result.err, "runs/small: another run is using this folder (process "), 1) << result.err;
-}
-
-TEST_F(Stop, Usr1ToOneRankStopsAll) {
+/// Expects that a run on `ranks` ranks stops on `signal` to the processes `target`.
+void expect_stop_on(const TempWorkspace& workspace, const std::string& signal, int ranks,
+                    const std::string& target = "$job") {
+  SCOPED_TRACE(signal + " to " + target);
+  const std::string launcher = ranks > 0 ? "$MPIRUN -np " + std::to_string(ranks) + " " : "";
   expect_stopped(workspace,
-                 workspace.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "USR1",
-                                            "$(pgrep -P $job | tail -n 1)")),
-                 "$MPIRUN -np 2 $PROGRAM");
+                 workspace.interrupted(launcher + "$PROGRAM small.yaml --test --timeline t.json",
+                                       "kill -" + signal + " " + target),
+                 ranks > 0 ? 2 : 0);
 }
 
-TEST_F(Stop, TermToAllRanksAsFromSrun) {
-  expect_stopped(workspace,
-                 workspace.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM", "$(pgrep -P $job)")),
-                 "$MPIRUN -np 2 $PROGRAM");
+TEST_F(Stop, SingleProcessStopsOnTermIntAndUsr1) {
+  for (const char* signal : {"TERM", "INT", "USR1"}) expect_stop_on(workspace, signal, 0);
 }
 
-TEST_F(Stop, WritesTheTimelineOfAllRanks) {
-  const Result result =
-      workspace.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml --timeline t.json", "USR1"));
-  EXPECT_NE(result.out.find("code 75"), std::string::npos) << result.out << result.err;
+TEST_F(Stop, Usr1ToMpirunReachesAllRanksWhichWriteTheirTimelines) {
+  expect_stop_on(workspace, "USR1", 3);
   const auto trace = io::Json::parse(workspace.read("t.json"));
   std::map<std::pair<std::int64_t, std::string>, int> seen;
   for (const auto& event : trace.at("traceEvents")) {
@@ -81,24 +55,52 @@ TEST_F(Stop, WritesTheTimelineOfAllRanks) {
       ++seen[{event.at("pid").get<std::int64_t>(), event.at("name").get<std::string>()}];
   }
   // Waits and overlapped communication are recorded by the communicator.
-  for (const char* name : {"loading", "steps", "loss", "all-reduce", "wait", "checkpoint"}) {
-    const int first = seen[{0, name}];
-    const int second = seen[{1, name}];
-    EXPECT_GT(first, 0) << name;
-    EXPECT_GT(second, 0) << name;
-  }
+  for (const char* name : {"loading", "steps", "loss", "all-reduce", "wait", "checkpoint"})
+    for (int rank = 0; rank < 3; ++rank) EXPECT_GT((seen[{rank, name}]), 0) << name << " of rank " << rank;
+}
+
+// As from srun, which signals all ranks.
+TEST_F(Stop, SignalsToRanksStopAllRanks) {
+  expect_stop_on(workspace, "USR1", 2, "$(pgrep -P $job | tail -n 1)");
+  expect_stop_on(workspace, "TERM", 2, "$(pgrep -P $job)");
 }
 
 // mpirun kills the ranks one second after TERM.
 TEST_F(Stop, RunResumesAfterTermToMpirun) {
-  const Result result = workspace.bash(stopped_run("$MPIRUN -np 2 $PROGRAM small.yaml", "TERM"));
+  const Result result = workspace.interrupted("$MPIRUN -np 2 $PROGRAM small.yaml", "kill -TERM $job");
   EXPECT_EQ(count(result.out, "code "), 1) << result.out << result.err;
   EXPECT_EQ(count(result.out, "code 0\n"), 0) << result.out << result.err;
-  const int epochs = count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\"");
+  const int epochs = workspace.events("epoch") + 2;
   const Result again =
-      workspace.succeed("small.yaml --resume auto --set train.epochs=" + std::to_string(epochs + 2), 2);
+      workspace.succeed("small.yaml --resume auto --set train.epochs=" + std::to_string(epochs), 2);
   EXPECT_EQ(count(again.err, "skipping unreadable checkpoint"), 0) << again.err;
-  EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), epochs + 2);
+  EXPECT_EQ(workspace.events("epoch"), epochs);
+}
+
+// The configuration is read from a pipe, so that the request arrives before training begins.
+TEST_F(Stop, BeforeTheFirstStep) {
+  for (const std::string signal : {"USR1", "TERM"}) {
+    SCOPED_TRACE(signal);
+    const Result result = workspace.bash(
+        "rm -rf runs pipe.yaml; mkfifo pipe.yaml; $PROGRAM pipe.yaml & job=$!\n"
+        "blocks_usr1() { (( 0x$(awk '/^SigBlk/ { print $2 }' /proc/$job/status) >> 9 & 1 )); }\n"
+        "for i in $(seq 200); do blocks_usr1 && break; sleep 0.1; done\n"
+        "kill -" +
+        signal + " $job; cat small.yaml >pipe.yaml; wait $job; echo \"code $?\"");
+    EXPECT_EQ(count(result.err, "stopped on request after 0 steps"), 1) << result.err;
+    expect_stopped(workspace, result);
+  }
+}
+
+TEST_F(Stop, SecondRunInTheSameFolderIsAnError) {
+  const Result result =
+      workspace.interrupted("$PROGRAM small.yaml --quiet",
+                            "$MPIRUN -np 2 $PROGRAM small.yaml --resume auto --quiet; echo \"second $?\"\n"
+                            "$PROGRAM small.yaml --test --quiet > test.out; echo \"test $?\"\n"
+                            "kill -USR1 $job");
+  EXPECT_EQ(result.out, "second 2\ntest 0\ncode 75\n") << result.err;
+  EXPECT_EQ(count(result.err, "runs/small: another run is using this folder (process "), 1) << result.err;
+  workspace.succeed("small.yaml --train --quiet");
 }
 
 // Only rank 0 reads and writes checkpoints; the other ranks may be on hosts without access to them.
@@ -110,63 +112,119 @@ TEST_F(Resume, RunFolderOnRankZeroOnly) {
     const Result result = workspace.two_ranks("exec " + call, "cd elsewhere && exec " + call);
     EXPECT_EQ(result.code, 0) << arguments << "\n" << result.err;
   }
-  EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 3);
+  EXPECT_EQ(workspace.events("epoch"), 3);
   EXPECT_FALSE(workspace.exists("elsewhere/runs"));
 }
 
-TEST_F(Stop, SingleProcessStopsOnTermAndInt) {
-  for (const char* signal : {"TERM", "INT", "USR1"}) {
-    SCOPED_TRACE(signal);
-    const TempWorkspace workspace;
-    workspace.make_small_run();
-    expect_stopped(workspace, workspace.bash(stopped_run("$PROGRAM small.yaml", signal)), "$PROGRAM");
-  }
-}
-
-// The configuration is read from a pipe, so that the request arrives before training begins.
-TEST_F(Stop, BeforeTheFirstStep) {
-  for (const char* signal : {"USR1", "TERM"}) {
-    SCOPED_TRACE(signal);
-    const TempWorkspace workspace;
-    workspace.make_small_run();
-    const Result result = workspace.bash(
-        "mkfifo pipe.yaml; $PROGRAM pipe.yaml & job=$!\n"
-        "blocks_usr1() { (( 0x$(awk '/^SigBlk/ { print $2 }' /proc/$job/status) >> 9 & 1 )); }\n"
-        "for i in $(seq 200); do blocks_usr1 && break; sleep 0.1; done\n"
-        "kill -" +
-        std::string(signal) + " $job; cat small.yaml >pipe.yaml; wait $job; echo \"code $?\"");
-    EXPECT_EQ(count(result.err, "stopped on request after 0 steps"), 1) << result.err;
-    expect_stopped(workspace, result, "$PROGRAM");
-  }
-}
-
-TEST_F(Resume, WithoutCheckpointStartsFromScratch) {
-  const Result result = workspace.succeed("small.yaml --resume auto");
-  EXPECT_EQ(count(result.err, "contains no valid checkpoint; starting from scratch"), 1) << result.err;
-}
-
-TEST_F(Resume, DifferentConfigurationIsAnErrorOnAllRanks) {
-  workspace.succeed("small.yaml --train");
-  for (const int ranks : {1, 3}) {
-    const Result result = workspace.ranks(ranks, "small.yaml --resume auto --set model.latent=9");
-    EXPECT_EQ(result.code, 2) << result.err;
-    EXPECT_EQ(count(result.err, "epoch-0002.h5: trained with model.latent 8, but the configuration has 9"), 1)
-        << result.err;
-  }
-  expect_refused(workspace.ranks(2, "small.yaml --resume none.h5"), "none.h5");
-  // Existing files are unchanged.
-  EXPECT_TRUE(workspace.exists("runs/small/checkpoints/epoch-0002.h5"));
-  EXPECT_EQ(count(workspace.read("runs/small/metrics.jsonl"), "\"event\":\"epoch\""), 2);
-}
-
-TEST_F(Resume, DamagedCheckpointIsSkippedWithAWarning) {
-  workspace.succeed("small.yaml --train");
+TEST_F(Resume, StartsFromScratchOrSkipsADamagedCheckpointWithAWarning) {
+  expect_in(workspace.succeed("small.yaml --train --resume auto").err,
+            {"contains no valid checkpoint; starting from scratch"});
   workspace.bash(
       "rm runs/small/checkpoints/best.h5\n"
       "printf x | dd of=runs/small/checkpoints/epoch-0002.h5 bs=1 seek=3000 conv=notrunc 2>/dev/null");
   expect_in(workspace.succeed("small.yaml --resume auto").err,
             {"skipping unreadable checkpoint: runs/small/checkpoints/epoch-0002.h5: is damaged",
              "resuming from runs/small/checkpoints/epoch-0001.h5"});
+}
+
+TEST_F(Resume, DifferentConfigurationIsAnErrorOnAllRanks) {
+  workspace.succeed("small.yaml --train");
+  for (const int ranks : {1, 3})
+    workspace.refuse("small.yaml --resume auto --set model.latent=9",
+                     "epoch-0002.h5: trained with model.latent 8, but the configuration has 9", ranks);
+  workspace.refuse("small.yaml --resume none.h5", "none.h5", 2);
+  // Existing files are unchanged.
+  EXPECT_TRUE(workspace.exists("runs/small/checkpoints/epoch-0002.h5"));
+  EXPECT_EQ(workspace.events("epoch"), 2);
+}
+
+/// A test of signals that arrive while threads compute. The run has few items and wide layers, so that nearly
+/// all of a step is spent in oneDNN's products, which with AVX2 keep a heap address in the stack pointer: a
+/// handler on such a thread would overwrite heap data.
+class Signals : public ProgramTest {
+ protected:
+  Signals() {
+    workspace.make_small_run(1200);
+    workspace.write("small.yaml",
+                    "name: small\n"
+                    "device: cpu\n"
+                    "data: {file: data.h5}\n"
+                    "model: {hidden: [1000, 600], latent: 200}\n"
+                    "train: {epochs: 1000000, batch_size: 500, precision: fp32}\n"
+                    "validation: {every: 1000000}\n");
+  }
+
+  const std::string program = "OMP_NUM_THREADS=2 ONEDNN_MAX_CPU_ISA=AVX2 ";
+};
+
+TEST_F(Signals, OnlyTheWaitingThreadDoesNotBlockThem) {
+  // Prints, for each thread of each rank: its name and the masks of blocked and of caught signals.
+  const Result result = workspace.interrupted(
+      program + "$MPIRUN -np 2 $PROGRAM small.yaml",
+      "for status in $(for rank in $(pgrep -P $job); do ls /proc/$rank/task/*/status; done); do\n"
+      "  awk '/^Name/ {$1 = \"\"; name = $0} /^SigBlk/ {blocked = $2} /^SigCgt/ {print blocked, $2 name}' "
+      "$status\n"
+      "done\n"
+      "kill -USR1 $job");
+  expect_in(result.out, {"code 75"});
+  const auto bit = [](int number) { return std::uint64_t{1} << (number - 1); };
+  const std::uint64_t stop = bit(SIGUSR1) | bit(SIGTERM) | bit(SIGINT);
+  // Open MPI handles faults in the thread that caused them; glibc reserves the first two real-time signals.
+  const std::uint64_t harmless =
+      bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL) | bit(SIGABRT) | bit(32) | bit(33);
+  std::istringstream lines(result.out);
+  int threads = 0;
+  int waiting = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::uint64_t blocked = 0;
+    std::uint64_t caught = 0;
+    std::string name;
+    if (!(fields >> std::hex >> blocked >> caught) || !std::getline(fields >> std::ws, name)) continue;
+    ++threads;
+    EXPECT_EQ(caught & ~harmless, 0U) << "a handler may run on a thread that computes: " << line;
+    if (name == "stop signals") {
+      ++waiting;  // signals that sigwait waits for are listed as not blocked
+    } else {
+      EXPECT_EQ(blocked & stop, stop) << line;
+    }
+  }
+  EXPECT_EQ(waiting, 2) << result.out;
+  EXPECT_GE(threads, 8) << "two ranks of two threads each, a watchdog and a thread that waits: "
+                        << result.out;
+}
+
+/// Returns all tensors of a checkpoint: weights and moments.
+std::vector<std::vector<float>> tensors(const std::string& path) {
+  const io::CheckpointFile file(path);
+  std::vector<std::vector<float>> all;
+  for (const auto& tensor : file.tensors()) {
+    all.emplace_back(static_cast<std::size_t>(tensor.rows * tensor.columns));
+    file.read_rows(tensor.name, 0, tensor.rows, all.back());
+  }
+  return all;
+}
+
+TEST_F(Signals, SignalBurstDoesNotChangeWeights) {
+  for (const std::string ranks : {"", "", "", "", "$MPIRUN -np 2 ", "$MPIRUN -np 2 "}) {
+    // The signals go to the ranks, because mpirun cannot forward so many. Then the same steps run without
+    // signals, with a checkpoint of each.
+    const std::string command = program + ranks + "$PROGRAM small.yaml";
+    const Result result =
+        workspace.interrupted(command + " --set run.checkpoint_every=0",
+                              "targets=$(pgrep -P $job) || targets=$job\n"
+                              "for i in $(seq 20000); do kill -USR1 $targets 2>/dev/null || break; done");
+    expect_in(result.out, {"code 75"});
+    workspace.bash("mv runs/small stopped; file=$(ls stopped/checkpoints)\n" + command +
+                   " --train --set run.checkpoint_every.steps=1 --set run.keep=1000 & job=$!\n"
+                   "for i in $(seq 200); do [ -e runs/small/checkpoints/$file ] && break; sleep 0.05; done\n"
+                   "kill -USR1 $job; wait $job\n"
+                   "mv stopped/checkpoints/$file stopped.h5; mv runs/small/checkpoints/$file quiet.h5; "
+                   "rm -r stopped");
+    const auto stopped = tensors(workspace.path("stopped.h5"));
+    ASSERT_GT(stopped.size(), 0U);
+    EXPECT_TRUE(stopped == tensors(workspace.path("quiet.h5"))) << result.out << result.err;
+  }
 }
 
 }  // namespace
