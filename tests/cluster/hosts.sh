@@ -1,7 +1,16 @@
 # shellcheck shell=bash disable=SC2034
-# Two hosts on one machine, for tests. After sourcing, `own_world VARIABLE "$0" "$@"` restarts the script in separate
-# process, mount, host-name and network namespaces. They isolate it from other programs, and all its processes and files
-# are removed when it ends for any reason. Sets `work`, an empty folder. Needs root, iproute2 and util-linux.
+# Two or three hosts on one machine, for tests. After sourcing, `own_world VARIABLE "$0" "$@"` restarts the script in
+# separate process, mount, host-name and network namespaces. They isolate it from other programs, and all its processes
+# and files are removed when it ends for any reason. Sets `work`, an empty folder, `program` and `root`. Needs root,
+# iproute2 and util-linux.
+
+fail() {
+  printf 'FAILED: %s\n' "$*"
+  for log in "$work"/*.log "$work"/slurm/*.log; do
+    if [ -e "$log" ]; then printf -- '-- %s\n' "${log##*/}"; tail -n 25 "$log"; fi
+  done
+  exit 1
+}
 
 # skip VARIABLE REASON: ends the test as skipped; with VARIABLE=1 it fails.
 skip() {
@@ -38,6 +47,43 @@ own_world() {  # VARIABLE SCRIPT ARGUMENTS...
   work=/run/world
   mkdir -p "$work/tmp"
   export TMPDIR=$work/tmp
+  program=$(realpath "$2")
+  root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+  export OMP_NUM_THREADS=1 VAECF_PROGRESS=none OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+}
+
+# small_run EPOCHS [KEYS]: creates data.h5, and c.yaml, which trains on it with one batch size on any number of hosts.
+small_run() {
+  cd "$work" || exit 1
+  cat >c.yaml <<TEXT
+data: {file: data.h5}
+device: cpu
+model: {hidden: [64], latent: 16}
+train: {epochs: $1, batch_size: 100, precision: fp32}
+validation: {metrics: [ndcg@100]}
+${2:-}
+TEXT
+  "$program" synthesize data.h5 --users 1500 --items 1000 --seed 3 >data.log 2>&1 || fail 'synthesize failed'
+}
+
+# cut_link LINK COMMAND...: starts a long training run named `cut`, cuts the link after its first epoch, and waits until the run
+# and, 30 s later at most, all its processes have ended. Sets `code`, the exit code.
+cut_link() {
+  local link=$1 job begin took
+  "${@:2}" --train --set name=cut --set train.epochs=100000 >cut.log 2>&1 &
+  job=$!
+  await 60 grep -qs '"event":"epoch"' runs/cut/metrics.jsonl || fail 'training did not start'
+  [ "$(of_a_run | wc -l)" -ge 4 ] || fail "expected mpirun, its daemon and two ranks, got: $(of_a_run)"
+  ip link set "$link" down
+  begin=$SECONDS
+  ended() { ! kill -0 "$job" 2>/dev/null; }
+  await 60 ended || fail "the run did not end after the link was cut: $(of_a_run)"
+  wait "$job"
+  code=$?
+  took=$((SECONDS - begin))
+  nobody_left() { ! of_a_run >/dev/null; }
+  await 30 nobody_left || fail "left behind: $(of_a_run)"
+  echo "link cut: exit code $code after $took s, no process left after $((SECONDS - begin)) s; $(mpirun --version | head -n 1)"
 }
 
 # two_hosts VARIABLE: creates hosts n1 (this script) and n2, connected by a link n1:eth0 to n2:eth0.
@@ -70,16 +116,15 @@ add_host() {  # VARIABLE HOST LINK NETWORK
 }
 # on HOST COMMAND...: runs a command on n2 or n3.
 on() { nsenter "--net=$work/$1.net" "--uts=$work/$1.uts" -- "${@:2}"; }
-on_n2() { on n2 "$@"; }
 
 # slow_link VARIABLE RATE: limits the bandwidth of the link in both directions.
 slow_link() {
   local limit=(qdisc replace dev eth0 root tbf rate "$2" burst 64kb latency 400ms)
-  if ! tc "${limit[@]}" || ! on_n2 tc "${limit[@]}"; then skip "$1" 'the kernel cannot limit the bandwidth of a link (tc tbf)'; fi
+  if ! tc "${limit[@]}" || ! on n2 tc "${limit[@]}"; then skip "$1" 'the kernel cannot limit the bandwidth of a link (tc tbf)'; fi
 }
 fast_link() {
   tc qdisc delete dev eth0 root
-  on_n2 tc qdisc delete dev eth0 root
+  on n2 tc qdisc delete dev eth0 root
 }
 bytes_sent() { sed -n 's/^ *eth0://p' /proc/net/dev | awk '{ print $9 }'; }
 
@@ -101,19 +146,11 @@ TEXT
   esac
 }
 
-# await SECONDS COMMAND...: repeats the command until it succeeds, for at most SECONDS.
-await() {
-  local end=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    if [ "$SECONDS" -ge "$end" ]; then return 1; fi
-    sleep 0.05
-  done
-}
-
 # of_a_run: lists the processes of a run.
 # shellcheck disable=SC2009
 of_a_run() { ps -e -o pid=,comm= | grep -E ' (vaecf_dist|orted|prted|mpirun|prterun)'; }
 
+# shellcheck source=../support/await.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/await.sh"
 # shellcheck source=../support/curve.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/curve.sh"

@@ -5,6 +5,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
+# shellcheck source=../support/await.sh
+. "$root/tests/support/await.sh"
 
 complain() { failures=$((failures + 1)); printf 'FAILED: %s\n' "$*"; }
 # check WHAT EXPECTED FOUND: whether FOUND contains EXPECTED.
