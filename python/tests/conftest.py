@@ -1,8 +1,10 @@
 """Fixtures that the tests share."""
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,63 @@ def _workspace(program: str, tmp_path_factory: pytest.TempPathFactory) -> Worksp
     for name, settings in MODELS.items():
         space.train(name, settings, "--per-user", f"{name}.per-user.h5")
     return space
+
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """The headings, tables and charts of a page. Fails if elements are not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.captions: list[str] = []
+        self.words = ""
+        self.tables: dict[str, list[list[str]]] = {}
+        self.svgs: list[dict[str, str | None]] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self._open: list[str] = []
+        self._table: list[list[str]] = []
+        self.feed(text)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [values["id"] or ""] if "id" in values else []
+        self.links += [value or "" for key, value in attrs if key in ("href", "src", "xlink:href")]
+        if tag not in VOID:
+            self._open.append(tag)
+        if tag == "table":
+            self._table = self.tables.setdefault(values.get("id") or "", [])
+        elif tag == "tr":
+            self._table.append([])
+        elif tag in ("td", "th"):
+            self._table[-1].append("")
+        elif tag == "svg":
+            self.svgs.append(values)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag in VOID or (self._open and self._open.pop() == tag)
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+        if self._open and self._open[-1] in ("h1", "h2"):
+            self.headings.append(data)
+        if self._open and self._open[-1] == "figcaption":
+            self.captions.append(data)
+        if any(tag in self._open for tag in ("td", "th")):
+            self._table[-1][-1] += data
+
+    def check_self_contained(self, text: str) -> None:
+        """Fails if the page would load anything or runs a script."""
+        assert "script" not in self.tags and not {"link", "img", "iframe", "object"} & set(self.tags)
+        assert all(link.startswith("#") for link in self.links)
+        assert not re.search(r"https?:|@import|url\((?!#)", text)
+        assert len(set(self.ids)) == len(self.ids)
+        assert {link[1:] for link in self.links} <= set(self.ids)
+        assert set(re.findall(r"url\(#([^)]+)\)", text)) <= set(self.ids)

@@ -20,14 +20,13 @@ from vaecf.yaml_files import flatten, load_yaml, parse_yaml
 
 ROOT = Path(__file__).parents[2]
 
-# Writes a run of 20 epochs whose metric is best at rate = 0.01 and in epoch 10. Its settings make it fail or wait.
+# Writes a run of 10 epochs whose metric is best at rate = 0.01 and in epoch 5. Its settings make it fail or wait.
 STAND_IN = """
-import json, os, pathlib, signal, sys, time
-import yaml
+import json, pathlib, signal, sys, time
 arguments = sys.argv[1:]
 settings = dict(a.split("=", 1) for f, a in zip(arguments, arguments[1:]) if f == "--set")
 config = {"name": "x", "rate": 0.001, "widths": "[600]", "mode": "ok", "validation.select": "ndcg@100",
-          **yaml.safe_load(open(arguments[0])), **settings}
+          **dict(line.strip().split(": ") for line in open(arguments[0])), **settings}
 unknown = set(config) - {"name", "rate", "widths", "mode", "validation.select", "run.directory", "run.checkpoint_every"}
 if unknown or float(config["rate"]) > 1:
     print(f"vaecf_dist: {sorted(unknown) or 'rate must be at most 1'}", file=sys.stderr)
@@ -46,8 +45,8 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 waits = config["mode"] == "wait" and not (folder / "began").exists()
 (folder / "began").touch()
 with open(folder / "metrics.jsonl", "a") as log:
-    for epoch in range(1, 21):
-        value = 0.5 - abs(float(config["rate"]) - 0.01) - 0.001 * abs(epoch - 10)
+    for epoch in range(1, 11):
+        value = 0.5 - abs(float(config["rate"]) - 0.01) - 0.001 * abs(epoch - 5)
         metric = config["validation.select"]
         value = 1 - value if metric.startswith("gini@") else value
         log.write(json.dumps({"event": "validation", "epoch": epoch, metric: value}) + "\\n")
@@ -55,7 +54,7 @@ with open(folder / "metrics.jsonl", "a") as log:
         if waits:
             time.sleep(60)
         if config["mode"] == "slow" and float(config["rate"]) > 0.1:
-            time.sleep(0.2)
+            time.sleep(0.3)
 """
 
 
@@ -65,7 +64,7 @@ def _sweep(tmp_path, monkeypatch):
     pytest.importorskip("optuna")
     monkeypatch.chdir(tmp_path)
     stand_in = tmp_path / "vaecf_dist"
-    stand_in.write_text(f"#!{sys.executable}\n{STAND_IN}")
+    stand_in.write_text(f"#!{sys.executable} -IS\n{STAND_IN}")
     stand_in.chmod(0o755)
     (tmp_path / "c.yaml").write_text("name: base\n")
     (tmp_path / "s.yaml").write_text("rate: {range: [1e-4, 1e-1], log: true}\nwidths: {choices: [[600], [600, 200]]}\n")
@@ -78,46 +77,43 @@ def rows_of(folder):
 
 
 def test_search_finds_the_best_rate_and_writes_table_and_configuration(sweep, tmp_path, capsys):
-    assert sweep("--trials", "12") == 0
+    assert sweep("--trials", "6") == 0
     folder = tmp_path / "runs" / "sweep-base"
     rows = rows_of(folder)
-    assert [row["state"] for row in rows] == ["complete"] * 12
+    assert [row["state"] for row in rows] == ["complete"] * 6
     values = [float(row["ndcg@100"]) for row in rows]
     assert values == sorted(values, reverse=True)
     for row in rows:  # The value of a trial is that of its best epoch.
         assert float(row["ndcg@100"]) == pytest.approx(0.5 - abs(float(row["rate"]) - 0.01))
-        assert (row["best_epoch"], row["epochs"]) == ("10", "20")
+        assert (row["best_epoch"], row["epochs"]) == ("5", "10")
     first = next(row for row in rows if row["trial"] == "0")
     assert (float(first["rate"]), first["widths"]) == (0.001, "[600]")  # the configuration's own values
     best = load_yaml(folder / "best.yaml")
     assert best["rate"] == pytest.approx(float(rows[0]["rate"]))
     assert best["name"] == rows[0]["folder"] and best["run"]["directory"] == "runs/sweep-base"
     said = capsys.readouterr().out
-    assert "12 complete, 0 pruned, 0 failed" in said and "best.yaml --test" in said
+    assert "6 complete, 0 pruned, 0 failed" in said and "best.yaml --test" in said
 
 
 def test_smallest_gini_is_best(sweep, tmp_path, capsys):
-    assert sweep("--trials", "6", "--set", "validation.select=gini@10") == 0
-    folder = tmp_path / "runs" / "sweep-base"
-    rows = rows_of(folder)
+    for trials in ("4", "5"):  # The second call resumes.
+        assert sweep("--trials", trials, "--set", "validation.select=gini@10") == 0
+    rows = rows_of(tmp_path / "runs" / "sweep-base")
     values = [float(row["gini@10"]) for row in rows]
     assert values == sorted(values) and len(set(values)) > 1
     for row in rows:
         assert float(row["gini@10"]) == pytest.approx(0.5 + abs(float(row["rate"]) - 0.01))
-        assert row["best_epoch"] == "10"
-    assert load_yaml(folder / "best.yaml")["name"] == rows[0]["folder"]
-    said = capsys.readouterr().out
-    assert f"best: trial {rows[0]['trial']}, gini@10 {values[0]:.4f}" in said
-    assert sweep("--trials", "7", "--set", "validation.select=gini@10") == 0  # resumes
+        assert row["best_epoch"] == "5"
+    assert load_yaml(tmp_path / "runs" / "sweep-base" / "best.yaml")["name"] == rows[0]["folder"]
+    assert f"best: trial {rows[0]['trial']}, gini@10 {values[0]:.4f}" in capsys.readouterr().out
 
 
 def test_same_command_resumes_and_does_not_repeat_values(sweep, tmp_path):
-    assert sweep("--trials", "3") == 0
-    assert sweep("--trials", "3") == 0
-    assert sweep("--trials", "6") == 0
+    for trials in ("2", "2", "4"):
+        assert sweep("--trials", trials) == 0
     rows = rows_of(tmp_path / "runs" / "sweep-base")
-    assert len({row["rate"] for row in rows}) == 6
-    assert sorted(int(row["trial"]) for row in rows) == list(range(6))
+    assert len({row["rate"] for row in rows}) == 4
+    assert sorted(int(row["trial"]) for row in rows) == list(range(4))
 
 
 def test_other_search_in_the_same_folder_is_an_error(sweep, tmp_path, capsys):
@@ -139,12 +135,9 @@ def test_failed_trials_are_recorded_and_do_not_end_the_sweep(sweep, tmp_path, ca
     assert {row["error"] for row in failed} == {"exit code 1: the loss is not finite"}
     assert all((row["state"] == "failed") == (float(row["rate"]) < 0.01) for row in rows)
     assert f"{len(failed)} failed" in capsys.readouterr().out
-
-
-def test_sweep_without_a_complete_trial_fails(sweep, tmp_path):
     (tmp_path / "s.yaml").write_text("rate: {range: [1e-4, 1e-3]}\n")
-    assert sweep("--trials", "2", "--set", "mode=crash") == 1
-    assert not (tmp_path / "runs" / "sweep-base" / "best.yaml").exists()
+    assert sweep("--trials", "2", "--set", "mode=crash", "--output", "none") == 1  # no trial is complete
+    assert not (tmp_path / "none" / "best.yaml").exists()
 
 
 def test_prunes_only_if_asked(sweep, tmp_path):
@@ -159,11 +152,11 @@ def test_prunes_only_if_asked(sweep, tmp_path):
     assert sweep("--trials", "7", "--set", "mode=slow", "--prune", "--prune-after", "3") == 0
     rows = {int(row["trial"]): row for row in rows_of(tmp_path / "runs" / "sweep-base")}
     assert [rows[trial]["state"] for trial in range(7)] == ["complete"] * 6 + ["pruned"]
-    assert rows[5]["epochs"] == "20" and 3 <= int(rows[6]["epochs"]) < 20
+    assert rows[5]["epochs"] == "10" and 3 <= int(rows[6]["epochs"]) < 10
 
 
 def test_no_trial_starts_after_the_timeout(sweep, tmp_path):
-    assert sweep("--trials", "1000", "--timeout", "1s", "--set", "mode=slow") == 0
+    assert sweep("--trials", "1000", "--timeout", "0.5s") == 0
     assert 1 <= len(rows_of(tmp_path / "runs" / "sweep-base")) < 1000
 
 
@@ -186,18 +179,16 @@ def test_stopped_sweep_continues_its_trial(sweep, tmp_path):
     assert float(rows[0]["rate"]) == 0.001
 
 
-def test_two_sweeps_in_one_folder_are_an_error(sweep, tmp_path, capsys):
+def test_lock_of_another_sweep_or_a_link_in_its_place_is_an_error(sweep, tmp_path, capsys):
     (tmp_path / "out").mkdir()
-    with open(tmp_path / "out" / "lock", "w", encoding="utf-8") as file:
+    lock = tmp_path / "out" / "lock"
+    with open(lock, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert sweep("--trials", "1", "--output", "out") == 2
     assert "another sweep is at work" in capsys.readouterr().err
-
-
-def test_link_in_place_of_the_lock_is_not_followed(sweep, tmp_path, capsys):
-    (tmp_path / "out").mkdir()
     (tmp_path / "mine").write_text("mine")
-    (tmp_path / "out" / "lock").symlink_to(tmp_path / "mine")
+    lock.unlink()
+    lock.symlink_to(tmp_path / "mine")
     assert sweep("--trials", "1", "--output", "out") == 2
     assert "out/lock: cannot be opened" in capsys.readouterr().err
     assert (tmp_path / "mine").read_text() == "mine"
@@ -295,16 +286,15 @@ def test_yaml_is_read_as_by_vaecf_dist():
     assert flatten({"a": {"b": 1, "c": {"d": [2]}}}) == {"a.b": 1, "a.c.d": [2]}
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_sweep_of_the_program(tmp_path, monkeypatch, capsys, program, ranks):
+def test_sweep_of_the_program(tmp_path, monkeypatch, capsys, program):
     pytest.importorskip("optuna")
     monkeypatch.chdir(tmp_path)
     sizes = ["--users", "300", "--items", "60", "--interactions-per-user", "10", "--quiet"]
     subprocess.run([program, "synthesize", "d.h5", *sizes], check=True)
     Path("c.yaml").write_text("{name: c, data: {file: d.h5}, model: {hidden: [16], latent: 8}, train: {epochs: 2, batch_size: 40}}\n")
     Path("s.yaml").write_text("model.hidden: {choices: [[16], [16, 8]]}\ntrain.optimizer.learning_rate: {range: [1e-3, 1e-1], log: true}\n")
-    command = ["sweep", "c.yaml", "--search", "s.yaml", "--program", program, "--trials", "2", "--ranks", str(ranks)]
-    assert main(command) == 0
+    command = ["sweep", "c.yaml", "--search", "s.yaml", "--program", program, "--trials", "2"]
+    assert main([*command, "--ranks", "2"]) == 0
     rows = rows_of(tmp_path / "runs" / "sweep-c")
     assert [row["state"] for row in rows] == ["complete", "complete"]
     tested = subprocess.run([program, "runs/sweep-c/best.yaml", "--test"], capture_output=True, text=True, check=True)
