@@ -34,21 +34,11 @@ void damage(std::string& bytes, std::mt19937& random) {
 extern "C" void on_crash(int) {
   void* frames[64];
   const int count = backtrace(frames, 64);
-  char** names = backtrace_symbols(frames, count);  // may allocate, because the process ends here
-  bool in_library = false;
-  for (int i = 0; i < count && names != nullptr; ++i) {
-    in_library = in_library || std::string(names[i]).find("libhdf5") != std::string::npos;
-  }
+  char** const names = backtrace_symbols(frames, count);  // may allocate, because the process ends here
+  const bool in_library = names != nullptr && std::any_of(names, names + count, [](std::string_view name) {
+                            return name.find("libhdf5") != name.npos;
+                          });
   _exit(in_library ? crashed_in_hdf5 : crashed_elsewhere);
-}
-
-bool is_sound(const Csr& rows, std::int64_t items) {
-  for (std::int64_t row = 0; row < rows.rows(); ++row) {
-    const auto columns = rows.view().row(row);
-    if (!std::is_sorted(columns.begin(), columns.end(), std::less_equal<>())) return false;
-    if (!columns.empty() && (columns.front() < 0 || columns.back() >= items)) return false;
-  }
-  return true;
 }
 
 Outcome read_file(const std::string& path) {
@@ -56,7 +46,12 @@ Outcome read_file(const std::string& path) {
     const DatasetFile file(path);
     file.fingerprint();
     for (const char* matrix : {"train", "validation/fold_in", "validation/held_out"}) {
-      if (!is_sound(file.read_rows(matrix, {0, file.rows(matrix)}), file.items())) return wrong;
+      const Csr rows = file.read_rows(matrix, {0, file.rows(matrix)});
+      for (std::int64_t row = 0; row < rows.rows(); ++row) {
+        const auto columns = rows.view().row(row);
+        if (!std::ranges::is_sorted(columns, std::less_equal())) return wrong;
+        if (!columns.empty() && (columns.front() < 0 || columns.back() >= file.items())) return wrong;
+      }
     }
     if (file.has_ids("items/id")) file.read_ids("items/id");
     return read;
