@@ -62,10 +62,11 @@ Result TempWorkspace::on_terminal(const std::string& arguments, int ranks) const
 }
 
 Result TempWorkspace::run(const std::string& line, int seconds, const std::string& out) const {
-  // Leak checking is off because MPI does not free all memory.
+  // Ranks share the cores with other tests, so they yield while they wait. Leak checking is off because MPI
+  // does not free all memory.
   const std::string settings =
       "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
-      "OMP_WAIT_POLICY=passive\n"
+      "OMP_WAIT_POLICY=passive OMPI_MCA_mpi_yield_when_idle=1\n"
       "export ASAN_OPTIONS=detect_leaks=0\n"
       "export MPIRUN='" VAECF_MPIRUN
       " --oversubscribe --bind-to none'\n"
