@@ -1,7 +1,7 @@
 #include "app/console.hpp"
 
-#include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/timeline.hpp>
 #include <vaecf/comm/communicator.hpp>
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
 #include <vaecf/base/host.hpp>
-#include <vaecf/base/utf8.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/atomic_file.hpp>
 

@@ -1,4 +1,4 @@
-#include <vaecf/base/utf8.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/math/metrics.hpp>

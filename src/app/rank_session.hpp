@@ -3,7 +3,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/comm/watchdog.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/device/device.hpp>
 #include <vaecf/device/options.hpp>

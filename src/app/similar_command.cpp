@@ -1,5 +1,5 @@
 #include <vaecf/io/atomic_file.hpp>
-#include <vaecf/math/ranking.hpp>
+#include <vaecf/math/metrics.hpp>
 
 #include <CLI/CLI.hpp>
 

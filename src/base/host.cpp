@@ -1,15 +1,11 @@
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 
 #include <sched.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <utility>
-#include <vector>
 
 namespace vaecf {
 namespace {

@@ -1,5 +1,5 @@
 #include <vaecf/base/log.hpp>
-#include <vaecf/base/utf8.hpp>
+#include <vaecf/base/text.hpp>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>

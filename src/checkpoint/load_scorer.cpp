@@ -1,7 +1,7 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/device/host_solvers.hpp>
-#include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/item/solvers.hpp>
 #include <vaecf/models/trainable_model.hpp>
 

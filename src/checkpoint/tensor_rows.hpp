@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/device/parameters.hpp>
+#include <vaecf/device/storage.hpp>
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/trainer.hpp>
 

@@ -1,6 +1,6 @@
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/io/digest.hpp>
-#include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/models/item/item_model.hpp>
 
 #include <cmath>
 #include <unordered_set>

@@ -1,20 +1,12 @@
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/communicator.hpp>
 
 #include <sched.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace vaecf::comm {
 namespace {
@@ -46,8 +38,7 @@ class SelfCommunicator final : public Communicator {
   }
   device::EventHandle wait(Request request) override {
     if (request.id < 0 || request.id >= started_)
-      throw std::logic_error(
-          vaecf::format("Communicator::wait: collective {} was never started", request.id));
+      throw std::logic_error(format("Communicator::wait: collective {} was never started", request.id));
     return {};
   }
   [[noreturn]] void abort(int code) override {
@@ -113,9 +104,9 @@ void require_equal_on_all_ranks(Communicator& communicator, std::string_view tex
   const bool equal = communicator.broadcast_string(std::string(text), 0) == text;
   if (communicator.all_reduce(std::int64_t{equal}, Reduction::min) == 1) return;
   throw on_all_ranks(
-      InputError(vaecf::format("{} differs between ranks (this is rank {} of {} on {}); "
-                               "check that all hosts have the same files and all ranks the same command line",
-                               what, communicator.rank(), communicator.size(), communicator.host())));
+      InputError(format("{} differs between ranks (this is rank {} of {} on {}); "
+                        "check that all hosts have the same files and all ranks the same command line",
+                        what, communicator.rank(), communicator.size(), communicator.host())));
 }
 
 std::int64_t usable_cores(Communicator& ranks) {

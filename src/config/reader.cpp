@@ -1,4 +1,4 @@
-#include <vaecf/base/utf8.hpp>
+#include <vaecf/base/text.hpp>
 
 #include <yaml-cpp/eventhandler.h>
 

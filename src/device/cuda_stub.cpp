@@ -1,6 +1,5 @@
 // Replaces src/device/cuda/ in builds without CUDA.
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/device/cuda_info.hpp>
 #include <vaecf/device/device.hpp>
 

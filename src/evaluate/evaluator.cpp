@@ -1,6 +1,6 @@
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/models/item/item_model.hpp>
 
 #include <algorithm>
 #include <array>

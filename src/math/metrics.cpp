@@ -1,17 +1,12 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
-#include <vaecf/base/utf8.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/math/ranking.hpp>
-#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <numeric>
-#include <vector>
 
 namespace vaecf::math {
 
@@ -29,6 +24,13 @@ std::vector<int> kinds() {
   std::iota(all.begin(), all.end(), 0);
   for (int kind = Metric::coverage; kind >= Metric::novelty; --kind) all.push_back(kind);
   return all;
+}
+
+constexpr float masked_score = -std::numeric_limits<float>::infinity();
+
+/// Returns whether item `a` is ranked ahead of item `b`.
+bool is_ahead(std::span<const float> scores, std::int64_t a, std::int64_t b) {
+  return ranks_ahead(scores[static_cast<std::size_t>(a)], a, scores[static_cast<std::size_t>(b)], b);
 }
 
 }  // namespace
@@ -101,17 +103,6 @@ double MetricSums::standard_error() const {
   const double variance = sum_of_squares / n - (sum / n) * (sum / n);
   return std::sqrt(std::max(variance, 0.0) / n);
 }
-
-namespace {
-
-constexpr float masked_score = -std::numeric_limits<float>::infinity();
-
-/// Returns whether item `a` is ranked ahead of item `b`.
-bool is_ahead(std::span<const float> scores, std::int64_t a, std::int64_t b) {
-  return ranks_ahead(scores[static_cast<std::size_t>(a)], a, scores[static_cast<std::size_t>(b)], b);
-}
-
-}  // namespace
 
 std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::span<const float> scores) {
   // The positions of the targets, best first; each item is ahead of all targets from some position on.

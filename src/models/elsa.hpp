@@ -18,7 +18,6 @@ void initialize_elsa(Model& model, std::uint64_t seed);
 /// computes the loss and its gradient from h = x A / sqrt(n) and the Gram matrix A'A, without scores.
 class Elsa final : public TrainableModel {
  public:
-  /// Makes a model with zero weights; see TrainableModel.
   Elsa(const ModelOptions& options, InputDims inputs, device::Device& device, std::int64_t max_rows,
        std::int64_t size_multiple = 1);
 

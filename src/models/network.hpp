@@ -21,7 +21,6 @@ void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed);
 /// activations of one batch.
 class Network final : public TrainableModel {
  public:
-  /// Makes a network with zero weights; see TrainableModel.
   Network(const ModelOptions& options, InputDims inputs, device::Device& device, std::int64_t max_rows,
           std::int64_t size_multiple = 1);
 

@@ -1,8 +1,5 @@
 #include "models/recvae.hpp"
 
-#include <stdexcept>
-#include <utility>
-
 namespace vaecf::models {
 
 RecVae::RecVae(const ModelOptions& options, InputDims inputs, device::Device& device, std::int64_t max_rows,
@@ -21,8 +18,6 @@ RecVae::RecVae(const ModelOptions& options, InputDims inputs, device::Device& de
   encoder.erase(encoder.begin(), encoder.begin() + encoder_tensors);
   const device::ParameterLayout of_encoder =
       align_item_slices(device.plan_parameters(encoder), size_multiple);
-  if (of_encoder.size != prior_elements().size())
-    throw std::logic_error("RecVae: the encoder is not contiguous");
   old_encoder_ = device.make_parameters(of_encoder, of_encoder.size);
 
   const auto layer_of = [&](const LayerShape& layer) {

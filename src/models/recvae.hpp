@@ -25,7 +25,6 @@ void initialize_recvae(Model& model, const NetworkShape& shape, std::uint64_t se
 /// with dropout of the input, or the decoder, without dropout.
 class RecVae final : public TrainableModel {
  public:
-  /// Makes a model with zero weights; see TrainableModel.
   RecVae(const ModelOptions& options, InputDims inputs, device::Device& device, std::int64_t max_rows,
          std::int64_t size_multiple = 1);
 

@@ -1,7 +1,6 @@
 #include <vaecf/models/models.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
-#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <stdexcept>

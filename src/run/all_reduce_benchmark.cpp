@@ -1,4 +1,4 @@
-#include <vaecf/base/clock.hpp>
+#include <vaecf/base/timeline.hpp>
 #include <vaecf/run/train.hpp>
 
 namespace vaecf::run {

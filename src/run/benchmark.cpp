@@ -1,8 +1,8 @@
-#include <vaecf/base/clock.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/base/text.hpp>
+#include <vaecf/base/timeline.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
-#include <vaecf/io/digest.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/run/train.hpp>
 
 #include <cmath>

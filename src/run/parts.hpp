@@ -1,8 +1,8 @@
 // What the sources of this module share: when to stop a training, and models that are solved at once.
 #pragma once
 
-#include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/timeline.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/run/run.hpp>

@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/models/item/item_model.hpp>
 #include <vaecf/run/train.hpp>
 
 #include <limits>

@@ -3,7 +3,7 @@
 #include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/item/solvers.hpp>
 
 #include "run/parts.hpp"

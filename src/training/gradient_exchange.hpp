@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/distributed_options.hpp>

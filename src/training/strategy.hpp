@@ -6,7 +6,6 @@
 #include <vaecf/data/shards.hpp>
 #include <vaecf/device/device.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/models/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/trainer.hpp>

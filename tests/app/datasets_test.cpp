@@ -1,4 +1,4 @@
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include "app/process_fixture.hpp"

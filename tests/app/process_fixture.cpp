@@ -1,6 +1,6 @@
 #include "app/process_fixture.hpp"
 
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <fcntl.h>
 #include <sys/wait.h>

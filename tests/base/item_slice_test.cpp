@@ -1,4 +1,4 @@
-#include <vaecf/base/item_slice.hpp>
+#include <vaecf/base/views.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Tests communicators that are parts of others, and the grid of model-parallel groups and item slices, on
 // every kind of communicator.
-#include <vaecf/base/item_slice.hpp>
+#include <vaecf/base/views.hpp>
 #include <vaecf/comm/rank_grid.hpp>
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/log.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/data/prepare.hpp>
 
 #include <gtest/gtest.h>

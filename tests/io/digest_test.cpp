@@ -1,4 +1,4 @@
-#include <vaecf/io/digest.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include "io/io_fixture.hpp"
 

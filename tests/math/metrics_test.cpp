@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/math/user_metrics.hpp>
 
 #include <gtest/gtest.h>
 

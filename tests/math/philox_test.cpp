@@ -1,4 +1,3 @@
-#include <vaecf/math/initialization.hpp>
 #include <vaecf/math/philox.hpp>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Formulas of RecVAE, against values computed in NumPy and finite differences.
+#include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/recvae.hpp>
-#include <vaecf/math/thread_group.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <vaecf/math/initialization.hpp>
+#include <vaecf/math/philox.hpp>
 
 #include <gtest/gtest.h>
 

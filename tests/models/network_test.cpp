@@ -1,5 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/math/initialization.hpp>
+#include <vaecf/math/philox.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/math/thread_group.hpp>
+#include <vaecf/math/elementwise.hpp>
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/cpu/kernels/tile_kernels.hpp"
+#include "device/cpu/kernels/isa_kernels.hpp"
 
 namespace vaecf::testing {
 

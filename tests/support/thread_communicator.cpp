@@ -1,6 +1,6 @@
 #include "support/thread_communicator.hpp"
 
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 #include <vaecf/comm/communicator.hpp>
 
 #include <algorithm>

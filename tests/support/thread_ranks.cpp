@@ -1,6 +1,6 @@
 #include "support/thread_ranks.hpp"
 
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <condition_variable>
 #include <cstddef>

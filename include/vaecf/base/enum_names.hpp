@@ -13,7 +13,14 @@ namespace vaecf {
 template <class E, int N>
 using EnumNames = std::array<std::pair<E, const char*>, N>;
 
-/// Names of the values of E. Specialized as an EnumNames for each enumeration that has names in files or
+/// Returns the names of the values of E, given all of them in the order of the values, which count from 0.
+template <class E, class... Names>
+constexpr EnumNames<E, sizeof...(Names)> named(Names... names) {
+  int value = 0;
+  return {{{static_cast<E>(value++), names}...}};
+}
+
+/// Names of the values of E. Specialized as named<E>(..) for each enumeration that has names in files or
 /// logs.
 template <class E>
 inline constexpr int enum_names = 0;
@@ -24,8 +31,8 @@ concept NamedEnum = std::is_enum_v<E> && !std::is_same_v<decltype(enum_names<E>)
 /// Returns the name of `value`, or "unknown" if it has none.
 template <NamedEnum E>
 std::string to_string(E value) {
-  for (const auto& [named, name] : enum_names<E>) {
-    if (named == value) return std::string(name);
+  for (const auto& [known, name] : enum_names<E>) {
+    if (known == value) return name;
   }
   return "unknown";
 }
@@ -49,7 +56,6 @@ std::string names_of() {
 
 enum class Toggle { automatic, on, off };
 template <>
-inline constexpr EnumNames<Toggle, 3> enum_names<Toggle>{
-    {{Toggle::automatic, "auto"}, {Toggle::on, "on"}, {Toggle::off, "off"}}};
+inline constexpr auto enum_names<Toggle> = named<Toggle>("auto", "on", "off");
 
 }  // namespace vaecf

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/utf8.hpp>  // for messages, with format.hpp
+#include <vaecf/base/text.hpp>
 
 #include <stdexcept>
 #include <string>

@@ -25,14 +25,12 @@ std::string cpu_info(const std::string& key, const std::string& root = "");
 /// Returns a description of this host, such as "AMD EPYC 9V74 80-Core Processor, 2 cores, 24 GiB".
 std::string describe_host();
 
-/// Returns the number of cores of this host.
 std::int64_t host_cores();
 
 /// Returns the cores in the affinity mask of a process (0: this one), ascending; empty if it cannot be
 /// queried.
 std::vector<int> cores_of_process(int process);
 
-/// Returns the number of cores in the affinity mask of this process.
 std::int64_t process_cores();
 
 /// Memory of this host in bytes, within the limits of the cgroups of this process: those of a

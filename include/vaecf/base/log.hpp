@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <atomic>
 #include <cstdint>

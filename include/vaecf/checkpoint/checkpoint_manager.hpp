@@ -1,7 +1,7 @@
 #pragma once
 
-#include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/timeline.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/checkpoint.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/activity.hpp>
+#include <vaecf/base/timeline.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/run/run.hpp>

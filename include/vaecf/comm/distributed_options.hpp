@@ -64,19 +64,16 @@ struct Roles {
 namespace vaecf {
 
 template <>
-inline constexpr EnumNames<comm::Strategy, 2> enum_names<comm::Strategy>{
-    {{comm::Strategy::allreduce, "allreduce"}, {comm::Strategy::parameter_server, "parameter_server"}}};
+inline constexpr auto enum_names<comm::Strategy> = named<comm::Strategy>("allreduce", "parameter_server");
 template <>
-inline constexpr EnumNames<comm::AllReduceAlgorithm, 2> enum_names<comm::AllReduceAlgorithm>{
-    {{comm::AllReduceAlgorithm::ring, "ring"}, {comm::AllReduceAlgorithm::automatic, "auto"}}};
+inline constexpr auto enum_names<comm::AllReduceAlgorithm> = named<comm::AllReduceAlgorithm>("ring", "auto");
 template <>
-inline constexpr EnumNames<comm::OptimizerPlacement, 2> enum_names<comm::OptimizerPlacement>{
-    {{comm::OptimizerPlacement::replicated, "replicated"}, {comm::OptimizerPlacement::sharded, "sharded"}}};
+inline constexpr auto enum_names<comm::OptimizerPlacement> = named<comm::OptimizerPlacement>("replicated",
+                                                                                             "sharded");
 template <>
-inline constexpr EnumNames<comm::CommDtype, 2> enum_names<comm::CommDtype>{
-    {{comm::CommDtype::fp32, "fp32"}, {comm::CommDtype::bf16, "bf16"}}};
+inline constexpr auto enum_names<comm::CommDtype> = named<comm::CommDtype>("fp32", "bf16");
 template <>
-inline constexpr EnumNames<comm::ServerUpdates, 2> enum_names<comm::ServerUpdates>{
-    {{comm::ServerUpdates::synchronous, "synchronous"}, {comm::ServerUpdates::asynchronous, "asynchronous"}}};
+inline constexpr auto enum_names<comm::ServerUpdates> = named<comm::ServerUpdates>("synchronous",
+                                                                                   "asynchronous");
 
 }  // namespace vaecf

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/io/source_reader.hpp>

@@ -3,9 +3,7 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/device/host_solvers.hpp>
 #include <vaecf/device/model_parallel_group.hpp>
-#include <vaecf/device/opaque.hpp>
 #include <vaecf/device/options.hpp>
-#include <vaecf/device/parameters.hpp>
 #include <vaecf/device/step.hpp>
 #include <vaecf/device/storage.hpp>
 #include <vaecf/math/metrics.hpp>
@@ -111,7 +109,6 @@ class Device {
   Device& operator=(const Device&) = delete;
   virtual ~Device() = default;
 
-  /// Returns the properties of the device.
   virtual DeviceFacts facts() const = 0;
   /// Measures a peak rate, within `max_bytes` of the host's memory and half of a GPU's free memory. Blocks.
   virtual double measure(Rate rate, std::int64_t max_bytes) = 0;

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 /// Solvers of linear models on the host's threads, and their memory.
 namespace vaecf::device {
@@ -119,7 +121,7 @@ class SpdInverse {
   /// Inverts the matrix in place on the CPU. Reads of each row only the columns columns_read(). Collective.
   /// `broadcast` is called for parts of each row of blocks; it may be empty for one rank. `progress` is
   /// called after each block. Unless the inversion is done, the rows are undefined.
-  Inversion invert(const Broadcast& broadcast, const Progress& progress);
+  [[nodiscard]] Inversion invert(const Broadcast& broadcast, const Progress& progress);
 
  private:
   bool owns(std::int64_t k) const { return k >= own_.begin && k < own_.end; }
@@ -141,6 +143,57 @@ class SpdInverse {
   Range own_;                 // blocks
   AlignedArray<float> rows_;  // (own rows, stride)
 };
+
+/// A block (SpdInverse::block, SpdInverse::block) in fp64: the pivots of the sweeps of every device.
+using Block = std::vector<double>;
+/// Replaces the lower triangle of `a` by its Cholesky factor L. Returns false if `a` is not positive
+/// definite.
+[[nodiscard]] inline bool factorize(Block& a) {
+  constexpr std::int64_t block = SpdInverse::block;
+  for (std::int64_t j = 0; j < block; ++j) {
+    double* row = &a[j * block];
+    for (std::int64_t k = 0; k < j; ++k) {
+      const double* other = &a[k * block];
+      double sum = row[k];
+      for (std::int64_t i = 0; i < k; ++i) sum -= row[i] * other[i];
+      row[k] = sum / other[k];
+    }
+    double pivot = row[j];
+    for (std::int64_t i = 0; i < j; ++i) pivot -= row[i] * row[i];
+    if (!(pivot > 0.0) || !std::isfinite(pivot)) return false;
+    row[j] = std::sqrt(pivot);
+  }
+  return true;
+}
+
+/// Writes columns `columns` of (L L^T)^-1 to `inverse`, and of L^-1 to `work`.
+inline void invert_columns(const Block& factor, Range columns, Block& work, Block& inverse) {
+  constexpr std::int64_t block = SpdInverse::block;
+  for (std::int64_t i = 0; i < block; ++i) {
+    double* row = &work[i * block];
+    for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] = i == c ? 1.0 : 0.0;
+    for (std::int64_t k = columns.begin; k < i; ++k) {
+      const double l = factor[i * block + k];
+      const double* other = &work[k * block];
+      for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] -= l * other[c];
+    }
+    const double scale = 1.0 / factor[i * block + i];
+    for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] *= scale;
+  }
+  // inverse = L^-T (L^-1): backward substitution.
+  for (std::int64_t i = block - 1; i >= 0; --i) {
+    double* row = &inverse[i * block];
+    const double* right = &work[i * block];
+    for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] = right[c];
+    for (std::int64_t k = i + 1; k < block; ++k) {
+      const double l = factor[k * block + i];
+      const double* other = &inverse[k * block];
+      for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] -= l * other[c];
+    }
+    const double scale = 1.0 / factor[i * block + i];
+    for (std::int64_t c = columns.begin; c < columns.end; ++c) row[c] *= scale;
+  }
+}
 
 /// Solves one small regression at a time on the calling thread: for a symmetric positive definite matrix
 /// A (n, n), the coefficients of its last variable on the others, A_NN^-1 a with the last column a and

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <vaecf/base/half_precision.hpp>
-#include <vaecf/base/item_slice.hpp>
 #include <vaecf/base/views.hpp>
 
 #include <algorithm>

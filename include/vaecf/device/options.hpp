@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 
 namespace vaecf::device {
 
@@ -59,22 +58,12 @@ enum class Rate {
 namespace vaecf {
 
 template <>
-inline constexpr EnumNames<device::DeviceKind, 2> enum_names<device::DeviceKind>{
-    {{device::DeviceKind::cpu, "cpu"}, {device::DeviceKind::cuda, "cuda"}}};
-
+inline constexpr auto enum_names<device::DeviceKind> = named<device::DeviceKind>("cpu", "cuda");
 template <>
-inline constexpr EnumNames<device::DeviceChoice, 3> enum_names<device::DeviceChoice>{
-    {{device::DeviceChoice::automatic, "auto"},
-     {device::DeviceChoice::cpu, "cpu"},
-     {device::DeviceChoice::cuda, "cuda"}}};
+inline constexpr auto enum_names<device::DeviceChoice> = named<device::DeviceChoice>("auto", "cpu", "cuda");
 template <>
-inline constexpr EnumNames<device::Precision, 6> enum_names<device::Precision>{
-    {{device::Precision::automatic, "auto"},
-     {device::Precision::fp32, "fp32"},
-     {device::Precision::bf16, "bf16"},
-     {device::Precision::fp16, "fp16"},
-     {device::Precision::tf32, "tf32"},
-     {device::Precision::bf16x3, "bf16x3"}}};
+inline constexpr auto enum_names<device::Precision> = named<device::Precision>("auto", "fp32", "bf16", "fp16",
+                                                                               "tf32", "bf16x3");
 template <>
 inline constexpr EnumNames<device::Activation, 3> enum_names<device::Activation>{
     {{device::Activation::sigmoid, "sigmoid"},
@@ -84,7 +73,6 @@ template <>
 inline constexpr EnumNames<device::Loss, 2> enum_names<device::Loss>{
     {{device::Loss::squared, "squared"}, {device::Loss::multinomial, "multinomial"}}};
 template <>
-inline constexpr EnumNames<device::Kernels, 2> enum_names<device::Kernels>{
-    {{device::Kernels::automatic, "auto"}, {device::Kernels::portable, "portable"}}};
+inline constexpr auto enum_names<device::Kernels> = named<device::Kernels>("auto", "portable");
 
 }  // namespace vaecf

@@ -138,8 +138,10 @@ struct StepValues {
 
 }  // namespace vaecf::device
 
+namespace vaecf {
+
 template <>
-inline constexpr vaecf::EnumNames<vaecf::device::OptimizerKind, 3>
-    vaecf::enum_names<vaecf::device::OptimizerKind>{{{vaecf::device::OptimizerKind::adam, "adam"},
-                                                     {vaecf::device::OptimizerKind::rmsprop, "rmsprop"},
-                                                     {vaecf::device::OptimizerKind::sgd, "sgd"}}};
+inline constexpr auto enum_names<device::OptimizerKind> = named<device::OptimizerKind>("adam", "rmsprop",
+                                                                                       "sgd");
+
+}  // namespace vaecf

@@ -136,7 +136,6 @@ class CheckpointFile {
 
  private:
   const Attribute& attribute(const std::string& name, std::size_t kind) const;
-  /// Returns the index of tensor `name`. Throws InputError if it does not exist.
   std::size_t index_of(const std::string& name) const;
 
   struct Content;

@@ -94,17 +94,12 @@ FilterResult filter_event_log(const std::string& path, const std::function<bool(
 
 }  // namespace vaecf::io
 
+namespace vaecf {
+
 template <>
-inline constexpr vaecf::EnumNames<vaecf::io::EventKind, 12> vaecf::enum_names<vaecf::io::EventKind>{
-    {{vaecf::io::EventKind::start, "start"},
-     {vaecf::io::EventKind::resume, "resume"},
-     {vaecf::io::EventKind::epoch, "epoch"},
-     {vaecf::io::EventKind::validation, "validation"},
-     {vaecf::io::EventKind::solve, "solve"},
-     {vaecf::io::EventKind::checkpoint, "checkpoint"},
-     {vaecf::io::EventKind::checkpoint_failed, "checkpoint_failed"},
-     {vaecf::io::EventKind::end, "end"},
-     {vaecf::io::EventKind::test, "test"},
-     {vaecf::io::EventKind::benchmark, "benchmark"},
-     {vaecf::io::EventKind::done, "done"},
-     {vaecf::io::EventKind::failed, "failed"}}};
+inline constexpr auto enum_names<io::EventKind> = named<io::EventKind>("start", "resume", "epoch",
+                                                                       "validation", "solve", "checkpoint",
+                                                                       "checkpoint_failed", "end", "test",
+                                                                       "benchmark", "done", "failed");
+
+}  // namespace vaecf

@@ -15,7 +15,6 @@
 /// Tensor files for other programs: safetensors and ONNX. Tensors are little-endian and row-major.
 namespace vaecf::io {
 
-/// The element types of exported tensors.
 enum class TensorType { float32, int64, uint8, float64, int32 };
 
 /// Tensor to be exported. `write` must write exactly bytes() bytes to the file, little-endian and row-major.
@@ -25,7 +24,6 @@ struct ExportTensor {
   std::vector<std::int64_t> shape;
   std::function<void(AtomicOutputFile& file)> write;
 
-  /// Returns the size of the tensor in bytes.
   std::int64_t bytes() const;
 };
 

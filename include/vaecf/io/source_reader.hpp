@@ -50,7 +50,6 @@ class SourceReader {
 
   /// Returns the progress over all paths, in bytes on disk.
   std::int64_t bytes_read() const;
-  /// Returns the total size of all paths, in bytes on disk.
   std::int64_t total_bytes() const { return total_; }
   /// Returns up to 8 archive members that were skipped so far, for messages.
   const std::vector<std::string>& skipped_files() const { return skipped_files_; }
@@ -95,7 +94,7 @@ class BsonReader {
   bool next();
   /// Stores the id at `key` of the current document in `value` as text. Returns false, and leaves `value`
   /// unchanged, if there is no such key or its value is not an id. next() must have returned true.
-  bool id(const char* key, std::string& value) const;
+  [[nodiscard]] bool id(const char* key, std::string& value) const;
   /// Calls use(id) for each id in the array at `key`, in order. Returns the number of other elements, or -1
   /// if there is no such array. next() must have returned true.
   std::int64_t for_each_id(const char* key, const std::function<void(std::string_view)>& use) const;

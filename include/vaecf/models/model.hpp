@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/base/views.hpp>
-#include <vaecf/device/parameters.hpp>
+#include <vaecf/device/storage.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/models/models.hpp>
 #include <vaecf/models/network_shape.hpp>
@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace vaecf::models {
@@ -39,7 +38,6 @@ enum class History { items, none };
 class Scorer {
  public:
   virtual ~Scorer() = default;
-  /// Returns the number of items.
   virtual std::int64_t items() const = 0;
   /// Number of feature columns that the model takes as input; 0: none.
   virtual std::int64_t features() const = 0;

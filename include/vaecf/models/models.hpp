@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace vaecf::models {
@@ -120,26 +119,17 @@ inline bool is_solved(ModelType type) {
 
 }  // namespace vaecf::models
 
-template <>
-inline constexpr vaecf::EnumNames<vaecf::models::ModelType, 7> vaecf::enum_names<vaecf::models::ModelType>{
-    {{vaecf::models::ModelType::mult_vae, "mult_vae"},
-     {vaecf::models::ModelType::mult_dae, "mult_dae"},
-     {vaecf::models::ModelType::elsa, "elsa"},
-     {vaecf::models::ModelType::autoencoder, "autoencoder"},
-     {vaecf::models::ModelType::recvae, "recvae"},
-     {vaecf::models::ModelType::ease, "ease"},
-     {vaecf::models::ModelType::item_knn, "item_knn"}}};
+namespace vaecf {
 
 template <>
-inline constexpr vaecf::EnumNames<vaecf::models::NeighborsPer, 2>
-    vaecf::enum_names<vaecf::models::NeighborsPer>{
-        {{vaecf::models::NeighborsPer::target, "target"}, {vaecf::models::NeighborsPer::source, "source"}}};
-
+inline constexpr auto enum_names<models::ModelType> = named<models::ModelType>("mult_vae", "mult_dae", "elsa",
+                                                                               "autoencoder", "recvae",
+                                                                               "ease", "item_knn");
 template <>
-inline constexpr vaecf::EnumNames<vaecf::models::EaseSearch, 2> vaecf::enum_names<vaecf::models::EaseSearch>{
-    {{vaecf::models::EaseSearch::off, "off"}, {vaecf::models::EaseSearch::standard, "standard"}}};
-
+inline constexpr auto enum_names<models::NeighborsPer> = named<models::NeighborsPer>("target", "source");
 template <>
-inline constexpr vaecf::EnumNames<vaecf::models::FeaturesInput, 2>
-    vaecf::enum_names<vaecf::models::FeaturesInput>{
-        {{vaecf::models::FeaturesInput::automatic, "auto"}, {vaecf::models::FeaturesInput::off, "off"}}};
+inline constexpr auto enum_names<models::EaseSearch> = named<models::EaseSearch>("off", "standard");
+template <>
+inline constexpr auto enum_names<models::FeaturesInput> = named<models::FeaturesInput>("auto", "off");
+
+}  // namespace vaecf

@@ -2,7 +2,7 @@
 
 #include <vaecf/device/device.hpp>
 #include <vaecf/device/model_parallel_group.hpp>
-#include <vaecf/device/parameters.hpp>
+#include <vaecf/device/storage.hpp>
 #include <vaecf/models/models.hpp>
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/model.hpp>
-#include <vaecf/models/step_timer.hpp>
+#include <vaecf/models/trainable_model.hpp>
 #include <vaecf/run/run.hpp>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-#include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/base/timeline.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
 

@@ -1,4 +1,4 @@
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/io/dataset_file.hpp>

@@ -1,6 +1,6 @@
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/io/digest.hpp>
+#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/run/train.hpp>
 
 #include <CLI/CLI.hpp>

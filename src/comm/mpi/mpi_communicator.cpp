@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/comm/communicator.hpp>
 
@@ -9,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -21,17 +19,10 @@
 namespace vaecf::comm {
 namespace {
 
-int mpi_count(std::int64_t count) {
-  constexpr auto max_count = std::numeric_limits<int>::max();
-  if (count <= max_count) return static_cast<int>(count);
-  throw RunError(vaecf::format("MPI: the count of a collective must be at most {}, got {} elements or bytes",
-                               max_count, count));
-}
-
 /// Returns the message of a timeout in MPI_Init. The rank comes from the launcher, as MPI cannot be queried
 /// yet.
 std::string join_timeout_message(double seconds) {
-  return vaecf::format(
+  return format(
       "rank {} on {} has waited {:g} s in setup (distributed.startup_timeout), but MPI has not connected the ranks; check that all ranks were started and that their hosts can reach each other",
       launcher_rank().value_or(0), host_name(), seconds);
 }
@@ -78,9 +69,8 @@ class MpiCommunicator final : public Communicator {
   std::string host() const override { return host_name(); }
   std::string description() const override {
     const char* threads = session_->threads_may_call_mpi() ? "multiple" : "below multiple";
-    return vaecf::format("{}, {} {} on {} {} (thread level {}), {}", MpiSession::library(), size_,
-                         size_ == 1 ? "rank" : "ranks", hosts_, hosts_ == 1 ? "host" : "hosts", threads,
-                         algorithm_);
+    return format("{}, {} {} on {} {} (thread level {}), {}", MpiSession::library(), size_,
+                  size_ == 1 ? "rank" : "ranks", hosts_, hosts_ == 1 ? "host" : "hosts", threads, algorithm_);
   }
 
   std::unique_ptr<Communicator> split(int color, int key) override {
@@ -128,8 +118,7 @@ class MpiCommunicator final : public Communicator {
   device::EventHandle wait(Request request) override {
     const std::int64_t begun = completed_ + static_cast<std::int64_t>(pending_.size());
     if (request.id < 0 || request.id >= begun) {
-      throw std::logic_error(
-          vaecf::format("Communicator::wait: collective {} was never started", request.id));
+      throw std::logic_error(format("Communicator::wait: collective {} was never started", request.id));
     }
     // Collectives finish in the order in which they were started, which is the same on all ranks.
     for (; completed_ <= request.id; ++completed_) {
@@ -168,7 +157,6 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  /// A non-blocking collective in flight.
   struct PendingCollective {
     AsyncCollective call;
     std::optional<Timeline::Span> span;     // from its beginning to its end
@@ -176,7 +164,6 @@ class MpiCommunicator final : public Communicator {
     std::unique_ptr<std::byte[]> received;  // this rank's part of the other ranks' values
   };
 
-  /// Runs the blocking collective `f`.
   template <class F>
   void collective(const char* name, F&& f) {
     activity().enter_collective();
@@ -228,9 +215,7 @@ class MpiCommunicator final : public Communicator {
       }
       post_parts(started);
     }
-    check_mpi(
-        MPI_Waitall(static_cast<int>(started.requests.size()), started.requests.data(), MPI_STATUSES_IGNORE),
-        "MPI_Waitall");
+    wait_all(started.requests);
     if (call.kind == CollectiveKind::all_gather) return;
     if (call.type == ElementType::bf16)
       reduce_received<Bf16>(started);
@@ -241,24 +226,19 @@ class MpiCommunicator final : public Communicator {
   /// Posts the messages that send all parts to their owners, which then sum them. MPI_Reduce_scatter_block
   /// takes three times as long on one host.
   void post_parts(PendingCollective& started) {
-    constexpr int tag = 0;
     const std::size_t bytes = part_bytes(started.call);
     if (bytes == 0) return;
-    const int count = mpi_count(static_cast<std::int64_t>(bytes));
     const auto* values = static_cast<const std::byte*>(started.call.in);
     started.received =
         std::make_unique_for_overwrite<std::byte[]>(bytes * static_cast<std::size_t>(size_ - 1));
     for (int k = 1; k < size_; ++k) {
       const int from = (rank_ - k + size_) % size_;
-      check_mpi(MPI_Irecv(started.received.get() + static_cast<std::size_t>(k - 1) * bytes, count, MPI_BYTE,
-                          from, tag, comm_.comm, &started.requests.emplace_back()),
-                "MPI_Irecv");
+      post_receive(started.received.get() + static_cast<std::size_t>(k - 1) * bytes, bytes, from, comm_.comm,
+                   started.requests);
     }
     for (int k = 1; k < size_; ++k) {
       const int to = (rank_ + k) % size_;
-      check_mpi(MPI_Isend(values + static_cast<std::size_t>(to) * bytes, count, MPI_BYTE, to, tag, comm_.comm,
-                          &started.requests.emplace_back()),
-                "MPI_Isend");
+      post_send(values + static_cast<std::size_t>(to) * bytes, bytes, to, comm_.comm, started.requests);
     }
   }
 
@@ -309,10 +289,10 @@ class MpiCommunicator final : public Communicator {
     const int started = launcher_size().value_or(1);
     if (size_ > 1 || started <= 1) return;
     throw InputError(
-        vaecf::format("the launcher started {} processes, but each has an MPI_COMM_WORLD of size 1: "
-                      "its process-management interface does not match this program's MPI library ({}); "
-                      "use srun --mpi=pmix, or that library's mpirun",
-                      started, MpiSession::library()));
+        format("the launcher started {} processes, but each has an MPI_COMM_WORLD of size 1: "
+               "its process-management interface does not match this program's MPI library ({}); "
+               "use srun --mpi=pmix, or that library's mpirun",
+               started, MpiSession::library()));
   }
 
   void query_local_ranks() {

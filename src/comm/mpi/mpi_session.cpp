@@ -1,21 +1,55 @@
 #include "comm/mpi/mpi_session.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/comm/communicator.hpp>
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
-#include <string>
+#include <fstream>
+#include <initializer_list>
+#include <limits>
 #include <utility>
-#include <vector>
 
 #include "comm/watch/exit_timer.hpp"
 
 namespace vaecf::comm {
 namespace {
+
+std::optional<std::int64_t> env_integer(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  char* end = nullptr;
+  const std::int64_t value = std::strtoll(text, &end, 10);
+  if (end == text || *end != '\0') return std::nullopt;
+  return value;
+}
+
+/// Returns the value of the first of `variables` that contains an integer, or nullopt if none does.
+std::optional<int> first_integer(std::initializer_list<const char*> variables) {
+  for (const char* variable : variables) {
+    if (const auto value = env_integer(variable)) return static_cast<int>(*value);
+  }
+  return std::nullopt;
+}
+
+/// Returns the number of tasks of the srun that started this process, or nullopt if there was none. Shells of
+/// sbatch and salloc are steps too, or inherit some variables of a step. They are recognized by their
+/// reserved step ids just below 2^32, or by the missing id.
+std::optional<int> srun_tasks() {
+  constexpr std::int64_t first_reserved_step = 0xfffffff0;
+  const auto step = env_integer("SLURM_STEP_ID");
+  const auto tasks = env_integer("SLURM_STEP_NUM_TASKS");
+  if (!step || *step < 0 || *step >= first_reserved_step) return std::nullopt;
+  if (!env_integer("SLURM_PROCID") || !tasks) return std::nullopt;
+  return static_cast<int>(*tasks);
+}
 
 // Parameters of Open MPI (ompi_info --param coll tuned --level 9).
 constexpr const char* dynamic_rules = "OMPI_MCA_coll_tuned_use_dynamic_rules";
@@ -47,7 +81,92 @@ bool set_variable(const char* name, int value) {
   return done;
 }
 
+class MpiMessages final : public Messages {
+ public:
+  explicit MpiMessages(Communicator& communicator) : activity_(communicator.activity()), own_(session_) {
+    activity_.enter_collective();
+    const Activity::Wait wait(activity_);
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &own_.comm), "MPI_Comm_dup");
+  }
+
+  void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override {
+    const Activity::Wait wait(activity_, "messages");
+    requests_.clear();
+    // Receives are posted first, so that messages arrive in their final buffers without an extra copy.
+    for (const auto& [peer, bytes] : recvs)
+      if (!bytes.empty()) post_receive(bytes.data(), bytes.size(), peer, own_.comm, requests_);
+    for (const auto& [peer, bytes] : sends)
+      if (!bytes.empty()) post_send(bytes.data(), bytes.size(), peer, own_.comm, requests_);
+    wait_all(requests_);
+  }
+
+  int probe_any() override {
+    const Activity::Wait wait(activity_, "await message");
+    MPI_Status status;
+    check_mpi(MPI_Probe(MPI_ANY_SOURCE, message_tag, own_.comm, &status), "MPI_Probe");
+    return status.MPI_SOURCE;
+  }
+
+ private:
+  Activity& activity_;
+  MpiSession session_;
+  ScopedComm own_;
+  std::vector<MPI_Request> requests_;  // kept between calls for their memory
+};
+
 }  // namespace
+
+std::optional<int> launcher_size() {
+  // Under Slurm, mpirun starts its daemons by srun, and the ranks inherit srun's variables. Therefore Open
+  // MPI's own variables take precedence.
+  const auto size = first_integer({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
+  return size ? size : srun_tasks();
+}
+
+std::optional<int> launcher_rank() {
+  return first_integer({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"});
+}
+
+std::string pmi_mismatch_hint() {
+  const int tasks = srun_tasks().value_or(1);
+  if (tasks <= 1 || env_integer("PMIX_RANK") || env_integer("OMPI_COMM_WORLD_SIZE")) return "";
+  return format("srun started {} tasks without PMIx; if MPI fails to connect them, use srun --mpi=pmix",
+                tasks);
+}
+
+bool launched_by_mpi() {
+  return first_integer({"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"}) || srun_tasks().value_or(1) > 1;
+}
+
+void kill_launcher_after([[maybe_unused]] double seconds) noexcept {
+#if defined(SYS_pidfd_open) && defined(SYS_pidfd_send_signal) && defined(SYS_close_range)
+  const pid_t parent = getppid();
+  const int launcher = static_cast<int>(syscall(SYS_pidfd_open, parent, 0U));
+  std::string name;
+  std::ifstream("/proc/" + std::to_string(parent) + "/comm") >> name;
+  const bool is_daemon = name.starts_with("orted") || name.starts_with("prted");
+  const bool is_mpirun = name.starts_with("mpirun") || name.starts_with("mpiexec") ||
+                         name.starts_with("orterun") || name.starts_with("prterun");
+  // getppid() is compared last: if the parent had ended, its number might belong to another process.
+  if (launcher < 0 || !(is_daemon || is_mpirun) || getppid() != parent || fork() != 0) return;
+
+  // Only system calls: the copy of a process with threads may do nothing else.
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
+  setsid();
+  dup2(launcher, 0);
+  syscall(SYS_close_range, 1U, ~0U, 0U);  // closes the pipes to the launcher too, which waits for their end
+  pollfd ended{0, POLLIN, 0};
+  if (poll(&ended, 1, static_cast<int>(seconds * 1000)) != 0) _exit(0);
+  // On SIGTERM the daemon removes its files; mpirun crashes if it is ending already.
+  constexpr int milliseconds_to_end = 3000;
+  if (is_daemon) syscall(SYS_pidfd_send_signal, 0, SIGTERM, nullptr, 0U);
+  if (is_daemon && poll(&ended, 1, milliseconds_to_end) != 0) _exit(0);
+  syscall(SYS_pidfd_send_signal, 0, SIGKILL, nullptr, 0U);
+  _exit(0);
+#endif
+}
 
 void check_mpi(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
@@ -55,9 +174,16 @@ void check_mpi(int code, const char* call) {
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
   throw RunError(
-      vaecf::format("{} failed: {} (code {}). The ranks are no longer connected; "
-                    "check for a rank or host that failed, then resume from the last checkpoint",
-                    call, text.data(), code));
+      format("{} failed: {} (code {}). The ranks are no longer connected; "
+             "check for a rank or host that failed, then resume from the last checkpoint",
+             call, text.data(), code));
+}
+
+int mpi_count(std::int64_t count) {
+  constexpr auto max_count = std::numeric_limits<int>::max();
+  if (count <= max_count) return static_cast<int>(count);
+  throw RunError(format("MPI: the count of a collective must be at most {}, got {} elements or bytes",
+                        max_count, count));
 }
 
 MpiSession::MpiSession() : exceptions_at_start_(std::uncaught_exceptions()) {
@@ -85,7 +211,7 @@ MpiSession::~MpiSession() {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const ScopedExitTimer exit_timer(
       seconds_to_finalize,
-      vaecf::format(
+      format(
           "rank {} is done, but MPI_Finalize has not returned for {:g} s: another rank crashed or hangs at exit. "
           "This process exits without it",
           rank, seconds_to_finalize));
@@ -112,7 +238,7 @@ std::string MpiSession::choose_all_reduce(AllReduceAlgorithm algorithm) {
   int rings = algorithm == AllReduceAlgorithm::ring ? 1 : 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &rings, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
   if (const char* users = std::getenv(all_reduce_in_environment)) {
-    return vaecf::format("all-reduce algorithm set by {}={}", all_reduce_in_environment, users);
+    return format("all-reduce algorithm set by {}={}", all_reduce_in_environment, users);
   }
   const bool done = set_variable(all_reduce_variable, rings == 1 ? ring : 0);
   return rings == 1 && done ? "ring all-reduce" : "all-reduce algorithm chosen by the library";
@@ -147,55 +273,6 @@ std::string mpi_transports() {
   MPI_T_finalize();
   return found;
 }
-
-namespace {
-
-constexpr int message_tag = 0;
-
-class MpiMessages final : public Messages {
- public:
-  explicit MpiMessages(Communicator& communicator) : activity_(communicator.activity()), own_(session_) {
-    activity_.enter_collective();
-    const Activity::Wait wait(activity_);
-    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &own_.comm), "MPI_Comm_dup");
-  }
-
-  void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) override {
-    const Activity::Wait wait(activity_, "messages");
-    requests_.clear();
-    // Receives are posted first, so that messages arrive in their final buffers without an extra copy.
-    // max_bucket_mib keeps the size of every message within an int.
-    for (const RecvBuffer& recv : recvs) {
-      if (recv.bytes.empty()) continue;
-      check_mpi(MPI_Irecv(recv.bytes.data(), static_cast<int>(recv.bytes.size()), MPI_BYTE, recv.peer,
-                          message_tag, own_.comm, &requests_.emplace_back()),
-                "MPI_Irecv");
-    }
-    for (const SendBuffer& send : sends) {
-      if (send.bytes.empty()) continue;
-      check_mpi(MPI_Isend(send.bytes.data(), static_cast<int>(send.bytes.size()), MPI_BYTE, send.peer,
-                          message_tag, own_.comm, &requests_.emplace_back()),
-                "MPI_Isend");
-    }
-    check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
-              "MPI_Waitall");
-  }
-
-  int probe_any() override {
-    const Activity::Wait wait(activity_, "await message");
-    MPI_Status status;
-    check_mpi(MPI_Probe(MPI_ANY_SOURCE, message_tag, own_.comm, &status), "MPI_Probe");
-    return status.MPI_SOURCE;
-  }
-
- private:
-  Activity& activity_;
-  MpiSession session_;
-  ScopedComm own_;
-  std::vector<MPI_Request> requests_;  // kept between calls for their memory
-};
-
-}  // namespace
 
 std::shared_ptr<Messages> messages_of(Communicator& communicator) {
   if (auto* own = dynamic_cast<Messages*>(&communicator)) return {std::shared_ptr<void>(), own};

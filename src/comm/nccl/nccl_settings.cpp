@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/comm/nccl.hpp>
 
 #include <algorithm>
@@ -21,18 +20,18 @@ bool find_shared_gpu(Communicator& control, const std::string& device_id, bool m
   if (shared == ids.end()) return false;
   if (may_share) return true;
   throw InputError(
-      vaecf::format("two ranks compute on {}; start as many ranks per host as it has GPUs, "
-                    "or set distributed.allow_shared_gpu: true for tests without regard to speed",
-                    *shared));
+      format("two ranks compute on {}; start as many ranks per host as it has GPUs, "
+             "or set distributed.allow_shared_gpu: true for tests without regard to speed",
+             *shared));
 }
 
 /// Returns a string of all that must be equal on all ranks: the NCCL version and the variables that select
 /// its algorithm.
 std::string nccl_settings_signature(int version) {
-  std::string text = vaecf::format("NCCL {}", nccl_version_string(version));
+  std::string text = format("NCCL {}", nccl_version_string(version));
   for (const char* name : {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE", "NCCL_MULTI_RANK_GPU_ENABLE"}) {
     const std::string value = env_string(name);
-    if (!value.empty()) text += vaecf::format(" {}={}", name, value);
+    if (!value.empty()) text += format(" {}={}", name, value);
   }
   return text;
 }
@@ -56,7 +55,7 @@ void set_nccl_environment(const NcclSettings& settings) {
     set("NCCL_MAX_CTAS", "4");
   } else {
     // NCCL lets ranks share a GPU only if they appear to be on different hosts; they then use sockets.
-    set("NCCL_HOSTID", vaecf::format("vaecf-rank-{}", settings.rank));
+    set("NCCL_HOSTID", format("vaecf-rank-{}", settings.rank));
     set("NCCL_IB_DISABLE", "1");
   }
 }
@@ -70,7 +69,7 @@ NcclSettings negotiate_nccl_settings(Communicator& control, const NcclOptions& o
   const std::vector<std::string> all = all_gather_strings(control, nccl_settings_signature(version));
   const auto other = std::ranges::find_if(all, [&](const std::string& text) { return text != all[0]; });
   if (other == all.end()) return settings;
-  throw InputError(vaecf::format(
+  throw InputError(format(
       "rank {} has {}, rank 0 has {}, which would cause a deadlock; use the same library and environment on all ranks (mpirun -x NCCL_ALGO)",
       other - all.begin(), *other, all[0]));
 }
@@ -84,14 +83,14 @@ std::string describe_nccl_algorithm(const NcclSettings& settings) {
   if (settings.deterministic && algorithm == "Ring" && protocol == "Simple") {
     text += ", bitwise reproducible with the Simple protocol (small all-reduces are slower)";
   } else if (!protocol.empty()) {
-    text += vaecf::format(", NCCL_PROTO={}", protocol);
+    text += format(", NCCL_PROTO={}", protocol);
   }
   if (settings.shared_gpu) text += ", on GPUs shared by ranks (timings are meaningless)";
   return text;
 }
 
 std::string nccl_version_string(int version) {
-  return vaecf::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  return format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace vaecf::comm

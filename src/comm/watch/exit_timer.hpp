@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <poll.h>
 #include <unistd.h>
@@ -22,8 +22,7 @@ namespace vaecf::comm {
 /// thread may hold. Drops the message if nothing can be written for a second: a full pipe may have no reader.
 inline void write_error_line(const std::string& message) {
   const char* clear_progress_bar = isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "";
-  const std::string line =
-      vaecf::format("{}{}: {}\n", clear_progress_bar, program_invocation_short_name, message);
+  const std::string line = format("{}{}: {}\n", clear_progress_bar, program_invocation_short_name, message);
   pollfd standard_error{STDERR_FILENO, POLLOUT, 0};
   constexpr int milliseconds = 1000;
   if (poll(&standard_error, 1, milliseconds) <= 0) return;
@@ -31,7 +30,7 @@ inline void write_error_line(const std::string& message) {
 }
 
 /// Sleeps for `seconds`. Returns true, at once, if a stop is requested.
-inline bool stopped_within(double seconds, const std::stop_token& stop) {
+[[nodiscard]] inline bool stopped_within(double seconds, const std::stop_token& stop) {
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any never;
@@ -62,12 +61,9 @@ class ScopedExitTimer {
 /// on another host) and still runs after `seconds`. For the end of a run on several hosts. Does nothing under
 /// another launcher. Does not block; the forked process outlives this one.
 ///
-/// Measured with Open MPI 4.1.4 (tests/cluster/two_hosts_test: the link is cut, timeout 4 s). Without this
-/// function the ranks end after 5 s, but mpirun and orted still run after 100 s. Each waits for the other
-/// until TCP gives up after a quarter of an hour. With it both end within 16 s. TCP keepalive
-/// (oob_tcp_keepalive_time 10, _intvl 5, _probes 3) does not help, because TCP sends no probes while data are
-/// unacknowledged, here the order to end. With a timeout longer than the probes take, mpirun ends the run
-/// after 25 s, but orted still runs after 110 s.
+/// With Open MPI 4.1.4 and a cut link (tests/cluster/two_hosts_test), mpirun and orted otherwise wait for
+/// each other until TCP gives up after a quarter of an hour. TCP keepalive does not help: TCP sends no probes
+/// while data are unacknowledged, here the order to end.
 void kill_launcher_after(double seconds) noexcept;
 
 }  // namespace vaecf::comm

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <vaecf/base/activity.hpp>
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/timeline.hpp>
 #include <vaecf/comm/distributed_options.hpp>
 
 #include <algorithm>
@@ -19,7 +19,6 @@ namespace vaecf::comm {
 /// Not thread-safe.
 class StallDetector {
  public:
-  /// The action that update() requests from the caller.
   struct Result {
     std::string message;   ///< line to print; empty: none
     bool end_run = false;  ///< the caller must abort the run
@@ -28,7 +27,7 @@ class StallDetector {
   /// Watches `ranks` ranks, each of which is expected to send a heartbeat every `heartbeat` seconds.
   StallDetector(const DistributedOptions& options, double heartbeat, std::size_t ranks)
       : options_(options), max_silence_(3 * heartbeat), states_(ranks) {
-    for (std::size_t i = 0; i < ranks; ++i) states_[i].name = vaecf::format("rank {}", i);
+    for (std::size_t i = 0; i < ranks; ++i) states_[i].name = format("rank {}", i);
   }
 
   /// Records that rank `index` sent the heartbeat `report`, received at time `now`. Messages call the rank
@@ -85,8 +84,8 @@ class StallDetector {
       return {describe(*worst, now) + limit_text(*worst, "The run ends, because the limit is"), true};
     if (warned_ && warned_->rank->last_progress > warned_->since) {
       const Stall over = *std::exchange(warned_, std::nullopt);
-      return {vaecf::format("{} continues after {:.0f} s: {}, step {}", over.rank->name, now - over.since,
-                            to_string(over.rank->last.phase), over.rank->last.step)};
+      return {format("{} continues after {:.0f} s: {}, step {}", over.rank->name, now - over.since,
+                     to_string(over.rank->last.phase), over.rank->last.step)};
     }
     if (!worst || (warned_ && warned_->rank == worst->rank)) return {};
     warned_ = worst;
@@ -121,14 +120,13 @@ class StallDetector {
   }
 
   static std::string describe(const Stall& stall, double now) {
-    return vaecf::format("{} {} for {:.0f} s, in {}, step {}: {}. ", stall.rank->name, stall.what,
-                         now - stall.since, to_string(stall.rank->last.phase), stall.rank->last.step,
-                         stall.why);
+    return format("{} {} for {:.0f} s, in {}, step {}: {}. ", stall.rank->name, stall.what, now - stall.since,
+                  to_string(stall.rank->last.phase), stall.rank->last.step, stall.why);
   }
 
   // launch/watch.sh finds the end of a run by this text.
   static std::string limit_text(const Stall& stall, const char* beginning) {
-    return vaecf::format("{} {:g} s ({})", beginning, stall.limit.seconds, stall.limit.reason);
+    return format("{} {:g} s ({})", beginning, stall.limit.seconds, stall.limit.reason);
   }
 
   DistributedOptions options_;

@@ -1,5 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/comm/watchdog.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <mpi.h>
 
@@ -7,10 +7,8 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
-#include <functional>
 #include <limits>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -47,7 +45,7 @@ class Watchdog::Impl {
         stop_flag_(stop_flag),
         at_failure_(std::move(at_failure)),
         rank_(communicator.rank()) {
-    name_ = vaecf::format("rank {} on {}", rank_, communicator.host());
+    name_ = format("rank {} on {}", rank_, communicator.host());
     // At least eight heartbeats within the shortest limit, and at least one per second.
     interval_ = std::clamp(std::min({options.stall_warning, options.timeout, options.startup_timeout,
                                      options.validation_timeout}) /
@@ -87,8 +85,8 @@ class Watchdog::Impl {
     }
     constexpr double limit = 30.0;
     const ScopedExitTimer exit_timer(
-        limit, vaecf::format("{} is done, but another rank has not finished for {:g} s: it is gone or hangs",
-                             name_, limit));
+        limit, format("{} is done, but another rank has not finished for {:g} s: it is gone or hangs", name_,
+                      limit));
     thread_ = {};  // joined
     if (all_ranks_end && sends_heartbeats_) receive_last();
   }
@@ -101,7 +99,7 @@ class Watchdog::Impl {
     try {
       communicator_.activity().check_device();
     } catch (const std::exception& error) {
-      end_run(vaecf::format("{}, in {}, step {}: {}", name_, to_string(own.phase), own.step, error.what()));
+      end_run(format("{}, in {}, step {}: {}", name_, to_string(own.phase), own.step, error.what()));
     }
     send(heartbeat_tag);
     receive(now);

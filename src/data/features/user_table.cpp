@@ -1,7 +1,7 @@
 #include "data/features/user_table.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/io/digest.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include <algorithm>
 #include <cmath>

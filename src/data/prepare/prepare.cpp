@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/atomic_file.hpp>
-#include <vaecf/io/digest.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -1,5 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/io/digest.hpp>
+#include <vaecf/io/atomic_file.hpp>
 
 #include <algorithm>
 #include <bit>

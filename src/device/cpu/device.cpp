@@ -1,22 +1,19 @@
 #include "device/cpu/device.hpp"
 
-#include <vaecf/base/clock.hpp>
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/timeline.hpp>
 
 #include <omp.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "device/cpu/kernels/gemm.hpp"
-#include "device/cpu/kernels/tile_kernels.hpp"
+#include "device/cpu/kernels/isa_kernels.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
 

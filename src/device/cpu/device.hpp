@@ -80,7 +80,7 @@ class Device : public device::Device {
     return work(), nullptr;
   }
   bool is_valid(const device::Graph&) const override { return false; }
-  bool replay(device::Graph&) override { return false; }
+  [[nodiscard]] bool replay(device::Graph&) override { return false; }
 
   void begin_step(const device::StepParams& params, device::StepState& step) override;
   void accumulate_gradient_stats(const Buffer& gradients, Range range, device::StepState& step) override;
@@ -170,9 +170,9 @@ class Device : public device::Device {
   bool has_memory_to_invert(const device::SpdInverse&, const device::Interactions&) const override {
     return false;
   }
-  device::Inversion invert(device::SpdInverse& matrix, const device::Interactions& x,
-                           const device::SpdInverse::Broadcast& broadcast,
-                           const device::SpdInverse::Progress& progress) override;
+  [[nodiscard]] device::Inversion invert(device::SpdInverse& matrix, const device::Interactions& x,
+                                         const device::SpdInverse::Broadcast& broadcast,
+                                         const device::SpdInverse::Progress& progress) override;
 
  private:
   bool bf16() const { return precision_ == device::Precision::bf16; }

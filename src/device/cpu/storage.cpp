@@ -63,19 +63,19 @@ std::int64_t UserRows::entries_of(std::span<const std::int64_t> rows) const {
   return entries;
 }
 
-void BatchSchedule::set_next(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin) {
-  if (begin.empty() || begin.front() != 0 || begin.back() != static_cast<std::int64_t>(rows.size()) ||
-      !std::is_sorted(begin.begin(), begin.end())) {
+void BatchSchedule::set_next(std::span<const std::int64_t> rows, std::span<const std::int64_t> begins) {
+  if (begins.empty() || begins.front() != 0 || begins.back() != static_cast<std::int64_t>(rows.size()) ||
+      !std::is_sorted(begins.begin(), begins.end())) {
     throw std::logic_error("BatchSchedule::set_next: the batches of an order must be contiguous");
   }
   next_rows_.assign(rows.begin(), rows.end());
-  next_begin_.assign(begin.begin(), begin.end());
+  next_begin_.assign(begins.begin(), begins.end());
 }
 
 void BatchSchedule::start_next() {
   if (next_begin_.empty()) return;
   rows_.swap(next_rows_);
-  begin_ = std::exchange(next_begin_, {});
+  begin = std::exchange(next_begin_, {});
 }
 
 ParameterLayout Device::plan_parameters(std::span<const TensorSpec> tensors) const {

@@ -12,11 +12,10 @@
 namespace vaecf::cpu {
 
 using device::Activation, device::AlignedArray, device::Backward, device::Bf16Buffer, device::Buffer,
-    device::EventHandle, device::FusedUpdate, device::GradientReady, device::InputDropout,
-    device::ModelParallelGroup, device::Layer, device::Loss, device::LossScale, device::LossSums,
-    device::Matrix, device::Moments, device::Norm, device::OutputGradients, device::own,
-    device::ParameterLayout, device::Parameters, device::SideFeatures, device::TensorLayout,
-    device::TensorSpec, device::UpdateRange, device::UpdateRule;
+    device::EventHandle, device::FusedUpdate, device::InputDropout, device::ModelParallelGroup, device::Layer,
+    device::Loss, device::LossScale, device::LossSums, device::Matrix, device::Moments, device::Norm,
+    device::OutputGradients, device::own, device::ParameterLayout, device::Parameters, device::SideFeatures,
+    device::TensorLayout, device::TensorSpec, device::UpdateRange, device::UpdateRule;
 
 /// Returns the memory of `n` rows of `matrix`, in use or not.
 inline std::span<float> first_rows(Matrix& matrix, std::int64_t n) {
@@ -26,7 +25,6 @@ inline std::span<const float> first_rows(const Matrix& matrix, std::int64_t n) {
   return {matrix.values(), static_cast<std::size_t>(n * matrix.stride())};
 }
 
-/// View of rows of users in host memory.
 struct UserRows final : device::UserRows {
   UserRows(ItemSliceView view, std::int64_t first, std::int64_t item_count, ModelParallelGroup& ranks)
       : sliced(view),
@@ -45,34 +43,28 @@ struct UserRows final : device::UserRows {
   ModelParallelGroup* model_parallel;
 };
 
-/// Row indices of every batch of an epoch.
 class BatchSchedule final : public device::BatchSchedule {
  public:
-  std::int64_t batches() const override { return static_cast<std::int64_t>(begin_.size()) - 1; }
-  std::int64_t users(std::int64_t batch) const override { return begin_[batch + 1] - begin_[batch]; }
-  void set_next(std::span<const std::int64_t> rows, std::span<const std::int64_t> begin);
+  void set_next(std::span<const std::int64_t> rows, std::span<const std::int64_t> begins);
   void start_next();
   std::span<const std::int64_t> rows(std::int64_t batch) const {
-    return std::span(rows_).subspan(static_cast<std::size_t>(begin_[batch]),
+    return std::span(rows_).subspan(static_cast<std::size_t>(begin[batch]),
                                     static_cast<std::size_t>(users(batch)));
   }
 
  private:
   std::vector<std::int64_t> rows_;
-  std::vector<std::int64_t> begin_{0};
   std::vector<std::int64_t> next_rows_;
   std::vector<std::int64_t> next_begin_;  // empty: none
 };
 
 /// The state of a step; always up to date, because operations have finished when they return.
 struct StepState final : device::StepState, device::StepValues {
-  /// Returns the rule for tensors with or without weight decay.
   UpdateRule rule(bool decays) const { return StepValues::rule(decays, gradient_stats.data()[1], 1.0F); }
 
   Buffer gradient_stats{AlignedArray<float>(2)};  // overflows (none on a CPU) and squares
 };
 
-/// Metrics (metrics, users).
 struct MetricValues final : device::MetricValues {
   MetricValues(std::size_t metrics, std::int64_t user_count)
       : users(user_count), values(metrics * static_cast<std::size_t>(user_count)) {}
@@ -80,13 +72,10 @@ struct MetricValues final : device::MetricValues {
   std::vector<double> values;
 };
 
-/// A batch of users in CSR form, and its transpose.
 struct Batch final : device::Batch {
   std::int64_t users() const override { return static_cast<std::int64_t>(user_numbers.size()); }
-  ModelParallelGroup& model_parallel() const override { return *model_parallel_; }
   CsrView rows() const { return {offsets, columns}; }
 
-  ModelParallelGroup* model_parallel_ = &device::single_rank();
   ItemSlice items;                          // the columns are its local indices
   std::vector<std::uint32_t> user_numbers;  // (B)
   std::vector<std::int32_t> sizes;          // (B) number of each user's items in all item slices
@@ -98,7 +87,6 @@ struct Batch final : device::Batch {
   std::vector<std::int32_t> item_users;
 };
 
-/// Host-clock time stamps; operations have finished when they return.
 class Timer final : public device::Timer {
  public:
   using Clock = std::chrono::steady_clock;
@@ -111,7 +99,6 @@ class Timer final : public device::Timer {
   Clock::time_point last_;
 };
 
-/// Device::export_rows() on one thread.
 struct Exporter final : device::Exporter {
   void wait_event(EventHandle) override {}
   void export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,

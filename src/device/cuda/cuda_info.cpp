@@ -1,12 +1,9 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/device/cuda_info.hpp>
 
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
-#include <string>
-#include <vector>
 
 #include "device/cuda/device.hpp"
 #include "device/cuda/platform/check.cuh"

@@ -1,13 +1,10 @@
 #include "device/cuda/device.hpp"
 
-#include <vaecf/base/clock.hpp>
+#include <vaecf/base/timeline.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "device/cuda/operations/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"

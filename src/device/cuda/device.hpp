@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "device/cuda/storage.hpp"
@@ -187,7 +186,6 @@ class Device : public device::Device {
   void add_losses(StepState& step);
   /// Converts `n` values to 16-bit product operands; does nothing in fp32.
   void write_half_copies(const float* from, std::uint16_t* to, std::int64_t n);
-  /// Updates the 16-bit copy of `activations`; does nothing in fp32.
   void update_half_copy(Matrix& activations);
   /// Computes values = act(values + bias), and the copy.
   void add_bias(const float* bias, Activation act, Matrix& output);

@@ -1,7 +1,6 @@
 #include <chrono>
 #include <stdexcept>
 #include <thread>
-#include <utility>
 
 #include "device/cuda/device.hpp"
 #include "device/cuda/platform/launch.hpp"
@@ -205,7 +204,6 @@ void Device::set_loss_scale(LossScale scale, device::StepState& step_base) {
 }
 
 std::unique_ptr<device::Graph> Device::capture(const std::function<void()>& work) {
-  if (stream_.capturing()) throw std::logic_error("capture: captures cannot be nested");
   // Operations without end_step() leave work on the side stream. A capture must contain its end, and cannot
   // wait for work that was queued before.
   const auto run = [&] {

@@ -1,10 +1,6 @@
 #include <vaecf/base/error.hpp>
 
-#include <algorithm>
-#include <cstdio>
 #include <stdexcept>
-#include <string>
-#include <utility>
 
 #include "device/cuda/device.hpp"
 
@@ -13,17 +9,16 @@ namespace {
 
 std::string size_text(std::int64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
-  char text[64];
-  std::snprintf(text, sizeof text, mib < 1024.0 ? "%.1f MiB" : "%.1f GiB", mib < 1024.0 ? mib : mib / 1024.0);
-  return text;
+  return mib < 1024.0 ? format("{:.1f} MiB", mib) : format("{:.1f} GiB", mib / 1024.0);
 }
 
 /// Throws InputError if an id is not below `items`: the device would access memory outside its tables.
 void check_ids(std::span<const std::int32_t> ids, std::int64_t items) {
   const auto bad = std::ranges::find_if(ids, [&](auto item) { return item < 0 || item >= items; });
   if (bad == ids.end()) return;
-  throw InputError("users' rows contain item " + std::to_string(*bad) + ", but there are only " +
-                   std::to_string(items) + " items: the dataset is damaged; prepare it again");
+  throw InputError(format(
+      "users' rows contain item {}, but there are only {} items: the dataset is damaged; prepare it again",
+      *bad, items));
 }
 
 /// Writes ids of `size` bytes each.
@@ -39,8 +34,8 @@ void write_ids(std::span<const std::int32_t> ids, std::int64_t size, std::byte* 
 
 void AllocationEpoch::require_not_capturing(const char* what) const {
   if (capturing) {
-    throw std::logic_error(std::string(what) +
-                           ": memory cannot grow during a capture; run the operation once before");
+    throw std::logic_error(
+        format("{}: memory cannot grow during a capture; run the operation once before", what));
   }
 }
 
@@ -121,23 +116,22 @@ std::unique_ptr<device::UserRows> Device::make_user_rows(ItemSliceView sliced, s
                                                          std::int64_t items,
                                                          ModelParallelGroup& model_parallel) {
   const CsrView rows = sliced.rows;
-  const std::int64_t needed = (rows.rows() + 1) * 8 + std::ssize(sliced.sizes) * 4 +
-                              rows.entries() * id_bytes(model_parallel.item_slice(items).count());
+  const std::int64_t id_size = id_bytes(model_parallel.item_slice(items).count());
+  const std::int64_t needed = (rows.rows() + 1) * 8 + std::ssize(sliced.sizes) * 4 + rows.entries() * id_size;
   const std::int64_t free = gpu_.free_bytes();
   const Toggle resident = options_.resident;
   // Unless set to `on`, a quarter of the memory is kept free for weights, moments, activations and logits.
   const bool fits = needed <= free - (resident == Toggle::on ? 0 : gpu_.total_bytes() / 4);
-  const std::string sizes = size_text(needed) + " are needed and " + size_text(free) + " free";
+  const std::string sizes = format("{} are needed and {} free", size_text(needed), size_text(free));
   if (resident == Toggle::on && !fits) {
     throw RunError("backend.resident: on: the users' rows do not fit into the GPU's memory: " + sizes +
                    "; set it to auto or off, so that the GPU reads them from host memory");
   }
   const bool on_device = fits && resident != Toggle::off;
-  const std::string text = std::to_string(rows.rows()) + " users, " + std::to_string(rows.entries()) +
-                           " interactions in " +
-                           std::to_string(8 * id_bytes(model_parallel.item_slice(items).count())) +
-                           "-bit ids, " + (on_device ? "resident on the GPU: " : "read from the host: ") +
-                           (resident == Toggle::off ? "backend.resident is off" : sizes);
+  const std::string text =
+      format("{} users, {} interactions in {}-bit ids, {}{}", rows.rows(), rows.entries(), 8 * id_size,
+             on_device ? "resident on the GPU: " : "read from the host: ",
+             resident == Toggle::off ? "backend.resident is off" : sizes);
   return std::make_unique<UserRows>(gpu_, stream_, sliced, first_user, items, model_parallel, on_device,
                                     text);
 }

@@ -5,11 +5,9 @@
 #include <vaecf/device/device.hpp>
 #include <vaecf/device/options.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,10 +19,10 @@ namespace vaecf::cuda {
 
 // The storage that all devices share, and what operations take besides it.
 using device::Activation, device::Backward, device::Bf16Buffer, device::Buffer, device::EventHandle,
-    device::FusedUpdate, device::GradientReady, device::InputDropout, device::ModelParallelGroup,
-    device::Layer, device::Loss, device::LossScale, device::LossSums, device::Matrix, device::Moments,
-    device::Norm, device::OutputGradients, device::own, device::ParameterLayout, device::Parameters,
-    device::SideFeatures, device::TensorLayout, device::TensorSpec, device::UpdateRange, device::UpdateRule;
+    device::FusedUpdate, device::InputDropout, device::ModelParallelGroup, device::Layer, device::Loss,
+    device::LossScale, device::LossSums, device::Matrix, device::Moments, device::Norm,
+    device::OutputGradients, device::own, device::ParameterLayout, device::Parameters, device::SideFeatures,
+    device::TensorLayout, device::TensorSpec, device::UpdateRange, device::UpdateRule;
 
 /// Returns `n` rounded up to a multiple of `to`.
 inline VAECF_HD std::int64_t round_up(std::int64_t n, std::int64_t to) {
@@ -142,10 +140,8 @@ class Batch final : public device::Batch {
  public:
   Batch(Gpu& gpu, AllocationEpoch& allocation_epoch) : gpu_(gpu), allocation_epoch_(allocation_epoch) {}
   std::int64_t users() const override { return users_; }
-  ModelParallelGroup& model_parallel() const override { return *model_parallel_; }
   /// Returns the rows of each part in exchanges of activations.
   std::int64_t part_rows() const { return model_parallel().part_rows(users()); }
-  /// Returns the items that this rank holds.
   ItemSlice item_slice() const { return model_parallel().item_slice(all_items); }
   /// Returns the numbers of items of the users' rows in all item slices, from user `first` on.
   RowSizes row_sizes(std::int64_t first = 0) const {
@@ -155,7 +151,6 @@ class Batch final : public device::Batch {
   void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
 
   std::int64_t users_ = 0;
-  ModelParallelGroup* model_parallel_ = &device::single_rank();
   std::int64_t items = 0;  // of the item slice
   std::int64_t all_items = 0;
   std::int64_t max_entries = 0;
@@ -179,10 +174,6 @@ class Batch final : public device::Batch {
 /// Row indices of every batch of an epoch on the device, and the size of the largest batch.
 class BatchSchedule final : public device::BatchSchedule {
  public:
-  std::int64_t batches() const override { return static_cast<std::int64_t>(begin.size()) - 1; }
-  std::int64_t users(std::int64_t batch) const override { return begin[batch + 1] - begin[batch]; }
-
-  std::vector<std::int64_t> begin{0};      // (batches + 1)
   DeviceArray<std::int64_t> device_begin;  // (batches + 1)
   DeviceArray<std::int64_t> device_rows;   // (all users of the epoch)
   // Maxima over all batches so far; max_entries includes a margin, so that later epochs fit the captured
@@ -204,7 +195,6 @@ struct UserLosses {
   std::int64_t counted = 0;  ///< users that the step's number of users includes: the own ones
 };
 
-/// The state of a step in device memory, and its read-back.
 class StepState final : public device::StepState {
  public:
   explicit StepState(Gpu& gpu)
@@ -229,7 +219,6 @@ class StepState final : public device::StepState {
   LossSums last_losses;
 };
 
-/// Metrics (metrics, users) in device memory, and their read-back.
 class MetricValues final : public device::MetricValues {
  public:
   MetricValues(Gpu& gpu, std::size_t metrics, std::int64_t user_count)
@@ -248,7 +237,6 @@ struct Graph final : device::Graph {
   std::uint64_t allocation_epoch;
 };
 
-/// Time stamps by events on the device's clock.
 class Timer final : public device::Timer {
  public:
   explicit Timer(Stream& stream) : stream_(stream) {}
@@ -273,7 +261,6 @@ class Scratch {
     products,
     per_user,
     per_entry,
-    targets,
     ranks,
     flags,
     sums,

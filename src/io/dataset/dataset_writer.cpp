@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "io/dataset/stored_matrix.hpp"
-#include "io/hdf5/hdf5_writer.hpp"
+#include "io/hdf5/hdf5.hpp"
 
 namespace vaecf::io {
 namespace {
@@ -128,7 +128,6 @@ void DatasetWriter::commit() {
     matrix.offsets.close();
     matrix.columns.close();
   }
-  writer.finish();
   writer.commit();
 }
 

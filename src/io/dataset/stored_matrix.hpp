@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/hdf5/hdf5_reader.hpp"
+#include "io/hdf5/hdf5.hpp"
 
 namespace vaecf::io {
 

@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
 
@@ -8,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "io/hdf5/hdf5_writer.hpp"
+#include "io/hdf5/hdf5.hpp"
 
 namespace vaecf::io {
 
@@ -30,7 +29,6 @@ std::string number(std::uint64_t field, std::int64_t value) {
   return varint(field << 3) + varint(static_cast<std::uint64_t>(value));
 }
 
-/// Returns the key and length of a field of `size` bytes.
 std::string head(std::uint64_t field, std::int64_t size) {
   return varint((field << 3) | 2) + varint(static_cast<std::uint64_t>(size));
 }
@@ -174,7 +172,6 @@ void RecommendationWriter::append(std::span<const std::int32_t> items, std::span
 void RecommendationWriter::commit() {
   for (h5::Handle* dataset : {&file_->items, &file_->scores, &file_->popular}) dataset->reset();
   file_->writer.write_attributes(file_->attributes);
-  file_->writer.finish();
   file_->writer.commit();
 }
 
@@ -185,7 +182,6 @@ void write_user_columns(const std::string& path, const UserColumns& content) {
     std::visit([&](const auto& values) { writer.write_array(column.path, std::span(values)); },
                column.values);
   writer.write_attributes(content.attributes);
-  writer.finish();
   writer.commit();
 }
 

@@ -1,7 +1,6 @@
 #include "io/files/archive.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -11,7 +10,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <string_view>
 #include <utility>

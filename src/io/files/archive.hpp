@@ -29,7 +29,7 @@ class Archive {
   Archive& operator=(const Archive&) = delete;
 
   /// Advances to the next regular file; returns false at the end.
-  bool next();
+  [[nodiscard]] bool next();
   const std::string& name() const { return name_; }
   /// Returns the path of the current file within the archive; empty for a single compressed file.
   const std::string& member() const { return member_; }

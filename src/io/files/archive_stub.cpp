@@ -1,7 +1,6 @@
 // Replaces archive.cpp in a program built without libarchive.
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 
 #include "io/files/archive.hpp"
 

@@ -1,16 +1,13 @@
-#include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/host.hpp>
-#include <vaecf/base/utf8.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <unistd.h>
+#include <xxhash.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -47,6 +44,31 @@ bool is_stale(const fs::path& file, const std::string& host, pid_t process) {
   std::error_code error;
   const auto written = fs::last_write_time(file, error);
   return !error && fs::file_time_type::clock::now() - written > std::chrono::hours(1);
+}
+
+/// Opens `path`, or an unnamed temporary file in its folder if that fails.
+Descriptor open_for_probe(const std::string& path) {
+  Descriptor existing(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (existing.is_open()) return existing;
+  return Descriptor(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+}
+
+Descriptor open_lock(const std::string& path) {
+  Descriptor file = open_for_writing(path, 0);
+  // A file of another user can be locked without write permission.
+  if (!file.is_open() && errno == EACCES)
+    file = Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (file.is_open()) return file;
+  throw InputError(format(
+      "{}: cannot open the lock file that protects this folder from a second run ({}); remove it if no other run uses the folder, or choose another name or run.directory",
+      path, std::generic_category().message(errno)));
+}
+
+/// Returns the line that the holder of the lock at `path` wrote.
+std::string read_holder(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path) >> std::ws, line);
+  return line.empty() ? "unknown process" : excerpt(line);
 }
 
 }  // namespace
@@ -210,35 +232,6 @@ void SpillFile::discard(std::int64_t offset, std::int64_t bytes) {
                             static_cast<off_t>(offset), static_cast<off_t>(bytes));
 }
 
-namespace {
-
-/// Opens `path`, or an unnamed temporary file in its folder if that fails.
-Descriptor open_for_probe(const std::string& path) {
-  Descriptor existing(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (existing.is_open()) return existing;
-  return Descriptor(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-}
-
-Descriptor open_lock(const std::string& path) {
-  Descriptor file = open_for_writing(path, 0);
-  // A file of another user can be locked without write permission.
-  if (!file.is_open() && errno == EACCES)
-    file = Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (file.is_open()) return file;
-  throw InputError(format(
-      "{}: cannot open the lock file that protects this folder from a second run ({}); remove it if no other run uses the folder, or choose another name or run.directory",
-      path, std::generic_category().message(errno)));
-}
-
-/// Returns the line that the holder of the lock at `path` wrote.
-std::string read_holder(const std::string& path) {
-  std::string line;
-  std::getline(std::ifstream(path) >> std::ws, line);
-  return line.empty() ? "unknown process" : excerpt(line);
-}
-
-}  // namespace
-
 DirectoryLock::DirectoryLock(const std::string& folder, std::chrono::milliseconds timeout) {
   const std::string path = format("{}/{}", folder, file_name);
   Descriptor file = open_lock(path);
@@ -273,6 +266,32 @@ FileInUseError::FileInUseError(const std::string& path)
 
 void throw_if_in_use(const std::string& path) {
   if (probe_file_lock(path) == FileLockStatus::held) throw FileInUseError(path);
+}
+
+std::uint64_t xxh64(std::string_view bytes, std::uint64_t seed) {
+  return XXH64(bytes.data(), bytes.size(), seed);
+}
+
+struct Xxh3::State {
+  XXH3_state_t xxh;
+};
+
+// The functions for 64 and 128 bits differ in the digest only.
+Xxh3::Xxh3() : state_(std::make_shared<State>()) {
+  XXH3_128bits_reset(&state_->xxh);
+}
+
+void Xxh3::update(std::span<const std::byte> bytes) {
+  XXH3_128bits_update(&state_->xxh, bytes.data(), bytes.size());
+}
+
+std::uint64_t Xxh3::hash64() const {
+  return XXH3_64bits_digest(&state_->xxh);
+}
+
+std::string Xxh3::hash128() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->xxh);
+  return format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
 }  // namespace vaecf::io

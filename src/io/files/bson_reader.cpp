@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/io/source_reader.hpp>
 
 #include <bson/bson.h>

@@ -1,7 +1,6 @@
 // Replaces bson_reader.cpp in a program built without libbson.
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/io/source_reader.hpp>
 
 namespace vaecf::io {

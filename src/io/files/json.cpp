@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/json.hpp>
 

@@ -1,14 +1,11 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/io/source_reader.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 
 #include "io/files/archive.hpp"
 

@@ -1,11 +1,11 @@
-#include "io/hdf5/hdf5_writer.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
+
+#include "io/hdf5/hdf5.hpp"
 
 namespace vaecf::io {
 namespace {

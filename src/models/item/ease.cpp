@@ -1,14 +1,12 @@
 #include "models/item/ease.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/base/parallel_for.hpp>
 #include <vaecf/comm/communicator.hpp>
 
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 

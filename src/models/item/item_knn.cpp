@@ -1,7 +1,7 @@
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 #include <vaecf/base/parallel_for.hpp>
 #include <vaecf/math/linear_models.hpp>
-#include <vaecf/math/user_metrics.hpp>
+#include <vaecf/math/metrics.hpp>
 #include <vaecf/models/item/solvers.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/device/device.hpp>
-#include <vaecf/models/step_timer.hpp>
+#include <vaecf/models/trainable_model.hpp>
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/trainer.hpp>
 

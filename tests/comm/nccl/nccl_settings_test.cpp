@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/comm/nccl.hpp>
 
 #include <gtest/gtest.h>

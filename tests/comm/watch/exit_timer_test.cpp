@@ -2,7 +2,7 @@
 #include "comm/watch/exit_timer.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/comm/watchdog.hpp>
+#include <vaecf/comm/communicator.hpp>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

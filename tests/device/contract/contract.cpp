@@ -1,6 +1,6 @@
 #include "device/contract/contract.hpp"
 
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 #include <vaecf/math/philox.hpp>
 
 #include <algorithm>

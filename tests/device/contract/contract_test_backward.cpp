@@ -1,4 +1,4 @@
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <cmath>
 #include <cstdint>

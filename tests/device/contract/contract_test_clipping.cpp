@@ -1,5 +1,5 @@
 // Clipping by the global norm: which elements are counted, and how updates are scaled.
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <cmath>
 #include <cstdint>

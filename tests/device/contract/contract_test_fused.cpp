@@ -1,5 +1,5 @@
 // Updates fused into the weight gradient, on devices that support it: same results as separate operations.
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <cstdint>
 #include <memory>

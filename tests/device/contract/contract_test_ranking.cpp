@@ -1,6 +1,6 @@
 // Ranks, metrics and top-k lists.
-#include <vaecf/base/format.hpp>
-#include <vaecf/math/user_metrics.hpp>
+#include <vaecf/base/error.hpp>
+#include <vaecf/math/metrics.hpp>
 
 #include <algorithm>
 #include <cmath>

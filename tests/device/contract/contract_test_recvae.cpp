@@ -1,5 +1,5 @@
 // Operations that only RecVAE uses, and arguments of others that only RecVAE sets.
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <algorithm>
 #include <cstdint>

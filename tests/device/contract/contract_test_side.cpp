@@ -1,5 +1,5 @@
 // Side features: a second sparse input of the encoder with a separate table.
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Layers whose items are shared by a model-parallel group: input and output layers, and the latent
 // layer of own users.
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Scores whose items are shared by a model-parallel group: ranks, metrics and top-k lists, and the
 // item table of ELSA.
-#include <vaecf/base/format.hpp>
-#include <vaecf/math/user_metrics.hpp>
+#include <vaecf/base/error.hpp>
+#include <vaecf/math/metrics.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The output layer with sigmoid and the mean squared error.
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
 // The complete step: parameters, losses, scheduled batches, and graphs.
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -1,7 +1,5 @@
 // The operations of the output layer's custom kernels, compared with plain loops for every kernel that this
 // CPU supports.
-#include "device/cpu/kernels/tile_kernels.hpp"
-
 #include <vaecf/base/half_precision.hpp>
 
 #include <gtest/gtest.h>
@@ -13,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "device/cpu/kernels/isa_kernels.hpp"
 #include "device/cpu/storage.hpp"
 #include "support/emulated_tiles.hpp"
 

@@ -1,6 +1,6 @@
 // The output layer's custom kernel, with plain loops and with this CPU's kernels, compared with fp64 products
 // of operands rounded to bf16. The remaining error is the rounding of exp, of s H and of the sums of logits.
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/error.hpp>
 #include <vaecf/base/half_precision.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "device/cpu/kernels/vector_kernels.hpp"
 
 #include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/user_metrics.hpp>
+#include <vaecf/math/metrics.hpp>
 
 #include <gtest/gtest.h>
 

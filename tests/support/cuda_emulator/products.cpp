@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "device/cpu/kernels/multiversioning.hpp"
+#include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cuda/operations/vec8.hpp"
 #include "support/cuda_emulator/launch.hpp"
 #include "support/cuda_emulator/runtime.hpp"

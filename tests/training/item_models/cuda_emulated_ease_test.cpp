@@ -1,5 +1,5 @@
 // The Gram matrix and the inverse of EASE's matrix on GPUs, and scores of dense weights, in host emulation.
-#include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/item/solvers.hpp>
 
 #include <gtest/gtest.h>

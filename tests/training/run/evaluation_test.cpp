@@ -1,6 +1,6 @@
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/math/ranking.hpp>
-#include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/math/metrics.hpp>
+#include <vaecf/models/item/item_model.hpp>
 
 #include <array>
 #include <limits>

@@ -1,4 +1,4 @@
-#include <vaecf/models/item/item_scorer.hpp>
+#include <vaecf/models/item/item_model.hpp>
 
 #include <array>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include <vaecf/base/format.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/base/timeline.hpp>
 
 #include <set>

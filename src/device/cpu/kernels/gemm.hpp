@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "device/cpu/kernels/panels.hpp"
+#include "device/cpu/kernels/isa_kernels.hpp"
 #include "device/cpu/storage.hpp"
 
 namespace vaecf::cpu {
@@ -48,7 +48,6 @@ enum class Bf16GemmPath {
 };
 
 Bf16GemmPath bf16_gemm_path();
-/// Returns whether this program was built with oneDNN.
 bool has_onednn();
 /// Returns the name and version of oneDNN, or what replaces it.
 std::string onednn_version();

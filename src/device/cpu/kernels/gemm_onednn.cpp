@@ -1,15 +1,13 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "device/cpu/kernels/gemm.hpp"
-#include "device/cpu/kernels/tile_kernels.hpp"
+#include "device/cpu/kernels/isa_kernels.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 
 namespace vaecf::cpu {

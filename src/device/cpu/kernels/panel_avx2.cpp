@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include "device/cpu/kernels/panels.hpp"
+#include "device/cpu/kernels/isa_kernels.hpp"
 
 namespace vaecf::cpu {
 namespace {
@@ -37,7 +37,6 @@ inline __attribute__((always_inline)) void add_products(__m256 (&sum)[rows][vect
   }
 }
 
-/// Writes the sums of a row to c, or adds them to c.
 template <int vectors>
 inline __attribute__((always_inline)) void write(const __m256 (&sum)[vectors], float* c, bool accumulate) {
 #pragma GCC unroll 2

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "device/cpu/kernels/multiversioning.hpp"
+#include "device/cpu/kernels/vector_kernels.hpp"
 
 namespace vaecf::device {
 namespace {

@@ -3,44 +3,25 @@
 namespace vaecf::cpu {
 namespace {
 
-// A matrix unit of AMX, see multiply_by_unit(). The tile register numbers of the intrinsics must be literals.
+// A matrix unit of AMX, see multiply_by_unit(). Inline assembly, because the intrinsics take literals only.
 struct AmxUnit {
   static void prefetch(const char* line) { _mm_prefetch(line, _MM_HINT_T1); }
 
   template <int tile>
   static void zero() {
-    if constexpr (tile == 0) _tile_zero(0);
-    if constexpr (tile == 1) _tile_zero(1);
-    if constexpr (tile == 2) _tile_zero(2);
-    if constexpr (tile == 3) _tile_zero(3);
+    __asm__ volatile("tilezero\t%%tmm%c0" ::"i"(tile));
   }
-
   template <int tile>
   static void load(const void* from, std::int64_t row_bytes) {
-    if constexpr (tile == 0) _tile_loadd(0, from, row_bytes);
-    if constexpr (tile == 1) _tile_loadd(1, from, row_bytes);
-    if constexpr (tile == 2) _tile_loadd(2, from, row_bytes);
-    if constexpr (tile == 3) _tile_loadd(3, from, row_bytes);
-    if constexpr (tile == 4) _tile_loadd(4, from, row_bytes);
-    if constexpr (tile == 5) _tile_loadd(5, from, row_bytes);
-    if constexpr (tile == 6) _tile_loadd(6, from, row_bytes);
-    if constexpr (tile == 7) _tile_loadd(7, from, row_bytes);
+    __asm__ volatile("tileloadd\t(%0,%1,1), %%tmm%c2" ::"r"(from), "r"(row_bytes), "i"(tile));
   }
-
   template <int tile>
   static void store(void* to, std::int64_t row_bytes) {
-    if constexpr (tile == 0) _tile_stored(0, to, row_bytes);
-    if constexpr (tile == 1) _tile_stored(1, to, row_bytes);
-    if constexpr (tile == 2) _tile_stored(2, to, row_bytes);
-    if constexpr (tile == 3) _tile_stored(3, to, row_bytes);
+    __asm__ volatile("tilestored\t%%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(row_bytes), "i"(tile) : "memory");
   }
-
   template <int c, int a, int b>
   static void dot() {
-    if constexpr (c == 0 && a == 4 && b == 6) _tile_dpbf16ps(0, 4, 6);
-    if constexpr (c == 1 && a == 4 && b == 7) _tile_dpbf16ps(1, 4, 7);
-    if constexpr (c == 2 && a == 5 && b == 6) _tile_dpbf16ps(2, 5, 6);
-    if constexpr (c == 3 && a == 5 && b == 7) _tile_dpbf16ps(3, 5, 7);
+    __asm__ volatile("tdpbf16ps\t%%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b));
   }
 };
 

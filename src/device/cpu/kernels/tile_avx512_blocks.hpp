@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "device/cpu/kernels/tile_kernels.hpp"
+#include "device/cpu/kernels/isa_kernels.hpp"
 
 // The parts that the AMX and AVX-512 BF16 kernels share: everything except the product. Only for files
-// compiled for AVX-512 BF16; see tile_kernels.hpp.
+// compiled for AVX-512 BF16; see isa_kernels.hpp.
 namespace vaecf::cpu {
 namespace {
 

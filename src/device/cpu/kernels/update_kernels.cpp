@@ -2,7 +2,6 @@
 
 #include <limits>
 
-#include "device/cpu/kernels/multiversioning.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
 

@@ -4,9 +4,6 @@
 #include <vaecf/math/loss.hpp>
 
 #include <bit>
-#include <cmath>
-
-#include "device/cpu/kernels/multiversioning.hpp"
 
 namespace vaecf::cpu {
 namespace {

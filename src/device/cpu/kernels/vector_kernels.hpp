@@ -20,15 +20,12 @@ void add_scaled(float* y, const float* x, float scale, std::int64_t n);
 void add_bias(float* y, const float* bias, device::Activation act, std::int64_t n);
 /// Converts the gradient d by y = act(x) to that by x.
 void activation_backward(device::Activation act, float* d, const float* y, std::int64_t n);
-/// Computes y += x.
 void add(float* y, const float* x, std::int64_t n);
 /// Converts fp32 to bf16, rounded to nearest even.
 void to_bf16(const float* from, std::uint16_t* to, std::int64_t n);
-/// Converts bf16 to fp32.
 void to_fp32(const std::uint16_t* from, float* to, std::int64_t n);
 /// Rounds x to bf16, stored as fp32.
 void round_to_bf16(float* x, std::int64_t n);
-/// Returns the sum of squares.
 double sum_of_squares(const float* x, std::int64_t n);
 /// Computes x = exp(x), flushed to zero below 2^-126; the relative error is below 2e-7.
 void exponentials(float* x, std::int64_t n);
@@ -46,7 +43,6 @@ void scale_row(const float* e, const float* factor, float* g, std::int64_t width
 void sigmoid_of_row(float* y, float bias, float* error, std::int64_t width);
 /// Adds error^2 to `sum`, and replaces the outputs y by the gradient of scale * error^2 by the logits.
 void squared_error_of_row(float* y, const float* error, float scale, float* sum, std::int64_t width);
-/// Returns the sum of the elements.
 float sum_of_row(const float* x, std::int64_t n);
 
 /// Returns the number of scores that rank ahead of `score`: greater, or equal and at an index below `before`.
@@ -62,3 +58,17 @@ void update_elements(const device::UpdateRule& rule, const float* gradient, floa
                      std::uint16_t* bf16_copy, std::int64_t n);
 
 }  // namespace vaecf::cpu
+
+// Function multiversioning. Clones are selected by x86-64 feature level, because a CPU name would match that
+// model only. Not used with sanitizers: they would instrument the resolvers, which run before the sanitizer
+// runtime is initialized. In a header of its own, so that no kernel source includes another kernel's header.
+#if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define VAECF_MULTIVERSIONING 1
+#define VAECF_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define VAECF_MULTIVERSIONING 0
+#define VAECF_CLONES
+#endif
+// Inlined into each clone, so that it is compiled for the clone's instruction set.
+#define VAECF_INLINE inline __attribute__((always_inline))

@@ -1,9 +1,6 @@
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 #include <vaecf/math/recvae.hpp>
-#include <vaecf/math/thread_group.hpp>
-
-#include <algorithm>
 
 #include "device/cpu/device.hpp"
 #include "device/cpu/kernels/gemm.hpp"
@@ -124,27 +121,38 @@ void Device::latent_mean(const Matrix& statistics, Matrix& z) {
   for (std::int64_t u = 0; u < statistics.rows(); ++u) std::copy_n(statistics.row(u), z.columns(), z.row(u));
 }
 
+/// Calls use(u, user, mu, logvar, d_mu, d_logvar) for each own user u, in the batch `user`, with the rows of
+/// its statistics and of their gradient, and returns the results, KL terms.
+template <class Use>
+static std::vector<double> for_latents(int threads, const Batch& batch, const Matrix& statistics,
+                                       Matrix& d_statistics, const Use& use) {
+  d_statistics.set_rows(statistics.rows());
+  const std::int64_t latents = statistics.columns() / 2;
+  std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
+  parallel_for(threads, statistics.rows(), [&](int, std::int64_t u) {
+    const float* row = statistics.row(u);
+    float* d = d_statistics.row(u);
+    kl[u] = use(u, batch.own().begin + u, row, row + latents, d, d + latents);
+  });
+  return kl;
+}
+
 void Device::latent_backward(const device::Batch& any_batch, const Matrix& statistics, const Matrix& d_z,
                              Matrix& d_statistics, device::StepState& any_step) {
   const auto& batch = own<Batch>(any_batch);
   auto& step = own<StepState>(any_step);
   const device::StepParams& key = step.params;
-  d_statistics.set_rows(statistics.rows());
-  const std::int64_t latents = d_z.columns();
-  const std::int64_t first = batch.own().begin;
-  std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
-  parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
-    const float* row = statistics.row(u);
-    kl[u] = math::SingleThread().sum(
-        latents, [&](std::int64_t k) { return math::kl_term<double>(row[k], row[latents + k]); });
-    for_noise(key, batch.user_numbers[first + u], latents, [&](std::int64_t j, float noise) {
+  const auto backward = [&](std::int64_t u, std::int64_t user, const float* mu, const float* logvar,
+                            float* d_mu, float* d_logvar) {
+    for_noise(key, batch.user_numbers[user], d_z.columns(), [&](std::int64_t j, float noise) {
       const float gradient = d_z.row(u)[j];
-      d_statistics.row(u)[j] = math::latent_gradient_mu(gradient, key.beta, row[j]);
-      d_statistics.row(u)[latents + j] =
-          math::latent_gradient_logvar(gradient, noise, key.beta, row[latents + j]);
+      d_mu[j] = math::latent_gradient_mu(gradient, key.beta, mu[j]);
+      d_logvar[j] = math::latent_gradient_logvar(gradient, noise, key.beta, logvar[j]);
     });
-  });
-  for (const double value : kl) step.kl += value;
+    return math::SingleThread().sum(d_z.columns(),
+                                    [&](std::int64_t k) { return math::kl_term<double>(mu[k], logvar[k]); });
+  };
+  for (const double kl : for_latents(threads_, batch, statistics, d_statistics, backward)) step.kl += kl;
 }
 
 void Device::composite_latent_backward(const device::Batch& any_batch, const Matrix& statistics,
@@ -154,28 +162,104 @@ void Device::composite_latent_backward(const device::Batch& any_batch, const Mat
   const auto& batch = own<Batch>(any_batch);
   auto& step = own<StepState>(any_step);
   const device::StepParams& key = step.params;
-  d_statistics.set_rows(statistics.rows());
   const std::int64_t latents = d_z.columns();
-  const std::int64_t first = batch.own().begin;
-  std::vector<double> kl(static_cast<std::size_t>(statistics.rows()));
-  parallel_for(threads_, statistics.rows(), [&](int, std::int64_t u) {
-    const float* row = statistics.row(u);
+  const auto backward = [&](std::int64_t u, std::int64_t user, const float* mu, const float* logvar,
+                            float* d_mu, float* d_logvar) {
     const float* old = old_statistics.row(u);
-    const float weight = key.beta + gamma * static_cast<float>(batch.sizes[first + u]);
-    for_noise(key, batch.user_numbers[first + u], latents, [&](std::int64_t j, float noise) {
-      const auto term =
-          math::composite_term(prior, row[j], row[latents + j], noise, old[j], old[latents + j]);
-      kl[u] += static_cast<double>(term.kl);
-      const float gradient = d_z.row(u)[j] + weight * term.d_z;
-      d_statistics.row(u)[j] = gradient;
-      d_statistics.row(u)[latents + j] =
-          math::composite_gradient_logvar(gradient, noise, weight, row[latents + j]);
+    const float weight = key.beta + gamma * static_cast<float>(batch.sizes[user]);
+    double kl = 0.0;
+    for_noise(key, batch.user_numbers[user], latents, [&](std::int64_t j, float noise) {
+      const auto term = math::composite_term(prior, mu[j], logvar[j], noise, old[j], old[latents + j]);
+      kl += static_cast<double>(term.kl);
+      d_mu[j] = d_z.row(u)[j] + weight * term.d_z;
+      d_logvar[j] = math::composite_gradient_logvar(d_mu[j], noise, weight, logvar[j]);
     });
-  });
-  for (std::int64_t u = 0; u < statistics.rows(); ++u) {
+    return kl;
+  };
+  const std::vector<double> kl = for_latents(threads_, batch, statistics, d_statistics, backward);
+  for (std::size_t u = 0; u < kl.size(); ++u) {
+    const std::int32_t items = batch.sizes[static_cast<std::size_t>(batch.own().begin) + u];
     step.kl += kl[u];
-    step.weighted_kl += static_cast<double>(gamma) * static_cast<double>(batch.sizes[first + u]) * kl[u];
+    step.weighted_kl += static_cast<double>(gamma) * static_cast<double>(items) * kl[u];
   }
+}
+
+namespace {
+
+/// Calls use(row, swish(s), sigmoid(s), normalization of swish(s)) for each row of `s`, which it may change.
+template <class Use>
+void for_normalized_rows(int threads, Matrix& s, Use&& use) {
+  const std::int64_t n = s.columns();
+  parallel_for_static(threads, s.rows(), 1, [&](int, Range rows) {
+    std::vector<float> sigmoid(static_cast<std::size_t>(n));
+    std::vector<float> y(static_cast<std::size_t>(n));
+    math::SingleThread thread_group;
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+      const float* row = s.row(r);
+      sigmoids(row, sigmoid.data(), n);
+      for (std::int64_t j = 0; j < n; ++j) y[j] = row[j] * sigmoid[j];
+      use(r, y.data(), sigmoid.data(),
+          math::row_norm<float>(thread_group, n, [&](std::int64_t j) { return y[j]; }));
+    }
+  });
+}
+
+/// Computes sum += x or, with `first`, sum = x.
+void add_or_copy(bool first, float* sum, const float* x, std::int64_t n) {
+  if (first) {
+    std::copy_n(x, n, sum);
+  } else {
+    add(sum, x, n);
+  }
+}
+
+}  // namespace
+
+void Device::swish_norm(Matrix& s, const Parameters& parameters, Norm norm, bool first, Matrix& sum,
+                        Matrix& h) {
+  const std::int64_t n = s.columns();
+  const float* gain = parameters.weights(norm.gain);
+  const float* offset = parameters.weights(norm.offset);
+  sum.set_rows(s.rows());
+  h.set_rows(s.rows());
+  if (!first) parallel_for(threads_, s.rows(), [&](int, std::int64_t r) { add(s.row(r), sum.row(r), n); });
+  for_normalized_rows(threads_, s,
+                      [&](std::int64_t r, const float* y, const float*, math::RowNorm<float> normalized) {
+                        float* out = h.row(r);
+                        for (std::int64_t j = 0; j < n; ++j) out[j] = normalized(y[j]) * gain[j] + offset[j];
+                        add_or_copy(first, sum.row(r), out, n);
+                      });
+}
+
+void Device::swish_norm_backward(Matrix& s, Norm norm, bool first, Matrix& d_h, Matrix& sum,
+                                 const Backward& backward) {
+  const auto& [parameters, step, gradients, ready, fused] = backward;
+  const Range gain = parameters.layout().tensors[norm.gain].range;
+  const Range offset = parameters.layout().tensors[norm.offset].range;
+  const float* gains = parameters.weights(norm.gain);
+  const std::int64_t n = s.columns();
+  sum.set_rows(s.rows());
+  column_sums(d_h, gradients.data() + offset.begin);
+  for_normalized_rows(
+      threads_, s,
+      [&](std::int64_t r, const float* y, const float* sigmoid, math::RowNorm<float> normalized) {
+        float* s_row = s.row(r);
+        float* d = d_h.row(r);
+        const auto x = [&](std::int64_t j) { return normalized(y[j]); };
+        math::SingleThread thread_group;
+        const auto gradient = math::row_norm_gradient(
+            thread_group, n, normalized, [&](std::int64_t j) { return d[j] * gains[j]; }, x);
+        for (std::int64_t j = 0; j < n; ++j) {
+          const float d_s = gradient(d[j] * gains[j], x(j)) * math::swish_derivative(s_row[j], sigmoid[j]);
+          s_row[j] = d[j] * x(j);  // its column sums are the gradient of the gain
+          d[j] = d_s;
+        }
+        add_or_copy(first, sum.row(r), d, n);
+      });
+  column_sums(s, gradients.data() + gain.begin);
+  if (!ready) return;
+  ready(gain, {});
+  ready(offset, {});
 }
 
 }  // namespace vaecf::cpu

@@ -1,9 +1,7 @@
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/philox.hpp>
 
-#include <algorithm>
 #include <stdexcept>
-#include <vector>
 
 #include "device/cpu/device.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"

@@ -1,10 +1,7 @@
 // The item table of ELSA, whose rows have norm 1, with its loss and gradient. No operation computes (B, I)
 // scores.
+#include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/loss.hpp>
-#include <vaecf/math/thread_group.hpp>
-
-#include <algorithm>
-#include <vector>
 
 #include "device/cpu/device.hpp"
 #include "device/cpu/kernels/gemm.hpp"

@@ -2,10 +2,7 @@
 
 #include <vaecf/math/loss.hpp>
 
-#include <algorithm>
 #include <cmath>
-#include <memory>
-#include <span>
 #include <stdexcept>
 
 #include "device/cpu/kernels/gemm.hpp"
@@ -43,9 +40,6 @@ class ProductBlock : protected OutputOperands, public OutputBlock {
     });
   }
 
- protected:
-  using PerThread = Workspace::PerThread;
-
   ProductBlock(std::span<const std::unique_ptr<GemmEngine>> engines, Workspace& workspace,
                const OutputOperands& operands)
       : OutputOperands(operands),
@@ -65,6 +59,9 @@ class ProductBlock : protected OutputOperands, public OutputBlock {
     gradient_ = {.m = tile_items, .n = k_, .k = width_};
     hidden_gradient_ = {.m = width_, .n = k_, .k = tile_items, .a_transposed = true, .accumulate = true};
   }
+
+ protected:
+  using PerThread = Workspace::PerThread;
 
   /// Prepares the hidden units as operand of forward_product(). Rows of absent users (width is a multiple of
   /// 4) are zero: their logits are the bias.
@@ -147,17 +144,16 @@ class ProductBlock : protected OutputOperands, public OutputBlock {
 /// and E is the only (B, I) array.
 class SoftmaxBlock : public ProductBlock {
  public:
-  SoftmaxBlock(std::span<const std::unique_ptr<GemmEngine>> engines, Workspace& workspace,
-               const OutputOperands& operands)
-      : ProductBlock(engines, workspace, operands) {
-    w_.e32.reserve(tiles_ * tile_items * width_);
-    for (auto* values : {&w_.maximum, &w_.sum, &w_.factor}) values->reserve(tiles_ * width_);
-    for (PerThread& t : w_.threads) t.positive_logits.reserve(width_);
-  }
+  using ProductBlock::ProductBlock;
 
   void forward() override {
     load_hidden();
-    for (PerThread& t : w_.threads) std::fill_n(t.positive_logits.data(), width_, 0.0);
+    w_.e32.reserve(tiles_ * tile_items * width_);
+    for (auto* values : {&w_.maximum, &w_.sum, &w_.factor}) values->reserve(tiles_ * width_);
+    for (PerThread& t : w_.threads) {
+      t.positive_logits.reserve(width_);
+      std::fill_n(t.positive_logits.data(), width_, 0.0);
+    }
     parallel_for(threads_, tiles_, [&](int thread, std::int64_t t) { forward_tile(thread, t); });
     nll_ = finish_softmax();
   }
@@ -234,14 +230,13 @@ class SoftmaxBlock : public ProductBlock {
 /// replaced by gradients and used by the products while they are in cache, so there is no (B, I) array.
 class SquaredBlock : public ProductBlock {
  public:
-  SquaredBlock(std::span<const std::unique_ptr<GemmEngine>> engines, Workspace& workspace,
-               const OutputOperands& operands)
-      : ProductBlock(engines, workspace, operands) {
+  using ProductBlock::ProductBlock;
+
+  void forward() override {
+    load_hidden();
     w_.sum.reserve(tiles_ * width_);
     for (PerThread& t : w_.threads) t.error.reserve(width_);
   }
-
-  void forward() override { load_hidden(); }
 
   double loss() const override {
     double total = 0.0;

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "device/cpu/device.hpp"
-#include "device/cpu/kernels/tile_kernels.hpp"
+#include "device/cpu/kernels/isa_kernels.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
 #include "device/cpu/storage.hpp"
@@ -194,7 +194,6 @@ struct GradientSink {
     if (backward.ready && backward.fused == nullptr && range.size() > 0) backward.ready(range, {});
   }
 
-  /// Takes the gradient of a batch without users.
   void take_zeros() const {
     if (!of_weights()) return;
     for (const auto* tensor : {&weight, &bias}) {

@@ -1,10 +1,8 @@
 // Metrics and top-k lists, computed from the same loop over the scores of users.
-#include <vaecf/math/user_metrics.hpp>
+#include <vaecf/math/metrics.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "device/cpu/device.hpp"
 #include "device/cpu/kernels/gemm.hpp"
@@ -37,7 +35,6 @@ class TileScores : private TileOperands {
         kernels_.transpose(tile, tile + tile_numbers);
         kernels_.pair(tile + tile_numbers, mine.weights.data() + k * tile_numbers);
       }
-      // Prefetches the weights of the next block.
       const auto* next = reinterpret_cast<const char*>(weights16_ + (block + 1) * tile_side * k_);
       const std::int64_t piece = block + 1 < blocks ? tile_side * k_ * 2 / user_tiles_ : 0;
       for (std::int64_t u = 0; u < user_tiles_; ++u) {

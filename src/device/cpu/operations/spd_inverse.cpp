@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "device/cpu/kernels/gemm.hpp"
-#include "device/cpu/kernels/spd_pivot.hpp"
 #include "device/cpu/parallel.hpp"
 
 namespace vaecf::device {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <bit>
 #include <stdexcept>
 #include <utility>

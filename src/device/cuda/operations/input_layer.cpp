@@ -1,15 +1,8 @@
 #include "device/cuda/operations/input_layer.hpp"
 
-#include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/philox.hpp>
-
-#include <algorithm>
-#include <cmath>
 #include <stdexcept>
-#include <type_traits>
 
 #include "device/cuda/device.hpp"
-#include "device/cuda/platform/launch.hpp"
 
 // Custom kernels instead of cuSPARSE: its products need stored values, but dropout and scale are computed on
 // the fly. It cannot fuse bias, tanh and the 16-bit copy. And its product with the transpose, which the
@@ -79,7 +72,6 @@ constexpr std::int64_t users_without_parts = 1024;
 // In larger ones, the other blocks hide that wait, and more narrow blocks than wide ones run at once.
 constexpr std::int64_t users_of_wide_blocks = 8192;
 
-/// Returns the number of users of a part.
 std::int64_t part_size(std::int64_t users) {
   return users > users_of_wide_blocks ? 1024 : 256;
 }
@@ -159,8 +151,6 @@ void Device::sparse_linear_backward(const device::Batch& batch_base, Layer layer
   const auto& step = own<StepState>(backward.step);
   const NvtxRange nvtx("backward: input table");
   if (backward.fused != nullptr) require_fusible("sparse_linear_backward", step);
-  if (d_output.rows() != batch.own().size())
-    throw std::logic_error("sparse_linear_backward: the gradient must be that of the batch's own users");
   Exchange exchange(*this, batch);
   const DType reads = gradient_reads(dtype(), batch.users(), d_output);
   exchange.reserve_gather(d_output, reads);

@@ -16,7 +16,6 @@
 /// Weighted sums of table rows, one block per sum: the sparse products of forward and backward pass.
 namespace vaecf::cuda {
 
-/// A row of the table and its weight in the sum.
 struct alignas(8) WeightedRow {
   std::int32_t row;
   float weight;

@@ -157,6 +157,7 @@ struct LatentBackward {
 
 LatentBackward latent_backward_body(const Batch& batch, const Matrix& statistics, const StepState& step,
                                     const Matrix& d_z, double* kl, Matrix& d_statistics) {
+  d_statistics.set_rows(statistics.rows());
   return {.noise = noise_of(step, batch),
           .latents = d_z.columns(),
           .statistics = statistics.values(),
@@ -290,14 +291,11 @@ void Device::latent_mean(const Matrix& statistics, Matrix& z) {
 
 void Device::latent_backward(const device::Batch& batch_base, const Matrix& statistics, const Matrix& d_z,
                              Matrix& d_statistics, device::StepState& step_base) {
-  const auto& batch = own<Batch>(batch_base);
   auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("backward: latent");
   const std::int64_t users = statistics.rows();
-  d_statistics.set_rows(users);
-  if (users == 0) return;
   double* kl = user_losses(users, step.kl, step);
-  const auto body = latent_backward_body(batch, statistics, step, d_z, kl, d_statistics);
+  const auto body = latent_backward_body(own<Batch>(batch_base), statistics, step, d_z, kl, d_statistics);
   if (body.latents % 4 == 0) {
     launch(stream_, users, LatentBackwardByFours{body});
   } else {
@@ -313,8 +311,6 @@ void Device::composite_latent_backward(const device::Batch& batch_base, const Ma
   auto& step = own<StepState>(step_base);
   const NvtxRange nvtx("backward: latent, composite prior");
   const std::int64_t users = statistics.rows();
-  d_statistics.set_rows(users);
-  if (users == 0) return;
   double* kl = user_losses(users, step.kl, step);
   double* weighted_kl = user_losses(users, step.weighted_kl, step);
   launch(stream_, users,

@@ -1,8 +1,6 @@
 #include "device/cuda/operations/output_layer.hpp"
 
-#include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <stdexcept>
 
 #include "device/cuda/device.hpp"
@@ -63,15 +61,11 @@ class OutputLayer {
 
   /// Computes loss and gradients, and reports those of weights and bias or updates the weights.
   ///
-  /// Computes the weights' gradients in one product over the block, and then those of the hidden units:
-  /// - The reduction of the largest tensor starts as early as possible and overlaps with all that follows.
-  /// - The hidden units' product then reads the logits' gradients from memory, not from L2. But it does 1200
-  ///   operations on each of them (600 hidden units), 600 per byte: twice what an H100 needs to be bound by
-  ///   arithmetic rather than memory.
-  /// - Dividing the weights' product into separately reported ranges would cost another wave of tiles, more
-  ///   than its reduction can gain by an earlier start.
-  /// If ranks share the items, the gradients of the hidden units come first: they must be summed over the
-  /// blocks, which overlaps with the weights' product.
+  /// The weights' gradients come first, in one product over the block, so that the reduction of the largest
+  /// tensor overlaps with all that follows: in several ranges they would cost another wave of tiles. The
+  /// hidden units' product then reads the logits' gradients from memory, but does 600 operations per byte,
+  /// twice what an H100 needs to be bound by arithmetic. If ranks share the items, the gradients of the
+  /// hidden units come first: their sum over the blocks overlaps with the weights' product.
   void run(Loss loss) {
     nll_ = device_.user_losses(batch_.users(), step_.nll, step_);
     step_.nll.counted = batch_.own().size();

@@ -126,7 +126,6 @@ struct LogitRows {
     thread_group.each(1, [&](std::int64_t) { nll[part.user] = math::nll(part.count, softmax, own); });
   }
 
-  /// Writes the gradient of a part of the row from the logits at `row`.
   template <class ThreadGroup, class Sum>
   VAECF_HD void write_gradient(ThreadGroup& thread_group, const RowPart<T>& part, const T* row,
                                const math::SoftmaxPart<Sum>& softmax) const {
@@ -143,7 +142,6 @@ struct LogitRows {
                     [&](float logit) { return factor * exponential<T>(logit - softmax.maximum) - scale; });
   }
 
-  /// Writes zeros after the last item.
   template <class ThreadGroup>
   VAECF_HD void write_padding(ThreadGroup& thread_group, const RowPart<T>& part) const {
     if (part.last < items) return;

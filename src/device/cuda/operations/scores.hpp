@@ -38,6 +38,15 @@ class SeenItems {
   const std::int32_t* columns_;
 };
 
+/// Returns the number of users whose scores, in rows of `columns` items, are computed at once: about 40 MiB.
+/// ML-20M's 512 rows of 20,224 scores fit into the L2 cache of an H100 (50 MB), and four times 79 tiles
+/// occupy all of its 132 multiprocessors. The weights are read once per part, so a part has at least 64 users
+/// even for catalogs of millions of items.
+inline std::int64_t part_users(std::int64_t columns) {
+  return std::clamp<std::int64_t>((std::int64_t{40} << 20) / (4 * std::max<std::int64_t>(1, columns)), 64,
+                                  512);
+}
+
 /// An item matrix in device memory, with the scores of a part of the users.
 class ItemMatrix final : public device::ItemMatrix {
  public:
@@ -56,12 +65,6 @@ class ItemMatrix final : public device::ItemMatrix {
   void top_k(const device::Batch& batch, int k, std::span<std::int32_t> best,
              std::span<float> best_scores) override;
 
-  /// Returns the number of users whose scores are computed at once: about 40 MiB of scores, which fit into
-  /// the L2 cache of an H100. B is read once for each part, so a part has at least 64 users.
-  static std::int64_t part_users(std::int64_t items) {
-    return std::clamp<std::int64_t>((std::int64_t{40} << 20) / (4 * std::max<std::int64_t>(1, items)), 64,
-                                    512);
-  }
   /// Returns the bytes of device memory that a matrix of `items` items and its scores take.
   static std::int64_t bytes(std::int64_t items) {
     return 4 * (items + part_users(items)) * round_up(items, row_alignment);
@@ -96,9 +99,7 @@ class Scorer {
         items_(weight_->spec.columns),
         stride_(round_up(items_, item_alignment)) {
     const std::int64_t most_items = (batch.all_items + exchange_.item_slices() - 1) / exchange_.item_slices();
-    part_ = std::clamp<std::int64_t>(part_bytes / (round_up(most_items, item_alignment) * 4), min_users,
-                                     max_users);
-    part_ = std::min(part_, batch.users());
+    part_ = std::min(part_users(round_up(most_items, item_alignment)), batch.users());
   }
 
   /// Takes the scores of a matrix between items, which are one part.
@@ -141,13 +142,6 @@ class Scorer {
   }
 
  private:
-  // ML-20M's 512 rows of 20,224 scores are 40 MiB: they fit into the L2 cache of an H100 (50 MB), and four
-  // times 79 tiles occupy all of its 132 multiprocessors. The weights are read once per part, so a part has
-  // at least 64 users even for catalogs of millions of items.
-  static constexpr std::int64_t part_bytes = std::int64_t{40} << 20;
-  static constexpr std::int64_t min_users = 64;
-  static constexpr std::int64_t max_users = 512;
-
   Device& device_;
   const Batch& batch_;
   Exchange exchange_;

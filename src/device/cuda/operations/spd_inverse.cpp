@@ -1,11 +1,7 @@
-#include <vaecf/device/host_solvers.hpp>
 
-#include <algorithm>
 #include <thread>
 #include <type_traits>
-#include <vector>
 
-#include "device/cpu/kernels/spd_pivot.hpp"
 #include "device/cuda/device.hpp"
 #include "device/cuda/platform/launch.hpp"
 

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cstdint>
-#include <stdexcept>
 #include <type_traits>
 
 #include "device/cuda/device.hpp"
@@ -42,14 +39,6 @@ struct Fill {
   VAECF_HD void operator()(std::int64_t i) const { to[i] = value; }
 };
 
-void require(bool inside) {
-  if (!inside) throw std::logic_error("a range exceeds its buffer");
-}
-
-bool holds(std::int64_t size, std::int64_t begin, std::int64_t n) {
-  return begin >= 0 && n >= 0 && begin + n <= size;
-}
-
 /// Calls move(first, n) for as many rows at a time as fit into `memory`, which must hold at least one row.
 template <class F>
 void for_pieces(PinnedArray<float>& memory, std::int64_t rows, std::int64_t stride, F&& move) {
@@ -88,10 +77,25 @@ void rows_out(Stream& stream, PinnedArray<float>& memory, const float* from, std
 
 void tensor_out(Stream& stream, PinnedArray<float>& memory, const TensorLayout& t, Range rows,
                 const Buffer& flat, std::span<float> logical) {
-  require(holds(t.spec.rows, rows.begin, rows.size()) &&
-          static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
   rows_out(stream, memory, flat.data() + t.range.begin + rows.begin * t.stride, rows.size(), t.spec.columns,
            t.stride, logical.data());
+}
+
+struct AddSlices {
+  const float* parts;  // (item slices, n)
+  int item_slices;
+  std::int64_t n;
+  float* sums;
+
+  VAECF_HD void operator()(std::int64_t i) const {
+    float sum = parts[i];
+    for (int s = 1; s < item_slices; ++s) sum += parts[s * n + i];
+    sums[i] = sum;
+  }
+};
+
+std::size_t count_of(std::int64_t n) {
+  return static_cast<std::size_t>(n);
 }
 
 }  // namespace
@@ -105,8 +109,6 @@ void Device::write_half_copies(const float* from, std::uint16_t* to, std::int64_
 void Device::import_rows(const ParameterLayout& layout, int tensor, Range rows,
                          std::span<const float> logical, Buffer& flat) {
   const TensorLayout& t = layout.tensors[tensor];
-  require(holds(t.spec.rows, rows.begin, rows.size()) &&
-          static_cast<std::int64_t>(logical.size()) == rows.size() * t.spec.columns);
   rows_in(stream_, staging_, logical.data(), rows.size(), t.spec.columns, t.stride,
           flat.data() + t.range.begin + rows.begin * t.stride);
 }
@@ -129,13 +131,11 @@ std::int64_t Device::spare_bytes() const {
 
 void Device::write_matrix(Matrix& to, std::int64_t rows, std::span<const float> values) {
   to.set_rows(rows);
-  require(static_cast<std::int64_t>(values.size()) == rows * to.columns());
   rows_in(stream_, staging_, values.data(), rows, to.columns(), to.stride(), to.values());
   write_half_copies(to.values(), to.copy(), rows * to.stride());
 }
 
 void Device::read_matrix(const Matrix& from, std::span<float> values) const {
-  require(static_cast<std::int64_t>(values.size()) == from.rows() * from.columns());
   rows_out(stream_, staging_, from.values(), from.rows(), from.columns(), from.stride(), values.data());
 }
 
@@ -145,7 +145,6 @@ void Device::fill(Buffer& buffer, float value) {
 
 void Device::refresh_copies(Parameters& parameters, Range range) {
   if (!half_precision()) return;
-  require(holds(parameters.master().size(), range.begin, range.size()));
   // Elements after the layout are not read by products.
   const std::int64_t n = std::min(range.end, parameters.layout().size) - range.begin;
   if (n <= 0) return;
@@ -153,18 +152,80 @@ void Device::refresh_copies(Parameters& parameters, Range range) {
 }
 
 void Device::cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at) {
-  require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
   convert(stream_, from.data() + range.begin, to.data() + at, range.size());
 }
 
 void Device::cast_to_fp32(const Bf16Buffer& from, Range range, Buffer& to, std::int64_t at) {
-  require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
   convert(stream_, from.data() + range.begin, to.data() + at, range.size());
 }
 
 void Device::copy(const Buffer& from, Range range, Buffer& to, std::int64_t at) {
-  require(holds(from.size(), range.begin, range.size()) && holds(to.size(), at, range.size()));
   stream_.copy(to.data() + at, from.data() + range.begin, range.size() * 4);
+}
+
+std::int64_t Exchange::part_size(const Matrix& own) const {
+  return batch_.part_rows() * own.stride();
+}
+
+void* Exchange::gather_memory(const Matrix& own, DType dtype) {
+  if (alone()) return nullptr;
+  return device_.scratch_.bytes(Scratch::gathered, model_parallel_.count() * part_size(own) * size_of(dtype),
+                                "activations of the model-parallel group's users");
+}
+
+const void* Exchange::gather(const Matrix& own, DType dtype) {
+  const void* mine = dtype == DType::fp32 ? static_cast<const void*>(own.values()) : own.operand();
+  if (alone()) return mine;
+  void* all = gather_memory(own, dtype);
+  const std::int64_t part = part_size(own);
+  const std::size_t size = count_of(part);
+  if (part == 0) return all;
+  const auto start = [&]<class T>(T) {
+    return model_parallel_.all_gather(
+        std::span(static_cast<const T*>(mine), size),
+        std::span(static_cast<T*>(all), size * count_of(model_parallel_.count())), device_.record_event());
+  };
+  // The bits of 16-bit values, whatever their type.
+  device_.stream_.wait_event((dtype == DType::fp32 ? start(float{}) : start(Bf16{})).event);
+  return all;
+}
+
+float* Exchange::sums_memory(Matrix& own) {
+  own.set_rows(batch_.own().size());
+  if (alone()) return own.values();
+  return device_.scratch_.get<float>(Scratch::sums_of_all, model_parallel_.count() * part_size(own),
+                                     "sums for the model-parallel group's users");
+}
+
+EventHandle Exchange::start_sum(const float* all, Matrix& own) {
+  if (alone() || batch_.users() == 0) return {};
+  const std::size_t size = count_of(part_size(own));
+  return model_parallel_.reduce_scatter({all, size * count_of(model_parallel_.count())}, {own.values(), size},
+                                        device_.record_event());
+}
+
+float* Exchange::values_memory(std::int64_t n) {
+  return device_.scratch_.get<float>(Scratch::exchanged, (1 + model_parallel_.count()) * n,
+                                     "values of the model-parallel group's item slices");
+}
+
+const float* Exchange::gather_values(std::int64_t n) {
+  float* mine = values_memory(n);
+  if (alone()) return mine;
+  float* all = mine + n;
+  if (n == 0) return all;
+  const EventHandle done = model_parallel_.all_gather(std::span<const float>(mine, count_of(n)),
+                                                      std::span(all, count_of(model_parallel_.count() * n)),
+                                                      device_.record_event());
+  device_.stream_.wait_event(done.event);
+  return all;
+}
+
+void Exchange::add_over_item_slices(float* values, std::int64_t n) {
+  if (alone()) return;
+  device_.stream_.copy(values_memory(n), values, n * 4);
+  const float* all = gather_values(n);
+  launch_elements(device_.stream_, n, AddSlices{all, model_parallel_.count(), n, values});
 }
 
 }  // namespace vaecf::cuda

@@ -1,7 +1,5 @@
 #include "device/cuda/operations/update.hpp"
 
-#include <algorithm>
-#include <stdexcept>
 #include <string>
 
 #include "device/cuda/device.hpp"
@@ -10,7 +8,6 @@
 namespace vaecf::cuda {
 namespace {
 
-/// The largest number of shares of sum_up().
 constexpr std::int64_t max_shares = 1024;
 
 /// Squares a value in fp64, which neither overflows nor loses small terms.
@@ -50,7 +47,6 @@ struct SumShare {
   }
 };
 
-/// Adds up `sums` and calls done(total).
 template <class Done>
 struct ReducePartials {
   static constexpr int threads = 256;
@@ -65,7 +61,6 @@ struct ReducePartials {
   }
 };
 
-/// Adds the squares of a part of the gradient to those of earlier parts.
 struct AccumulateGradientNorm {
   DeviceStepState* state;
   float* squares;
@@ -181,7 +176,6 @@ struct UpdateBeside {
 template <class T>
 Update<T> make_update(const StepState& step, const Buffer& gradients, Moments moments,
                       Parameters& parameters) {
-  if (!aligned(gradients.data())) throw std::logic_error("update: buffers must be aligned to 16 bytes");
   return {make_weight_update<T>(step, moments, parameters), gradients.data()};
 }
 

@@ -4,8 +4,6 @@
 #include <vaecf/math/elementwise.hpp>
 
 #include <cstdint>
-#include <initializer_list>
-#include <stdexcept>
 #include <type_traits>
 
 #include "device/cuda/operations/vec8.hpp"
@@ -64,21 +62,15 @@ struct WeightUpdate {
   }
 };
 
-/// Throws std::logic_error if a buffer is not aligned.
 template <class T>
 WeightUpdate<T> make_weight_update(const StepState& step, Moments moments, Parameters& parameters) {
-  const WeightUpdate<T> update{.state = step.device_state.data(),
-                               .gradient_stats = step.gradient_stats.data(),
-                               .first = moments.first.data(),
-                               .second = moments.second.data(),
-                               .moments_offset = moments.offset,
-                               .weights = parameters.master().data(),
-                               .copies = reinterpret_cast<T*>(parameters.copy_of(0))};
-  for (const void* memory :
-       std::initializer_list<const void*>{update.first, update.second, update.weights, update.copies}) {
-    if (!aligned(memory)) throw std::logic_error("update: buffers must be aligned to 16 bytes");
-  }
-  return update;
+  return {.state = step.device_state.data(),
+          .gradient_stats = step.gradient_stats.data(),
+          .first = moments.first.data(),
+          .second = moments.second.data(),
+          .moments_offset = moments.offset,
+          .weights = parameters.master().data(),
+          .copies = reinterpret_cast<T*>(parameters.copy_of(0))};
 }
 
 }  // namespace vaecf::cuda

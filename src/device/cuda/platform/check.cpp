@@ -1,7 +1,6 @@
 #include "device/cuda/platform/check.cuh"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 
 #include <string>
 

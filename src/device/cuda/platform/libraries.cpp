@@ -1,7 +1,6 @@
 #include "device/cuda/platform/libraries.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 
 #include <dlfcn.h>
 
@@ -10,25 +9,29 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Loads the first available of two libraries. `name` is that of messages.
-void* load(const char* name, const char* file, const char* built_with) {
-  void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) return library;
-  const std::string reason = dlerror();
-  library = dlopen(built_with, RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) return library;
-  throw RunError(format(
-      "GPU: {} cannot be loaded: {}; install it from the CUDA toolkit, add its folder to LD_LIBRARY_PATH, or train with device: cpu",
-      name, reason));
-}
+/// The first available of two libraries, which stays loaded. `name` is that of messages.
+struct Library {
+  Library(const char* its_name, const char* its_file, const char* built_with)
+      : name(its_name), file(its_file), handle(dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle != nullptr) return;
+    const std::string reason = dlerror();
+    handle = dlopen(built_with, RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) return;
+    throw RunError(format(
+        "GPU: {} cannot be loaded: {}; install it from the CUDA toolkit, add its folder to LD_LIBRARY_PATH, or train with device: cpu",
+        name, reason));
+  }
+  template <class Function>
+  void find(const char* symbol, Function& function) const {
+    function = reinterpret_cast<Function>(dlsym(handle, symbol));
+    if (function == nullptr)
+      throw RunError(format("GPU: {} is not a compatible {}: {}", file, name, dlerror()));
+  }
 
-/// Finds a function in `library`, which was loaded as `name`.
-template <class Function>
-void find(void* library, const char* name, const char* file, const char* symbol, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, symbol));
-  if (function == nullptr)
-    throw RunError(format("GPU: {} is not a compatible {}: {}", file, name, dlerror()));
-}
+  const char* name;
+  const char* file;
+  void* handle;
+};
 
 #define VAECF_TEXT(x) #x
 #define VAECF_TEXT_OF(x) VAECF_TEXT(x)
@@ -38,18 +41,18 @@ constexpr const char* cusparse_soname = "libcusparse.so." VAECF_TEXT_OF(CUSPARSE
 }  // namespace
 
 CublasLt load_cublaslt(const char* file, const char* built_with) {
-  void* library = load("cuBLASLt", file, built_with);
+  const Library library("cuBLASLt", file, built_with);
   CublasLt functions;
-#define VAECF_FIND(name) find(library, "cuBLASLt", file, "cublasLt" #name, functions.name)
+#define VAECF_FIND(name) library.find("cublasLt" #name, functions.name)
   VAECF_CUBLASLT_FUNCTIONS(VAECF_FIND);
 #undef VAECF_FIND
   return functions;
 }
 
 Cusparse load_cusparse(const char* file, const char* built_with) {
-  void* library = load("cuSPARSE", file, built_with);
+  const Library library("cuSPARSE", file, built_with);
   Cusparse functions;
-#define VAECF_FIND(name) find(library, "cuSPARSE", file, "cusparse" #name, functions.name)
+#define VAECF_FIND(name) library.find("cusparse" #name, functions.name)
   VAECF_CUSPARSE_FUNCTIONS(VAECF_FIND);
 #undef VAECF_FIND
   return functions;

@@ -1,7 +1,6 @@
 #include "device/cuda/platform/platform.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 #include <vaecf/device/cuda_info.hpp>
 
 #include <cuda_runtime_api.h>

@@ -1,17 +1,14 @@
 #pragma once
 
 #include <compare>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 /// All functions that the CUDA device needs from a GPU: memory, streams, events, graphs, products, scan and
 /// sort. src/device/cuda/platform/launch.hpp launches kernels. There are two implementations. platform.cpp,
-/// matmuls.cpp, sparse_products.cpp and primitives.cu call the CUDA runtime, cuBLASLt, cuSPARSE and CUB. The
+/// products.cpp and primitives.cu call the CUDA runtime, cuBLASLt, cuSPARSE and CUB. The
 /// host emulation in tests/support/cuda_emulator keeps "device memory" on the host, runs each block of a
 /// kernel on EmulatedThreadGroup and multiplies with plain loops. So all kernels and all logic above this
 /// layer are tested on machines without a GPU.
@@ -27,7 +24,6 @@ class Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  /// Makes this GPU the current device of the calling thread.
   void make_current() const;
   int index() const;
   std::string name() const;  ///< "NVIDIA H100 80GB HBM3"
@@ -47,10 +43,8 @@ class Gpu {
   std::unique_ptr<State> state_;
 };
 
-/// Selects whether an event records its device time.
 enum class Timing { off, on };
 
-/// A point in a stream.
 class Event {
  public:
   /// Timing::on is required for seconds_between().
@@ -94,7 +88,6 @@ class Stream {
   void copy_h2d(void* device, const void* host, std::int64_t bytes);  ///< asynchronous if `host` is pinned
   void copy_d2h(void* host, const void* device, std::int64_t bytes);  ///< asynchronous if `host` is pinned
   void copy(void* to, const void* from, std::int64_t bytes);          ///< within device memory
-  /// Sets device memory to zero.
   void memset_zero(void* device, std::int64_t bytes);
   /// Moves `event` to the current end of the stream.
   void record(Event& event);
@@ -110,7 +103,6 @@ class Stream {
   /// Ends the capture and returns the graph. Throws if this stream does not wait for all captured work of
   /// other streams.
   CapturedGraph end_capture();
-  /// Queues the operations of `graph`.
   void run(const CapturedGraph& graph);
   bool capturing() const;
 
@@ -175,7 +167,6 @@ class PinnedArray {
 
 /// Element type.
 enum class DType { fp32, bf16, fp16 };
-/// Returns the size of an element in bytes.
 inline std::int64_t size_of(DType dtype) {
   return dtype == DType::fp32 ? 4 : 2;
 }

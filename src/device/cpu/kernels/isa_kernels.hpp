@@ -3,11 +3,41 @@
 #include <cstdint>
 #include <memory>
 
-/// The custom bf16 kernel of the output layer works on tiles of 32 x 32 elements, 2 KiB each, contiguous in
-/// memory. A left operand is 32 rows of 32 reduced elements, row-major. A right operand is "paired", as
-/// matrix units require: two halves of 16 columns, each with 16 rows that contain two consecutive reduced
-/// elements per column: [half][reduced / 2][column % 16][reduced % 2].
+/// Products in fp32 for CPUs with AVX2. The right operand is stored in panels of 16 columns, each (reduced,
+/// 16) and contiguous. The last panel is (reduced, 8) if 8 columns suffice. Unused columns are zero.
 namespace vaecf::cpu {
+
+constexpr std::int64_t panel_columns = 16;
+
+/// Returns the stored width of the panel that starts at column `first` of `columns`.
+constexpr std::int64_t panel_width(std::int64_t columns, std::int64_t first) {
+  return columns - first > panel_columns / 2 ? panel_columns : panel_columns / 2;
+}
+
+/// c = A B, or c += A B if `accumulate` is set. A (rows, reduced) and c (rows, columns) are row-major, with
+/// `a_stride` and `c_stride` elements between rows; the panels of B are 32-byte aligned. The bits of an
+/// element depend only on its row of A and its column of B, not on their positions.
+struct PanelProduct {
+  const float* a = nullptr;
+  const float* panels = nullptr;
+  float* c = nullptr;
+  std::int64_t rows = 0, columns = 0, reduced = 0;
+  std::int64_t a_stride = 0, c_stride = 0;
+  bool accumulate = false;
+};
+
+using PanelKernel = void (*)(const PanelProduct&);
+
+/// Returns the AVX2 kernel, or null if this CPU has no AVX2.
+PanelKernel make_avx2_panels();
+/// Returns the AVX2 kernel if it is faster than oneDNN on this CPU (no AVX-512), or if the program was built
+/// without oneDNN; otherwise null.
+PanelKernel choose_panels();
+
+// The custom bf16 kernel of the output layer works on tiles of 32 x 32 elements, 2 KiB each, contiguous in
+// memory. A left operand is 32 rows of 32 reduced elements, row-major. A right operand is "paired", as
+// matrix units require: two halves of 16 columns, each with 16 rows that contain two consecutive reduced
+// elements per column: [half][reduced / 2][column % 16][reduced % 2].
 
 constexpr std::int64_t tile_side = 32;
 constexpr std::int64_t tile_numbers = tile_side * tile_side;
@@ -80,6 +110,7 @@ class TileScope {
 /// Checked by tests/device/cpu/isa_symbols_check.
 const TileKernels* create_amx_tiles();
 const TileKernels* create_avx512_tiles();
+PanelKernel avx2_panel_kernel();
 
 /// Returns whether the CPU supports AMX; the operating system must still permit the use of tiles.
 bool cpu_has_amx_bf16();

@@ -1,5 +1,4 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/base/format.hpp>
 
 #include <algorithm>
 #include <array>
@@ -21,13 +20,24 @@ namespace {
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 constexpr int max_candidates = 16;
 
-void check(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  // A failed call is often caused by an older error of the device, which is more specific.
+/// Throws RunError for a failed call of a library, or for the older error of the device that often causes it
+/// and is more specific.
+[[noreturn]] void fail(const char* what, const char* error, const char* name, const char* advice) {
   vaecf::cuda::check(cudaGetLastError(), what);
   throw RunError(format(
-      "GPU: {} failed: {} ({}); see nvidia-smi for a GPU whose memory is full and `dmesg` for Xid messages; train.precision: fp32 requires the least support from a GPU",
-      what, cublaslt().GetStatusString(status), cublaslt().GetStatusName(status)));
+      "GPU: {} failed: {} ({}); see nvidia-smi for a GPU whose memory is full and `dmesg` for Xid messages; {}",
+      what, error, name, advice));
+}
+
+void check(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    fail(what, cublaslt().GetStatusString(status), cublaslt().GetStatusName(status),
+         "train.precision: fp32 requires the least support from a GPU");
+}
+void check(cusparseStatus_t status, const char* what) {
+  if (status != CUSPARSE_STATUS_SUCCESS)
+    fail(what, cusparse().GetErrorString(status), cusparse().GetErrorName(status),
+         "device: cpu computes the same scores");
 }
 
 struct Destroy {
@@ -35,6 +45,9 @@ struct Destroy {
   void operator()(cublasLtMatrixLayoutOpaque_t* p) const { cublaslt().MatrixLayoutDestroy(p); }
   void operator()(cublasLtMatmulPreferenceOpaque_t* p) const { cublaslt().MatmulPreferenceDestroy(p); }
   void operator()(cublasLtContext* p) const { cublaslt().Destroy(p); }
+  void operator()(cusparseContext* p) const { cusparse().Destroy(p); }
+  void operator()(cusparseSpMatDescr* p) const { cusparse().DestroySpMat(p); }
+  void operator()(cusparseDnMatDescr* p) const { cusparse().DestroyDnMat(p); }
 };
 template <class Handle>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
@@ -118,6 +131,17 @@ struct Operands {
 
 /// The properties that determine a product's algorithm: its spec and the alignment of its operands.
 using PlanKey = std::pair<MatmulSpec, std::array<std::uint32_t, 3>>;
+
+constexpr const char* describing = "describing a product with a sparse matrix";
+
+Owned<cusparseDnMatDescr_t> make_dense(std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                                       const float* values) {
+  cusparseDnMatDescr_t made = nullptr;
+  check(cusparse().CreateDnMat(&made, rows, columns, stride, const_cast<float*>(values), CUDA_R_32F,
+                               CUSPARSE_ORDER_ROW),
+        describing);
+  return Owned<cusparseDnMatDescr_t>(made);
+}
 
 }  // namespace
 
@@ -245,6 +269,54 @@ void Matmuls::run(Stream& stream, const MatmulSpec& spec, const void* a, const v
     cudaGetLastError();  // nothing ran; try the next algorithm
     plan.algorithms.erase(plan.algorithms.begin());
   }
+}
+
+struct SparseProducts::State {
+  Gpu& gpu;
+  // For row-major matrices NVIDIA recommends the second algorithm. Only the third gives the same bits in each
+  // run.
+  cusparseSpMMAlg_t algorithm;
+  Owned<cusparseHandle_t> handle;
+  DeviceArray<std::byte> workspace;
+};
+
+SparseProducts::SparseProducts(Gpu& gpu, bool deterministic)
+    : state_(std::make_unique<State>(
+          State{gpu, deterministic ? CUSPARSE_SPMM_CSR_ALG3 : CUSPARSE_SPMM_CSR_ALG2, nullptr, {}})) {
+  cusparseHandle_t made = nullptr;
+  check(cusparse().Create(&made), "starting cuSPARSE");
+  state_->handle.reset(made);
+}
+SparseProducts::~SparseProducts() = default;
+
+void SparseProducts::run(Stream& stream, const SparseRows& a, const float* b, std::int64_t ldb,
+                         std::int64_t n, float* c, std::int64_t ldc) {
+  check(cusparse().SetStream(state_->handle.get(), static_cast<cudaStream_t>(stream.native())), describing);
+  cusparseSpMatDescr_t made = nullptr;
+  check(cusparse().CreateCsr(&made, a.rows, a.columns, a.entries, const_cast<std::int32_t*>(a.offsets),
+                             const_cast<std::int32_t*>(a.indices), const_cast<float*>(a.values),
+                             CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
+        describing);
+  const Owned<cusparseSpMatDescr_t> left(made);
+  const auto right = make_dense(a.columns, n, ldb, b);
+  const auto result = make_dense(a.rows, n, ldc, c);
+  const float alpha = 1.0F;
+  const float beta = 0.0F;
+  const auto call = [&](auto function, auto* memory_or_size) {
+    return function(state_->handle.get(), CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE,
+                    &alpha, left.get(), right.get(), &beta, result.get(), CUDA_R_32F, state_->algorithm,
+                    memory_or_size);
+  };
+  std::size_t bytes = 0;
+  check(call(cusparse().SpMM_bufferSize, &bytes), describing);
+  if (static_cast<std::size_t>(state_->workspace.size()) < bytes) {
+    stream.synchronize();
+    state_->workspace = DeviceArray<std::byte>();
+    state_->workspace =
+        DeviceArray<std::byte>(state_->gpu, static_cast<std::int64_t>(bytes), "the products' workspace");
+  }
+  check(call(cusparse().SpMM, static_cast<void*>(state_->workspace.data())),
+        "a product with a sparse matrix");
 }
 
 }  // namespace vaecf::cuda
