@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "comm/communicators.hpp"
-#include "comm/inputs.hpp"
 #include "device/cpu/device.hpp"
 
 namespace vaecf::training {

@@ -50,7 +50,7 @@ TEST(Split, PartsOfPartsAndTheirParentWorkInTurn) {
   });
 }
 
-TEST(RankGrid, EveryRankHasAGroupAndASlice) {
+TEST(RankGrid, EveryRankHasAGroupAndASliceThatExchanges) {
   for_each_communicator([](Communicator& world) {
     for (int item_slices = 1; item_slices <= world.size(); ++item_slices) {
       if (world.size() % item_slices != 0) {
@@ -58,44 +58,34 @@ TEST(RankGrid, EveryRankHasAGroupAndASlice) {
         continue;
       }
       const RankGrid grid(world, item_slices);
-      EXPECT_EQ(grid.model_parallel_group() * item_slices + grid.item_slice(), world.rank());
+      const int model_parallel_group = grid.model_parallel_group();
+      const int item_slice = grid.item_slice();
+      EXPECT_EQ(model_parallel_group * item_slices + item_slice, world.rank());
       EXPECT_EQ(grid.model_parallel_groups() * grid.item_slices(), world.size());
       EXPECT_EQ(grid.model_parallel_ranks().size(), item_slices);
-      EXPECT_EQ(grid.model_parallel_ranks().rank(), grid.item_slice());
+      EXPECT_EQ(grid.model_parallel_ranks().rank(), item_slice);
       EXPECT_EQ(grid.data_parallel_ranks().size(), grid.model_parallel_groups());
-      EXPECT_EQ(grid.data_parallel_ranks().rank(), grid.model_parallel_group());
-      EXPECT_EQ(grid.model_parallel_ranks().all_reduce(std::int64_t{grid.model_parallel_group()}),
-                item_slices * grid.model_parallel_group());
-      EXPECT_EQ(grid.data_parallel_ranks().all_reduce(std::int64_t{grid.item_slice()}),
-                grid.model_parallel_groups() * grid.item_slice());
-    }
-  });
-}
+      EXPECT_EQ(grid.data_parallel_ranks().rank(), model_parallel_group);
+      EXPECT_EQ(grid.model_parallel_ranks().all_reduce(std::int64_t{model_parallel_group}),
+                item_slices * model_parallel_group);
+      EXPECT_EQ(grid.data_parallel_ranks().all_reduce(std::int64_t{item_slice}),
+                grid.model_parallel_groups() * item_slice);
 
-TEST(RankGrid, SlicesExchangeWithinAGroup) {
-  for_each_communicator([](Communicator& world) {
-    for (int item_slices = 1; item_slices <= world.size(); ++item_slices) {
-      if (world.size() % item_slices != 0) continue;
-      const RankGrid grid(world, item_slices);
       device::ModelParallelGroup& items = grid.model_parallel();
       ASSERT_EQ(items.count(), item_slices);
-      ASSERT_EQ(items.index(), grid.item_slice());
-      const auto count = static_cast<std::size_t>(item_slices);
-      std::vector<float> all(3 * count);
+      ASSERT_EQ(items.index(), item_slice);
+      std::vector<float> all(3 * static_cast<std::size_t>(item_slices));
       for (std::size_t i = 0; i < all.size(); ++i)
-        all[i] = static_cast<float>(i) + 100.0F * static_cast<float>(world.rank());
+        all[i] = static_cast<float>(100 * world.rank()) + static_cast<float>(i);
       std::vector<float> part(3);
       items.reduce_scatter(all, part, {});
-      float ranks = 0.0F;
-      for (int s = 0; s < item_slices; ++s)
-        ranks += static_cast<float>(grid.model_parallel_group() * item_slices + s);
-      for (std::size_t i = 0; i < part.size(); ++i) {
-        EXPECT_EQ(part[i], static_cast<float>(item_slices) *
-                                   static_cast<float>(3 * grid.item_slice() + static_cast<int>(i)) +
-                               100.0F * ranks);
-      }
-      std::vector<float> gathered(3 * count);
-      items.all_gather(std::vector<float>(3, static_cast<float>(grid.item_slice())), gathered, {});
+      int ranks = 0;
+      for (int s = 0; s < item_slices; ++s) ranks += model_parallel_group * item_slices + s;
+      for (int i = 0; i < 3; ++i)
+        EXPECT_EQ(part[static_cast<std::size_t>(i)],
+                  static_cast<float>(item_slices * (3 * item_slice + i) + 100 * ranks));
+      std::vector<float> gathered(all.size());
+      items.all_gather(std::vector<float>(3, static_cast<float>(item_slice)), gathered, {});
       for (std::size_t i = 0; i < gathered.size(); ++i) EXPECT_EQ(gathered[i], static_cast<float>(i / 3));
     }
   });

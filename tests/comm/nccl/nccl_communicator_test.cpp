@@ -8,15 +8,14 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "comm/inputs.hpp"
+#include "comm/communicators.hpp"
 #include "support/mpi_main.hpp"
+#include "support/require_gpu.hpp"
 
 namespace vaecf::comm {
 namespace {
@@ -29,13 +28,8 @@ class Nccl : public testing::Test {
  protected:
   void SetUp() override {
     const cuda::Availability found = cuda::availability();
-    if (found.devices == 0) {
-      const char* required = std::getenv("VAECF_REQUIRE_GPU");
-      if (required != nullptr && std::string_view(required) == "1") {
-        FAIL() << "VAECF_REQUIRE_GPU=1, but " << found.reason;
-      }
-      GTEST_SKIP() << found.reason;
-    }
+    require_gpu(found.reason);
+    if (found.devices == 0) return;
     device_ = cuda::make_device({.device = device::DeviceChoice::cuda,
                                  .precision = device::Precision::fp32,
                                  .local_rank = control_.local_rank(),

@@ -31,23 +31,6 @@ ncclResult_t collective(const char* kind, std::size_t count, ncclDataType_t type
 
 }  // namespace
 
-std::vector<std::string> Library::calls() {
-  const std::lock_guard lock(mutex_);
-  return calls_;
-}
-void Library::add(const std::string& call) {
-  const std::lock_guard lock(mutex_);
-  calls_.push_back(call);
-}
-bool Library::has(const std::string& call) {
-  const std::lock_guard lock(mutex_);
-  return std::find(calls_.begin(), calls_.end(), call) != calls_.end();
-}
-void Library::clear() {
-  const std::lock_guard lock(mutex_);
-  calls_.clear();
-}
-
 Library& library() {
   return *holder();
 }

@@ -2,6 +2,7 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <mutex>
@@ -15,10 +16,19 @@ namespace vaecf::comm::fakes {
 struct Library {
   /// Returns all calls in order: "init blocking=0", "wait E on S", "AllReduce 5 fp32 on S", "record E on S"
   /// ...
-  std::vector<std::string> calls();
-  void add(const std::string& call);
-  bool has(const std::string& call);
-  void clear();
+  std::vector<std::string> calls() {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+  void add(const std::string& call) {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(call);
+  }
+  bool has(const std::string& call) { return std::ranges::count(calls(), call) > 0; }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    calls_.clear();
+  }
 
   std::atomic<ncclResult_t> answer = ncclSuccess;  ///< result of the following collectives
   std::atomic<ncclResult_t> init_answer = ncclInProgress;

@@ -4,19 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
+#include "support/messages.hpp"
 
 namespace vaecf::comm {
 namespace {
 
 TEST(NcclMissing, MessageNamesTheBuildOption) {
   const auto control = make_self_communicator();
-  try {
-    make_nccl_communicator(*control, {}, {});
-    FAIL() << "no error";
-  } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("-DVAECF_CUDA=ON"), std::string::npos) << error.what();
-  }
+  expect_in(message_of<InputError>([&] { make_nccl_communicator(*control, {}, {}); }), {"-DVAECF_CUDA=ON"});
 }
 
 }  // namespace

@@ -73,48 +73,34 @@ void on_parts(const std::function<void(Communicator&, Part&)>& body) {
   });
 }
 
-TEST(ParameterServerChannel, ServersSumAllGradientsAndReplyToAllWorkers) {
-  on_parts([](Communicator& comm, Part& part) {
-    for (std::int64_t step = 0; step < 3; ++step) {
-      if (part.roles.is_worker(comm.rank())) {
-        part.push(comm, step, 10 + comm.rank());
-        for (std::int64_t i = 0; i < pushed_size; ++i) {
-          float sum = 0.0F;
-          for (int w = 0; w < part.roles.workers; ++w) sum += gradient_of(w, i);
-          ASSERT_EQ(part.parameters.master().data()[i], 2.0F * sum) << i;
+TEST(ParameterServerChannel, ServersSumGradientsOfAllWorkersOrOfOneAndReply) {
+  for (const bool one_by_one : {false, true}) {
+    on_parts([&](Communicator& comm, Part& part) {
+      for (std::int64_t step = 0; step < (one_by_one ? 1 : 3); ++step) {
+        if (part.roles.is_worker(comm.rank())) {
+          part.push(comm, step, 10 + comm.rank());
+          for (std::int64_t i = 0; i < pushed_size; ++i) {
+            float sum = 0.0F;
+            for (const int w : part.workers)
+              sum += !one_by_one || w == comm.rank() ? gradient_of(w, i) : 0.0F;
+            ASSERT_EQ(part.parameters.master().data()[i], 2.0F * sum) << i;
+          }
+          continue;
         }
-        continue;
+        for (int k = 0; k < (one_by_one ? part.roles.workers : 1); ++k) {
+          const std::vector<int> from = one_by_one ? std::vector{part.link.wait_for_worker()} : part.workers;
+          const auto headers = part.link.receive_headers(from);
+          for (std::size_t w = 0; w < headers.size(); ++w) {
+            EXPECT_EQ(headers[w].step, step);
+            EXPECT_EQ(headers[w].users, 10 + from[w]);
+            EXPECT_EQ(headers[w].squared_norm, 0.5);
+          }
+          for (std::int64_t b = 0; b < part.plan.buckets(); ++b) part.link.receive_sum(b, from, part.shard);
+          part.answer(from);
+        }
       }
-      const auto headers = part.link.receive_headers(part.workers);
-      for (std::size_t w = 0; w < headers.size(); ++w) {
-        EXPECT_EQ(headers[w].step, step);
-        EXPECT_EQ(headers[w].users, 10 + static_cast<std::int64_t>(w));
-        EXPECT_EQ(headers[w].squared_norm, 0.5);
-      }
-      for (std::int64_t b = 0; b < part.plan.buckets(); ++b) {
-        part.link.receive_sum(b, part.workers, part.shard);
-      }
-      part.answer(part.workers);
-    }
-  });
-}
-
-TEST(ParameterServerChannel, ServersProcessWorkersOneByOne) {
-  on_parts([](Communicator& comm, Part& part) {
-    if (part.roles.is_worker(comm.rank())) {
-      part.push(comm, 0, 1);
-      for (std::int64_t i = 0; i < pushed_size; ++i) {
-        ASSERT_EQ(part.parameters.master().data()[i], 2.0F * gradient_of(comm.rank(), i)) << i;
-      }
-      return;
-    }
-    for (int k = 0; k < part.roles.workers; ++k) {
-      const std::vector<int> one = {part.link.wait_for_worker()};
-      part.link.receive_headers(one);
-      for (std::int64_t b = 0; b < part.plan.buckets(); ++b) part.link.receive_sum(b, one, part.shard);
-      part.answer(one);
-    }
-  });
+    });
+  }
 }
 
 TEST(ParameterServerChannel, ServersSumAValueOverAllServers) {

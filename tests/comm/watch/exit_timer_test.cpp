@@ -12,9 +12,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+
+#include "support/messages.hpp"
 
 namespace vaecf::comm {
 namespace {
@@ -35,26 +38,7 @@ TEST_F(DeadlineTest, DestroyedInTimeDoesNothing) {
 }
 
 TEST_F(DeadlineTest, HangPrintsMessageAndExitsWithCode) {
-  EXPECT_EXIT(
-      {
-        const ScopedExitTimer exit_timer(0.1, "MPI hangs", 7);
-        pause_for(60);
-      },
-      testing::ExitedWithCode(7), "comm_device_test: MPI hangs\n");
-}
-
-TEST_F(DeadlineTest, ExitsWhileAnotherThreadHoldsTheLockOfStderr) {
-  EXPECT_EXIT(
-      {
-        flockfile(stderr);
-        const ScopedExitTimer exit_timer(0.1, "still heard", 7);
-        pause_for(60);
-      },
-      testing::ExitedWithCode(7), "still heard");
-}
-
-TEST_F(DeadlineTest, ExitsWhenStderrIsAFullPipe) {
-  const auto hang = [] {
+  const auto fill_pipe = [] {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_NONBLOCK) != 0) std::_Exit(1);
     const std::string block(4096, 'x');
@@ -62,10 +46,17 @@ TEST_F(DeadlineTest, ExitsWhenStderrIsAFullPipe) {
     }
     fcntl(ends[1], F_SETFL, 0);
     dup2(ends[1], STDERR_FILENO);
-    const ScopedExitTimer exit_timer(0.1, "not read", 7);
+  };
+  const auto hang = [](const std::function<void()>& before) {
+    before();
+    const ScopedExitTimer exit_timer(0.1, "MPI hangs", 7);
     pause_for(60);
   };
-  EXPECT_EXIT(hang(), testing::ExitedWithCode(7), "");
+  const testing::ExitedWithCode seven(7);
+  EXPECT_EXIT(hang([] {}), seven, "comm_device_test: MPI hangs\n");
+  EXPECT_EXIT(hang([] { flockfile(stderr); }), seven, "MPI hangs")
+      << "another thread holds the lock of stderr";
+  EXPECT_EXIT(hang(fill_pipe), seven, "") << "stderr is a full pipe";
 }
 
 class SingleRankWatchdog : public DeadlineTest {
@@ -76,6 +67,10 @@ class SingleRankWatchdog : public DeadlineTest {
     world_->activity().enter(Phase::training);
     world_->activity().begin_step(7);
   }
+  void hang_watched() {
+    const Watchdog watchdog(*world_, options_);
+    pause_for(60);
+  }
 
   std::unique_ptr<Communicator> world_ = make_self_communicator();
   DistributedOptions options_;
@@ -83,11 +78,7 @@ class SingleRankWatchdog : public DeadlineTest {
 
 TEST_F(SingleRankWatchdog, EndsAHungRank) {
   EXPECT_EXIT(
-      {
-        const Watchdog watchdog(*world_, options_);
-        pause_for(60);
-      },
-      testing::ExitedWithCode(1),
+      hang_watched(), testing::ExitedWithCode(1),
       "warning: rank 0 on .* no progress.*training, step 7(.|\n)*rank 0 on .* no progress.*The run ends, because the limit is 1 s");
 }
 
@@ -108,18 +99,13 @@ TEST_F(SingleRankWatchdog, UsesTheLimitOfThePhase) {
     pause_for(1.5);
   }
   const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_NE(text.find("warning: rank 0 on "), std::string::npos) << text;
-  EXPECT_NE(text.find("loading, step 7"), std::string::npos) << text;
+  expect_in(text, {"warning: rank 0 on ", "loading, step 7"});
 }
 
 TEST_F(SingleRankWatchdog, EndsTheRunOnADeviceError) {
   world_->activity().set_device_check([] { throw RunError("NCCL: a remote error"); });
-  EXPECT_EXIT(
-      {
-        const Watchdog watchdog(*world_, options_);
-        pause_for(60);
-      },
-      testing::ExitedWithCode(1), "rank 0 on .*, in training, step 7: NCCL: a remote error");
+  EXPECT_EXIT(hang_watched(), testing::ExitedWithCode(1),
+              "rank 0 on .*, in training, step 7: NCCL: a remote error");
 }
 
 }  // namespace

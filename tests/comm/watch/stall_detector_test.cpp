@@ -9,12 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "support/messages.hpp"
+
 namespace vaecf::comm {
 namespace {
-
-void expect_contains(const std::string& text, std::initializer_list<const char*> parts) {
-  for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
-}
 
 /// Four ranks in training, in the same step, on two hosts.
 class StallDetectorTest : public testing::Test {
@@ -56,7 +54,10 @@ class StallDetectorTest : public testing::Test {
 };
 
 TEST_F(StallDetectorTest, RankMakingProgressIsNotStalled) {
-  expect_nothing_until(10000);
+  expect_nothing_until(5000);
+  all_wait();
+  reports_[1].waiting = false;
+  expect_nothing_until(10000, {}, {0, 2, 3});
 }
 
 TEST_F(StallDetectorTest, MissingHeartbeatsAreReportedAndEndTheRun) {
@@ -64,13 +65,13 @@ TEST_F(StallDetectorTest, MissingHeartbeatsAreReportedAndEndTheRun) {
   expect_nothing_until(2);
   expect_nothing_until(60, {2});
   const auto warning = at(70, {2});
-  expect_contains(warning.message, {"warning: rank 2 on node7 has sent no heartbeat for 61 s, in validation",
-                                    "The run will end after 300 s (distributed.timeout)"});
+  expect_in(warning.message, {"warning: rank 2 on node7 has sent no heartbeat for 61 s, in validation",
+                              "The run will end after 300 s (distributed.timeout)"});
   EXPECT_FALSE(warning.end_run);
   expect_nothing_until(300, {2});
   const auto end = at(310, {2});
-  expect_contains(end.message, {"rank 2 on node7 has sent no heartbeat for 301 s",
-                                "The run ends, because the limit is 300 s (distributed.timeout)"});
+  expect_in(end.message, {"rank 2 on node7 has sent no heartbeat for 301 s",
+                          "The run ends, because the limit is 300 s (distributed.timeout)"});
   EXPECT_EQ(end.message.find("warning"), std::string::npos);
   EXPECT_TRUE(end.end_run);
 }
@@ -79,33 +80,27 @@ TEST_F(StallDetectorTest, RankWaitingForASilentRankIsNotStalled) {
   all_wait();
   reports_[0].collectives = 39;  // behind, but alive
   expect_nothing_until(5, {}, {0, 1, 2, 3});
-  expect_contains(at(300, {2}, {0, 1, 3}).message, {"warning: rank 2 on node7 has sent no heartbeat"});
+  expect_in(at(300, {2}, {0, 1, 3}).message, {"warning: rank 2 on node7 has sent no heartbeat"});
 }
 
 TEST_F(StallDetectorTest, RankWithoutProgressThatDoesNotWaitIsStalled) {
   all_wait();
   reports_[1].waiting = false;
-  expect_contains(at(70, {}, {0, 1, 2, 3}).message,
-                  {"warning: rank 1 on node6 has made no progress for 61 s, in training, step 17"});
+  expect_in(at(70, {}, {0, 1, 2, 3}).message,
+            {"warning: rank 1 on node6 has made no progress for 61 s, in training, step 17"});
   const auto end = at(310, {}, {0, 1, 2, 3});
-  expect_contains(end.message, {"rank 1 on node6 has made no progress for 301 s, in training, step 17"});
+  expect_in(end.message, {"rank 1 on node6 has made no progress for 301 s, in training, step 17"});
   EXPECT_TRUE(end.end_run);
-}
-
-TEST_F(StallDetectorTest, SlowRankMakingProgressIsNotStalled) {
-  all_wait();
-  reports_[1].waiting = false;
-  expect_nothing_until(5000, {}, {0, 2, 3});
 }
 
 TEST_F(StallDetectorTest, FurthestBehindIsStalledIfAllRanksWait) {
   all_wait();
   reports_[1].collectives = reports_[3].collectives = 38;
   reports_[3].step = 16;  // collectives of a replayed CUDA graph are not counted
-  expect_contains(at(70, {}, {0, 1, 2, 3}).message,
-                  {"warning: rank 3 on node7 has waited for other ranks for 61 s"});
+  expect_in(at(70, {}, {0, 1, 2, 3}).message,
+            {"warning: rank 3 on node7 has waited for other ranks for 61 s"});
   const auto end = at(310, {}, {0, 1, 2, 3});
-  expect_contains(end.message, {"rank 3 on node7 has waited"});
+  expect_in(end.message, {"rank 3 on node7 has waited"});
   EXPECT_TRUE(end.end_run);
 }
 
@@ -113,17 +108,16 @@ TEST_F(StallDetectorTest, WaitOfAllRanksBeginsWithTheLastProgress) {
   all_wait();
   expect_nothing_until(200, {}, {0, 2, 3});  // rank 1 is slow
   expect_nothing_until(260, {}, {0, 1, 2, 3});
-  expect_contains(at(270, {}, {0, 1, 2, 3}).message, {"for 61 s"});
+  expect_in(at(270, {}, {0, 1, 2, 3}).message, {"for 61 s"});
 }
 
 TEST_F(StallDetectorTest, RankWithHeartbeatsAgainGetsTimeToProgress) {
   all_wait();
   at(280, {2}, {0, 1, 3});
   now_ = 290.0;
-  expect_contains(at(300, {}, {0, 1, 2, 3}).message,
-                  {"rank 2 on node7 continues after 2", "s: training, step 17"});
+  expect_in(at(300, {}, {0, 1, 2, 3}).message, {"rank 2 on node7 continues after 2", "s: training, step 17"});
   expect_nothing_until(350, {}, {0, 1, 2, 3});
-  expect_contains(at(360, {}, {0, 1, 2, 3}).message, {"has waited for other ranks for 61 s"});
+  expect_in(at(360, {}, {0, 1, 2, 3}).message, {"has waited for other ranks for 61 s"});
 }
 
 TEST_F(StallDetectorTest, EachPhaseHasItsLimit) {
@@ -138,7 +132,7 @@ TEST_F(StallDetectorTest, EachPhaseHasItsLimit) {
     expect_nothing_until(seconds, {}, {1});
     const auto end = at(seconds + 10, {}, {1});
     EXPECT_TRUE(end.end_run);
-    expect_contains(end.message, {"rank 1 on node6", to_string(phase), key});
+    expect_in(end.message, {"rank 1 on node6", to_string(phase), key});
   };
   for (const Phase phase : {Phase::setup, Phase::loading})
     expect_limit(phase, 1000, "distributed.startup_timeout");
@@ -155,23 +149,23 @@ TEST_F(StallDetectorTest, SilenceWhileStoppingEndsTheRunWithinSeconds) {
   expect_nothing_until(105, {2});
   const auto end = at(110, {2});
   EXPECT_TRUE(end.end_run);
-  expect_contains(end.message, {"rank 2 on node7 has sent no heartbeat", "(a stop was requested)"});
+  expect_in(end.message, {"rank 2 on node7 has sent no heartbeat", "(a stop was requested)"});
 }
 
 TEST_F(StallDetectorTest, ContinuationIsReportedOnce) {
   at(100, {}, {2});
   now_ = 110.0;
   reports_[2].step = 18;
-  expect_contains(at(120).message, {"rank 2 on node7 continues after 110 s: training, step 18"});
+  expect_in(at(120).message, {"rank 2 on node7 continues after 110 s: training, step 18"});
   expect_nothing_until(200);
-  expect_contains(at(300, {2}).message, {"warning: rank 2 on node7"});
+  expect_in(at(300, {2}).message, {"warning: rank 2 on node7"});
 }
 
 TEST_F(StallDetectorTest, RankNoLongerBlamedHasNotContinued) {
   all_wait();
   reports_[1].collectives = 38;
-  expect_contains(at(70, {}, {0, 1, 2, 3}).message, {"warning: rank 1 on node6 has waited"});
-  expect_contains(at(200, {2}, {0, 1, 3}).message, {"warning: rank 2 on node7 has sent no heartbeat"});
+  expect_in(at(70, {}, {0, 1, 2, 3}).message, {"warning: rank 1 on node6 has waited"});
+  expect_in(at(200, {2}, {0, 1, 3}).message, {"warning: rank 2 on node7 has sent no heartbeat"});
 }
 
 TEST_F(StallDetectorTest, SingleWatchedRankIsNotBlamedForWaiting) {

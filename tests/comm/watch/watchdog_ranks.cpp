@@ -13,6 +13,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,8 +63,11 @@ int work(comm::Communicator& comm, const Plan& plan) {
     if (how == "hangs" || how == "no_threads" || how == "in_validation") pause_for(60.0);
     if (how == "fails") {
       std::fprintf(stderr, "own words\n");
-      comm.abort(1);
+      comm.abort(2);
     }
+    // The other ranks do not join the all-reduce that this rank starts.
+    if (how == "throws_in_collective") comm.all_reduce_async(std::span<float>(values), {});
+    if (how.starts_with("throws")) throw std::runtime_error("own words");
   }
   return how == "stopped" ? 75 : 0;
 }
