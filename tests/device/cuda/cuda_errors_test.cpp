@@ -7,24 +7,17 @@
 #include <functional>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "device/cuda/platform/check.cuh"
 #include "device/cuda/platform/libraries.hpp"
+#include "support/messages.hpp"
 
 namespace vaecf::cuda {
 namespace {
 
-void expect_says(const std::string& text, std::initializer_list<const char*> parts) {
-  for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
-}
-
-void expect_error(const std::function<void()>& work, std::initializer_list<const char*> parts) {
-  try {
-    work();
-    FAIL() << "no error";
-  } catch (const RunError& error) {
-    expect_says(error.what(), parts);
-  }
+void expect_error(const std::function<void()>& work, const std::vector<std::string>& parts) {
+  expect_in(message_of<RunError>(work), parts);
 }
 
 bool is_loaded(const char* library) {
@@ -41,16 +34,16 @@ TEST(CudaErrors, MessagesNameTheCallAndTheCudaError) {
 }
 
 TEST(CudaErrors, MessagesContainAdvice) {
-  expect_says(explain(cudaErrorInsufficientDriver, "taking the GPU"),
-              {"driver supports CUDA up to", "this program requires CUDA", "update the driver"});
-  expect_says(explain(cudaErrorNoKernelImageForDevice, "a kernel's start"), {"VAECF_CUDA_ARCHITECTURES"});
-  expect_says(explain(cudaErrorSystemNotReady, "taking the GPU"), {"nvidia-fabricmanager"});
-  expect_says(explain(cudaErrorStreamCaptureInvalidated, "recording a step"), {"backend.cuda_graph: off"});
-  expect_says(explain(cudaErrorMemoryAllocation, "a copy"), {"train.batch_size", "backend.resident"});
+  expect_in(explain(cudaErrorInsufficientDriver, "taking the GPU"),
+            {"driver supports CUDA up to", "this program requires CUDA", "update the driver"});
+  expect_in(explain(cudaErrorNoKernelImageForDevice, "a kernel's start"), {"VAECF_CUDA_ARCHITECTURES"});
+  expect_in(explain(cudaErrorSystemNotReady, "taking the GPU"), {"nvidia-fabricmanager"});
+  expect_in(explain(cudaErrorStreamCaptureInvalidated, "recording a step"), {"backend.cuda_graph: off"});
+  expect_in(explain(cudaErrorMemoryAllocation, "a copy"), {"train.batch_size", "backend.resident"});
   // Faults of a GPU or a kernel are returned by a later call.
   for (const cudaError_t error : {cudaErrorECCUncorrectable, cudaErrorIllegalAddress}) {
-    expect_says(explain(error, "waiting for the GPU"),
-                {"earlier work", "`dmesg`", "Xid", "checkpoint", "compute-sanitizer"});
+    expect_in(explain(error, "waiting for the GPU"),
+              {"earlier work", "`dmesg`", "Xid", "checkpoint", "compute-sanitizer"});
   }
 }
 

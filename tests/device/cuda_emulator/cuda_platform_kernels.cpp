@@ -1,7 +1,6 @@
 // Compiled by the host compiler for the emulation; cuda_platform_kernels.cu includes it for nvcc.
-#include "device/cuda_emulator/cuda_platform_kernels.hpp"
-
 #include "device/cuda/platform/launch.hpp"
+#include "device/cuda_emulator/cuda_platform_support.hpp"
 
 namespace vaecf::cuda_test {
 namespace {

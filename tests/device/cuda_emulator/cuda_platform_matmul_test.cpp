@@ -63,8 +63,28 @@ struct Matrix {
   std::byte* data() { return device.data() + offset * cuda::size_of(dtype); }
 };
 
+struct Sizes {
+  std::int64_t m, n, k;
+};
+
 class Matmul : public Platform {
  protected:
+  /// Calls `run` for several sizes, transposed operands, accumulated results, biases, and alignments.
+  template <class Run>
+  static void for_each_kind(Run&& run) {
+    for (const Sizes& sizes : {Sizes{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {64, 72, 40}, {31, 129, 257}}) {
+      for (int kind = 0; kind < 12; ++kind) {
+        MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
+        spec.a_transposed = (kind & 1) != 0;
+        spec.b_transposed = (kind & 2) != 0;
+        spec.accumulate = kind / 4 == 1;
+        ASSERT_NO_FATAL_FAILURE(run(spec, false));
+        spec.bias = kind / 4 == 2;
+        ASSERT_NO_FATAL_FAILURE(run(spec, true));
+      }
+    }
+  }
+
   /// Makes a matrix of random values, surrounded by NaN that no product may read.
   Matrix random(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t padding = 0,
                 std::int64_t offset = 0) {
@@ -168,28 +188,16 @@ class Matmul : public Platform {
   std::mt19937 engine_{11};
 };
 
-struct Sizes {
-  std::int64_t m, n, k;
-};
-
 /// All kinds of products for one element type.
 class MatmulKinds : public Matmul, public ::testing::WithParamInterface<std::pair<DType, DType>> {};
 
 TEST_P(MatmulKinds, EqualSumsInFp64) {
   cuda::Matmuls matmuls(gpu(), false);
-  for (const Sizes& sizes : {Sizes{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {64, 72, 40}, {31, 129, 257}}) {
-    for (int kind = 0; kind < 12; ++kind) {
-      MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
-      spec.operands = GetParam().first;
-      spec.result = GetParam().second;
-      spec.a_transposed = (kind & 1) != 0;
-      spec.b_transposed = (kind & 2) != 0;
-      spec.accumulate = kind / 4 == 1;
-      ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, false));
-      spec.bias = kind / 4 == 2;
-      ASSERT_NO_FATAL_FAILURE(expect_product(matmuls, spec, true));
-    }
-  }
+  for_each_kind([&](MatmulSpec spec, bool aligned) {
+    spec.operands = GetParam().first;
+    spec.result = GetParam().second;
+    expect_product(matmuls, spec, aligned);
+  });
 }
 
 TEST_P(MatmulKinds, LongSumsAreAccurateAndReproducible) {
@@ -263,23 +271,15 @@ TEST_F(Matmul, Bf16x3EqualsSumsInFp64) {
     const std::int64_t elements = static_cast<std::int64_t>(x.host.size()) - x.offset;
     return by.split(stream(), x.dtype, x.data(), elements);
   };
-  for (const Sizes& sizes : {Sizes{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {64, 72, 40}, {31, 129, 257}}) {
-    for (int kind = 0; kind < 48; ++kind) {
-      MatmulSpec spec{.m = sizes.m, .n = sizes.n, .k = sizes.k};
-      spec.a_transposed = (kind & 1) != 0;
-      spec.b_transposed = (kind & 2) != 0;
-      const bool splits_a = (kind & 4) != 0;
-      const bool splits_b = (kind & 8) != 0;
+  for (const bool splits_a : {false, true}) {
+    for (const bool splits_b : {false, true}) {
       SCOPED_TRACE(::testing::Message() << "split before: " << splits_a << ", " << splits_b);
       const auto multiply = [&](const MatmulSpec& filled, Matrix& a, Matrix& b, Matrix& c, const void* bias) {
         const cuda::Operand left = splits_a ? split(products, a) : a.data();
         const cuda::Operand right = splits_b ? split(other_products, b) : b.data();
         products.run(stream(), filled, left, right, c.data(), bias);
       };
-      spec.accumulate = kind / 16 == 1;
-      ASSERT_NO_FATAL_FAILURE(expect_product(multiply, spec, false, 1e-5));
-      spec.bias = kind / 16 == 2;
-      ASSERT_NO_FATAL_FAILURE(expect_product(multiply, spec, true, 1e-5));
+      for_each_kind([&](const MatmulSpec& spec, bool aligned) { expect_product(multiply, spec, aligned, 1e-5); });
     }
   }
 }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "device/cuda/platform/platform.hpp"
-#include "device/cuda_emulator/cuda_platform_kernels.hpp"
 
 /// The contract of src/device/cuda/platform/platform.hpp, compiled once for the host emulation and the GPU.
 namespace vaecf::cuda_test {
@@ -17,6 +16,15 @@ namespace vaecf::cuda_test {
 bool on_gpu();
 /// Skips the test, or fails it, if the platform is not available.
 void require_platform();
+
+// Kernels for the tests of cuda::launch; defined in cuda_platform_kernels.cpp.
+
+/// Computes values[i] = 2 values[i] + 1, which does not commute with other changes.
+void double_and_add_one(cuda::Stream& stream, cuda::DeviceArray<std::int64_t>& values);
+
+/// Reverses each row (rows, 38) of 37 elements through its block's scratch memory, and writes the sum after
+/// it.
+void reverse_rows(cuda::Stream& stream, std::int64_t* rows, std::int64_t count);
 
 class Platform : public ::testing::Test {
  protected:

@@ -15,7 +15,8 @@ namespace {
 using Matrix = std::vector<double>;
 
 /// Makes X'X + shift I for random X (rows, n).
-Matrix make_matrix(std::int64_t n, double shift, std::int64_t rows) {
+Matrix make_matrix(std::int64_t n, double shift) {
+  constexpr std::int64_t rows = 64;
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   std::vector<double> x(static_cast<std::size_t>(rows * n));
@@ -77,40 +78,25 @@ void expect_inverse(const Matrix& a, std::int64_t n, const std::vector<float>& i
   }
 }
 
-class SpdInverseSizes : public testing::TestWithParam<std::int64_t> {};
-
-TEST_P(SpdInverseSizes, ProductWithTheMatrixIsTheIdentity) {
-  const std::int64_t n = GetParam();
-  const Matrix a = make_matrix(n, 0.5 * static_cast<double>(n), 2 * n);
-  const Result result = invert(a, n, 1, 2);
-  ASSERT_EQ(result.outcome, Inversion::done);
-  expect_inverse(a, n, result.inverse, 1);
-}
-INSTANTIATE_TEST_SUITE_P(Sizes, SpdInverseSizes, testing::Values(1, 5, 256, 257, 520));
-
-TEST(SpdInverse, ResultDoesNotDependOnRanksOrThreads) {
-  const std::int64_t n = 600;
-  const Matrix a = make_matrix(n, 100.0, 2 * n);
-  const Result one = invert(a, n, 1, 1);
-  for (int ranks = 1; ranks <= 4; ++ranks)
-    EXPECT_EQ(invert(a, n, ranks, 5 - ranks).inverse, one.inverse) << ranks;
+// One to four blocks. With an even number of them, two blocks are half a row apart, and one of them is
+// updated.
+TEST(SpdInverse, ProductWithTheMatrixIsTheIdentityOnAnyRanksAndThreads) {
+  for (const std::int64_t n : {1, 5, 200, 256, 257, 400, 520, 800}) {
+    SCOPED_TRACE(n);
+    const Matrix a = make_matrix(n, 100.0);
+    const Result one = invert(a, n, 1, 2);
+    ASSERT_EQ(one.outcome, Inversion::done);
+    expect_inverse(a, n, one.inverse, n > 257 ? 61 : 1);
+    for (int ranks = 1; ranks <= 5; ++ranks) {
+      // With and without the columns that are not read.
+      EXPECT_EQ(invert(a, n, ranks, ranks < 4 ? 4 - ranks : 1, ranks % 2 == 1).inverse, one.inverse) << ranks;
+    }
+  }
 }
 
-// With an even number of blocks, two blocks are half a row apart, and one of them is updated.
-TEST(SpdInverse, FourBlocksAreInvertedOnAnyNumberOfRanks) {
-  const std::int64_t n = 800;
-  const Matrix a = make_matrix(n, 100.0, 64);
-  const Result one = invert(a, n, 1, 2);
-  expect_inverse(a, n, one.inverse, 61);
-  for (int ranks = 2; ranks <= 5; ++ranks) EXPECT_EQ(invert(a, n, ranks, 1).inverse, one.inverse) << ranks;
-}
-
-TEST(SpdInverse, OnlyTheColumnsThatAreReadAreNeeded) {
-  for (const std::int64_t n : {200, 400, 700, 800}) {  // one to four blocks
-    const Matrix a = make_matrix(n, 100.0, 64);
-    const Result whole = invert(a, n, 1, 2);
-    for (const int ranks : {1, 3}) EXPECT_EQ(invert(a, n, ranks, 1, true).inverse, whole.inverse) << n;
-    SpdInverse matrix(n, 0, 1, 1);
+TEST(SpdInverse, AboutHalfOfTheColumnsAreRead) {
+  for (const std::int64_t n : {200, 400, 700, 800}) {
+    const SpdInverse matrix(n, 0, 1, 1);
     std::int64_t elements = 0;
     for (std::int64_t i = 0; i < n; ++i)
       for (const Range columns : matrix.columns_read(i)) elements += columns.size();
@@ -129,9 +115,48 @@ TEST(SpdInverse, StopAfterABlockIsReported) {
 
 TEST(SpdInverse, IndefiniteMatrixIsReportedOnAllRanks) {
   const std::int64_t n = 300;
-  Matrix a = make_matrix(n, 1.0, 2 * n);
+  Matrix a = make_matrix(n, 1.0);
   a[280 * n + 280] = -1.0;
   for (int ranks = 1; ranks <= 2; ++ranks) EXPECT_EQ(invert(a, n, ranks, 1).outcome, Inversion::indefinite);
+}
+
+TEST(SpdRegression, CoefficientsSolveTheNormalEquationsForAnySize) {
+  SpdRegression system;  // used for all sizes, larger and smaller ones in turn
+  for (const std::int64_t n : {1, 2, 16, 100, 17, 33}) {
+    const Matrix a = make_matrix(n, 1.0);
+    system.reset(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = 0; j <= i; ++j) system.at(j, i) = static_cast<float>(a[j * n + i]);
+    }
+    std::vector<float> b(static_cast<std::size_t>(n - 1));
+    const float pivot = system.solve(b);
+    ASSERT_GT(pivot, 0.0F) << n;
+    // The residual of A_NN b = a, relative to the size of its terms.
+    for (std::int64_t i = 0; i + 1 < n; ++i) {
+      double residual = -a[i * n + n - 1], size = std::abs(residual);
+      for (std::int64_t j = 0; j + 1 < n; ++j) {
+        residual += a[i * n + j] * b[j];
+        size += std::abs(a[i * n + j] * b[j]);
+      }
+      EXPECT_NEAR(residual, 0.0, 1e-6 * size) << n << ", " << i;
+    }
+    double left = a[n * n - 1];
+    for (std::int64_t i = 0; i + 1 < n; ++i) left -= a[i * n + n - 1] * b[i];
+    EXPECT_NEAR(pivot, left, 1e-6 * a[n * n - 1]) << n;
+  }
+}
+
+TEST(SpdRegression, IndefiniteMatrixIsReported) {
+  SpdRegression system;
+  std::vector<float> b(39);
+  for (const std::int64_t bad : {0, 20, 39}) {
+    system.reset(40);
+    for (std::int64_t i = 0; i < 40; ++i) system.at(i, i) = i == bad ? -1.0F : 1.0F;
+    EXPECT_EQ(system.solve(b), 0.0F) << bad;
+  }
+  system.reset(2);
+  system.at(0, 0) = system.at(0, 1) = system.at(1, 1) = 1.0F;  // singular
+  EXPECT_EQ(system.solve(std::span(b).first(1)), 0.0F);
 }
 
 }  // namespace
