@@ -28,9 +28,9 @@ vaecf_test_objects(vaecf_contract_cuda
   LIBRARIES vaecf_math)
 vaecf_test(contract_cuda_emulated_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda_emulated.cpp
-  LIBRARIES vaecf_contract vaecf_contract_cuda vaecf_contract_support vaecf_reference_ops vaecf_cuda_emulator
-  # Covered by fp32 and fp16, and by several slices.
-  NOT_SANITIZED *cuda_emulated_tf32 *cuda_emulated_bf16 *SlicesOfUsers*/cuda_emulated_fp* *SlicesOfUsers*/*bf16_small *SlicesOfUsers*/*bf16x3)
+  LIBRARIES vaecf_contract vaecf_contract_cuda vaecf_contract_support vaecf_reference_ops vaecf_cuda_emulator vaecf_thread_ranks
+  # fp32 and fp16 are representative; item slices and blocks of users exchange and add in fp32.
+  NOT_SANITIZED *cuda_emulated_tf32 *cuda_emulated_bf16* *cuda_emulated_host_rows *BlocksOfUsers*/cuda_emulated_fp16)
 
 # Graphs, and users' rows.
 vaecf_test(cuda_emulator_test
@@ -52,7 +52,7 @@ vaecf_test_compiles_kernels(cuda_platform_emulated_test)
 
 if(VAECF_HAS_CUDA)
   vaecf_test(contract_cuda_test NEEDS_GPU SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda.cpp
-             LIBRARIES vaecf_contract vaecf_contract_cuda vaecf_contract_support vaecf_reference_ops vaecf_device vaecf_cudart)
+             LIBRARIES vaecf_contract vaecf_contract_cuda vaecf_contract_support vaecf_reference_ops vaecf_thread_ranks vaecf_device vaecf_cudart)
   vaecf_test(cuda_platform_gpu_test NEEDS_GPU
              SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda/cuda_inverse_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_gpu.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_kernels.cu
              LIBRARIES vaecf_platform_contract vaecf_device vaecf_cuda_flags vaecf_cudart)

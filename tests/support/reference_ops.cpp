@@ -65,59 +65,82 @@ double activate(Activation act, double x) {
 
 }  // namespace
 
-Matrix scaled_input(const HostBatch& batch, device::InputDropout input_dropout, StepKey key) {
-  Matrix s(batch.size(), batch.items);
+namespace {
+
+/// Calls use(row, item, value) for each nonzero element of scaled_input().
+template <class Use>
+void each_input(const HostBatch& batch, device::InputDropout input_dropout, StepKey key, Use&& use) {
+  const auto kept_share = [](std::uint32_t word, float share) {
+    return static_cast<double>(word) < static_cast<double>(share) * 4294967296.0;
+  };
   for (std::int64_t row = 0; row < batch.size(); ++row) {
     const auto items = batch.rows.view().row(row);
-    const auto kept_share = [](std::uint32_t word, float share) {
-      return static_cast<double>(word) < static_cast<double>(share) * 4294967296.0;
-    };
-    const std::uint32_t all_or_nothing = math::random_word(key.seed, math::RandomStream::history, key.step,
-                                                           batch.users[static_cast<std::size_t>(row)], 0);
+    const std::uint32_t user = batch.users[static_cast<std::size_t>(row)];
+    const std::uint32_t all_or_nothing =
+        math::random_word(key.seed, math::RandomStream::history, key.step, user, 0);
     if (!kept_share(all_or_nothing, input_dropout.history_keep_prob)) continue;
+    const double norm = input_dropout.normalized ? std::sqrt(static_cast<double>(items.size())) : 1.0;
     for (const std::int32_t item : items) {
-      const std::uint32_t word =
-          math::random_word(key.seed, math::RandomStream::dropout, key.step,
-                            batch.users[static_cast<std::size_t>(row)], static_cast<std::uint32_t>(item));
-      if (kept_share(word, input_dropout.item_keep_prob)) {
-        const double norm = input_dropout.normalized ? std::sqrt(static_cast<double>(items.size())) : 1.0;
-        s.at(row, item) = 1.0 / (static_cast<double>(input_dropout.item_keep_prob) * norm);
-      }
+      const std::uint32_t word = math::random_word(key.seed, math::RandomStream::dropout, key.step, user,
+                                                   static_cast<std::uint32_t>(item));
+      if (kept_share(word, input_dropout.item_keep_prob))
+        use(row, item, 1.0 / (static_cast<double>(input_dropout.item_keep_prob) * norm));
     }
   }
+}
+
+/// Adds `factor` times row `from` of `b` to row `to` of `a`.
+void add_row(Matrix& a, std::int64_t to, double factor, const Matrix& b, std::int64_t from) {
+  for (std::int64_t j = 0; j < a.columns; ++j) a.at(to, j) += factor * b.at(from, j);
+}
+
+void activate_rows(Matrix& output, const Matrix& bias, Activation act) {
+  for (std::int64_t i = 0; i < output.rows; ++i) {
+    for (std::int64_t j = 0; j < output.columns; ++j)
+      output.at(i, j) = activate(act, output.at(i, j) + bias.at(0, j));
+  }
+}
+
+}  // namespace
+
+Matrix scaled_input(const HostBatch& batch, device::InputDropout input_dropout, StepKey key) {
+  Matrix s(batch.size(), batch.items);
+  each_input(batch, input_dropout, key,
+             [&](std::int64_t row, std::int64_t item, double value) { s.at(row, item) = value; });
   return s;
 }
 
 Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, Activation act) {
   Matrix output = product(input, weight);
-  for (std::int64_t i = 0; i < output.rows; ++i) {
-    for (std::int64_t j = 0; j < output.columns; ++j) {
-      output.at(i, j) += bias.at(0, j);
-      output.at(i, j) = activate(act, output.at(i, j));
-    }
-  }
+  activate_rows(output, bias, act);
   return output;
 }
 
 Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
                      device::InputDropout input_dropout, StepKey key) {
-  return linear(scaled_input(batch, input_dropout, key), weight, bias, act);
+  return sparse_linear(batch, weight, bias, act, input_dropout, key, {}, {});
 }
 
 Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
                      device::InputDropout input_dropout, StepKey key, const HostBatch& side,
                      const Matrix& table) {
-  Matrix output = sparse_linear(batch, weight, bias, Activation::identity, input_dropout, key);
-  const Matrix more = product(scaled_input(side, 1.0F, {}), table);
-  for (std::size_t i = 0; i < output.values.size(); ++i) {
-    output.values[i] += more.values[i];
-    output.values[i] = activate(act, output.values[i]);
-  }
+  Matrix output(batch.size(), weight.columns);
+  each_input(batch, input_dropout, key, [&](std::int64_t row, std::int64_t item, double value) {
+    add_row(output, row, value, weight, item);
+  });
+  each_input(side, 1.0F, {}, [&](std::int64_t row, std::int64_t column, double value) {
+    add_row(output, row, value, table, column);
+  });
+  activate_rows(output, bias, act);
   return output;
 }
 
 Matrix side_features_backward(const HostBatch& side, const Matrix& d_before) {
-  return product(transposed(scaled_input(side, 1.0F, {})), d_before);
+  Matrix d_table(side.items, d_before.columns);
+  each_input(side, 1.0F, {}, [&](std::int64_t row, std::int64_t column, double value) {
+    add_row(d_table, column, value, d_before, row);
+  });
+  return d_table;
 }
 
 Matrix noise(const HostBatch& batch, std::int64_t latents, StepKey key) {
@@ -144,6 +167,13 @@ Matrix sample_latent(const HostBatch& batch, const Matrix& statistics, StepKey k
   return z;
 }
 
+static void add_gradients(const Matrix& hidden, const Matrix& weight, const Matrix& d_logits,
+                          LayerGradient& result) {
+  result.d_weight = product(transposed(hidden), d_logits);
+  result.d_bias = column_sums(d_logits);
+  result.d_input = product(d_logits, transposed(weight));
+}
+
 LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const Matrix& weight,
                             const Matrix& bias) {
   LayerGradient result;
@@ -160,9 +190,7 @@ LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const 
     }
     for (const std::int32_t item : items) logits[item] -= 1.0;
   }
-  result.d_weight = product(transposed(hidden), d_logits);
-  result.d_bias = column_sums(d_logits);
-  result.d_input = product(d_logits, transposed(weight));
+  add_gradients(hidden, weight, d_logits, result);
   return result;
 }
 
@@ -178,9 +206,7 @@ LayerGradient squared_layer(const Matrix& hidden, const HostBatch& batch, const 
       d_logits.at(row, i) = 2.0 * error * output * (1.0 - output) / static_cast<double>(d_logits.columns);
     }
   }
-  result.d_weight = product(transposed(hidden), d_logits);
-  result.d_bias = column_sums(d_logits);
-  result.d_input = product(d_logits, transposed(weight));
+  add_gradients(hidden, weight, d_logits, result);
   return result;
 }
 
@@ -188,9 +214,7 @@ LayerGradient linear_backward(const Matrix& input, const Matrix& weight, Activat
                               const Matrix& d_output) {
   LayerGradient result;
   result.d_before = before_activation(act, output, d_output);
-  result.d_weight = product(transposed(input), result.d_before);
-  result.d_bias = column_sums(result.d_before);
-  result.d_input = product(result.d_before, transposed(weight));
+  add_gradients(input, weight, result.d_before, result);
   return result;
 }
 
@@ -198,7 +222,10 @@ LayerGradient sparse_linear_backward(const HostBatch& batch, device::InputDropou
                                      Activation act, const Matrix& output, const Matrix& d_output) {
   LayerGradient result;
   result.d_before = before_activation(act, output, d_output);
-  result.d_weight = product(transposed(scaled_input(batch, input_dropout, key)), result.d_before);
+  result.d_weight = Matrix(batch.items, d_output.columns);
+  each_input(batch, input_dropout, key, [&](std::int64_t row, std::int64_t item, double value) {
+    add_row(result.d_weight, item, value, result.d_before, row);
+  });
   result.d_bias = column_sums(result.d_before);
   return result;
 }
@@ -306,18 +333,31 @@ std::vector<std::int32_t> ranking(const Matrix& scores, const HostBatch& batch, 
   for (std::int32_t item = 0; item < batch.items; ++item) {
     if (!batch.holds(row, item)) order.push_back(item);
   }
+  const auto score = [&](std::int32_t item) {
+    const double value = scores.at(row, item);
+    return std::isnan(value) ? -INFINITY : value;
+  };
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::int32_t a, std::int32_t b) { return scores.at(row, a) > scores.at(row, b); });
+                   [&](std::int32_t a, std::int32_t b) { return score(a) > score(b); });
   return order;
 }
 
 std::vector<std::int32_t> rank_targets(const Matrix& scores, const HostBatch& batch, CsrView targets) {
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
-    const std::vector<std::int32_t> order = ranking(scores, batch, row);
+    std::vector<bool> held(static_cast<std::size_t>(batch.items));
+    for (const std::int32_t item : batch.rows.view().row(row)) held[static_cast<std::size_t>(item)] = true;
     for (const std::int32_t target : targets.row(row)) {
-      const auto found = std::find(order.begin(), order.end(), target);
-      ranks.push_back(static_cast<std::int32_t>(found == order.end() ? batch.items : found - order.begin()));
+      const double own = scores.at(row, target);
+      std::int32_t rank = 0;
+      for (std::int32_t item = 0; item < batch.items; ++item) {
+        if (item == target || held[static_cast<std::size_t>(item)]) continue;
+        const double score = scores.at(row, item);
+        const bool ahead =
+            std::isnan(own) || std::isnan(score) || score > own || (score == own && item < target);
+        rank += ahead ? 1 : 0;
+      }
+      ranks.push_back(held[static_cast<std::size_t>(target)] ? static_cast<std::int32_t>(batch.items) : rank);
     }
   }
   return ranks;

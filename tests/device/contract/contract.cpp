@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
+
+#include "support/require_gpu.hpp"
 
 namespace vaecf::testing {
 
@@ -71,69 +72,74 @@ Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std:
   return rows;
 }
 
-Contract::Contract() {
-  if (!GetParam().skip.empty()) return;
-  device_ = GetParam().make();
+Matrix possible_outputs(device::Activation act, std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
+  Matrix y = random_matrix(rows, columns, seed);
+  if (act == device::Activation::tanh) {
+    for (double& x : y.values) x = static_cast<float>(std::tanh(x));
+  } else if (act == device::Activation::sigmoid) {
+    for (double& x : y.values) x = static_cast<float>(1.0 / (1.0 + std::exp(-x)));
+  }
+  return y;
+}
+
+TestDevice::TestDevice(const ContractDevice& param) : read_(param.read) {
+  if (!param.skip.empty()) return;
+  device_ = param.make();
   step_ = device_->make_step_state();
 }
 
 void Contract::SetUp() {
-  if (GetParam().skip.empty()) return;
-  const char* required = std::getenv("VAECF_REQUIRE_GPU");
-  if (required != nullptr && std::string(required) == "1") {
-    FAIL() << "VAECF_REQUIRE_GPU=1, but " << GetParam().skip;
-  }
-  GTEST_SKIP() << GetParam().skip;
+  require_gpu(GetParam().skip);
 }
 
-device::StepState& Contract::begin(StepKey key, float beta, const device::UpdateRule& rule,
-                                   std::int64_t batch) {
+device::StepState& TestDevice::begin(StepKey key, float beta, const device::UpdateRule& rule,
+                                     std::int64_t batch) {
   device_->set_losses({}, *step_);
   device_->set_loss_scale({1.0F, 0}, *step_);
   device_->begin_step({key.seed, key.step, batch, beta, rule}, *step_);
   return *step_;
 }
 
-device::LossSums Contract::losses() {
+device::LossSums TestDevice::losses() {
   device_->end_step(*step_);
   return device_->sums(*step_).losses;
 }
 
-Tolerance Contract::tolerance() const {
+Tolerance TestDevice::tolerance() const {
   if (bf16x3()) return {1e-5, 4e-5, 2e-6};
   return low_precision() ? Tolerance{1.5e-2, 4e-2, 1e-5} : Tolerance{5e-6, 2e-5, 2e-6};
 }
 
-std::vector<float> Contract::read(const device::Matrix& from) const {
+std::vector<float> TestDevice::read(const device::Matrix& from) const {
   std::vector<float> values(static_cast<std::size_t>(from.rows() * from.columns()));
   device_->read_matrix(from, values);
   return values;
 }
 
-device::Matrix Contract::activations(const Matrix& values) {
+device::Matrix TestDevice::activations(const Matrix& values) {
   auto made = device_->make_matrix(values.rows, values.columns);
   write(made, values);
   return made;
 }
 
-void Contract::write(device::Matrix& to, const Matrix& values) {
+void TestDevice::write(device::Matrix& to, const Matrix& values) {
   device_->write_matrix(to, values.rows, values.floats());
 }
 
-void Contract::import_tensor(const ParameterLayout& layout, int tensor, const Matrix& values,
-                             device::Buffer& to) {
+void TestDevice::import_tensor(const ParameterLayout& layout, int tensor, const Matrix& values,
+                               device::Buffer& to) {
   device_->import_rows(layout, tensor, {0, values.rows}, values.floats(), to);
 }
 
-std::vector<float> Contract::export_tensor(const ParameterLayout& layout, int tensor,
-                                           const device::Buffer& from) {
+std::vector<float> TestDevice::export_tensor(const ParameterLayout& layout, int tensor,
+                                             const device::Buffer& from) {
   const device::TensorSpec& spec = layout.tensors[static_cast<std::size_t>(tensor)].spec;
   std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.columns));
   device_->export_rows(layout, tensor, {0, spec.rows}, from, values);
   return values;
 }
 
-void Contract::expect_zero_padding(const ParameterLayout& layout, const device::Buffer& buffer) {
+void TestDevice::expect_zero_padding(const ParameterLayout& layout, const device::Buffer& buffer) {
   std::int64_t logical = 0;
   for (std::size_t tensor = 0; tensor < layout.tensors.size(); ++tensor) {
     logical += nonzeros(export_tensor(layout, static_cast<int>(tensor), buffer));
@@ -141,8 +147,8 @@ void Contract::expect_zero_padding(const ParameterLayout& layout, const device::
   EXPECT_EQ(nonzeros(flat(buffer)), logical) << "padding is not zero";
 }
 
-void Contract::expect_near(std::span<const float> got, const Matrix& expected, Tolerance allowed,
-                           const std::string& what) {
+void TestDevice::expect_near(std::span<const float> got, const Matrix& expected, Tolerance allowed,
+                             const std::string& what) {
   ASSERT_EQ(got.size(), expected.values.size()) << what;
   double error = 0.0;
   double norm = 0.0;
@@ -166,61 +172,51 @@ void Contract::expect_near(std::span<const float> got, const Matrix& expected, T
       << what << ": element " << where << " is " << got[where] << " instead of " << expected.values[where];
 }
 
-TestLayer LayerContract::make_layer(TensorKind kind, const Matrix& weight, const Matrix& bias) {
+TestLayer TestDevice::make_layer(TensorKind kind, const Matrix& weight, const Matrix& bias,
+                                 const Matrix& features) {
   const TensorKind bias_kind = kind == TensorKind::output_table ? TensorKind::output_bias : TensorKind::bias;
-  const std::vector<device::TensorSpec> specs = {
-      {"layer/weight", weight.rows, weight.columns, kind, true},
-      {"layer/bias", 1, bias.columns, bias_kind, false},
-  };
+  std::vector<device::TensorSpec> specs = {{"layer/weight", weight.rows, weight.columns, kind, true}};
+  if (bias.columns > 0) specs.push_back({"layer/bias", 1, bias.columns, bias_kind, false});
+  if (features.columns > 0)
+    specs.push_back({"layer/features", features.rows, features.columns, TensorKind::input_table, true});
   TestLayer made;
   made.layout = device().plan_parameters(specs);
-  made.layer = {made.layout.find("layer/weight"), made.layout.find("layer/bias")};
+  made.layer = {0, bias.columns > 0 ? 1 : 0};
   made.parameters = device().make_parameters(made.layout, 0);
   made.gradients = device().make_buffer(made.layout.size);
   made.weight = weight;
   made.bias = bias;
-  import_tensor(made.layout, made.layer.weight, weight, made.parameters.master());
-  import_tensor(made.layout, made.layer.bias, bias, made.parameters.master());
+  const Matrix* values[] = {&weight, &bias, &features};
+  for (int tensor = 0; tensor < static_cast<int>(specs.size()); ++tensor) {
+    const Matrix& of_tensor = *values[tensor];
+    import_tensor(made.layout, tensor, of_tensor, made.parameters.master());
+    const auto seed = static_cast<std::uint64_t>(90 + tensor);
+    import_tensor(made.layout, tensor, random_matrix(of_tensor.rows, of_tensor.columns, seed),
+                  made.gradients);
+  }
   device().refresh_copies(made.parameters, {0, made.layout.size});
-  import_tensor(made.layout, made.layer.weight, random_matrix(weight.rows, weight.columns, 90),
-                made.gradients);
-  import_tensor(made.layout, made.layer.bias, random_matrix(1, bias.columns, 91), made.gradients);
   return made;
 }
 
-TestLayer LayerContract::random_layer(TensorKind kind, std::int64_t inputs, std::int64_t outputs) {
+TestLayer TestDevice::random_layer(TensorKind kind, std::int64_t inputs, std::int64_t outputs) {
   const float scale = 1.0F / std::sqrt(static_cast<float>(inputs));
   return make_layer(kind, random_matrix(inputs, outputs, 92, kind == TensorKind::input_table ? 1.0F : scale),
                     random_matrix(1, outputs, 93, 0.5F));
 }
 
-TestLayer LayerContract::make_input_table(const Matrix& weight) {
-  const std::vector<device::TensorSpec> specs = {
-      {"items/weight", weight.rows, weight.columns, TensorKind::input_table, true}};
-  TestLayer made;
-  made.layout = device().plan_parameters(specs);
-  made.layer = {0, 0};
-  made.parameters = device().make_parameters(made.layout, 0);
-  made.gradients = device().make_buffer(made.layout.size);
-  import_tensor(made.layout, 0, weight, made.parameters.master());
-  import_tensor(made.layout, 0, random_matrix(weight.rows, weight.columns, 90), made.gradients);
-  device().refresh_copies(made.parameters, {0, made.layout.size});
-  return made;
-}
-
-std::vector<float> LayerContract::weight_gradient(const TestLayer& layer) {
+std::vector<float> TestDevice::weight_gradient(const TestLayer& layer) {
   return export_tensor(layer.layout, layer.layer.weight, layer.gradients);
 }
 
-std::vector<float> LayerContract::bias_gradient(const TestLayer& layer) {
+std::vector<float> TestDevice::bias_gradient(const TestLayer& layer) {
   return export_tensor(layer.layout, layer.layer.bias, layer.gradients);
 }
 
-TestMoments LayerContract::make_moments(const TestLayer& layer) {
+TestMoments TestDevice::make_moments(const TestLayer& layer) {
   return {device().make_buffer(layer.layout.size), device().make_buffer(layer.layout.size)};
 }
 
-void LayerContract::update(TestLayer& layer, TestMoments& moments) {
+void TestDevice::update(TestLayer& layer, TestMoments& moments) {
   std::vector<device::UpdateRange> ranges;
   for (const device::TensorLayout& tensor : layer.layout.tensors) {
     ranges.push_back({tensor.range, tensor.spec.decays});
@@ -228,52 +224,24 @@ void LayerContract::update(TestLayer& layer, TestMoments& moments) {
   device().update(ranges, layer.gradients, {moments.first, moments.second}, layer.parameters, step());
 }
 
-void LayerContract::update(device::UpdateRange range, TestLayer& layer, TestMoments& moments) {
+void TestDevice::update(device::UpdateRange range, TestLayer& layer, TestMoments& moments) {
   device().update({&range, 1}, layer.gradients, {moments.first, moments.second}, layer.parameters, step());
 }
 
-void LayerContract::expect_same(const TestLayer& layer, const TestMoments& moments, const TestLayer& other,
-                                const TestMoments& of_other) {
+void TestDevice::expect_same(const TestLayer& layer, const TestMoments& moments, const TestLayer& other,
+                             const TestMoments& of_other) {
   EXPECT_EQ(flat(layer.parameters.master()), flat(other.parameters.master()));
   EXPECT_EQ(flat(moments.first), flat(of_other.first));
   EXPECT_EQ(flat(moments.second), flat(of_other.second));
 }
 
-void LayerContract::add_loss(const device::Matrix& hidden, const TestBatch& batch, TestLayer& layer,
-                             device::StepState& state) {
+void TestDevice::add_loss(const device::Matrix& hidden, const TestBatch& batch, TestLayer& layer,
+                          device::StepState& state) {
   auto d_hidden = device().make_matrix(std::max<std::int64_t>(hidden.rows(), 1), hidden.columns());
   softmax_step(hidden, batch, layer, state, d_hidden);
 }
 
-LayerContract::SoftmaxStep LayerContract::expect_softmax_step(TestLayer& layer, const Matrix& hidden,
-                                                              const TestBatch& batch, device::Matrix& input,
-                                                              device::Matrix& d_hidden,
-                                                              Tolerance of_d_hidden) {
-  const auto expected = reference::softmax_layer(hidden, batch.host, layer.weight, layer.bias);
-  write(input, hidden);
-  Reports reports(*this, layer);
-  softmax_step(input, batch, layer, begin(), d_hidden, reports.callback());
-  const device::LossSums sums = losses();
-  EXPECT_NEAR(sums.nll, expected.nll, (low_precision() ? 5e-3 : 2e-6) * (1.0 + expected.nll));
-  EXPECT_EQ(sums.kl, 0.0);
-  EXPECT_EQ(sums.users, hidden.rows);
-  EXPECT_EQ(d_hidden.rows(), hidden.rows);
-  expect_near(read(d_hidden), expected.d_input, of_d_hidden, "d_hidden");
-  expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
-  expect_near(bias_gradient(layer), expected.d_bias, "d_bias");
-  expect_zero_padding(layer.layout, layer.gradients);
-  reports.check();
-  return {reports.count(), std::abs(sums.nll - expected.nll) / expected.nll};
-}
-
-LayerContract::SoftmaxStep LayerContract::expect_softmax_step(TestLayer& layer, const Matrix& hidden,
-                                                              const TestBatch& batch) {
-  auto input = device().make_matrix(hidden.rows, hidden.columns);
-  auto d_hidden = device().make_matrix(hidden.rows, hidden.columns);
-  return expect_softmax_step(layer, hidden, batch, input, d_hidden, tolerance());
-}
-
-void LayerContract::gather(CsrView rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
+void TestDevice::gather(CsrView rows, std::int64_t items, bool with_transpose, TestBatch& batch) {
   constexpr std::int64_t first_user = 1000;
   const std::int64_t n = rows.rows();
   const auto held = device().make_user_rows(rows, first_user, items, device::single_rank());
@@ -297,7 +265,7 @@ void LayerContract::gather(CsrView rows, std::int64_t items, bool with_transpose
   ASSERT_EQ(batch.device->users(), n);
 }
 
-device::GradientReady LayerContract::Reports::callback(std::function<void()> at_report) {
+device::GradientReady TestDevice::Reports::callback(std::function<void()> at_report) {
   return [this, at_report](Range range, device::EventHandle) {
     test_->device().synchronize();
     const std::vector<float> all = test_->flat(layer_->gradients);
@@ -307,10 +275,7 @@ device::GradientReady LayerContract::Reports::callback(std::function<void()> at_
   };
 }
 
-void LayerContract::Reports::check() const {
-  const auto& tensors = layer_->layout.tensors;
-  const Range& weight = tensors[static_cast<std::size_t>(layer_->layer.weight)].range;
-  const Range& bias = tensors[static_cast<std::size_t>(layer_->layer.bias)].range;
+void TestDevice::Reports::check() const {
   const std::vector<float> all = test_->flat(layer_->gradients);
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     EXPECT_GT(ranges_[i].size(), 0);
@@ -320,12 +285,12 @@ void LayerContract::Reports::check() const {
   // The bias of an input table is reported before the weight.
   std::vector<Range> sorted = ranges_;
   std::ranges::sort(sorted, {}, &Range::begin);
-  std::int64_t next = std::min(weight.begin, bias.begin);
+  std::int64_t next = 0;
   for (const Range& range : sorted) {
     EXPECT_EQ(range.begin, next) << "the elements of the layer are not reported exactly once";
     next = range.end;
   }
-  EXPECT_EQ(next, std::max(weight.end, bias.end)) << "not all of the layer was reported";
+  EXPECT_EQ(next, layer_->layout.size) << "not all of the layer was reported";
 }
 
 std::string contract_name(const ::testing::TestParamInfo<ContractDevice>& info) {

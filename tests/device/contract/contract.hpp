@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/reference_ops.hpp"
+#include "support/thread_communicator.hpp"
 
 /// The contract of all devices: compares every operation with plain fp64. Each program defines its own
 /// `contract_devices()` and `small_devices()`.
@@ -32,7 +33,6 @@ struct LayerSize {
   std::int64_t inputs;
   std::int64_t outputs;
 };
-inline constexpr LayerSize matrix_sizes[] = {{1, 1}, {7, 33}, {200, 31}, {65, 257}};
 
 using device::OptimizerKind;
 inline const device::UpdateRule update_rules[] = {
@@ -51,8 +51,8 @@ struct ContractDevice {
   bool fast = true;  ///< uses library products, so the real size is affordable
   /// Reason why the device is not available: its tests are skipped, or fail if VAECF_REQUIRE_GPU=1.
   std::string skip = {};
-  bool host_memory =
-      true;  ///< the host can access the device's memory, so that item slices can exchange there
+  bool several_item_slices = true;  ///< which exchange in memory that the host can access
+  comm::ThreadDevice exchange = {};
 };
 
 /// Otherwise GoogleTest would print the bytes.
@@ -87,57 +87,11 @@ Matrix whole_numbers(std::int64_t rows, std::int64_t columns, std::uint64_t seed
 /// Returns random items of `users` users: every fifth has none, one has all, the others up to `max_items`
 /// items.
 Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std::int64_t max_items = 40);
+/// Returns possible outputs of a layer with `act`.
+Matrix possible_outputs(device::Activation act, std::int64_t rows, std::int64_t columns, std::uint64_t seed);
 
-class Contract : public ::testing::TestWithParam<ContractDevice> {
- protected:
-  Contract();
-  void SetUp() override;
-
-  device::Device& device() { return *device_; }
-  device::Precision precision() const { return device_->facts().precision; }
-  bool bf16x3() const { return precision() == device::Precision::bf16x3; }
-  bool low_precision() const { return precision() != device::Precision::fp32 && !bf16x3(); }
-  bool fp16() const { return precision() == device::Precision::fp16; }
-  /// Starts a step with these parameters (and, in fp16, a loss scale of 1); clears the sums of losses.
-  device::StepState& begin(StepKey key, float beta = 0.0F, const device::UpdateRule& rule = {},
-                           std::int64_t batch = 0);
-  device::StepState& begin() { return begin(StepKey{}); }
-  device::StepState& step() { return *step_; }
-  /// Ends the step and returns the sums of losses since begin().
-  device::LossSums losses();
-
-  /// Returns the tolerance for products and for values in the device's storage format.
-  Tolerance tolerance() const;
-
-  std::vector<float> flat(const device::Buffer& buffer) const {
-    device_->synchronize();
-    return GetParam().read(buffer);
-  }
-  std::vector<float> read(const device::Matrix& activations) const;
-  device::Matrix activations(const Matrix& values);
-  void write(device::Matrix& to, const Matrix& values);
-
-  void import_tensor(const device::ParameterLayout& layout, int tensor, const Matrix& values,
-                     device::Buffer& to);
-  std::vector<float> export_tensor(const device::ParameterLayout& layout, int tensor,
-                                   const device::Buffer& from);
-  /// Expects everything in `buffer` that belongs to no tensor to be zero: the buffer must have as many
-  /// nonzero elements as its exported tensors together.
-  void expect_zero_padding(const device::ParameterLayout& layout, const device::Buffer& buffer);
-
-  void expect_near(std::span<const float> got, const Matrix& expected, Tolerance tolerance,
-                   const std::string& what);
-  void expect_near(std::span<const float> got, const Matrix& expected, const std::string& what) {
-    expect_near(got, expected, tolerance(), what);
-  }
-
- private:
-  std::unique_ptr<device::Device> device_;
-  std::unique_ptr<device::StepState> step_;
-};
-
-/// A dense, input or output layer: parameters with random weights, gradients with arbitrary contents that
-/// operations must overwrite, and copies on the host.
+/// A dense, input or output layer, perhaps with a table of features (tensor 2): parameters with random
+/// weights, gradients with arbitrary contents that operations must overwrite, and copies on the host.
 struct TestLayer {
   device::ParameterLayout layout;
   device::Parameters parameters;
@@ -159,13 +113,53 @@ struct TestBatch {
   std::unique_ptr<device::Batch> device;
 };
 
-class LayerContract : public Contract {
- protected:
-  TestLayer make_layer(device::TensorKind kind, const Matrix& weight, const Matrix& bias);
+/// A device, the state of its current step, and helpers that write to it, read from it and compare with fp64.
+class TestDevice {
+ public:
+  explicit TestDevice(const ContractDevice& param);
+
+  device::Device& device() { return *device_; }
+  device::Precision precision() const { return device_->facts().precision; }
+  bool bf16x3() const { return precision() == device::Precision::bf16x3; }
+  bool low_precision() const { return precision() != device::Precision::fp32 && !bf16x3(); }
+  bool fp16() const { return precision() == device::Precision::fp16; }
+  /// Starts a step with these parameters (and, in fp16, a loss scale of 1); clears the sums of losses.
+  device::StepState& begin(StepKey key = {}, float beta = 0.0F, const device::UpdateRule& rule = {},
+                           std::int64_t batch = 0);
+  device::StepState& step() { return *step_; }
+  /// Ends the step and returns the sums of losses since begin().
+  device::LossSums losses();
+
+  /// Returns the tolerance for products and for values in the device's storage format.
+  Tolerance tolerance() const;
+
+  std::vector<float> flat(const device::Buffer& buffer) const {
+    device_->synchronize();
+    return read_(buffer);
+  }
+  std::vector<float> read(const device::Matrix& activations) const;
+  device::Matrix activations(const Matrix& values);
+  void write(device::Matrix& to, const Matrix& values);
+
+  void import_tensor(const device::ParameterLayout& layout, int tensor, const Matrix& values,
+                     device::Buffer& to);
+  std::vector<float> export_tensor(const device::ParameterLayout& layout, int tensor,
+                                   const device::Buffer& from);
+  /// Expects everything in `buffer` that belongs to no tensor to be zero: the buffer must have as many
+  /// nonzero elements as its exported tensors together.
+  void expect_zero_padding(const device::ParameterLayout& layout, const device::Buffer& buffer);
+
+  static void expect_near(std::span<const float> got, const Matrix& expected, Tolerance tolerance,
+                          const std::string& what);
+  void expect_near(std::span<const float> got, const Matrix& expected, const std::string& what) {
+    expect_near(got, expected, tolerance(), what);
+  }
+
+  /// Makes a layer without bias or without features if they have no columns.
+  TestLayer make_layer(device::TensorKind kind, const Matrix& weight, const Matrix& bias,
+                       const Matrix& features = {});
   /// Makes a layer with weights N(0, 1 / inputs) and biases N(0, 0.25).
   TestLayer random_layer(device::TensorKind kind, std::int64_t inputs, std::int64_t outputs);
-  /// Makes an input table without bias.
-  TestLayer make_input_table(const Matrix& weight);
   std::vector<float> weight_gradient(const TestLayer& layer);
   std::vector<float> bias_gradient(const TestLayer& layer);
 
@@ -198,35 +192,38 @@ class LayerContract : public Contract {
                                {layer.parameters, state, layer.gradients, ready, update});
   }
 
-  struct SoftmaxStep {
-    std::size_t reports;
-    double loss_error;  ///< relative error
-  };
-  /// Compares all results of softmax_step() with fp64. Its activations may contain those of an earlier batch.
-  SoftmaxStep expect_softmax_step(TestLayer& layer, const Matrix& hidden, const TestBatch& batch,
-                                  device::Matrix& input, device::Matrix& d_hidden, Tolerance of_d_hidden);
-  SoftmaxStep expect_softmax_step(TestLayer& layer, const Matrix& hidden, const TestBatch& batch);
-
   /// Adds the loss of `batch` to `state`; ignores the gradients.
   void add_loss(const device::Matrix& hidden, const TestBatch& batch, TestLayer& layer,
                 device::StepState& state);
 
-  /// Records the reports of an operation. `check` expects each element of the layer to be reported exactly
-  /// once, in layout order, and only when complete.
+  /// Records the reports of operations. `check` expects each element of the layer to be reported exactly
+  /// once, and only when complete.
   class Reports {
    public:
-    Reports(LayerContract& test, const TestLayer& layer) : test_(&test), layer_(&layer) {}
+    Reports(TestDevice& test, const TestLayer& layer) : test_(&test), layer_(&layer) {}
     /// Returns the callback; it calls `at_report` within every report.
     device::GradientReady callback(std::function<void()> at_report = {});
     void check() const;
     std::size_t count() const { return ranges_.size(); }
 
    private:
-    LayerContract* test_;
+    TestDevice* test_;
     const TestLayer* layer_;
     std::vector<Range> ranges_;
     std::vector<std::vector<float>> at_report_;
   };
+
+ private:
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::StepState> step_;
+  std::function<std::vector<float>(const device::Buffer&)> read_;
+};
+
+/// The fixture of tests with one device.
+class Contract : public ::testing::TestWithParam<ContractDevice>, public TestDevice {
+ protected:
+  Contract() : TestDevice(GetParam()) {}
+  void SetUp() override;
 };
 
 std::string contract_name(const ::testing::TestParamInfo<ContractDevice>& info);

@@ -24,27 +24,22 @@ std::vector<ContractDevice> contract_devices() {
     }
   }
   // "auto" selects the best kernel of this machine; the other available ones must fulfill the contract too.
-  const auto add = [&](const std::string& name, const std::shared_ptr<const cpu::TileKernels>& tiles,
-                       bool fast) {
-    all.push_back({"cpu_bf16_" + name,
-                   [tiles] { return std::make_unique<cpu::Device>(2, Precision::bf16, false, tiles); },
+  const auto add = [&](const std::string& name, Precision precision,
+                       const std::shared_ptr<const cpu::TileKernels>& tiles,
+                       cpu::PanelKernel panels = nullptr, bool fast = true) {
+    all.push_back({"cpu_" + name,
+                   [=] { return std::make_unique<cpu::Device>(2, precision, false, tiles, panels); },
                    read_host, fast});
   };
-  const auto add_fp32 = [&](const std::string& name, cpu::PanelKernel panels) {
-    all.push_back(
-        {"cpu_fp32_" + name,
-         [panels] { return std::make_unique<cpu::Device>(2, Precision::fp32, false, nullptr, panels); },
-         read_host, true});
-  };
   if (cpu::choose_panels() != nullptr)
-    add_fp32("onednn", nullptr);
+    add("fp32_onednn", Precision::fp32, nullptr);
   else if (cpu::make_avx2_panels() != nullptr)
-    add_fp32("panels", cpu::make_avx2_panels());
+    add("fp32_panels", Precision::fp32, nullptr, cpu::make_avx2_panels());
   // Without tiles, bf16_auto already uses oneDNN.
-  if (cpu::choose_tiles() != nullptr) add("onednn", nullptr, true);
-  add("emulated", std::make_shared<EmulatedTiles>(), false);
+  if (cpu::choose_tiles() != nullptr) add("bf16_onednn", Precision::bf16, nullptr);
+  add("bf16_emulated", Precision::bf16, std::make_shared<EmulatedTiles>(), nullptr, false);
   const auto avx512 = cpu::make_avx512_tiles();
-  if (avx512 && cpu::make_amx_tiles()) add("avx512", avx512, true);
+  if (avx512 && cpu::make_amx_tiles()) add("bf16_avx512", Precision::bf16, avx512);
   return all;
 }
 

@@ -7,18 +7,28 @@
 
 #include "device/contract/contract.hpp"
 #include "device/cuda/device.hpp"
-#include "support/cuda_emulator/runtime.hpp"
+#include "support/cuda_emulator/communicator.hpp"
 
 namespace vaecf::testing {
 
 namespace {
 
-ContractDevice emulated(const std::string& name, device::Precision precision, bool fast = false,
-                        int device = 0, Toggle resident = Toggle::automatic) {
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+ContractDevice emulated(const std::string& name, device::Precision precision, bool fast = false, int gpu = 0,
+                        Toggle resident = Toggle::automatic) {
   const device::BackendOptions options{
       .device = device::DeviceChoice::cuda, .precision = precision, .resident = resident};
-  return {"cuda_emulated_" + name, [=] { return std::make_unique<cuda::Device>(options, device); }, read_host,
-          fast};
+  return {.name = "cuda_emulated_" + name,
+          .make = [=] { return std::make_unique<cuda::Device>(options, gpu); },
+          .read = read_host,
+          .fast = fast,
+          .several_item_slices = gpu == 0 && (!sanitized || precision == device::Precision::fp32),
+          .exchange = cuda::emulator::thread_device()};
 }
 
 }  // namespace
@@ -41,7 +51,7 @@ std::vector<ContractDevice> small_devices(int mebibytes) {
 
 namespace {
 
-class SideStream : public LayerContract {
+class SideStream : public Contract {
  protected:
   SideStream() { gather(random_rows(9, 33, 1), 33, true, batch); }
   void run(const FusedUpdate* update) {

@@ -5,11 +5,10 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
-#include "device/contract/contract.hpp"
+#include "device/contract/sliced_contract.hpp"
 
 namespace vaecf::testing {
 namespace {
@@ -26,30 +25,25 @@ std::vector<ContractDevice> devices(bool with_small) {
   return all;
 }
 
-class CudaLayers : public LayerContract {};
+class CudaLayers : public Sliced {};
 INSTANTIATE_TEST_SUITE_P(Devices, CudaLayers, ::testing::ValuesIn(devices(true)), contract_name);
 
-// On small devices three item slices in fp32 and two in 16 bits; rows of four segments.
-TEST_P(CudaLayers, SlicesOfUsersAddUp) {
-  constexpr std::int64_t users = 300;
-  constexpr std::int64_t items = 60000;
-  constexpr std::int64_t width = 2;
-  TestLayer layer = random_layer(device::TensorKind::output_table, width, items);
-  TestBatch batch;
-  gather(random_rows(users, items, 1), items, true, batch);
-  const Matrix hidden = random_matrix(users, width, 2, 0.5F);
-  auto input = device().make_matrix(users, width);
-  auto d_hidden = device().make_matrix(users, width);
+// On small devices three blocks of users in fp32 and two in 16 bits; rows of four segments.
+TEST_P(CudaLayers, BlocksOfUsersAddUp) {
+  const bool small = GetParam().name.ends_with("_small");
+  if (GetParam().name.starts_with("cuda_emulated") && !small)
+    GTEST_SKIP() << "only small devices need blocks";
+  const OutputCase all = random_output({300, 60000, 2}, 1);
+  const std::int64_t all_logits = all.hidden.rows * all.weight.columns * (low_precision() ? 2 : 4);
   // The host emulation adds 60,000 products one by one.
-  const Tolerance long_sums = low_precision() ? tolerance() : Tolerance{2e-5, 5e-5, 2e-6};
-  expect_softmax_step(layer, hidden, batch, input, d_hidden, long_sums);
-  const std::int64_t all_logits = users * items * (low_precision() ? 2 : 4);
-  EXPECT_EQ(GetParam().name.ends_with("_small"), device().facts().peak_bytes < all_logits);
+  const OutputStep found =
+      expect_output_step(1, all, low_precision() ? tolerance() : Tolerance{2e-5, 5e-5, 2e-6});
+  EXPECT_EQ(small, found.peak_bytes < all_logits);
 }
 
-// On a GPU an item slice of almost 2^31 logits and a small one. Without weights, every user's softmax is that
+// On a GPU a block of almost 2^31 logits and a small one. Without weights, every user's softmax is that
 // of the bias.
-TEST_P(CudaLayers, SlicesOfTheLargestProducts) {
+TEST_P(CudaLayers, BlocksOfTheLargestProducts) {
   const bool large = !GetParam().name.starts_with("cuda_emulated") && low_precision() && !fp16();
   const std::int64_t users = large ? 2200 : 20;
   const std::int64_t items = large ? 1000000 : 1000;
@@ -99,10 +93,7 @@ TEST_P(CudaLayers, LogitsAroundTheSizeOfSharedMemory) {
     for (const std::int64_t more : {0, 1}) {
       const std::int64_t items = kibibytes * 1024 / size + more;
       SCOPED_TRACE(items);
-      TestLayer layer = random_layer(device::TensorKind::output_table, 2, items);
-      TestBatch batch;
-      gather(random_rows(11, items, 1), items, true, batch);
-      expect_softmax_step(layer, random_matrix(11, 2, 2, 0.5F), batch);
+      expect_output_step(1, random_output({11, items, 2}, 1));
     }
   }
 }
@@ -124,27 +115,6 @@ TEST_P(CudaLayers, BiasGradientOfManyRows) {
   expect_near(weight_gradient(layer), expected.d_weight, "d_weight");
   // Sums of fp32 values in every precision.
   expect_near(bias_gradient(layer), expected.d_bias, Tolerance{5e-6, 2e-5, 2e-6}, "d_bias");
-}
-
-// More ranges than one launch takes, with borders within eights, and empty ones.
-TEST_P(CudaLayers, UpdateOfManyRangesEqualsSingleUpdates) {
-  TestLayer together = random_layer(device::TensorKind::output_table, 9, 300);
-  TestLayer single = random_layer(device::TensorKind::output_table, 9, 300);
-  TestMoments of_together = make_moments(together);
-  TestMoments of_single = make_moments(single);
-  std::vector<device::UpdateRange> ranges;
-  const std::int64_t elements = together.layout.tensors[0].range.end;
-  for (std::int64_t begin = 0; begin < elements; begin = ranges.back().elements.end) {
-    const auto i = static_cast<std::int64_t>(ranges.size());
-    ranges.push_back({{begin, std::min(elements, begin + 61 * (i % 4) * (i % 3))}, i % 2 == 0});
-  }
-  EXPECT_GT(ranges.size(), 34U);
-  begin({}, 0.0F, update_rules[1]);
-  device().update(ranges, together.gradients, {of_together.first, of_together.second}, together.parameters,
-                  step());
-  for (const device::UpdateRange& range : ranges) update(range, single, of_single);
-  expect_same(together, of_together, single, of_single);
-  EXPECT_NE(export_tensor(single.layout, 0, single.parameters.master()), single.weight.floats());
 }
 
 // As if a batch were divided into two parts.
@@ -186,7 +156,7 @@ TEST_P(CudaLayers, LossesOfOneStepAddUp) {
 }
 
 /// In every precision: products of large gradients read 16-bit copies.
-class CudaInputLayer : public LayerContract {
+class CudaInputLayer : public Contract {
  protected:
   static constexpr std::int64_t items = 40;
   /// In larger batches, rows are summed by one thread group, and parts of items are larger.
@@ -236,6 +206,7 @@ void CudaInputLayer::expect_sums_in_parts(std::int64_t users, std::int64_t wide)
     const Matrix y = random_matrix(users, width, 1);
     const Matrix d_y = random_matrix(users, width, 2);
     for (const float input_dropout : {1.0F, 0.5F}) {
+      if (width == wide && input_dropout == 1.0F) continue;
       begin({5, 6});
       const auto output = activations(y);
       auto d_output = activations(d_y);
@@ -255,87 +226,54 @@ void CudaInputLayer::expect_sums_in_parts(std::int64_t users, std::int64_t wide)
   }
 }
 
-TEST_P(CudaInputLayer, GraphsWithSumsInPartsAreBitwiseEqual) {
-  const Csr rows = popular_items(1500);
-  TestLayer layer = random_layer(device::TensorKind::input_table, items, 16);
-  const auto held = device().make_user_rows(rows.view(), 0, items, device::single_rank());
-  const auto schedule = device().make_batch_schedule();
-  std::vector<std::int64_t> all(1500);
-  std::iota(all.begin(), all.end(), std::int64_t{0});
-  device().upload_batch_schedule(*held, all, std::vector<std::int64_t>{0, 1500}, *schedule);
-  device().start_batch_schedule(*held, *schedule);
-  TestBatch batch{{}, device().make_batch()};
-  const auto output = activations(random_matrix(1500, 16, 1));
-  auto d_output = activations(random_matrix(1500, 16, 2));
-  begin({5, 6});
-  const auto recording = device().capture([&] {
-    device().gather_scheduled_batch(*held, *schedule, step(), 1500, *batch.device);
-    sparse_linear_backward(layer, batch, 0.5F, output, d_output);
-  });
-  const std::vector<float> eager = weight_gradient(layer);
-  for (const std::uint32_t number : {7U, 6U}) {
-    device().fill(layer.gradients, 0.0F);
-    begin({5, number});
-    ASSERT_TRUE(device().replay(*recording));
-    EXPECT_EQ(weight_gradient(layer) == eager, number == 6U) << "another step drops other items";
-  }
-}
-
+// Thread groups sum the rows of a user in passes: tests one candidate less than a pass has, exactly that,
+// one more, and several passes.
 TEST_P(CudaInputLayer, UsersWithThousandsOfItems) {
-  // In a large batch, a pass has 768 candidates: tests one less, exactly that, one more, and several passes.
-  Csr rows;
-  for (const std::int64_t n : {767, 768, 769, 3000, 0, 1}) {
-    for (std::int64_t k = 0; k < n; ++k) rows.columns.push_back(static_cast<std::int32_t>(k * 3000 / n));
-    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
-  }
-  rows.offsets.resize(users_of_wide_blocks + 2, rows.offsets.back());
-  TestBatch batch;
-  gather(rows, 3000, true, batch);
-  const TestLayer layer = random_layer(device::TensorKind::input_table, 3000, 20);
-  auto output = device().make_matrix(users_of_wide_blocks + 1, 20);
-  for (const float input_dropout : {1.0F, 0.5F, 0.01F}) {
-    const auto encode = [&](const SideFeatures* side) {
-      device().sparse_linear(*batch.device, layer.parameters, layer.layer, device::Activation::tanh,
-                             input_dropout, begin({5, 6}), side, output);
-      return read(output);
-    };
-    expect_near(encode(nullptr),
-                reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::tanh,
-                                         input_dropout, {5, 6}),
-                "encoded");
-    // The same rows as side features: both sums need several passes.
-    const SideFeatures side{*batch.device, layer.layer.weight};
-    expect_near(encode(&side),
-                reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::tanh,
-                                         input_dropout, {5, 6}, batch.host, layer.weight),
-                "encoded with a side input");
-  }
-}
-
-// A pass has 2,560 candidates, and more than 32 rows are divided among thread groups: four, two at a
-// width of 1,024, and a single one at 2,600.
-TEST_P(CudaInputLayer, GroupsOfThreadsSumTheRowsOfAUser) {
-  Csr rows;
-  for (const std::int64_t n : {0, 1, 31, 32, 33, 2560, 2561}) {
-    for (std::int64_t k = 0; k < n; ++k) rows.columns.push_back(static_cast<std::int32_t>(k * 2600 / n));
-    rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
-  }
-  TestBatch batch;
-  gather(rows, 2600, true, batch);
-  for (const std::int64_t width : {8, 64, 600, 1024, 2600}) {
-    const TestLayer layer = random_layer(device::TensorKind::input_table, 2600, width);
-    auto output = device().make_matrix(7, width);
-    for (const float keep : {1.0F, 0.5F}) {
-      const Matrix expected = reference::sparse_linear(batch.host, layer.weight, layer.bias,
-                                                       device::Activation::tanh, keep, {5, 6});
-      SCOPED_TRACE(width);
-      device().sparse_linear(*batch.device, layer.parameters, layer.layer, device::Activation::tanh, keep,
-                             begin({5, 6}), nullptr, output);
-      const std::vector<float> found = read(output);
-      expect_near(found, expected, "encoded");
-      device().sparse_linear(*batch.device, layer.parameters, layer.layer, device::Activation::tanh, keep,
-                             begin({5, 6}), nullptr, output);
-      EXPECT_EQ(read(output), found);
+  struct Case {
+    std::vector<std::int64_t> sizes;  // numbers of items of the first users
+    std::int64_t users;
+    std::vector<std::int64_t> widths;
+  };
+  const Case cases[] = {// A pass of a large batch has 768 candidates.
+                        {{767, 768, 769, 3000, 0, 1}, users_of_wide_blocks + 1, {20}},
+                        // One of a small batch has 2,560. More than 32 rows are divided among thread groups:
+                        // four, two at a width of 1,024, and a single one at 2,600.
+                        {{0, 1, 31, 32, 33, 2560, 2561}, 7, {8, 600, 1024, 2600}}};
+  for (const Case& c : cases) {
+    const std::int64_t most = std::ranges::max(c.sizes);
+    Csr rows;
+    for (const std::int64_t n : c.sizes) {
+      for (std::int64_t k = 0; k < n; ++k) rows.columns.push_back(static_cast<std::int32_t>(k * most / n));
+      rows.offsets.push_back(static_cast<std::int64_t>(rows.columns.size()));
+    }
+    rows.offsets.resize(static_cast<std::size_t>(c.users + 1), rows.offsets.back());
+    TestBatch batch;
+    gather(rows, most, true, batch);
+    for (const std::int64_t width : c.widths) {
+      const TestLayer layer = random_layer(device::TensorKind::input_table, most, width);
+      auto output = device().make_matrix(c.users, width);
+      for (const float keep : {1.0F, 0.5F, 0.01F}) {
+        if (width > 20 && keep == 0.01F) continue;
+        SCOPED_TRACE(::testing::Message() << "width " << width << " keep " << keep);
+        const auto encode = [&](const SideFeatures* side) {
+          device().sparse_linear(*batch.device, layer.parameters, layer.layer, device::Activation::tanh, keep,
+                                 begin({5, 6}), side, output);
+          return read(output);
+        };
+        const std::vector<float> found = encode(nullptr);
+        expect_near(found,
+                    reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::tanh,
+                                             keep, {5, 6}),
+                    "encoded");
+        EXPECT_EQ(encode(nullptr), found);
+        if (width > 20) continue;
+        // The same rows as side features: both sums need several passes.
+        const SideFeatures side{*batch.device, layer.layer.weight};
+        expect_near(encode(&side),
+                    reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::tanh,
+                                             keep, {5, 6}, batch.host, layer.weight),
+                    "encoded with a side input");
+      }
     }
   }
 }

@@ -52,7 +52,7 @@ class EchoGroup final : public device::ModelParallelGroup {
   std::size_t next_ = 0;
 };
 
-class CudaSlices : public LayerContract {
+class CudaSlices : public Contract {
  protected:
   /// Trains an input and an output layer for some steps, captured or not. Returns weights and losses.
   std::vector<double> train(bool captured);

@@ -15,15 +15,8 @@ using device::ParameterLayout;
 using device::TensorKind;
 using device::TensorSpec;
 
-class Memory : public LayerContract {
+class Memory : public Contract {
  protected:
-  /// Writes random values into all tensors, each from a different seed.
-  void import_all(const ParameterLayout& layout, device::Buffer& to) {
-    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
-      const TensorSpec& spec = layout.tensors[i].spec;
-      import_tensor(layout, static_cast<int>(i), random_matrix(spec.rows, spec.columns, 10 + i), to);
-    }
-  }
   /// Makes a buffer that begins with `values`.
   device::Buffer buffer_of(const std::vector<float>& values) {
     const auto size = static_cast<std::int64_t>(values.size());
@@ -63,13 +56,13 @@ TEST_P(Memory, DescriptionNamesDeviceAndPrecision) {
   EXPECT_EQ(device().output_bytes({1000, 0, 1}, 100) > 0, facts.kind == device::DeviceKind::cpu);
 }
 
-TEST_P(Memory, LayoutTilesTheFlatBuffer) {
+TEST_P(Memory, MastersOfATiledLayoutStoreRangesOfRowsBitwise) {
   for (const Shape& shape : shapes) {
     const auto specs = model_tensors(shape.items, shape.hidden, shape.latents);
     const ParameterLayout layout = device().plan_parameters(specs);
     ASSERT_EQ(layout.tensors.size(), specs.size());
     std::int64_t next = 0;
-    std::int64_t parameters = 0;
+    std::int64_t count = 0;
     for (std::size_t i = 0; i < specs.size(); ++i) {
       EXPECT_EQ(layout.tensors[i].spec.name, specs[i].name);
       EXPECT_EQ(layout.tensors[i].spec.decays, specs[i].decays);
@@ -77,58 +70,38 @@ TEST_P(Memory, LayoutTilesTheFlatBuffer) {
       EXPECT_GE(layout.tensors[i].range.size(), specs[i].rows * specs[i].columns);
       EXPECT_EQ(layout.find(specs[i].name), static_cast<int>(i));
       next = layout.tensors[i].range.end;
-      parameters += specs[i].rows * specs[i].columns;
+      count += specs[i].rows * specs[i].columns;
     }
     EXPECT_EQ(layout.size, next);
-    EXPECT_EQ(layout.parameter_count(), parameters);
-  }
-}
-
-TEST_P(Memory, MastersStoreTensorsBitwiseWithSumsOfSquares) {
-  for (const Shape& shape : shapes) {
-    const ParameterLayout layout =
-        device().plan_parameters(model_tensors(shape.items, shape.hidden, shape.latents));
+    EXPECT_EQ(layout.parameter_count(), count);
     for (const std::int64_t extra : {-1, 0, 1000}) {
       auto parameters = device().make_parameters(layout, layout.size + extra);
       EXPECT_GE(parameters.master().size(), layout.size + std::max<std::int64_t>(0, extra));
-      import_all(layout, parameters.master());
-      device().refresh_copies(parameters, {0, layout.size});
       for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
         const TensorSpec& spec = layout.tensors[i].spec;
+        const auto tensor = static_cast<int>(i);
         const std::vector<float> values = random_values(spec.rows * spec.columns, 10 + i);
-        EXPECT_EQ(export_tensor(layout, static_cast<int>(i), parameters.master()), values) << spec.name;
+        const auto part = [&](Range rows) {
+          return std::vector<float>(values.begin() + rows.begin * spec.columns,
+                                    values.begin() + rows.end * spec.columns);
+        };
+        const std::int64_t cut = (spec.rows + 2) / 3;
+        for (const Range rows : {Range{cut, spec.rows}, Range{0, cut}, Range{cut, cut}})
+          device().import_rows(layout, tensor, rows, part(rows), parameters.master());
+        for (const Range rows :
+             {Range{0, cut}, Range{cut, spec.rows}, Range{spec.rows - 1, spec.rows}, Range{0, spec.rows}}) {
+          std::vector<float> got(static_cast<std::size_t>(rows.size() * spec.columns));
+          device().export_rows(layout, tensor, rows, parameters.master(), got);
+          EXPECT_EQ(got, part(rows)) << spec.name;
+        }
+        device().refresh_copies(parameters, layout.tensors[i].range);
         double squares = 0.0;
         for (const double x : values) squares += x * x;
-        EXPECT_NEAR(device().sum_of_squares(parameters, static_cast<int>(i)), squares, 1e-6 * squares);
+        EXPECT_NEAR(device().sum_of_squares(parameters, tensor), squares, 1e-6 * squares);
       }
       expect_zero_padding(layout, parameters.master());
     }
   }
-}
-
-TEST_P(Memory, RowRangesStreamInAndOut) {
-  const ParameterLayout layout = device().plan_parameters(model_tensors(257, 33, 5));
-  auto buffer = device().make_buffer(layout.size);
-  for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
-    const TensorSpec& spec = layout.tensors[i].spec;
-    const auto tensor = static_cast<int>(i);
-    const std::vector<float> values = random_values(spec.rows * spec.columns, 20 + i);
-    const auto part = [&](Range rows) {
-      return std::vector<float>(values.begin() + rows.begin * spec.columns,
-                                values.begin() + rows.end * spec.columns);
-    };
-    const std::int64_t cut = (spec.rows + 2) / 3;
-    for (const Range rows : {Range{cut, spec.rows}, Range{0, cut}, Range{cut, cut}}) {
-      device().import_rows(layout, tensor, rows, part(rows), buffer);
-    }
-    EXPECT_EQ(export_tensor(layout, tensor, buffer), values) << spec.name;
-    for (const Range rows : {Range{0, cut}, Range{cut, spec.rows}, Range{spec.rows - 1, spec.rows}}) {
-      std::vector<float> got(static_cast<std::size_t>(rows.size() * spec.columns));
-      device().export_rows(layout, tensor, rows, buffer, got);
-      EXPECT_EQ(got, part(rows)) << spec.name;
-    }
-  }
-  expect_zero_padding(layout, buffer);
 }
 
 TEST_P(Memory, ExporterReadsInAnotherThreadWhatWasCopiedBefore) {
@@ -172,7 +145,8 @@ Matrix awkward_numbers(std::int64_t n) {
   return values;
 }
 
-TEST_P(Memory, Bf16CastsRoundAndConvertBack) {
+// Nothing outside of the given range changes.
+TEST_P(Memory, CopiesAndBf16CastsOfRanges) {
   constexpr std::int64_t size = 600;
   const std::vector<float> values = awkward_numbers(size).floats();
   auto from = buffer_of(values);
@@ -189,21 +163,10 @@ TEST_P(Memory, Bf16CastsRoundAndConvertBack) {
       std::vector<float> expected(size, 9.0F);
       for (std::int64_t i = 0; i < n; ++i) expected[7 + i] = vaecf::round_to_bf16(values[begin + i]);
       EXPECT_EQ(flat(to), expected);
+      device().copy(from, {begin, begin + n}, to, 17);
+      for (std::int64_t i = 0; i < n; ++i) expected[17 + i] = values[begin + i];
+      EXPECT_EQ(flat(to), expected);
     }
-  }
-}
-
-TEST_P(Memory, CopyChangesOnlyTheGivenRange) {
-  constexpr std::int64_t size = 600;
-  const std::vector<float> values = random_values(size, 61);
-  auto from = buffer_of(values);
-  for (const std::int64_t n : {0, 1, 31, 32, 33, 257}) {
-    auto to = device().make_buffer(size);
-    device().fill(to, 9.0F);
-    device().copy(from, {3, 3 + n}, to, 17);
-    std::vector<float> expected(size, 9.0F);
-    std::copy_n(values.begin() + 3, n, expected.begin() + 17);
-    EXPECT_EQ(flat(to), expected) << n;
   }
 }
 
@@ -239,40 +202,12 @@ TEST_P(Memory, WeightsChangedUpdatesCopiesOfTheRange) {
   }
 }
 
-TEST_P(Memory, ActivationsRoundTrip) {
-  auto made = device().make_matrix(257, 33);
-  EXPECT_EQ(made.columns(), 33);
-  for (const std::int64_t rows : {0, 1, 31, 32, 33, 257, 2}) {
-    const Matrix values = random_matrix(rows, 33, 30);
-    write(made, values);
-    EXPECT_EQ(made.rows(), rows);
-    // fp16 and bf16 devices may round stored activations, others may not.
-    expect_near(read(made), values, low_precision() ? tolerance() : Tolerance{}, "activations");
-  }
-}
-
-TEST_P(Memory, RowsOfASliceAreGathered) {
-  // A view whose first offset is not 0, as with a shard of a larger matrix.
-  const Csr all = random_rows(20, 50, 7);
-  const CsrView view{std::span(all.offsets).subspan(8), std::span(all.columns).subspan(all.offsets[8])};
-  TestBatch batch;
-  gather(view, 50, true, batch);
-  const TestLayer layer = random_layer(TensorKind::input_table, 50, 7);
-  auto output = device().make_matrix(12, 7);
-  device().sparse_linear(*batch.device, layer.parameters, layer.layer, device::Activation::identity, 0.5F,
-                         begin({1, 2}), nullptr, output);
-  expect_near(read(output),
-              reference::sparse_linear(batch.host, layer.weight, layer.bias, device::Activation::identity,
-                                       0.5F, {1, 2}),
-              "sparse_linear");
-}
-
 TEST_P(Memory, MeasuresPeakRates) {
   if (!GetParam().fast) GTEST_SKIP() << "a large product by plain loops takes too long";
-  const double rate = device().measure(device::Rate::gemm, std::int64_t{1} << 30);
+  const double rate = device().measure(device::Rate::gemm, std::int64_t{1} << 26);
   EXPECT_GT(rate, 0.0);
   EXPECT_TRUE(std::isfinite(rate));
-  const double memory = device().measure(device::Rate::memory, std::int64_t{1} << 30);
+  const double memory = device().measure(device::Rate::memory, std::int64_t{1} << 26);
   EXPECT_GT(memory, 0.01) << "GB/s: even a loaded machine copies faster";
   EXPECT_LT(memory, 1e6) << "GB/s";
   EXPECT_GT(device().measure(device::Rate::gemm, 0), 0.0) << "small operands if no memory is free";

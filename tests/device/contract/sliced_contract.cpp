@@ -1,10 +1,15 @@
 #include "device/contract/sliced_contract.hpp"
 
+#include <vaecf/base/text.hpp>
+#include <vaecf/base/views.hpp>
+#include <vaecf/comm/rank_grid.hpp>
+
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
+#include <cmath>
 #include <mutex>
-#include <string>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
 
 namespace vaecf::testing {
 
@@ -41,14 +46,9 @@ HostBatch sliced_batch(std::int64_t users, std::int64_t items, int item_slices, 
       if (u % 5 != 2 || item % item_slices == u % item_slices) batch.rows.columns.push_back(item);
     }
     batch.rows.offsets.push_back(static_cast<std::int64_t>(batch.rows.columns.size()));
-    batch.users.push_back(static_cast<std::uint32_t>(1000 + u));
+    batch.users.push_back(static_cast<std::uint32_t>(1000 + users - 1 - u));
   }
   return batch;
-}
-
-void ItemSliceDevice::join(ThreadRanks& model_parallel) {
-  model_parallel_ = &model_parallel;
-  model_parallel.synchronize = [this] { device().synchronize(); };
 }
 
 device::Matrix ItemSliceDevice::make_part(std::int64_t users, std::int64_t columns) {
@@ -61,28 +61,26 @@ device::Matrix ItemSliceDevice::part_of(const Matrix& all) {
   return made;
 }
 
-TestLayer ItemSliceDevice::make_item_slice(TensorKind kind, const Matrix& weight, const Matrix& bias) {
+TestLayer ItemSliceDevice::make_item_slice(TensorKind kind, const Matrix& weight, const Matrix& bias,
+                                           const Matrix& features) {
   if (kind == TensorKind::input_table)
-    return make_layer(kind, rows_of(weight, item_slice(weight.rows)), bias);
+    return make_layer(kind, rows_of(weight, item_slice(weight.rows)), bias, features);
   const ItemSlice items = item_slice(weight.columns);
   return make_layer(kind, columns_of(weight, items), columns_of(bias, items));
 }
 
 std::unique_ptr<device::Batch> ItemSliceDevice::gather(const HostBatch& batch, bool with_transpose) {
-  const ItemSlice items = item_slice(batch.items);
-  Csr local;
-  std::vector<std::int32_t> sizes;
+  Csr stored;
   std::vector<std::int64_t> order;
-  for (std::int64_t u = 0; u < batch.size(); ++u) {
-    for (const std::int32_t item : batch.rows.view().row(u)) {
-      if (items.holds(item)) local.columns.push_back(static_cast<std::int32_t>(items.local(item)));
-    }
-    local.offsets.push_back(static_cast<std::int64_t>(local.columns.size()));
-    sizes.push_back(static_cast<std::int32_t>(batch.rows.view().row_size(u)));
+  for (std::int64_t u = batch.size() - 1; u >= 0; --u) {
+    const auto items = batch.rows.view().row(u);
+    stored.columns.insert(stored.columns.end(), items.begin(), items.end());
+    stored.offsets.push_back(std::ssize(stored.columns));
     order.push_back(u);
   }
-  const std::int64_t first_user = batch.users.empty() ? 0 : batch.users[0];
-  const auto rows = device().make_user_rows({local.view(), sizes}, first_user, batch.items, model_parallel());
+  const ItemSliceRows mine(std::move(stored), item_slice(batch.items));
+  const std::int64_t first_user = batch.users.empty() ? 0 : batch.users.back();
+  const auto rows = device().make_user_rows(mine.view(), first_user, batch.items, model_parallel());
   auto made = device().make_batch();
   device().gather_batch(*rows, order, with_transpose, *made);
   device().synchronize();
@@ -91,31 +89,151 @@ std::unique_ptr<device::Batch> ItemSliceDevice::gather(const HostBatch& batch, b
   return made;
 }
 
-void Sliced::SetUp() {
-  const ContractDevice& device = GetParam();
-  if (!device.skip.empty()) {
-    const char* required = std::getenv("VAECF_REQUIRE_GPU");
-    if (required != nullptr && std::string(required) == "1") FAIL() << device.skip;
-    GTEST_SKIP() << device.skip;
+std::unique_ptr<device::Batch> ItemSliceDevice::gather_features(const HostBatch& features) {
+  // Rows of a larger set: the first offset is not 0.
+  Csr stored = features.rows;
+  for (std::int64_t& offset : stored.offsets) ++offset;
+  stored.offsets.insert(stored.offsets.begin(), 0);
+  stored.columns.insert(stored.columns.begin(), 0);
+  const Range mine = own(features.size());
+  const auto rows = device().make_user_rows(stored.view().subset({mine.begin + 1, mine.end + 1}), 0,
+                                            features.items, device::single_rank());
+  std::vector<std::int64_t> order(static_cast<std::size_t>(mine.size()));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  auto made = device().make_batch();
+  device().gather_batch(*rows, order, true, *made);
+  device().synchronize();
+  return made;
+}
+
+OutputCase random_output(const TableShape& shape, int item_slices, device::Loss loss) {
+  return {sliced_batch(shape.users, shape.items, item_slices),
+          random_matrix(shape.width, shape.items, 92, 1.0F / std::sqrt(static_cast<float>(shape.width))),
+          random_matrix(1, shape.items, 93, 0.5F), random_matrix(shape.users, shape.width, 2, 0.5F), loss};
+}
+
+namespace {
+
+/// The model-parallel group of a single item slice, which throws at an exchange.
+class NoExchange final : public device::ModelParallelGroup {
+ public:
+  int count() const override { return 1; }
+  int index() const override { return 0; }
+  device::EventHandle reduce_scatter(std::span<const float>, std::span<float>, device::EventHandle) override {
+    throw std::logic_error("one item slice needs no exchange");
   }
-  if (!device.host_memory) GTEST_SKIP() << "the item slices of this test exchange in host memory";
+  device::EventHandle all_gather(std::span<const float>, std::span<float>, device::EventHandle) override {
+    throw std::logic_error("one item slice needs no exchange");
+  }
+  device::EventHandle all_gather(std::span<const Bf16>, std::span<Bf16>, device::EventHandle) override {
+    throw std::logic_error("one item slice needs no exchange");
+  }
+};
+
+}  // namespace
+
+std::vector<int> Sliced::item_slice_counts() const {
+  return GetParam().several_item_slices ? std::vector{1, 2, 3, 5} : std::vector{1};
 }
 
 void Sliced::run(int item_slices, const std::function<void(ItemSliceDevice&)>& body) {
-  std::vector<std::unique_ptr<ItemSliceDevice>> devices;
-  for (int s = 0; s < item_slices; ++s) devices.push_back(std::make_unique<ItemSliceDevice>());
-  std::vector<std::int64_t> exchanges(static_cast<std::size_t>(item_slices));
-  run_thread_ranks(item_slices, [&](ThreadRanks& model_parallel) {
-    ItemSliceDevice& mine = *devices[static_cast<std::size_t>(model_parallel.index())];
-    mine.join(model_parallel);
+  const auto run_one = [&](device::ModelParallelGroup& model_parallel) {
+    ItemSliceDevice mine(GetParam());
+    mine.model_parallel_ = &model_parallel;
     body(mine);
     mine.device().synchronize();
-    exchanges[static_cast<std::size_t>(model_parallel.index())] = model_parallel.exchanges();
-  });
-  EXPECT_EQ(exchanges, std::vector(exchanges.size(), exchanges[0]));
+  };
   if (item_slices == 1) {
-    EXPECT_EQ(exchanges[0], 0) << "one item slice needs no exchange";
+    NoExchange alone;
+    return run_one(alone);
   }
+  comm::run_ranks(
+      item_slices,
+      [&](comm::Communicator& ranks) {
+        comm::ModelParallelRanks model_parallel(ranks);
+        run_one(model_parallel);
+      },
+      GetParam().exchange);
+}
+
+void Sliced::for_each_shape(std::span<const TableShape> shapes,
+                            const std::function<void(int, const TableShape&)>& body) {
+  for (const int item_slices : item_slice_counts()) {
+    for (const TableShape& shape : shapes) {
+      if (shape.one_item_slice && item_slices > 1) continue;
+      SCOPED_TRACE(format("{} item slices, {} users, {} items, width {}", item_slices, shape.users,
+                          shape.items, shape.width));
+      body(item_slices, shape);
+    }
+  }
+}
+
+Sliced::OutputStep Sliced::expect_output_step(int item_slices, const OutputCase& all,
+                                              std::optional<Tolerance> of_d_hidden) {
+  const bool multinomial = all.loss == device::Loss::multinomial;
+  const auto expected = multinomial ? reference::softmax_layer(all.hidden, all.batch, all.weight, all.bias)
+                                    : reference::squared_layer(all.hidden, all.batch, all.weight, all.bias);
+  const std::int64_t users = all.hidden.rows;
+  const std::int64_t items = all.weight.columns;
+  LossOfSlices losses(1);
+  OutputStep result;
+  run(item_slices, [&](ItemSliceDevice& d) {
+    const ItemSlice mine = d.item_slice(items);
+    const auto batch = d.gather(all.batch);
+    const auto input = d.part_of(all.hidden);
+    auto d_hidden = d.part_of(all.hidden);  // arbitrary contents
+    const auto step = [&](TestLayer& layer, const device::GradientReady& ready, const FusedUpdate* fused) {
+      d.device().output_layer_step(all.loss, input, *batch, layer.layer, device::OutputGradients::both,
+                                   d_hidden, d.backward(layer, ready, fused));
+    };
+    TestLayer layer = d.make_item_slice(TensorKind::output_table, all.weight, all.bias);
+    TestDevice::Reports reports(d, layer);
+    d.begin({}, 0.0F, update_rules[1]);
+    step(layer, reports.callback(), nullptr);
+    losses.add(0, d.losses());
+    if (d.index() == 0) result = {reports.count(), 0.0, d.device().facts().peak_bytes};
+    ASSERT_EQ(d_hidden.rows(), d.own(users).size());
+    const auto allowed = [&](const Matrix& whole) {
+      Tolerance tolerance = d.tolerance();
+      // Gradients of the mean squared error are of order 1 / items, below the floor of the tolerance.
+      if (!multinomial) tolerance.floor /= static_cast<double>(items);
+      double largest = 0.0;
+      for (const double x : whole.values) largest = std::max(largest, std::abs(x));
+      if (item_slices > 1) tolerance.floor += tolerance.norm * largest;
+      return tolerance;
+    };
+    const auto expect_hidden_gradient = [&](const std::string& what) {
+      d.expect_near(d.read(d_hidden), rows_of(expected.d_input, d.own(users)),
+                    of_d_hidden.value_or(allowed(expected.d_input)), what);
+    };
+    expect_hidden_gradient("d_hidden");
+    d.expect_near(d.weight_gradient(layer), columns_of(expected.d_weight, mine), allowed(expected.d_weight),
+                  "d_weight");
+    d.expect_near(d.bias_gradient(layer), columns_of(expected.d_bias, mine), allowed(expected.d_bias),
+                  "d_bias");
+    d.expect_zero_padding(layer.layout, layer.gradients);
+    reports.check();
+    if (!d.device().fuses_updates()) return;
+    TestMoments apart = d.make_moments(layer);
+    d.update(layer, apart);
+    TestLayer fused = d.make_item_slice(TensorKind::output_table, all.weight, all.bias);
+    TestMoments moments = d.make_moments(fused);
+    const FusedUpdate fusing{fused.parameters, moments.first, moments.second};
+    step(fused, unreported, &fusing);
+    d.device().synchronize();
+    expect_hidden_gradient("d_hidden of the fused update");
+    const std::vector<float> updated = d.flat(layer.parameters.master());
+    d.expect_near(d.flat(fused.parameters.master()), Matrix(1, std::ssize(updated), updated),
+                  Tolerance{1e-5, 1e-5, 1e-6}, "fused update");
+  });
+  const device::LossSums& sums = losses.sums[0];
+  // The mean squared error of few terms has larger relative errors.
+  const double floor = multinomial || items < 33 ? 1.0 : 0.0;
+  EXPECT_NEAR(sums.nll, expected.nll, (low_precision() ? 5e-3 : 2e-6) * (floor + expected.nll));
+  EXPECT_EQ(sums.kl, 0.0);
+  EXPECT_EQ(sums.users, users);
+  result.loss_error = std::abs(sums.nll - expected.nll) / expected.nll;
+  return result;
 }
 
 void LossOfSlices::add(std::size_t index, const device::LossSums& of_item_slice) {

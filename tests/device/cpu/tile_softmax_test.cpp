@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -17,16 +16,18 @@
 
 namespace vaecf::testing {
 
+static ContractDevice on_cpu(const std::string& name, int threads,
+                             const std::shared_ptr<const cpu::TileKernels>& kernels) {
+  return {name,
+          [=] { return std::make_unique<cpu::Device>(threads, device::Precision::bf16, false, kernels); },
+          read_host};
+}
+
 std::vector<ContractDevice> contract_devices() {
-  const auto make = [](std::shared_ptr<const cpu::TileKernels> kernels, int threads) {
-    return [=] { return std::make_unique<cpu::Device>(threads, device::Precision::bf16, false, kernels); };
-  };
   std::vector<ContractDevice> all;
-  for (const int threads : {1, 2, 5}) {
-    all.push_back(
-        {format("emulated_{}", threads), make(std::make_shared<EmulatedTiles>(), threads), read_host, false});
-  }
-  if (const auto kernels = cpu::choose_tiles()) all.push_back({"machine", make(kernels, 2), read_host});
+  for (const int threads : {1, 2, 5})
+    all.push_back(on_cpu(format("emulated_{}", threads), threads, std::make_shared<EmulatedTiles>()));
+  if (const auto kernels = cpu::choose_tiles()) all.push_back(on_cpu("machine", 2, kernels));
   return all;
 }
 
@@ -41,7 +42,7 @@ Matrix rounded(Matrix values) {
   return values;
 }
 
-class TileSoftmax : public LayerContract {
+class TileSoftmax : public Contract {
  protected:
   void compare(const Matrix& hidden, const Matrix& weight, const Matrix& bias, const Csr& rows) {
     TestLayer layer = make_layer(TensorKind::output_table, weight, bias);
@@ -96,38 +97,28 @@ TEST_P(TileSoftmax, LogitsFarAboveTheReference) {
 
 TEST(TileSoftmaxPasses, SecondPassOnlyIfAnExponentialMayOverflow) {
   const auto kernels = std::make_shared<EmulatedTiles>();
-  cpu::Device device(2, device::Precision::bf16, false, kernels);
+  TestDevice d(on_cpu("emulated", 2, kernels));
   constexpr std::int64_t users = 33;   // 2 tiles
   constexpr std::int64_t items = 130;  // 5 blocks
-  const auto layout = device.plan_parameters(
-      std::vector<device::TensorSpec>{{"weight", 1, items, TensorKind::output_table, true},
-                                      {"bias", 1, items, TensorKind::output_bias, false}});
-  auto parameters = device.make_parameters(layout, 0);
-  const Csr rows = random_rows(users, items, 1);
-  const auto held = device.make_user_rows(rows.view(), 0, items, device::single_rank());
-  std::vector<std::int64_t> order(users);
-  for (std::int64_t u = 0; u < users; ++u) order[static_cast<std::size_t>(u)] = u;
-  const auto batch = device.make_batch();
-  device.gather_batch(*held, order, true, *batch);
-  auto hidden = device.make_matrix(users, 1);
-  device.write_matrix(hidden, users, std::vector<float>(users, 1.0F));
-  auto d_hidden = device.make_matrix(users, 1);
-  auto gradients = device.make_buffer(layout.size);
-  const auto step = device.make_step_state();
+  TestLayer layer = d.make_layer(TensorKind::output_table, Matrix(1, items), Matrix(1, items));
+  TestBatch batch;
+  d.gather(random_rows(users, items, 1), items, true, batch);
+  const auto hidden = d.activations(random_matrix(users, 1, 2));
+  auto d_hidden = d.activations(Matrix(users, 1));
   struct Case {
-    float bias;
+    double bias;
     std::int64_t passes;
   };
   // Logits of padding and of absent users must not count as large: 130 items, 33 users.
   for (const auto& [value, passes] :
-       {Case{0.0F, 1}, Case{39.0F, 1}, Case{41.0F, 2}, Case{1e5F, 2}, Case{-1e5F, 1}}) {
-    std::vector<float> bias(items, -500.0F);
-    bias[129] += value;
-    device.import_rows(layout, 1, {0, 1}, bias, parameters.master());
-    device.refresh_copies(parameters, {0, layout.size});
+       {Case{0.0, 1}, Case{39.0, 1}, Case{41.0, 2}, Case{1e5, 2}, Case{-1e5, 1}}) {
+    Matrix bias(1, items);
+    std::ranges::fill(bias.values, -500.0);
+    bias.at(0, 129) += value;
+    d.import_tensor(layer.layout, 1, bias, layer.parameters.master());
+    d.device().refresh_copies(layer.parameters, {0, layer.layout.size});
     kernels->exponential_tiles = 0;
-    device.output_layer_step(device::Loss::multinomial, hidden, *batch, {0, 1}, device::OutputGradients::both,
-                             d_hidden, {parameters, *step, gradients, unreported});
+    d.softmax_step(hidden, batch, layer, d.begin(), d_hidden);
     EXPECT_EQ(kernels->exponential_tiles, passes * 2 * 5) << value;
     EXPECT_TRUE(kernels->all_left());
   }
@@ -136,29 +127,19 @@ TEST(TileSoftmaxPasses, SecondPassOnlyIfAnExponentialMayOverflow) {
 TEST(TileScores, RanksDoNotDependOnTheNumberOfThreads) {
   constexpr std::int64_t users = 300;  // more than are scored at a time
   constexpr std::int64_t items = 700;  // not a multiple of the tile size
-  constexpr std::int64_t width = 65;
+  constexpr int k = 40;
   const auto ranked_on = [](int threads) {
-    cpu::Device device(threads, device::Precision::bf16, false, std::make_shared<EmulatedTiles>());
-    const auto layout = device.plan_parameters(
-        std::vector<device::TensorSpec>{{"weight", width, items, TensorKind::output_table, true},
-                                        {"bias", 1, items, TensorKind::output_bias, false}});
-    auto parameters = device.make_parameters(layout, 0);
-    device.import_rows(layout, 0, {0, width}, random_values(width * items, 2, 0.1F), parameters.master());
-    device.refresh_copies(parameters, {0, layout.size});
-    auto hidden = device.make_matrix(users, width);
-    device.write_matrix(hidden, users, random_values(users * width, 1));
-    const Csr own = random_rows(users, items, 4, 60);
+    TestDevice d(on_cpu("emulated", threads, std::make_shared<EmulatedTiles>()));
+    const TestLayer layer = d.random_layer(TensorKind::output_table, 65, items);
+    TestBatch batch;
+    d.gather(random_rows(users, items, 4, 60), items, false, batch);
+    const auto hidden = d.activations(random_matrix(users, 65, 1));
     const Csr targets = random_rows(users, items, 5, 20);
-    const auto held = device.make_user_rows(own.view(), 0, items, device::single_rank());
-    std::vector<std::int64_t> order(users);
-    std::iota(order.begin(), order.end(), 0);
-    const auto batch = device.make_batch();
-    device.gather_batch(*held, order, false, *batch);
     std::vector<std::int32_t> ranks(targets.columns.size());
-    device.rank_targets(hidden, *batch, targets.view(), parameters, {0, 1}, ranks);
-    std::vector<std::int32_t> best(users * 40);
-    std::vector<float> scores(users * 40);
-    device.top_k(hidden, *batch, parameters, {0, 1}, 40, best, scores);
+    d.device().rank_targets(hidden, *batch.device, targets.view(), layer.parameters, layer.layer, ranks);
+    std::vector<std::int32_t> best(users * k);
+    std::vector<float> scores(users * k);
+    d.device().top_k(hidden, *batch.device, layer.parameters, layer.layer, k, best, scores);
     return std::tuple(ranks, best, scores);
   };
   const auto one = ranked_on(1);
