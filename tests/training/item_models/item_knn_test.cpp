@@ -45,6 +45,29 @@ TEST_F(ItemModels, ItemKnnOfAllItemsWithPowersEqualsTheReference) {
   EXPECT_EQ(models::item_knn_entries(train_, 3, 1), 15);
 }
 
+TEST_F(ItemModels, ItemKnnHasSeparatePowersOfSourceAndTarget) {
+  const models::Interactions train = models::make_interactions(item_model_users, 5);
+  std::array<std::array<double, 5>, 5> together{};  // on the diagonal the users of an item
+  for (std::int64_t user = 0; user < train.users.rows(); ++user)
+    for (const std::int32_t i : train.users.view().row(user))
+      for (const std::int32_t j : train.users.view().row(user))
+        ++together[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
+  on_ranks(2, [&](const run::Run& run) {
+    for (const auto per : {models::NeighborsPer::source, models::NeighborsPer::target}) {
+      const models::SparseWeights model = models::solve_item_knn(
+          train, {.neighbors = 0, .source_power = 0.9, .target_power = 0.2, .per = per}, run, 1);
+      for (std::size_t i = 0; i < 5; ++i) {
+        std::array<float, 5> scores{};
+        model.score(std::array{static_cast<std::int32_t>(i)}, scores);
+        for (std::size_t j = 0; j < 5; ++j) {
+          const double divisor = std::pow(together[i][i], 0.9) * std::pow(together[j][j], 0.2);
+          EXPECT_NEAR(scores[j], i == j ? 0.0 : together[i][j] / divisor, 1e-5) << i << " to " << j;
+        }
+      }
+    }
+  });
+}
+
 TEST_F(ItemModels, PowerDoesNotChangeTheNeighborsOfItemKnn) {
   on_ranks(1, [&](const run::Run& run) {
     const models::SparseWeights plain =

@@ -161,6 +161,28 @@ TEST_F(ServedResume, StoppedRunCanBeResumed) {
   }
 }
 
+// Without a first moment, the size of an update by Adam grows with the number of updates before it, of which
+// there is one per worker and step. The order in which gradients arrive has little effect.
+TEST_F(ServedResume, AsynchronousUpdatesAreCountedForAllWorkers) {
+  serve(comm::ServerUpdates::asynchronous, 1);
+  options_.distributed.staleness = 0;
+  options_.optimizer.beta1 = 0.0;
+  run(3, "whole");
+  const Tensors before = tensors_in(checkpoints("whole") + "/step-00000016.h5");
+  resume_copy(3, "step-00000016.h5");
+  const auto change_in = [&](const std::string& name) {
+    double squares = 0.0;
+    for (const auto& [tensor, values] : tensors_in(checkpoints(name) + "/epoch-0003.h5")) {
+      if (!tensor.starts_with("weights/")) continue;
+      for (std::size_t i = 0; i < values.size(); ++i)
+        squares += std::pow(values[i] - before.at(tensor)[i], 2);
+    }
+    return std::sqrt(squares);
+  };
+  const double expected = change_in("whole");
+  EXPECT_NEAR(change_in("again"), expected, 0.1 * expected);
+}
+
 // Checkpoints do not depend on the strategy, so a run may change it.
 TEST_F(ServedResume, StrategyMayChange) {
   run(2, "whole");
