@@ -86,6 +86,28 @@ TEST_F(EdgeCases, NonFiniteLossThrowsWithStep) {
   }
 }
 
+// Without a first moment, updates by Adam have equal sizes, if all updates before them are counted.
+TEST_F(EdgeCases, AdamCountsTheUpdatesOfAllEpochs) {
+  options_.train.batch_size = 1000;  // an epoch is one update
+  options_.optimizer.learning_rate = 1e-4;
+  options_.optimizer.beta1 = 0.0;
+  on_ranks(1, [&](const run::Run& run) {
+    Trainer trainer(run, 0);
+    std::vector<double> sizes;
+    for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
+      const Tensors before = weights_of(trainer.model());
+      trainer.start_epoch(epoch);
+      trainer.step(0);
+      double squares = 0.0;
+      for (const auto& [name, values] : weights_of(trainer.model()))
+        for (std::size_t i = 0; i < values.size(); ++i)
+          squares += std::pow(values[i] - before.at(name)[i], 2);
+      sizes.push_back(std::sqrt(squares));
+    }
+    EXPECT_NEAR(sizes.back(), sizes.front(), 0.25 * sizes.front());
+  });
+}
+
 TEST_F(EdgeCases, EachUpdateSamplesNewDropoutAndNoise) {
   options_.train.batch_size = 1000;          // every step has all users,
   options_.optimizer.learning_rate = 1e-12;  // and the weights do not change
