@@ -31,7 +31,7 @@ class Elsa final : public TrainableModel {
  private:
   static constexpr int weight = 0;  // index in layout().tensors
 
-  /// Computes A and h. A user's own items are not subtracted from the scores, since they are never ranked.
+  /// Computes A and h. A user's seen items are not subtracted from the scores, since they are never ranked.
   void forward(const NetworkInput& batch, const device::StepState& step);
 
   device::Parameters normalized_;  // A, and a bias for scoring: 0 except if excluded
@@ -72,7 +72,7 @@ inline void Elsa::forward_backward(const NetworkInput& batch, const device::Back
   timer.end_phase(StepPhase::forward);
   device_.cosine_step(hidden_, batch.items, gram_, d_hidden_, d_gram_, backward.step);
   timer.end_phase(StepPhase::loss);
-  // The gradient by A is not yet that by W, so it is not reported.
+  // The gradient with respect to A is not yet that with respect to W, so it is not reported.
   const device::GradientReady not_reported;
   device_.sparse_linear_backward(batch.items, {weight, -1}, device::Activation::identity, 1.0F, hidden_,
                                  d_hidden_, backward.with(not_reported, nullptr));

@@ -89,7 +89,7 @@ class BenchmarkRun {
         .set("virtual_shards", run_.options.data.virtual_shards)
         .set("item_slices", std::int64_t{run_.item_slices()})
         .set("model_parallel_groups", std::int64_t{run_.model_parallel_groups()})
-        .set("exchanged_bytes", training.comm_volume.exchanged);
+        .set("exchanged_bytes", training.comm_volume.activations);
     if (uses_parameter_server()) {
       event.set("servers", std::int64_t{run_.options.distributed.servers})
           .set("server_updates", to_string(run_.options.distributed.updates));

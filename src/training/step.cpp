@@ -19,8 +19,9 @@ namespace {
 /// ranks. A shape therefore describes the batch of all ranks.
 class StepGraphs {
  public:
-  /// The parameter group of the step, the first virtual shard of its batch (0 for a single rank), and the
-  /// number of users of the batch over all ranks. The last two determine the number of users of every rank.
+  /// The parameter group of the step, the first virtual shard of its batch (0 if all ranks share each batch),
+  /// and the number of users of the batch over all ranks. The last two determine the number of users of every
+  /// rank.
   using Shape = std::array<std::int64_t, 3>;
 
   /// Both arguments must outlive this object.
@@ -93,7 +94,8 @@ class AllReduce final : public Strategy {
         graphs_(data.device, grid.world()) {
     const bool clips = options.train.clip_gradient_norm > 0.0;
     needs_stats_ = clips || device_.facts().precision == device::Precision::fp16;
-    // A rank whose tensors of items no other rank has updates them during the backward pass.
+    // If no other rank has this rank's tensors of items, their gradients need no sum, so their updates are
+    // fused into the backward pass.
     if (grid.data_parallel_ranks().size() == 1 && device_.fuses_updates() && !clips)
       fused_tensors_ = model_.fused_tensors();
   }
@@ -115,7 +117,7 @@ class AllReduce final : public Strategy {
       device::StepState& state = *data_.state;
       exchange_.begin(parameter_group);
       const models::NetworkInput batch = data_.gather(users);
-      // Tensors of items that no other rank has are updated by the backward pass, and skipped by update().
+      // The backward pass updates fused_tensors_; update() skips them.
       const device::FusedUpdate fused{model_.parameters(), optimizer_.first_moment(),
                                       optimizer_.second_moment()};
       const device::Backward backward{model_.parameters(), state, exchange_.gradients(), exchange_.ready(),
@@ -182,7 +184,7 @@ class AllReduce final : public Strategy {
   TrainingFacts facts() const override {
     const ItemSliceProblem problem =
         item_slice_problem(options_, data_.model->tensors(), model_.items(), grid_.world());
-    const double exchanged = training::item_slice_traffic(problem, grid_.item_slices()).activations;
+    const double activations = training::item_slice_traffic(problem, grid_.item_slices()).activations;
     double sent = 0.0;
     double updated = 0.0;
     const std::vector<int> passes = models::passes_of_epoch(options_.model);
@@ -190,14 +192,14 @@ class AllReduce final : public Strategy {
       sent += exchange_.bytes_per_rank(parameter_group);
       updated += update_bytes(parameter_group);
     }
-    const auto steps = static_cast<double>(passes.size());
-    sent = exchanged + sent / steps;
+    const auto count = static_cast<double>(passes.size());
+    sent = activations + sent / count;
     return {.overlaps = static_cast<bool>(exchange_.ready()),
-            .update_bytes = updated / steps,
+            .update_bytes = updated / count,
             .comm_volume = {.total = grid_.world().size() * sent,
                             .worker_out = sent,
                             .worker_in = sent,
-                            .exchanged = exchanged}};
+                            .activations = activations}};
   }
 
  private:

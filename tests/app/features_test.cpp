@@ -20,7 +20,7 @@ void make_run_with_features(const TempWorkspace& workspace) {
 }
 
 /// Returns the items of each user in order, as "item score".
-std::map<std::string, std::vector<std::string>> lists_of(const std::string& tsv) {
+std::map<std::string, std::vector<std::string>> list_count(const std::string& tsv) {
   std::map<std::string, std::vector<std::string>> lists;
   for (const Recommended& line : lines_of(tsv))
     lists[line.user].push_back(line.item + " " + std::to_string(line.score));
@@ -42,7 +42,7 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   const Result all = workspace.succeed("recommend small.yaml --users people.csv --top 5");
   expect_in(all.err, {"3 users have no known items; their recommendations are based on features alone",
                       "1 users have no known items and no known features (old)"});
-  auto lists = lists_of(all.out);
+  auto lists = list_count(all.out);
   ASSERT_EQ(lists.size(), 4U);
   EXPECT_EQ(lists["ann"], lists["bob"]) << "equal features";
   EXPECT_NE(lists["ann"], lists["eve"]);
@@ -52,13 +52,13 @@ TEST_F(FeaturesOfUsers, UsersWithoutItemsGetFeatureBasedItems) {
   workspace.write("new.csv", "ann," + item + "\nzoe," + item + "\nbob,nowhere\n");
   const Result some = workspace.succeed("recommend small.yaml --input new.csv --users people.csv --top 5");
   expect_in(some.err, {"--users people.csv: 1 users are not in the table (zoe)"});
-  const auto with_items = lists_of(some.out);
+  const auto with_items = list_count(some.out);
   ASSERT_EQ(with_items.size(), 3U);
   EXPECT_EQ(with_items.at("bob"), lists["bob"]);
   EXPECT_NE(with_items.at("ann"), with_items.at("zoe")) << "zoe has no features";
   const Result alone = workspace.program("recommend small.yaml --input new.csv --top 5 --quiet");
-  EXPECT_EQ(lists_of(alone.out).at("zoe"), with_items.at("zoe"));
-  EXPECT_EQ(count(lists_of(alone.out).at("bob")[0], "nan"), 1);
+  EXPECT_EQ(list_count(alone.out).at("zoe"), with_items.at("zoe"));
+  EXPECT_EQ(count(list_count(alone.out).at("bob")[0], "nan"), 1);
 
   const std::string command = "recommend small.yaml --split all --top 3 --quiet --output ";
   workspace.succeed(command + "1.tsv");
@@ -93,7 +93,7 @@ TEST_F(FeaturesOfUsers, AreExportedWithTheModel) {
       << tensors.substr(0, 1500);
   EXPECT_EQ(count(tensors, "xxh64 1"), 1);
 
-  const auto known = lists_of(workspace.program("recommend small.yaml --quiet --top 2").out);
+  const auto known = list_count(workspace.program("recommend small.yaml --quiet --top 2").out);
   const std::string item = known.begin()->second[0].substr(0, known.begin()->second[0].find(' '));
   workspace.write("people.csv", "user,age,country\nann,1,3\nbob,2,\neve,,\n");
   workspace.write("new.csv", "ann," + item + "\nbob,nowhere\neve," + item + "\n");

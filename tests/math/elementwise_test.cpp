@@ -112,7 +112,7 @@ SoftmaxPart<float> softmax_of(float first, float step) {
     high.add(eight);
   }
   const float maximum = std::fmax(low.maximum, high.maximum);
-  return {maximum, low.sum_below(maximum) + high.sum_below(maximum)};
+  return {maximum, low.rescaled_sum(maximum) + high.rescaled_sum(maximum)};
 }
 
 TEST(Loss, EqualLogitsGiveTheLogarithmOfTheirCount) {

@@ -212,7 +212,7 @@ TEST_P(Reference, ScoresOfEvaluation) {
   EXPECT_LT(relative_difference(read(model_->latent()), values("evaluation/z")), 2e-6);
 }
 
-// The users' own items are excluded in this case, too.
+// The users' seen items are excluded in this case, too.
 TEST_P(Reference, ScoresFromFeaturesOnly) {
   if (beside_) expect_scores(History::none, "evaluation/cold_logits");
 }

@@ -77,10 +77,10 @@ struct AsyncCollective {
   }
 };
 
-/// A process model-parallel group: its ranks and the collectives between them. All ranks must call every
-/// collective in the same order. Element counts are 64-bit. Sums are bitwise equal on all ranks. Blocking
-/// collectives work on host memory, non-blocking ones on the memory of the device that this communicator is
-/// paired with. Collectives throw RunError naming the failed call.
+/// Some ranks, as in an MPI_Comm or ncclComm_t, and the collectives between them. All ranks
+/// must call every collective in the same order. Element counts are 64-bit. Sums are bitwise equal on all
+/// ranks. Blocking collectives work on host memory, non-blocking ones on the memory of the device that this
+/// communicator is paired with. Collectives throw RunError naming the failed call.
 class Communicator {
  public:
   Communicator() = default;

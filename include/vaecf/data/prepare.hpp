@@ -145,7 +145,8 @@ struct PrepareOptions {
   std::int64_t test_users = 10000;
   double validation_fraction = 0.05;  ///< fraction of the users, of the split `stable`
   double test_fraction = 0.05;
-  double held_out_fraction = 0.2;  ///< fraction of a held-out user's items that become targets
+  double held_out_fraction = 0.2;  ///< fraction of a held-out user's items that become targets; `ratio`: of
+                                   ///< every user's items, for validation and for test
   SplitMethod split = SplitMethod::liang2018;
   Holdout holdout = Holdout::random;
   /// Cuts of the split `time` for validation and test: fractions of the events, increasing, in (0, 1).

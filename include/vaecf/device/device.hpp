@@ -22,9 +22,9 @@ namespace vaecf::device {
 /// The gradients that output_layer_step() computes: of the hidden units, of the layer's weights, or both.
 enum class OutputGradients { both, hidden, weights };
 
-/// Called as soon as a flat range of the gradient is complete, about in the order of ParameterLayout. On the
-/// CPU, the output layer's weight arrives in several row ranges, so that its reduction overlaps with the
-/// backward pass. Empty: nothing is reported.
+/// Called as soon as a flat range of the gradient is complete, in any order; that of ParameterLayout lets
+/// reductions start early. On the CPU, the output layer's weight arrives in several row ranges, so that its
+/// reduction overlaps with the backward pass. Empty: nothing is reported.
 using GradientReady = std::function<void(Range flat, EventHandle)>;
 
 /// Keep probabilities of input dropout; 1: no dropout. Each item of a user is kept with probability
@@ -47,9 +47,10 @@ struct Moments {
   std::int64_t offset = 0;
 };
 
-/// Lets an operation that computes the gradient of a tensor of items update that tensor immediately, while
-/// the gradient is in cache, or beside later operations. Its ranges of the gradient buffer are then undefined
-/// and are not reported as ready. Only if fuses_updates(), and if the rule does not clip.
+/// A fused update: the operation that computes the gradient of a tensor of items (TensorKind) also updates
+/// that tensor, while the gradient is in cache, or beside later operations. Its ranges of the gradient buffer
+/// are then undefined and are not reported as ready. Only if fuses_updates(), the rule does not clip, and no
+/// other rank has a gradient of the tensor.
 struct FusedUpdate {
   Parameters& parameters;
   Buffer& first_moment;
@@ -66,7 +67,7 @@ struct Backward {
   const FusedUpdate* fused = nullptr;  ///< null: no fused updates
 
   const ParameterLayout& layout() const { return parameters.layout(); }
-  /// Returns this pass with its own `ready` and `fused`.
+  /// Returns a copy with these instead of `ready` and `fused`.
   Backward with(const GradientReady& other_ready, const FusedUpdate* other_fused) const {
     return {parameters, step, gradients, other_ready, other_fused};
   }
@@ -91,15 +92,18 @@ struct SideFeatures {
   int table = -1;
 };
 
-/// The operations of training and scoring, on whole batches of B users, also of none. Not a tensor library:
-/// each device fuses steps within an operation as its hardware requires. Gradients are sums over users. If a
-/// model-parallel group shares the items, each has the rows of the model-parallel group's B users in its item
-/// slice, and the activations of its own users: row r of all activations belongs to user batch.own().begin +
-/// r. Operations on tensors of items exchange activations within the model-parallel group and are then
-/// collective; counts of a user's items are those of all item slices, and a user's losses are summed over the
-/// ranks of the model-parallel group. On a GPU, operations are queued on one stream, and the host blocks only
-/// where stated. On a CPU, they have finished when they return. One thread uses a device, except where
-/// stated.
+/// The operations of training and scoring, on whole batches. Not a tensor library: each device fuses the
+/// parts of an operation as its hardware requires. Gradients are sums over users.
+///
+/// B is the number of users of a batch (also 0), I that of items, H that of hidden units, L that of latent
+/// dimensions, n_u the number of items of user u in the batch, before dropout. W is a weight with one row per
+/// unit that it is read by, and act() an activation. If a model-parallel group shares the items, each of its
+/// ranks has the rows of all B users restricted to its item slice, but the activations of its own users only:
+/// row r of all activations belongs to user batch.own().begin + r. Operations on tensors of items exchange
+/// activations within the model-parallel group and are then collective; counts of a user's items are those of
+/// all item slices, and a user's losses are summed over the ranks of the model-parallel group. On a GPU,
+/// operations are queued on one stream, and the host blocks only where stated. On a CPU, they have finished
+/// when they return. One thread uses a device, except where stated.
 ///
 /// Formulas: Liang et al., "Variational Autoencoders for Collaborative Filtering", WWW 2018, sections 2, 3.
 class Device {
@@ -110,7 +114,8 @@ class Device {
   virtual ~Device() = default;
 
   virtual DeviceFacts facts() const = 0;
-  /// Measures a peak rate, within `max_bytes` of the host's memory and half of a GPU's free memory. Blocks.
+  /// Measures a peak rate, using at most `max_bytes` of the host's memory and half of a GPU's free memory.
+  /// Blocks.
   virtual double measure(Rate rate, std::int64_t max_bytes) = 0;
   /// Returns the bytes of host memory that outputs and scores of batches of `users` users take: 0 on a GPU.
   virtual std::int64_t output_bytes(ItemSlice items, std::int64_t users) const = 0;
@@ -126,9 +131,10 @@ class Device {
   virtual Matrix make_matrix(std::int64_t max_rows, std::int64_t columns) = 0;
   /// Returns the memory for more buffers; some of the free memory is kept for operations.
   virtual std::int64_t spare_bytes() const = 0;
-  /// Stores rows of the item slice that `model_parallel` has of `columns` columns; the first row is user
-  /// `first_user` of its set. On the CPU, the memory behind `rows` must outlive the result, as must
-  /// `model_parallel`. Throws InputError if a column is out of range.
+  /// Stores rows of users, restricted to this rank's item slice of `model_parallel`. `columns` is the number
+  /// of items of the whole model; row 0 is user `first_user` of the training or held-out users. On the CPU,
+  /// the memory behind `rows` must outlive the result, as must `model_parallel`. Throws InputError if a
+  /// column is out of range.
   virtual std::unique_ptr<UserRows> make_user_rows(ItemSliceView rows, std::int64_t first_user,
                                                    std::int64_t columns,
                                                    ModelParallelGroup& model_parallel) = 0;
@@ -139,8 +145,8 @@ class Device {
   virtual std::unique_ptr<Timer> make_timer() = 0;
   virtual std::unique_ptr<Exporter> make_exporter() = 0;
   virtual void fill(Buffer& buffer, float value) = 0;
-  /// The next three write elements `range` of `from` to `to`, starting at `at`; bf16: rounded to nearest
-  /// even.
+  /// copy(), cast_to_bf16() and cast_to_fp32() write elements `range` of `from` to `to`, starting at `at`;
+  /// bf16: rounded to nearest even.
   virtual void copy(const Buffer& from, Range range, Buffer& to, std::int64_t at) = 0;
   virtual void cast_to_bf16(const Buffer& from, Range range, Bf16Buffer& to, std::int64_t at) = 0;
   virtual void cast_to_fp32(const Bf16Buffer& from, Range range, Buffer& to, std::int64_t at) = 0;
@@ -150,7 +156,7 @@ class Device {
   /// Copies logical rows `rows` of a tensor, row-major and without padding, from the host to `flat`. Blocks.
   virtual void import_rows(const ParameterLayout& layout, int tensor, Range rows,
                            std::span<const float> logical, Buffer& flat) = 0;
-  /// Copies them from `flat` to the host. Blocks.
+  /// Copies such rows from `flat` to the host. Blocks.
   virtual void export_rows(const ParameterLayout& layout, int tensor, Range rows, const Buffer& flat,
                            std::span<float> logical) const = 0;
   /// Copies (rows, columns) values, row-major without padding, to and from the host. Blocks.
@@ -179,7 +185,8 @@ class Device {
 
   /// Sets the parameters of the operations that follow. Never captured.
   virtual void begin_step(const StepParams& params, StepState& step) = 0;
-  /// Adds the statistics of gradient elements `range` to gradient_stats(); must precede every update.
+  /// Adds the statistics of gradient elements `range` to gradient_stats(). Required in fp16 and if the rule
+  /// clips, for the whole gradient before the first update().
   virtual void accumulate_gradient_stats(const Buffer& gradients, Range range, StepState& step) = 0;
   /// Returns two elements, which begin_step() sets to 0: the number of non-finite gradient elements, counted
   /// in fp16 only, which makes update() do nothing unless it is 0; and the sum of squares, scaled as in
@@ -197,12 +204,13 @@ class Device {
 
   // The batch.
 
-  /// Checks an order of batches and copies it to the device; batch t consists of rows[begin[t] .. begin[t +
-  /// 1]) of `source`. The first order of a schedule belongs to the device's thread; later ones of at most as
-  /// many users and batches may be uploaded by another thread, during steps with the current one.
+  /// Checks the batches of one pass and copies them to the device; batch t consists of rows[begin[t] ..
+  /// begin[t + 1]) of `source`. The first upload to a schedule must be made by the thread that uses the
+  /// device; another thread may make later ones, of at most as many users and batches, during steps with the
+  /// current pass.
   virtual void upload_batch_schedule(const UserRows& source, std::span<const std::int64_t> rows,
                                      std::span<const std::int64_t> begin, BatchSchedule& schedule) = 0;
-  /// Makes the last uploaded order the current one; does nothing without a new one.
+  /// Makes the last uploaded pass the current one; does nothing without a new one.
   virtual void start_batch_schedule(const UserRows& source, BatchSchedule& schedule) = 0;
   /// Gathers the batch that `step` selects, which has `users` users, with its transpose.
   virtual void gather_scheduled_batch(const UserRows& source, const BatchSchedule& schedule,
@@ -243,14 +251,16 @@ class Device {
 
   /// The output layer with loss and gradients, one operation because (B, I) need not be stored as a whole:
   /// logits = hidden W + bias. Adds to the step's nll the multinomial loss or, for outputs o =
-  /// sigmoid(logits), the mean of (o_i - x_i)^2 over all items; writes the gradients by `hidden`, W and bias.
-  /// With fused updates, d_hidden is that of the weights before the update, which may run until end_step() or
-  /// synchronize(). With OutputGradients::hidden, `gradients`, `ready` and `fused` are unused; with
-  /// OutputGradients::weights (multinomial only, as the former), d_hidden is unused.
+  /// sigmoid(logits), the mean of (o_i - x_i)^2 over all items; writes the gradients with respect to
+  /// `hidden`, W and bias. With a fused update, d_hidden is computed with the weights before the update,
+  /// which may still run until end_step() or synchronize(). `hidden` and `weights` alone (RecVAE's passes of
+  /// encoder and decoder) require the multinomial loss; with `hidden`, `gradients`, `ready` and `fused` are
+  /// unused, with `weights` d_hidden is.
   virtual void output_layer_step(Loss loss, const Matrix& hidden, const Batch& batch, Layer layer,
                                  OutputGradients which, Matrix& d_hidden, const Backward& backward) = 0;
-  /// Replaces the gradient by the layer's output by that before `act`, and writes dW, dbias and, unless null,
-  /// d_input: the gradient by the input, plus `added_to_input` (may be null).
+  /// Replaces d_output, the gradient with respect to the output, by that with respect to act's argument, and
+  /// writes dW, dbias and, unless null, d_input: the gradient with respect to the input, plus
+  /// `added_to_input` (may be null).
   virtual void linear_backward(const Matrix& input, Layer layer, Activation act, const Matrix& output,
                                Matrix& d_output, Matrix* d_input, const Matrix* added_to_input,
                                const Backward& backward) = 0;
@@ -258,8 +268,8 @@ class Device {
   virtual void latent_backward(const Batch& batch, const Matrix& statistics, const Matrix& d_z,
                                Matrix& d_statistics, StepState& step) = 0;
   /// latent_backward() with RecVAE's composite prior, given the statistics of the old encoder. The KL term
-  /// log q(z) - log p(z) is that of the sample z (math/recvae.hpp). Its weight for user u is beta +
-  /// gamma n_u; n_u is the number of the user's items in the batch, before dropout.
+  /// log q(z) - log p(z) is that of the sample z (math/recvae.hpp). Its weight for user u is beta + gamma
+  /// n_u.
   virtual void composite_latent_backward(const Batch& batch, const Matrix& statistics,
                                          const Matrix& old_statistics, const math::CompositePrior& prior,
                                          float gamma, const Matrix& d_z, Matrix& d_statistics,
@@ -269,9 +279,9 @@ class Device {
   virtual void swish_norm_backward(Matrix& s, Norm norm, bool first, Matrix& d_h, Matrix& sum,
                                    const Backward& backward) = 0;
   /// The weight gradient of sparse_linear(), as a segment reduction over the batch's transpose, without
-  /// atomics; rows of items without users in the batch become zero. Replaces d_output by the gradient before
-  /// `act`. A fused update updates the weight alone: the bias belongs to the own users, whose gradient is
-  /// summed over ranks. Its range is reported before those of the weight.
+  /// atomics; rows of items without users in the batch become zero. Replaces d_output as linear_backward()
+  /// does. A fused update updates the weight alone: every rank has the bias, whose gradient must be summed
+  /// over ranks and is reported first.
   virtual void sparse_linear_backward(const Batch& batch, Layer layer, Activation act, InputDropout dropout,
                                       const Matrix& output, Matrix& d_output, const Backward& backward) = 0;
   /// The gradient of the feature table, never fused, from the gradient before the activation that
@@ -282,18 +292,20 @@ class Device {
   // The item table of ELSA, a tensor of kind item_table; sparse_linear() and the scoring operations accept
   // it.
 
-  /// Writes A, the rows of input table `tensor`, W, divided by their L2 norms, to `table` and its copies.
+  /// Writes A, the rows of W divided by their L2 norms, to tensor `table` of `normalized` and its copies; W
+  /// is tensor `tensor` of `parameters`.
   virtual void normalize_rows(const Parameters& parameters, int tensor, Parameters& normalized,
                               int table) = 0;
   /// gram = A'A (r, r) of this rank's rows.
   virtual void table_gram(const Parameters& normalized, int table, Matrix& gram) = 0;
   /// Takes h (B, r) and A'A, which it adds over the model-parallel group, in the order of item slices. Adds
-  /// the loss (cosine_loss in math/loss.hpp) to the step's nll, and writes the gradients by h and twice that
-  /// by the Gram matrix, S (r, r), which is symmetric and the sum over all users.
+  /// the loss (cosine_loss in math/loss.hpp) to the step's nll, and writes the gradient with respect to h and
+  /// S (r, r), twice that with respect to A'A, which is symmetric and the sum over all users.
   virtual void cosine_step(const Matrix& hidden, const Batch& batch, const Matrix& gram, Matrix& d_hidden,
                            Matrix& d_gram, StepState& step) = 0;
-  /// Expects the gradient by A through h at W's place in the flat buffer, adds A S, and replaces the sum by
-  /// the gradient by W; row ranges are reported as soon as they are complete.
+  /// On entry, W's range of the flat gradient is the gradient with respect to A through h. Adds A S, and
+  /// turns the sum into the gradient with respect to W, in place; row ranges are reported as soon as they are
+  /// complete.
   virtual void normalize_rows_backward(int tensor, const Parameters& normalized, int table,
                                        const Matrix& d_gram, const Backward& backward) = 0;
 
@@ -309,14 +321,14 @@ class Device {
 
   // Scoring. The items of a user's batch row are masked. In a model-parallel group, targets are
   // those of all users of the batch, the same on all ranks; their columns and all resulting items are items
-  // of the model, not of the item slice. Results are those of the own users: ranks of their targets, their
-  // columns of the values, and their lists.
+  // of the model, not of the item slice. Results are those of this rank's users: the ranks of their targets
+  // in the list of items, their columns of the values, and their lists.
 
   /// Writes, for each entry of `targets` (rows as in `batch`), the number of unmasked items that rank ahead
   /// of it: higher score first, then lower item. A target that is itself masked gets rank I.
   virtual void rank_targets(const Matrix& hidden, const Batch& batch, CsrView targets,
                             const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) = 0;
-  /// Computes such ranks for rows `rows` of `targets`, and from them columns `rows` of `values`, (metrics,
+  /// Computes these ranks for rows `rows` of `targets`, and from them columns `rows` of `values` (metrics,
   /// users). They start as zeros, which users without targets keep.
   virtual void compute_metrics(const Matrix& hidden, const Batch& batch, const UserRows& targets, Range rows,
                                const Parameters& parameters, Layer layer,

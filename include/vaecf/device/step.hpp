@@ -13,7 +13,8 @@ namespace vaecf::device {
 enum class OptimizerKind { adam, rmsprop, sgd };
 
 /// One optimizer update as plain parameters, so that a device can apply it in any kernel. For each element,
-/// with g = clip * gradient_scale * gradient + decay * w:
+/// with g = clip * gradient_scale * gradient + decay * w (StepValues::rule() folds clip and the loss scale
+/// into gradient_scale):
 ///   adam     m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;  w -= rate * m / (sqrt(v) + epsilon)
 ///            (TensorFlow's form, section 2 of Kingma and Ba 2015: `rate` includes both bias corrections, and
 ///            epsilon is added to the uncorrected sqrt(v); torch.optim.Adam adds it to the corrected one)
@@ -84,7 +85,7 @@ struct LossScale {
   static constexpr float max_scale = 16777216.0F;
 };
 
-/// This rank's sums of losses since the epoch began, and the loss scale, which is used in fp16 only.
+/// This rank's sums of losses since set_losses(), and the loss scale, which is used in fp16 only.
 struct StepSums {
   LossSums losses;
   LossScale scale;

@@ -164,9 +164,9 @@ using Bf16Buffer = Array<Bf16>;  ///< flat values to be communicated in bf16
 
 /// The rows() by columns() values of the current batch, row-major with stride() elements from row to row and
 /// zeros after the columns. On a GPU in 16-bit precisions there is a second copy as product operand; every
-/// writer must write both. There are two exceptions: the copy of a gradient by a layer's output is undefined
-/// until the layer's backward pass has converted the gradient to that before the activation, and so are the
-/// copies of s and of both sums of RecVAE's layers.
+/// writer must write both. There are two exceptions: the copy of a gradient with respect to a layer's output
+/// is undefined until the layer's backward pass has converted the gradient to that before the activation, and
+/// so are the copies of s and of both sums of RecVAE's layers.
 class Matrix {
  public:
   Matrix() = default;

@@ -27,7 +27,7 @@ namespace vaecf::evaluate {
 /// A metric's mean over users and the standard error of the mean.
 struct MetricValue {
   double mean = 0.0;
-  std::optional<double> standard_error = 0.0;  ///< empty for coverage and gini, which are no means
+  std::optional<double> standard_error = 0.0;  ///< empty for coverage and gini, which are not means
 };
 /// Metrics by name, such as "ndcg@100".
 using Metrics = std::map<std::string, MetricValue>;
@@ -41,14 +41,15 @@ struct EvaluationResult {
   /// both.
   Metrics with_history = {};
   Metrics without_history = {};
-  /// Values of these metrics for each of this rank's users, in the order of the dataset; 0 without a target.
+  /// The metrics that are means over users, of each of this rank's users, in the order of the dataset; 0
+  /// without a target.
   std::map<std::string, std::vector<double>> of_users = {};
 };
 
 /// Computes metrics of the held-out users of one split. Every rank, or model-parallel group,
 /// evaluates its part of the users; sums in fp64 and user counts are reduced over ranks and divided once.
-/// Results are equal on all ranks. Users for which a model has no input count with the list of the most
-/// popular items, which `recommend` gives them.
+/// Results are equal on all ranks. A user without input for the model counts with the list of the most
+/// popular items, which `recommend` gives to such users.
 class Evaluator {
  public:
   /// Reads this rank's users of `split` ("validation" or "test"). Throws InputError if a metric name is

@@ -153,7 +153,7 @@ class DirectoryLock {
 std::uint64_t xxh64(std::string_view bytes, std::uint64_t seed = 0);
 
 /// Incremental XXH3 (xxHash), which tells changed files from equal ones. It is not a cryptographic hash.
-/// Copies share their input.
+/// A copy refers to the same input.
 class Xxh3 {
  public:
   Xxh3();
@@ -161,7 +161,7 @@ class Xxh3 {
   void update(std::span<const std::byte> bytes);
   /// Returns the hash of all bytes with 64 bits.
   std::uint64_t hash64() const;
-  /// Returns that with 128 bits as 32 hexadecimal digits, as the program xxh128sum prints it.
+  /// Returns the 128-bit hash of all bytes as 32 hexadecimal digits, as the program xxh128sum prints it.
   std::string hash128() const;
 
  private:

@@ -41,7 +41,7 @@ VAECF_HD inline void sgd_element(T g, T rate, T beta1, T& m, T& w) {
   w -= rate * m;
 }
 
-/// Returns the gradient of the loss by x, from its gradient by y = tanh(x).
+/// Returns the gradient of the loss with respect to x, from that with respect to y = tanh(x).
 template <class T>
 VAECF_HD inline T tanh_backward(T d_y, T y) {
   return d_y * (T{1} - y * y);
@@ -52,7 +52,7 @@ VAECF_HD inline T sigmoid(T x) {
   return T{1} / (T{1} + std::exp(-x));
 }
 
-/// Returns the gradient of the loss by x, from its gradient by y = sigmoid(x).
+/// Returns the gradient of the loss with respect to x, from that with respect to y = sigmoid(x).
 template <class T>
 VAECF_HD inline T sigmoid_backward(T d_y, T y) {
   return d_y * y * (T{1} - y);
@@ -70,13 +70,13 @@ VAECF_HD inline T kl_term(T mu, T logvar) {
   return T{0.5} * (std::exp(logvar) + mu * mu - T{1} - logvar);
 }
 
-/// Returns the gradient of loss + beta * KL by mu, from the gradient by z.
+/// Returns the gradient of loss + beta * KL with respect to mu, from that with respect to z.
 template <class T>
 VAECF_HD inline T latent_gradient_mu(T d_z, T beta, T mu) {
   return d_z + beta * mu;
 }
 
-/// Returns the gradient of loss + beta * KL by logvar, from the gradient by z.
+/// Returns the gradient of loss + beta * KL with respect to logvar, from that with respect to z.
 template <class T>
 VAECF_HD inline T latent_gradient_logvar(T d_z, T eps, T beta, T logvar) {
   return d_z * eps * T{0.5} * std::exp(T{0.5} * logvar) + beta * (T{0.5} * (std::exp(logvar) - T{1}));

@@ -26,7 +26,7 @@ struct SoftmaxPart {
   VAECF_HD void add(const float (&logits)[n]) {
     float top = maximum;
     for (const float x : logits) top = std::fmax(top, x);
-    sum = sum_below(top);
+    sum = rescaled_sum(top);
     for (const float x : logits) sum += std::exp(x - top);
     maximum = top;
   }
@@ -34,20 +34,20 @@ struct SoftmaxPart {
     const float one[] = {logit};
     add(one);
   }
-  /// Returns the contribution of this part to the sum of a softmax whose maximum is `top`.
-  VAECF_HD Sum sum_below(float top) const { return sum * std::exp(maximum - top); }
+  /// Returns the contribution of this part to the sum of a softmax whose maximum is `top`, at least its own.
+  VAECF_HD Sum rescaled_sum(float top) const { return sum * std::exp(maximum - top); }
 };
 
-/// Returns minus the sum of log softmax over the user's `count` items; `own` is the sum of their logits.
+/// Returns minus the sum of log softmax over the user's `count` items; `logits` is the sum of their logits.
 template <class Sum>
-VAECF_HD inline double nll(std::int64_t count, const SoftmaxPart<Sum>& all, double own) {
+VAECF_HD inline double nll(std::int64_t count, const SoftmaxPart<Sum>& all, double logits) {
   if (count == 0) return 0.0;
   const double log_sum = static_cast<double>(all.maximum) + std::log(static_cast<double>(all.sum));
-  return static_cast<double>(count) * log_sum - own;
+  return static_cast<double>(count) * log_sum - logits;
 }
 
-/// Returns the scale s in the gradient of nll() by a logit: s * exp(logit - maximum), minus 1 at the user's
-/// own items. It is 0 for a user without items, even if the sum is NaN.
+/// Returns the scale s in the gradient of nll() with respect to a logit: s * exp(logit - maximum), minus 1 at
+/// the user's items. It is 0 for a user without items, even if the sum is NaN.
 template <class Sum>
 VAECF_HD inline float softmax_scale(std::int64_t count, const SoftmaxPart<Sum>& all) {
   return count > 0 ? static_cast<float>(static_cast<Sum>(count) / all.sum) : 0.0F;
@@ -57,7 +57,8 @@ VAECF_HD inline float softmax_scale(std::int64_t count, const SoftmaxPart<Sum>& 
 // reconstruct their input (Sedhain et al., "AutoRec: Autoencoders meet collaborative filtering", WWW 2015,
 // with all items observed). A user's loss is the mean over the items.
 
-/// Returns the gradient of (o - x)^2 by the logit; `error` is o - x.
+/// Returns the gradient of (o - x)^2 of one item with respect to its logit; `error` is o - x. The caller
+/// divides by the number of items.
 template <class T>
 VAECF_HD inline T squared_error_gradient(T error, T output) {
   return sigmoid_backward(T{2} * error, output);
@@ -69,26 +70,27 @@ VAECF_HD inline T squared_error_gradient(T error, T output) {
 /// The loss term of one user, 1 - cos(x, y), and its derivatives.
 struct CosineLoss {
   double loss = 0.0;
-  double d_norm = 0.0;  ///< derivative by ||h||^2
-  double d_q = 0.0;     ///< derivative by q
+  double d_norm = 0.0;  ///< derivative with respect to ||h||^2
+  double d_q = 0.0;     ///< derivative with respect to q
 };
 
 /// Returns the loss of a user with `items` items, without computing y. With h = x A / sqrt(items), the square
-/// `norm` = ||h||^2 and `product` = h' A'A h,
+/// `norm` = ||h||^2 and `gram` = h' A'A h,
 ///   cos(x, y) = (||h||^2 - 1) / sqrt(q),   q = ||y||^2 / items = h' A'A h - 2 ||h||^2 + 1.
 /// The cosine is 0, without gradient, if y is 0 except for rounding errors. The loss of a user without items
 /// is 0.
-VAECF_HD inline CosineLoss cosine_loss(std::int64_t items, double norm, double product) {
+VAECF_HD inline CosineLoss cosine_loss(std::int64_t items, double norm, double gram) {
   if (items == 0) return {};
-  const double q = product - 2.0 * norm + 1.0;
-  if (q <= 1e-6 * (product + 2.0 * norm + 1.0)) return {1.0, 0.0, 0.0};
+  const double q = gram - 2.0 * norm + 1.0;
+  if (q <= 1e-6 * (gram + 2.0 * norm + 1.0)) return {1.0, 0.0, 0.0};
   const double root = std::sqrt(q);
   return {1.0 - (norm - 1.0) / root, -1.0 / root, (norm - 1.0) / (2.0 * q * root)};
 }
 
-/// Returns the gradient of the loss by an element of h, given that element of h and of A'A h.
-VAECF_HD inline float cosine_gradient(const CosineLoss& of, float h, float product) {
-  return static_cast<float>(2.0 * h * (of.d_norm - 2.0 * of.d_q) + 2.0 * of.d_q * product);
+/// Returns the gradient of the loss with respect to an element of h, given that element of h, and `gram_h`,
+/// that of A'A h.
+VAECF_HD inline float cosine_gradient(const CosineLoss& loss, float h, float gram_h) {
+  return static_cast<float>(2.0 * h * (loss.d_norm - 2.0 * loss.d_q) + 2.0 * loss.d_q * gram_h);
 }
 
 /// Returns the reciprocal of a row's L2 norm from its sum of squares; norms below 1e-12 count as 1e-12.
@@ -96,8 +98,8 @@ VAECF_HD inline float inverse_norm(float squares) {
   return 1.0F / std::fmax(std::sqrt(squares), 1e-12F);
 }
 
-/// Returns the gradient by an element w of a row of W, from the gradient `d` by that element of A. `inverse`
-/// is the row's inverse_norm(), and `dot` is the sum of w d over the row.
+/// Returns the gradient with respect to an element w of a row of W, from `d`, that with respect to the same
+/// element of A. `inverse` is the row's inverse_norm(), and `dot` is the sum of w d over the row.
 VAECF_HD inline float normalization_gradient(float d, float w, float inverse, float dot) {
   return inverse * (d - w * inverse * inverse * dot);
 }

@@ -37,7 +37,7 @@ VAECF_HD RowNorm<T> row_norm(Threads& thread_group, std::int64_t n, Row&& y) {
   return {mean, T{1} / std::sqrt(squares / static_cast<T>(n) + static_cast<T>(norm_epsilon))};
 }
 
-/// The gradient by y, given x = norm(y) and the gradient t by x.
+/// The gradient with respect to y, given x = norm(y) and the gradient t with respect to x.
 template <class T>
 struct RowNormGradient {
   T scale;   ///< that of the RowNorm
@@ -67,7 +67,7 @@ struct CompositePrior {
   static constexpr float wide_logvar = 10.0F;
 };
 
-/// One latent dimension's term of log q(z) - log p(z), and its derivative by z through p.
+/// One latent dimension's term of log q(z) - log p(z), and its derivative with respect to z through p.
 template <class T>
 struct CompositeTerm {
   T kl;
@@ -100,7 +100,8 @@ VAECF_HD inline CompositeTerm<T> composite_term(const CompositePrior& prior, T m
   return {T{-0.5} * (logvar + eps * eps) - log_p, pulled / sum};
 }
 
-/// Returns the gradient of loss + weight * KL by logvar, from its gradient by z, which is that by mu, too.
+/// Returns the gradient of loss + weight * KL with respect to logvar, from that with respect to z, which is
+/// also that with respect to mu.
 template <class T>
 VAECF_HD inline T composite_gradient_logvar(T d_z, T eps, T weight, T logvar) {
   return d_z * eps * T{0.5} * std::exp(T{0.5} * logvar) - T{0.5} * weight;

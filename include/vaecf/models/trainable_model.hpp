@@ -157,9 +157,9 @@ class TrainableModel : public Model {
   /// number of ranks.
   virtual void initialize(std::uint64_t seed) = 0;
 
-  /// Adds the loss terms of the batch's users to the step, and writes the gradient of the loss by the
-  /// parameters of `parameter_group`, as sums over users. The KL weight beta and the random seed are those
-  /// of the step. With fused updates, the tensors fused_tensors() are updated immediately.
+  /// Adds the loss terms of the batch's users to the step, and writes the gradient of the loss with respect
+  /// to the parameters of `parameter_group`, as sums over users. The KL weight beta and the random seed are
+  /// those of the step. With fused updates, the tensors fused_tensors() are updated immediately.
   virtual void forward_backward(const NetworkInput& batch, const device::Backward& backward,
                                 int parameter_group, StepTimer& timer) = 0;
 

@@ -25,12 +25,12 @@ namespace vaecf::training {
 /// The communication volume of one step in bytes of payload. Collectives are counted as on a ring; the
 /// library may use another algorithm.
 struct CommVolume {
-  double total = 0.0;       ///< bytes sent by all ranks together
-  double worker_out = 0.0;  ///< bytes sent by one worker
-  double worker_in = 0.0;   ///< bytes received by one worker
-  double server_out = 0.0;  ///< bytes sent by one server
-  double server_in = 0.0;   ///< bytes received by one server
-  double exchanged = 0.0;   ///< part of worker_out: activations exchanged in a model-parallel group
+  double total = 0.0;        ///< bytes sent by all ranks together
+  double worker_out = 0.0;   ///< bytes sent by one worker
+  double worker_in = 0.0;    ///< bytes received by one worker
+  double server_out = 0.0;   ///< bytes sent by one server
+  double server_in = 0.0;    ///< bytes received by one server
+  double activations = 0.0;  ///< part of worker_out: activations exchanged in a model-parallel group
 };
 
 /// The staleness of gradients with asynchronous updates of a parameter server.

@@ -69,9 +69,9 @@ void write_users(io::DatasetWriter& writer, const std::string& part, const RawRa
   if (features.any()) features.append_rows(writer, part, ids);
 }
 
-// Writes everything except the interaction rows.
-void write_ids(io::DatasetWriter& writer, const RawRatings& ratings, const Split& split,
-               UserFeatures& features) {
+// Writes ids and features of users and items, and the links to them.
+void write_users_and_items(io::DatasetWriter& writer, const RawRatings& ratings, const Split& split,
+                           UserFeatures& features) {
   const auto train = static_cast<std::size_t>(split.train_rows);
   std::span<const std::int32_t> users(split.users);
   write_users(writer, "train", ratings, users.first(train), features);
@@ -106,10 +106,11 @@ std::string to_table(const FeatureReport& features) {
   return table;
 }
 
-/// Stops the computation of the source digests if preparing fails.
-struct StopAtEnd {
+/// At the end of the scope, also by an exception, stops the computation of the digests, for which the
+/// destructor of its future would wait.
+struct StopOnExit {
   std::stop_source& what;
-  ~StopAtEnd() { what.request_stop(); }
+  ~StopOnExit() { what.request_stop(); }
 };
 
 }  // namespace
@@ -261,12 +262,13 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
         options.validation_fraction + options.test_fraction));
   }
   const io::Attributes made_by = provenance_attributes(source, options);
-  ReadOptions wanted = make_read_options(options, flags.strict);
+  ReadOptions read_options = make_read_options(options, flags.strict);
   std::vector<std::string> paths = source_files(source).paths;
   const auto add_path = [&](const std::string& path) {
     if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
   };
-  for (const auto& [part, files] : part_files(source, wanted)) std::ranges::for_each(files.paths, add_path);
+  for (const auto& [part, files] : part_files(source, read_options))
+    std::ranges::for_each(files.paths, add_path);
   if (const TitleFile titles = title_file(source); titles.member.empty() && !titles.path.empty())
     paths.push_back(titles.path);
   UserTableLocation users;
@@ -283,20 +285,21 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   report.up_to_date = !report.stored_report.empty();
   if (report.up_to_date) return report;
 
-  const std::filesystem::path place(io::resolve_symlinks(output));
-  io::remove_stale_temporaries(place.has_parent_path() ? place.parent_path().string() : ".",
-                               place.filename().string());
+  const std::filesystem::path output_path(io::resolve_symlinks(output));
+  io::remove_stale_temporaries(output_path.has_parent_path() ? output_path.parent_path().string() : ".",
+                               output_path.filename().string());
   // Created first, so that an unwritable folder is reported before the long work.
   io::DatasetWriter writer(output, options.compression);
-  std::stop_source unwanted;
-  auto description = std::async(
-      std::launch::async, [&paths, stop = unwanted.get_token()] { return describe_sources(paths, stop); });
-  const StopAtEnd stop_at_end{unwanted};
+  std::stop_source stop_digests;
+  auto digests = std::async(std::launch::async, [&paths, stop = stop_digests.get_token()] {
+    return describe_sources(paths, stop);
+  });
+  const StopOnExit stop_on_exit{stop_digests};
   UserFeatures features;
   if (!options.features.empty()) features = UserFeatures(source, options, users, flags.strict, log);
-  wanted.spill_beside = place.string();
-  if (options.memory_gib > 0) wanted.memory = options.memory_gib * gibibyte;
-  RawRatings ratings = read_ratings(source, wanted, log, progress);
+  read_options.spill_beside = output_path.string();
+  if (options.memory_gib > 0) read_options.memory = options.memory_gib * gibibyte;
+  RawRatings ratings = read_ratings(source, read_options, log, progress);
   SplitWriter rows(writer);
   Filter filter(ratings, options, report, progress);
   const Split split = make_split(ratings, filter, options, rows, report, progress);
@@ -311,12 +314,12 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   writer.set_attribute("interactions", rows.interactions());
   writer.set_attribute("lines_read", report.lines_read);
   writer.set_attribute("duplicates_dropped", report.duplicates_dropped);
-  write_ids(writer, ratings, split, features);
+  write_users_and_items(writer, ratings, split, features);
   if (features.any()) features.finish(writer, report, log);
   writer.set_attribute("report", to_table(report));
   if (auto titles = read_titles(source, ratings.item_ids.select(split.items)); !titles.empty())
     writer.write_ids("items/title", {{}, std::move(titles)});
-  writer.set_attribute("source", description.get());
+  writer.set_attribute("source", digests.get());
   writer.commit();
   return report;
 }

@@ -179,7 +179,7 @@ class Device : public device::Device {
   double measure_gemm_rate(std::int64_t max_bytes);
   double measure_memory_rate(std::int64_t max_bytes);
   /// Calls use(user, scores) for each user of the batch, from any thread, with the scores of the items of
-  /// this rank's item slice. The user's own items have the score minus infinity. Scores of several users are
+  /// this rank's item slice. The user's seen items have the score minus infinity. Scores of several users are
   /// in memory at the same time; they are valid until after(users) returns, which is called once for these
   /// users. Collective.
   void for_scores(const Matrix& hidden, const Batch& batch, const Parameters& parameters, Layer layer,

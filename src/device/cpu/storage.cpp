@@ -203,7 +203,7 @@ void merge_over_item_slices(ModelParallelGroup& model_parallel, std::span<math::
     };
     math::SoftmaxPart<double> merged;
     for (std::size_t s = 0; s < count; ++s) merged.maximum = std::fmax(merged.maximum, pair(s).maximum);
-    for (std::size_t s = 0; s < count; ++s) merged.sum += pair(s).sum_below(merged.maximum);
+    for (std::size_t s = 0; s < count; ++s) merged.sum += pair(s).rescaled_sum(merged.maximum);
     users[u] = merged;
   }
 }

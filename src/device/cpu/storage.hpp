@@ -122,7 +122,7 @@ struct Workspace {
     AlignedArray<std::uint16_t> e;         // exponentials of a chunk, transposed: (user tiles, blocks)
     std::vector<double> sum;               // (width): sum of exponentials
     std::vector<float> largest;            // (width): maximum of logit - reference
-    std::vector<std::uint16_t> positives;  // positions of the users' own items in a tile, by user tile
+    std::vector<std::uint16_t> positives;  // positions of the users' seen items in a tile, by user tile
     std::vector<std::int32_t> positives_begin;
   };
 

@@ -292,7 +292,8 @@ std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const 
     inverse_scale.push_back(variance > 0.0 ? std::pow(variance, -0.375) : 0.0);
   }
 
-  std::vector<NeighborList> own(static_cast<std::size_t>(lists_of(gram.items(), ranks.rank(), ranks.size())));
+  std::vector<NeighborList> own(
+      static_cast<std::size_t>(list_count(gram.items(), ranks.rank(), ranks.size())));
   std::vector<double> inverse(gram.order().size(), 0.0);  // P_jj of this rank's items
   std::vector<NeighborhoodSolver> solvers;
   for (int t = 0; t < threads; ++t)
@@ -303,7 +304,7 @@ std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const 
   const std::int64_t items_per_batch = ranks.all_reduce(
       std::max(std::int64_t{16} * threads, static_cast<std::int64_t>(batch)), comm::Reduction::max);
   bool stopped = false;
-  const std::int64_t batches_end = lists_of(gram.items(), 0, ranks.size());  // equal on all ranks
+  const std::int64_t batches_end = list_count(gram.items(), 0, ranks.size());  // equal on all ranks
   for (std::int64_t begin = 0; begin < batches_end && !stopped; begin += items_per_batch) {
     const Range some{begin, std::min(std::ssize(own), begin + items_per_batch)};
     parallel_for(

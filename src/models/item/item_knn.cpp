@@ -28,7 +28,7 @@ SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& op
   }
   std::vector<std::int32_t> order(static_cast<std::size_t>(items));
   std::iota(order.begin(), order.end(), 0);
-  std::vector<NeighborList> own(static_cast<std::size_t>(lists_of(items, ranks.rank(), ranks.size())));
+  std::vector<NeighborList> own(static_cast<std::size_t>(list_count(items, ranks.rank(), ranks.size())));
   const auto find_neighbors = [&](std::int64_t list) {
     const std::int64_t i = list * ranks.size() + ranks.rank();
     // Only the items that share a user with item i are visited, so that large catalogs take no longer.

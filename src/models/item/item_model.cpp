@@ -132,7 +132,7 @@ SparseWeights gather_weights(std::vector<NeighborList> own, std::span<const std:
   // Lists are sent one after the other in blocks of about this size, so that no copy of all is needed.
   constexpr std::size_t block_entries = std::size_t{1} << 22;
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    const auto lists = static_cast<std::size_t>(lists_of(items, rank, ranks.size()));
+    const auto lists = static_cast<std::size_t>(list_count(items, rank, ranks.size()));
     std::vector<std::int64_t> sizes(lists, 0);
     if (rank == ranks.rank())
       std::ranges::transform(own, sizes.begin(),

@@ -29,7 +29,7 @@ TEST_F(Recommend, EveryUserOfTheSplitGetsTheTopItems) {
   const auto alone = lines_of(workspace.succeed(one + " --top 3").out);
   ASSERT_EQ(alone.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(alone[i].item, lines[3 + i].item);
-  // The user's own items are excluded unless --keep-seen is set.
+  // The user's seen items are excluded unless --keep-seen is set.
   EXPECT_EQ(lines_of(workspace.succeed(one + " --top 60 --keep-seen").out).size(), 60U);
   EXPECT_LT(lines_of(workspace.succeed(one + " --top 60").out).size(), 60U);
   for (const int ranks : {0, 2})

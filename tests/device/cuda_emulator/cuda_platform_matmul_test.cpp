@@ -279,7 +279,8 @@ TEST_F(Matmul, Bf16x3EqualsSumsInFp64) {
         const cuda::Operand right = splits_b ? split(other_products, b) : b.data();
         products.run(stream(), filled, left, right, c.data(), bias);
       };
-      for_each_kind([&](const MatmulSpec& spec, bool aligned) { expect_product(multiply, spec, aligned, 1e-5); });
+      for_each_kind(
+          [&](const MatmulSpec& spec, bool aligned) { expect_product(multiply, spec, aligned, 1e-5); });
     }
   }
 }

@@ -124,11 +124,12 @@ TEST_F(MultiRankTest, OverlapAndBucketSizeHaveNoEffect) {
   for (const ModelType type : {ModelType::mult_vae, ModelType::elsa, ModelType::recvae}) {
     options_.model.type = type;
     options_.model.recvae.encoder_passes = 1;
-    for (const auto& [division, wire] : {std::pair{Division{3}, comm::CommDtype::fp32},
-                                         {Division{4, 2}, comm::CommDtype::fp32},
-                                         {Division{2, 2}, comm::CommDtype::fp32},  // tables with fused updates
-                                         {Division{3, 1, sharded}, comm::CommDtype::fp32},
-                                         {Division{3, 1, sharded}, comm::CommDtype::bf16}}) {
+    for (const auto& [division, wire] :
+         {std::pair{Division{3}, comm::CommDtype::fp32},
+          {Division{4, 2}, comm::CommDtype::fp32},
+          {Division{2, 2}, comm::CommDtype::fp32},  // tables with fused updates
+          {Division{3, 1, sharded}, comm::CommDtype::fp32},
+          {Division{3, 1, sharded}, comm::CommDtype::bf16}}) {
       SCOPED_TRACE(::testing::Message() << vaecf::to_string(type) << " " << division << to_string(wire));
       options_.distributed.comm_dtype = wire;
       set({"distributed.overlap=off", "distributed.bucket_mib=0.005"});

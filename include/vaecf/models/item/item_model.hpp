@@ -62,7 +62,7 @@ struct NeighborList {
 
 /// Returns the number of lists that rank `rank` of `ranks` computes for `items` items. List s of rank r is of
 /// the item order[s R + r], for an order of the items that is the same on all R ranks.
-inline std::int64_t lists_of(std::int64_t items, int rank, int ranks) {
+inline std::int64_t list_count(std::int64_t items, int rank, int ranks) {
   return (items - rank + ranks - 1) / ranks;
 }
 

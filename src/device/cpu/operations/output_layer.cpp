@@ -11,7 +11,8 @@ namespace vaecf::cpu {
 namespace {
 
 /// Computes the output layer by fp32 products of `engines`, one per thread, in tiles of items. In
-/// bf16, each product operand is rounded first. Derived classes compute the gradient by the logits.
+/// bf16, each product operand is rounded first. Derived classes compute the gradient with respect to the
+/// logits.
 ///
 /// Pass 2 computes a tile of that gradient in cache. It uses the gradient for dW and for this thread's part
 /// of d_hidden. dW is written tile by tile, or applied to the weights once d_hidden has used them.
@@ -83,8 +84,8 @@ class ProductBlock : protected OutputOperands, public OutputBlock {
 
   /// Prepares the thread's `logits` for gradient_of_item() of tile `t`.
   virtual void start_tile(int /*thread*/, std::int64_t /*t*/) {}
-  /// Writes the loss's gradient by the logits of row `r` of tile `t` to `row` (width), which is that row of
-  /// the thread's `logits`; 0 for absent users.
+  /// Writes the loss's gradient with respect to the logits of row `r` of tile `t` to `row` (width), which is
+  /// that row of the thread's `logits`; 0 for absent users.
   virtual void gradient_of_item(int thread, std::int64_t t, std::int64_t r, float* row) = 0;
 
   std::int64_t rows_of(std::int64_t tile) const { return std::min(tile_items, items_ - tile * tile_items); }

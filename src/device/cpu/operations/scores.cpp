@@ -56,9 +56,9 @@ class TileScores : private TileOperands {
 };
 
 /// Returns the number of items of this rank's item slice that rank ahead of `target` with score `score`,
-/// given the scores of the item slice. The user's own items, `masked`, have the score minus infinity. They do
-/// not count, but they rank ahead of a target whose score is minus infinity or NaN, so they are subtracted. A
-/// target that the user has and the item slice holds results in -1.
+/// given the scores of the item slice. The user's seen items, `masked`, have the score minus infinity. They
+/// do not count, but they rank ahead of a target whose score is minus infinity or NaN, so they are
+/// subtracted. A target that the user has and the item slice holds results in -1.
 std::int32_t count_ahead(std::int32_t target, float score, std::span<const float> scores,
                          std::span<const std::int32_t> masked, const ItemSlice& item_slice) {
   const std::int64_t before =

@@ -21,8 +21,8 @@ struct alignas(8) WeightedRow {
   float weight;
 };
 
-/// Threads of a block that sums with one thread group, or with up to four. At a width of 600, 75 threads
-/// of a model-parallel group have work.
+/// Threads of a block that sums with one thread group, or with up to four. At a width of 600, 75 threads of a
+/// thread group have work.
 constexpr int narrow_threads = 96;
 constexpr int wide_threads = 320;
 
@@ -38,8 +38,8 @@ struct CompactedRows {
   template <class T>
   static constexpr int at_once = narrow ? 4 : 16 / int{sizeof(T)};
 
-  /// One row of sums per thread_group, aligned as 128-bit accesses require: model-parallel groups * (stride /
-  /// 8) <= threads.
+  /// One row of sums per thread group, aligned as 128-bit accesses require: thread groups * (stride / 8) <=
+  /// threads.
   alignas(16) float partial[narrow ? 4 : 8 * threads];
   WeightedRow rows[size];
   std::int32_t count[threads];       // number of selected candidates of each thread

@@ -45,7 +45,8 @@ struct NormalizeRow {
   }
 };
 
-/// Replaces the gradient by the item's normalized row by that by its weights. One item per warp.
+/// Turns the gradient with respect to the item's normalized row into that with respect to its weights. One
+/// item per warp.
 struct NormalizationGradient {
   static constexpr int threads = 32;
   const float* weights;  // (items, stride), from the first item on

@@ -10,7 +10,7 @@
 #include "device/cuda/operations/vec8.hpp"
 #include "device/cuda/storage.hpp"
 
-/// Kernels of the output layer: the loss and its gradient by the logits.
+/// Kernels of the output layer: the loss and its gradient with respect to the logits.
 namespace vaecf::cuda {
 
 using SoftmaxPart = math::SoftmaxPart<float>;
@@ -103,7 +103,7 @@ struct LogitRows {
     const float maximum =
         thread_group.max(threads, [&](std::int64_t thread) { return sums[thread].maximum; });
     const float sum =
-        thread_group.sum(threads, [&](std::int64_t thread) { return sums[thread].sum_below(maximum); });
+        thread_group.sum(threads, [&](std::int64_t thread) { return sums[thread].rescaled_sum(maximum); });
     return {maximum, sum};
   }
 
@@ -148,7 +148,7 @@ struct LogitRows {
     thread_group.each(stride - items, [&](std::int64_t i) { part.row[items + i] = from_float<T>(0.0F); });
   }
 
-  /// Writes f(logit) at the user's own items.
+  /// Writes f(logit) at the user's seen items.
   template <class ThreadGroup, class F>
   VAECF_HD void write_positives(ThreadGroup& thread_group, const RowPart<T>& part, F&& f) const {
     thread_group.each(part.count, [&](std::int64_t k) {
@@ -242,8 +242,8 @@ struct PairsOfUsers {
     const SegmentSums* of_row = segments.sums + row * segments.per_row;
     const float maximum =
         thread_group.max(segments.per_row, [&](std::int64_t s) { return of_row[s].softmax.maximum; });
-    const float sum = thread_group.sum(segments.per_row,
-                                       [&](std::int64_t s) { return of_row[s].softmax.sum_below(maximum); });
+    const float sum = thread_group.sum(
+        segments.per_row, [&](std::int64_t s) { return of_row[s].softmax.rescaled_sum(maximum); });
     const double own = thread_group.sum(segments.per_row, [&](std::int64_t s) { return of_row[s].own; });
     thread_group.each(1, [&](std::int64_t) {
       pairs[2 * row] = maximum;
@@ -279,7 +279,7 @@ struct GradientOfSegments {
         all.maximum = std::fmax(all.maximum, of_user[s * item_slice_stride]);
       for (int s = 0; s < item_slices; ++s) {
         const float* pair = of_user + s * item_slice_stride;
-        all.sum += Merged{pair[0], pair[1]}.sum_below(all.maximum);
+        all.sum += Merged{pair[0], pair[1]}.rescaled_sum(all.maximum);
       }
       *shared = all;
       if (part.first == 0) rows.nll[part.user] = math::nll(part.count, all, rows.nll[part.user]);
@@ -300,7 +300,8 @@ struct SquaredErrorOfUser {
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t block) const {
     const RowPart<T> row = rows.part(block, 0, rows.items);
     const float scale = rows.state->scale.scale * static_cast<float>(item_weight);
-    // (o - 1)^2 at the user's own items is o^2 + (1 - 2 o); the logits are saved before they are overwritten.
+    // (o - 1)^2 at the user's seen items is o^2 + (1 - 2 o); the logits are saved before they are
+    // overwritten.
     const double own = thread_group.sum(row.count, [&](std::int64_t k) {
       const float logit = to_float(row.row[rows.columns[row.begin + k]]);
       rows.positive_logits[row.begin + k] = logit;

@@ -20,7 +20,7 @@ struct ScoreRows {
   VAECF_HD const float* row(std::int64_t user) const { return values + (user - first_user) * stride; }
 };
 
-/// The users' own items, which must not be recommended.
+/// The users' seen items, which must not be recommended.
 class SeenItems {
  public:
   explicit SeenItems(const Batch& batch) : offsets_(batch.offsets.data()), columns_(batch.columns.data()) {}

@@ -139,7 +139,7 @@ struct Update {
     thread_group.each(threads, [&](std::int64_t t) { eight(rule, range, first_eight + t); });
   }
 
-  /// Updates the elements of `range` in its model-parallel group number `vec` of eight.
+  /// Updates the elements of `range` among the `vec`-th eight elements, counted from its first.
   VAECF_HD void eight(const UpdateRule& rule, Range range, std::int64_t vec) const {
     const std::int64_t at = (range.begin / 8 + vec) * 8;
     if (at >= range.begin && at + 8 <= range.end) {
