@@ -13,7 +13,7 @@ struct AmxUnit {
   }
   template <int tile>
   static void load(const void* from, std::int64_t row_bytes) {
-    __asm__ volatile("tileloadd\t(%0,%1,1), %%tmm%c2" ::"r"(from), "r"(row_bytes), "i"(tile));
+    __asm__ volatile("tileloadd\t(%0,%1,1), %%tmm%c2" ::"r"(from), "r"(row_bytes), "i"(tile) : "memory");
   }
   template <int tile>
   static void store(void* to, std::int64_t row_bytes) {
