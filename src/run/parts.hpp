@@ -42,7 +42,7 @@ class StepCoordinator {
     if (!alone && step < next_ && !force_sync) return {false, due};
     // Stop request, checkpoint due by time, steps until the next synchronization; rank 0's clock decides the
     // latter two.
-    std::array<std::int64_t, 3> votes = {std::int64_t{context_.asked_to_stop()}, 0, 1};
+    std::array<std::int64_t, 3> votes = {std::int64_t{context_.this_rank_asked_to_stop()}, 0, 1};
     if (communicator.rank() == 0) {
       votes[1] = every_.minutes > 0.0 && seconds_since(saved_at_) >= 60.0 * every_.minutes ? 1 : 0;
       votes[2] = sync_interval(step);

@@ -59,7 +59,7 @@ class SolveRun {
   TrainResult run() {
     const auto begin = Clock::now();
     if (!complete_) search();
-    const bool stopped = run_.stop_requested();
+    const bool stopped = run_.any_rank_asked_to_stop();
     if (stopped)
       run_.log.info("stopped on request after {} of {} solutions; --resume auto continues", state_.epoch,
                     candidates_.size());
@@ -103,7 +103,7 @@ class SolveRun {
                   run_.dataset.rows("train"), items, vaecf::to_string(run_.options.model.type),
                   run_.communicator.size(), plan());
     const models::Interactions train = models::read_interactions(run_);
-    while (state_.epoch < std::ssize(candidates_) && !run_.stop_requested())
+    while (state_.epoch < std::ssize(candidates_) && !run_.any_rank_asked_to_stop())
       if (!solve_next(train)) break;
     const bool all = state_.epoch == std::ssize(candidates_);
     io::Event end(io::EventKind::end);

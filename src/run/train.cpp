@@ -45,7 +45,7 @@ class TrainingRun {
       end_epoch();
     }
     if (!stopped) {
-      stopped = run_.stop_requested();
+      stopped = run_.any_rank_asked_to_stop();
       finish_training(stopped);
     }
     run_.communicator.activity().enter(Phase::checkpoint);

@@ -34,23 +34,23 @@ class StepGraphs {
   /// were invalidated since the last call.
   void run(Shape shape, const std::function<void()>& work) {
     if (!captures_ || !enabled_) return work();
-    if (std::exchange(invalidated_, false)) drop_stale_graphs();
+    if (std::exchange(memory_may_have_moved_, false)) drop_stale_graphs();
     std::unique_ptr<device::Graph>& graph = graphs_[shape];
     if (graph && device_.replay(*graph)) return;
     graph = device_.capture(work);
     captures_ = graph != nullptr;
-    invalidated_ = true;
+    memory_may_have_moved_ = true;
   }
 
   /// While disabled, run() executes the operations directly, so that their phases can be timed. All ranks
   /// must call it.
   void set_enabled(bool enabled) {
     enabled_ = enabled;
-    invalidated_ = true;
+    memory_may_have_moved_ = true;
   }
-  /// Makes the next run() check whether device memory was reallocated, for example by an evaluation. All
-  /// ranks must call it.
-  void invalidate() { invalidated_ = true; }
+  /// Makes the next run() check whether memory that graphs use was reallocated, for example by an evaluation.
+  /// All ranks must call it.
+  void memory_may_have_moved() { memory_may_have_moved_ = true; }
 
  private:
   /// Discards the graphs of all ranks if the memory of any rank has moved. For a single rank, replay()
@@ -66,7 +66,7 @@ class StepGraphs {
   comm::Communicator& communicator_;
   bool captures_;
   bool enabled_ = true;
-  bool invalidated_ = false;
+  bool memory_may_have_moved_ = false;
   std::map<Shape, std::unique_ptr<device::Graph>> graphs_;
 };
 
@@ -102,18 +102,19 @@ class AllReduce final : public Strategy {
 
   void step(device::StepParams params, std::int64_t batch_users, ParameterGroup parameter_group) override {
     params.rule = optimizer_.rule(parameter_group.updates, batch_users);
-    // The first virtual shard of a batch and the batch's size determine the number of users of every
-    // model-parallel group.
-    const std::int64_t shard = grid_.model_parallel_groups() == 1
-                                   ? 0
-                                   : params.batch * options_.train.batch_size % options_.data.virtual_shards;
+    // Position p of an epoch is a user of virtual shard p mod data.virtual_shards, so the first virtual shard
+    // of a batch and the batch's size determine the number of users of every model-parallel group.
+    const std::int64_t first_shard =
+        grid_.model_parallel_groups() == 1
+            ? 0
+            : params.batch * options_.train.batch_size % options_.data.virtual_shards;
     const std::int64_t users = data_.items.users(params.batch);
     timer_.start();
-    // Never captured: operations read seed, batch, beta and rule from the step state, so that a replayed
-    // graph uses those of its step.
+    // Not captured: it writes seed, batch, beta and rule to the step state, where a replayed graph reads
+    // them.
     device_.begin_step(params, *data_.state);
-    const auto work = [this, users,
-                       parameter_group = parameter_group.index] {  // runs twice when it is captured
+    // Called twice when it is captured, see Device::capture().
+    const auto work = [this, users, parameter_group = parameter_group.index] {
       device::StepState& state = *data_.state;
       exchange_.begin(parameter_group);
       const models::NetworkInput batch = data_.gather(users);
@@ -125,28 +126,28 @@ class AllReduce final : public Strategy {
       model_.forward_backward(batch, backward, parameter_group, timer_);
       if (needs_stats_) exchange_.all_reduce_stats(state);
       for (std::int64_t part = 0; part < exchange_.parts(); ++part) {
-        const UpdatePart own = exchange_.wait_sum(part);
+        const UpdatePart summed = exchange_.wait_sum(part);
         timer_.end_phase(models::StepPhase::reduce);
-        optimizer_.update(own.elements, own.moments_offset, exchange_.gradients(), model_.parameters(), state,
-                          fused_tensors_);
+        optimizer_.update(summed.elements, summed.moments_offset, exchange_.gradients(), model_.parameters(),
+                          state, fused_tensors_);
         timer_.end_phase(models::StepPhase::update);
-        exchange_.gather_weights(own);  // of a sharded optimizer
+        exchange_.gather_weights(summed);  // of a sharded optimizer
       }
       exchange_.finish();
       timer_.end_phase(models::StepPhase::reduce);
       device_.end_step(state);
       timer_.end_phase(models::StepPhase::update);
     };
-    graphs_.run({parameter_group.index, shard, batch_users}, work);
+    graphs_.run({parameter_group.index, first_shard, batch_users}, work);
   }
 
   models::TrainableModel& synced_model() override {
-    graphs_.invalidate();
+    graphs_.memory_may_have_moved();
     return model_;
   }
 
   const device::Buffer& gather_state(StateTensor state) override {
-    graphs_.invalidate();
+    graphs_.memory_may_have_moved();
     device::Buffer& gradients = exchange_.gradients();  // unused between steps
     if (state == StateTensor::prior) {
       const Range elements = model_.prior_elements();
@@ -178,7 +179,7 @@ class AllReduce final : public Strategy {
   }
 
   void round_weights() override { exchange_.round_weights(); }
-  void memory_changed() override { graphs_.invalidate(); }
+  void memory_changed() override { graphs_.memory_may_have_moved(); }
   void enable_graphs(bool on) override { graphs_.set_enabled(on); }
 
   TrainingFacts facts() const override {

@@ -96,14 +96,15 @@ struct SideFeatures {
 /// parts of an operation as its hardware requires. Gradients are sums over users.
 ///
 /// B is the number of users of a batch (also 0), I that of items, H that of hidden units, L that of latent
-/// dimensions, n_u the number of items of user u in the batch, before dropout. W is a weight with one row per
-/// unit that it is read by, and act() an activation. If a model-parallel group shares the items, each of its
-/// ranks has the rows of all B users restricted to its item slice, but the activations of its own users only:
-/// row r of all activations belongs to user batch.own().begin + r. Operations on tensors of items exchange
-/// activations within the model-parallel group and are then collective; counts of a user's items are those of
-/// all item slices, and a user's losses are summed over the ranks of the model-parallel group. On a GPU,
-/// operations are queued on one stream, and the host blocks only where stated. On a CPU, they have finished
-/// when they return. One thread uses a device, except where stated.
+/// dimensions, n_u the number of items of user u in the batch, before dropout. W (inputs, outputs) is a
+/// weight, with one row per input unit or item, the transpose of torch.nn.Linear.weight; act() is an
+/// activation. If a model-parallel group shares the items, each of its ranks has the rows of all B users
+/// restricted to its item slice, but the activations of its own users only: row r of all activations belongs
+/// to user batch.own().begin + r. Operations on tensors of items exchange activations within the
+/// model-parallel group and are then collective; counts of a user's items are those of all item slices, and a
+/// user's losses are summed over the ranks of the model-parallel group. On a GPU, operations are queued on
+/// one stream, and the host blocks only where stated. On a CPU, they have finished when they return. One
+/// thread uses a device, except where stated.
 ///
 /// Formulas: Liang et al., "Variational Autoencoders for Collaborative Filtering", WWW 2018, sections 2, 3.
 class Device {
@@ -221,10 +222,11 @@ class Device {
 
   // Forward pass.
 
-  /// output (B, H) = act(bias + sum over the user's items i of s_ui W_i), s_ui = dropout_ui / sqrt(n_u): rows
-  /// are L2-normalized before dropout, unless `dropout` says that they are not (s_ui = dropout_ui). With
-  /// `side` (may be null), the sum over the user's m_u features f of V_f / sqrt(m_u) is added before `act`;
-  /// features are always normalized, separately, and never dropped.
+  /// output (B, H) = act(bias + sum over the user's items i of s_ui W_i), s_ui = dropout_ui / sqrt(n_u),
+  /// where dropout_ui is 0 or 1 / item_keep_prob, and 0 for all items of a dropped history: rows are
+  /// L2-normalized before dropout, unless `dropout` says that they are not (s_ui = dropout_ui). With `side`
+  /// (may be null), the sum over the user's m_u features f of V_f / sqrt(m_u) is added before `act`; features
+  /// are always normalized, separately, and never dropped.
   virtual void sparse_linear(const Batch& batch, const Parameters& parameters, Layer layer, Activation act,
                              InputDropout dropout, const StepState& step, const SideFeatures* side,
                              Matrix& output) = 0;
@@ -253,9 +255,9 @@ class Device {
   /// logits = hidden W + bias. Adds to the step's nll the multinomial loss or, for outputs o =
   /// sigmoid(logits), the mean of (o_i - x_i)^2 over all items; writes the gradients with respect to
   /// `hidden`, W and bias. With a fused update, d_hidden is computed with the weights before the update,
-  /// which may still run until end_step() or synchronize(). `hidden` and `weights` alone (RecVAE's passes of
-  /// encoder and decoder) require the multinomial loss; with `hidden`, `gradients`, `ready` and `fused` are
-  /// unused, with `weights` d_hidden is.
+  /// which may still run until end_step() or synchronize(). OutputGradients::hidden (RecVAE's encoder passes)
+  /// computes d_hidden only, and uses nothing of `backward` but parameters and step. OutputGradients::weights
+  /// (its decoder passes) leaves d_hidden as it is. Both require the multinomial loss.
   virtual void output_layer_step(Loss loss, const Matrix& hidden, const Batch& batch, Layer layer,
                                  OutputGradients which, Matrix& d_hidden, const Backward& backward) = 0;
   /// Replaces d_output, the gradient with respect to the output, by that with respect to act's argument, and
@@ -321,8 +323,9 @@ class Device {
 
   // Scoring. The items of a user's batch row are masked. In a model-parallel group, targets are
   // those of all users of the batch, the same on all ranks; their columns and all resulting items are items
-  // of the model, not of the item slice. Results are those of this rank's users: the ranks of their targets
-  // in the list of items, their columns of the values, and their lists.
+  // of the model, not of the item slice. Results are those of this rank's users: the positions of their
+  // targets among all items (rank_targets), their columns of the metric values (compute_metrics), and their
+  // lists (top_k).
 
   /// Writes, for each entry of `targets` (rows as in `batch`), the number of unmasked items that rank ahead
   /// of it: higher score first, then lower item. A target that is itself masked gets rank I.
@@ -347,11 +350,12 @@ class Device {
   virtual std::unique_ptr<ItemMatrix> make_item_matrix(
       std::int64_t items,
       const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows) = 0;
-  /// Returns whether invert() is possible: a GPU with enough memory.
-  virtual bool has_memory_to_invert(const SpdInverse& matrix, const Interactions& x) const = 0;
-  /// Adds X' diag(w) X without its diagonal to `matrix` and inverts it as its member function does, with this
-  /// rank's rows in device memory, fp32 products and pivot blocks inverted on the host. The pivot rows are
-  /// broadcast through host memory. The result does not depend on the number of ranks. Collective.
+  /// Returns whether invert() is possible: on a GPU with enough memory.
+  virtual bool can_invert(const SpdInverse& matrix, const Interactions& x) const = 0;
+  /// On entry `matrix` is diagonal (its diagonal includes that of X' diag(w) X). Adds the other elements of
+  /// X' diag(w) X, and inverts it as its member function does, with this rank's rows in device memory, fp32
+  /// products and pivot blocks inverted on the host. The pivot rows are broadcast through host memory. The
+  /// result does not depend on the number of ranks. Collective.
   [[nodiscard]] virtual Inversion invert(SpdInverse& matrix, const Interactions& x,
                                          const SpdInverse::Broadcast& broadcast,
                                          const SpdInverse::Progress& progress) = 0;

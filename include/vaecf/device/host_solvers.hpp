@@ -78,7 +78,8 @@ class SpdInverse {
   /// Rows per block; a rank owns complete blocks.
   static constexpr std::int64_t block = 256;
 
-  /// Allocates this rank's rows, filled with 0, for `rank` of `ranks` and `threads` threads.
+  /// Allocates the rows of rank `rank` of `ranks`, filled with 0, and the padding behind row and column n,
+  /// with an identity matrix. Works with `threads` threads.
   SpdInverse(std::int64_t n, int rank, int ranks, int threads);
 
   /// Returns the rows of the matrix that rank `rank` owns.

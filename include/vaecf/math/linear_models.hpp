@@ -5,7 +5,9 @@
 
 /// Formulas of the linear models, in fp64. With the binary train matrix X (users, items), weights w_u of the
 /// users, G = X' diag(w) X and g = diag G, the matrix B between items follows from one inverse,
-///   P = (G + diag(Lambda))^-1,   B_ij = -P_ij / P_jj h_j (i != j),   B_jj = 0.
+///   P = (G + diag(Lambda))^-1, B_ij = -(P_ij / P_jj) h_j (i != j), B_jj = 0.
+/// A model whose diagonal may differ from 0 (`relax`, DEQL) has 1 - h_j there. It is not stored: it would
+/// only add to the score of an item that the user already has, which is never ranked.
 namespace vaecf::math {
 
 /// Returns the weight w_u of a user with `items` items, items^-power; 0 for a user without items.

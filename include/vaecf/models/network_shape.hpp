@@ -43,11 +43,11 @@ struct LayerShape {
 };
 
 /// Layers of a network. Encoder layers come first; the last one is the latent layer, with 2L columns [mu |
-/// logvar] for mult_vae and L for the others. Decoder layers follow with the hidden widths reversed. Without
-/// hidden layers, encoder_1 is both the latent layer and the input table, and decoder_1 is the output table.
-/// recvae has five normalized layers of equal width, the latent layer encoder_6, and the output table
-/// decoder_1; no tensor decays.
-/// Features have a separate table in the first layer: encoder_1/feature_weight (F, outputs).
+/// logvar] if `variational` (mult_vae, recvae), otherwise L. Decoder layers follow with the hidden widths
+/// reversed. Without hidden layers, encoder_1 is both the latent layer and the input table, and decoder_1 is
+/// the output table. recvae has five normalized layers of equal width, the latent layer encoder_6, and the
+/// output table decoder_1; no tensor decays. Features have a separate table in the first layer:
+/// encoder_1/feature_weight (F, outputs).
 struct NetworkShape {
   std::vector<LayerShape> encoder;
   std::vector<LayerShape> decoder;
@@ -56,7 +56,7 @@ struct NetworkShape {
   std::int64_t features = 0;
   std::optional<ItemSlice> item_slice =
       std::nullopt;  ///< items of this rank, if a model-parallel group shares them
-  device::Activation activation = device::Activation::tanh;  ///< not of [mu | logvar] and the output layer
+  device::Activation activation = device::Activation::tanh;  ///< not of the latent and the output layer
   device::Loss loss = device::Loss::multinomial;             ///< squared: outputs are sigmoid(logits)
   device::InputDropout input = 1.0F;  ///< input in training; `normalized` applies to scoring, too
   float initial_deviation = 0.0F;     ///< standard deviation of initial weights and biases; 0: initialize()

@@ -38,25 +38,26 @@ struct RunContext {
   }
 
   /// Returns whether this rank was requested to stop.
-  bool asked_to_stop() const { return stop != nullptr && stop->requested(); }
+  bool this_rank_asked_to_stop() const { return stop != nullptr && stop->requested(); }
   /// Returns whether any rank was requested to stop. Collective.
-  bool stop_requested() const {
-    return communicator.all_reduce(std::int64_t{asked_to_stop()}, comm::Reduction::max) == 1;
+  bool any_rank_asked_to_stop() const {
+    return communicator.all_reduce(std::int64_t{this_rank_asked_to_stop()}, comm::Reduction::max) == 1;
   }
 };
 
-/// Describes one start of the program, besides its configuration.
+/// Describes one start of the program, for its log, checkpoints and messages.
 struct RunState {
   std::string configuration_text;  ///< YAML of every resolved key, for config.yaml and checkpoints
   std::string version;             ///< version of the program
   std::string commit;              ///< commit of the program; empty if unknown
   std::string id;                  ///< id of this start of the program for its events; empty: none
-  std::vector<std::string> tasks;  ///< tasks of this command in order: train, test, benchmark
+  std::vector<std::string> tasks;  ///< tasks of this command in order, such as train, test
   std::string resume_from;         ///< path of the checkpoint to resume from; empty: train from scratch
   std::string start_from;  ///< path of the checkpoint with the initial weights of a new run; empty: random
 };
 
-/// Everything that train(), test() and benchmark() work with. It must outlive the objects made with it.
+/// Everything that train(), solve(), test(), benchmark() and recommendations work with. It must outlive the
+/// objects made with it.
 struct Run : RunContext, RunState {
   const config::TrainingConfig& options;
   io::DatasetFile dataset;

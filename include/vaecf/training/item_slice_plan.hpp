@@ -86,7 +86,7 @@ inline double item_slice_memory(const ItemSliceProblem& problem, int item_slices
 }
 
 /// Returns the estimated time of communication and update per step, in bytes of memory traffic. An update
-/// reads and writes weights and two moments, and reads the gradient: about 32 bytes per parameter.
+/// reads and writes weights, two moments and the gradient: 32 bytes per parameter.
 inline double item_slice_cost(const ItemSliceProblem& problem, int item_slices) {
   const ItemSliceTraffic sent = item_slice_traffic(problem, item_slices);
   const double within = problem.memory_rate_ratio_within;

@@ -228,17 +228,18 @@ class MpiCommunicator final : public Communicator {
   void post_parts(PendingCollective& started) {
     const std::size_t bytes = part_bytes(started.call);
     if (bytes == 0) return;
+    const int count = mpi_count(bytes);  // before anything is posted
     const auto* values = static_cast<const std::byte*>(started.call.in);
     started.received =
         std::make_unique_for_overwrite<std::byte[]>(bytes * static_cast<std::size_t>(size_ - 1));
     for (int k = 1; k < size_; ++k) {
       const int from = (rank_ - k + size_) % size_;
-      post_receive(started.received.get() + static_cast<std::size_t>(k - 1) * bytes, bytes, from, comm_.comm,
+      post_receive(started.received.get() + static_cast<std::size_t>(k - 1) * bytes, count, from, comm_.comm,
                    started.requests);
     }
     for (int k = 1; k < size_; ++k) {
       const int to = (rank_ + k) % size_;
-      post_send(values + static_cast<std::size_t>(to) * bytes, bytes, to, comm_.comm, started.requests);
+      post_send(values + static_cast<std::size_t>(to) * bytes, count, to, comm_.comm, started.requests);
     }
   }
 
@@ -274,7 +275,7 @@ class MpiCommunicator final : public Communicator {
   void all_gather(const void* part, std::size_t bytes, void* all,
                   std::vector<MPI_Request>* requests = nullptr) {
     if (bytes == 0) return;
-    const int count = mpi_count(static_cast<std::int64_t>(bytes));
+    const int count = mpi_count(bytes);
     if (part == static_cast<std::byte*>(all) + static_cast<std::size_t>(rank_) * bytes) part = MPI_IN_PLACE;
     if (requests == nullptr) {
       check_mpi(MPI_Allgather(part, count, MPI_BYTE, all, count, MPI_BYTE, comm_.comm), "MPI_Allgather");

@@ -94,9 +94,9 @@ class MpiMessages final : public Messages {
     requests_.clear();
     // Receives are posted first, so that messages arrive in their final buffers without an extra copy.
     for (const auto& [peer, bytes] : recvs)
-      if (!bytes.empty()) post_receive(bytes.data(), bytes.size(), peer, own_.comm, requests_);
+      if (!bytes.empty()) post_receive(bytes.data(), mpi_count(bytes.size()), peer, own_.comm, requests_);
     for (const auto& [peer, bytes] : sends)
-      if (!bytes.empty()) post_send(bytes.data(), bytes.size(), peer, own_.comm, requests_);
+      if (!bytes.empty()) post_send(bytes.data(), mpi_count(bytes.size()), peer, own_.comm, requests_);
     wait_all(requests_);
   }
 
@@ -179,9 +179,9 @@ void check_mpi(int code, const char* call) {
              call, text.data(), code));
 }
 
-int mpi_count(std::int64_t count) {
+int mpi_count(std::size_t count) {
   constexpr auto max_count = std::numeric_limits<int>::max();
-  if (count <= max_count) return static_cast<int>(count);
+  if (count <= static_cast<std::size_t>(max_count)) return static_cast<int>(count);
   throw RunError(format("MPI: the count of a collective must be at most {}, got {} elements or bytes",
                         max_count, count));
 }

@@ -17,20 +17,15 @@ constexpr int message_tag = 0;
 /// Throws RunError with `call` and MPI's error string unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* call);
 /// Returns `count` as MPI takes it. Throws RunError if it exceeds 2^31 - 1.
-int mpi_count(std::int64_t count);
+int mpi_count(std::size_t count);
 
-// Messages from and to rank `peer`, whose requests are added to `requests` until wait_all().
-inline void post_receive(void* to, std::size_t bytes, int peer, MPI_Comm comm,
-                         std::vector<MPI_Request>& requests) {
-  check_mpi(MPI_Irecv(to, mpi_count(static_cast<std::int64_t>(bytes)), MPI_BYTE, peer, message_tag, comm,
-                      &requests.emplace_back()),
-            "MPI_Irecv");
+// Messages of `count` bytes from and to rank `peer`, whose requests are added to `requests` until wait_all().
+inline void post_receive(void* to, int count, int peer, MPI_Comm comm, std::vector<MPI_Request>& requests) {
+  check_mpi(MPI_Irecv(to, count, MPI_BYTE, peer, message_tag, comm, &requests.emplace_back()), "MPI_Irecv");
 }
-inline void post_send(const void* from, std::size_t bytes, int peer, MPI_Comm comm,
+inline void post_send(const void* from, int count, int peer, MPI_Comm comm,
                       std::vector<MPI_Request>& requests) {
-  check_mpi(MPI_Isend(from, mpi_count(static_cast<std::int64_t>(bytes)), MPI_BYTE, peer, message_tag, comm,
-                      &requests.emplace_back()),
-            "MPI_Isend");
+  check_mpi(MPI_Isend(from, count, MPI_BYTE, peer, message_tag, comm, &requests.emplace_back()), "MPI_Isend");
 }
 inline void wait_all(std::vector<MPI_Request>& requests) {
   check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),

@@ -167,9 +167,7 @@ class Device : public device::Device {
       std::int64_t, const std::function<void(std::int64_t, std::int64_t, std::span<float>)>&) override {
     return nullptr;
   }
-  bool has_memory_to_invert(const device::SpdInverse&, const device::Interactions&) const override {
-    return false;
-  }
+  bool can_invert(const device::SpdInverse&, const device::Interactions&) const override { return false; }
   [[nodiscard]] device::Inversion invert(device::SpdInverse& matrix, const device::Interactions& x,
                                          const device::SpdInverse::Broadcast& broadcast,
                                          const device::SpdInverse::Progress& progress) override;

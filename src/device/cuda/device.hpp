@@ -165,7 +165,7 @@ class Device : public device::Device {
       std::int64_t items,
       const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows)
       override;
-  bool has_memory_to_invert(const device::SpdInverse& matrix, const device::Interactions& x) const override;
+  bool can_invert(const device::SpdInverse& matrix, const device::Interactions& x) const override;
   [[nodiscard]] device::Inversion invert(device::SpdInverse& matrix, const device::Interactions& x,
                                          const device::SpdInverse::Broadcast& broadcast,
                                          const device::SpdInverse::Progress& progress) override;

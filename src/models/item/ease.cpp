@@ -80,7 +80,7 @@ void add_gram_row(const Interactions& train, const UserWeights& weights,
 std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::SpdInverse& matrix,
                                                 const device::Interactions& x, comm::Communicator& ranks,
                                                 const device::SpdInverse::Progress& progress) {
-  const bool fits = device.has_memory_to_invert(matrix, x);
+  const bool fits = device.can_invert(matrix, x);
   if (ranks.all_reduce(std::int64_t{fits}, comm::Reduction::min) == 0) return std::nullopt;
   const auto broadcast = [&](std::span<float> values, int root) { ranks.broadcast(values, root); };
   return device.invert(matrix, x, broadcast, progress);
@@ -107,7 +107,7 @@ std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseVa
   const auto report = [&](std::int64_t done, std::int64_t) {
     ranks.activity().note_progress();
     context.progress.update(done);
-    return !context.stop_requested();
+    return !context.any_rank_asked_to_stop();
   };
   std::optional<device::Inversion> outcome = invert_on_gpus(
       context.device, matrix, {train.users.view(), train.items.view(), weights.of_users}, ranks, report);

@@ -318,7 +318,7 @@ std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const 
           ranks.activity().note_progress();
           context.progress.update(begin + done);
         });
-    stopped = context.stop_requested();
+    stopped = context.any_rank_asked_to_stop();
   }
   context.progress.end();
   solvers.clear();

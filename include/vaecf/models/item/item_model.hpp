@@ -27,7 +27,8 @@ struct StoredWeights {
   std::vector<float> owned = {};
 };
 
-/// A model that scores item j for a user by the sum of weights B_ij over the user's items i.
+/// A model that scores all items without a network: by the sum of weights B_ij over the user's items i or,
+/// without B, by popularity.
 class ItemModel {
  public:
   virtual ~ItemModel() = default;

@@ -92,7 +92,7 @@ bool invert_pivot(int threads, device::Block& a, device::Block& work, device::Bl
 
 }  // namespace
 
-bool Device::has_memory_to_invert(const device::SpdInverse& matrix, const device::Interactions& x) const {
+bool Device::can_invert(const device::SpdInverse& matrix, const device::Interactions& x) const {
   const std::int64_t rows = matrix.blocks_of(matrix.rank()).size() * block_rows;
   const std::int64_t elements = (rows + block_rows) * (matrix.stride() + block_rows);
   const std::int64_t interactions = 2 * x.users.entries() + 3 * x.users.rows() + 2 * x.items.rows() + 4;
