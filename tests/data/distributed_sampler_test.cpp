@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <numeric>
 
 #include "data/support.hpp"
@@ -146,8 +147,9 @@ TEST(DistributedBatchSampler, BatchesDoNotDependOnTheNumberOfRanks) {
 }
 
 TEST(DistributedBatchSampler, KeepsOrDropsTheShortLastBatch) {
-  const auto of = [](std::int64_t rows, std::int64_t batch, bool keep) {
-    return DistributedBatchSampler(VirtualShards(rows, 8), {0, 4}, batch, keep, 1);
+  std::deque<VirtualShards> shards;  // must outlive the samplers
+  const auto of = [&](std::int64_t rows, std::int64_t batch, bool keep) {
+    return DistributedBatchSampler(shards.emplace_back(rows, 8), {0, 4}, batch, keep, 1);
   };
   EXPECT_EQ(of(103, 25, true).steps_per_epoch(), 5);
   EXPECT_EQ(of(103, 25, true).users_per_epoch(), 103);
