@@ -114,7 +114,7 @@ void log_run_header(RankSession& session, const std::string& path, const config:
 /// Throws InputError if a key or an argument contradicts another key.
 void check_combinations(const RunArguments& arguments, const config::Config& config) {
   const auto& distributed = config.options.distributed;
-  if (config.backend.deterministic && distributed.strategy == comm::Strategy::parameter_server &&
+  if (config.backend.deterministic && distributed.strategy == comm::StrategyKind::parameter_server &&
       distributed.updates == comm::ServerUpdates::asynchronous)
     throw InputError(
         "train.deterministic: true cannot be combined with distributed.updates: asynchronous; remove one of them");

@@ -193,7 +193,7 @@ class BenchmarkRun {
   }
 
   bool uses_parameter_server() const {
-    return run_.options.distributed.strategy == comm::Strategy::parameter_server;
+    return run_.options.distributed.strategy == comm::StrategyKind::parameter_server;
   }
 
   /// Runs warm-up steps, which cover one-time setup, and the smaller last batch of an epoch if the epoch is

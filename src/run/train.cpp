@@ -12,7 +12,7 @@ constexpr std::int64_t steps_per_phase_record = 64;
 /// Returns the minimum number of steps between synchronizations. Asynchronous workers must not synchronize at
 /// every step, so that they can run ahead of each other.
 std::int64_t min_sync_interval(const comm::DistributedOptions& distributed) {
-  const bool free = distributed.strategy == comm::Strategy::parameter_server &&
+  const bool free = distributed.strategy == comm::StrategyKind::parameter_server &&
                     distributed.updates == comm::ServerUpdates::asynchronous;
   return free ? 2 * (distributed.staleness + 1) : 1;
 }

@@ -13,7 +13,7 @@ namespace {
 
 void validate_servers(const Run& run) {
   const comm::DistributedOptions& distributed = run.options.distributed;
-  if (distributed.strategy != comm::Strategy::parameter_server) return;
+  if (distributed.strategy != comm::StrategyKind::parameter_server) return;
   if (!models::facts_of(run.options.model.type).parameter_server) {
     throw InputError(format(
         "distributed.strategy: parameter_server trains mult_vae and mult_dae only, but model.type is {}; set distributed.strategy to allreduce",
@@ -161,7 +161,7 @@ void require_divisible(const config::TrainingConfig& options, std::int64_t item_
         "distributed.item_slices: {} requires a model that is trained in steps, but model.type is {}, whose columns are divided over the ranks anyway; set item_slices to 1",
         item_slices, vaecf::to_string(options.model.type)));
   }
-  if (options.distributed.strategy == comm::Strategy::parameter_server) {
+  if (options.distributed.strategy == comm::StrategyKind::parameter_server) {
     throw InputError(format(
         "distributed.item_slices: {} is not possible with distributed.strategy: parameter_server, whose servers store all items; set item_slices to 1, or strategy to allreduce",
         item_slices));
@@ -221,7 +221,7 @@ int choose_item_slices(const config::TrainingConfig& options, const models::Inpu
   const int ranks = context.communicator.size();
   if (wanted == 1) return 1;
   const bool divisible =
-      !models::is_solved(options.model.type) && options.distributed.strategy == comm::Strategy::allreduce;
+      !models::is_solved(options.model.type) && options.distributed.strategy == comm::StrategyKind::allreduce;
   if (wanted == comm::automatic_item_slices) {
     if (!divisible || ranks == 1) return 1;
     const auto tensors = models::tensor_specs(options.model, inputs);

@@ -112,7 +112,7 @@ Trainer::Trainer(const run::Run& run, std::int64_t min_model_rows)
       timer_(run.device, false),
       annealing_(run.options.train.annealing, sampler_.steps_per_epoch()) {
   const config::TrainingConfig& options = run.options;
-  const bool servers = options.distributed.strategy == comm::Strategy::parameter_server;
+  const bool servers = options.distributed.strategy == comm::StrategyKind::parameter_server;
   const int owners = servers ? options.distributed.servers : run.communicator.size();
   data_ = std::make_unique<TrainingData>(run.device, run.dataset, shards_.rows_of(owned_), options.model,
                                          run::model_input_dims(options, run.dataset, grid_->model_parallel()),

@@ -6,7 +6,7 @@
 
 namespace vaecf::comm {
 
-enum class Strategy { allreduce, parameter_server };
+enum class StrategyKind { allreduce, parameter_server };
 /// The all-reduce algorithm; with `automatic` the communication library chooses it.
 enum class AllReduceAlgorithm { ring, automatic };
 /// replicated: each rank updates all weights. sharded: each rank updates its shard of the weights and stores
@@ -26,7 +26,7 @@ inline constexpr std::int64_t automatic_item_slices = -1;  ///< training::plan_i
 
 /// The configuration of distributed training (keys of section `distributed`).
 struct DistributedOptions {
-  Strategy strategy = Strategy::allreduce;
+  StrategyKind strategy = StrategyKind::allreduce;
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
   OptimizerPlacement optimizer = OptimizerPlacement::replicated;
   CommDtype comm_dtype = CommDtype::fp32;
@@ -50,7 +50,7 @@ struct Roles {
 
   Roles(int workers_, int servers_) : workers(workers_), servers(servers_) {}
   Roles(const DistributedOptions& options, int ranks)
-      : Roles(ranks, options.strategy == Strategy::parameter_server ? options.servers : 0) {
+      : Roles(ranks, options.strategy == StrategyKind::parameter_server ? options.servers : 0) {
     workers -= servers;
   }
 
@@ -64,7 +64,8 @@ struct Roles {
 namespace vaecf {
 
 template <>
-inline constexpr auto enum_names<comm::Strategy> = named<comm::Strategy>("allreduce", "parameter_server");
+inline constexpr auto enum_names<comm::StrategyKind> = named<comm::StrategyKind>("allreduce",
+                                                                                 "parameter_server");
 template <>
 inline constexpr auto enum_names<comm::AllReduceAlgorithm> = named<comm::AllReduceAlgorithm>("ring", "auto");
 template <>

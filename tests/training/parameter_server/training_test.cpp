@@ -19,7 +19,7 @@ class ParameterServer : public MultiRankTest {
   /// Trains with one server; `work(rank, trainer, step)` runs a step on each rank.
   template <class Work>
   Staleness run_asynchronously(int workers, std::int64_t steps, Work work) {
-    options_.distributed.strategy = comm::Strategy::parameter_server;
+    options_.distributed.strategy = comm::StrategyKind::parameter_server;
     options_.distributed.updates = comm::ServerUpdates::asynchronous;
     return of_ranks(workers + 1, [&](const run::Run& run) {
       Trainer trainer(run, 0);
@@ -45,7 +45,7 @@ TEST_F(ParameterServer, RepeatedRunsAndAnyNumberOfServersAreBitwiseEqual) {
 }
 
 TEST_F(ParameterServer, ReportedBytesEqualThoseSent) {
-  options_.distributed.strategy = comm::Strategy::parameter_server;
+  options_.distributed.strategy = comm::StrategyKind::parameter_server;
   options_.distributed.servers = 2;
   for (const auto updates : {comm::ServerUpdates::synchronous, comm::ServerUpdates::asynchronous}) {
     for (const auto wire : wires) {
@@ -130,7 +130,7 @@ TEST_F(ParameterServer, AsynchronousTrainingLearns) {
 class ServedResume : public Resume {
  protected:
   void serve(comm::ServerUpdates updates, int servers) {
-    options_.distributed.strategy = comm::Strategy::parameter_server;
+    options_.distributed.strategy = comm::StrategyKind::parameter_server;
     options_.distributed.updates = updates;
     options_.distributed.servers = servers;
   }
@@ -192,11 +192,11 @@ TEST_F(ServedResume, StrategyMayChange) {
     std::filesystem::remove_all(folder("again"));
     options_.train.epochs = 1;
     options_.distributed.strategy =
-        served_first ? comm::Strategy::parameter_server : comm::Strategy::allreduce;
+        served_first ? comm::StrategyKind::parameter_server : comm::StrategyKind::allreduce;
     run(3, "again");
     options_.train.epochs = 3;
     options_.distributed.strategy =
-        served_first ? comm::Strategy::allreduce : comm::Strategy::parameter_server;
+        served_first ? comm::StrategyKind::allreduce : comm::StrategyKind::parameter_server;
     run(3, "again", "auto");
     const Difference apart = difference(whole, tensors_in(checkpoints("again") + "/epoch-0003.h5"));
     EXPECT_LE(apart.relative, 1e-4);  // for moments; the bound for weights is smaller

@@ -45,12 +45,12 @@ TEST_F(BadInput, InconsistentOptionsThrow) {
   expect_refusal("", neighbors(59));
   expect_refusal("model.ease.neighbors: must be below the number of items", neighbors(60));
   expect_refusal("mult_vae and mult_dae only, but model.type is recvae", [](O& o) {
-    o.distributed.strategy = comm::Strategy::parameter_server;
+    o.distributed.strategy = comm::StrategyKind::parameter_server;
     o.model = {ModelType::recvae, {8}, 4, 0.5};
   });
   const auto servers = [](int count, auto optimizer) {
     return [=](O& o) {
-      o.distributed.strategy = comm::Strategy::parameter_server;
+      o.distributed.strategy = comm::StrategyKind::parameter_server;
       o.distributed.servers = count;
       o.distributed.optimizer = optimizer;
     };

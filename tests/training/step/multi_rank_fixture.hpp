@@ -36,7 +36,7 @@ class MultiRankTest : public TrainTest {
     options_.distributed.item_slices = division.item_slices;
     options_.distributed.optimizer = division.optimizer;
     options_.distributed.strategy =
-        division.servers > 0 ? comm::Strategy::parameter_server : comm::Strategy::allreduce;
+        division.servers > 0 ? comm::StrategyKind::parameter_server : comm::StrategyKind::allreduce;
     if (division.servers > 0) options_.distributed.servers = division.servers;
   }
   RankResults run_as(const Division& division, std::int64_t steps = 12) {
