@@ -210,21 +210,19 @@ class AllReduce final : public Strategy {
     const Range tensors = layout.tensors_in(model_.parameter_groups()[parameter_group]);
     const auto parameters = static_cast<double>(layout.parameter_count(tensors));
     const double updated = exchange_.mode().sharded ? parameters / grid_.world().size() : parameters;
-    const device::DeviceFacts facts = device_.facts();
-    const bool copies =
-        facts.precision == device::Precision::bf16 || facts.precision == device::Precision::fp16;
+    const bool on_gpu = device_.facts().kind == device::DeviceKind::cuda;
     double gradients = parameters;  // elements
     for (const int tensor : fused_tensors_) {
       const device::TensorSpec& weight = layout.tensors[tensor].spec;
       // A GPU stores the gradient of the output table before it updates the table beside later operations.
-      const bool stored =
-          weight.kind == device::TensorKind::output_bias ||
-          (weight.kind == device::TensorKind::output_table && facts.kind == device::DeviceKind::cuda);
+      const bool stored = weight.kind == device::TensorKind::output_bias ||
+                          (weight.kind == device::TensorKind::output_table && on_gpu);
       if (!stored && tensor >= tensors.begin && tensor < tensors.end)
         gradients -= static_cast<double>(weight.rows * weight.columns);
     }
     constexpr double read_and_written = 2.0 * sizeof(float);
-    return (updated * 3.0 + gradients) * read_and_written + (copies ? 2.0 * parameters : 0.0);
+    const auto copies = static_cast<double>(model_.parameters().copied_count(tensors));
+    return (updated * 3.0 + gradients) * read_and_written + copies * sizeof(std::uint16_t);
   }
 
   const config::TrainingConfig& options_;

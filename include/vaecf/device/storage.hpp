@@ -228,6 +228,13 @@ class Parameters {
     if (i < copied_.begin || i >= copied_.end) return weights(tensor);
     return copies_.data() + (i - copied_.begin);
   }
+  /// Returns the number of parameters of tensors `which` that have a copy, without padding.
+  std::int64_t copied_count(Range which) const {
+    std::int64_t count = 0;
+    for (auto t = static_cast<int>(which.begin); t < which.end; ++t)
+      if (operand(t) != weights(t)) count += layout_.parameter_count({t, t + 1});
+    return count;
+  }
 
  private:
   ParameterLayout layout_;

@@ -130,10 +130,13 @@ class ParameterServerTraining final : public Strategy {
     pack_shard(device_, channel_.plan(), server, flat, shard);
   }
   double update_bytes() const {
-    const auto parameters = static_cast<double>(data_.model->layout().parameter_count());
+    const device::ParameterLayout& layout = weights_.layout();
+    const auto parameters = static_cast<double>(layout.parameter_count());
     constexpr double in_and_out = 2.0 * sizeof(float);
     if (server_) return parameters / channel_.roles().servers * 4.0 * in_and_out;
-    return parameters * (in_and_out + (device_.facts().precision == device::Precision::bf16 ? 2.0 : 0.0));
+    const auto copies =
+        static_cast<double>(weights_.copied_count({0, static_cast<std::int64_t>(layout.tensors.size())}));
+    return parameters * in_and_out + copies * sizeof(std::uint16_t);
   }
   CommVolume comm_volume() const {
     const comm::Roles& roles = channel_.roles();

@@ -51,9 +51,10 @@ class CudaEmulatedTraining : public MultiRankTest {
     return run;
   }
 
-  void with_cpu(const std::function<void(const run::Run&)>& body) const {
+  void with_cpu(const std::function<void(const run::Run&)>& body,
+                Precision precision = Precision::fp32) const {
     on_devices(
-        1, [](int) { return cpu::Device(1, Precision::fp32, true); }, body);
+        1, [&](int) { return cpu::Device(1, precision, true); }, body);
   }
 
   static void expect_same_bits(const OneRun& a, const OneRun& b) {
@@ -188,6 +189,9 @@ TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored
       << "the update of the output layer reads its gradient";
   with_cpu(measure);
   EXPECT_DOUBLE_EQ(bytes, apart / 34.0 * 32.0 - 2.0 * table_bytes) << "in fp32, and both layers are fused";
+  with_cpu(measure, Precision::bf16);
+  EXPECT_DOUBLE_EQ(bytes, apart / 34.0 * 32.0 - 2.0 * table_bytes + table_bytes / 8.0 * 2.0)
+      << "only the output table has a 16-bit copy";
 }
 
 TEST_F(CudaEmulatedTraining, LaterEpochsAndValidationsDoNotAllocate) {
