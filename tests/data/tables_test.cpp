@@ -73,6 +73,15 @@ TEST(FieldSplitterTest, SplitsQuotedCsvFields) {
   EXPECT_FALSE(splitter.more());
 }
 
+TEST(FieldSplitterTest, QuotedFieldsAreThoseEnclosedInQuotes) {
+  FieldSplitter splitter(",", true, true);
+  ASSERT_TRUE(splitter.split("a, \"b\",\"c \"\"d\"\"\",\"\",\"e\" f,g \"h\",\"i\"", 10));
+  std::vector<bool> quoted;
+  for (std::size_t field = 0; field < splitter.fields().size(); ++field)
+    quoted.push_back(splitter.quoted(field));
+  EXPECT_EQ(quoted, (std::vector<bool>{false, true, true, true, false, false, true}));
+}
+
 TEST_F(Tables, LoneCarriageReturnsEndLinesIfTheFirstOneDoes) {
   const Rows expected = {{"1", "a", "b"}, {"2", "c", "d"}, {"4", "e", "f"}};
   for (const std::string end : {"\r", "\r\n", "\n", "\r\r\n"}) {  // the last: CRLF written in text mode

@@ -104,10 +104,7 @@ class FieldSplitter {
   bool split(std::string_view record, std::size_t max_fields);
   const std::vector<std::string_view>& fields() const { return fields_; }
   /// Returns whether the field is enclosed in quotes.
-  bool quoted(std::size_t field) const {
-    const auto offset = static_cast<std::size_t>(fields_[field].data() - record_.data());
-    return offset > 0 && offset < record_.size() && record_[offset - 1] == '"';
-  }
+  bool quoted(std::size_t field) const { return std::ranges::find(quoted_, field) != quoted_.end(); }
   /// Returns whether the line has more text after the last field; rest() is that text.
   bool more() const { return more_; }
   std::string_view rest() const { return rest_; }
@@ -120,7 +117,7 @@ class FieldSplitter {
   bool lenient_;
   bool more_ = false;
   std::vector<std::string_view> fields_;
-  std::string_view record_;
+  std::vector<std::size_t> quoted_;  // indices of the fields in quotes
   std::string_view rest_;
   std::list<std::string> unescaped_;  // fields whose doubled quotes were replaced
 };

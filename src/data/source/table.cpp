@@ -70,6 +70,7 @@ bool FieldSplitter::quoted_field(std::string_view& line, std::string_view& field
     line = whole.substr(field.size());
     return lenient_;
   }
+  quoted_.push_back(fields_.size());
   if (!doubled) return true;
   std::string& text = unescaped_.emplace_back();
   for (std::size_t i = 0; i < field.size(); ++i) {
@@ -88,9 +89,10 @@ bool FieldSplitter::split(std::string_view record, std::size_t max_fields) {
   };
   const auto blank = [&](char c) { return c == ' ' || (c == '\t' && separator_ != "\t"); };
   fields_.clear();
+  quoted_.clear();
   unescaped_.clear();
   more_ = false;
-  rest_ = record_ = record;
+  rest_ = record;
   while (fields_.size() < max_fields) {
     std::string_view field;
     if (quotes_ && starts_quoted(rest_)) {
