@@ -342,7 +342,8 @@ std::vector<std::int32_t> ranking(const Matrix& scores, const HostBatch& batch, 
   return order;
 }
 
-std::vector<std::int32_t> rank_targets(const Matrix& scores, const HostBatch& batch, CsrView targets) {
+std::vector<std::int32_t> compute_target_ranks(const Matrix& scores, const HostBatch& batch,
+                                               CsrView targets) {
   std::vector<std::int32_t> ranks;
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
     std::vector<bool> held(static_cast<std::size_t>(batch.items));

@@ -125,7 +125,7 @@ void update(const device::UpdateRule& rule, double gradient, double& m, double& 
 /// Returns the rank of each target: the number of items that are not in the user's row and have a greater
 /// score, or the same score and a lower index; or the number of items if it is in the row. NaN counts against
 /// the target.
-std::vector<std::int32_t> rank_targets(const Matrix& scores, const HostBatch& batch, CsrView targets);
+std::vector<std::int32_t> compute_target_ranks(const Matrix& scores, const HostBatch& batch, CsrView targets);
 
 /// Returns the items that are not in the user's row, best first, ties by lower item, NaN as minus infinity.
 std::vector<std::int32_t> ranking(const Matrix& scores, const HostBatch& batch, std::int64_t row);

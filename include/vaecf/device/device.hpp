@@ -324,13 +324,14 @@ class Device {
   // Scoring. The items of a user's batch row are masked. In a model-parallel group, targets are
   // those of all users of the batch, the same on all ranks; their columns and all resulting items are items
   // of the model, not of the item slice. Results are those of this rank's users: the positions of their
-  // targets among all items (rank_targets), their columns of the metric values (compute_metrics), and their
-  // lists (top_k).
+  // targets among all items (compute_target_ranks), their columns of the metric values (compute_metrics), and
+  // their lists (top_k).
 
   /// Writes, for each entry of `targets` (rows as in `batch`), the number of unmasked items that rank ahead
   /// of it: higher score first, then lower item. A target that is itself masked gets rank I.
-  virtual void rank_targets(const Matrix& hidden, const Batch& batch, CsrView targets,
-                            const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) = 0;
+  virtual void compute_target_ranks(const Matrix& hidden, const Batch& batch, CsrView targets,
+                                    const Parameters& parameters, Layer layer,
+                                    std::span<std::int32_t> ranks) = 0;
   /// Computes these ranks for rows `rows` of `targets`, and from them columns `rows` of `values` (metrics,
   /// users). They start as zeros, which users without targets keep.
   virtual void compute_metrics(const Matrix& hidden, const Batch& batch, const UserRows& targets, Range rows,

@@ -152,8 +152,9 @@ class Device : public device::Device {
               Parameters& parameters, const device::StepState& step) override;
   double sum_of_squares(const Parameters& parameters, int tensor) override;
 
-  void rank_targets(const Matrix& hidden, const device::Batch& batch, CsrView targets,
-                    const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) override;
+  void compute_target_ranks(const Matrix& hidden, const device::Batch& batch, CsrView targets,
+                            const Parameters& parameters, Layer layer,
+                            std::span<std::int32_t> ranks) override;
   void compute_metrics(const Matrix& hidden, const device::Batch& batch, const device::UserRows& targets,
                        Range rows, const Parameters& parameters, Layer layer,
                        std::span<const math::Metric> metrics, device::MetricValues& values) override;

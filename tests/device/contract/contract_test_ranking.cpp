@@ -49,7 +49,7 @@ struct Scored {
 
   std::vector<std::int32_t> rank(CsrView targets) {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(targets.subset(own).entries()), -7);
-    d.device().rank_targets(hidden, *batch, targets, layer.parameters, layer.layer, ranks);
+    d.device().compute_target_ranks(hidden, *batch, targets, layer.parameters, layer.layer, ranks);
     return ranks;
   }
   std::pair<std::vector<std::int32_t>, std::vector<float>> top(int k) {
@@ -78,7 +78,7 @@ class Ranking : public Sliced {
     all_targets.offsets.insert(all_targets.offsets.begin(), {0, 1, 1});
     all_targets.columns.insert(all_targets.columns.begin(), 0);
     const CsrView targets = all_targets.view().subset({3, users + 3});
-    const std::vector<std::int32_t> ranks = reference::rank_targets(of, c.batch, targets);
+    const std::vector<std::int32_t> ranks = reference::compute_target_ranks(of, c.batch, targets);
     std::vector<std::vector<std::int32_t>> orders;
     for (std::int64_t u = 0; u < users; ++u) orders.push_back(reference::ranking(of, c.batch, u));
     const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@10"), math::parse_metric("recall@5")};
@@ -251,7 +251,7 @@ TEST_P(Ranking, MetricsOfBatchesEqualThoseOfTheirRanks) {
   std::int64_t begin = 11;
   for (const ScoreCase& c : cases) {
     const CsrView targets = all.view().subset({begin, begin + c.batch.size()});
-    const auto ranks = reference::rank_targets(c.scores(), c.batch, targets);
+    const auto ranks = reference::compute_target_ranks(c.scores(), c.batch, targets);
     auto next = ranks.begin();
     for (std::int64_t row = 0; row < targets.rows(); ++row) {
       const std::vector<std::int32_t> mine(next, next + targets.row_size(row));

@@ -136,7 +136,8 @@ TEST(TileScores, RanksDoNotDependOnTheNumberOfThreads) {
     const auto hidden = d.activations(random_matrix(users, 65, 1));
     const Csr targets = random_rows(users, items, 5, 20);
     std::vector<std::int32_t> ranks(targets.columns.size());
-    d.device().rank_targets(hidden, *batch.device, targets.view(), layer.parameters, layer.layer, ranks);
+    d.device().compute_target_ranks(hidden, *batch.device, targets.view(), layer.parameters, layer.layer,
+                                    ranks);
     std::vector<std::int32_t> best(users * k);
     std::vector<float> scores(users * k);
     d.device().top_k(hidden, *batch.device, layer.parameters, layer.layer, k, best, scores);

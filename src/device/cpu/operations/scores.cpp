@@ -175,8 +175,8 @@ void Device::for_scores(const Matrix& hidden, const Batch& batch, const Paramete
   }
 }
 
-void Device::rank_targets(const Matrix& hidden, const device::Batch& any_batch, CsrView targets,
-                          const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) {
+void Device::compute_target_ranks(const Matrix& hidden, const device::Batch& any_batch, CsrView targets,
+                                  const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) {
   const auto& batch = own<Batch>(any_batch);
   if (batch.users() == 0) return;
   ModelParallelGroup& model_parallel = batch.model_parallel();
@@ -244,7 +244,7 @@ void Device::compute_metrics(const Matrix& hidden, const device::Batch& batch,
   const CsrView wanted = targets.csr.subset(rows);
   const CsrView own_wanted = wanted.subset(own);
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(own_wanted.entries()));
-  rank_targets(hidden, batch, wanted, parameters, layer, ranks);
+  compute_target_ranks(hidden, batch, wanted, parameters, layer, ranks);
   auto next = ranks.begin();
   for (std::int64_t row = 0; row < own_wanted.rows(); ++row) {
     const std::span<const std::int32_t> mine(next, static_cast<std::size_t>(own_wanted.row_size(row)));

@@ -201,8 +201,8 @@ void count_ranks(Stream& stream, Scorer& scorer, const TargetLists& targets,
 
 }  // namespace
 
-void Device::rank_targets(const Matrix& hidden, const device::Batch& batch_base, CsrView targets,
-                          const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) {
+void Device::compute_target_ranks(const Matrix& hidden, const device::Batch& batch_base, CsrView targets,
+                                  const Parameters& parameters, Layer layer, std::span<std::int32_t> ranks) {
   const auto& batch = own<Batch>(batch_base);
   const NvtxRange nvtx("evaluation: ranks");
   const std::int64_t entries = targets.entries();
