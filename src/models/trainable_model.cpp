@@ -163,7 +163,7 @@ void TrainableModel::top_k(LoadedUsers& users, Range rows, History history, bool
                 output_parameters(), output_layer(), k, items, scores);
 }
 
-void TrainableModel::exclude_items(std::span<const std::uint8_t> allowed_items) {
+void TrainableModel::restrict_to(std::span<const std::uint8_t> allowed_items) {
   // Through the biases, so that no operation needs a mask.
   const int tensor = output_layer().bias;
   device::Parameters& output = output_parameters();

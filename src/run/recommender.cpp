@@ -46,7 +46,7 @@ Recommender::Recommender(const config::TrainingConfig& options, const RunContext
     throw InputError("no item is left to recommend; include more or exclude fewer items");
   model_ = checkpoint::load_scorer(reader, options, {items_, state.features, single_rank_.model_parallel()},
                                    single_rank_, batch_users);
-  if (!choice_.allowed_items.empty()) model_->exclude_items(choice_.allowed_items);
+  if (!choice_.allowed_items.empty()) model_->restrict_to(choice_.allowed_items);
 }
 
 Recommender::~Recommender() = default;

@@ -74,7 +74,7 @@ TEST_F(ElsaTest, RanksOtherItemsByThePrediction) {
   EXPECT_EQ(BestItems(model_, *loaded, 3).items, (std::vector<std::int32_t>{3, 2, -1}));
   // Excluded items rank last.
   set_weights(example_);
-  model_.exclude_items(std::vector<std::uint8_t>{1, 1, 0, 1, 1});
+  model_.restrict_to(std::vector<std::uint8_t>{1, 1, 0, 1, 1});
   EXPECT_EQ(BestItems(model_, *loaded, 1).items[0], 3);
 }
 

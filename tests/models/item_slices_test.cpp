@@ -103,7 +103,7 @@ TEST(ItemSlices, ExcludedItemsAreThoseOfTheItemSlice) {
   Network model(small_options(ModelType::mult_dae), {sliced_items, 0, rank}, *device, 4);
   std::vector<std::uint8_t> allowed(sliced_items, 1);
   allowed[2] = allowed[8] = allowed[9] = 0;  // items 2 and 8 are the first and third item of item slice 2
-  model.exclude_items(allowed);
+  model.restrict_to(allowed);
   const auto bias = weights_of(*device, model, "decoder_2/bias");
   ASSERT_EQ(bias.size(), 20U);
   for (std::size_t j = 0; j < bias.size(); ++j) EXPECT_EQ(std::isinf(bias[j]), j == 0 || j == 2) << j;

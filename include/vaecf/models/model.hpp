@@ -65,7 +65,7 @@ class Scorer {
   virtual Range own_users(std::int64_t users) const { return {0, users}; }
   /// Gives every item i with allowed_items[i] = 0 the score -infinity from now on; `allowed_items` has one
   /// entry per item.
-  virtual void exclude_items(std::span<const std::uint8_t> allowed_items) = 0;
+  virtual void restrict_to(std::span<const std::uint8_t> allowed_items) = 0;
 };
 
 /// A scorer with tensors of known shapes, which are read and written by rows.

@@ -191,7 +191,7 @@ class TrainableModel : public Model {
   std::int64_t max_users() const override { return max_rows_; }
   bool divides_items() const override { return model_parallel_.count() > 1; }
   Range own_users(std::int64_t users) const override { return model_parallel_.own_users(users); }
-  void exclude_items(std::span<const std::uint8_t> allowed_items) override;
+  void restrict_to(std::span<const std::uint8_t> allowed_items) override;
 
   /// Returns sum ||W||^2 over the tensors with weight decay: of tensors that are item slices, or of the
   /// others.

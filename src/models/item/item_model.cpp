@@ -65,7 +65,7 @@ class MatrixScorer final : public Scorer {
     });
   }
 
-  void exclude_items(std::span<const std::uint8_t> allowed_items) override {
+  void restrict_to(std::span<const std::uint8_t> allowed_items) override {
     for (std::size_t i = 0; i < allowed_items.size(); ++i)
       if (allowed_items[i] == 0) excluded_.push_back(static_cast<std::int32_t>(i));
     matrix_->exclude_items(excluded_);
@@ -244,7 +244,7 @@ void ItemScorer::top_k(LoadedUsers& loaded, Range rows, History history, bool ke
   });
 }
 
-void ItemScorer::exclude_items(std::span<const std::uint8_t> allowed_items) {
+void ItemScorer::restrict_to(std::span<const std::uint8_t> allowed_items) {
   for (std::size_t i = 0; i < allowed_items.size(); ++i)
     if (allowed_items[i] == 0) excluded_.push_back(static_cast<std::int32_t>(i));
 }

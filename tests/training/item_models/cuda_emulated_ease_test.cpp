@@ -183,8 +183,8 @@ TEST(EaseOnGpus, ScoresOfADenseMatrixEqualThoseOfTheCpu) {
   compare();
   std::vector<std::uint8_t> allowed(items, 1);
   for (std::size_t i = 0; i < items; i += 3) allowed[i] = 0;
-  on_gpu->exclude_items(allowed);
-  on_cpu.exclude_items(allowed);
+  on_gpu->restrict_to(allowed);
+  on_cpu.restrict_to(allowed);
   compare();
 }
 

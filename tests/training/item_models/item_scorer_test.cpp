@@ -45,7 +45,7 @@ TEST(ItemScorer, ListsLeaveOutSeenItemsAndBreakTiesByIndex) {
   EXPECT_EQ(std::vector(items.begin(), items.begin() + 4), (std::vector<std::int32_t>{0, 2, 3, 1}));
   EXPECT_EQ(scores[0], 9.0F);
 
-  scorer.exclude_items(std::array<std::uint8_t, 6>{1, 1, 0, 1, 1, 1});
+  scorer.restrict_to(std::array<std::uint8_t, 6>{1, 1, 0, 1, 1, 1});
   scorer.top_k(*users, {0, 1}, models::History::items, true, 6, std::span(items).first(6),
                std::span(scores).first(6));
   EXPECT_EQ(std::vector(items.begin(), items.begin() + 6), (std::vector<std::int32_t>{0, 3, 1, 4, -1, -1}));

@@ -104,7 +104,7 @@ class ItemScorer final : public Scorer {
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
   std::int64_t max_users() const override { return std::numeric_limits<std::int64_t>::max(); }
-  void exclude_items(std::span<const std::uint8_t> allowed_items) override;
+  void restrict_to(std::span<const std::uint8_t> allowed_items) override;
 
  private:
   /// Writes the scores of all items for a user with the items `seen`. Excluded items and, unless `keep_seen`
