@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/math/philox.hpp>
+#include <vaecf/math/random.hpp>
 
 #include <bit>
 #include <cstddef>

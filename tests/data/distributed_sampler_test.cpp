@@ -1,5 +1,5 @@
 #include <vaecf/data/shards.hpp>
-#include <vaecf/math/philox.hpp>
+#include <vaecf/math/random.hpp>
 
 #include <gtest/gtest.h>
 

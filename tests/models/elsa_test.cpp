@@ -1,4 +1,4 @@
-#include <vaecf/math/philox.hpp>
+#include <vaecf/math/random.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/math/philox.hpp>
+#include <vaecf/math/random.hpp>
 
 #include <gtest/gtest.h>
 

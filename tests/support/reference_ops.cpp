@@ -1,6 +1,6 @@
 #include "support/reference_ops.hpp"
 
-#include <vaecf/math/philox.hpp>
+#include <vaecf/math/random.hpp>
 
 #include <algorithm>
 #include <cmath>

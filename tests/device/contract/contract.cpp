@@ -1,7 +1,7 @@
 #include "device/contract/contract.hpp"
 
 #include <vaecf/base/error.hpp>
-#include <vaecf/math/philox.hpp>
+#include <vaecf/math/random.hpp>
 
 #include <algorithm>
 #include <cmath>

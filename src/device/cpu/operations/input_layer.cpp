@@ -1,5 +1,5 @@
 #include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/philox.hpp>
+#include <vaecf/math/random.hpp>
 
 #include <stdexcept>
 

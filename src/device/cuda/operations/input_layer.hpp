@@ -2,7 +2,7 @@
 
 #include <vaecf/base/host_device.hpp>
 #include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/philox.hpp>
+#include <vaecf/math/random.hpp>
 
 #include <cstddef>
 #include <cstdint>
