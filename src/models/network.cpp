@@ -32,11 +32,11 @@ Network::Network(const ModelOptions& options, InputDims inputs, device::Device& 
   }
 }
 
-void Network::forward(const NetworkInput& batch, device::InputDropout input_dropout,
-                      const device::StepState& step, Latent how, StepTimer& timer) {
+void Network::forward(const NetworkInput& batch, device::InputScaling scaling, const device::StepState& step,
+                      Latent how, StepTimer& timer) {
   LayerState& first = encoder_.front();
   const auto side = side_features(batch, feature_table_);
-  device_.sparse_linear(batch.items, parameters_, first.layer, first.act, input_dropout, step,
+  device_.sparse_linear(batch.items, parameters_, first.layer, first.act, scaling, step,
                         side ? &*side : nullptr, first.output);
   timer.end_phase(StepPhase::input);
 

@@ -57,7 +57,7 @@ class Network final : public TrainableModel {
   };
   enum class Latent { sampled, mean };
 
-  void forward(const NetworkInput& batch, device::InputDropout input_dropout, const device::StepState& step,
+  void forward(const NetworkInput& batch, device::InputScaling scaling, const device::StepState& step,
                Latent how, StepTimer& timer);
   device::Matrix& d_latent() { return d_z_ ? *d_z_ : encoder_.back().d_output; }
 

@@ -41,13 +41,13 @@ RecVae::RecVae(const ModelOptions& options, InputDims inputs, device::Device& de
 }
 
 void RecVae::encode(const NetworkInput& batch, const device::Parameters& weights, int first,
-                    device::InputDropout dropout, const device::StepState& step, StepTimer& timer) {
+                    device::InputScaling scaling, const device::StepState& step, StepTimer& timer) {
   for (std::size_t k = 0; k < layers_.size(); ++k) {
     HiddenLayer& now = layers_[k];
     const device::Layer layer = from(first, now.layer);
     if (k == 0) {
       const auto side = side_features(batch, feature_table_ - first);
-      device_.sparse_linear(batch.items, weights, layer, device::Activation::identity, dropout, step,
+      device_.sparse_linear(batch.items, weights, layer, device::Activation::identity, scaling, step,
                             side ? &*side : nullptr, now.s);
       timer.end_phase(StepPhase::input);
     } else {
@@ -67,7 +67,7 @@ void RecVae::forward_backward(const NetworkInput& batch, const device::Backward&
     device_.linear(layers_.back().h, old_encoder_, from(first, latent_), device::Activation::identity,
                    old_statistics_);
   }
-  encode(batch, parameters_, 0, trains_encoder ? keep_ : device::InputDropout(1.0F), step, timer);
+  encode(batch, parameters_, 0, trains_encoder ? keep_ : device::InputScaling(1.0F), step, timer);
   device_.linear_and_sample(layers_.back().h, parameters_, latent_, batch.items, step, statistics_, z_);
   timer.end_phase(StepPhase::forward);
 

@@ -61,14 +61,14 @@ class RecVae final : public TrainableModel {
 
   /// Computes h_5 with `weights`, whose tensors begin with tensor `first` of layout().
   void encode(const NetworkInput& batch, const device::Parameters& weights, int first,
-              device::InputDropout dropout, const device::StepState& step, StepTimer& timer);
+              device::InputScaling scaling, const device::StepState& step, StepTimer& timer);
   void backward_encoder(const NetworkInput& batch, const device::Backward& backward);
   /// Returns the layer with indices counted from tensor `first`.
   static device::Layer from(int first, device::Layer layer) {
     return {layer.weight - first, layer.bias - first};
   }
 
-  device::InputDropout keep_;
+  device::InputScaling keep_;
   float gamma_;
   math::CompositePrior prior_;
   NetworkShape shape_;

@@ -69,7 +69,7 @@ namespace {
 
 /// Calls use(row, item, value) for each nonzero element of scaled_input().
 template <class Use>
-void each_input(const HostBatch& batch, device::InputDropout input_dropout, StepKey key, Use&& use) {
+void each_input(const HostBatch& batch, device::InputScaling scaling, StepKey key, Use&& use) {
   const auto kept_share = [](std::uint32_t word, float share) {
     return static_cast<double>(word) < static_cast<double>(share) * 4294967296.0;
   };
@@ -78,13 +78,13 @@ void each_input(const HostBatch& batch, device::InputDropout input_dropout, Step
     const std::uint32_t user = batch.users[static_cast<std::size_t>(row)];
     const std::uint32_t all_or_nothing =
         math::random_word(key.seed, math::RandomStream::history, key.step, user, 0);
-    if (!kept_share(all_or_nothing, input_dropout.history_keep_prob)) continue;
-    const double norm = input_dropout.normalized ? std::sqrt(static_cast<double>(items.size())) : 1.0;
+    if (!kept_share(all_or_nothing, scaling.history_keep_prob)) continue;
+    const double norm = scaling.normalized ? std::sqrt(static_cast<double>(items.size())) : 1.0;
     for (const std::int32_t item : items) {
       const std::uint32_t word = math::random_word(key.seed, math::RandomStream::dropout, key.step, user,
                                                    static_cast<std::uint32_t>(item));
-      if (kept_share(word, input_dropout.item_keep_prob))
-        use(row, item, 1.0 / (static_cast<double>(input_dropout.item_keep_prob) * norm));
+      if (kept_share(word, scaling.item_keep_prob))
+        use(row, item, 1.0 / (static_cast<double>(scaling.item_keep_prob) * norm));
     }
   }
 }
@@ -103,9 +103,9 @@ void activate_rows(Matrix& output, const Matrix& bias, Activation act) {
 
 }  // namespace
 
-Matrix scaled_input(const HostBatch& batch, device::InputDropout input_dropout, StepKey key) {
+Matrix scaled_input(const HostBatch& batch, device::InputScaling scaling, StepKey key) {
   Matrix s(batch.size(), batch.items);
-  each_input(batch, input_dropout, key,
+  each_input(batch, scaling, key,
              [&](std::int64_t row, std::int64_t item, double value) { s.at(row, item) = value; });
   return s;
 }
@@ -117,15 +117,14 @@ Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, Act
 }
 
 Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
-                     device::InputDropout input_dropout, StepKey key) {
-  return sparse_linear(batch, weight, bias, act, input_dropout, key, {}, {});
+                     device::InputScaling scaling, StepKey key) {
+  return sparse_linear(batch, weight, bias, act, scaling, key, {}, {});
 }
 
 Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix& bias, Activation act,
-                     device::InputDropout input_dropout, StepKey key, const HostBatch& side,
-                     const Matrix& table) {
+                     device::InputScaling scaling, StepKey key, const HostBatch& side, const Matrix& table) {
   Matrix output(batch.size(), weight.columns);
-  each_input(batch, input_dropout, key, [&](std::int64_t row, std::int64_t item, double value) {
+  each_input(batch, scaling, key, [&](std::int64_t row, std::int64_t item, double value) {
     add_row(output, row, value, weight, item);
   });
   each_input(side, 1.0F, {}, [&](std::int64_t row, std::int64_t column, double value) {
@@ -218,12 +217,12 @@ LayerGradient linear_backward(const Matrix& input, const Matrix& weight, Activat
   return result;
 }
 
-LayerGradient sparse_linear_backward(const HostBatch& batch, device::InputDropout input_dropout, StepKey key,
+LayerGradient sparse_linear_backward(const HostBatch& batch, device::InputScaling scaling, StepKey key,
                                      Activation act, const Matrix& output, const Matrix& d_output) {
   LayerGradient result;
   result.d_before = before_activation(act, output, d_output);
   result.d_weight = Matrix(batch.items, d_output.columns);
-  each_input(batch, input_dropout, key, [&](std::int64_t row, std::int64_t item, double value) {
+  each_input(batch, scaling, key, [&](std::int64_t row, std::int64_t item, double value) {
     add_row(result.d_weight, item, value, result.d_before, row);
   });
   result.d_bias = column_sums(result.d_before);

@@ -48,15 +48,14 @@ namespace reference {
 
 /// Returns S (B, I): the dropout scale / sqrt(n_u) at the user's items and 0 elsewhere. Rows whose history is
 /// dropped are 0.
-Matrix scaled_input(const HostBatch& batch, device::InputDropout input_dropout, StepKey key);
+Matrix scaled_input(const HostBatch& batch, device::InputScaling scaling, StepKey key);
 
 Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, device::Activation act);
 Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix& bias, device::Activation act,
-                     device::InputDropout input_dropout, StepKey key);
+                     device::InputScaling scaling, StepKey key);
 /// Returns sparse_linear with an additional side input, whose table is (side.items, outputs).
 Matrix sparse_linear(const HostBatch& batch, const Matrix& weight, const Matrix& bias, device::Activation act,
-                     device::InputDropout input_dropout, StepKey key, const HostBatch& side,
-                     const Matrix& table);
+                     device::InputScaling scaling, StepKey key, const HostBatch& side, const Matrix& table);
 Matrix side_features_backward(const HostBatch& side, const Matrix& d_before);
 
 /// Returns eps (B, L).
@@ -79,7 +78,7 @@ LayerGradient squared_layer(const Matrix& hidden, const HostBatch& batch, const 
 LayerGradient linear_backward(const Matrix& input, const Matrix& weight, device::Activation act,
                               const Matrix& output, const Matrix& d_output);
 /// Returns the gradients of sparse_linear; d_input is empty.
-LayerGradient sparse_linear_backward(const HostBatch& batch, device::InputDropout input_dropout, StepKey key,
+LayerGradient sparse_linear_backward(const HostBatch& batch, device::InputScaling scaling, StepKey key,
                                      device::Activation act, const Matrix& output, const Matrix& d_output);
 
 struct LatentGradient {

@@ -27,12 +27,13 @@ enum class OutputGradients { both, hidden, weights };
 /// reduction overlaps with the backward pass. Empty: nothing is reported.
 using GradientReady = std::function<void(Range flat, EventHandle)>;
 
-/// Keep probabilities of input dropout; 1: no dropout. Each item of a user is kept with probability
-/// `item_keep_prob`, and its value is divided by `item_keep_prob`. The interactions of a user are all dropped
+/// The scaling of a user's items as input, s_ui in sparse_linear(): L2 normalization of the row, unless
+/// `normalized` is false, and dropout with these keep probabilities; 1: no dropout. Each item is kept with
+/// probability `item_keep_prob`, and its value is divided by it. The interactions of a user are all dropped
 /// with probability 1 - `history_keep_prob`, so that the model learns to use features alone; they are not
-/// rescaled. Unless `normalized` is set, the input is the binary row itself, without L2 normalization.
-struct InputDropout {
-  InputDropout(float item_probability, float history_probability = 1.0F, bool normalizes = true)
+/// rescaled.
+struct InputScaling {
+  InputScaling(float item_probability, float history_probability = 1.0F, bool normalizes = true)
       : item_keep_prob(item_probability), history_keep_prob(history_probability), normalized(normalizes) {}
   float item_keep_prob;
   float history_keep_prob;
@@ -224,11 +225,11 @@ class Device {
 
   /// output (B, H) = act(bias + sum over the user's items i of s_ui W_i), s_ui = dropout_ui / sqrt(n_u),
   /// where dropout_ui is 0 or 1 / item_keep_prob, and 0 for all items of a dropped history: rows are
-  /// L2-normalized before dropout, unless `dropout` says that they are not (s_ui = dropout_ui). With `side`
+  /// L2-normalized before dropout, unless `scaling` does not normalize (s_ui = dropout_ui). With `side`
   /// (may be null), the sum over the user's m_u features f of V_f / sqrt(m_u) is added before `act`; features
   /// are always normalized, separately, and never dropped.
   virtual void sparse_linear(const Batch& batch, const Parameters& parameters, Layer layer, Activation act,
-                             InputDropout dropout, const StepState& step, const SideFeatures* side,
+                             InputScaling scaling, const StepState& step, const SideFeatures* side,
                              Matrix& output) = 0;
   /// output = act(input W + bias).
   virtual void linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
@@ -284,7 +285,7 @@ class Device {
   /// atomics; rows of items without users in the batch become zero. Replaces d_output as linear_backward()
   /// does. A fused update updates the weight alone: every rank has the bias, whose gradient must be summed
   /// over ranks and is reported first.
-  virtual void sparse_linear_backward(const Batch& batch, Layer layer, Activation act, InputDropout dropout,
+  virtual void sparse_linear_backward(const Batch& batch, Layer layer, Activation act, InputScaling scaling,
                                       const Matrix& output, Matrix& d_output, const Backward& backward) = 0;
   /// The gradient of the feature table, never fused, from the gradient before the activation that
   /// sparse_linear_backward() wrote.

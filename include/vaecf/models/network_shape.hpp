@@ -58,7 +58,7 @@ struct NetworkShape {
       std::nullopt;  ///< items of this rank, if a model-parallel group shares them
   device::Activation activation = device::Activation::tanh;  ///< not of the latent and the output layer
   device::Loss loss = device::Loss::multinomial;             ///< squared: outputs are sigmoid(logits)
-  device::InputDropout input = 1.0F;  ///< input in training; `normalized` applies to scoring, too
+  device::InputScaling input = 1.0F;  ///< input in training; `normalized` applies to scoring, too
   float initial_deviation = 0.0F;     ///< standard deviation of initial weights and biases; 0: initialize()
 };
 

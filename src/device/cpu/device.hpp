@@ -107,7 +107,7 @@ class Device : public device::Device {
                     device::Batch& batch) override;
 
   void sparse_linear(const device::Batch& batch, const Parameters& parameters, Layer layer, Activation act,
-                     InputDropout dropout, const device::StepState& step, const SideFeatures* side,
+                     InputScaling scaling, const device::StepState& step, const SideFeatures* side,
                      Matrix& output) override;
   void linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
               Matrix& output) override;
@@ -135,7 +135,7 @@ class Device : public device::Device {
                                  const Matrix& d_z, Matrix& d_statistics, device::StepState& step) override;
   void swish_norm_backward(Matrix& s, Norm norm, bool first, Matrix& d_h, Matrix& sum,
                            const Backward& backward) override;
-  void sparse_linear_backward(const device::Batch& batch, Layer layer, Activation act, InputDropout dropout,
+  void sparse_linear_backward(const device::Batch& batch, Layer layer, Activation act, InputScaling scaling,
                               const Matrix& output, Matrix& d_output, const Backward& backward) override;
   void side_features_backward(const SideFeatures& side, const Matrix& d_before,
                               const Backward& backward) override;

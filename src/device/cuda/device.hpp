@@ -115,7 +115,7 @@ class Device : public device::Device {
   void gather_batch(const device::UserRows& source, std::span<const std::int64_t> rows, bool with_transpose,
                     device::Batch& batch) override;
   void sparse_linear(const device::Batch& batch, const Parameters& parameters, Layer layer, Activation act,
-                     InputDropout dropout, const device::StepState& step, const SideFeatures* side,
+                     InputScaling scaling, const device::StepState& step, const SideFeatures* side,
                      Matrix& output) override;
   void linear(const Matrix& input, const Parameters& parameters, Layer layer, Activation act,
               Matrix& output) override;
@@ -139,7 +139,7 @@ class Device : public device::Device {
                                  const Matrix& d_z, Matrix& d_statistics, device::StepState& step) override;
   void swish_norm_backward(Matrix& s, Norm norm, bool first, Matrix& d_h, Matrix& sum,
                            const Backward& backward) override;
-  void sparse_linear_backward(const device::Batch& batch, Layer layer, Activation act, InputDropout dropout,
+  void sparse_linear_backward(const device::Batch& batch, Layer layer, Activation act, InputScaling scaling,
                               const Matrix& output, Matrix& d_output, const Backward& backward) override;
   void side_features_backward(const SideFeatures& side, const Matrix& d_before,
                               const Backward& backward) override;
@@ -209,8 +209,8 @@ class Device : public device::Device {
   void layer_product(const Matrix& input, const Parameters& parameters, Layer layer, Matrix& output);
   /// Computes the gradient of table `table`, whose rows the users of `b` have summed, from the gradient `d`
   /// of those sums. Applies the dropout of `step`; null: no dropout. A fused update replaces it.
-  void table_gradient(const Batch& b, const TensorLayout& table, InputDropout input_dropout,
-                      const StepState* step, const GradientRows& d, const Backward& backward);
+  void table_gradient(const Batch& b, const TensorLayout& table, InputScaling scaling, const StepState* step,
+                      const GradientRows& d, const Backward& backward);
   /// Throws std::logic_error, naming `operation`, if the update of `step` cannot be fused.
   void require_fusible(const char* operation, const StepState& step) const;
   /// Updates `ranges` on the side stream.

@@ -180,11 +180,11 @@ class CudaInputLayer : public Contract {
   /// A gradient of `wide` columns exceeds the cache.
   void expect_sums_in_parts(std::int64_t users, std::int64_t wide);
 
-  void sparse_linear_backward(TestLayer& layer, const TestBatch& batch, device::InputDropout input_dropout,
+  void sparse_linear_backward(TestLayer& layer, const TestBatch& batch, device::InputScaling scaling,
                               const device::Matrix& output, device::Matrix& d_output,
                               const device::GradientReady& ready = unreported) {
-    device().sparse_linear_backward(*batch.device, layer.layer, device::Activation::identity, input_dropout,
-                                    output, d_output, backward(layer, ready));
+    device().sparse_linear_backward(*batch.device, layer.layer, device::Activation::identity, scaling, output,
+                                    d_output, backward(layer, ready));
   }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, CudaInputLayer, ::testing::ValuesIn(devices(false)), contract_name);
@@ -205,13 +205,13 @@ void CudaInputLayer::expect_sums_in_parts(std::int64_t users, std::int64_t wide)
     TestLayer layer = random_layer(device::TensorKind::input_table, items, width);
     const Matrix y = random_matrix(users, width, 1);
     const Matrix d_y = random_matrix(users, width, 2);
-    for (const float input_dropout : {1.0F, 0.5F}) {
-      if (width == wide && input_dropout == 1.0F) continue;
+    for (const float keep_prob : {1.0F, 0.5F}) {
+      if (width == wide && keep_prob == 1.0F) continue;
       begin({5, 6});
       const auto output = activations(y);
       auto d_output = activations(d_y);
-      sparse_linear_backward(layer, batch, input_dropout, output, d_output);
-      const auto expected = reference::sparse_linear_backward(batch.host, input_dropout, {5, 6},
+      sparse_linear_backward(layer, batch, keep_prob, output, d_output);
+      const auto expected = reference::sparse_linear_backward(batch.host, keep_prob, {5, 6},
                                                               device::Activation::identity, y, d_y);
       const std::vector<float> found = weight_gradient(layer);
       expect_near(found, expected.d_weight, sums, "d_weight");

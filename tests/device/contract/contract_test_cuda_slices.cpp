@@ -82,13 +82,13 @@ std::vector<double> CudaSlices::train(bool captured) {
   const std::int64_t part = model_parallel.part_rows(users);
   auto hidden = device().make_matrix(part, width);
   auto d_hidden = device().make_matrix(part, width);
-  const device::InputDropout dropout(0.5F);
+  const device::InputScaling scaling(0.5F);
   const auto work = [&] {
-    device().sparse_linear(*batch, input.parameters, input.layer, device::Activation::tanh, dropout, step(),
+    device().sparse_linear(*batch, input.parameters, input.layer, device::Activation::tanh, scaling, step(),
                            nullptr, hidden);
     device().output_layer_step(device::Loss::multinomial, hidden, *batch, output.layer,
                                device::OutputGradients::both, d_hidden, backward(output));
-    device().sparse_linear_backward(*batch, input.layer, device::Activation::tanh, dropout, hidden, d_hidden,
+    device().sparse_linear_backward(*batch, input.layer, device::Activation::tanh, scaling, hidden, d_hidden,
                                     backward(input));
     update(output, of_output);
     update(input, of_input);

@@ -11,14 +11,14 @@ namespace vaecf::testing {
 namespace {
 
 using device::Activation;
-using device::InputDropout;
+using device::InputScaling;
 using device::TensorKind;
 
 class InputLayer : public Sliced {};
 INSTANTIATE_TEST_SUITE_P(Devices, InputLayer, ::testing::ValuesIn(contract_devices()), contract_name);
 
 struct InputCase {
-  InputDropout dropout;
+  InputScaling scaling;
   Activation act;
   bool features;
   Matrix output = {};  // expected
@@ -46,16 +46,16 @@ TEST_P(InputLayer, OutputAndGradientsAgainstFp64) {
                                     {{0.5F, 0.7F}, Activation::tanh, false}};
     if (item_slices > 1) {
       std::erase_if(cases, [](const InputCase& c) {
-        return c.dropout.item_keep_prob != 0.5F;  // which do not differ in what is exchanged
+        return c.scaling.item_keep_prob != 0.5F;  // which do not differ in what is exchanged
       });
     }
     for (InputCase& c : cases) {
       c.output = c.features
-                     ? reference::sparse_linear(all, weight, bias, c.act, c.dropout, key, features, table)
-                     : reference::sparse_linear(all, weight, bias, c.act, c.dropout, key);
+                     ? reference::sparse_linear(all, weight, bias, c.act, c.scaling, key, features, table)
+                     : reference::sparse_linear(all, weight, bias, c.act, c.scaling, key);
       c.y = possible_outputs(c.act, users, width, 8);
       c.d_y = random_matrix(users, width, 9);
-      c.gradient = reference::sparse_linear_backward(all, c.dropout, key, c.act, c.y, c.d_y);
+      c.gradient = reference::sparse_linear_backward(all, c.scaling, key, c.act, c.y, c.d_y);
     }
     run(item_slices, [&](ItemSliceDevice& d) {
       const Range own = d.own(users);
@@ -75,8 +75,8 @@ TEST_P(InputLayer, OutputAndGradientsAgainstFp64) {
       auto d_output = d.make_part(users, width);
       for (const InputCase& c : cases) {
         SCOPED_TRACE(
-            format("keep {} {} features {}", c.dropout.item_keep_prob, to_string(c.act), c.features));
-        d.device().sparse_linear(*batch, layer.parameters, layer.layer, c.act, c.dropout,
+            format("keep {} {} features {}", c.scaling.item_keep_prob, to_string(c.act), c.features));
+        d.device().sparse_linear(*batch, layer.parameters, layer.layer, c.act, c.scaling,
                                  d.begin(key, 0.0F, update_rules[1]), c.features ? &side : nullptr, output);
         ASSERT_EQ(output.rows(), own.size());
         d.expect_near(d.read(output), rows_of(c.output, own), "output");
@@ -85,7 +85,7 @@ TEST_P(InputLayer, OutputAndGradientsAgainstFp64) {
         d.write(d_output, rows_of(c.d_y, own));
         TestDevice::Reports reports(d, layer);
         const device::GradientReady ready = reports.callback();
-        d.device().sparse_linear_backward(*batch, layer.layer, c.act, c.dropout, output, d_output,
+        d.device().sparse_linear_backward(*batch, layer.layer, c.act, c.scaling, output, d_output,
                                           d.backward(layer, ready));
         d.device().side_features_backward(side, d_output, d.backward(layer, ready));
         const Matrix d_before = rows_of(c.gradient.d_before, own);
@@ -114,7 +114,7 @@ TEST_P(InputLayer, OutputAndGradientsAgainstFp64) {
       TestMoments moments = d.make_moments(fused);
       const FusedUpdate fusing{fused.parameters, moments.first, moments.second};
       d.write(d_output, rows_of(c.d_y, own));
-      d.device().sparse_linear_backward(*batch, fused.layer, c.act, c.dropout, output, d_output,
+      d.device().sparse_linear_backward(*batch, fused.layer, c.act, c.scaling, output, d_output,
                                         d.backward(fused, unreported, &fusing));
       d.device().synchronize();
       EXPECT_EQ(d.bias_gradient(fused), d.bias_gradient(layer));

@@ -12,14 +12,14 @@ namespace vaecf::cpu {
 namespace {
 
 /// Returns each user's input scale; 0 if dropout drops the user's history.
-std::vector<float> input_scales(const Batch& b, InputDropout input_dropout, const device::StepParams& key) {
-  const std::uint64_t threshold = math::dropout_threshold(input_dropout.history_keep_prob);
+std::vector<float> input_scales(const Batch& b, InputScaling scaling, const device::StepParams& key) {
+  const std::uint64_t threshold = math::dropout_threshold(scaling.history_keep_prob);
   std::vector<float> scales;
   for (std::int64_t u = 0; u < b.users(); ++u) {
-    const bool kept = input_dropout.history_keep_prob >= 1.0F ||
+    const bool kept = scaling.history_keep_prob >= 1.0F ||
                       math::dropout_keeps_history(key.seed, key.step, b.user_numbers[u], threshold);
-    const float scale = math::input_scale(b.sizes[u], input_dropout.normalized);
-    scales.push_back(kept ? scale / input_dropout.item_keep_prob : 0.0F);
+    const float scale = math::input_scale(b.sizes[u], scaling.normalized);
+    scales.push_back(kept ? scale / scaling.item_keep_prob : 0.0F);
   }
   return scales;
 }
@@ -78,15 +78,15 @@ void update_rows(const TableGradient& gradient, const TensorLayout& table, const
 }  // namespace
 
 void Device::sparse_linear(const device::Batch& any_batch, const Parameters& parameters, Layer layer,
-                           Activation act, InputDropout input_dropout, const device::StepState& step,
+                           Activation act, InputScaling scaling, const device::StepState& step,
                            const SideFeatures* side, Matrix& output) {
   const auto& batch = own<Batch>(any_batch);
   const device::StepParams& key = own<StepState>(step).params;
   const float* table = parameters.weights(layer.weight);
   const float* bias = layer.bias >= 0 ? parameters.weights(layer.bias) : nullptr;
   const std::int64_t width = output.columns();
-  const std::uint64_t threshold = math::dropout_threshold(input_dropout.item_keep_prob);
-  const std::vector<float> scale = input_scales(batch, input_dropout, key);
+  const std::uint64_t threshold = math::dropout_threshold(scaling.item_keep_prob);
+  const std::vector<float> scale = input_scales(batch, scaling, key);
   const std::int64_t own_users = batch.own().size();
   if (side != nullptr && side->batch.users() != own_users) {
     throw std::logic_error("sparse_linear: the side input must have the same users as the batch");
@@ -101,7 +101,7 @@ void Device::sparse_linear(const device::Batch& any_batch, const Parameters& par
   const auto add_items = [&](std::int64_t u, float* row) {
     const auto items = scale[u] != 0.0F ? batch.rows().row(u) : std::span<const std::int32_t>{};
     for (const std::int32_t item : items) {
-      if (input_dropout.item_keep_prob >= 1.0F ||
+      if (scaling.item_keep_prob >= 1.0F ||
           math::dropout_keeps_item(key.seed, key.step, batch.user_numbers[u],
                                    static_cast<std::uint32_t>(batch.items.global(item)), threshold)) {
         add_scaled(row, table + item * width, scale[u], width);
@@ -131,7 +131,7 @@ void Device::sparse_linear(const device::Batch& any_batch, const Parameters& par
 }
 
 void Device::sparse_linear_backward(const device::Batch& any_batch, Layer layer, Activation act,
-                                    InputDropout input_dropout, const Matrix& output, Matrix& d_output,
+                                    InputScaling scaling, const Matrix& output, Matrix& d_output,
                                     const Backward& backward) {
   const auto& batch = own<Batch>(any_batch);
   const auto& step = own<StepState>(backward.step);
@@ -150,9 +150,9 @@ void Device::sparse_linear_backward(const device::Batch& any_batch, Layer layer,
       activation_backward(act, d_output.row(u), output.row(u), width);
     });
   }
-  const std::vector<float> scale = input_scales(batch, input_dropout, step.params);
+  const std::vector<float> scale = input_scales(batch, scaling, step.params);
   const float* d = gather_from_owners(batch, d_output, workspace_->gathered);
-  const TableGradient gradient{batch, step.params, input_dropout.item_keep_prob, d, scale, width};
+  const TableGradient gradient{batch, step.params, scaling.item_keep_prob, d, scale, width};
   if (bias != nullptr) {
     column_sums(d_output, gradients.data() + bias->range.begin);
     if (ready) ready(bias->range, {});

@@ -11,7 +11,7 @@ namespace vaecf::cuda {
 namespace {
 
 /// Returns the weights of the users of `batch`, given the dropout of `step`; null: no dropout.
-UserScales scales_of(const Batch& batch, InputDropout kept, const StepState* step) {
+UserScales scales_of(const Batch& batch, InputScaling kept, const StepState* step) {
   UserScales scales{batch.row_sizes(), kept.normalized, batch.user_numbers.data(), kept.item_keep_prob};
   if (step == nullptr) return scales;
   const ItemSlice items = batch.item_slice();
@@ -94,7 +94,7 @@ DType gradient_reads(DType dtype, std::int64_t users, const Matrix& d) {
 }  // namespace
 
 void Device::sparse_linear(const device::Batch& batch_base, const Parameters& parameters, Layer layer,
-                           Activation act, InputDropout dropout, const device::StepState& step_base,
+                           Activation act, InputScaling scaling, const device::StepState& step_base,
                            const SideFeatures* side, Matrix& output) {
   const auto& batch = own<Batch>(batch_base);
   const auto& step = own<StepState>(step_base);
@@ -107,7 +107,7 @@ void Device::sparse_linear(const device::Batch& batch_base, const Parameters& pa
   dispatch_dtype(dtype(), [&]<class T>(T) {
     dispatch_row_threads(batch.users(), [&](auto threads) {
       using Encode = EncodeUser<T, threads()>;
-      const auto encode = [&](const Batch& of, int table, InputDropout kept) {
+      const auto encode = [&](const Batch& of, int table, InputScaling kept) {
         return Encode{.offsets = of.offsets.data(),
                       .columns = of.columns.data(),
                       .scale = scales_of(of, kept, &step),
@@ -126,7 +126,7 @@ void Device::sparse_linear(const device::Batch& batch_base, const Parameters& pa
         last.adds = adds;
         launch(stream_, output.rows(), last);
       };
-      Encode items = encode(batch, layer.weight, dropout);
+      Encode items = encode(batch, layer.weight, scaling);
       if (exchange.alone()) {
         if (side != nullptr)
           launch(stream_, output.rows(), encode(own<Batch>(side->batch), side->table, 1.0F));
@@ -145,7 +145,7 @@ void Device::sparse_linear(const device::Batch& batch_base, const Parameters& pa
 }
 
 void Device::sparse_linear_backward(const device::Batch& batch_base, Layer layer, Activation act,
-                                    InputDropout dropout, const Matrix& output, Matrix& d_output,
+                                    InputScaling scaling, const Matrix& output, Matrix& d_output,
                                     const Backward& backward) {
   const auto& batch = own<Batch>(batch_base);
   const auto& step = own<StepState>(backward.step);
@@ -165,7 +165,7 @@ void Device::sparse_linear_backward(const device::Batch& batch_base, Layer layer
   const void* all = exchange.gather(d_output, reads);
   if (layer.bias >= 0 && backward.ready) backward.ready(bias, record_event());
   const GradientRows d{all, reads, batch.users(), d_output.stride()};
-  table_gradient(batch, backward.layout().tensors[layer.weight], dropout, &step, d, backward);
+  table_gradient(batch, backward.layout().tensors[layer.weight], scaling, &step, d, backward);
 }
 
 void Device::side_features_backward(const SideFeatures& side, const Matrix& d_before,
@@ -178,7 +178,7 @@ void Device::side_features_backward(const SideFeatures& side, const Matrix& d_be
                  backward.with(backward.ready, nullptr));
 }
 
-void Device::table_gradient(const Batch& b, const TensorLayout& table, InputDropout input_dropout,
+void Device::table_gradient(const Batch& b, const TensorLayout& table, InputScaling scaling,
                             const StepState* step, const GradientRows& d, const Backward& backward) {
   const std::int64_t items = table.spec.rows;
   const std::int64_t users = b.users();
@@ -205,7 +205,7 @@ void Device::table_gradient(const Batch& b, const TensorLayout& table, InputDrop
 
   dispatch_dtype(d.dtype, [&]<class T>(T) {
     const SumUsers<T> sum{.item_users = b.item_users.data(),
-                          .scale = scales_of(b, input_dropout, step),
+                          .scale = scales_of(b, scaling, step),
                           .d = static_cast<const T*>(d.rows),
                           .stride = d.stride};
     dispatch_row_threads(users, [&](auto threads) {
