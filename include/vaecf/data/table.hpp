@@ -221,9 +221,9 @@ struct SourceLayout {
   TableLayout table{};
   std::string user = "0";
   std::string item = "1";
-  std::string rating = "2";  ///< empty: every line is an interaction
-  std::string time{};        ///< empty: lines are in chronological order
-  std::string name{};        ///< used as item id if the item column is empty
+  std::string rating{};  ///< empty: every line is an interaction
+  std::string time{};    ///< empty: lines are in chronological order
+  std::string name{};    ///< used as item id if the item column is empty
 };
 
 /// Returns the layout of the format of `source`. For formats without columns, or if no format is set, the

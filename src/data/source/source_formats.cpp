@@ -48,19 +48,20 @@ std::vector<SourceFormat> make_formats() {
       {.name = "movielens_dat",
        .description = "ratings.dat (1M, 10M): user::movie::rating::time",
        .files = {"ratings.dat"},
-       .layout = {.table = {.separator = "::"}, .time = "3"},
+       .layout = {.table = {.separator = "::"}, .rating = "2", .time = "3"},
        .titles = {{"movies.dat"}, {.separator = "::"}},
        .users = {"users.dat", users_table("::", {"user", "gender", "age", "occupation", "zip"})}},
       {.name = "movielens_100k",
        .description = "u.data: user TAB movie TAB rating TAB time",
        .files = {"u.data"},
-       .layout = {.table = {.separator = "\t"}, .time = "3"},
+       .layout = {.table = {.separator = "\t"}, .rating = "2", .time = "3"},
        .titles = {{"u.item"}, {.separator = "|"}},
        .users = {"u.user", users_table("|", {"user", "age", "gender", "occupation", "zip"})}},
       {.name = "netflix",
        .description = "mv_*.txt or combined_data_*.txt: N: starts a movie; customer,rating,date",
        .files = {"mv_*.txt", "combined_data_*.txt", "*.txt"},
        .read = read_netflix,
+       .layout = {.rating = "1", .time = "2"},
        .parts = PartFiles::none,
        .several_files = true,
        .titles = {{"movie_titles.csv", "movie_titles.txt"}, {.separator = ","}, 2, true, true}},
@@ -73,7 +74,7 @@ std::vector<SourceFormat> make_formats() {
       {.name = "msd",
        .description = "train_triplets.txt: user TAB song TAB plays",
        .files = {"train_triplets.txt"},
-       .layout = {.table = {.separator = "\t"}}},
+       .layout = {.table = {.separator = "\t"}, .rating = "2"}},
       {.name = "pinterest",
        .description = "subset_iccv_board_pins.bson: documents with board_id and pins",
        .files = {"subset_iccv_board_pins.bson"},
@@ -129,13 +130,11 @@ SourceLayout source_layout(const SourceOptions& source) {
 }
 
 bool has_times(const SourceOptions& source) {
-  return format_of(source).read == read_netflix || !source_layout(source).time.empty();
+  return !source_layout(source).time.empty();
 }
 
 bool has_ratings(const SourceOptions& source) {
-  const SourceFormat& format = format_of(source);
-  if (format.read == read_netflix) return true;
-  return (format.read == read_delimited || takes_columns(source)) && !source_layout(source).rating.empty();
+  return !source_layout(source).rating.empty();
 }
 
 bool takes_columns(const SourceOptions& source) {

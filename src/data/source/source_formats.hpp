@@ -73,7 +73,7 @@ struct SourceFormat {
   std::string description{};         ///< description of the lines, for `prepare --help`
   std::vector<std::string> files{};  ///< file names as published; `*` matches digits
   ReadFiles* read = read_delimited;
-  SourceLayout layout{};                                                ///< layout for read_delimited
+  SourceLayout layout{};  ///< for read_delimited; other readers have ratings or times if it names them
   SourceLayout (*given_layout)(const SourceOptions& source) = nullptr;  ///< replaces `layout` if set
   std::vector<std::string> options{};  ///< keys of data.source that only some formats use
   PartFiles parts = PartFiles::separate;
