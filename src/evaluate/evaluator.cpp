@@ -22,7 +22,7 @@ Evaluator::Evaluator(const run::Run& run, const std::string& split, const std::v
           data::read_held_out(run.dataset, split, run.model_parallel_group(), run.model_parallel_groups())) {
   for (const std::string& name : metrics) {
     const math::Metric metric = math::parse_metric(name);
-    const bool of_catalog = metric.kind == math::Metric::coverage || metric.kind == math::Metric::gini;
+    const bool of_catalog = math::catalog_metric(metric) != nullptr;
     (metric.kind >= 0 ? rank_metrics_ : of_catalog ? catalog_metrics_ : list_metrics_).push_back(metric);
     if (metric.kind >= 0) continue;
     list_length_ = std::max(list_length_, static_cast<int>(std::min<std::int64_t>(metric.k, items_)));
@@ -188,8 +188,7 @@ EvaluationResult Evaluator::reduce(Values& values) const {
   }
   for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
     run_.data_parallel_ranks().all_reduce(std::span<std::int64_t>(values.lists[m]));
-    const bool is_gini = catalog_metrics_[m].kind == math::Metric::gini;
-    const double total = is_gini ? math::gini(values.lists[m]) : math::coverage(values.lists[m]);
+    const double total = math::catalog_metric(catalog_metrics_[m])(values.lists[m]);
     result.metrics[math::to_string(catalog_metrics_[m])] = {total, std::nullopt};
   }
   return result;

@@ -12,17 +12,31 @@ namespace vaecf::math {
 
 namespace {
 
-constexpr std::array list_metric_names = {"coverage", "gini", "popularity", "tail", "novelty"};
+/// A metric of recommended lists.
+struct ListMetric {
+  std::string_view name;
+  CatalogMetric of_catalog = nullptr;  ///< null: a mean over users
+  bool smallest_is_best = false;
+};
 
-const char* name_of(int kind) {
-  return kind < 0 ? list_metric_names.at(static_cast<std::size_t>(-1 - kind)) : UserMetrics::names[kind];
+/// The metric at index m has the kind -1 - m.
+constexpr std::array<ListMetric, 5> list_metrics = {
+    {{"coverage", coverage}, {"gini", gini, true}, {"popularity", nullptr, true}, {"tail"}, {"novelty"}}};
+
+/// Returns the metric of lists with a kind below 0.
+const ListMetric& list_metric(int kind) {
+  return list_metrics.at(static_cast<std::size_t>(-1 - kind));
+}
+
+std::string_view name_of(int kind) {
+  return kind < 0 ? list_metric(kind).name : UserMetrics::names[kind];
 }
 
 /// Returns all kinds in documentation order.
 std::vector<int> kinds() {
   std::vector<int> all(std::size(UserMetrics::names));
   std::iota(all.begin(), all.end(), 0);
-  for (int kind = Metric::coverage; kind >= Metric::novelty; --kind) all.push_back(kind);
+  for (int m = 0; m < std::ssize(list_metrics); ++m) all.push_back(-1 - m);
   return all;
 }
 
@@ -44,8 +58,7 @@ std::string metric_names() {
 Metric parse_metric(std::string_view name) {
   const std::size_t at = name.find('@');
   const std::vector<int> all = kinds();
-  const auto kind =
-      std::ranges::find(all, name.substr(0, at), [](int k) { return std::string_view(name_of(k)); });
+  const auto kind = std::ranges::find(all, name.substr(0, at), name_of);
   if (at == std::string_view::npos || kind == all.end()) {
     throw InputError(
         format("'{}' is not a metric; use one of {}, for example ndcg@100", excerpt(name), metric_names()));
@@ -66,8 +79,13 @@ std::string to_string(const Metric& metric) {
 }
 
 bool is_better(std::string_view name, double value, double other) {
-  const bool smallest = name.starts_with("gini@") || name.starts_with("popularity@");
+  const auto metric = std::ranges::find(list_metrics, name.substr(0, name.find('@')), &ListMetric::name);
+  const bool smallest = metric != list_metrics.end() && metric->smallest_is_best;
   return smallest ? value < other : value > other;
+}
+
+CatalogMetric catalog_metric(const Metric& metric) {
+  return metric.kind < 0 ? list_metric(metric.kind).of_catalog : nullptr;
 }
 
 double metric_of_user(const Metric& metric, std::span<const std::int32_t> ranks, std::int64_t items) {
@@ -80,13 +98,14 @@ double coverage(std::span<const std::int64_t> lists_of_item) {
   return static_cast<double>(items) / static_cast<double>(lists_of_item.size());
 }
 
-double gini(std::vector<std::int64_t> lists_of_item) {
-  std::ranges::sort(lists_of_item);
-  const auto items = static_cast<double>(lists_of_item.size());
+double gini(std::span<const std::int64_t> lists_of_item) {
+  std::vector<std::int64_t> ascending(lists_of_item.begin(), lists_of_item.end());
+  std::ranges::sort(ascending);
+  const auto items = static_cast<double>(ascending.size());
   double weighted = 0.0;
   double sum = 0.0;
-  for (std::size_t i = 0; i < lists_of_item.size(); ++i) {
-    const auto lists = static_cast<double>(lists_of_item[i]);
+  for (std::size_t i = 0; i < ascending.size(); ++i) {
+    const auto lists = static_cast<double>(ascending[i]);
     weighted += (2.0 * static_cast<double>(i + 1) - items - 1.0) * lists;
     sum += lists;
   }

@@ -98,12 +98,13 @@ TEST(MetricSums, MeanAndStandardErrorEqualThoseOfTheValues) {
 // Ten lists of two: item 0 is in all, items 1 and 2 in 7 and 3. The Lorenz curve of (0, 3, 7, 10) has the
 // area (0 + 3 + 7 + 10 weighted by 7, 5, 3, 1) / (4 * 20 * 2) = (15 + 21 + 10) / 160 below it.
 TEST(MetricsOfLists, GiniAndCoverageEqualTheDefinition) {
-  const std::vector<std::int64_t> lists = {10, 7, 3, 0};
+  using Lists = std::vector<std::int64_t>;
+  const Lists lists = {10, 7, 3, 0};
   EXPECT_DOUBLE_EQ(coverage(lists), 0.75);
   EXPECT_DOUBLE_EQ(gini(lists), 1.0 - 2.0 * 46.0 / 160.0);
-  EXPECT_DOUBLE_EQ(gini({5, 5, 5}), 0.0);
-  EXPECT_DOUBLE_EQ(gini({0, 9, 0, 0}), 0.75);
-  EXPECT_EQ(gini({0, 0}), 0.0);
+  EXPECT_DOUBLE_EQ(gini(Lists{5, 5, 5}), 0.0);
+  EXPECT_DOUBLE_EQ(gini(Lists{0, 9, 0, 0}), 0.75);
+  EXPECT_EQ(gini(Lists{0, 0}), 0.0);
   EXPECT_EQ(coverage(std::vector<std::int64_t>{0, 0}), 0.0);
 }
 

@@ -18,7 +18,7 @@ namespace vaecf::math {
 /// A metric with its cut-off, for example ndcg@100.
 struct Metric {
   // Kinds of metrics of recommended lists, which cannot be computed from ranks of targets. The first two
-  // depend on the lists of all users; the others are means over users.
+  // depend on the lists of all users (catalog_metric); the others are means over users.
   static constexpr int coverage = -1;
   static constexpr int gini = -2;
   static constexpr int popularity = -3;
@@ -53,7 +53,12 @@ double coverage(std::span<const std::int64_t> lists_of_item);
 /// Returns the Gini coefficient of the numbers of lists that contain each of the I items: sum over i of
 /// (2i - I - 1) c_i / (I sum c), c ascending and i from 1 (Fleder and Hosanagar, Management Science 2009). 0
 /// means that all items are recommended equally often.
-double gini(std::vector<std::int64_t> lists_of_item);
+double gini(std::span<const std::int64_t> lists_of_item);
+
+/// A function such as coverage().
+using CatalogMetric = double (*)(std::span<const std::int64_t> lists_of_item);
+/// Returns the function of a metric of the lists of all users together, null for other metrics.
+CatalogMetric catalog_metric(const Metric& metric);
 
 /// Sums over users, to be reduced over ranks and then divided once. Users without a target must not be added.
 struct MetricSums {
