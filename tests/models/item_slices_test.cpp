@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "models/model_fixture.hpp"
+#include "support/trained_types.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -40,12 +41,9 @@ ModelOptions small_options(ModelType type) {
   return options;
 }
 
-const ModelType all_types[] = {ModelType::mult_vae, ModelType::mult_dae, ModelType::autoencoder,
-                               ModelType::recvae, ModelType::elsa};
-
 TEST(ItemSlices, TensorsOfItemsAreContiguousAndAligned) {
   const auto device = fp32_device();
-  for (const ModelType type : all_types) {
+  for (const ModelType type : testing::trained_types()) {
     SCOPED_TRACE(to_string(type));
     SilentRank rank(3, 1);
     const auto model = make_model(small_options(type), {sliced_items, 7, rank}, *device, 4, run_multiple);
@@ -67,7 +65,7 @@ TEST(ItemSlices, TensorsOfItemsAreContiguousAndAligned) {
 }
 
 TEST(ItemSlices, LogicalElementsAreStoredOnce) {
-  for (const ModelType type : all_types) {
+  for (const ModelType type : testing::trained_types()) {
     SCOPED_TRACE(to_string(type));
     const ModelOptions options = small_options(type);
     const auto whole = tensor_specs(options, {sliced_items, 7});

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "support/trained_types.hpp"
 #include "training/step/multi_rank_fixture.hpp"
 
 namespace vaecf::training {
@@ -168,8 +169,7 @@ TEST_F(Items, InitialCheckpointsAreEqualToTheByte) {
     return std::pair(tensors_in(path), io::CheckpointFile(path).attributes());
   };
   options_.run.checkpoint_every.epochs = 1;
-  for (const ModelType type : {ModelType::mult_vae, ModelType::mult_dae, ModelType::autoencoder,
-                               ModelType::recvae, ModelType::elsa}) {
+  for (const ModelType type : testing::trained_types()) {
     SCOPED_TRACE(vaecf::to_string(type));
     if (on_emulator && type != ModelType::mult_vae) continue;  // the device has no part in the others
     options_.model.type = type;
