@@ -15,7 +15,7 @@ from . import errors
 COMMANDS = {
     "report": ("vaecf.report", "write a report on runs as one HTML page"),
     "tensorboard": ("vaecf.tensorboard", "write the curves of runs as event files of TensorBoard"),
-    "compare": ("vaecf.compare", "compare two models user by user, from files of --per-user"),
+    "compare": ("vaecf.compare", "compare recommenders user by user, from files of --per-user"),
     "sweep": ("vaecf.sweep", "search hyper-parameters with Optuna"),
     "scaling": ("vaecf.scaling.command", "report on a scaling experiment, or predict the speed on another machine"),
 }

@@ -1,13 +1,15 @@
-"""Compares two models user by user, from the files that vaecf_dist --test --per-user writes."""
+"""Compares recommenders user by user, from the files of --per-user that vaecf_dist --test and evaluate write."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from . import errors
 from .dataset import open_hdf5, read_attributes, read_values
@@ -15,6 +17,9 @@ from .errors import InputError
 from .events import smallest_is_best
 
 Array = np.ndarray[Any, Any]
+
+COLUMNS = ["reference", "mean", "difference", "se", "low", "high", "better", "worse"]
+COLUMNS += ["t_p", "t_holm", "wilcoxon_p", "wilcoxon_holm"]
 
 
 class PerUser:
@@ -26,13 +31,14 @@ class PerUser:
         with open_hdf5(path) as file:
             attributes = read_attributes(file)
             if "metrics" not in attributes or "user_id" not in file:
-                raise InputError(f"{path}: is not a file of vaecf_dist --test --per-user FILE.h5")
+                raise InputError(f"{path}: is not a file of --per-user of vaecf_dist --test or vaecf_dist evaluate")
             self.model = str(attributes.get("model", ""))
             self.checkpoint = str(attributes.get("checkpoint", ""))
             self.checkpoint_xxh3 = str(attributes.get("checkpoint_xxh3", ""))
             """The checksum that the tested checkpoint begins with, as Run.checksum()."""
             self.step = attributes.get("step")
             self.dataset_checksum = attributes.get("dataset_checksum")
+            self.split = str(attributes.get("split", "test"))
             self.metrics = [name for name in str(attributes["metrics"]).split(", ") if name]
             self.groups = [name for name in str(attributes.get("groups", "")).split(", ") if name]
             columns = ["user_id", "history", "targets", "target_popularity", *self.metrics]
@@ -50,76 +56,160 @@ class PerUser:
         return folder.parent.name if folder.name == "checkpoints" and folder.parent.name else self.model
 
 
-def bootstrap_interval(values: Array, samples: int = 2000, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
-    """Returns the percentile interval of the mean of `values` over bootstrap samples of the users."""
-    random = np.random.default_rng(seed)
-    count = len(values)
-    means = np.empty(samples)
-    for i in range(samples):
-        means[i] = np.take(values, random.integers(0, count, count)).mean()
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+def bootstrap_intervals(
+    values: Array, samples: int = 2000, level: float = 0.95, seed: int = 0
+) -> tuple[Array, Array]:
+    """Returns the ends of the percentile interval of the mean of each column of `values`, (users, columns).
 
-
-def compare(a: PerUser, b: PerUser, samples: int = 2000, level: float = 0.95, seed: int = 0) -> pd.DataFrame:
-    """Returns the paired differences b - a: a row per metric of both files.
-
-    Columns: a, b (means over users), difference, se (standard error of the difference), low, high (bootstrap interval),
-    better, worse (shares of users for whom b is better or worse). Throws InputError if the users differ.
+    Each of the bootstrap samples draws users with replacement, the same ones for all columns.
     """
-    if a.dataset_checksum != b.dataset_checksum:
-        raise InputError(f"{a.path} and {b.path} are of different datasets; test both models on one dataset")
-    if not np.array_equal(a.table["user_id"], b.table["user_id"]):
-        raise InputError(f"{a.path} and {b.path} have different users; test both models on the same users")
-    count = len(a.table)
-    if count < 2:
-        raise InputError(f"{a.path}: a comparison needs at least 2 users, got {count}")
-    rows = []
-    for metric in (name for name in a.metrics if name in b.metrics and name in a.table and name in b.table):
-        first, second = a.table[metric].to_numpy(), b.table[metric].to_numpy()
-        difference = second - first
-        low, high = bootstrap_interval(difference, samples, level, seed)
-        rows.append(
-            {
-                "metric": metric,
-                "a": first.mean(),
-                "b": second.mean(),
-                "difference": difference.mean(),
-                "se": difference.std(ddof=1) / count**0.5,
-                "low": low,
-                "high": high,
-                "better": (difference < 0 if smallest_is_best(metric) else difference > 0).mean(),
-                "worse": (difference > 0 if smallest_is_best(metric) else difference < 0).mean(),
-            }
+    random = np.random.default_rng(seed)
+    users = len(values)
+    means = np.empty((samples, values.shape[1]))
+    for i in range(samples):
+        drawn = np.bincount(random.integers(0, users, users), minlength=users)
+        means[i] = drawn @ values / users
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return low, high
+
+
+def t_test(differences: Array) -> float:
+    """Returns the p value of the two-sided paired t test."""
+    mean, error = differences.mean(), _standard_error(differences)
+    return float(2 * stats.t.sf(abs(mean) / error, len(differences) - 1)) if error > 0 else float(mean == 0)
+
+
+def wilcoxon(differences: Array) -> float:
+    """Returns the p value of the two-sided Wilcoxon signed-rank test, by the normal distribution corrected for ties.
+
+    The ranks of differences of zero are split evenly between both signs. Those that agree to 12 decimals are ties.
+    """
+    return float(stats.wilcoxon(differences.round(12), zero_method="zsplit", method="approx").pvalue)
+
+
+def holm(p: Array) -> Array:
+    """Returns the p values adjusted by Holm's method (Scandinavian Journal of Statistics 1979), in the same order."""
+    order = np.argsort(p)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
+    return adjusted
+
+
+def _standard_error(values: Array) -> float:
+    return float(values.std(ddof=1) / len(values) ** 0.5)
+
+
+def _match(reference: PerUser, other: PerUser) -> pd.DataFrame:
+    """Returns the table of `other` in the order of the users of the reference, which must be the same."""
+    if reference.dataset_checksum != other.dataset_checksum:
+        raise InputError(f"{reference.path} and {other.path} are of different datasets; test both on one dataset")
+    if reference.split != other.split:
+        raise InputError(
+            f"{other.path}: is of the {other.split} users, but {reference.path} of the {reference.split} users; "
+            "use one split"
         )
-    if not rows:
-        raise InputError(f"{a.path} and {b.path} have no metric in common; set validation.metrics to the same list")
-    return pd.DataFrame(rows).set_index("metric")
+    users, others = pd.Index(reference.table["user_id"]), pd.Index(other.table["user_id"])
+    for file, ids in ((reference, users), (other, others)):
+        if not ids.is_unique:
+            raise InputError(f"{file.path}: user {ids[ids.duplicated()][0]} is in it twice; write the file again")
+    rows = others.get_indexer(users)
+    missing = int((rows < 0).sum())
+    more = len(others) - (len(users) - missing)
+    if missing or more:
+        raise InputError(
+            f"{reference.path} and {other.path} have different users: {missing} are only in the first file, "
+            f"{more} only in the second; test both on the same users"
+        )
+    table = other.table.iloc[rows].reset_index(drop=True)
+    if "targets" in table and "targets" in reference.table and not table["targets"].equals(reference.table["targets"]):
+        raise InputError(f"{reference.path} and {other.path} have different targets; test both on one dataset")
+    return table
 
 
-def format_comparison(a: PerUser, b: PerUser, table: pd.DataFrame, level: float) -> str:
-    """Returns the comparison as text for a terminal."""
+def compare(
+    reference: PerUser, others: Sequence[PerUser], samples: int = 2000, level: float = 0.95, seed: int = 0
+) -> pd.DataFrame:
+    """Returns the paired differences of the others to the reference: a row per file and metric of both.
+
+    Columns: reference and mean (over users), difference, se (its standard error), low and high (bootstrap interval),
+    better and worse (shares of users for whom the other file is better or worse), the p values t_p and wilcoxon_p, and
+    t_holm and wilcoxon_holm, which are adjusted over all rows. The index is (file, metric).
+    Throws InputError if the users differ.
+    """
+    if len(reference.table) < 2:
+        raise InputError(f"{reference.path}: a comparison needs at least 2 users, got {len(reference.table)}")
+    differences, rows = [], []
+    for other in others:
+        table = _match(reference, other)
+        in_both = set(reference.table).intersection(other.metrics, table)
+        metrics = [name for name in reference.metrics if name in in_both]
+        if not metrics:
+            raise InputError(
+                f"{reference.path} and {other.path} have no metric in common; set validation.metrics to the same list"
+            )
+        for metric in metrics:
+            first, second = reference.table[metric].to_numpy(), table[metric].to_numpy()
+            difference = second - first
+            gain = -difference if smallest_is_best(metric) else difference
+            differences.append(difference)
+            rows.append(
+                {
+                    "file": str(other.path),
+                    "metric": metric,
+                    "reference": first.mean(),
+                    "mean": second.mean(),
+                    "difference": difference.mean(),
+                    "se": _standard_error(difference),
+                    "better": (gain > 0).mean(),
+                    "worse": (gain < 0).mean(),
+                    "t_p": t_test(difference),
+                    "wilcoxon_p": wilcoxon(difference),
+                }
+            )
+    result = pd.DataFrame(rows).set_index(["file", "metric"])
+    result["low"], result["high"] = bootstrap_intervals(np.stack(differences, axis=1), samples, level, seed)
+    for test in ("t", "wilcoxon"):
+        result[f"{test}_holm"] = holm(result[f"{test}_p"].to_numpy())
+    return result[COLUMNS]
+
+
+def _format_p(p: float) -> str:
+    return f"{p:.4f}" if p >= 0.001 else f"{p:.1e}"
+
+
+def format_comparison(files: Sequence[PerUser], table: pd.DataFrame, samples: int, level: float) -> str:
+    """Returns the comparison as text for a terminal. The first of `files` is the reference."""
+    numbers = {str(file.path): number for number, file in enumerate(files, 1)}
     lines = [
-        f"a: {a.path} ({a.title}, {a.model})",
-        f"b: {b.path} ({b.title}, {b.model})",
-        f"{len(a.table)} users; b - a of the same user, +- its standard error; interval of {100 * level:g} % by bootstrap",
-        "",
-        f"  {'metric':<14}{'a':>9}{'b':>9}{'b - a':>11}{'':>11}{'interval':>21}{'b better':>10}{'b worse':>9}",
+        f"{number}: {file.path} ({', '.join({file.title: 0, file.model: 0})}){', the reference' if number == 1 else ''}"
+        for number, file in enumerate(files, 1)
     ]
-    for metric, row in table.iterrows():
+    lines += [
+        "",
+        f"{len(files[0].table)} users; difference to the reference of the same user +- its standard error; interval of "
+        f"{100 * level:g} % by {samples} bootstrap samples of users;",
+        "p of the t test and of Wilcoxon's signed-rank test, each also adjusted by Holm's method over the "
+        f"{len(table)} rows",
+        "",
+        f"  file  {'metric':<14}{'reference':>10}{'mean':>9}{'difference':>12}{'interval':>26}{'better':>10}"
+        f"{'worse':>8}{'t':>9}{'adjusted':>10}{'Wilcoxon':>10}{'adjusted':>10}",
+    ]
+    for (path, metric), row in table.iterrows():
         interval = f"{row.low:+.4f} to {row.high:+.4f}"
-        mark = "  *" if row.low > 0 or row.high < 0 else ""
+        p = "".join(f"{_format_p(value):>10}" for value in row[COLUMNS[-4:]])
+        mark = "  *" if row.t_holm < 1 - level else ""
         lines.append(
-            f"  {metric!s:<14}{row.a:>9.4f}{row.b:>9.4f}{row.difference:>+11.4f} +- {row.se:.4f}  {interval:>21}"
-            f"{100 * row.better:>8.1f} %{100 * row.worse:>7.1f} %{mark}"
+            f"  {numbers[path]:>4}  {metric!s:<14}{row.reference:>10.4f}{row['mean']:>9.4f}"
+            f"{row.difference:>+9.4f} +- {row.se:.4f}{interval:>20}"
+            f"{100 * row.better:>8.1f} %{100 * row.worse:>6.1f} %{p[1:]}{mark}"
         )
-    return "\n".join([*lines, "", "  * the interval does not contain 0"])
+    return "\n".join([*lines, "", f"  * the adjusted p of the t test is below {1 - level:.3g}"])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `vaecf compare`."""
-    parser.add_argument("a", metavar="A.h5", help="a file of vaecf_dist --test --per-user")
-    parser.add_argument("b", metavar="B.h5", help="that of the other model, on the same users")
+    parser.add_argument("reference", metavar="A.h5", help="a file of --per-user, of vaecf_dist --test or evaluate")
+    parser.add_argument("others", metavar="B.h5", nargs="+", help="those to compare with it, on the same users")
     parser.add_argument("--samples", type=int, default=2000, help="bootstrap samples (default: 2000)")
     parser.add_argument("--level", type=float, default=0.95, help="level of the interval (default: 0.95)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap samples (default: 0)")
@@ -127,14 +217,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the comparison of two files."""
+    """Prints the comparison of the files."""
     if options.samples < 100:
         raise InputError(f"--samples: must be at least 100, got {options.samples}")
     if not 0 < options.level < 1:
         raise InputError(f"--level: must be greater than 0 and below 1, got {options.level:g}")
-    a, b = PerUser(options.a), PerUser(options.b)
-    table = compare(a, b, options.samples, options.level, options.seed)
-    print(format_comparison(a, b, table, options.level))
+    files = [PerUser(path) for path in (options.reference, *options.others)]
+    table = compare(files[0], files[1:], options.samples, options.level, options.seed)
+    print(format_comparison(files, table, options.samples, options.level))
     if options.csv:
         try:
             table.to_csv(options.csv)
