@@ -187,6 +187,32 @@ def test_smallest_gini_and_popularity_and_largest_of_other_metrics_are_marked(tm
     assert marked == ["0.4000", "0.6000", "80.5000", "0.2000"]
 
 
+# Of 0.1, 0.2 and 0.4 the mean is 0.7 / 3, and the sum of squared differences from it 0.14 / 3.
+@pytest.mark.usefixtures("undrawn")
+def test_runs_that_differ_by_seed_only_have_mean_and_standard_deviation(tmp_path: Path) -> None:
+    def run(name: str, seed: int, batch: int, **test: float) -> str:
+        folder = _write_run(tmp_path / name, 1, name, **test)
+        with open(folder / "config.yaml", "a") as config:
+            config.write(f"train: {{seed: {seed}, batch_size: {batch}}}\n")
+        return str(folder)
+
+    def head_and_rows(*runs: str) -> list[list[str]]:
+        assert main(["report", *runs, "-o", str(tmp_path / "r.html")]) == 0
+        return Page((tmp_path / "r.html").read_text()).tables["test"]
+
+    runs = [run(f"a-{i}", 6 + i, 8, **{"recall@5": recall, "popularity_recall@5": 0.05})
+            for i, recall in ((1, 0.1), (2, 0.2), (3, 0.4))]  # fmt: skip
+    untested = run("a-4", 10, 8)
+    others = [run("again", 9, 8, **{"recall@5": 0.3}), run("wide", 9, 9, **{"recall@5": 0.25})]
+    head, row = head_and_rows(runs[0], runs[2], untested, others[1], runs[1])
+    assert head == ["metric", "a-1", "a-3", "wide", "a-2", "mean ± sd of 3 seeds: a-1 ... a-2", "popularity"]
+    assert row == ["recall@5", "0.1000", "0.4000", "0.2500", "0.2000", "0.2333 ± 0.1528", "0.0500"]
+    # Two runs with the same seed are one.
+    head, row = head_and_rows(*runs, others[0])
+    assert head[5:] == ["mean ± sd of 3 seeds: a-1 ... again", "popularity"] and row[5] == "0.2000 ± 0.1000"
+    assert len(head_and_rows(runs[0], others[1])[0]) == 4
+
+
 def test_names_with_markup_are_escaped(tmp_path: Path) -> None:
     run = _write_run(tmp_path / "r", 2, "<script>alert(1)</script>&")
     (run / "config.yaml").write_text("name: '<b>&'\nvalidation: {select: ndcg@100}\n")

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from .dataset import open_hdf5
 from .errors import InputError
 from .events import baseline_names, metric_names, smallest_is_best
 from .phases import benchmark_phases, timeline_phases
-from .run import Run
+from .run import Run, seed_groups
 from .texts import escaped
 
 # Charts and the functions that draw them, with or without a legend.
@@ -111,7 +112,16 @@ def _test(runs: Sequence[Run]) -> str:
     if not columns:
         return page.paragraph("No run was tested yet; vaecf_dist CONFIG --test does so.")
     order = [title for title in columns if title in _names(runs)]
-    order += [title for title in columns if title not in order]
+    others = [title for title in columns if title not in order]
+    for indices in seed_groups(runs):
+        group = [_names(runs)[i] for i in indices if _names(runs)[i] in order]
+        if len(group) > 1:
+            title = f"mean ± sd of {len(group)} seeds: {group[0]} ... {group[-1]}"
+            common = [metric for metric in metrics if all(metric in columns[name] for name in group)]
+            values = {metric: [columns[name][metric][0] for name in group] for metric in common}
+            columns[title] = {metric: (mean(of_seeds), stdev(of_seeds)) for metric, of_seeds in values.items()}
+            order.append(title)
+    order += others
     rows = []
     for metric in metrics:
         found = [columns[title].get(metric) for title in order]

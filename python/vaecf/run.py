@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,18 @@ class Run:
             if (folder / file).is_file():
                 return Dataset(folder / file)
         raise InputError(f"{file}: the dataset of {self.path} does not exist here; open it with vaecf.Dataset")
+
+
+def seed_groups(runs: Sequence[Run]) -> list[list[int]]:
+    """Returns groups of at least two runs, by index, whose configurations differ by `name` and `train.seed` only.
+
+    `vaecf_dist --seeds` makes such runs. Of several runs with the same seed, the last one counts.
+    """
+    groups: dict[str, dict[str, int]] = {}
+    for i, run in enumerate(runs):
+        others = {key: value for key, value in run.config.items() if key not in ("name", "train.seed")}
+        groups.setdefault(repr(sorted(others.items())), {})[str(run.config.get("train.seed"))] = i
+    return [sorted(group.values()) for group in groups.values() if len(group) > 1]
 
 
 def _by_epoch(table: pd.DataFrame) -> pd.DataFrame:
