@@ -29,8 +29,11 @@ vaecf_test_objects(vaecf_contract_cuda
 vaecf_test(contract_cuda_emulated_test IN_PARTS
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/contract/contract_cuda_emulated.cpp
   LIBRARIES vaecf_contract vaecf_contract_cuda vaecf_contract_support vaecf_reference_ops vaecf_cuda_emulator vaecf_thread_ranks
-  # fp32 and fp16 are representative; item slices and blocks of users exchange and add in fp32.
-  NOT_SANITIZED *cuda_emulated_tf32 *cuda_emulated_bf16* *cuda_emulated_host_rows *BlocksOfUsers*/cuda_emulated_fp16)
+  # fp32 and fp16 are representative; item slices and blocks of users exchange and add in fp32. ExtremeLogits has other values
+  # in the sizes of AgainstFp64 and NonFiniteLogits. Other tests rank scores of fp16. With fp16, PopularItems sums rows of both
+  # precisions.
+  NOT_SANITIZED *cuda_emulated_tf32 *cuda_emulated_bf16* *cuda_emulated_host_rows *BlocksOfUsers*/cuda_emulated_fp16
+                *ExtremeLogits* *AreThoseOfAllItems*/cuda_emulated_fp16 *PopularItems*/cuda_emulated_fp32)
 
 # Graphs, and users' rows.
 vaecf_test(cuda_emulator_test
