@@ -115,6 +115,7 @@ std::string describe_dataset(const std::string& path) {
   const io::DatasetFile file(path);
   file.require_unique_ids();
   std::string out = format("dataset {}\n  items: {}\n", path, file.items());
+  if (file.new_items() > 0) out += format("  of them new, without train users: {}\n", file.new_items());
   const std::int64_t level = file.compression();
   if (level > 0) out += format("  compression: shuffle, deflate {}\n", level);
   const auto add_matrix = [&](const char* matrix, bool with_density) {
@@ -128,12 +129,15 @@ std::string describe_dataset(const std::string& path) {
   for (const char* matrix :
        {"train", "validation/fold_in", "validation/held_out", "test/fold_in", "test/held_out"})
     add_matrix(matrix, true);
-  if (file.features() > 0) {
-    out += format("  features of users: {}\n", file.features());
-    out += format("  {:<22}{:>12}{:>15}{:>10}\n", "", "users", "features", "mean");
-    for (const char* matrix : {"train/features", "validation/features", "test/features"})
-      add_matrix(matrix, false);
-  }
+  const auto add_features = [&](const char* of, std::int64_t features,
+                                std::initializer_list<const char*> matrices) {
+    if (features == 0) return;
+    out += format("  features of {}: {}\n", of, features);
+    out += format("  {:<22}{:>12}{:>15}{:>10}\n", "", of, "features", "mean");
+    for (const char* matrix : matrices) add_matrix(matrix, false);
+  };
+  add_features("users", file.features(), {"train/features", "validation/features", "test/features"});
+  add_features("items", file.item_features(), {"items/features"});
   std::vector<std::int64_t> of_users;
   std::vector<std::int64_t> of_items(file.items());
   constexpr std::int64_t block_rows = 1 << 14;

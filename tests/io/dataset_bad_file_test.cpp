@@ -17,7 +17,7 @@ using BadDataset = IoTest;
 void read_everything(const std::string& path) {
   const DatasetFile dataset(path);
   for (const char* name : {"train", "validation/fold_in", "validation/held_out", "test/fold_in",
-                           "test/held_out", "train/features", "validation/features"}) {
+                           "test/held_out", "train/features", "validation/features", "items/features"}) {
     dataset.read_rows(name, {0, dataset.rows(name)});
   }
   for (const char* name : {"items/id", "train/user_id"}) {
@@ -172,6 +172,19 @@ TEST_F(BadDataset, WithInvalidFeaturesIsRejected) {
        {without("/train/features"), {"train/features has 0 rows, train has 3"}},
        {without_attribute("features"), {"has train/features, but no attribute `features`"}},
        {attribute("features", -1), {"`features` must be an integer from 0"}}});
+}
+
+TEST_F(BadDataset, WithInvalidFeaturesOfItemsIsRejected) {
+  expect_rejected(file("bad.h5"), write_known_items,
+                  {{integers("/items/features/indices", {0, 5, 3}),
+                    {"items/features/indices row 0", "column 5", "0 to 4"}},
+                   {integers("/items/features/indptr", {0, 2, 3}),
+                    {"items/features must have a row for each of the 3 items, got 2"}},
+                   {without("/items/features"), {"for each of the 3 items, got 0"}},
+                   {without_attribute("item_features"), {"no attribute `item_features`"}},
+                   {attribute("new_items", 3), {"`new_items` must be below attribute `items`"}},
+                   {attribute("new_items", -1), {"`new_items` must be an integer from 0"}},
+                   {attribute("new_items", 2), {"train/indices row 0: column 1 is outside 0 to 0"}}});
 }
 
 TEST_F(BadDataset, WithRepeatedIdsIsRefusedUnlessTheProgramMadeIt) {

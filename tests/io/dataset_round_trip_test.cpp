@@ -148,6 +148,11 @@ TEST_F(DatasetRoundTrip, FingerprintsOfDifferentDatasetsDiffer) {
   const std::string known = DatasetFile(file("c.h5")).fingerprint();
   replace(file("c.h5"), "/train/features/indptr", {0, 2, 4, 5});
   EXPECT_NE(DatasetFile(file("c.h5")).fingerprint(), known);
+
+  write_known_items(file("i.h5"));
+  const std::string items = DatasetFile(file("i.h5")).fingerprint();
+  replace(file("i.h5"), "/items/features/indices", {0, 4, 2});
+  EXPECT_NE(DatasetFile(file("i.h5")).fingerprint(), items);
 }
 
 // The numbers of items per user are equal, so only the items differ.
@@ -211,6 +216,22 @@ TEST_F(DatasetRoundTrip, FeaturesRoundTrip) {
   EXPECT_EQ(dataset.rows("test/features"), 0);
   EXPECT_THROW(dataset.read_rows("train/features", {0, 4}), InputError);
   EXPECT_THROW(dataset.rows("train/titles"), InputError);
+}
+
+TEST_F(DatasetRoundTrip, FeaturesOfItemsRoundTrip) {
+  write_known_items(file("d.h5"));
+  const DatasetFile dataset(file("d.h5"));
+  EXPECT_EQ(dataset.item_features(), 5);
+  EXPECT_EQ(dataset.new_items(), 1);
+  EXPECT_EQ(dataset.features(), 0);
+  const Csr all = dataset.read_rows("items/features", {0, 3});
+  EXPECT_EQ(all.offsets, (Offsets{0, 2, 2, 3}));
+  EXPECT_EQ(all.columns, (Row{0, 4, 3})) << "columns 3 and 4 are features, not items";
+  EXPECT_EQ(dataset.read_rows("test/held_out", {0, 1}).columns, (Row{1, 2}));
+  write_known_users(file("users.h5"));
+  EXPECT_EQ(DatasetFile(file("users.h5")).item_features(), 0);
+  EXPECT_EQ(DatasetFile(file("users.h5")).new_items(), 0);
+  EXPECT_EQ(DatasetFile(file("users.h5")).rows("items/features"), 0);
 }
 
 TEST_F(DatasetRoundTrip, LinkedPartsShareTheirMatrices) {

@@ -105,4 +105,16 @@ inline void write_known_users(const std::string& path) {
   });
 }
 
+/// Writes a dataset of 2 train users and 1 test user over 3 items with 5 features. Item 2 is new.
+inline void write_known_items(const std::string& path) {
+  write_dataset(path, 3, [](DatasetWriter& writer) {
+    for (const Row& row : {Row{0, 1}, Row{1}}) writer.append_row("train", row);
+    for (const Row& row : {Row{0, 4}, Row{}, Row{3}}) writer.append_row("items/features", row);
+    writer.append_row("test/fold_in", Row{0});
+    writer.append_row("test/held_out", Row{1, 2});
+    writer.set_attribute("item_features", std::int64_t{5});
+    writer.set_attribute("new_items", std::int64_t{1});
+  });
+}
+
 }  // namespace vaecf::io

@@ -22,9 +22,9 @@ class DatasetWriter {
   ~DatasetWriter();
 
   /// Appends a row of ascending, unique columns to one of "train", "validation/fold_in",
-  /// "validation/held_out", "test/fold_in" and "test/held_out", or to a feature matrix of these users:
-  /// "train/features", "validation/features" and "test/features". Throws InputError if `matrix` is none of
-  /// these.
+  /// "validation/held_out", "test/fold_in" and "test/held_out", or to a feature matrix of these users
+  /// ("train/features", "validation/features" and "test/features") or of the items ("items/features"). Throws
+  /// InputError if `matrix` is none of these.
   void append_row(const std::string& matrix, std::span<const std::int32_t> columns);
   /// Makes `path` (ids, or a matrix to which no row is appended) an alias of `target`, for example
   /// "test/fold_in" of "train".
@@ -35,8 +35,8 @@ class DatasetWriter {
   /// Sets an attribute of the file; the last value set for a name counts. format_version is preset.
   void set_attribute(const std::string& name, const Attribute& value);
   /// Writes the remaining data and gives the file its final name. All five interaction matrices are written,
-  /// even if empty, and the feature matrices if attribute `features` is above 0. Attribute `items` must be
-  /// set. No function may be called afterwards.
+  /// even if empty, and the feature matrices of users and of items if attribute `features` or
+  /// `item_features` is above 0. Attribute `items` must be set. No function may be called afterwards.
   void commit();
 
  private:
@@ -56,8 +56,13 @@ class DatasetFile {
 
   const std::string& path() const;
   std::int64_t items() const;
-  /// Returns the number of columns of the feature matrices, 0 if the dataset has no features.
+  /// Returns the number of columns of the feature matrices of users, 0 if the dataset has none.
   std::int64_t features() const;
+  /// Returns the number of columns of "items/features", 0 if the dataset has no features of items.
+  std::int64_t item_features() const;
+  /// Returns the number of items without a train event that are known by their features only. They are the
+  /// last items. Rows of "train" with such an item are refused.
+  std::int64_t new_items() const;
   std::int64_t rows(const std::string& matrix) const;  ///< 0 if the matrix is absent
   std::int64_t entries(const std::string& matrix) const;
   /// Returns the deflate level of the train matrix, 0 if it is not compressed.
@@ -66,7 +71,7 @@ class DatasetFile {
   /// values.
   const Attributes& attributes() const;
   /// Reads rows [rows.begin, rows.end) with one hyperslab and validates them. The offsets of the result start
-  /// at 0. Columns are in [0, items()), or in [0, features()) for a feature matrix.
+  /// at 0. Columns are in [0, items()), or in [0, features()) or [0, item_features()) for a feature matrix.
   Csr read_rows(const std::string& matrix, Range rows) const;
   bool has_ids(const std::string& path) const;
   /// Reads the ids at `path`. Throws InputError if they are absent, or neither integers nor fixed-length

@@ -211,6 +211,9 @@ struct DatasetFile::Content {
         file.refuse(format("has no attribute `items` (the number of items); {}", how_to_get_a_dataset));
       items = *found_items;
       features = width_at("features", 0).value_or(0);
+      item_features = width_at("item_features", 0).value_or(0);
+      new_items = width_at("new_items", 0).value_or(0);
+      if (new_items >= items) file.refuse("attribute `new_items` must be below attribute `items`");
       for (const auto name : matrix_names) {
         auto& matrix = matrices.emplace_back();
         if (file.has(std::string(name))) matrix.emplace(file, std::string(name));
@@ -245,15 +248,24 @@ struct DatasetFile::Content {
     }
     check_ids("train/user_id", rows("train"));
     check_ids("items/id", items);
-    for (std::size_t i = 0; i < users_of_features.size(); ++i) {
-      const auto& matrix = matrices[first_features + i];
-      if (features > 0) {
-        require_same_users(matrix_names[first_features + i], matrix_names[users_of_features[i]]);
-      } else if (matrix && matrix->entries() > 0) {
-        file.refuse(format("has {}, but no attribute `features` (the number of its columns)",
-                           matrix_names[first_features + i]));
+    for (std::size_t m = first_features; m < matrices.size(); ++m) {
+      const std::string_view name = matrix_names[m];
+      if (width(m) == 0) {
+        if (matrices[m] && matrices[m]->entries() > 0)
+          file.refuse(
+              format("has {}, but no attribute `{}` (the number of its columns)", name, width_attribute(m)));
+      } else if (m != features_of_items) {
+        require_same_users(name, matrix_names[users_of_features[m - first_features]]);
+      } else if (rows(name) != items) {
+        file.refuse(format("{} must have a row for each of the {} items, got {}", name, items, rows(name)));
       }
     }
+  }
+
+  /// Returns the number of columns that rows of the matrix may have. New items have no train event.
+  std::int64_t width(std::size_t matrix) const {
+    if (matrix >= first_features) return matrix == features_of_items ? item_features : features;
+    return matrix == 0 ? items - new_items : items;
   }
 
   void require_same_users(std::string_view one, std::string_view other) const {
@@ -272,6 +284,8 @@ struct DatasetFile::Content {
   Attributes attributes;
   std::int64_t items = 0;
   std::int64_t features = 0;
+  std::int64_t item_features = 0;
+  std::int64_t new_items = 0;
   std::vector<std::optional<StoredMatrix>> matrices;  // in the order of matrix_names
 };
 
@@ -285,6 +299,12 @@ std::int64_t DatasetFile::items() const {
 }
 std::int64_t DatasetFile::features() const {
   return content_->features;
+}
+std::int64_t DatasetFile::item_features() const {
+  return content_->item_features;
+}
+std::int64_t DatasetFile::new_items() const {
+  return content_->new_items;
 }
 std::int64_t DatasetFile::rows(const std::string& matrix) const {
   return content_->rows(matrix);
@@ -308,7 +328,7 @@ Csr DatasetFile::read_rows(const std::string& matrix, Range rows) const {
   }
   if (rows.size() == 0) return {};
   return content_->file.as_input_error(
-      [&] { return content_->matrices[index]->read(rows, index < first_features ? items() : features()); });
+      [&] { return content_->matrices[index]->read(rows, content_->width(index)); });
 }
 
 bool DatasetFile::has_ids(const std::string& path) const {

@@ -115,11 +115,13 @@ void DatasetWriter::set_attribute(const std::string& name, const Attribute& valu
 
 void DatasetWriter::commit() {
   Hdf5Writer& writer = file_->writer;
-  const auto features = file_->attributes.find("features");
-  const bool featured = features != file_->attributes.end() && features->second != Attribute(std::int64_t{0});
+  const auto has_columns = [&](std::size_t m) {
+    const auto width = file_->attributes.find(width_attribute(m));
+    return width != file_->attributes.end() && width->second != Attribute(std::int64_t{0});
+  };
   for (std::size_t m = 0; m < matrix_names.size(); ++m) {
     MatrixColumns& matrix = file_->matrices[m];
-    if (matrix.linked || (m >= first_features && !featured)) continue;
+    if (matrix.linked || (m >= first_features && !has_columns(m))) continue;
     matrix.offsets.finish(writer);
     matrix.columns.finish(writer);
   }

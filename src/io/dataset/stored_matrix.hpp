@@ -18,13 +18,20 @@ namespace vaecf::io {
 inline constexpr std::int64_t dataset_format = 2;
 
 /// Names of all matrices of a dataset file, in the order in which fingerprints cover them.
-inline constexpr std::array<std::string_view, 8> matrix_names = {
-    "train",         "validation/fold_in", "validation/held_out", "test/fold_in",
-    "test/held_out", "train/features",     "validation/features", "test/features"};
+inline constexpr std::array<std::string_view, 9> matrix_names = {
+    "train",          "validation/fold_in",  "validation/held_out", "test/fold_in",  "test/held_out",
+    "train/features", "validation/features", "test/features",       "items/features"};
 
-/// Index of the first matrix whose columns are features of users instead of items. Such a matrix may be
-/// absent.
+/// Index of the first matrix whose columns are features instead of items. Such a matrix may be absent. The
+/// last one has a row per item, the others a row per user.
 inline constexpr std::size_t first_features = 5;
+inline constexpr std::size_t features_of_items = 8;
+
+/// Returns the name of the attribute with the number of columns of a matrix.
+constexpr const char* width_attribute(std::size_t matrix) {
+  if (matrix < first_features) return "items";
+  return matrix == features_of_items ? "item_features" : "features";
+}
 
 /// Returns the index of `name` in matrix_names. Throws InputError if there is none.
 std::size_t matrix_index(std::string_view name);
