@@ -134,6 +134,27 @@ TEST_F(UserTable, InvalidTableIsAnError) {
   EXPECT_FALSE(workspace.exists("out/made.h5"));
 }
 
+TEST_F(Prepare, NewItemsArePreparedInspectedAndTrainedOn) {
+  std::string movies = "movieId,title,genres\n";
+  for (int item = 1; item <= 12; ++item)
+    movies += format("{},Film {},{}\n", item, item, item % 2 == 0 ? "A|B" : "B");
+  workspace.write("movies.csv", movies);
+  workspace.refuse("prepare c.yaml --quiet --set data.prepare.new_items=0.2",
+                   "data.prepare.new_items requires data.prepare.item_features");
+  const std::string options = " --set 'data.prepare.item_features=[genres]' --set data.prepare.new_items=0.2";
+  const std::string table = workspace.succeed("prepare c.yaml" + options).out;
+  expect_in(table, {"4 new items, without train users; 1 of them drawn by data.prepare.new_items",
+                    "train: removed, of new items", "genres: 2 values in 2 x 16 columns, set for 12 items"});
+  const std::string described = workspace.succeed("inspect out/made.h5").out;
+  expect_in(described, {"items: 12\n  of them new, without train users: 4\n", "features of items: 32",
+                        "items/features", "2 16 genres", "new_items_fraction: 0.2"});
+  for (const std::string model : {"mult_vae", "item_knn", "ease", "elsa"}) {
+    workspace.succeed(
+        "c.yaml --quiet --set device=cpu --set train.epochs=1 --set model.hidden=[8] --set model.latent=4 --set name=" +
+        model + " --set model.type=" + model);
+  }
+}
+
 TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {
   write_ratings(workspace);
   workspace.write("other.csv", made_ratings(20));

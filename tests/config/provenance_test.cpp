@@ -22,6 +22,7 @@ using Overrides = std::vector<std::string>;
 const std::map<std::string, std::string> not_recorded{
     {"data.source.path", "names and digests of the source's files are compared"},
     {"data.source.users.path", "as for data.source.path; users_member records the file of an archive"},
+    {"data.source.items.path", "as for data.source.path; items_member records the file of an archive"},
     {"data.prepare.compression", "compared with the compression of the file"},
     {"data.prepare.memory_gib", "does not change the dataset"}};
 
@@ -53,7 +54,8 @@ TEST_F(Provenance, EveryKeyOfSourceAndPrepareChangesItOrIsExempt) {
   std::vector<Overrides> contexts{{"data.source.format=delimited", "data.prepare.split=given"},
                                   {"data.source.format=delimited", "data.prepare.split=time"},
                                   {"data.source.format=delimited", "data.prepare.split=stable"},
-                                  {"data.source.format=delimited", "data.prepare.features=[country]"}};
+                                  {"data.source.format=delimited", "data.prepare.features=[country]"},
+                                  {"data.source.format=delimited", "data.prepare.item_features=[genres]"}};
   for (const std::string& format : data::source_formats())
     contexts.push_back({"data.source.format=" + format});
   for (const Key& key : all_keys()) {

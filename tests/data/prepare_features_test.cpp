@@ -70,9 +70,9 @@ TEST_F(PrepareFeatures, EachUserGetsTheFeaturesOfTheTable) {
   options_.split = SplitMethod::time;  // users in several parts are counted once
   run_and_expect_rows();
   EXPECT_EQ(file().rows("test/features"), 6);
-  EXPECT_EQ(report_.features.users, known_users);
-  EXPECT_EQ(report_.features.matched_users, known_users - 1);
-  EXPECT_EQ(report_.features.columns[1].users, known_users - 1);
+  EXPECT_EQ(report_.features.members, known_users);
+  EXPECT_EQ(report_.features.matched, known_users - 1);
+  EXPECT_EQ(report_.features.columns[1].members, known_users - 1);
 }
 
 TEST_F(PrepareFeatures, WeakSplitsLinkTheTrainFeatures) {
@@ -99,13 +99,13 @@ TEST_F(PrepareFeatures, WeakSplitsLinkTheTrainFeatures) {
 
 TEST_F(PrepareFeatures, ReportCountsUsersMissingFromTheTable) {
   run();
-  EXPECT_EQ(report_.features.users, 30);
-  EXPECT_EQ(report_.features.matched_users, 29);
+  EXPECT_EQ(report_.features.members, 30);
+  EXPECT_EQ(report_.features.matched, 29);
   EXPECT_EQ(report_.features.rows, 31);
   EXPECT_EQ(report_.features.unmatched_rows, 2);
   ASSERT_EQ(report_.features.columns.size(), 2u);
   EXPECT_EQ(report_.features.columns[0].values, 2);
-  EXPECT_EQ(report_.features.columns[0].users, 20);
+  EXPECT_EQ(report_.features.columns[0].members, 20);
   EXPECT_EQ(report_.features.columns[1].values, 21);
   const std::string table = to_table(report_);
   const std::string path = folder_.path("users.dat");
@@ -153,7 +153,7 @@ TEST_F(PrepareFeatures, DatasetIsRemadeOnlyIfOptionsOrTableChange) {
   expect_remade("it has no features");
   EXPECT_EQ(file().features(), 0);
   EXPECT_FALSE(file().attributes().contains("feature_hashing"));
-  source_.users.user_column = "5";  // unused without features
+  source_.users.id_column = "5";  // unused without features
   EXPECT_TRUE(run().up_to_date);
 }
 

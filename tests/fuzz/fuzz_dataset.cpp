@@ -42,15 +42,21 @@ void write(Input& input, test::Hdf5Editor& file) {
     put_some_attribute(input, file, "features");
     put_rows(input, file, "/train/features");
   }
+  if (input.coin()) {
+    put_some_attribute(input, file, "item_features");
+    put_some_attribute(input, file, "new_items");
+    put_rows(input, file, "/items/features");
+  }
 }
 
 void read(const std::string& path) {
   const io::DatasetFile file(path);
   file.fingerprint();
-  for (const char* matrix : {"train", "validation/fold_in", "validation/held_out", "train/features"}) {
-    const std::int64_t width = matrix == std::string("train/features") ? file.features() : file.items();
+  for (const auto& [matrix, width] :
+       {std::pair("train", file.items() - file.new_items()), std::pair("validation/fold_in", file.items()),
+        std::pair("validation/held_out", file.items()), std::pair("train/features", file.features()),
+        std::pair("items/features", file.item_features())})
     require_sound(file.read_rows(matrix, {0, file.rows(matrix)}), file.rows(matrix), width);
-  }
   if (file.has_ids("items/id")) file.read_ids("items/id");
 }
 

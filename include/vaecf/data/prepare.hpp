@@ -15,7 +15,7 @@
 
 namespace vaecf::data {
 
-/// A column of the user table, such as "occupation", and how its values are hashed.
+/// A column of a table of users or items, such as "occupation", and how its values are hashed.
 struct FeatureColumn {
   std::string name;
   std::int64_t hashes = 2;    ///< number of features that each value sets, one in each block of features
@@ -23,8 +23,9 @@ struct FeatureColumn {
   bool operator==(const FeatureColumn&) const = default;
 };
 
-/// Maps the categorical attributes of a user to a 0/1 row of F features. F is independent of the number of
-/// distinct values. Value v of column c, whose name is n, sets for each j in [0, hashes(c)) the feature
+/// Maps the categorical attributes of a user or item to a 0/1 row of F features. F is independent of the
+/// number of distinct values. Value v of column c, whose name is n, sets for each j in [0, hashes(c)) the
+/// feature
 ///   first(c) + j * buckets(c) + XXH64(v, seed = XXH64(n, seed = j)) mod buckets(c),
 /// where first(c) is the sum of hashes * buckets over the columns before c. This is the hashing trick
 /// (Weinberger et al., ICML 2009) with several hashes, as in Svenstrup et al., "Hash embeddings", NeurIPS
@@ -38,8 +39,8 @@ class FeatureHashing {
   /// columns, if `hashes` is not in 1 to 16, if `buckets` is below 1, or if F exceeds 2^31 - 1.
   explicit FeatureHashing(std::vector<FeatureColumn> layout);
 
-  /// Parses the output of to_string(), the attribute `feature_hashing` of datasets and checkpoints. Throws
-  /// InputError if `text` has any other form.
+  /// Parses the output of to_string(), the attributes `feature_hashing` and `item_feature_hashing` of
+  /// datasets and checkpoints. Throws InputError if `text` has any other form.
   static FeatureHashing parse(std::string_view text);
   /// Returns "xxh64 1" and, for each column, a line "HASHES BUCKETS NAME".
   std::string to_string() const;
@@ -84,16 +85,20 @@ enum class Holdout { random, last };
 /// added or their maximum is taken. See DuplicateFilter.
 enum class DuplicateRule { first, last, sum, max };
 
-/// Location and format of the user table: a text file with one line of attributes per user. The files of
-/// MovieLens (users.dat, u.user) and LastFM-360K (usersha1-profile.tsv) are recognized by name; their columns
-/// are called user, gender, age, occupation, zip, country and signup.
-struct UserTableOptions {
-  std::string path;  ///< plain or compressed file, or archive that contains it
-  std::string file;  ///< file in a folder or an archive; empty: the one with a known name, or the only one
-  std::string separator;  ///< empty: that of a known file, else the first of TAB , :: | ; found in line 1
-  bool header = true;     ///< the first line names the columns (ignored for known files)
-  bool quotes = true;     ///< fields may be enclosed in double quotes (ignored for known files)
-  std::string user_column = "0";  ///< index from 0, or name (ignored for known files)
+/// Kind of a feature table: its lines describe users or items.
+enum class TableOf { users, items };
+
+/// Location and format of a feature table: a text file with one line of attributes per user or item. The
+/// files of MovieLens (users.dat, u.user; movies.csv, movies.dat, u.item) and LastFM-360K
+/// (usersha1-profile.tsv) are recognized by name; docs/DATA.md lists their columns.
+struct FeatureTableOptions {
+  TableOf of = TableOf::users;
+  std::string path{};  ///< plain or compressed file, or archive that contains it
+  std::string file{};  ///< file in a folder or an archive; empty: the one with a known name, or the only one
+  std::string separator{};  ///< empty: that of a known file, else the first of TAB , :: | ; found in line 1
+  bool header = true;       ///< the first line names the columns (ignored for known files)
+  bool quotes = true;       ///< fields may be enclosed in double quotes (ignored for known files)
+  std::string id_column = "0";  ///< index from 0, or name (ignored for known files)
 };
 
 /// Location and format of the raw ratings. docs/DATA.md describes the formats.
@@ -114,7 +119,9 @@ struct SourceOptions {
   std::string time_column = "";    ///< empty: lines are in chronological order
   ListStart list_starts_with = ListStart::user;
   /// User table. With an empty path: the table that MovieLens and LastFM-360K store next to the ratings.
-  UserTableOptions users{};
+  FeatureTableOptions users{};
+  /// Table of items. With an empty path: the one that MovieLens stores next to the ratings.
+  FeatureTableOptions items{.of = TableOf::items};
 };
 
 /// Returns the allowed values of `data.source.format`.
@@ -155,6 +162,11 @@ struct PrepareOptions {
   std::uint32_t seed = 98765;
   /// Columns of the user table, by name or index from 0, that become features; empty: no features.
   std::vector<std::string> features{};
+  /// Columns of the table of items that become features of items; empty: no such features. Otherwise the
+  /// items of the table without a train event are items of the dataset, too, the *new items*.
+  std::vector<std::string> item_features{};
+  /// Fraction of the items with train events that are made new items: their train events are removed.
+  double new_items = 0.0;
   std::int64_t feature_hashes = 2;   ///< FeatureColumn::hashes of every column
   std::int64_t feature_buckets = 0;  ///< FeatureColumn::buckets; 0: FeatureHashing::default_buckets()
   // The options below affect how the dataset is made and stored, not its contents.
@@ -193,7 +205,7 @@ struct DataIssue {
   std::vector<std::string> examples;  ///< first occurrences, as "file:line: 'text'"
 };
 
-/// Statistics of the user table.
+/// Statistics of a feature table.
 struct FeatureReport {
   struct Column {
     std::string name;
@@ -201,13 +213,14 @@ struct FeatureReport {
     std::int64_t colliding_values = 0;  ///< values with exactly the same features as another value
     std::int64_t hashes = 0;
     std::int64_t buckets = 0;
-    std::int64_t users = 0;  ///< users of the dataset with a value
+    std::int64_t members = 0;  ///< users or items of the dataset with a value
   };
+  TableOf of = TableOf::users;
   std::string table;  ///< file name; empty: no features
   std::int64_t rows = 0;
-  std::int64_t unmatched_rows = 0;  ///< rows whose users are not in the dataset
-  std::int64_t users = 0;           ///< users of the dataset
-  std::int64_t matched_users = 0;   ///< users of the dataset that are in the table
+  std::int64_t unmatched_rows = 0;  ///< rows whose users or items are not in the dataset
+  std::int64_t members = 0;         ///< users or items of the dataset
+  std::int64_t matched = 0;         ///< users or items of the dataset that are in the table
   std::vector<Column> columns;
 };
 
@@ -219,6 +232,9 @@ struct PrepareReport {
   std::int64_t events_read = 0;
   std::int64_t duplicates_dropped = 0;
   FeatureReport features{};
+  FeatureReport item_features{};
+  std::int64_t new_items = 0;    ///< items of the dataset without a train event
+  std::int64_t drawn_items = 0;  ///< new items that PrepareOptions::new_items made
   /// True if the dataset was up to date; `stored_report` is then the report of the run that made it.
   bool up_to_date = false;
   std::string stored_report;
@@ -245,7 +261,7 @@ struct HashedUsers {
 /// identified by their names in the header, or by the column names of known files. Lines that cannot be read
 /// are skipped and reported in `log`. Throws InputError if the file or a column does not exist, or if more
 /// lines are skipped than read.
-HashedUsers read_hashed_users(const UserTableOptions& table, const FeatureHashing& hashing, Log& log);
+HashedUsers read_hashed_users(const FeatureTableOptions& table, const FeatureHashing& hashing, Log& log);
 
 /// Options of a synthetic dataset with latent structure and a long tail. Every user mixes a few tastes, every
 /// item belongs to one or two, and popularity follows a power law, so that a trained model clearly

@@ -106,7 +106,7 @@ std::function<Csr(Range)> some_of(Csr rows) {
 
 /// Reads the table of --users with the feature hashing of the model. Throws InputError if the model has no
 /// user features.
-data::HashedUsers read_table(const data::UserTableOptions& table, const io::CheckpointFile& checkpoint,
+data::HashedUsers read_table(const data::FeatureTableOptions& table, const io::CheckpointFile& checkpoint,
                              Log& log) {
   if (!checkpoint.attributes().contains("feature_hashing")) {
     throw InputError(format(
@@ -142,7 +142,7 @@ Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& tabl
 /// Returns new users, from `input` or, if that is empty, from the table source.users.
 TargetUsers make_new_users(const std::string& input, const data::SourceOptions& source,
                            const io::CheckpointFile& checkpoint, const ItemNames& names, Log& log) {
-  const data::UserTableOptions& table = source.users;
+  const data::FeatureTableOptions& table = source.users;
   data::HashedUsers known;
   if (!table.path.empty()) known = read_table(table, checkpoint, log);
   if (input.empty()) {

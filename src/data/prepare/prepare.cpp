@@ -12,7 +12,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "data/features/user_table.hpp"
+#include "data/features/feature_rows.hpp"
 #include "data/prepare/split.hpp"
 #include "data/source/source_formats.hpp"
 
@@ -24,7 +24,8 @@ constexpr std::int64_t recipe_version = 3;
 
 // Returns whether only some recipes have the attribute `key`; its absence then matters as much as its value.
 bool is_optional(std::string_view key) {
-  return key.starts_with("source_") || key.starts_with("users_") || key == "features_of" ||
+  return key.starts_with("source_") || key.starts_with("users_") || key.starts_with("items_") ||
+         key == "features_of" || key == "item_features_of" || key == "new_items_fraction" ||
          key == "given_parts" || key == "time_quantiles" || key == "dates" || key == "validation_fraction" ||
          key == "test_fraction";
 }
@@ -63,19 +64,21 @@ std::string digest_of(const std::string& path, const std::stop_token& stop, std:
 constexpr double gibibyte = 1073741824.0;
 
 void write_users(io::DatasetWriter& writer, const std::string& part, const RawRatings& ratings,
-                 std::span<const std::int32_t> users, UserFeatures& features) {
+                 std::span<const std::int32_t> users, FeatureRows& features) {
   const io::IdList ids = ratings.user_ids.select(users);
   writer.write_ids(part + "/user_id", ids);
-  if (features.any()) features.append_rows(writer, part, ids);
+  if (features.any()) features.append_rows(writer, part + "/features", ids);
 }
 
 // Writes ids and features of users and items, and the links to them.
 void write_users_and_items(io::DatasetWriter& writer, const RawRatings& ratings, const Split& split,
-                           UserFeatures& features) {
+                           FeatureRows& features, FeatureRows& item_features) {
   const auto train = static_cast<std::size_t>(split.train_rows);
   std::span<const std::int32_t> users(split.users);
   write_users(writer, "train", ratings, users.first(train), features);
-  writer.write_ids("items/id", ratings.item_ids.select(split.items));
+  const io::IdList items = ratings.item_ids.select(split.items);
+  writer.write_ids("items/id", items);
+  if (item_features.any()) item_features.append_rows(writer, "items/features", items);
   users = users.subspan(train);
   for (const auto& [part, count] :
        {std::pair("validation", split.validation_rows), std::pair("test", split.test_rows)}) {
@@ -92,18 +95,59 @@ void write_users_and_items(io::DatasetWriter& writer, const RawRatings& ratings,
 }
 
 std::string to_table(const FeatureReport& features) {
+  if (features.table.empty()) return "";
+  const char* const many = words_of(features.of).many;
   std::string table =
-      format("features of {} of {} users from {}; {} of its {} rows belong to users outside the dataset\n",
-             grouped(features.matched_users), grouped(features.users), features.table,
-             grouped(features.unmatched_rows), grouped(features.rows));
+      format("features of {} of {} {} from {}; {} of its {} rows belong to {} outside the dataset\n",
+             grouped(features.matched), grouped(features.members), many, features.table,
+             grouped(features.unmatched_rows), grouped(features.rows), many);
   for (const FeatureReport::Column& column : features.columns) {
-    table += format("  {}: {} values in {} x {} columns, set for {} users", column.name,
-                    grouped(column.values), column.hashes, grouped(column.buckets), grouped(column.users));
+    table += format("  {}: {} values in {} x {} columns, set for {} {}", column.name, grouped(column.values),
+                    column.hashes, grouped(column.buckets), grouped(column.members), many);
     if (column.colliding_values > 0)
       table += format("; {} values collide with another one", grouped(column.colliding_values));
     table += "\n";
   }
   return table;
+}
+
+/// Throws InputError for options that cannot be combined.
+void check_options(const SourceOptions& source, const PrepareOptions& options) {
+  if (combines_ratings(options.duplicates) && !has_ratings(source)) {
+    throw InputError(format(
+        "data.prepare.duplicates: {} requires ratings, but data.source.format: {} has none{}; use first or last",
+        to_string(options.duplicates), source.format,
+        takes_columns(source) ? " without data.source.rating_column" : ""));
+  }
+  if (options.split == SplitMethod::time && !has_times(source)) {
+    throw InputError(format(
+        "data.prepare.split: time requires times, but data.source.format: {} has none{}; use another split",
+        source.format, takes_columns(source) ? " without data.source.time_column" : ""));
+  }
+  if (options.split == SplitMethod::stable && options.validation_fraction + options.test_fraction >= 1.0) {
+    throw InputError(format(
+        "data.prepare: the sum of validation_fraction and test_fraction must be below 1, got {}; decrease one of them",
+        options.validation_fraction + options.test_fraction));
+  }
+  if (options.new_items > 0 && options.item_features.empty()) {
+    throw InputError(
+        "data.prepare.new_items requires data.prepare.item_features, since new items are known by their features only; set it to columns of the table of items, such as [genres], or remove data.prepare.new_items");
+  }
+  if (options.new_items > 0 && options.split == SplitMethod::given) {
+    throw InputError(
+        "data.prepare.new_items removes train events, but data.prepare.split: given keeps the parts of the source; use another split, or remove data.prepare.new_items");
+  }
+}
+
+/// Describes in the attributes with the prefix `prefix` how a feature table is read.
+void add_table(io::Attributes& attributes, const std::string& prefix, const FeatureTableOptions& table) {
+  const std::string member = member_of_archive(table.path);
+  attributes[prefix + "file"] = table.file;
+  if (!member.empty()) attributes[prefix + "member"] = member;
+  attributes[prefix + "separator"] = table.separator;
+  attributes[prefix + "header"] = std::int64_t{table.header};
+  attributes[prefix + "quotes"] = std::int64_t{table.quotes};
+  attributes[format("{}{}_column", prefix, words_of(table.of).one)] = table.id_column;
 }
 
 /// At the end of the scope, also by an exception, stops the computation of the digests, for which the
@@ -159,17 +203,19 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
     attributes["time_quantiles"] = options.time_quantiles;
   if (options.split == SplitMethod::time && !options.dates.empty())
     attributes["dates"] = join(options.dates, " to ");
-  if (!options.features.empty()) {
-    attributes["features_of"] = join(options.features, "\n");
+  if (!options.features.empty() || !options.item_features.empty()) {
     attributes["feature_hashes"] = options.feature_hashes;
     attributes["feature_buckets"] = options.feature_buckets;
-    attributes["users_file"] = source.users.file;
-    set_if_present("users_member", member_of_archive(source.users.path));
-    attributes["users_separator"] = source.users.separator;
-    attributes["users_header"] = std::int64_t{source.users.header};
-    attributes["users_quotes"] = std::int64_t{source.users.quotes};
-    attributes["users_user_column"] = source.users.user_column;
   }
+  if (!options.features.empty()) {
+    attributes["features_of"] = join(options.features, "\n");
+    add_table(attributes, "users_", source.users);
+  }
+  if (!options.item_features.empty()) {
+    attributes["item_features_of"] = join(options.item_features, "\n");
+    add_table(attributes, "items_", source.items);
+  }
+  if (options.new_items > 0) attributes["new_items_fraction"] = options.new_items;
   return attributes;
 }
 
@@ -219,8 +265,10 @@ bool is_used(std::string_view key, const SourceOptions& source, const PrepareOpt
   using enum SplitMethod;
   const SplitMethod split = options.split;
   const auto option = key.substr(key.rfind('.') + 1);
-  if (key.starts_with("data.source.users.") || option == "feature_hashes" || option == "feature_buckets")
-    return !options.features.empty();
+  if (key.starts_with("data.source.users.")) return !options.features.empty();
+  if (key.starts_with("data.source.items.")) return !options.item_features.empty();
+  if (option == "feature_hashes" || option == "feature_buckets")
+    return !options.features.empty() || !options.item_features.empty();
   if (option == "time_column" && !make_read_options(options, false).time) return false;
   if (option == "validation_path" || option == "test_path")
     return split == given && format_of(source).parts == PartFiles::separate;
@@ -245,22 +293,7 @@ bool is_used(std::string_view key, const SourceOptions& source, const PrepareOpt
 
 PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
                       const std::string& output, const PrepareFlags& flags, Log& log, Progress& progress) {
-  if (combines_ratings(options.duplicates) && !has_ratings(source)) {
-    throw InputError(format(
-        "data.prepare.duplicates: {} requires ratings, but data.source.format: {} has none{}; use first or last",
-        to_string(options.duplicates), source.format,
-        takes_columns(source) ? " without data.source.rating_column" : ""));
-  }
-  if (options.split == SplitMethod::time && !has_times(source)) {
-    throw InputError(format(
-        "data.prepare.split: time requires times, but data.source.format: {} has none{}; use another split",
-        source.format, takes_columns(source) ? " without data.source.time_column" : ""));
-  }
-  if (options.split == SplitMethod::stable && options.validation_fraction + options.test_fraction >= 1.0) {
-    throw InputError(format(
-        "data.prepare: the sum of validation_fraction and test_fraction must be below 1, got {}; decrease one of them",
-        options.validation_fraction + options.test_fraction));
-  }
+  check_options(source, options);
   const io::Attributes made_by = provenance_attributes(source, options);
   ReadOptions read_options = make_read_options(options, flags.strict);
   std::vector<std::string> paths = source_files(source).paths;
@@ -271,11 +304,12 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     std::ranges::for_each(files.paths, add_path);
   if (const TitleFile titles = title_file(source); titles.member.empty() && !titles.path.empty())
     paths.push_back(titles.path);
-  UserTableLocation users;
-  if (!options.features.empty()) {
-    users = user_table_location_of(source);
-    add_path(users.path);
-  }
+  FeatureTableLocation users;
+  FeatureTableLocation items;
+  if (!options.features.empty()) users = feature_table_location_of(source, source.users);
+  if (!options.item_features.empty()) items = feature_table_location_of(source, source.items);
+  for (const FeatureTableLocation& table : {users, items})
+    if (!table.path.empty()) add_path(table.path);
   io::validate_output_path(output, "data.file", paths);
   // Checked first, so that an output that must not be replaced is rejected before the long work.
   const bool intact = io::check_replaceable(output, flags.replace);
@@ -295,14 +329,18 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     return describe_sources(paths, stop);
   });
   const StopOnExit stop_on_exit{stop_digests};
-  UserFeatures features;
-  if (!options.features.empty()) features = UserFeatures(source, options, users, flags.strict, log);
+  FeatureRows features;
+  FeatureRows item_features;
+  if (!options.features.empty()) features = {source.users, users, options, flags.strict, log};
+  if (!options.item_features.empty()) item_features = {source.items, items, options, flags.strict, log};
   read_options.spill_beside = output_path.string();
   if (options.memory_gib > 0) read_options.memory = options.memory_gib * gibibyte;
   RawRatings ratings = read_ratings(source, read_options, log, progress);
+  ItemTable item_table{.source_items = ratings.item_ids.size()};
+  if (item_features.any()) item_table.known = item_features.complete(ratings.item_ids);
   SplitWriter rows(writer);
   Filter filter(ratings, options, report, progress);
-  const Split split = make_split(ratings, filter, options, rows, report, progress);
+  const Split split = make_split(ratings, filter, item_table, options, rows, report, progress);
   report.issues = ratings.issues.list();
   rows.report(report, options.split == SplitMethod::given, log);
 
@@ -314,8 +352,13 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   writer.set_attribute("interactions", rows.interactions());
   writer.set_attribute("lines_read", report.lines_read);
   writer.set_attribute("duplicates_dropped", report.duplicates_dropped);
-  write_users_and_items(writer, ratings, split, features);
-  if (features.any()) features.finish(writer, report, log);
+  write_users_and_items(writer, ratings, split, features, item_features);
+  if (features.any()) features.finish(writer, report.features, report.issues, log);
+  if (item_features.any()) {
+    item_features.finish(writer, report.item_features, report.issues, log);
+    report.new_items = std::ssize(split.items) - split.train_items;
+    writer.set_attribute("new_items", report.new_items);
+  }
   writer.set_attribute("report", to_table(report));
   if (auto titles = read_titles(source, ratings.item_ids.select(split.items)); !titles.empty())
     writer.write_ids("items/title", {{}, std::move(titles)});
@@ -335,7 +378,13 @@ std::string to_table(const PrepareReport& report) {
   }
   table += format("{} lines read, {} events, {} repeated (user, item)\n", grouped(report.lines_read),
                   grouped(report.events_read), grouped(report.duplicates_dropped));
-  if (!report.features.table.empty()) table += to_table(report.features);
+  table += to_table(report.features) + to_table(report.item_features);
+  if (!report.item_features.table.empty()) {
+    table += format("{} new items, without train users", grouped(report.new_items));
+    table += report.drawn_items > 0
+                 ? format("; {} of them drawn by data.prepare.new_items\n", grouped(report.drawn_items))
+                 : "\n";
+  }
   for (const DataIssue& issue : report.issues) {
     table += format("{:>15} {}: {}, first at {}\n", grouped(issue.count), issue.dropped ? "dropped" : "kept",
                     issue.what, issue.examples.empty() ? "?" : issue.examples.front());

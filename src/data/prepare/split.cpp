@@ -84,10 +84,11 @@ class FirstAppearances {
 
 class Splitter {
  public:
-  Splitter(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
-           PrepareReport& report, Progress& progress)
+  Splitter(RawRatings& ratings, Filter& filter, const ItemTable& table, const PrepareOptions& options,
+           SplitWriter& to, PrepareReport& report, Progress& progress)
       : ratings_(&ratings),
         filter_(&filter),
+        table_(&table),
         options_(&options),
         to_(&to),
         report_(&report),
@@ -99,7 +100,7 @@ class Splitter {
   Split run() {
     order_users();
     EventStore rows = collect_rows();
-    to_->start(split_.weak, ratings_->item_ids.size());
+    to_->start(split_.weak, ratings_->item_ids.size(), split_.train_items);
     if (drawn_) draw(rows);
     write(rows);
     return std::move(split_);
@@ -177,22 +178,47 @@ class Splitter {
       }
     });
 
-    if (ratings_->numbered_by_source) {
-      split_.items.resize(items);
-      std::iota(split_.items.begin(), split_.items.end(), 0);
-    } else {
-      split_.items = first.numbered(given_);
-    }
-    column_of_.assign(items, nowhere);
-    for (std::size_t c = 0; c < split_.items.size(); ++c)
-      column_of_[split_.items[c]] = static_cast<std::int32_t>(c);
+    number_items(first);
     split_.train_rows = parts_.train.size();
     split_.validation_rows = split_.weak ? (validates_ ? split_.train_rows : 0) : parts_.validation.size();
     split_.test_rows = split_.weak ? (tests_ ? split_.train_rows : 0) : parts_.test.size();
     return rows;
   }
 
+  // Determines the items of the columns: those of train, then the new ones.
+  void number_items(const FirstAppearances& first) {
+    const std::int64_t all = ratings_->item_ids.size();
+    std::vector<std::int32_t>& items = split_.items;
+    if (ratings_->numbered_by_source) {
+      items.resize(table_->source_items);
+      std::iota(items.begin(), items.end(), 0);
+    } else {
+      items = first.numbered(given_ && table_->known.empty());
+    }
+    std::vector<bool> is_new = table_->known;
+    if (!is_new.empty()) {
+      if (given_)
+        for (const std::int32_t item : first.numbered(true)) is_new[item] = true;
+      std::vector<std::int32_t> drawn = items;
+      std::erase_if(drawn, [&](std::int32_t item) { return !table_->known[item]; });
+      drawn = draw_new_items(drawn, ratings_->item_ids, *options_);
+      report_->drawn_items = std::ssize(drawn);
+      for (const std::int32_t item : items) is_new[item] = false;
+      for (const std::int32_t item : drawn) is_new[item] = true;
+      std::erase_if(items, [&](std::int32_t item) { return is_new[item]; });
+    }
+    split_.train_items = std::ssize(items);
+    for (std::size_t item = 0; item < is_new.size(); ++item)
+      if (is_new[item]) items.push_back(static_cast<std::int32_t>(item));
+    sort_new_items(std::span(items).subspan(split_.train_items), ratings_->item_ids);
+    column_of_.assign(all, nowhere);
+    for (std::size_t c = 0; c < items.size(); ++c) column_of_[items[c]] = static_cast<std::int32_t>(c);
+  }
+
   std::int32_t column(const Event& event) const { return column_of_[event.item]; }
+  bool is_train_item(const Event& event) const {
+    return column(event) != nowhere && column(event) < split_.train_items;
+  }
 
   // Samples the targets, which depend on each held-out user's number of events on train items.
   void draw(EventStore& rows) {
@@ -200,9 +226,8 @@ class Splitter {
     const auto held_out = static_cast<std::int32_t>(parts_.validation.begin);
     if (stable_) return draw_stable(rows, held_out);
     rows.each_user({"drawing", held_out}, *progress_, [&](std::span<const Event> events) {
-      first.push_back(first.back() + std::count_if(events.begin(), events.end(), [&](const Event& event) {
-                        return column(event) != nowhere;
-                      }));
+      first.push_back(first.back() + std::count_if(events.begin(), events.end(),
+                                                   [&](const Event& event) { return is_train_item(event); }));
     });
     is_target_.resize(first.back(), false);
     draw_targets(order_, parts_.validation, *options_, first, is_target_);
@@ -214,7 +239,7 @@ class Splitter {
     rows.each_user({"drawing", held_out}, *progress_, [&](std::span<const Event> events) {
       std::vector<std::string> items;
       for (const Event& event : events)
-        if (column(event) != nowhere) items.push_back(ratings_->item_ids.text(event.item));
+        if (is_train_item(event)) items.push_back(ratings_->item_ids.text(event.item));
       const auto user = split_.users[events.front().user];
       const std::vector<bool> targets = stable_targets(ratings_->user_ids.text(user), items, *options_);
       is_target_.insert(is_target_.end(), targets.begin(), targets.end());
@@ -237,33 +262,41 @@ class Splitter {
     const bool train = split_.weak || row < parts_.train.end;
     const bool in_test = row >= parts_.test.begin;
     fold_in_.clear();
+    removed_.clear();
     validation_.clear();
     test_.clear();
     for (const Event& event : events) {
       HeldOutRow& held_out = (split_.weak ? event.part == SplitPart::test : in_test) ? test_ : validation_;
-      if (column(event) == nowhere) {
-        (event.part == SplitPart::test_fold_in ? held_out.unknown_fold_in : held_out.unknown)
-            .push_back(event.item);
-      } else if (is_target(event, train)) {
+      if (is_train_item(event)) {
+        (is_target(event, train) ? held_out.targets : fold_in_).push_back(column(event));
+      } else if (event.part == SplitPart::validation_fold_in || event.part == SplitPart::test_fold_in) {
+        held_out.unknown_fold_in.push_back(event.item);
+      } else if (column(event) == nowhere) {
+        held_out.unknown.push_back(event.item);
+      } else if (is_held_out(event, train)) {
         held_out.targets.push_back(column(event));
       } else {
-        fold_in_.push_back(column(event));
+        removed_.push_back(event.item);
       }
     }
-    if (train) to_->train(fold_in_);
+    if (train) to_->train(fold_in_, removed_);
     if (split_.weak ? validates_ : !train && !in_test)
       to_->held_out(SplitPart::validation, fold_in_, validation_);
     if (split_.weak ? tests_ : !train && in_test) to_->held_out(SplitPart::test, fold_in_, test_);
   }
 
+  // Returns whether an event belongs to the held-out part of its user, of which `drawn_` selects the targets.
+  bool is_held_out(const Event& event, bool train) const {
+    return drawn_ ? !train : event.part == SplitPart::validation || event.part == SplitPart::test;
+  }
   // Returns whether an event on a train item is a target. Must be called once per such event, in order.
   bool is_target(const Event& event, bool train) {
-    if (!drawn_) return event.part == SplitPart::validation || event.part == SplitPart::test;
-    return !train && is_target_[next_target_++];
+    return is_held_out(event, train) && (!drawn_ || is_target_[next_target_++]);
   }
 
   RawRatings* ratings_;
   Filter* filter_;
+  const ItemTable* table_;
   const PrepareOptions* options_;
   SplitWriter* to_;
   PrepareReport* report_;
@@ -281,80 +314,16 @@ class Splitter {
   std::vector<bool> is_target_;  // of the events of held-out users on train items, if drawn_
   std::size_t next_target_ = 0;
   std::vector<std::int32_t> fold_in_;  // columns of the row being written
+  std::vector<std::int32_t> removed_;  // new items of its train events
   HeldOutRow validation_;
   HeldOutRow test_;
 };
 
 }  // namespace
 
-Split make_split(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
-                 PrepareReport& report, Progress& progress) {
-  return Splitter(ratings, filter, options, to, report, progress).run();
-}
-
-void SplitWriter::start(bool weak, std::int64_t items) {
-  weak_ = weak;
-  train_ = SplitCounter(items);
-  const SplitCounter none(items);
-  validation_ = {"validation", 0, none, none, none, none, 0, 0};
-  test_ = {"test", 0, none, none, none, none, 0, 0};
-}
-
-void SplitWriter::train(std::span<std::int32_t> columns) {
-  std::sort(columns.begin(), columns.end());
-  train_.add_row(columns);
-  writer_->append_row("train", columns);
-}
-
-void SplitWriter::held_out(SplitPart which, std::span<std::int32_t> fold_in, HeldOutRow& row) {
-  HeldOutCount& part = held_out_of(which);
-  std::vector<std::int32_t>& targets = row.targets;
-  std::sort(fold_in.begin(), fold_in.end());
-  std::sort(targets.begin(), targets.end());
-  for (const std::int32_t target : targets)
-    part.seen_targets += std::binary_search(fold_in.begin(), fold_in.end(), target) ? 1 : 0;
-  ++part.rows;
-  part.without_target += targets.empty() ? 1 : 0;
-  part.targets.add_row(targets);
-  part.unknown.add_row(row.unknown);
-  part.unknown_fold_in.add_row(row.unknown_fold_in);
-  writer_->append_row(part.name + "/held_out", targets);
-  if (weak_) return;
-  part.fold_in.add_row(fold_in);
-  writer_->append_row(part.name + "/fold_in", fold_in);
-}
-
-std::int64_t SplitWriter::interactions() const {
-  std::int64_t sum = train_.events();
-  for (const HeldOutCount* part : {&validation_, &test_})
-    sum += part->fold_in.events() + part->targets.events();
-  return sum;
-}
-
-void SplitWriter::report(PrepareReport& report, bool given, Log& log) const {
-  report.stages.push_back(train_.stage("train"));
-  for (const HeldOutCount* part : {&validation_, &test_})
-    if (!weak_ || part->rows > 0) report_part(*part, given, report, log);
-}
-
-void SplitWriter::report_part(const HeldOutCount& part, bool given, PrepareReport& report, Log& log) const {
-  report.stages.push_back(part.unknown.stage(part.name + ": dropped, no train user has the item"));
-  if (part.unknown_fold_in.events() > 0)
-    report.stages.push_back(
-        part.unknown_fold_in.stage(part.name + ": fold-in dropped, no train user has the item"));
-  if (!weak_) report.stages.push_back(part.fold_in.stage(part.name + ": fold-in"));
-  report.stages.push_back(part.targets.stage(part.name + ": targets"));
-  report.stages.push_back({part.name + ": users without a target", 0, part.without_target, 0});
-  if (part.without_target > 0) {
-    log.warn("{} of {} {} users have no target, since they have too few events{}; metrics exclude them",
-             part.without_target, part.rows, part.name,
-             part.unknown.events() > 0 ? ", or no train user has the item" : "");
-  }
-  // Targets of a given split may be among the fold-in items.
-  if (given && part.seen_targets > 0) {
-    log.warn("{} {} targets are also fold-in items of the same user; they are kept and count as misses",
-             part.seen_targets, part.name);
-  }
+Split make_split(RawRatings& ratings, Filter& filter, const ItemTable& table, const PrepareOptions& options,
+                 SplitWriter& to, PrepareReport& report, Progress& progress) {
+  return Splitter(ratings, filter, table, options, to, report, progress).run();
 }
 
 }  // namespace vaecf::data

@@ -95,9 +95,10 @@ class Filter {
 
 /// Held-out items of one user.
 struct HeldOutRow {
-  std::vector<std::int32_t> targets;          ///< columns of the items to predict
-  std::vector<std::int32_t> unknown;          ///< items of dropped events: no train user has them
-  std::vector<std::int32_t> unknown_fold_in;  ///< such items of fold-in events of the split `time`
+  std::vector<std::int32_t> targets;  ///< columns of the items to predict
+  std::vector<std::int32_t> unknown;  ///< items of dropped events: no train user has them
+  std::vector<std::int32_t>
+      unknown_fold_in;  ///< such items, also new ones, of fold-in events of the split `time`
   void clear() {
     targets.clear();
     unknown.clear();
@@ -110,10 +111,11 @@ class SplitWriter {
  public:
   explicit SplitWriter(io::DatasetWriter& writer) : writer_(&writer) {}
 
-  /// Must be called before the first row. `items`: number of items of the source.
-  void start(bool weak, std::int64_t items);
-  /// Adds the next train user; sorts `columns`.
-  void train(std::span<std::int32_t> columns);
+  /// Must be called before the first row. `items`: number of items of the source; columns from `train_items`
+  /// on are new items.
+  void start(bool weak, std::int64_t items, std::int64_t train_items);
+  /// Adds the next train user; sorts `columns`. `removed`: the user's events on new items.
+  void train(std::span<std::int32_t> columns, std::span<const std::int32_t> removed);
   /// Adds the next validation or test user, with the fold-in items; sorts the columns. In weak splits the
   /// fold-in items are the train row and are not written again.
   void held_out(SplitPart part, std::span<std::int32_t> fold_in, HeldOutRow& row);
@@ -129,6 +131,7 @@ class SplitWriter {
     std::int64_t rows = 0;
     SplitCounter fold_in;
     SplitCounter targets;
+    SplitCounter new_targets;  ///< targets that are new items
     SplitCounter unknown;
     SplitCounter unknown_fold_in;
     std::int64_t without_target = 0;
@@ -139,7 +142,9 @@ class SplitWriter {
 
   io::DatasetWriter* writer_;
   bool weak_ = false;
+  std::int64_t train_items_ = 0;
   SplitCounter train_;
+  SplitCounter removed_;
   HeldOutCount validation_;
   HeldOutCount test_;
 };
@@ -193,6 +198,15 @@ StableOrder stable_order(std::span<const std::int32_t> users, const io::IdList& 
 std::vector<bool> stable_targets(const std::string& user, std::span<const std::string> items,
                                  const PrepareOptions& options);
 
+/// Draws floor(`options.new_items` n) of the n items `items` with Philox. The order of `items` has no
+/// influence.
+std::vector<std::int32_t> draw_new_items(std::span<const std::int32_t> items, const io::IdList& ids,
+                                         const PrepareOptions& options);
+
+/// Orders `items` by XXH64 of their ids as text (seed 0). So the position of a new item says nothing about
+/// it, unlike its position in the source.
+void sort_new_items(std::span<std::int32_t> items, const io::IdList& ids);
+
 /// Rows of the split `time`. Train: events before the first cut. Validation: users with events before the
 /// first cut, the fold-in, and between the cuts, the targets. Test: the same before and from the second cut.
 /// An event at the time of a cut is after it. A user has one row in each part that contains the user, in the
@@ -227,10 +241,17 @@ struct Split {
   bool weak = false;  ///< fold-in is /train and is not stored again
   /// User of each row. Not weak: train, then validation, then test.
   std::vector<std::int32_t> users;
-  std::vector<std::int32_t> items;  ///< item of each column
+  std::vector<std::int32_t> items;  ///< item of each column; the last ones are new items
+  std::int64_t train_items = 0;     ///< number of columns before the new items
   std::int64_t train_rows = 0;
   std::int64_t validation_rows = 0;
   std::int64_t test_rows = 0;
+};
+
+/// Items of a source with a table of items, for the split.
+struct ItemTable {
+  std::int64_t source_items = 0;  ///< number of items in the ratings; the others follow them
+  std::vector<bool> known{};      ///< true for the items of the table; empty: there is no table
 };
 
 /// Splits the events by the method of `options` and writes the rows to the dataset. Memory is proportional to
@@ -239,10 +260,14 @@ struct Split {
 /// Philox, `stable` is by hashes (StableOrder), and `time` is TimeSplit. For these methods the columns
 /// are the items of train in order of first appearance, and held-out events on other items are dropped.
 /// `given` keeps the split of the source: strong for pro_sg, whose rows and columns keep their order,
-/// otherwise weak with all items. Throws InputError if no user is left to train on. For `given`, also throws
-/// it if the source has no train part or no held-out events, or for pro_sg if a user is in several parts; for
-/// `time`, if a part has no users. `report` receives the counts around the cuts of `time`.
-Split make_split(RawRatings& ratings, Filter& filter, const PrepareOptions& options, SplitWriter& to,
-                 PrepareReport& report, Progress& progress);
+/// otherwise weak with all items. With a table of items, its items without a train event are the last columns
+/// (sort_new_items()), also those of PrepareOptions::new_items, whose train and fold-in events are removed;
+/// `given` then counts all items without a train event among them. Held-out events on them are targets; in
+/// `liang2018`, `random` and `stable` these are all events of a held-out user on them. Throws InputError if
+/// no user is left to train on. For `given`, also throws it if the source has no train part or no held-out
+/// events, or for pro_sg if a user is in several parts; for `time`, if a part has no users. `report` receives
+/// the counts around the cuts of `time`.
+Split make_split(RawRatings& ratings, Filter& filter, const ItemTable& table, const PrepareOptions& options,
+                 SplitWriter& to, PrepareReport& report, Progress& progress);
 
 }  // namespace vaecf::data

@@ -14,6 +14,10 @@
 namespace vaecf::data {
 namespace {
 
+// Streams of draws that belong to no row, larger than any row.
+constexpr std::uint32_t user_stream = 0xFFFFFFFFu;
+constexpr std::uint32_t item_stream = 0xFFFFFFFEu;
+
 PhiloxStream stream_of_row(const PrepareOptions& options, std::int64_t row) {
   return {options.seed, static_cast<std::uint32_t>(row), PhiloxStream::split_step};
 }
@@ -90,26 +94,46 @@ std::string hint_on_unit(double time, bool is_date) {
       unit);
 }
 
-}  // namespace
-
-std::vector<std::int32_t> sorted_users(const std::vector<std::int32_t>& events_of, const io::IdList& ids) {
-  std::vector<std::int32_t> users;
-  for (std::size_t u = 0; u < events_of.size(); ++u)
-    if (events_of[u] > 0) users.push_back(static_cast<std::int32_t>(u));
+/// Sorts users or items by ascending id.
+void sort_by_id(std::vector<std::int32_t>& indices, const io::IdList& ids) {
   const auto sort_by = [&](const auto& values) {
     std::ranges::sort(
-        users, {}, [&](std::int32_t user) -> const auto& { return values[user]; });
+        indices, {}, [&](std::int32_t index) -> const auto& { return values[index]; });
   };
   if (ids.numeric()) {
     sort_by(ids.numbers);
   } else {
     sort_by(ids.strings);
   }
+}
+
+}  // namespace
+
+std::vector<std::int32_t> sorted_users(const std::vector<std::int32_t>& events_of, const io::IdList& ids) {
+  std::vector<std::int32_t> users;
+  for (std::size_t u = 0; u < events_of.size(); ++u)
+    if (events_of[u] > 0) users.push_back(static_cast<std::int32_t>(u));
+  sort_by_id(users, ids);
   return users;
 }
 
+std::vector<std::int32_t> draw_new_items(std::span<const std::int32_t> items, const io::IdList& ids,
+                                         const PrepareOptions& options) {
+  std::vector<std::int32_t> drawn(items.begin(), items.end());
+  sort_by_id(drawn, ids);
+  PhiloxStream(options.seed, item_stream, PhiloxStream::split_step).shuffle(std::span(drawn));
+  drawn.resize(static_cast<std::size_t>(options.new_items * static_cast<double>(items.size())));
+  return drawn;
+}
+
+void sort_new_items(std::span<std::int32_t> items, const io::IdList& ids) {
+  std::vector<std::pair<std::uint64_t, std::int32_t>> hashes;
+  for (const std::int32_t item : items) hashes.emplace_back(io::xxh64(ids.text(item), 0), item);
+  std::ranges::sort(hashes);
+  std::ranges::transform(hashes, items.begin(), [](const auto& hash) { return hash.second; });
+}
+
 std::vector<std::int32_t> shuffled_users(std::vector<std::int32_t> sorted, std::uint32_t seed) {
-  constexpr std::uint32_t user_stream = 0xFFFFFFFFu;  // larger than any row
   PhiloxStream(seed, user_stream, PhiloxStream::split_step).shuffle(std::span(sorted));
   return sorted;
 }

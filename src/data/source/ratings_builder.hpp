@@ -48,6 +48,8 @@ class IdTable {
   }
 
   std::size_t size() const { return ids_.size(); }
+  /// Returns the ids in the order of their indices.
+  const std::vector<Id>& ids() const { return ids_; }
   /// Moves the ids out, in the order of their indices.
   std::vector<Id> take() { return std::exchange(ids_, {}); }
 

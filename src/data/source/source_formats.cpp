@@ -37,6 +37,18 @@ TableLayout users_table(const char* separator, std::vector<std::string> names) {
   return {.separator = separator, .names = std::move(names), .keys = "data.source.users"};
 }
 
+TableLayout items_table(const char* separator, std::vector<std::string> names) {
+  return {.separator = separator, .names = std::move(names), .keys = "data.source.items"};
+}
+
+/// Returns the columns of MovieLens 100K's u.item, of which the last ones are 0 or 1.
+std::vector<std::string> columns_of_u_item() {
+  return {"item",        "title",     "date",      "video_date", "url",    "unknown",
+          "Action",      "Adventure", "Animation", "Children's", "Comedy", "Crime",
+          "Documentary", "Drama",     "Fantasy",   "Film-Noir",  "Horror", "Musical",
+          "Mystery",     "Romance",   "Sci-Fi",    "Thriller",   "War",    "Western"};
+}
+
 std::vector<SourceFormat> make_formats() {
   return {
       {.name = "movielens_csv",
@@ -44,19 +56,27 @@ std::vector<SourceFormat> make_formats() {
        .files = {"ratings.csv"},
        .layout =
            {{.separator = ",", .header = true, .quotes = true}, "userId", "movieId", "rating", "timestamp"},
-       .titles = {{"movies.csv"}, {.separator = ",", .quotes = true}}},
+       .titles = {{"movies.csv"}, {.separator = ",", .quotes = true}},
+       .items = {.file = "movies.csv",
+                 .layout = {.separator = ",", .header = true, .quotes = true, .keys = "data.source.items"},
+                 .nothing = "(no genres listed)"}},
       {.name = "movielens_dat",
        .description = "ratings.dat (1M, 10M): user::movie::rating::time",
        .files = {"ratings.dat"},
        .layout = {.table = {.separator = "::"}, .rating = "2", .time = "3"},
        .titles = {{"movies.dat"}, {.separator = "::"}},
-       .users = {"users.dat", users_table("::", {"user", "gender", "age", "occupation", "zip"})}},
+       .users = {"users.dat", users_table("::", {"user", "gender", "age", "occupation", "zip"})},
+       .items = {"movies.dat", items_table("::", {"item", "title", "genres"})}},
       {.name = "movielens_100k",
        .description = "u.data: user TAB movie TAB rating TAB time",
        .files = {"u.data"},
        .layout = {.table = {.separator = "\t"}, .rating = "2", .time = "3"},
        .titles = {{"u.item"}, {.separator = "|"}},
-       .users = {"u.user", users_table("|", {"user", "age", "gender", "occupation", "zip"})}},
+       .users = {"u.user", users_table("|", {"user", "age", "gender", "occupation", "zip"})},
+       .items = {.file = "u.item",
+                 .layout = items_table("|", columns_of_u_item()),
+                 .flags = "genres",
+                 .first_flag = 6}},
       {.name = "netflix",
        .description = "mv_*.txt or combined_data_*.txt: N: starts a movie; customer,rating,date",
        .files = {"mv_*.txt", "combined_data_*.txt", "*.txt"},

@@ -60,10 +60,14 @@ struct TitleTable {
   bool above = false;      ///< may also be in the parent folder of the ratings
 };
 
-/// User table that some formats store next to the ratings; ids are column 0.
-struct KnownUsersTable {
+/// Table of users or items that some formats store next to the ratings; ids are column 0.
+struct KnownTable {
   std::string file{};
   TableLayout layout{};
+  /// Name of a column whose values are the names of the columns from `first_flag` on that are 1, not 0.
+  std::string flags{};
+  std::size_t first_flag = 0;
+  std::string nothing{};  ///< a field that stands for no value, besides an empty one
 };
 
 /// Definition of a ratings format. A new format needs an entry in source_formats.cpp, and a reader if no
@@ -80,7 +84,10 @@ struct SourceFormat {
   bool several_files = false;  ///< all files are read as one source
   bool whole_folder = false;   ///< a folder stands for all files in it
   TitleTable titles{};
-  KnownUsersTable users{};
+  KnownTable users{};
+  KnownTable items{};
+
+  const KnownTable& known(TableOf of) const { return of == TableOf::users ? users : items; }
 };
 
 /// Returns all formats.

@@ -1,6 +1,8 @@
-#include "data/features/user_table.hpp"
+#include "data/features/feature_table.hpp"
 
 #include <gtest/gtest.h>
+
+#include <tuple>
 
 #include "data/support.hpp"
 
@@ -9,39 +11,43 @@ namespace {
 
 class UserTables : public test::DataTest {
  protected:
-  UserTable read(const Texts& columns) {
+  FeatureTable read(const Texts& columns) {
     issues_ = DataIssues(strict_);
-    return read_user_table(options_, user_table_location(options_), columns, "the test requires", issues_);
+    return read_feature_table(options_, feature_table_location(options_), columns, "the test requires",
+                              issues_);
   }
   std::string refusal(const Texts& columns) {
     return message_of<InputError>([&] { read(columns); });
   }
   void use(const std::string& name, const std::string& text) { options_.path = folder_.write(name, text); }
 
-  UserTableOptions options_;
+  FeatureTableOptions options_;
   DataIssues issues_;
   bool strict_ = false;
 };
 
-/// Returns the value of each user in a column, "-" if missing.
-Texts values_of(const UserTableColumn& column) {
+/// Returns the values of each user or item in a column, joined with "+", "-" if there are none.
+Texts values_of(const FeatureTableColumn& column) {
   Texts values;
-  for (const std::int32_t value : column.of_user) {
-    values.push_back(value < 0 ? "-" : column.values[static_cast<std::size_t>(value)]);
+  for (std::int64_t row = 0; row < column.of_row.rows(); ++row) {
+    Texts of_row;
+    for (const std::int32_t value : column.of_row.view().row(row))
+      of_row.push_back(column.values[static_cast<std::size_t>(value)]);
+    values.push_back(of_row.empty() ? "-" : join(of_row, "+"));
   }
   return values;
 }
 
 TEST_F(UserTables, ColumnsAreSelectedByNameOrIndex) {
   use("people.csv", "id,age,\"home, town\"\r\n7,30,\"Bonn, am Rhein\"\r\n8,,Rome\r\n9,30, Rome \r\n");
-  UserTable table = read({"home, town", "1"});
+  FeatureTable table = read({"home, town", "1"});
   EXPECT_EQ(table.ids.take(), (Texts{"7", "8", "9"}));
   EXPECT_EQ(table.columns[0].name, "home, town");
   EXPECT_EQ(values_of(table.columns[0]), (Texts{"Bonn, am Rhein", "Rome", "Rome"}));
   EXPECT_EQ(table.columns[0].values.size(), 2u);
   EXPECT_EQ(table.columns[1].name, "age") << "an index selects the named column";
   EXPECT_EQ(values_of(table.columns[1]), (Texts{"30", "-", "30"}));
-  options_.user_column = "home, town";
+  options_.id_column = "home, town";
   table = read({"id"});
   EXPECT_EQ(table.ids.take(), (Texts{"Bonn, am Rhein", "Rome"}));
   EXPECT_EQ(values_of(table.columns[0]), (Texts{"7", "8"})) << "the first line of a user is used";
@@ -55,7 +61,7 @@ TEST_F(UserTables, SeparatorIsDetectedOrConfigured) {
   use("table.txt", "1 F,x\n2 M,y\n");
   options_.separator = " ";
   options_.header = false;
-  const UserTable table = read({"1"});
+  const FeatureTable table = read({"1"});
   EXPECT_EQ(values_of(table.columns[0]), (Texts{"F,x", "M,y"}));
   EXPECT_EQ(table.columns[0].name, "1");
 }
@@ -85,7 +91,7 @@ TEST_F(UserTables, MalformedLinesAreCountedOrRejected) {
   std::string text = "user,age\n1,30\n1,31\n,5\n2\n3,\"x\"y\n" + std::string(5000, '9') + ",1\n";
   for (int user = 10; user < 20; ++user) text += std::to_string(user) + ",40\n";
   use("odd.csv", text);
-  const UserTable table = read({"age"});
+  const FeatureTable table = read({"age"});
   EXPECT_EQ(table.ids.size(), 11u);
   EXPECT_EQ(values_of(table.columns[0])[0], "30");
   EXPECT_EQ(issues_.lines_dropped(), 5);
@@ -103,9 +109,9 @@ TEST_F(UserTables, RejectsMissingColumnsFilesAndUsers) {
       {"people.csv:1: there is no column 'agee', which the test requires; the table has 2 columns (id, age)"});
   expect_in(refusal({"3"}), {"no column '3'"});
   expect_in(refusal({"-1"}), {"no column '-1'"});
-  options_.user_column = "name";
+  options_.id_column = "name";
   expect_in(refusal({"age"}), {"no column 'name', which data.source.users.user_column names"});
-  options_.user_column = "0";
+  options_.id_column = "0";
   options_.header = false;
   expect_in(refusal({"age"}), {"no header"});
   options_.header = true;
@@ -146,6 +152,67 @@ TEST_F(UserTablesInArchives, TablesAreFoundInFoldersAndArchives) {
   expect_in(refusal({"gender"}), {"it contains a.csv, b.csv; set data.source.users.file"});
   options_.file = "b.csv";
   expect(options_.path, "M");
+}
+
+class ItemTables : public UserTables {
+ protected:
+  ItemTables() { options_.of = TableOf::items; }
+};
+
+TEST_F(ItemTables, AFieldMayHaveSeveralValues) {
+  use("items.csv", "id,tags,year\n7,a| b |a,1999\n8,,2000\n9,|c|,1999\n");
+  FeatureTable table = read({"tags", "year"});
+  EXPECT_EQ(table.ids.take(), (Texts{"7", "8", "9"}));
+  EXPECT_EQ(values_of(table.columns[0]), (Texts{"a+b+a", "-", "c"}));
+  EXPECT_EQ(values_of(table.columns[1]), (Texts{"1999", "2000", "1999"}));
+  use("bars.txt", "id|tag\n7|a\n");
+  EXPECT_EQ(values_of(read({"tag"}).columns[0]), Texts{"a"});
+  options_ = {};
+  use("people.csv", "id,tags\n7,a|b\n");
+  EXPECT_EQ(values_of(read({"tags"}).columns[0]), Texts{"a|b"}) << "users have one value per column";
+}
+
+TEST_F(ItemTables, PublishedTablesAreRecognizedByName) {
+  const std::string dates = "|01-Jan-1995||http://x|";
+  for (const auto& [name, text, genres] : std::initializer_list<std::tuple<std::string, std::string, Texts>>{
+           {"movies.dat",
+            "1::Toy Story (1995)::Animation|Children's|Comedy\n2::Heat::Action\n",
+            {"Animation+Children's+Comedy", "Action"}},
+           {"movies.csv",
+            "movieId,title,genres\n1,\"American President, The\",Comedy|Drama\n9,X,(no genres listed)\n",
+            {"Comedy+Drama", "-"}},
+           {"u.item",
+            "1|Toy Story (1995)" + dates + "0|0|0|1|1|1|0|0|0|0|0|0|0|0|0|0|0|0|0\n" + "2|unknown" + dates +
+                "1|0|0|0|0|0|0|0|0|0|0|0|0|0|0|0|0|0|0\n" + "3|Z" + dates +
+                "0|0|0|0|0|0|0|0|0|0|0|0|0|0|0|0|0|0|1\n",
+            {"Animation+Children's+Comedy", "-", "Western"}}}) {
+    use(name, text);
+    const FeatureTable table = read({"genres"});
+    EXPECT_EQ(table.columns[0].name, "genres");
+    EXPECT_EQ(values_of(table.columns[0]), genres) << name;
+    EXPECT_EQ(issues_.list().size(), 0U);
+  }
+}
+
+TEST_F(ItemTables, MalformedLinesNameFileLineAndKeys) {
+  use("movies.dat", "1::A::Drama\n2::B\n1::C::Action\n3::D::Action\n4::E::Action\n");
+  EXPECT_EQ(values_of(read({"genres"}).columns[0]), (Texts{"Drama", "Action", "Action"}));
+  EXPECT_EQ(issues_.list()[0].what, "item table: too few columns");
+  EXPECT_EQ(issues_.list()[1].what, "item table: the item occurred in an earlier line");
+  EXPECT_EQ(issues_.list()[1].examples[0], options_.path + ":3: '1::C::Action'");
+  strict_ = true;
+  expect_in(refusal({"genres"}), {"movies.dat:2: '2::B': item table: too few columns"});
+  strict_ = false;
+  use("u.item", "1|A|1|2|3|0|0|0|0|0|0|0|0|0|0|0|0|0|0|0|0|0|yes|0\n");
+  expect_in(refusal({"genres"}),
+            {"u.item:1: '1|A|1|2|3|0|", "item table: a flag is neither 0 nor 1; 0 items"});
+  use("none.csv", "id,tags\n");
+  expect_in(refusal({"tags"}), {"contains no items; check data.source.items.path"});
+  options_.id_column = "name";
+  expect_in(refusal({"tags"}), {"no column 'name', which data.source.items.item_column names"});
+  options_.path = folder_.path("gone.csv");
+  expect_in(refusal({"tags"}),
+            {"gone.csv: no such file; check the path of the item table (data.source.items.path)"});
 }
 
 TEST_F(UserTables, UnseenUsersAreHashedLikeThoseOfTheDataset) {

@@ -1,0 +1,228 @@
+#include "data/features/feature_table.hpp"
+
+#include <vaecf/base/error.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "data/source/source_formats.hpp"
+
+namespace vaecf::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+FeatureTableLocation in_folder(const FeatureTableLocation& file, const TableWords& words) {
+  for (const std::string& name : file.members) {
+    const fs::path table = fs::path(file.path) / name;
+    if (fs::is_regular_file(table)) return {table.string(), {name}, false};
+  }
+  throw InputError(format(
+      "{}: this folder contains no {}; set {}.path to the {} table, or {}.file to its name in the folder",
+      file.path, file.any ? format("{} table with a known name", words.one) : excerpt(file.members[0]),
+      words.section, words.one, words.section));
+}
+
+std::unique_ptr<LineReader> reader_of(const std::string& path, const Names& members, Progress& progress) {
+  const auto wanted = [members](const std::string& name) {
+    return members.empty() || std::ranges::find(members, name) != members.end();
+  };
+  return std::make_unique<LineReader>(io::SourceReader({path}, wanted), progress);
+}
+
+// Opens the table before its first line. Throws InputError if an archive does not contain it.
+std::unique_ptr<LineReader> open_table(const FeatureTableLocation& file, const TableWords& words,
+                                       Progress& progress) {
+  auto lines = reader_of(file.path, file.members, progress);
+  if (lines->next_file()) return lines;
+  Names others = lines->files().skipped_files();
+  if (file.any && others.size() == 1) {
+    lines = reader_of(file.path, {}, progress);
+    if (lines->next_file()) return lines;
+  }
+  throw InputError(
+      format("{}: contains no {}{}{}; set {}.file to the name of the {} table", file.path,
+             file.any ? format("{} table with a known name", words.one) : excerpt(join(file.members)),
+             others.empty() ? "" : "; it contains ", excerpt(join(others)), words.section, words.one));
+}
+
+// Returns the layout of the table and sets `id_column`.
+TableLayout layout_of(const FeatureTableOptions& options, const KnownTable* known, LineReader& lines,
+                      std::string& id_column) {
+  if (known != nullptr) {
+    id_column = "0";
+    return known->layout;
+  }
+  id_column = options.id_column;
+  const std::string section = words_of(options.of).section;
+  std::string separator = options.separator == "\\t" ? "\t" : options.separator;
+  separator = take_separator(lines, separator, section + ".separator", {"\t", ",", "::", "|", ";"});
+  if (separator.find_first_of("\r\n\"") != std::string::npos) {
+    throw InputError(
+        format("{}.separator must be one or more characters within a line, such as \",\"", section));
+  }
+  return {.separator = separator, .header = options.header, .quotes = options.quotes, .keys = section};
+}
+
+// Reads the values of one requested column.
+class ColumnReader {
+ public:
+  // `known`: the description of a known table, or nullptr. `split`: fields contain values separated by `|`.
+  ColumnReader(Table& rows, const std::string& wanted, const std::string& why, const KnownTable* known,
+               bool split)
+      : rows_(&rows), known_(known), split_(split) {
+    if (known != nullptr && !known->flags.empty() && wanted == known->flags) {
+      column_.name = wanted;
+      rows.require(known->layout.names.size() - 1);
+      return;
+    }
+    index_ = rows.column(wanted, why);
+    column_.name = rows.name_of(*index_, wanted);
+  }
+
+  // Returns the defect of the current row, or nullptr.
+  const char* problem() const {
+    if (index_) return nullptr;
+    for (std::size_t c = known_->first_flag; c < known_->layout.names.size(); ++c)
+      if (rows_->at(c) != "0" && rows_->at(c) != "1") return "a flag is neither 0 nor 1";
+    return nullptr;
+  }
+
+  // Adds the values of the current row.
+  void take() {
+    if (!index_) {
+      for (std::size_t c = known_->first_flag; c < known_->layout.names.size(); ++c)
+        if (rows_->at(c) == "1") add(known_->layout.names[c]);
+    } else if (const std::string_view field = rows_->at(*index_); !split_) {
+      add(field);
+    } else {
+      FieldSplitter values("|", false);
+      values.split(field, field.size() + 1);
+      std::ranges::for_each(values.fields(), [&](std::string_view value) { add(value); });
+    }
+    column_.of_row.append({});
+  }
+
+  FeatureTableColumn finish() {
+    column_.values = values_.take();
+    return std::move(column_);
+  }
+
+ private:
+  void add(std::string_view value) {
+    if (value.empty() || (known_ != nullptr && value == known_->nothing)) return;
+    column_.of_row.columns.push_back(values_.find_or_add(value));
+  }
+
+  Table* rows_;
+  const KnownTable* known_;
+  bool split_;
+  std::optional<std::size_t> index_;  // none: the flags of a known table
+  TextTable values_;
+  FeatureTableColumn column_;
+};
+
+}  // namespace
+
+const TableWords& words_of(TableOf of) {
+  static constexpr TableWords of_users{"user", "users", "data.source.users", "data.prepare.features"};
+  static constexpr TableWords of_items{"item", "items", "data.source.items", "data.prepare.item_features"};
+  return of == TableOf::users ? of_users : of_items;
+}
+
+FeatureTableLocation feature_table_location(const FeatureTableOptions& options) {
+  const TableWords& words = words_of(options.of);
+  FeatureTableLocation file{options.path, {}, options.file.empty()};
+  if (!file.any) file.members.push_back(options.file);
+  for (const SourceFormat& each : formats())
+    if (file.any && !each.known(options.of).file.empty()) file.members.push_back(each.known(options.of).file);
+  if (fs::is_directory(file.path)) return in_folder(file, words);
+  if (fs::exists(file.path)) return file;
+  if (std::string archive = archive_for(file.path); !archive.empty())
+    return {std::move(archive), {fs::path(file.path).filename().string()}, false};
+  throw InputError(format("{}: no such file; check the path of the {} table ({}.path)", file.path, words.one,
+                          words.section));
+}
+
+FeatureTableLocation feature_table_location_of(const SourceOptions& source,
+                                               const FeatureTableOptions& options) {
+  if (!options.path.empty()) {
+    FeatureTableLocation file = feature_table_location(options);
+    require_file(file.path);
+    return file;
+  }
+  const std::string& known = format_of(source).known(options.of).file;
+  const std::string ratings = source_files(source).paths.front();
+  if (!known.empty()) {
+    const fs::path beside = fs::path(ratings).parent_path() / known;
+    if (fs::is_regular_file(beside)) return {beside.string(), {known}, false};
+    if (archive_holds(ratings, known)) return {ratings, {known}, false};
+  }
+  const TableWords& words = words_of(options.of);
+  throw InputError(format(
+      "{} requires a table of {}, but {}.path is not set{}; set it, or remove {}", words.columns, words.many,
+      words.section, known.empty() ? "" : format(" and {} contains no {}", ratings, known), words.columns));
+}
+
+FeatureTable read_feature_table(const FeatureTableOptions& options, const FeatureTableLocation& file,
+                                const Names& wanted, const std::string& why, DataIssues& issues) {
+  const TableWords& words = words_of(options.of);
+  Progress quiet;
+  const auto lines = open_table(file, words, quiet);
+  FeatureTable table;
+  table.file = lines->name();
+  const auto is_named = [&](const SourceFormat& each) {
+    return each.known(options.of).file == lines->files().file_name();
+  };
+  const auto format_with_it = std::ranges::find_if(formats(), is_named);
+  const bool is_known = options.separator.empty() && format_with_it != formats().end();
+  const KnownTable* const known = is_known ? &format_with_it->known(options.of) : nullptr;
+  std::string id_column;
+  const TableLayout layout = layout_of(options, known, *lines, id_column);
+  const bool split = options.of == TableOf::items && layout.separator != "|";
+  Table rows(*lines, layout);
+  const std::size_t id_index = rows.column(id_column, format("{}.{}_column names", words.section, words.one));
+  std::vector<ColumnReader> columns;
+  for (const std::string& name : wanted) columns.emplace_back(rows, name, why, known, split);
+
+  const auto drop = [&](std::string_view what) {
+    issues.dropped(format("{} table: {}", words.one, what),
+                   [&] { return format("{}: '{}'", rows.location(), excerpt(rows.line())); });
+  };
+  const auto take = [&] {
+    if (const char* const problem = rows.problem()) return drop(problem);
+    if (rows.has_several_lines())
+      issues.noted(format("{} table: {}", words.one, several_lines), [&] { return rows.location(); });
+    const std::string_view id = rows.at(id_index);
+    if (rows.is_missing(id_index))
+      return drop(format("the {} id is {}, which stands for a missing value", words.one, id));
+    if (const char* const problem = id_problem(id)) return drop(format("the {} {}", words.one, problem));
+    for (const ColumnReader& column : columns)
+      if (const char* const problem = column.problem()) return drop(problem);
+    const std::size_t before = table.ids.size();
+    table.ids.find_or_add(id);
+    if (table.ids.size() == before) return drop(format("the {} occurred in an earlier line", words.one));
+    for (ColumnReader& column : columns) column.take();
+  };
+  table.columns_found = rows.columns_found();
+  while (rows.next()) take();
+
+  for (ColumnReader& column : columns) table.columns.push_back(column.finish());
+  const std::int64_t dropped = issues.lines_dropped();
+  if (table.ids.size() == 0 && dropped == 0) {
+    throw InputError(
+        format("{}: the table contains no {}; check {}.path", table.file, words.many, words.section));
+  }
+  if (dropped > static_cast<std::int64_t>(table.ids.size())) {
+    throw InputError(format(
+        "{}; {} {} were read, but {} lines cannot be read, so the format is probably wrong; check separator, header and columns in {}",
+        issues.most_frequent_example(), table.ids.size(), words.many, dropped, words.section));
+  }
+  return table;
+}
+
+}  // namespace vaecf::data
