@@ -11,7 +11,7 @@ namespace {
 using enum ModelType;
 
 /// One row for each type, in their order.
-constexpr std::array<ModelFacts, 7> models = {{
+constexpr auto models = std::to_array<ModelFacts>({
     {.type = mult_vae,
      .layers = true,
      .features = true,
@@ -24,7 +24,7 @@ constexpr std::array<ModelFacts, 7> models = {{
     {.type = recvae, .layers = true, .features = true, .has_kl = true, .alternates = true},
     {.type = ease, .solved = true, .inverts = true},
     {.type = item_knn, .solved = true},
-}};
+});
 
 }  // namespace
 

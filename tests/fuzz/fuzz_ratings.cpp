@@ -9,20 +9,21 @@ namespace vaecf::fuzz {
 namespace {
 
 data::SourceOptions source_of(std::uint8_t choice, const std::filesystem::path& folder) {
-  static const std::array<std::array<const char*, 2>, 10> kinds{{{"movielens_csv", "ratings.csv"},
-                                                                 {"movielens_dat", "ratings.dat"},
-                                                                 {"movielens_100k", "u.data"},
-                                                                 {"delimited", "x.csv"},
-                                                                 {"delimited", "x.tsv"},
-                                                                 {"netflix", "combined_data_1.txt"},
-                                                                 {"lastfm_360k", "plays.tsv"},
-                                                                 {"adjacency", "train.txt"},
-                                                                 {"adjacency", "users.dat"},
-                                                                 {"pinterest", "boards.bson"}}};
+  static constexpr auto kinds =
+      std::to_array<std::pair<const char*, const char*>>({{"movielens_csv", "ratings.csv"},
+                                                          {"movielens_dat", "ratings.dat"},
+                                                          {"movielens_100k", "u.data"},
+                                                          {"delimited", "x.csv"},
+                                                          {"delimited", "x.tsv"},
+                                                          {"netflix", "combined_data_1.txt"},
+                                                          {"lastfm_360k", "plays.tsv"},
+                                                          {"adjacency", "train.txt"},
+                                                          {"adjacency", "users.dat"},
+                                                          {"pinterest", "boards.bson"}});
   const std::size_t which = choice % kinds.size();
   data::SourceOptions source;
-  source.format = kinds[which][0];
-  source.path = (folder / kinds[which][1]).string();
+  source.format = kinds[which].first;
+  source.path = (folder / kinds[which].second).string();
   if (which == 8) source.list_starts_with = data::ListStart::count;
   if (which == 4) {
     source.separator = "\t";
