@@ -15,6 +15,7 @@ import vaecf
 from vaecf import page
 from vaecf.compare import PerUser
 from vaecf.dataset import item_matrix
+from vaecf.events import baseline_names, metric_names
 from vaecf.report import report
 
 
@@ -179,6 +180,27 @@ def test_batches_do_not_change_scores(workspace: Workspace, monkeypatch: pytest.
     expected = run.model().score(test.fold_in, test.features)
     monkeypatch.setattr("vaecf.model.BATCH_BYTES", 4 * 120 * 7)
     np.testing.assert_allclose(run.model().score(test.fold_in, test.features), expected, atol=1e-5)
+
+
+def test_new_items_are_recommended_only_if_included(workspace: Workspace, tmp_path: Path) -> None:
+    path = tmp_path / "best.h5"
+    run = vaecf.Run(workspace.folder / "runs" / "ease")
+    shutil.copy(run.checkpoints[0], path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["new_items"] = 100
+    model, fold_in = vaecf.Model(path), run.dataset().test.fold_in[:5]
+    assert set(model.recommend(fold_in, k=120)["item"]) <= set(model.item_id[:20])
+    assert set(model.recommend(fold_in, k=120, include=model.item_id[[5, 118]])["item"]) == set(model.item_id[[5, 118]])
+    nobody = model.recommend(sp.csr_matrix((1, 120)), k=120)
+    assert set(nobody["item"]) == set(model.item_id[:20])
+
+
+def test_metrics_of_new_items_are_metrics_of_the_model_and_of_baselines() -> None:
+    own = ["ndcg@100", "new_items_ndcg@100"]
+    event = {name: 0.1 for base in ("", "ease_", "item_knn_") for metric in own for name in (base + metric, f"{base}{metric}_se")}
+    event["new_items_ndcg@100_random"] = 0.05
+    assert metric_names(event) == own
+    assert baseline_names(event) == ["ease", "item_knn"]
 
 
 def test_ties_are_listed_by_column_and_lists_may_be_short() -> None:

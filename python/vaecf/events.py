@@ -37,10 +37,14 @@ def read_events(file: str | Path) -> list[Event]:
 
 def metric_names(event: Event) -> list[str]:
     """Returns the names of the model's own metrics in an event `validation`, `solve` or `test`: those of the form NAME@K
-    without the prefix of a baseline."""
-    names = [name for name in event if "@" in name and not name.endswith("_se") and "_history" not in name]
+    or new_items_NAME@K without the prefix of a baseline."""
+    names = [name for name in event if "@" in name and not name.endswith(("_se", "_random")) and "_history" not in name]
+
     # The prefix of a baseline is followed by the name of a metric of the model, as in popularity_ndcg@100.
-    return [name for name in names if not any(name != other and name.endswith(f"_{other}") for other in names)]
+    def has_prefix(name: str) -> bool:
+        return any(name not in (other, f"new_items_{other}") and name.endswith(f"_{other}") for other in names)
+
+    return [name for name in names if not has_prefix(name)]
 
 
 def smallest_is_best(metric: str) -> bool:
@@ -54,6 +58,6 @@ def baseline_names(event: Event) -> list[str]:
     found: dict[str, None] = {}
     for name in event:
         for metric in metrics:
-            if name.endswith(f"_{metric}"):
-                found[name.removesuffix(f"_{metric}")] = None
+            if name not in metrics and name.endswith(f"_{metric}"):
+                found[name.removesuffix(f"_{metric}").removesuffix("_new_items")] = None
     return list(found)

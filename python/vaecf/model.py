@@ -151,6 +151,8 @@ class Model:
             self.type = str(self.attributes["model_type"])
             self.items = int(self.attributes["items"])
             self.features = int(self.attributes.get("features", 0))
+            self.new_items = int(self.attributes.get("new_items", 0))
+            """The number of items without train users, the last ones, which recommend() leaves out."""
             self.epoch = int(self.attributes["epoch"])
             self.config: dict[str, Any] = flatten(parse_yaml(str(self.attributes.get("configuration", ""))) or {})
             self.item_id = read_values(file, "items/id")
@@ -219,12 +221,14 @@ class Model:
         users: Sequence[Any] | Array | None = None,
         keep_seen: bool = False,
         titles: bool = False,
+        include: Iterable[Any] | None = None,
     ) -> pd.DataFrame:
         """Returns the top k items of each user: columns user, item and score, best first, ties by column.
 
         `histories` and `features` are as for score(). `users`: the ids for the column user; default: row numbers. Items
         of the history are left out unless `keep_seen`. A user with neither items nor features gets the items with the
-        most train users, with score nan. `titles` adds a column title.
+        most train users, with score nan. `titles` adds a column title. `include`: ids of the only items to recommend;
+        default: all but new items.
         """
         if k < 1:
             raise InputError(f"k must be at least 1, got {k}")
@@ -232,11 +236,15 @@ class Model:
         names = np.arange(rows.shape[0]) if users is None else np.asarray(users)
         if len(names) != rows.shape[0]:
             raise InputError(f"users must have one id per row of histories, {rows.shape[0]}, got {len(names)}")
+        excluded = np.arange(self.items) >= self.items - self.new_items
+        if include is not None:
+            excluded = self.histories([include]).toarray()[0] == 0
         found: list[tuple[Array, Array]] = []
         for first, scores in self._batches(rows, wide):
             for u, shown in enumerate(scores):
                 unknown = bool(np.isnan(shown).all())
                 ranked = self.item_users.astype(np.float64) if unknown else shown.copy()
+                ranked[excluded] = -np.inf
                 if not keep_seen:
                     ranked[rows.indices[rows.indptr[first + u] : rows.indptr[first + u + 1]]] = -np.inf
                 items = _top(ranked, k)

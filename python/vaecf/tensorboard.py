@@ -15,7 +15,7 @@ from .events import Event, baseline_names, metric_names, parse_events
 from .run import Run
 
 EPOCH_VALUES = ("loss", "nll", "kl", "beta", "users_per_second", "seconds")
-SOLUTION_VALUES = ("user_power", "l2", "dropout", "relax", "kept_weight", "seconds")
+SOLUTION_VALUES = ("user_power", "feature_weight", "l2", "dropout", "relax", "kept_weight", "seconds")
 
 SECONDS_TO_TEST = 120.0
 

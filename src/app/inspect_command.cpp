@@ -164,7 +164,7 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
   const models::ModelFacts* facts = models::find_model(text("model_type"));
   if (facts != nullptr && facts->solved) {
     out += format("  model: {}, {} items\n", text("model_type"), text("items"));
-    for (const char* name : {"user_power", "l2", "dropout", "relax", "kept_weight", "neighbors"})
+    for (const char* name : {"user_power", "feature_weight", "l2", "dropout", "relax", "kept_weight", "neighbors"})
       if (file.attributes().contains(name)) out += format("  {}: {}\n", name, text(name));
     if (text("select") != "last")
       out += format("  {} of validation users: {}\n", text("select"), text("best_metric"));
@@ -270,7 +270,7 @@ std::string solutions_text(const std::vector<io::Json>& events, const std::strin
   for (const io::Json& line : events) {
     if (io::event_kind(line) != io::EventKind::solve) continue;
     out += "  solved:";
-    for (const char* name : {"user_power", "l2", "dropout", "relax", "kept_weight"})
+    for (const char* name : {"user_power", "feature_weight", "l2", "dropout", "relax", "kept_weight"})
       if (line.contains(name)) out += format(" {} {:g},", name, io::get_number(line, name));
     out += format(" {:.1f} s", io::get_number(line, "seconds"));
     if (line.contains(metric)) out += format(", {} {:.5g}", metric, io::get_number(line, metric));

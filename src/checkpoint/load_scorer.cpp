@@ -118,14 +118,18 @@ std::shared_ptr<const models::ItemModel> read_item_model(CheckpointReader& reade
 std::string solution_title(CheckpointReader& reader, const run::RunContext& context) {
   std::string title;
   reader.read_file([&](const io::CheckpointFile& file) {
+    // Older checkpoints have no weight of features.
+    const bool has_features = file.attributes().contains("feature_weight");
     title = file.attribute<std::string>("model_type");
     if (const auto* facts = models::find_model(title); facts != nullptr && facts->inverts)
-      title = models::ease_title({.l2 = file.attribute<double>("l2"),
-                                  .dropout = file.attribute<double>("dropout"),
-                                  .neighbors = file.attribute<std::int64_t>("neighbors"),
-                                  .user_power = file.attribute<double>("user_power"),
-                                  .relax = file.attribute<double>("relax"),
-                                  .kept_weight = file.attribute<double>("kept_weight")});
+      title = models::ease_title(
+          {.l2 = file.attribute<double>("l2"),
+           .dropout = file.attribute<double>("dropout"),
+           .neighbors = file.attribute<std::int64_t>("neighbors"),
+           .user_power = file.attribute<double>("user_power"),
+           .relax = file.attribute<double>("relax"),
+           .kept_weight = file.attribute<double>("kept_weight"),
+           .feature_weight = has_features ? file.attribute<double>("feature_weight") : 0.0});
   });
   return context.communicator.broadcast_string(title, 0);
 }

@@ -66,6 +66,7 @@ void TrainingState::describe(const run::Run& run, const std::string& metric) {
   select = metric;
   configuration = run.configuration_text;
   items = run.dataset.items();
+  new_items = run.dataset.new_items();
   dataset_checksum = run.dataset.fingerprint();
   features = run::model_input_dims(run.options, run.dataset).features;
   feature_hashing = feature_hashing_of(run.dataset);

@@ -159,6 +159,7 @@ io::Attributes checkpoint_attributes(const config::TrainingConfig& options, cons
     attributes[format("epoch_{}", sum_names[s])] = total(state, s);
   each_attribute(state, state.features > 0,
                  [&](const std::string& name, const auto& field) { attributes[name] = field; });
+  if (state.new_items > 0) attributes["new_items"] = state.new_items;
   return attributes;
 }
 

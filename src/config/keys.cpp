@@ -169,6 +169,8 @@ std::vector<Key> all_keys() {
           "RecVAE: passes after them that update the decoder"),
       KEY("model.ease.user_power", options.model.ease.user_power, list_of(between(0.0, 2.0)),
           "EASE: users with n items have the weight n^-user_power; of several values the best on validation is used"),
+      KEY("model.ease.feature_weight", options.model.ease.feature_weight, list_of(at_least(0.0)),
+          "EASE: weight of each feature of items (CEASE), which counts as this many users who share the items that have it; requires data.prepare.item_features; try 300 and 1000"),
       KEY("model.ease.l2", options.model.ease.l2, list_of(positive()),
           "EASE: ridge penalty in numbers of users; of several values the best on validation is used"),
       KEY("model.ease.dropout", options.model.ease.dropout, list_of(below_one()),

@@ -16,7 +16,8 @@ struct Evaluator::Values {
 Evaluator::Evaluator(const run::Run& run, const std::string& split, const std::vector<std::string>& metrics)
     : run_(run),
       split_(split),
-      items_(run.dataset.items()),
+      items_(run.dataset.items() - run.dataset.new_items()),
+      new_items_(run.dataset.new_items()),
       all_users_(run.dataset.rows(split + "/fold_in")),
       held_out_(
           data::read_held_out(run.dataset, split, run.model_parallel_group(), run.model_parallel_groups())) {
@@ -29,17 +30,20 @@ Evaluator::Evaluator(const run::Run& run, const std::string& split, const std::v
   }
   for (const math::Metric& metric : rank_metrics_) names_.push_back(math::to_string(metric));
   for (const math::Metric& metric : list_metrics_) names_.push_back(math::to_string(metric));
+  if (new_items_ > 0) take_new_targets();
 }
 
 Evaluator::~Evaluator() = default;
 
-std::unique_ptr<models::LoadedUsers> Evaluator::load_users(models::Scorer& model) const {
+std::unique_ptr<models::LoadedUsers> Evaluator::load_users(models::Scorer& model,
+                                                           const data::HeldOutUsers& users) {
   return model.load_users(
-      {held_out_.fold_in.view(), held_out_.features.view(), held_out_.targets.view(), held_out_.rows.begin});
+      {users.fold_in.view(), users.features.view(), users.targets.view(), users.rows.begin});
 }
 
 void Evaluator::prepare(models::Scorer& model) {
-  prepared_users_ = load_users(model);
+  prepared_users_ = load_users(model, held_out_);
+  if (new_items_ > 0) prepared_new_item_users_ = load_users(model, new_item_users_.held_out);
   prepared_model_ = &model;
 }
 
@@ -90,7 +94,7 @@ void Evaluator::serve_by_popularity(CsrView features, Values& values) const {
 
 EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History history) {
   const bool prepared = prepared_model_ == &model;
-  const std::unique_ptr<models::LoadedUsers> loaded = prepared ? nullptr : load_users(model);
+  const std::unique_ptr<models::LoadedUsers> loaded = prepared ? nullptr : load_users(model, held_out_);
   models::LoadedUsers& users = prepared ? *prepared_users_ : *loaded;
   prepare_popularity();
   Activity& activity = run_.communicator.activity();
@@ -101,6 +105,7 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
     activity.note_progress();
     run_.progress.update(done * all_users_ / std::max<std::int64_t>(1, targets.rows()));
   };
+  if (new_items_ > 0) rank_among(model, false);
   run_.progress.begin(format("ranking for {} users", split_), all_users_, "users");
   Values values{model.evaluate(users, history, rank_metrics_, report),
                 {catalog_metrics_.size(), std::vector<std::int64_t>(items_)}};
@@ -122,7 +127,8 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
           models::is_served_by_popularity(held_out_.fold_in.view(), features, row))
         continue;
       const auto list = std::span(lists).subspan(static_cast<std::size_t>(row - rows.begin) * length, length);
-      const auto end = std::ranges::find(list, -1);  // fewer items than `length` are left
+      // Fewer items than `length` may be left; excluded items may follow them.
+      const auto end = std::ranges::find_if(list, [&](std::int32_t i) { return i < 0 || i >= items_; });
       set_list(row, list.first(end - list.begin()), values);
     }
     report(rows.end);
@@ -135,7 +141,9 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
       ranks.all_reduce(std::span<std::int64_t>(of_metric));
   }
   serve_by_popularity(features, values);
-  return reduce(values);
+  EvaluationResult result = reduce(values);
+  if (new_items_ > 0) result.new_items = evaluate_new_items(model, history);
+  return result;
 }
 
 Metrics Evaluator::means(const Values& values, UserSet of, std::int64_t users) const {
@@ -243,17 +251,26 @@ io::UserColumns Evaluator::per_user(
     }
   }
 
-  const std::string path = split_ + "/user_id";
-  io::IdList ids;
-  if (run_.dataset.has_ids(path)) ids = run_.dataset.read_ids(path);
-  for (const std::int64_t row : gather(ranks, rows)) {
-    if (!ids.numeric()) {
-      content.users.strings.push_back(ids.strings[row]);
-    } else {
-      content.users.numbers.push_back(ids.size() > 0 ? ids.numbers[row] : row);
-    }
-  }
+  content.users = ids_of(gather(ranks, rows));
+  if (new_items_ == 0) return content;
+
+  target_count.clear();
+  const CsrView new_targets = new_item_users_.held_out.targets.view();
+  for (std::int64_t row = 0; row < new_targets.rows(); ++row)
+    target_count.push_back(new_targets.row_size(row));
+  content.columns.push_back({"new_items/user_id", ids_of(gather(ranks, new_item_users_.rows))});
+  content.columns.push_back({"new_items/targets", gather(ranks, target_count)});
+  for (const auto& [prefix, result] : results)
+    if (result->new_items)
+      for (const auto& [name, values] : result->new_items->of_users)
+        content.columns.push_back({"new_items/" + prefix + name, gather(ranks, values)});
   return content;
+}
+
+io::IdList Evaluator::ids_of(const std::vector<std::int64_t>& rows) const {
+  const std::string path = split_ + "/user_id";
+  if (!run_.dataset.has_ids(path)) return {rows, {}};
+  return run_.dataset.read_ids(path).select(rows);
 }
 
 }  // namespace vaecf::evaluate

@@ -168,9 +168,14 @@ void TrainableModel::restrict_to(std::span<const std::uint8_t> allowed_items) {
   const int tensor = output_layer().bias;
   device::Parameters& output = output_parameters();
   const ItemSlice item_slice = model_parallel_.item_slice(items_);
-  std::vector<float> bias(static_cast<std::size_t>(item_slice.count()));
-  device_.export_rows(output.layout(), tensor, {0, 1}, output.master(), bias);
-  for (std::size_t i = 0; i < bias.size(); ++i) {
+  if (bias_.empty()) {
+    if (allowed_items.empty()) return;
+    bias_.resize(static_cast<std::size_t>(item_slice.count()));
+    device_.export_rows(output.layout(), tensor, {0, 1}, output.master(), bias_);
+  }
+  std::vector<float> bias = bias_;
+  if (allowed_items.empty()) bias_.clear();
+  for (std::size_t i = 0; i < bias.size() && !allowed_items.empty(); ++i) {
     const auto item = static_cast<std::size_t>(item_slice.global(static_cast<std::int64_t>(i)));
     if (allowed_items[item] == 0) bias[i] = -std::numeric_limits<float>::infinity();
   }

@@ -133,10 +133,19 @@ io::Event start_event(const Run& run, std::int64_t users, models::InputDims inpu
 }
 
 void add_metrics(io::Event& event, const evaluate::EvaluationResult& result, const std::string& prefix) {
-  for (const auto& [name, value] : result.metrics) {
-    event.set(prefix + name, value.mean);
-    if (value.standard_error) event.set(prefix + name + "_se", *value.standard_error);
-  }
+  const auto add = [&](const evaluate::Metrics& metrics, const std::string& before) {
+    for (const auto& [name, value] : metrics) {
+      event.set(before + name, value.mean);
+      if (value.standard_error) event.set(before + name + "_se", *value.standard_error);
+    }
+  };
+  add(result.metrics, prefix);
+  if (!result.new_items) return;
+  add(result.new_items->metrics, prefix + "new_items_");
+  if (!prefix.empty()) return;
+  event.set("new_items", result.new_items->items).set("new_items_users", result.new_items->users);
+  for (const auto& [name, value] : result.new_items->random)
+    event.set("new_items_" + name + "_random", value.mean);
 }
 
 void add_evaluation(io::Event& event, const evaluate::EvaluationResult& result) {
@@ -172,6 +181,9 @@ std::string metrics_line(const evaluate::EvaluationResult& result) {
   std::string line;
   for (const auto& [name, value] : result.metrics)
     line += format("{}{} {:.4f}", line.empty() ? "" : "  ", name, value.mean);
+  if (!result.new_items) return line;
+  line += "  new items:";
+  for (const auto& [name, value] : result.new_items->metrics) line += format(" {} {:.4f}", name, value.mean);
   return line;
 }
 

@@ -221,13 +221,17 @@ double memory_to_solve(models::ModelType type, const Run& run) {
   const std::int64_t neighbors = neighbors_of(type, run.options.model);
   const bool inverts = models::facts_of(type).inverts;
   const bool is_sparse = !inverts || neighbors > 0;
-  const auto interactions = static_cast<double>(run.dataset.entries("train"));
+  // Features are more rows of a copy.
+  const bool has_features = inverts && std::ranges::max(run.options.model.ease.feature_weight) > 0.0;
+  const double interactions =
+      (has_features ? 24.0 : 16.0) *
+      static_cast<double>(run.dataset.entries("train") + run.dataset.entries("items/features"));
   const double part = 1.0 / ranks.size();
   const auto sparse = [&](double entries) {
     const double lists = part * static_cast<double>(sizeof(models::NeighborList)) * items;
-    return 16.0 * interactions + entries * (8.0 + std::max(8.0 * part, 4.0)) + lists;
+    return interactions + entries * (8.0 + std::max(8.0 * part, 4.0)) + lists;
   };
-  const double dense = 16.0 * interactions + 4.0 * items * items * (ranks.size() == 1 ? 1.0 : 1.0 + part);
+  const double dense = interactions + 4.0 * items * items * (ranks.size() == 1 ? 1.0 : 1.0 + part);
   const auto most = neighbors > 0 ? std::min(items, static_cast<double>(neighbors)) : items;
   const double bytes = ranks.local_size() * (is_sparse ? sparse(items * most) : dense);
   if (inverts || missing_memory(bytes) == 0.0) return bytes;

@@ -263,6 +263,16 @@ std::string to_table(const TestResult& result) {
     table += format("  {} users without history\n", without);
     add_rows(&evaluate::EvaluationResult::without_history);
   }
+  if (result.model.new_items) {
+    const evaluate::NewItemsResult& of_model = *result.model.new_items;
+    table += format("  {} new items, ranked among themselves: {} users\n", of_model.items, of_model.users);
+    for (const auto& [name, expected] : of_model.random) {
+      table += format("  {:<{}}", name, width);
+      for (const auto& [title, column] : columns)
+        table += format("  {:>18}", cell(column->new_items->metrics, name));
+      table += format("  {:.4f} in random order\n", expected.mean);
+    }
+  }
   if (result.left_out.empty()) return table;
   std::vector<std::string> reasons;
   std::vector<std::string> list;

@@ -69,6 +69,12 @@ void validate_dataset(const config::TrainingConfig& options, const io::DatasetFi
         format("model.ease.neighbors: must be below the number of items ({}), got {}; use 0 for all items",
                dataset.items(), options.model.ease.neighbors));
   }
+  const std::vector<double>& feature_weights = options.model.ease.feature_weight;
+  if (dataset.item_features() == 0 && std::ranges::max(feature_weights) > 0.0) {
+    throw InputError(format(
+        "model.ease.feature_weight: {} has no features of items; set data.prepare.item_features and prepare it again, or set the key to 0",
+        options.data.file));
+  }
   const bool has_batches = !models::is_solved(options.model.type);
   if (has_batches && options.train.last_batch == config::LastBatch::drop && options.train.batch_size > rows) {
     throw InputError(format(

@@ -1,9 +1,10 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/math/metrics.hpp>
+#include <vaecf/math/random_order.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -97,6 +98,31 @@ TEST(MetricSums, MeanAndStandardErrorEqualThoseOfTheValues) {
 
 // Ten lists of two: item 0 is in all, items 1 and 2 in 7 and 3. The Lorenz curve of (0, 3, 7, 10) has the
 // area (0 + 3 + 7 + 10 weighted by 7, 5, 3, 1) / (4 * 20 * 2) = (15 + 21 + 10) / 160 below it.
+TEST(RandomOrder, ExpectationsAreMeansOverAllOrders) {
+  constexpr std::int64_t candidates = 7;
+  for (std::int64_t targets = 1; targets <= candidates; ++targets) {
+    for (const std::string name : UserMetrics::names) {
+      for (const int k : {1, 2, 5, 7, 9}) {
+        const Metric metric = parse_metric(name + "@" + std::to_string(k));
+        double sum = 0.0;
+        int orders = 0;
+        // Every set of ranks of the targets is equally likely.
+        for (unsigned set = 0; set < 1U << candidates; ++set) {
+          if (std::popcount(set) != targets) continue;
+          std::vector<std::int32_t> ranks;
+          for (std::int32_t rank = 0; rank < candidates; ++rank)
+            if ((set >> rank & 1U) != 0) ranks.push_back(rank);
+          sum += metric_of_user(metric, ranks, candidates);
+          ++orders;
+        }
+        EXPECT_NEAR(expectation_of_random_order(metric, targets, candidates), sum / orders, 1e-13)
+            << to_string(metric) << ", " << targets;
+      }
+    }
+  }
+  EXPECT_EQ(expectation_of_random_order(parse_metric("ndcg@5"), 0, candidates), 0.0);
+}
+
 TEST(MetricsOfLists, GiniAndCoverageEqualTheDefinition) {
   using Lists = std::vector<std::int64_t>;
   const Lists lists = {10, 7, 3, 0};

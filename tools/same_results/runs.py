@@ -214,6 +214,12 @@ def recommending():
              Step("recommend config.yaml --split all --output ranks.tsv", 3), Step(f"similar --checkpoint {CHECKPOINT} --item 3 --titles --output like.tsv"),
              Step("inspect runs/r --finished")]
     yield Run("recommend", steps, configured(settings) | files)
+    of_items = {"data.prepare.features": None, "data.prepare.item_features": "[genres]", "data.prepare.new_items": "0.2", "validation.baselines": "[popularity, ease]"}
+    genres = {"ml/movies.dat": "".join(f"{item}::Title {item}::{'Drama|War' if item % 2 else 'Comedy'}\n" for item in range(1, 100)).encode()}
+    for name, model in {"ease": {}, "ease_neighbors": {"model.ease.neighbors": "5"}, "mult_vae": {"model.type": "mult_vae"}}.items():
+        model = {"model.type": "ease", "model.ease.l2": "50", "model.ease.feature_weight": "[0, 20]"} | model
+        steps = [Step("prepare config.yaml"), Step("config.yaml -v", 2), Step("config.yaml --test --per-user users.h5"), Step("recommend config.yaml --include some.txt")]
+        yield Run(f"item-features-{name}", steps, configured(settings | of_items | model) | files | genres)
 
 
 def texts():

@@ -56,6 +56,7 @@ struct TrainingState {
   std::string select = "last";
   std::string configuration;
   std::int64_t items = 0;
+  std::int64_t new_items = 0;  ///< those of the dataset; not read from checkpoints
   std::string dataset_checksum;
   std::int64_t features = 0;  ///< number of user features that the model reads; 0: none
   std::string feature_hashing;

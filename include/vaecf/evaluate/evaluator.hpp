@@ -32,6 +32,18 @@ struct MetricValue {
 /// Metrics by name, such as "ndcg@100".
 using Metrics = std::map<std::string, MetricValue>;
 
+/// The metrics of the users with new items (DatasetFile::new_items) among their targets. Only new items are
+/// ranked, and only they are targets.
+struct NewItemsResult {
+  std::int64_t items = 0;  ///< number of new items
+  std::int64_t users = 0;  ///< number of these users
+  Metrics metrics = {};    ///< those that follow from the ranks of targets
+  Metrics random = {};     ///< their expectations if new items are in random order
+  /// The metrics of each of this rank's users, in the order of the dataset.
+  std::map<std::string, std::vector<double>> of_users = {};
+};
+
+/// The metrics of all users of a split. Except for `new_items`, they are as if new items did not exist.
 struct EvaluationResult {
   std::int64_t users = 0;                 ///< number of users with at least one target
   std::int64_t users_without_target = 0;  ///< number of excluded users
@@ -44,6 +56,8 @@ struct EvaluationResult {
   /// The metrics that are means over users, of each of this rank's users, in the order of the dataset; 0
   /// without a target.
   std::map<std::string, std::vector<double>> of_users = {};
+  /// Empty if no user has a new item as target.
+  std::optional<NewItemsResult> new_items = {};
 };
 
 /// Computes metrics of the held-out users of one split. Every rank, or model-parallel group,
@@ -62,7 +76,8 @@ class Evaluator {
   /// if the memory is not available.
   void prepare(models::Scorer& model);
   /// Evaluates `model`: targets are ranked among all items except those of the fold-in. `history` selects
-  /// whether the fold-in is also the model's input; it is excluded from the ranking in any case. Collective.
+  /// whether the fold-in is also the model's input; it is excluded from the ranking in any case. New items
+  /// and all others are ranked apart. Collective.
   EvaluationResult evaluate(models::Scorer& model, models::History history = models::History::items);
 
   /// Returns the number of users of the split over all ranks, including those without targets.
@@ -71,7 +86,9 @@ class Evaluator {
   /// Returns the users that have a target, in the order of the dataset: their ids (rows of the split if the
   /// dataset has no ids), `history` and `targets` (numbers of items), `target_popularity` (mean number of
   /// train users of the targets), and each metric of `results` that is a mean over users, with a prefix for
-  /// its name. This object must have made the results. Equal on all ranks. Collective.
+  /// its name. New items are no targets here: the users who have some among their targets are in the columns
+  /// "new_items/user_id", "new_items/targets" and "new_items/" with the name of each metric of new items.
+  /// This object must have made the results. Equal on all ranks. Collective.
   io::UserColumns per_user(const std::vector<std::pair<std::string, const EvaluationResult*>>& results);
   /// Returns the numbers of train users of the items. Collective on the first call.
   std::shared_ptr<const models::Popularity> popularity();
@@ -81,7 +98,22 @@ class Evaluator {
   struct Values;
   enum class UserSet { all, with_history, without_history };
 
-  std::unique_ptr<models::LoadedUsers> load_users(models::Scorer& model) const;
+  /// The users whose new items are ranked.
+  struct NewItemUsers {
+    data::HeldOutUsers held_out;     ///< targets: the new items only
+    std::vector<std::int64_t> rows;  ///< their rows of the split
+  };
+
+  static std::unique_ptr<models::LoadedUsers> load_users(models::Scorer& model,
+                                                         const data::HeldOutUsers& users);
+  /// Moves the new items among the targets of held_out_ to new_item_users_.
+  void take_new_targets();
+  /// Excludes the new items, or all others, from the ranking.
+  void rank_among(models::Scorer& model, bool new_items) const;
+  /// Evaluates the ranking among new items. Empty if no user has a new item as target. Collective.
+  std::optional<NewItemsResult> evaluate_new_items(models::Scorer& model, models::History history);
+  /// Returns the ids of the users in these rows of the split, or the rows if it has no ids.
+  io::IdList ids_of(const std::vector<std::int64_t>& rows) const;
   /// Counts the train users of items, if any metric or user needs it. Collective on the first call.
   void prepare_popularity();
   void set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const;
@@ -99,14 +131,17 @@ class Evaluator {
   int list_length_ = 0;                        // that the metrics need; 0: no lists
   const run::Run& run_;
   std::string split_;
-  std::int64_t items_;
+  std::int64_t items_;  // without new items, which are behind them
+  std::int64_t new_items_;
   std::int64_t all_users_;
   data::HeldOutUsers held_out_;
+  NewItemUsers new_item_users_;
   bool popularity_prepared_ = false;
   std::shared_ptr<const models::Popularity> popularity_;
   // This rank's users on the device of the prepared model.
   const models::Scorer* prepared_model_ = nullptr;
   std::unique_ptr<models::LoadedUsers> prepared_users_;
+  std::unique_ptr<models::LoadedUsers> prepared_new_item_users_;
 };
 
 }  // namespace vaecf::evaluate

@@ -101,7 +101,7 @@ class RecommendationWriter {
 struct UserColumns {
   struct Column {
     std::string path;  ///< path of the dataset in the file: "history", "ease/ndcg@100"
-    std::variant<std::vector<std::int64_t>, std::vector<double>> values;
+    std::variant<std::vector<std::int64_t>, std::vector<double>, IdList> values;
   };
   IdList users;
   std::vector<Column> columns;

@@ -63,8 +63,8 @@ class Scorer {
   virtual bool divides_items() const { return false; }
   /// Returns the users of a batch of `users` whose results this rank computes.
   virtual Range own_users(std::int64_t users) const { return {0, users}; }
-  /// Gives every item i with allowed_items[i] = 0 the score -infinity from now on; `allowed_items` has one
-  /// entry per item.
+  /// Gives every item i with allowed_items[i] = 0 the score -infinity until the next call; `allowed_items`
+  /// has one entry per item, or none: then no item is excluded.
   virtual void restrict_to(std::span<const std::uint8_t> allowed_items) = 0;
 };
 

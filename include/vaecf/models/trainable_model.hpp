@@ -218,6 +218,8 @@ class TrainableModel : public Model {
  private:
   /// Gathers users `rows` and returns their input. Always gathers the batch of their items.
   NetworkInput gather(DeviceUsers& users, Range rows, History history, bool needs_empty);
+
+  std::vector<float> bias_;  // of the output layer, while items are excluded
 };
 
 /// Makes a model of type `options.type` with zero weights, for batches of up to `max_users` users; see

@@ -221,7 +221,9 @@ class RunTimeline {
 void append_event(const Run& run, const io::Event& event);
 /// Returns the event "start", which describes the run and its machines. Collective.
 io::Event start_event(const Run& run, std::int64_t users, models::InputDims inputs, std::int64_t parameters);
-/// Adds each metric and its standard error under its name ("ndcg@100", "ndcg@100_se").
+/// Adds each metric and its standard error under its name ("ndcg@100", "ndcg@100_se"), those of new items as
+/// "new_items_ndcg@100" and, without a prefix, the numbers of new items and of their users, and the
+/// expectations for a random order ("new_items_ndcg@100_random").
 void add_metrics(io::Event& event, const evaluate::EvaluationResult& result, const std::string& prefix = "");
 /// Adds the numbers of users and the metrics.
 void add_evaluation(io::Event& event, const evaluate::EvaluationResult& result);
@@ -233,7 +235,8 @@ void add_comm_volume(io::Event& event, const training::CommVolume& volume);
 std::string format_comm_volume(const training::CommVolume& volume);
 /// Adds the staleness of asynchronous updates.
 void add_staleness(io::Event& event, const training::Staleness& staleness);
-/// Formats metrics: "ndcg@100 0.4259  recall@20 0.3950".
+/// Formats metrics: "ndcg@100 0.4259  recall@20 0.3950", and with new items
+/// "  new items: ndcg@100 0.1862 recall@20 0.1913".
 std::string metrics_line(const evaluate::EvaluationResult& result);
 
 struct RecommendOptions {

@@ -111,7 +111,7 @@ struct RecommendArguments {
   int top = 10;
   bool keep_seen = false;  ///< also recommend items that the user already has
   std::string exclude;     ///< file of items never to recommend; empty: none
-  std::string include;     ///< file of the only items to recommend; empty: all
+  std::string include;     ///< file of the only items to recommend; empty: all but new items
   bool titles = false;     ///< add a column of titles
   std::string output;      ///< empty: standard output
   std::string format;      ///< tsv, csv, jsonl, json, hdf5; empty: by the output's ending

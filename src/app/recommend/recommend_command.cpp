@@ -51,17 +51,19 @@ std::optional<io::DatasetFile> open_dataset(const RecommendArguments& arguments,
              checkpoint.path(), trained_on, path, dataset.fingerprint()));
 }
 
-/// Returns an attribute with a default for checkpoints of models without user features.
+/// Returns an attribute with a default for checkpoints of models without user features or new items.
 template <class T>
-T feature_attribute(const io::CheckpointFile& checkpoint, const char* name) {
+T optional_attribute(const io::CheckpointFile& checkpoint, const char* name) {
   return checkpoint.attributes().contains(name) ? checkpoint.attribute<T>(name) : T();
 }
 
-/// Returns a mask of the items that may be recommended, by --include and --exclude; empty: all.
+/// Returns a mask of the items that may be recommended, by --include and --exclude; empty: all. The last
+/// `new_items` items are left out unless --include names them.
 std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments, const ItemNames& names,
-                                             Log& log) {
-  if (arguments.include.empty() && arguments.exclude.empty()) return {};
-  std::vector<std::uint8_t> allowed_items(names.size(), arguments.include.empty());
+                                             std::int64_t new_items, Log& log) {
+  if (arguments.include.empty() && arguments.exclude.empty() && new_items == 0) return {};
+  std::vector<std::uint8_t> allowed_items(names.size() - new_items, arguments.include.empty());
+  allowed_items.resize(names.size(), 0);
   const auto set = [&](const char* option, const std::string& path, std::uint8_t value) {
     if (path.empty()) return;
     const ItemList list = read_item_list(path, names);
@@ -84,7 +86,7 @@ int count_item_slices(const config::Config& config, const io::CheckpointFile& ch
   const run::RunContext context{session.hosts(), *device, session.console.log, *session.console.progress};
   return run::choose_item_slices(
       config.options,
-      {checkpoint.attribute<std::int64_t>("items"), feature_attribute<std::int64_t>(checkpoint, "features")},
+      {checkpoint.attribute<std::int64_t>("items"), optional_attribute<std::int64_t>(checkpoint, "features")},
       context);
 }
 
@@ -120,8 +122,10 @@ class RecommendJob {
     if (users_.size() == 0) throw InputError(format("the {}: there are none", target_users_.description));
     session.device = device::make_device(backend_options_for_rank(config, ranks_));
     console_.log.debug("backend: {}", session.device->facts().description);
-    run::RecommendOptions choice{arguments_.top, arguments_.keep_seen,
-                                 read_allowed_items(arguments_, names, console_.log)};
+    run::RecommendOptions choice{
+        arguments_.top, arguments_.keep_seen,
+        read_allowed_items(arguments_, names, optional_attribute<std::int64_t>(checkpoint, "new_items"),
+                           console_.log)};
     add_to_digest(choice.allowed_items);
     recommender_.emplace(
         config.options,
@@ -337,7 +341,9 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       .add_option("--exclude", arguments.exclude, "file with items that are never recommended, one per line")
       ->type_name("FILE");
   command
-      .add_option("--include", arguments.include, "file with the items that may be recommended, one per line")
+      .add_option(
+          "--include", arguments.include,
+          "file with the items that may be recommended, one per line; new items of the dataset are recommended only if they are in it")
       ->type_name("FILE");
   command.add_flag("--titles", arguments.titles,
                    "add the titles of the items, which the checkpoint must contain");

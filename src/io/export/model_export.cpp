@@ -178,9 +178,13 @@ void RecommendationWriter::commit() {
 void write_user_columns(const std::string& path, const UserColumns& content) {
   Hdf5Writer writer(path);
   writer.write_ids("user_id", content.users);
-  for (const UserColumns::Column& column : content.columns)
-    std::visit([&](const auto& values) { writer.write_array(column.path, std::span(values)); },
-               column.values);
+  for (const UserColumns::Column& column : content.columns) {
+    if (const auto* ids = std::get_if<IdList>(&column.values)) writer.write_ids(column.path, *ids);
+    if (const auto* counts = std::get_if<std::vector<std::int64_t>>(&column.values))
+      writer.write_array(column.path, std::span(*counts));
+    if (const auto* values = std::get_if<std::vector<double>>(&column.values))
+      writer.write_array(column.path, std::span(*values));
+  }
   writer.write_attributes(content.attributes);
   writer.commit();
 }

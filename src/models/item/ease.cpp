@@ -90,7 +90,10 @@ std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseVa
                                          const run::RunContext& context, int threads) {
   comm::Communicator& ranks = context.communicator;
   const std::int64_t items = train.items.rows();
-  const UserWeights weights = weigh_users(train, values.user_power);
+  const UserWeights weights = weigh_users(train, values.user_power, values.feature_weight);
+  std::optional<Interactions> extended;
+  if (values.feature_weight > 0.0) extended = add_feature_rows(train);
+  const Interactions& x = extended ? *extended : train;
   const double l2 = values.l2 * weights.mean;
   Inverse inverse{
       items, std::make_unique<device::SpdInverse>(items, ranks.rank(), ranks.size(), threads), {}};
@@ -110,17 +113,17 @@ std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseVa
     return !context.any_rank_asked_to_stop();
   };
   std::optional<device::Inversion> outcome = invert_on_gpus(
-      context.device, matrix, {train.users.view(), train.items.view(), weights.of_users}, ranks, report);
+      context.device, matrix, {x.users.view(), x.items.view(), weights.of_users}, ranks, report);
   if (!outcome) {
     if (context.device.facts().kind == device::DeviceKind::cuda) {
       context.log.info(
           "EASE of {} items is solved on the CPU: its matrix does not fit into the memory of the {}", items,
           ranks.size() == 1 ? "GPU" : "GPUs of all ranks");
     }
-    const std::vector<CountedItems> counted = counted_items(train, matrix);
+    const std::vector<CountedItems> counted = counted_items(x, matrix);
     context.progress.begin("counting the users of pairs of items", own.size(), "items");
     parallel_for(
-        threads, own, [&](std::int64_t i) { add_gram_row(train, weights, counted, i, matrix.row(i)); },
+        threads, own, [&](std::int64_t i) { add_gram_row(x, weights, counted, i, matrix.row(i)); },
         [&](std::int64_t done) {
           ranks.activity().note_progress();
           context.progress.update(done);
@@ -220,11 +223,12 @@ std::unique_ptr<EaseModel> solve_ease(const Interactions& train, const EaseValue
 std::vector<EaseValues> combinations(const EaseOptions& options) {
   std::vector<EaseValues> all;
   for (const double user_power : options.user_power)
-    for (const double l2 : options.l2)
-      for (const double dropout : options.dropout)
-        for (const double relax : options.relax)
-          for (const double kept_weight : options.kept_weight)
-            all.push_back({l2, dropout, options.neighbors, user_power, relax, kept_weight});
+    for (const double feature_weight : options.feature_weight)
+      for (const double l2 : options.l2)
+        for (const double dropout : options.dropout)
+          for (const double relax : options.relax)
+            for (const double kept_weight : options.kept_weight)
+              all.push_back({l2, dropout, options.neighbors, user_power, relax, kept_weight, feature_weight});
   return all;
 }
 
@@ -239,6 +243,7 @@ std::string ease_title(const EaseValues& values) {
   std::string title = "EASE";
   if (values.neighbors > 0) title += format(" K {}", values.neighbors);
   if (values.user_power > 0.0) title += format(" b {:g}", values.user_power);
+  if (values.feature_weight > 0.0) title += format(" features {:g}", values.feature_weight);
   title += format(" l2 {:g}", values.l2);
   if (values.dropout > 0.0) title += format(" p {:g}", values.dropout);
   if (values.relax > 0.0) title += format(" relax {:g}", values.relax);

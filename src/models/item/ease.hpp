@@ -12,13 +12,17 @@
 
 namespace vaecf::models {
 
-/// Rows and blocks of G = X' diag(w) X for the train matrix X with weights w of the users. Items are numbered
-/// by position: in descending order of popularity, that is of G_ii, and of equally popular items those with
-/// the higher index first. G is not stored, except its part of the most popular items, whose users are too
-/// many to visit for each block. Each element is a sum in fp32 in ascending order of the users, however much
-/// is stored.
+/// Rows and blocks of G = X' diag(w) X for the train matrix X with weights w of the users and features. Items
+/// are numbered by position: in descending order of popularity, that is of the weight of their users, and of
+/// equally popular items those with the higher index first. G is not stored, except its part of the most
+/// popular items, whose users are too many to visit for each block. Each element is a sum in fp32 in
+/// ascending order of the users, then of the features, however much is stored.
 class Gram {
  public:
+  /// The number of items with a feature, the most popular ones, that a row takes because of it. A genre of a
+  /// large catalog is held by more items than any item can have as neighbors.
+  static constexpr std::int64_t max_items_of_feature = 1000;
+
   /// Stores at most `max_table_bytes` of G. Reports to `progress`, unless it is null. `weights` must outlive
   /// this object.
   Gram(const Interactions& train, const UserWeights& weights, double max_table_bytes, int threads,
@@ -34,16 +38,29 @@ class Gram {
   double diagonal(std::int64_t i) const {
     return weights_.of_items[static_cast<std::size_t>(order_[static_cast<std::size_t>(i)])];
   }
-  /// Returns the sum of the weights of all users.
+  /// Returns the sum of the weights of all users and features.
   double total_weight() const { return weights_.sum; }
+  /// Returns whether features have weights.
+  bool has_features() const { return features_.rows() > 0; }
+  /// Returns all positions in ascending order of G_ii, and of equal ones the item with the lower index first.
+  std::span<const std::int32_t> ascending() const { return ascending_; }
 
+  /// The features of one item.
+  struct MarkedFeatures {
+    explicit MarkedFeatures(const Gram& gram)
+        : weights(gram.weights_.of_users.size() - static_cast<std::size_t>(gram.users()), 0.0F) {}
+
+    std::vector<float> weights;  ///< (features) their weights; 0 for features that the item does not have
+    std::int64_t position = -1;  ///< position of the item; -1: none yet
+  };
   /// Buffers of one thread.
   struct Workspace {
     explicit Workspace(const Gram& gram)
         : row(static_cast<std::size_t>(gram.items()), 0.0F),
           members(static_cast<std::size_t>(gram.items() / 64 + 1), 0),
           slots(static_cast<std::size_t>(gram.items())),
-          last_block(static_cast<std::size_t>(gram.users()), -1) {}
+          last_block(static_cast<std::size_t>(gram.users()), -1),
+          marked(gram) {}
 
     std::vector<float> row;                ///< (items) row of G
     std::vector<std::int32_t> nonzero;     ///< positions with elements above 0
@@ -53,10 +70,14 @@ class Gram {
     std::int32_t blocks = 0;
     std::vector<std::int32_t> users;  ///< users of the items whose rows are not stored
     std::vector<std::int32_t> hits;   ///< indices in the block of one user's items
+    MarkedFeatures marked;
   };
   /// Writes row i of G to `work.row`, and the positions of its nonzero elements to `work.nonzero`, in no
-  /// particular order.
+  /// particular order. Items that share a feature with item i, but no user, are left out unless they are
+  /// among the max_items_of_feature most popular items of such a feature.
   void read_row(std::int64_t i, Workspace& work) const;
+  /// Adds element `other` to the row of the last read_row() if that has left it out.
+  void complete_row(std::int32_t other, Workspace& work) const;
   /// Adds G_ab of all pairs of different `positions`, which are ascending, to the elements (a's index, b's
   /// index) of `block`.
   void add_block(std::span<const std::int32_t> positions, device::SpdRegression& block,
@@ -66,16 +87,24 @@ class Gram {
   CsrView rows() const {
     return {row_offsets_, {row_positions_.data(), static_cast<std::size_t>(row_positions_.size())}};
   }
-  float weight(std::int32_t user) const { return weights_.of_users[static_cast<std::size_t>(user)]; }
+  float weight(std::int64_t user) const { return weights_.of_users[static_cast<std::size_t>(user)]; }
+  void read_features(const Interactions& train);
+  /// Marks the features of the item at position i.
+  void mark_features(std::int64_t i, MarkedFeatures& marked) const;
+  /// Adds the weights of the marked features that the item at position i has to `element`.
+  void add_shared_features(std::int64_t i, const MarkedFeatures& marked, float& element) const;
   const float* table_row(std::int64_t i) const { return table_.data() + i * (i - 1) / 2; }
 
   const UserWeights& weights_;
-  bool weighted_;  // the weights of users with items differ
   std::vector<std::int32_t> order_;
+  std::vector<std::int32_t> ascending_;
+  bool weighted_;  // the weights of users with items differ
   // X by users: positions, ascending in each row. Rows are read in random order, so they are in huge pages.
   std::vector<std::int64_t> row_offsets_;
   device::AlignedArray<std::int32_t> row_positions_;
   Csr columns_;                        // X by positions: users
+  Csr features_;                       // features of each position; no rows without features
+  Csr holders_;                        // most popular positions of each feature, ascending
   std::int64_t stored_ = 0;            // G of the first positions is stored
   device::AlignedArray<float> table_;  // G_ib at i (i - 1) / 2 + b for b < i < stored_
 };
@@ -95,10 +124,10 @@ std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseVa
 /// Implements solve_ease() with neighborhoods, whose items are distributed over the ranks:
 /// EASE restricted to neighborhoods, after Steck, "Markov Random Fields for Collaborative Filtering" (NeurIPS
 /// 2019) with r = 0 and the Gram matrix not standardized. With G = X' diag(w) X, g its diagonal, S the sum of
-/// w and s_i = (g_i - g_i^2 / S)^0.375, the neighbors N of item j are the K items with the largest (G_ij -
-/// g_i g_j / S) / (s_i s_j), of equal ones those with the lower index. B_Nj is h_j times the solution of
-/// (G_NN + diag(Lambda_N)) b = G_Nj, and 1 / P_jj = g_j + Lambda_j - G_jN b (math/linear_models.hpp).
-/// K = items - 1 is EASE.
+/// w, also of features, and s_i = (g_i - g_i^2 / S)^0.375, the neighbors N of item j are the K items with the
+/// largest (G_ij - g_i g_j / S) / (s_i s_j), of equal ones those with the lower index. B_Nj is h_j times the
+/// solution of (G_NN + diag(Lambda_N)) b = G_Nj, and 1 / P_jj = g_j + Lambda_j - G_jN b
+/// (math/linear_models.hpp). K = items - 1 is EASE.
 std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const EaseValues& values,
                                                const run::RunContext& context, int threads);
 

@@ -11,76 +11,30 @@
 #include "models/item/ease.hpp"
 
 namespace vaecf::models {
-
-Interactions make_interactions(Csr users, std::int64_t items) {
-  Interactions train{std::move(users), {}};
-  Csr& by_item = train.items;
-  by_item.offsets.assign(static_cast<std::size_t>(items) + 1, 0);
-  for (const std::int32_t item : train.users.columns) ++by_item.offsets[static_cast<std::size_t>(item) + 1];
-  for (std::size_t i = 1; i < by_item.offsets.size(); ++i) by_item.offsets[i] += by_item.offsets[i - 1];
-  by_item.columns.resize(train.users.columns.size());
-  std::vector<std::int64_t> next(by_item.offsets.begin(), by_item.offsets.end() - 1);
-  const CsrView rows = train.users.view();
-  for (std::int64_t user = 0; user < rows.rows(); ++user)
-    for (const std::int32_t item : rows.row(user))
-      by_item.columns[static_cast<std::size_t>(next[static_cast<std::size_t>(item)]++)] =
-          static_cast<std::int32_t>(user);
-  return train;
-}
-
-UserWeights weigh_users(const Interactions& train, double power) {
-  UserWeights weights;
-  const CsrView users = train.users.view();
-  std::int64_t with_items = 0;
-  for (std::int64_t user = 0; user < users.rows(); ++user) {
-    const auto items = static_cast<double>(users.row_size(user));
-    weights.of_users.push_back(static_cast<float>(math::user_weight(items, power)));
-    weights.sum += weights.of_users.back();
-    if (users.row_size(user) > 0) ++with_items;
-  }
-  if (with_items > 0) weights.mean = weights.sum / static_cast<double>(with_items);
-  for (std::int64_t item = 0; item < train.items.rows(); ++item) {
-    double sum = 0.0;
-    for (const std::int32_t user : train.items.view().row(item))
-      sum += weights.of_users[static_cast<std::size_t>(user)];
-    weights.of_items.push_back(sum);
-  }
-  return weights;
-}
-
-Interactions read_interactions(const run::Run& run) {
-  constexpr std::int64_t block_rows = 1 << 14;
-  Csr users;
-  const std::int64_t rows = run.dataset.rows("train");
-  for (std::int64_t begin = 0; begin < rows; begin += block_rows) {
-    const Csr block = run.dataset.read_rows("train", {begin, std::min(rows, begin + block_rows)});
-    const std::int64_t before = users.offsets.back() - block.offsets.front();
-    for (std::size_t r = 1; r < block.offsets.size(); ++r) users.offsets.push_back(before + block.offsets[r]);
-    users.columns.insert(users.columns.end(), block.columns.begin(), block.columns.end());
-    run.communicator.activity().note_progress();
-  }
-  return make_interactions(std::move(users), run.dataset.items());
-}
-
 namespace {
 
 /// Items with fewer users are not stored, because their users are quickly visited.
 constexpr std::int64_t min_stored_users = 16;
 
-std::vector<std::int32_t> order_by_popularity(const UserWeights& weights) {
-  std::vector<std::int32_t> order(weights.of_items.size());
+/// Returns the items in descending order of `values`; of equal ones the item with the higher index first.
+std::vector<std::int32_t> descending_order(std::span<const double> values) {
+  std::vector<std::int32_t> order(values.size());
   std::iota(order.rbegin(), order.rend(), 0);
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::int32_t item) {
-    return weights.of_items[static_cast<std::size_t>(item)];
-  });
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [&](std::int32_t item) { return values[static_cast<std::size_t>(item)]; });
   return order;
 }
 
-/// Returns X with the items in the given order.
-Interactions reorder(const Interactions& train, std::span<const std::int32_t> order, int threads) {
+/// Returns the position of each item in `order`.
+std::vector<std::int32_t> positions_in(std::span<const std::int32_t> order) {
   std::vector<std::int32_t> position(order.size());
   for (std::size_t i = 0; i < order.size(); ++i)
     position[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
+  return position;
+}
+
+/// Returns X with the items at the given positions.
+Interactions reorder(const Interactions& train, std::span<const std::int32_t> position, int threads) {
   Csr users = train.users;
   parallel_for(threads, {0, users.rows()}, [&](std::int64_t user) {
     const auto begin = users.columns.begin() + users.offsets[static_cast<std::size_t>(user)];
@@ -88,7 +42,7 @@ Interactions reorder(const Interactions& train, std::span<const std::int32_t> or
     for (auto item = begin; item != end; ++item) *item = position[static_cast<std::size_t>(*item)];
     std::sort(begin, end);
   });
-  return make_interactions(std::move(users), static_cast<std::int64_t>(order.size()));
+  return make_interactions(std::move(users), std::ssize(position));
 }
 
 struct Candidate {
@@ -157,13 +111,15 @@ class NeighborhoodSolver {
     };
     for (const std::int32_t position : work_.nonzero)
       if (position != j) add(position);
-    // Correlations with items that share no user with j are negative, and the item with the smaller G_ii
-    // comes first.
+    // Correlations with items that share neither users nor features with j are negative, and the item with
+    // the smaller G_ii comes first.
     std::size_t known = static_cast<std::size_t>(
         std::ranges::count_if(candidates_, [](const Candidate& c) { return c.correlation > 0.0; }));
-    for (std::int64_t i = gram_.items() - 1; i >= 0 && known < neighbors_; --i) {
-      if (gram_.users_of(i) == 0 || work_.row[static_cast<std::size_t>(i)] > 0.0F) continue;
-      add(static_cast<std::int32_t>(i));
+    for (const std::int32_t i : gram_.ascending()) {
+      if (known >= neighbors_) break;
+      if (gram_.diagonal(i) == 0.0 || work_.row[static_cast<std::size_t>(i)] > 0.0F) continue;
+      if (gram_.has_features()) gram_.complete_row(i, work_);
+      add(i);
       ++known;
     }
     if (candidates_.size() > neighbors_) {
@@ -195,18 +151,24 @@ class NeighborhoodSolver {
 
 Gram::Gram(const Interactions& train, const UserWeights& weights, double max_table_bytes, int threads,
            Progress* progress)
-    : weights_(weights),
-      weighted_(std::ranges::any_of(weights.of_users, [](float w) { return w != 0.0F && w != 1.0F; })),
-      order_(order_by_popularity(weights)) {
-  Interactions x = reorder(train, order_, threads);
+    : weights_(weights), order_(descending_order(weights.popularity)) {
+  const std::vector<std::int32_t> position = positions_in(order_);
+  ascending_ = descending_order(weights.of_items);
+  std::ranges::reverse(ascending_);
+  for (std::int32_t& item : ascending_) item = position[static_cast<std::size_t>(item)];
+  const auto of_users = std::span(weights.of_users).first(static_cast<std::size_t>(train.users.rows()));
+  weighted_ = std::ranges::any_of(of_users, [](float w) { return w != 0.0F && w != 1.0F; });
+  Interactions x = reorder(train, position, threads);
   columns_ = std::move(x.items);
   row_offsets_ = std::move(x.users.offsets);
   row_positions_.resize(static_cast<std::int64_t>(x.users.columns.size()));
   std::ranges::copy(x.users.columns, row_positions_.data());
+  if (of_users.size() < weights.of_users.size()) read_features(train);
   const auto max_stored = static_cast<std::int64_t>(std::sqrt(max_table_bytes / 2.0));
   while (stored_ < std::min(items(), max_stored) && users_of(stored_) >= min_stored_users) ++stored_;
   table_.resize(stored_ * (stored_ - 1) / 2);
-  const auto count_row = [&](std::int64_t i) {
+  std::vector<MarkedFeatures> marked(static_cast<std::size_t>(threads), MarkedFeatures(*this));
+  const auto count_row = [&](int thread, std::int64_t i) {
     float* row = table_.data() + i * (i - 1) / 2;
     for (const std::int32_t user : columns_.view().row(i)) {
       for (const std::int32_t other : rows().row(user)) {
@@ -214,12 +176,40 @@ Gram::Gram(const Interactions& train, const UserWeights& weights, double max_tab
         row[other] += weight(user);
       }
     }
+    if (!has_features()) return;
+    MarkedFeatures& own = marked[static_cast<std::size_t>(thread)];
+    mark_features(i, own);
+    for (std::int64_t other = 0; other < i; ++other) add_shared_features(other, own, row[other]);
   };
   if (progress != nullptr) progress->begin("counting the users of pairs of items", stored_, "items");
   parallel_for(threads, {0, stored_}, count_row, [&](std::int64_t done) {
     if (progress != nullptr) progress->update(done);
   });
   if (progress != nullptr) progress->end();
+}
+
+void Gram::read_features(const Interactions& train) {
+  for (const std::int32_t item : order_) features_.append(train.features.view().row(item));
+  const Interactions by_feature = make_interactions(features_, std::ssize(weights_.of_users) - users());
+  const CsrView all = by_feature.items.view();
+  for (std::int64_t feature = 0; feature < all.rows(); ++feature)
+    holders_.append(all.row(feature).first(
+        static_cast<std::size_t>(std::min(all.row_size(feature), max_items_of_feature))));
+}
+
+void Gram::mark_features(std::int64_t i, MarkedFeatures& marked) const {
+  const CsrView features = features_.view();
+  if (marked.position >= 0)
+    for (const std::int32_t feature : features.row(marked.position))
+      marked.weights[static_cast<std::size_t>(feature)] = 0.0F;
+  for (const std::int32_t feature : features.row(i))
+    marked.weights[static_cast<std::size_t>(feature)] = weight(users() + feature);
+  marked.position = i;
+}
+
+void Gram::add_shared_features(std::int64_t i, const MarkedFeatures& marked, float& element) const {
+  for (const std::int32_t feature : features_.view().row(i))
+    element += marked.weights[static_cast<std::size_t>(feature)];
 }
 
 void Gram::read_row(std::int64_t i, Workspace& work) const {
@@ -232,6 +222,19 @@ void Gram::read_row(std::int64_t i, Workspace& work) const {
       element += weight(user);
     }
   }
+  if (!has_features()) return;
+  mark_features(i, work.marked);
+  for (const std::int32_t other : work.nonzero)
+    add_shared_features(other, work.marked, work.row[static_cast<std::size_t>(other)]);
+  for (const std::int32_t feature : features_.view().row(i))
+    for (const std::int32_t other : holders_.view().row(feature)) complete_row(other, work);
+}
+
+void Gram::complete_row(std::int32_t other, Workspace& work) const {
+  float& element = work.row[static_cast<std::size_t>(other)];
+  if (element != 0.0F) return;
+  add_shared_features(other, work.marked, element);
+  if (element != 0.0F) work.nonzero.push_back(other);
 }
 
 void Gram::add_block(std::span<const std::int32_t> positions, device::SpdRegression& block,
@@ -275,12 +278,18 @@ void Gram::add_block(std::span<const std::int32_t> positions, device::SpdRegress
       for (std::size_t x = 0; x < y; ++x) block.at(work.hits[x], work.hits[y]) += own;
   }
   for (const std::int32_t position : positions) work.members[static_cast<std::size_t>(position / 64)] = 0;
+  if (!has_features()) return;
+  for (std::int64_t b = std::max<std::int64_t>(1, stored); b < size; ++b) {
+    mark_features(positions[static_cast<std::size_t>(b)], work.marked);
+    for (std::int64_t a = 0; a < b; ++a)
+      add_shared_features(positions[static_cast<std::size_t>(a)], work.marked, block.at(a, b));
+  }
 }
 
 std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const EaseValues& values,
                                                const run::RunContext& context, int threads) {
   comm::Communicator& ranks = context.communicator;
-  const UserWeights weights = weigh_users(train, values.user_power);
+  const UserWeights weights = weigh_users(train, values.user_power, values.feature_weight);
   const double l2 = values.l2 * weights.mean;
   const Gram gram(train, weights, std::min(2147483648.0, free_memory_bytes() / ranks.local_size() / 8.0),
                   threads, &context.progress);

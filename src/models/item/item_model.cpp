@@ -22,6 +22,13 @@ void sort_row(std::span<std::int32_t> indices, std::span<float> data) {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
+std::vector<std::int32_t> excluded_of(std::span<const std::uint8_t> allowed_items) {
+  std::vector<std::int32_t> excluded;
+  for (std::size_t i = 0; i < allowed_items.size(); ++i)
+    if (allowed_items[i] == 0) excluded.push_back(static_cast<std::int32_t>(i));
+  return excluded;
+}
+
 struct ItemUsers : LoadedUsers {
   explicit ItemUsers(const UserData& data) : users(data) {}
   UserData users;
@@ -66,9 +73,7 @@ class MatrixScorer final : public Scorer {
   }
 
   void restrict_to(std::span<const std::uint8_t> allowed_items) override {
-    for (std::size_t i = 0; i < allowed_items.size(); ++i)
-      if (allowed_items[i] == 0) excluded_.push_back(static_cast<std::int32_t>(i));
-    matrix_->exclude_items(excluded_);
+    matrix_->exclude_items(excluded_of(allowed_items));
   }
 
  private:
@@ -91,7 +96,6 @@ class MatrixScorer final : public Scorer {
   device::Device& device_;
   std::int64_t items_;
   std::unique_ptr<device::ItemMatrix> matrix_;
-  std::vector<std::int32_t> excluded_;
 };
 
 }  // namespace
@@ -245,8 +249,7 @@ void ItemScorer::top_k(LoadedUsers& loaded, Range rows, History history, bool ke
 }
 
 void ItemScorer::restrict_to(std::span<const std::uint8_t> allowed_items) {
-  for (std::size_t i = 0; i < allowed_items.size(); ++i)
-    if (allowed_items[i] == 0) excluded_.push_back(static_cast<std::int32_t>(i));
+  excluded_ = excluded_of(allowed_items);
 }
 
 std::unique_ptr<Scorer> make_matrix_scorer(

@@ -1,4 +1,5 @@
 #include <vaecf/base/text.hpp>
+#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
 
 #include <algorithm>
@@ -117,6 +118,44 @@ TEST_F(Recommend, ReadsNewUsersAndListsOfItems) {
     EXPECT_TRUE(line.item != a && line.item != b && line.item != c) << line.item;
   workspace.write("nothing", "nothing\n");
   workspace.refuse(command + "--include nothing", "no item is left to recommend");
+}
+
+// Items 0 to 7 have users, 8 and 9 are new. Even items have feature 0, odd ones feature 1, as users like
+// them.
+TEST_F(Recommend, NewItemsAreLeftOutUnlessTheyAreIncluded) {
+  io::DatasetWriter writer(workspace.path("new.h5"));
+  using Row = std::vector<std::int32_t>;
+  for (int user = 0; user < 20; ++user)
+    writer.append_row("train", user % 2 == 0 ? Row{0, 2, 4, 6} : Row{1, 3, 5, 7});
+  for (const std::string split : {"validation", "test"}) {
+    for (const Row& row : {Row{0, 2}, Row{1, 3}}) {
+      writer.append_row(split + "/fold_in", row);
+      writer.append_row(split + "/held_out", Row{row[0] + 4, row[0] + 8});
+    }
+  }
+  for (std::int32_t item = 0; item < 10; ++item) writer.append_row("items/features", Row{item % 2});
+  for (const auto& [name, value] : std::map<std::string, std::int64_t>{
+           {"users", 24}, {"items", 10}, {"item_features", 2}, {"new_items", 2}})
+    writer.set_attribute(name, value);
+  writer.commit();
+  workspace.write("new.yaml",
+                  "name: new\ndata: {file: new.h5}\nvalidation: {metrics: [ndcg@1], select: ndcg@1}\n"
+                  "model: {type: ease, ease: {l2: 5, feature_weight: 20}}\n");
+  const Result run = workspace.succeed("new.yaml");
+  expect_in(run.out + run.err, {"EASE features 20 l2 5", "2 new items, ranked among themselves: 2 users"});
+
+  const auto items_of = [&](const std::string& arguments) {
+    std::map<std::string, std::set<std::string>> items;
+    for (const Recommended& line : lines_of(workspace.succeed("recommend new.yaml --quiet " + arguments).out))
+      items[line.user].insert(line.item);
+    return items;
+  };
+  EXPECT_EQ(items_of("--top 10").at("0"), (std::set<std::string>{"1", "3", "4", "5", "6", "7"}));
+  workspace.write("four", "4\n");
+  EXPECT_EQ(items_of("--top 10 --exclude four").at("0"), (std::set<std::string>{"1", "3", "5", "6", "7"}));
+  workspace.write("new", "8\n9\n");
+  auto best = items_of("--top 1 --include new");
+  EXPECT_EQ(best.at("1"), (std::set<std::string>{"9"}));
 }
 
 TEST_F(Recommend, OutputFormatFollowsTheExtension) {

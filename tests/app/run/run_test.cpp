@@ -92,10 +92,10 @@ TEST_F(Solved, ModelIsSolvedTestedAndInspectedOnAnyNumberOfRanks) {
     if (table.empty()) table = result.out;
     EXPECT_EQ(result.out, table) << ranks;
   }
-  expect_in(
-      workspace.succeed("inspect runs/small").out,
-      {"end: solved, 2 solutions\n", "  solved: user_power 0, l2 50, dropout 0, relax 0, kept_weight 0, ",
-       "  solved: user_power 0, l2 20, dropout 0, relax 0, kept_weight 0, "});
+  expect_in(workspace.succeed("inspect runs/small").out,
+            {"end: solved, 2 solutions\n",
+             "  solved: user_power 0, feature_weight 0, l2 50, dropout 0, relax 0, kept_weight 0, ",
+             "  solved: user_power 0, feature_weight 0, l2 20, dropout 0, relax 0, kept_weight 0, "});
   expect_in(workspace.succeed("inspect runs/small/checkpoints/best.h5").out,
             {"model: ease, 60 items", "  l2: ", "ndcg@10 of validation users: 0.", "weights/items/matrix"});
   EXPECT_TRUE(workspace.exists("runs/small/config.yaml"));

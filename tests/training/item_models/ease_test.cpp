@@ -1,5 +1,7 @@
 #include "models/item/ease.hpp"
 
+#include <numeric>
+
 #include "training/item_models/item_models_fixture.hpp"
 
 namespace vaecf::training {
@@ -60,6 +62,30 @@ TEST_F(ItemModels, WeightsOfEaseEqualTheReferenceForEveryKey) {
   });
 }
 
+// Item 5 has no user.
+TEST_F(ItemModels, WeightsWithFeaturesOfItemsEqualTheReference) {
+  constexpr double weights[6][6] = {{0, .23423679, .13521455, .02941640, .08546573, .05875010},
+                                    {.30164952, 0, .15944866, .00565443, .13812883, .08080665},
+                                    {.14054836, .12869916, 0, .27987075, .11149919, -.04417417},
+                                    {.03427247, .00511561, .31369750, 0, .18892766, -.02739769},
+                                    {.10639527, .13352638, .13353639, .20186912, 0, .09592650},
+                                    {.14798880, .15805921, -.10704990, -.05923499, .19410136, 0}};
+  models::Interactions train = models::make_interactions(item_model_users, 6);
+  train.features = Csr{{0, 1, 2, 3, 4, 6, 7}, {0, 0, 1, 1, 0, 1, 0}};
+  models::EaseValues values{.l2 = 2.0, .dropout = 0.25, .user_power = 0.5, .feature_weight = 3.0};
+  for (const int ranks : {1, 3}) {
+    for (const std::int64_t neighbors : {0, 5}) {
+      values.neighbors = neighbors;
+      on_ranks(ranks, [&](const run::Run& run) {
+        const std::vector<float> found = matrix_of(models::solve_ease(train, values, run, 2)->stored(), 6);
+        for (std::size_t i = 0; i < 6; ++i)
+          for (std::size_t j = 0; j < 6; ++j)
+            EXPECT_NEAR(found[i * 6 + j], weights[i][j], 1e-6) << i << ", " << j << ", K " << neighbors;
+      });
+    }
+  }
+}
+
 TEST_F(ItemModels, ColumnsOfOneInverseEqualThoseOfSeparateSolutions) {
   on_ranks(1, [&](const run::Run& run) {
     const auto solve = [&](const models::EaseValues& values) {
@@ -83,6 +109,19 @@ TEST_F(ItemModels, ColumnsOfOneInverseEqualThoseOfSeparateSolutions) {
   });
 }
 
+/// Gives items one of three features, every fifth item a rare one, and most an own one. Feature 5 is of no
+/// item.
+Csr make_features(std::int32_t items) {
+  Csr features;
+  for (std::int32_t item = 0; item < items; ++item) {
+    std::vector<std::int32_t> row = {item * item % 3};
+    if (item % 5 == 2) row.push_back(3 + item % 2);
+    if (item % 7 != 0) row.push_back(6 + item);
+    features.append(row);
+  }
+  return features;
+}
+
 constexpr std::int32_t many = 530;  // items: three blocks, the last one with padding
 
 /// Makes users with 3 to 90 of the items, and one without; the last item has no user.
@@ -101,8 +140,9 @@ Csr make_many_users() {
 }
 
 /// Computes P of the weighted matrix in fp64 by Gauss-Jordan sweeps.
-std::vector<std::vector<double>> invert_in_fp64(const Csr& users, const models::EaseValues& values) {
-  ReferenceGram gram(users, many, values.user_power);
+std::vector<std::vector<double>> invert_in_fp64(const models::Interactions& train,
+                                                const models::EaseValues& values) {
+  ReferenceGram gram(train, values);
   std::vector<std::vector<double>>& a = gram.g;
   const double p = values.dropout;
   for (std::size_t i = 0; i < many; ++i) a[i][i] += values.l2 * gram.mean_weight + a[i][i] * p / (1.0 - p);
@@ -121,13 +161,14 @@ std::vector<std::vector<double>> invert_in_fp64(const Csr& users, const models::
 }
 
 TEST_F(ItemModels, WeightsOfManyItemsEqualFp64OnAnyNumberOfRanksAndThreads) {
-  const Csr users = make_many_users();
-  const models::EaseValues values{.l2 = 20.0, .dropout = 0.3, .user_power = 0.5};
-  const auto inverse = invert_in_fp64(users, values);
+  models::Interactions train = models::make_interactions(make_many_users(), many);
+  train.features = make_features(many);
+  const models::EaseValues values{.l2 = 20.0, .dropout = 0.3, .user_power = 0.5, .feature_weight = 50.0};
+  const auto inverse = invert_in_fp64(train, values);
   std::vector<float> expected;
   for (const int ranks : {1, 2, 3, 4}) {
     on_ranks(ranks, [&](const run::Run& run) {
-      const auto model = models::solve_ease(models::make_interactions(users, many), values, run, 5 - ranks);
+      const auto model = models::solve_ease(train, values, run, 5 - ranks);
       const std::vector<float> found = matrix_of(model->stored(), many);
       if (ranks == 1) {
         expected = found;
@@ -164,12 +205,14 @@ std::vector<float> scores_of(const models::ItemModel& model, std::int32_t item, 
 TEST_F(ItemModels, EaseKWithAllNeighborsEqualsEaseForEveryKey) {
   constexpr std::int32_t items = 40;
   on_ranks(1, [](const run::Run& run) {
-    const models::Interactions train = models::make_interactions(make_users(60, items), items);
+    models::Interactions train = models::make_interactions(make_users(60, items), items);
+    train.features = make_features(items);
     for (models::EaseValues values :
          std::vector<models::EaseValues>{{.l2 = 3.0},
                                          {.l2 = 3.0, .dropout = 0.5},
                                          {.l2 = 3.0, .dropout = 0.3, .user_power = 0.7, .relax = 0.4},
-                                         {.l2 = 3.0, .user_power = 0.5, .kept_weight = 4.0}}) {
+                                         {.l2 = 3.0, .user_power = 0.5, .kept_weight = 4.0},
+                                         {.l2 = 3.0, .dropout = 0.3, .relax = 0.4, .feature_weight = 20.0}}) {
       SCOPED_TRACE(models::ease_title(values));
       const auto all = models::solve_ease(train, values, run, 1);
       values.neighbors = items - 1;
@@ -199,11 +242,12 @@ TEST_F(ItemModels, WeightsOfEaseKEqualTheReference) {
 }
 
 /// Computes EASE-K's column j from its definition, without a factor, in fp64 by Gaussian elimination.
-std::vector<double> reference_column(const Csr& users, std::int32_t items, std::int32_t j,
+std::vector<double> reference_column(const models::Interactions& train, std::int32_t j,
                                      const models::EaseValues& values) {
+  const auto items = static_cast<std::int32_t>(train.items.rows());
   const auto k = static_cast<std::size_t>(values.neighbors);
   const double p = values.dropout;
-  const ReferenceGram gram(users, static_cast<std::size_t>(items), values.user_power);
+  const ReferenceGram gram(train, values);
   const auto& g = gram.g;
   const double l2 = values.l2 * gram.mean_weight;
   std::vector<std::pair<double, std::int32_t>> order;  // by descending correlation, then by item
@@ -234,19 +278,24 @@ std::vector<double> reference_column(const Csr& users, std::int32_t items, std::
 
 TEST_F(ItemModels, EaseKEqualsItsDefinitionOnAnyNumberOfRanks) {
   constexpr std::int32_t items = 60;
-  const Csr users = make_users(100, items);
-  for (const double user_power : {0.0, 0.6}) {
-    const models::EaseValues values{.l2 = 2.0, .dropout = 0.25, .neighbors = 20, .user_power = user_power};
+  models::Interactions train = models::make_interactions(make_users(100, items), items);
+  train.features = make_features(items);
+  for (const auto& [user_power, feature_weight] :
+       std::vector<std::pair<double, double>>{{0.0, 0.0}, {0.6, 0.0}, {0.0, 30.0}, {0.6, 3.0}}) {
+    const models::EaseValues values{.l2 = 2.0,
+                                    .dropout = 0.25,
+                                    .neighbors = 20,
+                                    .user_power = user_power,
+                                    .feature_weight = feature_weight};
     models::SparseWeights expected;
     for (const int ranks : {1, 2, 3, 4}) {
       on_ranks(ranks, [&](const run::Run& run) {
-        const auto model =
-            models::solve_ease(models::make_interactions(users, items), values, run, 1 + ranks % 3);
+        const auto model = models::solve_ease(train, values, run, 1 + ranks % 3);
         const auto& weights = std::get<models::SparseWeights>(model->solution());
         if (ranks == 1) {
           expected = weights;
           for (std::int32_t j = 0; j < items; ++j) {
-            const std::vector<double> column = reference_column(users, items, j, values);
+            const std::vector<double> column = reference_column(train, j, values);
             for (std::int32_t i = 0; i < items; ++i)
               EXPECT_NEAR(scores_of(*model, i, items)[j], column[i], 1e-5) << i << ", " << j;
           }
@@ -261,8 +310,10 @@ TEST_F(ItemModels, EaseKEqualsItsDefinitionOnAnyNumberOfRanks) {
 
 TEST_F(ItemModels, GramBlocksAreEqualHoweverMuchIsStored) {
   constexpr std::int32_t items = 50;
-  const models::Interactions train = models::make_interactions(make_users(200, items), items);
-  const models::UserWeights weights = models::weigh_users(train, 0.7);  // sums that depend on their order
+  models::Interactions train = models::make_interactions(make_users(200, items), items);
+  train.features = make_features(items);
+  const models::UserWeights weights =
+      models::weigh_users(train, 0.7, 5.0);  // sums that depend on their order
   std::vector<float> expected;
   for (const double bytes : {0.0, 2.0 * 10 * 10, 1e9}) {
     const models::Gram gram(train, weights, bytes, 2);
@@ -285,6 +336,36 @@ TEST_F(ItemModels, GramBlocksAreEqualHoweverMuchIsStored) {
     }
     if (expected.empty()) expected = found;
     EXPECT_EQ(found, expected) << bytes;
+  }
+}
+
+// 1,100 items have the same feature; user 0 has the last of them, which are the least popular ones, and user
+// 1 the others.
+TEST_F(ItemModels, RowOfGramTakesTheMostPopularItemsOfAFeature) {
+  constexpr std::int32_t items = 1100;
+  Csr users;
+  std::vector<std::int32_t> all(items), popular(1050);
+  std::iota(all.begin(), all.end(), 0);
+  std::iota(popular.begin(), popular.end(), 0);
+  users.append(popular);
+  users.append(popular);
+  users.append(std::span(all).subspan(1090));
+  models::Interactions train = models::make_interactions(users, items);
+  for (std::int32_t item = 0; item < items; ++item) train.features.append(std::array{0});
+  const models::UserWeights weights = models::weigh_users(train, 0.0, 110.0);  // 0.1 for the feature
+  const models::Gram gram(train, weights, 0.0, 1);
+  models::Gram::Workspace work(gram);
+  const auto position = std::ranges::find(gram.order(), 1099) - gram.order().begin();
+  gram.read_row(position, work);
+  EXPECT_EQ(work.nonzero.size(), 1010U) << "1,000 by the feature, and 10 by the user";
+  for (std::int32_t p = 0; p < items; ++p) {
+    const std::int32_t item = gram.order()[static_cast<std::size_t>(p)];
+    const float expected = item >= 1090 ? 1.1F : p < 1000 ? 0.1F : 0.0F;
+    EXPECT_FLOAT_EQ(work.row[static_cast<std::size_t>(p)], expected) << item;
+    if (expected == 0.0F) {
+      gram.complete_row(p, work);
+      EXPECT_FLOAT_EQ(work.row[static_cast<std::size_t>(p)], 0.1F) << item;
+    }
   }
 }
 

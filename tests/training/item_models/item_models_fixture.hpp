@@ -31,8 +31,21 @@ inline std::vector<float> matrix_of(const models::StoredWeights& stored, std::si
 }
 
 /// The weighted Gram matrix X'WX (items, items) in fp64, and what l2 is multiplied by: the mean weight of
-/// users.
+/// users. Features of items are additional rows of X.
 struct ReferenceGram {
+  ReferenceGram(const models::Interactions& train, const models::EaseValues& values)
+      : ReferenceGram(train.users, static_cast<std::size_t>(train.items.rows()), values.user_power) {
+    std::map<std::int32_t, std::vector<std::size_t>> holders;
+    for (std::int64_t i = 0; i < train.features.rows() && values.feature_weight > 0.0; ++i)
+      for (const std::int32_t feature : train.features.view().row(i))
+        holders[feature].push_back(static_cast<std::size_t>(i));
+    for (const auto& [feature, of_feature] : holders) {
+      const double w = mean_weight * values.feature_weight / static_cast<double>(of_feature.size());
+      total_weight += w;
+      for (const std::size_t i : of_feature)
+        for (const std::size_t j : of_feature) g[i][j] += w;
+    }
+  }
   ReferenceGram(const Csr& users, std::size_t items, double user_power)
       : g(items, std::vector<double>(items)) {
     double with_items = 0.0;

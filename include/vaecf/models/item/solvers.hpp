@@ -16,27 +16,34 @@
 
 namespace vaecf::models {
 
-/// The complete 0/1 train matrix X (users, items), by users and by items.
+/// The complete 0/1 train matrix X (users, items), by users and by items, and what is known about the items.
 struct Interactions {
-  Csr users;  ///< items of each user
-  Csr items;  ///< users of each item
+  Csr users;          ///< items of each user
+  Csr items;          ///< users of each item
+  Csr features = {};  ///< features of each item; no rows if the dataset has none
 };
 
-/// Reads /train. Every rank reads all rows.
+/// Reads /train and /items/features. Every rank reads all rows.
 Interactions read_interactions(const run::Run& run);
 /// Returns `users` and its transpose for `items` items.
 Interactions make_interactions(Csr users, std::int64_t items);
+/// Returns X with one more row for each feature, whose items are those that have it.
+Interactions add_feature_rows(const Interactions& train);
 
 /// Weights w_u = n_u^-b of users with n_u items, and sums of them. Users without items have the weight 0 and
-/// do not count in the mean. The weights are rounded to fp32 once; the sums are of these values, in fp64.
+/// do not count in the mean. In CEASE (Jeunen et al., RecSys 2020), a feature that m items have is one more
+/// user, who has these items and the weight beta / m times the mean of the users. The weights are rounded to
+/// fp32 once; the sums are of these values, in fp64.
 struct UserWeights {
-  std::vector<float> of_users;
-  std::vector<double> of_items;  ///< sum over the users of each item: the diagonal g of G = X' diag(w) X
+  std::vector<float> of_users;     ///< weights of the users, then of the features
+  std::vector<double> popularity;  ///< sum over the users of each item
+  std::vector<double> of_items;    ///< with its features: the diagonal g of G = X' diag(w) X
   double sum = 0.0;
   double mean = 1.0;  ///< mean weight of the users with items; 1 if there are none
 };
-/// Returns the weights with b = `power`; 0: every user with items has the weight 1.
-UserWeights weigh_users(const Interactions& train, double power);
+/// Returns the weights with b = `power` and beta = `feature_weight`. With b = 0 every user with items has the
+/// weight 1; with beta = 0 there are no features.
+UserWeights weigh_users(const Interactions& train, double power, double feature_weight = 0.0);
 
 /// Returns the weights of item-based nearest neighbors with the similarity math::ItemSimilarity, of
 /// G = X' diag(w) X. The default is the cosine. Only the largest similarities of each target, or of each
@@ -55,19 +62,17 @@ struct EaseValues {
   double user_power = 0.0;
   double relax = 0.0;
   double kept_weight = 0.0;
+  double feature_weight = 0.0;
 
   /// Returns whether the models of both follow from one inverse.
   bool same_inverse(const EaseValues& other) const {
     return l2 == other.l2 && dropout == other.dropout && neighbors == other.neighbors &&
-           user_power == other.user_power;
+           user_power == other.user_power && feature_weight == other.feature_weight;
   }
   /// Returns the names and values of the keys with lists, in the order of the search.
   std::vector<std::pair<const char*, double>> named() const {
-    return {{"user_power", user_power},
-            {"l2", l2},
-            {"dropout", dropout},
-            {"relax", relax},
-            {"kept_weight", kept_weight}};
+    return {{"user_power", user_power}, {"feature_weight", feature_weight}, {"l2", l2}, {"dropout", dropout},
+            {"relax", relax},           {"kept_weight", kept_weight}};
   }
 };
 
@@ -75,7 +80,7 @@ struct EaseValues {
 std::vector<EaseValues> combinations(const EaseOptions& options);
 /// Returns the number of inverses that these combinations need.
 std::int64_t inverses_of(const std::vector<EaseValues>& candidates);
-/// Returns a name for tables, such as "EASE K 100 b 0.5 l2 500 p 0.3 relax 0.4".
+/// Returns a name for tables, such as "EASE K 100 b 0.5 features 300 l2 500 p 0.3 relax 0.4".
 std::string ease_title(const EaseValues& values);
 
 /// The inverse P of the matrix of EASE (items, items), in the memory in which it was inverted or gathered.
@@ -89,10 +94,10 @@ struct Inverse {
   std::span<const float> row(std::int64_t i) const;
 };
 
-/// A solution of EASE (Steck, WWW 2019) for one user_power, l2 and dropout, from which the models of all
-/// values of relax and kept_weight follow: each multiplies column j of the weights of EASE by a factor h_j
-/// (math/linear_models.hpp). With the inverse P, scores are x B = -h / diag(P) (x P), without the terms of
-/// the diagonal.
+/// A solution of EASE (Steck, WWW 2019) for one user_power, feature_weight, l2 and dropout, from which the
+/// models of all values of relax and kept_weight follow: each multiplies column j of the weights of EASE by a
+/// factor h_j (math/linear_models.hpp). With the inverse P, scores are x B = -h / diag(P) (x P), without the
+/// terms of the diagonal.
 class EaseModel final : public ItemModel {
  public:
   /// The inverse, or the weights of EASE by neighborhoods.
