@@ -82,8 +82,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.footer(footer);
   app.set_version_flag("--version", "vaecf_dist " + version_text());
   app.add_flag("--help-config", help_config, "print all configuration keys with defaults and descriptions");
-  for (const auto add : {add_run, add_prepare, add_synthesize, add_recommend, add_similar, add_inspect,
-                         add_export, add_doctor})
+  for (const auto add : {add_run, add_prepare, add_synthesize, add_recommend, add_evaluate, add_similar,
+                         add_inspect, add_export, add_doctor})
     add(app, line);
   app.require_subcommand(0, 1);
   refuse_mistyped_command(app, argc, argv);

@@ -43,6 +43,7 @@ void add_run(CLI::App& app, CommandLine& line);
 void add_prepare(CLI::App& app, CommandLine& line);
 void add_synthesize(CLI::App& app, CommandLine& line);
 void add_recommend(CLI::App& app, CommandLine& line);
+void add_evaluate(CLI::App& app, CommandLine& line);
 void add_similar(CLI::App& app, CommandLine& line);
 void add_inspect(CLI::App& app, CommandLine& line);
 void add_export(CLI::App& app, CommandLine& line);

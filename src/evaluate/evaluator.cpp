@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 namespace vaecf::evaluate {
 
@@ -61,6 +62,15 @@ std::shared_ptr<const models::Popularity> Evaluator::popularity() {
   return popularity_;
 }
 
+void Evaluator::set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, std::int64_t none,
+                          Values& values) const {
+  double* value = values.of_users.data() + row;
+  for (const math::Metric& metric : rank_metrics_) {
+    *value = math::metric_of_user(metric, ranks, none);
+    value += held_out_.targets.rows();
+  }
+}
+
 void Evaluator::set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const {
   const std::int64_t users = held_out_.targets.rows();
   double* value = values.of_users.data() + std::ssize(rank_metrics_) * users + row;
@@ -70,7 +80,8 @@ void Evaluator::set_list(std::int64_t row, std::span<const std::int32_t> list, V
   }
   for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
     const std::size_t length = std::min(list.size(), static_cast<std::size_t>(catalog_metrics_[m].k));
-    for (const std::int32_t item : list.first(length)) ++values.lists[m][item];
+    for (const std::int32_t item : list.first(length))
+      if (item >= 0) ++values.lists[m][item];
   }
 }
 
@@ -83,11 +94,7 @@ void Evaluator::serve_by_popularity(CsrView features, Values& values) const {
       continue;
     ranks.clear();
     for (const std::int32_t item : targets.row(row)) ranks.push_back(popularity_->positions()[item]);
-    double* value = values.of_users.data() + row;
-    for (const math::Metric& metric : rank_metrics_) {
-      *value = math::metric_of_user(metric, ranks, items_);
-      value += targets.rows();
-    }
+    set_ranks(row, ranks, items_, values);
     set_list(row, popularity_->order().first(list_length_), values);
   }
 }
@@ -144,6 +151,29 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
   EvaluationResult result = reduce(values);
   if (new_items_ > 0) result.new_items = evaluate_new_items(model, history);
   return result;
+}
+
+EvaluationResult Evaluator::evaluate(const Lists& lists) {
+  prepare_popularity();
+  const CsrView targets = held_out_.targets.view();
+  Values values{std::vector<double>(names_.size() * static_cast<std::size_t>(targets.rows())),
+                {catalog_metrics_.size(), std::vector<std::int64_t>(items_)}};
+  constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
+  std::vector<std::int32_t> rank_of(items_, none);  // of the items in the user's list
+  std::vector<std::int32_t> ranks;
+  for (std::int64_t row = 0; row < targets.rows(); ++row) {
+    if (targets.row_size(row) == 0) continue;
+    const std::vector<std::int32_t>& list = lists[held_out_.rows.begin + row];
+    for (std::size_t rank = 0; rank < list.size(); ++rank)
+      if (list[rank] >= 0) rank_of[list[rank]] = static_cast<std::int32_t>(rank);
+    ranks.clear();
+    for (const std::int32_t item : targets.row(row)) ranks.push_back(rank_of[item]);
+    for (const std::int32_t item : list)
+      if (item >= 0) rank_of[item] = none;
+    set_ranks(row, ranks, none, values);
+    set_list(row, list, values);
+  }
+  return reduce(values);
 }
 
 Metrics Evaluator::means(const Values& values, UserSet of, std::int64_t users) const {

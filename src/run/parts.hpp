@@ -124,4 +124,9 @@ std::string cost_of_ease(std::int64_t items, std::int64_t neighbors, std::int64_
 std::vector<Baseline> evaluate_baselines(const Run& run, evaluate::Evaluator& evaluator,
                                          std::vector<LeftOut>* left_out = nullptr);
 
+/// Writes the metrics of each user in the results of a test, which `evaluator` made, to the file `path`.
+/// `origin`: attributes of the file that describe the model. Collective.
+void write_per_user(const Run& run, evaluate::Evaluator& evaluator, const TestResult& result,
+                    const std::string& path, io::Attributes origin);
+
 }  // namespace vaecf::run

@@ -201,7 +201,17 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
   for (const LeftOut& baseline : result.left_out) event.set("left_out_" + baseline.name, baseline.reason);
   append_event(run, event);
   if (per_user.empty()) return result;
+  write_per_user(run, evaluator, result, per_user,
+                 {{"model", vaecf::to_string(run.options.model.type)},
+                  {"checkpoint", checkpoint},
+                  {"checkpoint_xxh3", format("{:016x}", reader.state().file_checksum)},
+                  {"epoch", result.epoch},
+                  {"step", reader.state().updates_done}});
+  return result;
+}
 
+void write_per_user(const Run& run, evaluate::Evaluator& evaluator, const TestResult& result,
+                    const std::string& path, io::Attributes origin) {
   std::vector<std::pair<std::string, const evaluate::EvaluationResult*>> results = {{"", &result.model}};
   std::vector<std::string> sets;
   const auto add = [&](const std::string& set, const evaluate::EvaluationResult& of_set) {
@@ -213,25 +223,21 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
   io::UserColumns content = evaluator.per_user(results);
   std::vector<std::string> names;
   for (const auto& [name, values] : result.model.of_users) names.push_back(name);
-  content.attributes = {{"format_version", std::int64_t{1}},
-                        {"model", vaecf::to_string(run.options.model.type)},
-                        {"checkpoint", checkpoint},
-                        {"checkpoint_xxh3", format("{:016x}", reader.state().file_checksum)},
-                        {"epoch", result.epoch},
-                        {"step", reader.state().updates_done},
-                        {"dataset", run.dataset.path()},
-                        {"dataset_checksum", run.dataset.fingerprint()},
-                        {"metrics", join(names)},
-                        {"groups", join(sets)}};
-  comm::run_on_root(run.communicator, [&] { io::write_user_columns(per_user, content); });
-  run.log.info("wrote {}: metrics of {} users", per_user, content.users.size());
-  return result;
+  content.attributes = std::move(origin);
+  content.attributes.merge(io::Attributes{{"format_version", std::int64_t{1}},
+                                          {"split", result.split},
+                                          {"dataset", run.dataset.path()},
+                                          {"dataset_checksum", run.dataset.fingerprint()},
+                                          {"metrics", join(names)},
+                                          {"groups", join(sets)}});
+  comm::run_on_root(run.communicator, [&] { io::write_user_columns(path, content); });
+  run.log.info("wrote {}: metrics of {} users", path, content.users.size());
 }
 
 std::string to_table(const TestResult& result) {
   std::size_t width = 6;
   for (const auto& [name, value] : result.model.metrics) width = std::max(width, name.size());
-  std::string table = format("test of {}: {} users", result.title, result.model.users);
+  std::string table = format("{} of {}: {} users", result.split, result.title, result.model.users);
   if (result.model.users_without_target > 0)
     table += format(", {} without a target left out", result.model.users_without_target);
   std::vector<std::pair<std::string, const evaluate::EvaluationResult*>> columns = {{"model", &result.model}};

@@ -212,7 +212,8 @@ def recommending():
             "--include some.txt --exclude none.txt", "--split all --user-list some.txt --output top.h5"]
     steps = [Step("prepare config.yaml"), Step("config.yaml"), *[Step(f"recommend config.yaml {way}") for way in ways],
              Step("recommend config.yaml --split all --output ranks.tsv", 3), Step(f"similar --checkpoint {CHECKPOINT} --item 3 --titles --output like.tsv"),
-             Step("inspect runs/r --finished")]
+             Step("evaluate data.h5 --lists top.csv --metrics ndcg@10,coverage@10 --per-user users.h5"),
+             Step("evaluate data.h5 --lists top.json --split validation"), Step("inspect runs/r --finished")]
     yield Run("recommend", steps, configured(settings) | files)
     of_items = {"data.prepare.features": None, "data.prepare.item_features": "[genres]", "data.prepare.new_items": "0.2", "validation.baselines": "[popularity, ease]"}
     genres = {"ml/movies.dat": "".join(f"{item}::Title {item}::{'Drama|War' if item % 2 else 'Comedy'}\n" for item in range(1, 100)).encode()}
@@ -224,7 +225,7 @@ def recommending():
 
 def texts():
     helps = ["--help", "--help-config", "--version", *[f"{name} --help" for name in
-             ("prepare", "synthesize", "recommend", "similar", "inspect", "export", "doctor")]]
+             ("prepare", "synthesize", "recommend", "evaluate", "similar", "inspect", "export", "doctor")]]
     yield Run("help", [*[Step(each) for each in helps], Step("config.yaml --print-config")], configured({}))
     errors = ["config.yaml --set train.batch_sise=3", "config.yaml --set train.epochs=0", "config.yaml --set data.file=none.h5",
               "config.yaml --set model.type=vae", "config.yaml --resume auto --start-from x.h5", "none.yaml", "inspect config.yaml",

@@ -60,6 +60,10 @@ struct EvaluationResult {
   std::optional<NewItemsResult> new_items = {};
 };
 
+/// Recommended items of the users of a split, one list per user in the order of the dataset, best first; -1:
+/// an item that the dataset does not have.
+using Lists = std::vector<std::vector<std::int32_t>>;
+
 /// Computes metrics of the held-out users of one split. Every rank, or model-parallel group,
 /// evaluates its part of the users; sums in fp64 and user counts are reduced over ranks and divided once.
 /// Results are equal on all ranks. A user without input for the model counts with the list of the most
@@ -79,6 +83,9 @@ class Evaluator {
   /// whether the fold-in is also the model's input; it is excluded from the ranking in any case. New items
   /// and all others are ranked apart. Collective.
   EvaluationResult evaluate(models::Scorer& model, models::History history = models::History::items);
+  /// Evaluates lists of all users of the split, from any program. Targets that are not in the user's list are
+  /// misses. Items that the dataset does not have take a place; metrics of lists skip them. Collective.
+  EvaluationResult evaluate(const Lists& lists);
 
   /// Returns the number of users of the split over all ranks, including those without targets.
   std::int64_t users() const { return all_users_; }
@@ -116,6 +123,10 @@ class Evaluator {
   io::IdList ids_of(const std::vector<std::int64_t>& rows) const;
   /// Counts the train users of items, if any metric or user needs it. Collective on the first call.
   void prepare_popularity();
+  /// Sets the metrics of a user whose targets have `ranks`; `none`: that of a target outside all lists.
+  void set_ranks(std::int64_t row, std::span<const std::int32_t> ranks, std::int64_t none,
+                 Values& values) const;
+  /// Sets the metrics of a user's list, which may contain -1.
   void set_list(std::int64_t row, std::span<const std::int32_t> list, Values& values) const;
   /// Sets the values of users for which the model has no input. `features`: those that it uses, or none.
   void serve_by_popularity(CsrView features, Values& values) const;

@@ -21,6 +21,9 @@ using Json = nlohmann::ordered_json;
 /// UTF-8 becomes U+FFFD.
 std::string dump(const Json& json, int indent = -1);
 
+/// Returns the content of a JSON file. Throws InputError, with the line, if it is not JSON or cannot be read.
+Json read_json(const std::string& path);
+
 /// Returns the lines of `path` that are JSON objects, in order. Other lines, such as a truncated last line,
 /// are skipped. Throws InputError if the file cannot be read.
 std::vector<Json> read_json_lines(const std::string& path);

@@ -97,6 +97,16 @@ class RecommendationWriter {
   std::unique_ptr<File> file_;
 };
 
+/// The lists in a file of RecommendationWriter, for N users.
+struct RecommendedLists {
+  IdList users;                      ///< (N)
+  IdList items;                      ///< (I)
+  std::vector<std::int32_t> places;  ///< (N, k) indices of items, best first; -1: none
+};
+
+/// Reads a file of RecommendationWriter. Throws InputError if it is not such a file.
+RecommendedLists read_recommendations(const std::string& path);
+
 /// Values of some users, one per user in each column.
 struct UserColumns {
   struct Column {

@@ -94,6 +94,17 @@ struct TestResult {
   std::int64_t epoch = 0;           ///< epoch of the checkpoint; of a solved model the number of the solution
   std::string title = {};           ///< "epoch 12", or the values of a solved model: "EASE l2 500"
   std::vector<LeftOut> left_out = {};  ///< in the last line of the table
+  std::string split = "test";
+};
+
+/// The metrics of lists from any program, and what was counted.
+struct ListTestResult {
+  TestResult test;
+  std::int64_t users_without_list = 0;  ///< among the users that count
+  std::int64_t seen_places = 0;         ///< removed places with items of the user's fold-in
+  /// Number of lists that are shorter than a cut-off of the metrics and than the number of items that the
+  /// user has not seen, by cut-off.
+  std::map<std::int32_t, std::int64_t> short_lists = {};
 };
 
 /// Opens data.file. Throws InputError if the key is not set or the file is not a dataset.
@@ -136,6 +147,12 @@ TrainResult train(const Run& run);
 /// `per_user`, unless it is empty. Collective. Throws InputError if the dataset has no test users or the
 /// checkpoint does not match.
 TestResult test(const Run& run, const std::string& checkpoint, const std::string& per_user = "");
+
+/// Evaluates lists of the users of `split`, after removing the items that a user has seen, with the metrics
+/// of the run's options. `title`: what the lists are called in the table. Writes the metrics of each user as
+/// test() does. The run must have one rank. Throws InputError if a metric does not exist.
+ListTestResult test_lists(const Run& run, const std::string& split, evaluate::Lists lists,
+                          const std::string& title, const std::string& per_user = "");
 
 /// Appends the event "done" to metrics.jsonl, which proves that a command without an event "start" has
 /// finished. Collective. Throws RunError if it cannot be written.

@@ -57,6 +57,8 @@ bool is_header_for(std::string_view text, std::string_view what) {
   constexpr std::array kinds = {"item", "movie", "track", "song", "product", "book"};
   const auto heads = [&](std::string_view name) { return word == name || word == std::string(name) + "id"; };
   if (what == "user") return heads("user") || word == "uid";
+  if (what == "rank" || what == "title") return word == what;
+  if (what == "score") return word == "score" || word == "prediction";
   return std::ranges::any_of(kinds, heads) || word == "iid" || word == "id" || word == "title";
 }
 
@@ -103,12 +105,6 @@ namespace {
 using Position = std::optional<std::size_t>;
 using Fields = std::vector<std::string_view>;
 
-struct Columns {
-  std::size_t user = 0;
-  std::size_t item = 1;
-  bool header = false;  ///< true if the first line is a header
-};
-
 /// Returns whether the first line is a header in which numbers are the names of both columns. Throws
 /// InputError if it consists of numbers and may as well be data.
 bool has_numbers_as_names(const data::Table& first, const data::SourceLayout& layout) {
@@ -127,24 +123,30 @@ bool has_numbers_as_names(const data::Table& first, const data::SourceLayout& la
       first.location(), excerpt(first.line()), excerpt(layout.user), excerpt(layout.item)));
 }
 
-/// Returns the position of the column named `name`, else of the only column with a usual header for `kind`;
-/// empty if there is none. `numbers`: a number may be a name.
+/// Returns the position of the column named `name`, else of the only column with a usual header for `kind`,
+/// a title only without others; empty if there is none. `numbers`: a number may be a name.
 Position named(const Fields& fields, const std::string& name, std::string_view kind, bool numbers) {
-  const auto usual = [&](std::string_view field) { return is_header_for(field, kind); };
   auto at = data::column_number(name) && !numbers ? fields.end() : std::ranges::find(fields, name);
-  if (at == fields.end() && std::ranges::count_if(fields, usual) == 1)
-    at = std::ranges::find_if(fields, usual);
+  for (const bool titles : {false, true}) {
+    const auto usual = [&](std::string_view field) {
+      return is_header_for(field, kind) && (titles || !is_header_for(field, "title"));
+    };
+    if (at == fields.end() && std::ranges::count_if(fields, usual) == 1)
+      at = std::ranges::find_if(fields, usual);
+  }
   return at == fields.end() ? std::nullopt : Position(static_cast<std::size_t>(at - fields.begin()));
 }
 
-/// Returns the columns by the first line, which may be a header or data. Throws InputError if it is neither.
-Columns find_columns(const data::Table& first, const data::SourceLayout& layout, const ItemNames& items) {
+}  // namespace
+
+UserItemColumns find_columns(const data::Table& first, const data::SourceLayout& layout,
+                             const ItemNames& items) {
   const Fields& fields = first.fields();
   Position user = data::column_number(layout.user);
   Position item = data::column_number(layout.item);
   const bool by_name = !user && !item;
   if (std::max(user.value_or(0), item.value_or(1)) >= fields.size()) user = item = std::nullopt;
-  const Columns data = user && item ? Columns{*user, *item} : Columns{};
+  const UserItemColumns data = user && item ? UserItemColumns{*user, *item} : UserItemColumns{};
   const bool numbers = has_numbers_as_names(first, layout);
   const Position named_user = named(fields, layout.user, "user", numbers);
   const Position named_item = named(fields, layout.item, "item", numbers);
@@ -165,8 +167,6 @@ Columns find_columns(const data::Table& first, const data::SourceLayout& layout,
              by_name ? excerpt(format("{}, {} (or user, item)", layout.user, layout.item)) : "user, item"));
 }
 
-}  // namespace
-
 Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows) {
   Csr sorted;
   for (auto& columns : rows) {
@@ -182,7 +182,7 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
   Histories histories;
   std::unordered_map<std::string, std::size_t> user_rows;
   std::vector<std::vector<std::int32_t>> rows;
-  Columns columns;
+  UserItemColumns columns;
   const auto first = [&](data::Table& table) {
     if (table.fields().size() > 1) columns = find_columns(table, layout, items);
     table.require(std::max(columns.user, columns.item));

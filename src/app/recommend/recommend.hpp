@@ -61,8 +61,9 @@ class UnknownNames {
   bool more_ = false;
 };
 
-/// Returns whether `text` is a usual header of a column of ids of `what` ("user" or "item"): for "item" item,
-/// item_id, itemId, Item ID ..., also with movie, track, song, product or book instead of item.
+/// Returns whether `text` is a usual header of the column `what` ("user", "item", "title", "rank" or
+/// "score"): for "item" title, item, item_id, itemId, Item ID ..., also with movie, track, song, product or
+/// book instead of item.
 bool is_header_for(std::string_view text, std::string_view what);
 
 /// Reads a TSV or CSV file: plain, compressed, the only file of an archive, or a pipe. The separator is a TAB
@@ -93,6 +94,17 @@ struct Histories {
 
 /// Returns the rows with columns ascending and unique.
 Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows);
+
+/// The columns of a file with a user and an item in each line.
+struct UserItemColumns {
+  std::size_t user = 0;
+  std::size_t item = 1;
+  bool header = false;  ///< true if the first line is a header
+};
+/// Returns the columns by the first line, which may be a header or data, as described in docs/DATA.md. Throws
+/// InputError if it is neither.
+UserItemColumns find_columns(const data::Table& first, const data::SourceLayout& layout,
+                             const ItemNames& items);
 
 /// Reads lines with a user and an item, in the columns of `source` or as `user,item` or `user<TAB>item`.
 /// Users are in order of first appearance. Further columns and repeated lines are allowed, and a header as

@@ -2,6 +2,7 @@
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <limits>
@@ -173,6 +174,22 @@ void RecommendationWriter::commit() {
   for (h5::Handle* dataset : {&file_->items, &file_->scores, &file_->popular}) dataset->reset();
   file_->writer.write_attributes(file_->attributes);
   file_->writer.commit();
+}
+
+RecommendedLists read_recommendations(const std::string& path) {
+  const Hdf5Reader reader(path, "write it with `vaecf_dist recommend`");
+  return reader.as_input_error([&] {
+    RecommendedLists lists{reader.ids("user_id"), reader.ids("item_id"), {}};
+    const Hdf5Dataset item = reader.open("item", 2);
+    if (item.kind() != H5T_INTEGER || item.shape.size() != 2 || item.shape[0] != lists.users.size())
+      reader.refuse("/item must have a row of integers for each of /user_id");
+    lists.places.resize(static_cast<std::size_t>(item.shape[0] * item.shape[1]));
+    h5::read_rows(item.id.id(), H5T_NATIVE_INT32, 0, item.shape[0], lists.places.data());
+    const auto is_known = [&](std::int32_t place) { return place >= -1 && place < lists.items.size(); };
+    if (!std::ranges::all_of(lists.places, is_known))
+      reader.refuse("/item contains an index outside /item_id");
+    return lists;
+  });
 }
 
 void write_user_columns(const std::string& path, const UserColumns& content) {

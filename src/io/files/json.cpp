@@ -26,6 +26,13 @@ std::string why() {
   return std::generic_category().message(errno == 0 ? EIO : errno);
 }
 
+std::ifstream open_text(const std::string& path) {
+  refuse_pipe(path);
+  std::ifstream file(path);
+  if (!file) throw InputError(format("{}: cannot be read: {}", path, why()));
+  return file;
+}
+
 }  // namespace
 
 std::string dump(const Json& json, int indent) {
@@ -42,10 +49,17 @@ std::string get_string(const Json& json, std::string_view key, const std::string
   return field != json.end() && field->is_string() ? field->get<std::string>() : default_value;
 }
 
+Json read_json(const std::string& path) {
+  std::ifstream file = open_text(path);
+  try {
+    return Json::parse(file);
+  } catch (const Json::exception& error) {
+    throw InputError(format("{}: is not JSON: {}", path, excerpt(error.what(), 200)));
+  }
+}
+
 std::vector<Json> read_json_lines(const std::string& path) {
-  refuse_pipe(path);
-  std::ifstream file(path);
-  if (!file) throw InputError(format("{}: cannot be read: {}", path, why()));
+  std::ifstream file = open_text(path);
   std::vector<Json> lines;
   for (std::string line; std::getline(file, line);) {
     Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);

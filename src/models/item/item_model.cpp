@@ -305,13 +305,16 @@ void Popularity::score(std::span<const std::int32_t>, std::span<float> scores) c
 double Popularity::of_list(const math::Metric& metric, std::span<const std::int32_t> list) const {
   list = list.first(std::min(list.size(), static_cast<std::size_t>(metric.k)));
   double sum = 0.0;
+  std::int64_t items = 0;
   for (const std::int32_t item : list) {
+    if (item < 0) continue;
+    ++items;
     const auto count = static_cast<double>(counts_[item]);
     if (metric.kind == math::Metric::popularity) sum += count;
     if (metric.kind == math::Metric::tail) sum += position_[item] >= head_ ? 1.0 : 0.0;
     if (metric.kind == math::Metric::novelty) sum += std::log2(users_ / std::max(count, 1.0));
   }
-  return list.empty() ? 0.0 : sum / static_cast<double>(list.size());
+  return items == 0 ? 0.0 : sum / static_cast<double>(items);
 }
 
 }  // namespace vaecf::models

@@ -152,7 +152,8 @@ class Popularity final : public ItemModel {
   std::span<const std::int32_t> positions() const { return position_; }
   /// Returns the number of train users of each item.
   std::span<const std::int64_t> counts() const { return counts_; }
-  /// Returns `metric` of one user's list, a mean over its first k items; 0 if it is empty.
+  /// Returns `metric` of one user's list, a mean over its first k places without those of -1; 0 if there is
+  /// none.
   /// - popularity: number of train users (Yin et al., VLDB 2012).
   /// - tail: 1 unless the item is in the head, which are the fewest most popular items with at least 80 % of
   ///   all interactions (Abdollahpouri, Burke and Mobasher, FLAIRS 2019).

@@ -1,0 +1,165 @@
+#include <vaecf/io/dataset_file.hpp>
+
+#include <hdf5.h>
+
+#include <sstream>
+
+#include "app/process_fixture.hpp"
+
+namespace vaecf::app {
+namespace {
+
+/// Returns the rows of metrics in a table, without its title, with the columns of the first result only.
+std::string metrics_in(const std::string& table) {
+  std::istringstream in(table);
+  std::string rows;
+  std::string line;
+  while (std::getline(in, line) && !line.starts_with("  left out"))
+    if (line.find('@') != std::string::npos) rows += line.substr(0, 36) + "\n";
+  return rows;
+}
+
+class Evaluate : public ProgramTest {
+ protected:
+  /// Creates a dataset of eight items, a to h, whose numbers of train users are 5, 4, 2, 1, 1, 1, 1, 0.
+  Evaluate() {
+    io::DatasetWriter writer(workspace.path("letters.h5"));
+    const auto append = [&](const std::string& matrix, const std::vector<std::string>& rows) {
+      for (const std::string& letters : rows) {
+        std::vector<std::int32_t> columns;
+        for (const char letter : letters) columns.push_back(letter - 'a');
+        writer.append_row(matrix, columns);
+      }
+    };
+    append("train", {"abc", "ab", "acd", "ae", "bf", "a", "bg"});
+    append("test/fold_in", {"a", "ab", "c", "", "b", "g"});
+    append("test/held_out", {"bh", "c", "ade", "a", "", "f"});
+    writer.write_ids("items/id", {{}, {"a", "b", "c", "d", "e", "f", "g", "h"}});
+    writer.write_ids("test/user_id", {{}, {"ann", "bob", "cyd", "dan", "eve", "fay"}});
+    writer.set_attribute("name", std::string("letters"));
+    writer.set_attribute("users", std::int64_t{13});
+    writer.set_attribute("items", std::int64_t{8});
+    writer.commit();
+  }
+};
+
+// The numbers are those of a program in Python that follows docs/DATA.md.
+TEST_F(Evaluate, ComputesTheMetricsOfAnyLists) {
+  workspace.write("other.csv",
+                  "user,item,score\n"
+                  "ann,h,7\nann,z,9\nann,c,6\nann,b,8\nann,a,7.5\n"
+                  "bob,d,3\nbob,c,3\nbob,e,1\n"
+                  "cyd,a,.9\ncyd,f,.8\ncyd,d,.5\ncyd,g,.4\ncyd,e,.1\n"
+                  "dan,b,2\ndan,a,1\neve,a,1\ngus,a,1\n");
+  const std::string command =
+      "evaluate letters.h5 --lists other.csv --metrics hit@1,map@3,mrr@3,ndcg@3,ndcg@10,precision@3,"
+      "recall@3,recall_n@3,popularity@3,tail@3,novelty@3,coverage@3,gini@3";
+  EXPECT_EQ(workspace.succeed(command).out,
+            "test of other.csv: 5 users, 1 without a target left out\n"
+            "  metric                     model\n"
+            "  coverage@3     0.8750          \n"
+            "  gini@3         0.2750          \n"
+            "  hit@1         0.2000 +- 0.1789\n"
+            "  map@3         0.4278 +- 0.0967\n"
+            "  mrr@3         0.5000 +- 0.1414\n"
+            "  ndcg@10       0.5681 +- 0.1337\n"
+            "  ndcg@3        0.5318 +- 0.1197\n"
+            "  novelty@3     1.3922 +- 0.4122\n"
+            "  popularity@3  2.0333 +- 0.6573\n"
+            "  precision@3   0.4000 +- 0.1116\n"
+            "  recall@3      0.7333 +- 0.1738\n"
+            "  recall_n@3    0.7333 +- 0.1738\n"
+            "  tail@3        0.2333 +- 0.0894\n"
+            "  4 users with history\n"
+            "  hit@1         0.2500 +- 0.2165\n"
+            "  map@3         0.4097 +- 0.1192\n"
+            "  mrr@3         0.5000 +- 0.1768\n"
+            "  ndcg@10       0.5525 +- 0.1662\n"
+            "  ndcg@3        0.5071 +- 0.1470\n"
+            "  novelty@3     1.5787 +- 0.4712\n"
+            "  popularity@3  1.4167 +- 0.4468\n"
+            "  precision@3   0.4167 +- 0.1382\n"
+            "  recall@3      0.6667 +- 0.2041\n"
+            "  recall_n@3    0.6667 +- 0.2041\n"
+            "  tail@3        0.2917 +- 0.0908\n"
+            "  1 users without history\n"
+            "  hit@1         0.0000 +- 0.0000\n"
+            "  map@3         0.5000 +- 0.0000\n"
+            "  mrr@3         0.5000 +- 0.0000\n"
+            "  ndcg@10       0.6309 +- 0.0000\n"
+            "  ndcg@3        0.6309 +- 0.0000\n"
+            "  novelty@3     0.6464 +- 0.0000\n"
+            "  popularity@3  4.5000 +- 0.0000\n"
+            "  precision@3   0.3333 +- 0.0000\n"
+            "  recall@3      1.0000 +- 0.0000\n"
+            "  recall_n@3    1.0000 +- 0.0000\n"
+            "  tail@3        0.0000 +- 0.0000\n"
+            "  lists of 4 of 5 users, by score\n"
+            "  1 users without a list: count 0\n"
+            "  1 places with items that the dataset does not have: misses (z)\n"
+            "  1 places with items of the user's input: left out\n"
+            "  1 users of the file are no test users: left out (gus)\n"
+            "  1 lists have fewer than 3 items: the rest are misses\n"
+            "  4 lists have fewer than 10 items: the rest are misses\n");
+}
+
+TEST_F(Evaluate, InvalidArgumentsAreErrors) {
+  workspace.write("twice.tsv", "ann\tb\nann\tb\n");
+  const std::string command = "evaluate letters.h5 --lists ";
+  workspace.refuse(command + "twice.tsv", "twice.tsv:2: user ann has this item twice, first at twice.tsv:1");
+  workspace.refuse(command + "none.tsv", "none.tsv");
+  workspace.refuse("evaluate none.h5 --lists twice.tsv", "none.h5");
+  workspace.refuse("evaluate letters.h5", "--lists is required");
+  workspace.refuse(command + "twice.tsv --metrics ndcg@3,best@3", "'best@3' is not a metric");
+  workspace.refuse(command + "twice.tsv --split train", "vaecf_dist --help");
+  workspace.refuse(command + "twice.tsv --split validation",
+                   "none of its validation users has a held-out item");
+  workspace.refuse(command + "twice.tsv --per-user letters.h5", "letters.h5");
+}
+
+class EvaluateTrained : public SmallRun {
+ protected:
+  /// Returns a dataset of a file of --per-user.
+  std::vector<double> read_column(const std::string& name, const char* column) const {
+    const hid_t file = H5Fopen(workspace.path(name).c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t dataset = H5Dopen2(file, column, H5P_DEFAULT);
+    const hid_t space = H5Dget_space(dataset);
+    std::vector<double> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
+    EXPECT_GE(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0) << column;
+    H5Sclose(space);
+    H5Dclose(dataset);
+    H5Fclose(file);
+    EXPECT_EQ(values.size(), 20U);
+    return values;
+  }
+};
+
+// The lists of `recommend` are as long as the metrics need.
+TEST_F(EvaluateTrained, ListsOfRecommendHaveTheMetricsOfTheTest) {
+  const std::string metrics =
+      "ndcg@10,recall@5,recall_n@10,hit@3,mrr@10,map@10,precision@10,coverage@10,gini@5,popularity@10,tail@10,"
+      "novelty@10";
+  for (const std::string type : {"mult_vae", "ease"}) {
+    const std::string model = "small.yaml --set model.type=" + type + " --set name=" + type +
+                              " --set validation.baselines=[] --set validation.metrics=[" + metrics + "]";
+    const std::string tested = workspace.succeed(model + " -q --train --test --per-user tested.h5").out;
+    ASSERT_EQ(count(metrics_in(tested), "@"), 12) << tested;
+    for (const std::string name : {"top.tsv", "top.csv", "top.jsonl", "top.json", "top.h5"}) {
+      workspace.succeed("recommend " + model + " -q --split test --top 10 --output " + name);
+      const std::string judged =
+          workspace.succeed("evaluate data.h5 --lists " + name + " --per-user judged.h5 --metrics " + metrics)
+              .out;
+      EXPECT_EQ(metrics_in(judged), metrics_in(tested)) << type << " " << name;
+      expect_in(judged, {"test of " + name + ": 20 users\n", "\n  lists of 20 of 20 users, "});
+      EXPECT_EQ(count(judged, ": left out") + count(judged, ": misses") + count(judged, "fewer"), 0)
+          << judged;
+      for (const char* const column : {"user_id", "history", "targets", "target_popularity", "ndcg@10",
+                                       "recall@5", "hit@3", "map@10", "popularity@10", "novelty@10"})
+        EXPECT_EQ(read_column("judged.h5", column), read_column("tested.h5", column))
+            << name << " " << column;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::app
