@@ -29,6 +29,16 @@ def load_hdf5(path):
         return items, {name: matrix(name) for name in names if name in file}
 
 
+def load_ids(path, name, count):
+    """Reads the ids `name` of a dataset of vaecf_dist, those of the source; numbers from 0 to `count` - 1 if it has none."""
+    import h5py
+    with h5py.File(path, "r") as file:
+        if name not in file:
+            return np.arange(count)
+        text = h5py.check_string_dtype(file[name].dtype) is not None
+        return file[name].asstr("utf-8", "surrogateescape")[:] if text else file[name][:]
+
+
 def read_ratings(path):
     """Reads MovieLens ratings.dat (user::item::rating::time) or ratings.csv. Returns users, items, ratings in file order."""
     with open(path, "rb") as file:

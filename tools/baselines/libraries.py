@@ -6,7 +6,7 @@ the model, and this script feeds the fold-in items of the validation and test us
 metrics are those of vaecf_dist. Hyper-parameters are the library's defaults unless an option says otherwise.
 
 Output: JSON, one object per line: `validation` after every --every epochs, then `test` with the weights of the best
-validation NDCG@100, and the seconds of training alone.
+validation NDCG@100, and the seconds of training alone. --lists writes the test users' lists, for `vaecf_dist evaluate --lists`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from dataset import load_hdf5
+from dataset import load_hdf5, load_ids
 
 
 def matrix(pair, items):
@@ -31,29 +31,46 @@ def matrix(pair, items):
     return sp.csr_matrix((np.ones(len(indices), dtype=np.float32), indices, indptr), shape=(len(indptr) - 1, items))
 
 
-def evaluate(scores_of, fold_in, held_out):
-    """Returns NDCG@100, Recall@20 and Recall@50 as means over users with at least one target, with standard errors.
+def best_items(scores_of, fold_in, count):
+    """Returns the best `count` items of each user and their scores, (users, count), best first; scores of seen items are -inf.
 
     scores_of(rows) returns the scores (B, items) for a CSR matrix of fold-in rows.
     """
-    discount = 1.0 / np.log2(np.arange(2, 102))
-    ideal = np.cumsum(discount)
-    values = []
+    items, values = [], []
     for begin in range(0, fold_in.shape[0], 500):
-        seen, targets = fold_in[begin:begin + 500], held_out[begin:begin + 500].toarray() > 0
+        seen = fold_in[begin:begin + 500]
         scores = np.array(scores_of(seen), dtype=np.float64)
         scores[seen.nonzero()] = -np.inf
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :100]
-        hits, count = np.take_along_axis(targets, best, 1), targets.sum(1)
-        hits, count = hits[count > 0], count[count > 0]
-        values.append([(hits * discount).sum(1) / ideal[np.minimum(count, 100) - 1],
-                       hits[:, :20].sum(1) / np.minimum(count, 20), hits[:, :50].sum(1) / np.minimum(count, 50)])
-    values = np.concatenate(values, axis=1)
-    result = {"users": values.shape[1]}
+        items.append(np.argsort(-scores, axis=1, kind="stable")[:, :count])
+        values.append(np.take_along_axis(scores, items[-1], 1))
+    return np.concatenate(items), np.concatenate(values)
+
+
+def evaluate(scores_of, fold_in, held_out):
+    """Returns NDCG@100, Recall@20 and Recall@50 as means over users with at least one target, with standard errors."""
+    discount = 1.0 / np.log2(np.arange(2, 102))
+    ideal = np.cumsum(discount)
+    best, _ = best_items(scores_of, fold_in, 100)
+    hits, count = held_out[np.arange(len(best))[:, None], best].toarray() > 0, held_out.getnnz(1)
+    hits, count = hits[count > 0], count[count > 0]
+    values = [(hits * discount).sum(1) / ideal[np.minimum(count, 100) - 1],
+              hits[:, :20].sum(1) / np.minimum(count, 20), hits[:, :50].sum(1) / np.minimum(count, 50)]
+    result = {"users": len(hits)}
     for name, value in zip(("ndcg@100", "recall@20", "recall@50"), values):
         result[name] = round(value.mean(), 5)
         result[name + "_se"] = round(value.std() / math.sqrt(len(value)), 5)
     return result
+
+
+def write_lists(path, dataset, scores_of, fold_in, count):
+    """Writes the best `count` items of each test user as TSV: user, item, rank, with the ids of the source."""
+    items, scores = best_items(scores_of, fold_in, count)
+    user_id, item_id = load_ids(dataset, "test/user_id", len(items)), load_ids(dataset, "items/id", fold_in.shape[1])
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write("user\titem\trank\n")
+        for user, of_user, values in zip(user_id, items, scores):
+            known = of_user[values > -np.inf]
+            file.writelines(f"{user}\t{item_id[item]}\t{rank}\n" for rank, item in enumerate(known, 1))
 
 
 class RecBole:
@@ -151,6 +168,8 @@ def main():
     parser.add_argument("--data", required=True, help="dataset written by `vaecf_dist prepare`")
     parser.add_argument("--model", required=True, choices=["recbole.MultiVAE", "recbole.RecVAE", "recbole.EASE", "cornac.VAECF"])
     parser.add_argument("--set", type=json.loads, default={}, help='the library\'s own settings as JSON: {"epochs": 50}')
+    parser.add_argument("--lists", metavar="FILE", help="write the lists of the test users as TSV: user, item, rank")
+    parser.add_argument("--top", type=int, default=100, help="items in each list of --lists")
     parser.add_argument("--every", type=int, default=5, help="epochs between two validations (RecBole)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -173,6 +192,8 @@ def main():
     found = evaluate(model.scores, data["test/fold_in"], data["test/held_out"])
     print(json.dumps({"event": "test", "model": options.model, "best_epoch": best_epoch, "seconds": round(model.seconds, 2),
                       "threads": options.threads, "seed": options.seed, "set": options.set, **found}))
+    if options.lists:
+        write_lists(options.lists, options.data, model.scores, data["test/fold_in"], options.top)
 
 
 if __name__ == "__main__":
