@@ -114,7 +114,10 @@ run_job() {
   # The shell that submits an array cannot expand this variable.
   if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then set -- "${@//'$SLURM_ARRAY_TASK_ID'/$SLURM_ARRAY_TASK_ID}"; fi
   for argument; do
-    case $argument in --resume | --resume=* | --start-from | --start-from=*) resume=() ;; esac
+    case $argument in
+      --resume | --resume=* | --start-from | --start-from=*) resume=() ;;
+      --seeds | --seeds=*) refuse "$argument: trains one seed after the other; submit an array instead (docs/SLURM.md)" ;;
+    esac
   done
   case " $* " in *' --resume auto '* | *' --resume=auto '*) ;; *' --resume'[\ =]*) from_file=--resume ;; esac
   case " $* " in *' --start-from'[\ =]*) from_file=--start-from ;; esac

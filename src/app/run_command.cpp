@@ -3,15 +3,14 @@
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
-#include <vaecf/models/model.hpp>
 #include <vaecf/run/train.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -19,49 +18,11 @@
 #include "app/console.hpp"
 #include "app/doctor/doctor.hpp"
 #include "app/rank_session.hpp"
+#include "app/run_arguments.hpp"
 #include "app/version.hpp"
 
 namespace vaecf::app {
 namespace {
-
-/// Arguments of the program without a command.
-struct RunArguments {
-  bool print_config = false;
-  bool train = false;
-  bool test = false;
-  bool benchmark = false;
-  std::string resume = "never";  ///< never, auto, or a checkpoint's path
-  std::string start_from;        ///< checkpoint with the initial weights; empty: random weights
-  std::string timeline;          ///< file for the trace of all ranks; empty: none
-  std::string per_user;          ///< file for the test metrics of each user; empty: none
-};
-
-/// Sets the tasks that follow from the arguments. Throws InputError if arguments contradict each other.
-void complete_arguments(const CommandLine& line, RunArguments& arguments) {
-  if (line.config.empty()) throw InputError("a configuration or a command is missing; see vaecf_dist --help");
-  if (!arguments.train && !arguments.test && !arguments.benchmark) arguments.train = arguments.test = true;
-  if (!arguments.train && arguments.resume != "never" && arguments.resume != "auto") {
-    throw InputError(format(
-        "--resume {}: requires --train; --test always uses best.h5 of the run folder (see vaecf_dist --help)",
-        arguments.resume));
-  }
-  if (!arguments.train && !arguments.start_from.empty())
-    throw InputError(
-        format("--start-from {}: requires --train (see vaecf_dist --help)", arguments.start_from));
-  if (!arguments.per_user.empty() && !arguments.test) {
-    throw InputError(
-        format("--per-user {}: requires a test; add --test (see vaecf_dist --help)", arguments.per_user));
-  }
-}
-
-/// Returns what must be the same on all ranks: the flags of the run and the version.
-std::string flags_text(const RunArguments& arguments) {
-  return format("{}{}{}{}{}{}--resume {} of {}", arguments.timeline.empty() ? "" : "--timeline ",
-                arguments.per_user.empty() ? "" : "--per-user ", arguments.train ? "--train " : "",
-                arguments.test ? "--test " : "", arguments.benchmark ? "--benchmark " : "",
-                arguments.start_from.empty() ? "" : format("--start-from {} ", arguments.start_from),
-                arguments.resume, version_text());
-}
 
 /// Checks that this rank has the same command and configuration as rank 0; otherwise ranks would block on
 /// each other forever. Collective. Throws InputError on ranks that differ, after the communication.
@@ -83,23 +44,53 @@ void check_same_on_all_ranks(comm::Communicator& communicator, const RunArgument
              first.key, excerpt(first.first), excerpt(first.second)));
 }
 
+/// A run of this start: the only one, or one of --seeds.
+struct PlannedRun {
+  config::Config config;
+  run::RunState state;
+  std::string per_user;           ///< file for the test metrics of each user; empty: none
+  io::DirectoryLock folder = {};  ///< locked by rank 0 in training
+};
+
 /// One start of the program, with what it holds on this rank.
 struct Start {
   const CommandLine& line;
   const RunArguments& arguments;
   StopFlag stop = {};
-  run::RunState state = {};
+  std::vector<PlannedRun> runs = {};     // differ by name and train.seed only
+  std::atomic<std::size_t> current = 0;  // index of the run at work
   std::optional<RankSession> session = {};
   std::unique_ptr<run::RunTimeline> timeline = {};  // with --timeline
   std::optional<StopSignals> signals = {};
   std::optional<io::DatasetFile> dataset = {};
-  io::DirectoryLock run_folder = {};  // locked by rank 0 in training
   int item_slices = 1;
 };
 
-void log_run_header(RankSession& session, const std::string& path, const config::Config& config) {
+/// Plans the run of `config`, or those of --seeds.
+void plan_runs(Start& start, const config::Config& config) {
+  const RunArguments& arguments = start.arguments;
+  run::RunState state{"", version_text(), commit, "", {}, "", ""};
+  for (const auto& [wanted, task] : {std::pair(arguments.train, "train"), std::pair(arguments.test, "test"),
+                                     std::pair(arguments.benchmark, "benchmark")})
+    if (wanted) state.tasks.emplace_back(task);
+  if (const char* id = std::getenv("VAECF_RUN_ID")) state.id = id;
+  const std::string& per_user = arguments.per_user;
+  if (arguments.seeds == 0) start.runs.push_back({config, state, per_user});
+  for (int number = 1; number <= arguments.seeds; ++number) {
+    start.runs.push_back(
+        {with_seed(config, number), state, per_user.empty() ? "" : with_number(per_user, number)});
+  }
+  for (PlannedRun& planned : start.runs) planned.state.configuration_text = planned.config.text;
+}
+
+void log_run_header(Start& start) {
+  RankSession& session = *start.session;
+  const config::Config& config = start.runs.front().config;
   Log& log = session.console.log;
-  log.info("vaecf_dist {}: {} into {}", version_text(), path, config.options.run_folder());
+  const std::string last =
+      start.runs.size() == 1 ? "" : " to " + start.runs.back().config.options.run_folder();
+  log.info("vaecf_dist {}: {} into {}{}", version_text(), start.line.config, config.options.run_folder(),
+           last);
   for (const std::string& note : config.notes) log.warn("{}", note);
   if (!config.unused.empty())
     log.info("a model of type {} does not use {}", to_string(config.options.model.type), join(config.unused));
@@ -109,21 +100,6 @@ void log_run_header(RankSession& session, const std::string& path, const config:
   const std::string advice = binding_advice(query_affinity(), session.hosts().local_size(),
                                             requested_threads(config), session.device->facts().threads);
   if (!advice.empty()) log.warn("{}", advice);
-}
-
-/// Throws InputError if a key or an argument contradicts another key.
-void check_combinations(const RunArguments& arguments, const config::Config& config) {
-  const auto& distributed = config.options.distributed;
-  if (config.backend.deterministic && distributed.strategy == comm::StrategyKind::parameter_server &&
-      distributed.updates == comm::ServerUpdates::asynchronous)
-    throw InputError(
-        "train.deterministic: true cannot be combined with distributed.updates: asynchronous; remove one of them");
-  const models::ModelType type = config.options.model.type;
-  if (arguments.benchmark && models::is_solved(type))
-    throw InputError(
-        format("--benchmark: measures training steps, but a model of type {} is solved at once; "
-               "omit it, the duration of the solution is logged by --train",
-               to_string(type)));
 }
 
 /// Throws InputError if the output `path` of `option` would overwrite a file that the run reads or writes,
@@ -147,20 +123,32 @@ void check_output(const std::string& path, const std::string& option, const Star
       format("{}: {} belongs to the run and would be overwritten; choose another file", option, path));
 }
 
-/// Locks the run folder, because two runs in one folder would mix their checkpoints. Waits 5 seconds for a
-/// previous run that is about to end. Throws InputError if the folder stays locked.
-void lock_run_folder(Start& start, const config::Config& config) {
-  start.run_folder = io::DirectoryLock(config.options.run_folder(), std::chrono::seconds(5));
-  if (start.run_folder.held()) return;
-  start.session->console.log.warn(
-      "{}: this file system does not support locks; make sure that no other run uses this folder",
-      config.options.run_folder());
+/// Makes and locks the folders of all runs, because two runs in one folder would mix their checkpoints. Waits
+/// 5 seconds for a previous run that is about to end. Throws InputError if a folder stays locked.
+void lock_run_folders(Start& start) {
+  for (PlannedRun& planned : start.runs) {
+    checkpoint::prepare_run_folder(planned.config.options);
+    const std::string folder = planned.config.options.run_folder();
+    planned.folder = io::DirectoryLock(folder, std::chrono::seconds(5));
+    if (planned.folder.held()) continue;
+    start.session->console.log.warn(
+        "{}: this file system does not support locks; make sure that no other run uses this folder", folder);
+  }
 }
 
-/// Sets run.resume_from to the checkpoint that --resume selects, if any. Collective. Throws InputError if
-/// the checkpoint is not valid or belongs to another run.
-void choose_checkpoint(const std::string& resume, const config::Config& config, run::Run& run) {
-  const auto point = checkpoint::find_resume_point(run, resume);
+run::Run make_run(const Start& start, const PlannedRun& planned, const run::RunContext& context) {
+  return {context, planned.state, planned.config.options, *start.dataset};
+}
+
+/// Sets run.start_from, or run.resume_from to the checkpoint that --resume selects, if any. Collective.
+/// Throws InputError if the checkpoint is not valid or belongs to another run.
+void choose_checkpoint(const RunArguments& arguments, const config::Config& config, run::Run& run) {
+  if (!arguments.start_from.empty()) {
+    run.start_from = arguments.start_from;
+    checkpoint::validate_start(run);
+  }
+  if (arguments.resume == "never") return;
+  const auto point = checkpoint::find_resume_point(run, arguments.resume);
   if (!point) {
     run.log.info("{} contains no valid checkpoint; starting from scratch",
                  config.options.checkpoint_folder());
@@ -170,6 +158,27 @@ void choose_checkpoint(const std::string& resume, const config::Config& config, 
   run.resume_from = point->path;
 }
 
+/// Locks the folders of all runs, and prepares them for training: chooses all checkpoints, then moves earlier
+/// runs. Collective.
+void prepare_run_folders(Start& start, const run::RunContext& context) {
+  RankSession& session = *start.session;
+  session.together([&] {
+    if (context.communicator.rank() == 0) lock_run_folders(start);
+  });
+  const auto for_each_run =
+      [&](const std::function<void(const config::Config& config, run::Run& run)>& prepare) {
+        for (PlannedRun& planned : start.runs) {
+          run::Run run = make_run(start, planned, context);
+          session.together([&] { prepare(planned.config, run); });
+          planned.state.resume_from = run.resume_from;  // not the whole state, which the watchdog reads
+          planned.state.start_from = run.start_from;
+        }
+      };
+  for_each_run(
+      [&](const config::Config& config, run::Run& run) { choose_checkpoint(start.arguments, config, run); });
+  for_each_run([](const config::Config&, run::Run& run) { run::move_previous_run(run); });
+}
+
 /// Checks the arguments that name files, and makes the console and the device. Throws InputError if
 /// the checkpoint to test does not exist.
 void open_rank(Start& start, const config::Config& config) {
@@ -177,18 +186,22 @@ void open_rank(Start& start, const config::Config& config) {
   const bool root = session.hosts().rank() == 0;
   session.console = make_console(start.line.verbosity, root);
   const RunArguments& arguments = start.arguments;
-  for (const auto& [option, path] :
-       {std::pair("--timeline", arguments.timeline), std::pair("--per-user", arguments.per_user)}) {
-    if (path.empty()) continue;
-    check_output(path, option, start, config);
+  const auto check = [&](const char* option, const std::string& path, const config::Config& of_run) {
+    if (path.empty()) return;
+    check_output(path, option, start, of_run);
     if (root) io::AtomicOutputFile{path};  // throws if it cannot be written
-  }
+  };
+  check("--timeline", arguments.timeline, config);
+  for (const PlannedRun& planned : start.runs) check("--per-user", planned.per_user, planned.config);
   session.device = device::make_device(backend_options_for_rank(config, session.hosts()));
-  const std::string tested = config.options.best_checkpoint();
-  if (!arguments.test || arguments.train || !root || std::filesystem::is_regular_file(tested)) return;
-  throw InputError(format(
-      "--test: {} does not exist; train first (--train), or set name and run.directory to those of the trained run",
-      tested));
+  if (!arguments.test || arguments.train || !root) return;
+  for (const PlannedRun& planned : start.runs) {
+    const std::string tested = planned.config.options.best_checkpoint();
+    if (std::filesystem::is_regular_file(tested)) continue;
+    throw InputError(format(
+        "--test: {} does not exist; train first (--train), or set name and run.directory to those of the trained run",
+        tested));
+  }
 }
 
 /// Checks that the devices of all ranks can work together, and warns of bad placement. Collective.
@@ -206,10 +219,10 @@ void set_up(Start& start, const config::Config& config) {
   RankSession& session = *start.session;
   const RunArguments& arguments = start.arguments;
   comm::Communicator& ranks = session.hosts();
-  const bool root = ranks.rank() == 0;
   session.watch(config.options.distributed, &start.stop, [&](const std::string& message) {
-    checkpoint::log_failure(config.options.run_folder(),
-                            {start.state.id, message, ranks.rank(), ranks.host(), ranks.activity().report()});
+    const PlannedRun& planned = start.runs[start.current];
+    checkpoint::log_failure(planned.config.options.run_folder(), {planned.state.id, message, ranks.rank(),
+                                                                  ranks.host(), ranks.activity().report()});
   });
   session.together([&] { check_same_on_all_ranks(ranks, arguments, config); });
   session.together([&] { open_rank(start, config); });
@@ -218,29 +231,15 @@ void set_up(Start& start, const config::Config& config) {
   session.together([&] { start.dataset = run::open_dataset(config.options); });
   if (session.code() != ExitCode::done) return;
   const run::RunContext context{ranks, *session.device, session.console.log, *session.console.progress};
-  run::Run run{context, start.state, config.options, *start.dataset};
   session.together([&] {
-    start.item_slices = run::validate_run(run, arguments.train || arguments.benchmark);
-    check_combinations(arguments, config);
-    if (arguments.test) run::require_test_users(run.dataset);
+    start.item_slices = run::validate_run(make_run(start, start.runs.front(), context),
+                                          arguments.train || arguments.benchmark);
+    if (arguments.test) run::require_test_users(*start.dataset);
   });
   session.together([&] {
-    if (root) run.dataset.require_unique_ids();
+    if (ranks.rank() == 0) start.dataset->require_unique_ids();
   });
-  if (arguments.train) {
-    session.together([&] {
-      if (root) lock_run_folder(start, config);
-    });
-    if (arguments.resume != "never")
-      session.together([&] { choose_checkpoint(arguments.resume, config, run); });
-    if (!arguments.start_from.empty()) {
-      run.start_from = arguments.start_from;
-      session.together([&] { checkpoint::validate_start(run); });
-    }
-    session.together([&] { run::move_previous_run(run); });
-    start.state.resume_from = run.resume_from;  // not the whole state, which the watchdog reads
-    start.state.start_from = run.start_from;
-  }
+  if (arguments.train) prepare_run_folders(start, context);
   // In the run folder, the file must not be moved.
   session.together([&] {
     if (!arguments.timeline.empty())
@@ -259,36 +258,34 @@ void connect_gpus(RankSession& session, const config::Config& config) {
                                                        config.backend.allow_shared_gpu, distributed.timeout});
 }
 
-/// Trains, tests and benchmarks as requested. Collective. Sets `phase` to the current task, for error
-/// messages. If training is stopped on request, returns ExitCode::stopped; the resumed run does the remaining
-/// tasks.
-ExitCode work(Start& start, const config::Config& config, std::string& phase) {
-  RankSession& session = *start.session;
+/// Trains, tests and benchmarks a run as requested, and adds its test to `tests`. Collective. Sets `phase` to
+/// the current task, for error messages. If training is stopped on request, returns ExitCode::stopped; the
+/// resumed run does the remaining tasks.
+ExitCode work_on(const PlannedRun& planned, Start& start, const run::RunContext& context, std::string& phase,
+                 std::vector<run::SeedTest>& tests) {
   const RunArguments& arguments = start.arguments;
-  const run::RunContext context{session.ranks(),     *session.device,
-                                session.console.log, *session.console.progress,
-                                &start.stop,         run::divide_ranks(session.ranks(), start.item_slices)};
-  const run::Run run{context, start.state, config.options, *start.dataset};
-  const bool prints = session.hosts().rank() == 0;
+  const run::Run run = make_run(start, planned, context);
+  const bool prints = start.session->hosts().rank() == 0;
   const auto& timeline = run.communicator.activity().timeline();
   bool trained = false;
   if (arguments.train) {
     phase = "training";
-    if (session.hosts().size() == 1) start.signals->handle_sigint();
+    if (start.session->hosts().size() == 1) start.signals->handle_sigint();
     const run::TrainResult result = run::train(run);
     if (result.stopped) {
       start.signals->ignore_further_signals();
       return ExitCode::stopped;
     }
     trained = !result.complete;
-    start.signals.reset();
+    if (&planned == &start.runs.back()) start.signals.reset();
   }
   if (arguments.test) {
     phase = "testing";
     const Timeline::Span span(timeline, Track::run, "test");
     run.communicator.activity().enter(Phase::test);
-    const auto result = run::test(run, run.options.best_checkpoint(), arguments.per_user);
+    const auto result = run::test(run, run.options.best_checkpoint(), planned.per_user);
     if (prints) print(run::to_table(result));
+    tests.push_back({run.options.train.seed, result.model.users, result.model.metrics});
   }
   if (arguments.benchmark) {
     phase = "the benchmark";
@@ -301,35 +298,57 @@ ExitCode work(Start& start, const config::Config& config, std::string& phase) {
   return ExitCode::done;
 }
 
+/// Works on one run after the other, as work_on() does, and prints the table of --seeds. Collective.
+ExitCode work(Start& start, std::string& phase) {
+  RankSession& session = *start.session;
+  const run::RunContext context{session.ranks(),     *session.device,
+                                session.console.log, *session.console.progress,
+                                &start.stop,         run::divide_ranks(session.ranks(), start.item_slices)};
+  const std::size_t count = start.runs.size();
+  std::vector<run::SeedTest> tests;
+  for (std::size_t i = 0; i < count; ++i) {
+    start.current = i;
+    const PlannedRun& planned = start.runs[i];
+    const auto& options = planned.config.options;
+    if (count > 1)
+      context.log.info("run {} of {}: {}, train.seed {}", i + 1, count, options.name, options.train.seed);
+    const ExitCode ended = work_on(planned, start, context, phase, tests);
+    if (ended != ExitCode::done) return ended;
+  }
+  if (tests.size() > 1 && session.hosts().rank() == 0) print(run::to_table(tests));
+  return ExitCode::done;
+}
+
 /// Runs --train, --test and --benchmark on all ranks.
 ExitCode run_on_ranks(const CommandLine& line, const RunArguments& given) {
   if (given.print_config && !line.config.empty()) {
-    print(config::dump(config::load(line.config, line.overrides)));
+    const config::Config config = config::load(line.config, line.overrides);
+    // launch/train asks for the run that is finished last.
+    print(config::dump(given.seeds > 0 ? with_seed(config, given.seeds) : config));
     return ExitCode::done;
   }
   RunArguments arguments = given;
-  config::Config config;
+  comm::DistributedOptions distributed;
   Start start{line, arguments};
   const TaskResult parsed = run_and_capture([&] {
     complete_arguments(line, arguments);
     // Before loading, so that a request during loading takes effect at the first step.
     if (arguments.train) start.signals.emplace(start.stop);
-    config = config::load(line.config, line.overrides);
-    start.state = {config.text, version_text(), commit, "", {}, "", ""};
-    for (const auto& [wanted, task] : {std::pair(arguments.train, "train"), std::pair(arguments.test, "test"),
-                                       std::pair(arguments.benchmark, "benchmark")})
-      if (wanted) start.state.tasks.emplace_back(task);
-    if (const char* id = std::getenv("VAECF_RUN_ID")) start.state.id = id;
+    const config::Config config = config::load(line.config, line.overrides);
+    distributed = config.options.distributed;
+    check_combinations(arguments, config);
+    plan_runs(start, config);
   });
-  RankSession& session = start.session.emplace(make_communicator(config.options.distributed));
-  session.together(parsed);
+  RankSession& session = start.session.emplace(make_communicator(distributed));
+  if (session.together(parsed) != ExitCode::done) return session.code();
+  const config::Config& config = start.runs.front().config;
   set_up(start, config);
   return session.work(
       [&](std::string& phase) {
         connect_gpus(session, config);
-        log_run_header(session, line.config, config);
+        log_run_header(start);
         if (start.timeline) start.timeline->start(session.hosts());
-        const ExitCode ended = work(start, config, phase);
+        const ExitCode ended = work(start, phase);
         if (!start.timeline) return ended;
         phase = "writing the timeline";
         session.hosts().activity().enter(Phase::checkpoint);
@@ -343,36 +362,9 @@ ExitCode run_on_ranks(const CommandLine& line, const RunArguments& given) {
 
 void add_run(CLI::App& app, CommandLine& line) {
   const auto shared = std::make_shared<RunArguments>();
-  RunArguments& arguments = *shared;
   line.command = "run";
   line.run = with(shared, run_on_ranks);
-  app.add_flag("--print-config", arguments.print_config,
-               "print the configuration with every key as resolved, and do nothing else");
-  add_config(app, line, false);
-  app.add_flag(
-      "--train", arguments.train,
-      "train the model and keep the best checkpoint; an earlier run of this name is moved to NAME.1, NAME.2, ...");
-  app.add_flag("--test", arguments.test,
-               "test the best checkpoint; without --train, --test and --benchmark: train, then test");
-  app.add_option("--per-user", arguments.per_user,
-                 "with --test: also write the metrics of each test user to an HDF5 file")
-      ->type_name("FILE.h5");
-  app.add_flag("--benchmark", arguments.benchmark, "measure the speed of training steps");
-  auto* resume =
-      app.add_option(
-             "--resume", arguments.resume,
-             "auto: resume from the newest valid checkpoint of the run folder, if any; never: start from scratch; FILE: resume from this checkpoint")
-          ->type_name("auto|never|FILE")
-          ->capture_default_str();
-  app.add_option(
-         "--start-from", arguments.start_from,
-         "new run with the weights of this checkpoint, matched by item id; new items get random weights, and optimizer, step and epoch start anew")
-      ->type_name("CHECKPOINT")
-      ->excludes(resume);
-  app.add_option("--timeline", arguments.timeline,
-                 "write a trace of all ranks in Chrome trace format (Perfetto, chrome://tracing)")
-      ->type_name("FILE");
-  add_verbosity(app, line);
+  add_run_arguments(app, line, *shared);
 }
 
 }  // namespace vaecf::app

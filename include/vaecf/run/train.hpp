@@ -107,6 +107,13 @@ struct ListTestResult {
   std::map<std::int32_t, std::int64_t> short_lists = {};
 };
 
+/// The test of one of several runs that differ by their seed only.
+struct SeedTest {
+  std::uint64_t seed = 0;
+  std::int64_t users = 0;
+  evaluate::Metrics metrics;
+};
+
 /// Opens data.file. Throws InputError if the key is not set or the file is not a dataset.
 io::DatasetFile open_dataset(const config::TrainingConfig& options);
 
@@ -197,6 +204,9 @@ BenchmarkResult benchmark(const Run& run);
 /// Formats a result for the terminal.
 std::string to_table(const BenchmarkResult& result);
 std::string to_table(const TestResult& result);
+/// Formats at least two tests: a row per metric, with the mean, the standard deviation with the divisor
+/// n - 1, and the value of each seed.
+std::string to_table(const std::vector<SeedTest>& tests);
 
 /// Returns the number of warm-up steps: an epoch, or about `seconds` of steps of `step_seconds` each if that
 /// is less, but at least 12.
