@@ -46,6 +46,85 @@ def test_scores_and_lists_are_those_of_the_program(workspace: Workspace, name: s
     assert np.ptp(scores[present]) > 1e-3
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_reasons_are_those_of_the_program(workspace: Workspace, name: str) -> None:
+    run = vaecf.Run(workspace.folder / "runs" / name)
+    data, model = run.dataset(), run.model()
+    count = 4
+    file = workspace.folder / f"{name}.why.h5"
+    command = ["recommend", f"runs/{name}/config.yaml", "--top", "5", "--explain", str(count), "--output", str(file), "-q"]
+    workspace.call(*command)
+    with h5py.File(file) as written:
+        items, scores = written["item"][:], written["score"][:]
+        because, contributions = written["because"][:], written["contribution"][:]
+    assert because.shape == contributions.shape == (60, 5, count)
+    assert because.dtype == np.int32 and contributions.dtype == np.float32
+    rows, features = sp.csr_matrix(data.test.fold_in), data.test.features if model.features else None
+
+    def score(histories: sp.csr_matrix, user: int) -> np.ndarray:
+        wide = None if features is None else sp.vstack([features[user]] * histories.shape[0], format="csr")
+        return np.asarray(model._scorer.score(histories, wide))  # pylint: disable=protected-access
+
+    for user in range(60):
+        history = rows[user].indices
+        # By definition: scores without one item, which in a linear model are the other items' contributions.
+        without = np.repeat(rows[user].toarray(), len(history), axis=0)
+        without[np.arange(len(history)), history] = 0
+        if name in ("ease", "ease_k", "item_knn", "elsa"):
+            alone = sp.csr_matrix((np.ones(len(history)), history, np.arange(len(history) + 1)), (len(history), 120))
+            truth = score(alone, user) / (np.sqrt(len(history)) if name == "elsa" else 1.0)
+            np.testing.assert_allclose(truth.sum(axis=0)[items[user]], scores[user], rtol=1e-5, atol=1e-6)
+        else:
+            truth = score(rows[user], user) - score(sp.csr_matrix(without), user)
+        for place, item in enumerate(items[user]):
+            of_item = truth[:, item]
+            left = min(count, len(history))
+            assert set(because[user, place, :left]) <= set(history) and (because[user, place, left:] == -1).all()
+            chosen = of_item[np.searchsorted(history, because[user, place, :left])]
+            np.testing.assert_allclose(contributions[user, place, :left], chosen, rtol=1e-5, atol=2e-5)
+            np.testing.assert_allclose(chosen, np.sort(of_item)[::-1][:left], rtol=1e-5, atol=2e-5)
+
+    mine = model.recommend(rows, k=5, features=features, users=data.test.user_id, explain=count)
+    assert mine.columns.tolist()[3:] == [f"{kind}_{n + 1}" for n in range(count) for kind in ("because", "contribution")]
+    same = mine["item"].to_numpy() == model.item_id[items.ravel()]
+    assert same.mean() > 0.98
+    for n in range(count):
+        theirs = contributions[:, :, n].ravel()
+        np.testing.assert_allclose(mine[f"contribution_{n + 1}"][same], theirs[same], rtol=1e-5, atol=2e-5)
+        named = mine[f"because_{n + 1}"].to_numpy(dtype=float, na_value=np.nan)
+        ids = np.where(because[:, :, n].ravel() < 0, np.nan, model.item_id[because[:, :, n].ravel()])
+        assert ((named == ids) | (np.isnan(named) & np.isnan(ids)))[same].mean() > 0.95
+
+
+def test_reasons_are_missing_where_there_are_none(workspace: Workspace) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "elsa").model()
+    rows = np.zeros((3, 120))
+    rows[1, [4, 9]], rows[2, 7] = 1, 1
+    table = model.recommend(rows, k=2, explain=3, keep_seen=True)
+    assert table["because_1"].isna().tolist() == [True, True, False, False, False, False]
+    assert table["because_2"].isna().tolist() == [True, True, False, False, True, True]
+    assert table["because_3"].isna().all() and table["contribution_3"].isna().all()
+    # The own item contributes, too.
+    np.testing.assert_allclose(table["contribution_1"][4:], table["score"][4:], rtol=1e-5)
+    np.testing.assert_allclose((table["contribution_1"] + table["contribution_2"])[2:4], table["score"][2:4], rtol=1e-5)
+    assert "because_1" not in model.recommend(rows) and model.recommend(rows[:0], explain=1).empty
+
+
+def test_networks_are_explained_by_the_last_thousand_items() -> None:
+    calls = []
+
+    def score(rows: sp.csr_matrix, _: sp.csr_matrix | None) -> np.ndarray:
+        calls.append(rows.shape[0])
+        return np.asarray(rows @ weights)
+
+    weights = np.arange(1200.0)[:, None] * np.array([1.0, -1.0])
+    found = vaecf.reasons.differences(score, sp.csr_matrix(np.ones((1, 1200))), None, np.array([1, 0]), 400)
+    assert calls == [400, 400, 201] and np.isnan(found[:200]).all()
+    np.testing.assert_allclose(found[200:], weights[200:, [1, 0]])
+    because, values = vaecf.reasons.largest(np.arange(1200), found, 2)
+    assert because.tolist() == [[200, 201], [1199, 1198]] and values[1, 0] == pytest.approx(1199)
+
+
 def test_run_contains_the_curves_and_the_configuration(workspace: Workspace) -> None:
     run = vaecf.Run(workspace.folder / "runs" / "mult_vae")
     assert run.name == "mult_vae"
@@ -217,6 +296,7 @@ def test_errors_say_what_to_do(workspace: Workspace, tmp_path: Path) -> None:
         (lambda: model.score(np.ones((1, 7))), "120 columns, got 7"),
         (lambda: model.score(np.ones((1, 120)), np.ones((1, 4))), "without features"),
         (lambda: model.recommend(np.ones((1, 120)), k=0), "at least 1"),
+        (lambda: model.recommend(np.ones((1, 120)), explain=-1), "0 or more"),
         (lambda: vaecf.Model(workspace.folder / "data.h5"), "is not a checkpoint"),
         (lambda: vaecf.Dataset(workspace.folder / "runs/elsa/checkpoints/best.h5"), "is not a dataset"),
         (lambda: vaecf.Dataset(tmp_path / "missing.h5"), "cannot be read as HDF5"),

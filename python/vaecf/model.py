@@ -14,6 +14,7 @@ from scipy.special import expit
 
 from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_matrix, read_values, titles_of
 from .errors import InputError
+from .reasons import differences, largest, series
 from .yaml_files import flatten, parse_yaml
 
 Array = np.ndarray[Any, Any]
@@ -44,6 +45,11 @@ def _swish_norm(s: Array, layer: Layer) -> Array:
     return np.asarray(centered / deviation * layer["gain"] + layer["offset"])
 
 
+def _batch_users(items: int) -> int:
+    """Returns the number of users whose scores are computed at once."""
+    return max(1, BATCH_BYTES // (4 * items))
+
+
 def _affine(x: Any, layer: Layer) -> Array:
     return np.asarray(x @ layer["weight"] + layer["bias"])
 
@@ -72,6 +78,9 @@ class _Network:
         scores = _affine(x, self.decoder[-1])
         return np.asarray(expit(scores)) if self.squared else scores
 
+    def contributions(self, row: sp.csr_matrix, features: sp.csr_matrix | None, listed: Array) -> Array:
+        return differences(self.score, row, features, listed, _batch_users(row.shape[1]))
+
 
 class _RecVae:
     """recvae: an encoder with dense skips and layer normalization, and a linear decoder."""
@@ -91,6 +100,9 @@ class _RecVae:
         latent = _affine(h, self.encoder[-1])
         return _affine(latent[:, : latent.shape[1] // 2], self.decoder[0])
 
+    def contributions(self, row: sp.csr_matrix, features: sp.csr_matrix | None, listed: Array) -> Array:
+        return differences(self.score, row, features, listed, _batch_users(row.shape[1]))
+
 
 class _Elsa:
     """elsa: x A A', with A the normalized rows of the item table."""
@@ -102,6 +114,9 @@ class _Elsa:
     def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
         return np.asarray((_unit_rows(rows) @ self.table) @ self.table.T)
 
+    def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
+        return np.asarray(self.table[row.indices] @ self.table[listed].T / np.sqrt(np.float32(row.nnz)))
+
 
 class _Ease:
     """ease: x B with a dense matrix B whose rows are source items."""
@@ -112,6 +127,9 @@ class _Ease:
     def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
         return np.asarray(_ones(rows) @ self.matrix)
 
+    def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
+        return np.asarray(self.matrix[np.ix_(row.indices, listed)])
+
 
 class _Neighbors:
     """item_knn, and ease with neighbors: x B with a sparse matrix B whose rows are source items."""
@@ -121,6 +139,9 @@ class _Neighbors:
 
     def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
         return np.asarray((_ones(rows) @ self.matrix).toarray())
+
+    def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
+        return np.asarray(self.matrix[row.indices][:, listed].toarray())
 
 
 def _layers(weights: h5py.Group, name: str) -> list[Layer]:
@@ -222,6 +243,7 @@ class Model:
         keep_seen: bool = False,
         titles: bool = False,
         include: Iterable[Any] | None = None,
+        explain: int = 0,
     ) -> pd.DataFrame:
         """Returns the top k items of each user: columns user, item and score, best first, ties by column.
 
@@ -229,9 +251,15 @@ class Model:
         of the history are left out unless `keep_seen`. A user with neither items nor features gets the items with the
         most train users, with score nan. `titles` adds a column title. `include`: ids of the only items to recommend;
         default: all but new items.
+
+        `explain`: the number of reasons for each item, as docs/SERVING.md describes: the items of the history with the
+        largest contributions, in columns because_1, contribution_1 and so on, and because_title_1 with `titles`. Unused
+        ones are missing.
         """
         if k < 1:
             raise InputError(f"k must be at least 1, got {k}")
+        if explain < 0:
+            raise InputError(f"explain must be 0 or more, got {explain}")
         rows, wide = self._inputs(histories, features)
         names = np.arange(rows.shape[0]) if users is None else np.asarray(users)
         if len(names) != rows.shape[0]:
@@ -257,7 +285,32 @@ class Model:
         table = pd.DataFrame({name: pd.Series(part, dtype=part.dtype) for name, part in parts.items()})
         if titles:
             table["title"] = self.titles(table["item"])
+        if explain > 0:
+            self._explain(table, rows, wide, [items for items, _ in found], explain)
         return table
+
+    def _explain(
+        self,
+        table: pd.DataFrame,
+        rows: sp.csr_matrix,
+        features: sp.csr_matrix | None,
+        lists: list[Array],
+        count: int,
+    ) -> None:
+        """Adds the reasons for the items in the list of each user to the table."""
+        found = [(np.empty((0, count), np.int64), np.empty((0, count), np.float32))]
+        for u, items in enumerate(lists):
+            row, wide = rows[u], None if features is None else features[u]
+            values = np.empty((0, len(items)), np.float32)
+            if row.nnz > 0:
+                values = self._scorer.contributions(row, wide, items)
+            found.append(largest(row.indices, values, count))
+        because, contributions = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        for n in range(count):
+            table[f"because_{n + 1}"] = series(self.item_id, because[:, n])
+            table[f"contribution_{n + 1}"] = contributions[:, n]
+            if "title" in table and self.item_title is not None:
+                table[f"because_title_{n + 1}"] = series(self.item_title, because[:, n])
 
     def _inputs(self, histories: Any, features: Any) -> tuple[sp.csr_matrix, sp.csr_matrix | None]:
         """Returns the inputs as CSR matrices without stored zeros."""
@@ -279,7 +332,7 @@ class Model:
 
     def _batches(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Iterator[tuple[int, Array]]:
         """Yields the first row and the scores of one batch of users after the other."""
-        size = max(1, BATCH_BYTES // (4 * self.items))
+        size = _batch_users(self.items)
         for first in range(0, rows.shape[0], size):
             part = rows[first : first + size]
             known = np.diff(part.indptr) > 0

@@ -164,7 +164,8 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
   const models::ModelFacts* facts = models::find_model(text("model_type"));
   if (facts != nullptr && facts->solved) {
     out += format("  model: {}, {} items\n", text("model_type"), text("items"));
-    for (const char* name : {"user_power", "feature_weight", "l2", "dropout", "relax", "kept_weight", "neighbors"})
+    for (const char* name :
+         {"user_power", "feature_weight", "l2", "dropout", "relax", "kept_weight", "neighbors"})
       if (file.attributes().contains(name)) out += format("  {}: {}\n", name, text(name));
     if (text("select") != "last")
       out += format("  {} of validation users: {}\n", text("select"), text("best_metric"));

@@ -23,6 +23,9 @@ class StoredDenseModel final : public models::ItemModel {
       for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += weights[j];
     }
   }
+  float weight(std::int32_t source, std::int32_t target) const override {
+    return matrix_[source * items_ + target];
+  }
   models::StoredWeights stored() const override {
     const auto read_rows = [this](std::int64_t begin, std::int64_t end, std::span<float> out) {
       std::ranges::copy(view(matrix_, {begin * items_, end * items_}), out.begin());

@@ -103,13 +103,8 @@ const device::Matrix& Network::forward_for_scoring(const NetworkInput& batch) {
   return hidden();
 }
 
-void Network::top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
-                    std::span<std::int32_t> items, std::span<float> scores) {
-  TrainableModel::top_k(users, rows, history, keep_seen, k, items, scores);
-  if (shape_.loss != device::Loss::squared) return;
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (items[i] >= 0) scores[i] = math::sigmoid(scores[i]);
-  }
+float Network::score_of(float logit) const {
+  return shape_.loss == device::Loss::squared ? math::sigmoid(logit) : logit;
 }
 
 }  // namespace vaecf::models

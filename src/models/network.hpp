@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace vaecf::models {
@@ -29,9 +28,8 @@ class Network final : public TrainableModel {
                         StepTimer& timer) override;
   const device::Matrix& forward_for_scoring(const NetworkInput& batch) override;
   device::Layer output_layer() const override { return decoder_.back().layer; }
-  /// Model::top_k() with the model's outputs as scores; their order is that of the logits.
-  void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
-             std::span<std::int32_t> items, std::span<float> scores) override;
+  /// The scores are the model's outputs, whose order is that of the logits.
+  float score_of(float logit) const override;
   std::vector<int> fused_tensors() const override {
     const device::Layer output = decoder_.back().layer;
     return {output.weight, output.bias, encoder_.front().layer.weight};

@@ -161,6 +161,16 @@ void TrainableModel::top_k(LoadedUsers& users, Range rows, History history, bool
   scores = scores.subspan(static_cast<std::size_t>(own.begin * k), static_cast<std::size_t>(own.size() * k));
   device_.top_k(forward_for_scoring(input), keep_seen ? *loaded.empty_batch : *loaded.items_batch,
                 output_parameters(), output_layer(), k, items, scores);
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    if (items[i] >= 0) scores[i] = score_of(scores[i]);
+}
+
+std::vector<float> TrainableModel::scoring_input(LoadedUsers& users, Range rows) {
+  const NetworkInput input = gather(static_cast<DeviceUsers&>(users), rows, History::items, false);
+  const device::Matrix& hidden = forward_for_scoring(input);
+  std::vector<float> values(model_parallel_.own_users(rows.size()).size() * hidden.columns());
+  if (!values.empty()) device_.read_matrix(hidden, values);
+  return values;
 }
 
 void TrainableModel::restrict_to(std::span<const std::uint8_t> allowed_items) {

@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "run/reasons.hpp"
+
 namespace vaecf::run {
 namespace {
 
@@ -44,8 +46,14 @@ Recommender::Recommender(const config::TrainingConfig& options, const RunContext
   allowed_count_ = items_ - static_cast<std::int64_t>(excluded_.size());
   if (allowed_count_ == 0)
     throw InputError("no item is left to recommend; include more or exclude fewer items");
-  model_ = checkpoint::load_scorer(reader, options, {items_, state.features, single_rank_.model_parallel()},
-                                   single_rank_, batch_users);
+  const models::InputDims inputs{items_, state.features, single_rank_.model_parallel()};
+  if (choice_.reasons > 0) {
+    ExplainedModel explained = load_explained(reader, checkpoint, options, inputs, single_rank_, batch_users);
+    model_ = std::move(explained.scorer);
+    reasons_ = std::move(explained.reasons);
+  } else {
+    model_ = checkpoint::load_scorer(reader, options, inputs, single_rank_, batch_users);
+  }
   if (!choice_.allowed_items.empty()) model_->restrict_to(choice_.allowed_items);
 }
 
@@ -109,6 +117,36 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
          position-- > 0 && (best[position] < 0 || std::ranges::binary_search(excluded_, best[position]));) {
       best[position] = -1;
       best_scores[position] = -std::numeric_limits<float>::infinity();
+    }
+  }
+}
+
+void Recommender::explain(CsrView seen, CsrView last, CsrView features, std::span<const std::int32_t> items,
+                          std::span<const float> scores, std::span<std::int32_t> because,
+                          std::span<float> contributions) {
+  const std::int64_t width = list_length();
+  const std::int64_t reasons = choice_.reasons;
+  std::ranges::fill(because, -1);
+  std::ranges::fill(contributions, std::numeric_limits<float>::quiet_NaN());
+  const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
+  if (features.rows() == 0) features = {no_features, {}};
+  for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {
+    const Range rows{begin, std::min(seen.rows(), begin + batch_users)};
+    const CsrView histories = seen.subset(rows);
+    const Contributions found =
+        reasons_->contributions(histories, last.rows() == 0 ? last : last.subset(rows), features.subset(rows),
+                                items.subspan(begin * width, rows.size() * width), width);
+    auto values = std::span(found.values);
+    for (std::int64_t row = 0; row < rows.size(); ++row) {
+      const auto history = histories.row(row);
+      for (std::int64_t place = (begin + row) * width; place < (begin + row + 1) * width; ++place) {
+        const auto of_item = values.first(history.size());
+        values = values.subspan(history.size());
+        if (items[place] < 0 || history.empty()) continue;
+        if (!found.scales.empty()) require_sum(of_item, items[place], scores[place], found.scales[row]);
+        select_reasons(history, of_item, because.subspan(place * reasons, reasons),
+                       contributions.subspan(place * reasons, reasons));
+      }
     }
   }
 }

@@ -63,31 +63,35 @@ struct OnnxModel {
 /// writable.
 void write_onnx(const std::string& path, const OnnxModel& model);
 
-/// Contents of a recommendation file except the recommendations, for N users, I items and k recommendations
-/// per user.
+/// Contents of a recommendation file except the recommendations, for N users, I items, k recommendations per
+/// user and R reasons per recommendation.
 struct RecommendationHeader {
   IdList users;        ///< (N) ids, in the order of append()
   IdList items;        ///< (I) ids; /item contains indices into them
   IdList titles;       ///< (I) titles of the items, or empty
   std::int64_t k = 0;  ///< recommendations per user
   Attributes attributes;
+  std::int64_t reasons = 0;  ///< reasons per recommendation; 0: none
 };
 
 /// Writes recommendations to an HDF5 file, block by block and atomically. Datasets: /user_id (N), /item_id
 /// (I), /item_title (I) if there are titles, /item int32 (N,k) best first and padded with -1, /score float32
 /// (N,k), and /popular uint8 (N), which is 1 for users who are recommended the most popular items (their
-/// scores are NaN). The file is temporary until commit() renames it to `path`; destruction without commit()
-/// removes it. All functions throw RunError if the disk is full or not writable.
+/// scores are NaN). With reasons also /because int32 (N,k,R), indices of the user's items with the largest
+/// contributions, padded with -1, and /contribution float32 (N,k,R), padded with NaN. The file is temporary
+/// until commit() renames it to `path`; destruction without commit() removes it. All functions throw RunError
+/// if the disk is full or not writable.
 class RecommendationWriter {
  public:
   /// Creates the temporary file in the folder of `path`, and writes the ids and titles.
   RecommendationWriter(const std::string& path, const RecommendationHeader& header);
   ~RecommendationWriter();
 
-  /// Appends the next users. `items` and `scores`: (rows, k), row-major; `popular`: (rows). The sum of all
-  /// rows must not exceed N.
+  /// Appends the next users. `items` and `scores`: (rows, k), row-major; `popular`: (rows); `because` and
+  /// `contributions`: (rows, k, R). The sum of all rows must not exceed N.
   void append(std::span<const std::int32_t> items, std::span<const float> scores,
-              std::span<const std::uint8_t> popular);
+              std::span<const std::uint8_t> popular, std::span<const std::int32_t> because = {},
+              std::span<const float> contributions = {});
   /// Writes the attributes, and renames the file to `path`. All N users must have been appended; this is not
   /// checked.
   void commit();

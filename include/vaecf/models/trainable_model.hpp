@@ -173,6 +173,11 @@ class TrainableModel : public Model {
   /// its weights belong to no checkpoint.
   virtual device::Parameters& output_parameters() { return parameters_; }
 
+  /// Returns the score of an item, given the output layer's result for it.
+  virtual float score_of(float logit) const { return logit; }
+  /// Returns forward_for_scoring() for users `rows`, row-major, of own_users(): (own users, H). Blocks.
+  std::vector<float> scoring_input(LoadedUsers& users, Range rows);
+
   /// Returns the indices of the tensors that forward_backward() updates immediately in fused updates: the
   /// tensors of items. None: it does not fuse updates.
   virtual std::vector<int> fused_tensors() const { return {}; }

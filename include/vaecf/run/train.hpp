@@ -271,7 +271,10 @@ struct RecommendOptions {
   bool keep_seen = false;  ///< also recommend items that the user already has
   std::vector<std::uint8_t>
       allowed_items;  ///< (I) 0 for items that must not be recommended; empty: all are allowed
+  int reasons = 0;    ///< number of the user's items named as reasons for each item; 0: none
 };
+
+class Reasons;
 
 /// Recommends the top items of users with the model of a checkpoint, which may be trained on any device. No
 /// dataset is needed. It works on one rank, independently of other ranks, or on a model-parallel group. All
@@ -281,6 +284,8 @@ class Recommender {
   /// Number of users per forward pass. Batches start at the first user of a call. On the CPU, results depend
   /// on the users of a batch, but not on the number of threads.
   static constexpr std::int64_t batch_users = 256;
+  /// Number of items of a user that are left out in turn to explain the scores of a network.
+  static constexpr std::int64_t max_left_out = 1000;
 
   /// The context must outlive this object. Throws InputError if k < 1, the model of `options` is not that of
   /// the checkpoint, or no item may be recommended.
@@ -298,6 +303,15 @@ class Recommender {
   /// has the same number of rows as `seen`, or none. Throws InputError if an item or feature index is out of
   /// range.
   void recommend(CsrView seen, CsrView features, std::span<std::int32_t> items, std::span<float> scores);
+  /// Writes the reasons for the items that recommend() returned for the same users: those of the user's items
+  /// with the largest contributions to the item's score, largest first, the lower item first of equal ones,
+  /// and these contributions, both of shape (rows, width(), reasons). Unused positions, and those of users
+  /// with popular items, have item -1 and contribution NaN. `last` contains those of the items that a network
+  /// is to leave out; without rows, these are the last max_left_out items by number. The device must compute
+  /// in fp32. Throws std::logic_error if the contributions in a linear model do not add up to the score.
+  void explain(CsrView seen, CsrView last, CsrView features, std::span<const std::int32_t> items,
+               std::span<const float> scores, std::span<std::int32_t> because,
+               std::span<float> contributions);
 
  private:
   /// Adds the lists that the other ranks of a model-parallel group have computed. Collective in the
@@ -312,6 +326,7 @@ class Recommender {
   std::int64_t allowed_count_ = 0;
   std::vector<std::int32_t> excluded_;  // ascending
   std::unique_ptr<models::Scorer> model_;
+  std::unique_ptr<Reasons> reasons_;                // null if no reasons are chosen
   std::unique_ptr<models::Popularity> popularity_;  // created on first use
 };
 

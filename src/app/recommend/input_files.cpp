@@ -1,8 +1,10 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/run/train.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <unordered_set>
 
 #include "app/recommend/recommend.hpp"
 
@@ -177,6 +179,24 @@ Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows) {
   return sorted;
 }
 
+namespace {
+
+/// Returns the last different items of each row, as many as explain the scores of a network.
+std::vector<std::vector<std::int32_t>> last_items(const std::vector<std::vector<std::int32_t>>& rows) {
+  constexpr std::int64_t most = run::Recommender::max_left_out;
+  std::vector<std::vector<std::int32_t>> last = rows;
+  for (auto& row : last) {
+    if (std::ssize(row) <= most) continue;
+    std::unordered_set<std::int32_t> found;
+    for (auto item = row.rbegin(); item != row.rend() && std::ssize(found) < most; ++item)
+      found.insert(*item);
+    row.assign(found.begin(), found.end());
+  }
+  return last;
+}
+
+}  // namespace
+
 Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items) {
   const data::SourceLayout layout = data::source_layout(source);
   Histories histories;
@@ -209,6 +229,7 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
       rows[position->second].push_back(column);
   });
   if (rows.empty()) throw InputError(format("{}: contains no line \"user,item\"", path));
+  histories.last = sorted_rows(last_items(rows));
   histories.seen = sorted_rows(std::move(rows));
   return histories;
 }

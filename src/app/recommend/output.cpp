@@ -74,24 +74,31 @@ RecommendationOutput::RecommendationOutput(OutputFormat chosen, const std::strin
   if (format_ == OutputFormat::json) text_ = "[\n";
   if (is_json()) return;
   text_ = format("user{0}item{0}score", separator_);
-  text_ += titles_.empty() ? "\n" : format("{}title\n", separator_);
+  if (!titles_.empty()) text_ += format("{}title", separator_);
+  for (std::int64_t n = 1; n <= head_.reasons; ++n) {
+    text_ += format("{0}because_{1}{0}contribution_{1}", separator_, n);
+    if (!titles_.empty()) text_ += format("{}because_title_{}", separator_, n);
+  }
+  text_ += '\n';
 }
 
-void RecommendationOutput::append(std::span<const std::int32_t> items, std::span<const float> scores) {
-  const auto k = static_cast<std::size_t>(head_.k);
+void RecommendationOutput::append(const Recommendations& users) {
+  const std::int64_t k = head_.k;
+  const std::int64_t count = std::ssize(users.items) / k;
   if (hdf5_) {
-    std::vector<std::uint8_t> popular(items.size() / k);
-    for (std::size_t row = 0; row < popular.size(); ++row) popular[row] = std::isnan(scores[row * k]);
-    return hdf5_->append(items, scores, popular);
+    std::vector<std::uint8_t> popular(count);
+    for (std::int64_t row = 0; row < count; ++row) popular[row] = std::isnan(users.scores[row * k]);
+    return hdf5_->append(users.items, users.scores, popular, users.because, users.contributions);
   }
-  for (std::size_t row = 0; row < items.size() / k; ++row) {
-    const auto list = items.subspan(row * k, k);
-    const auto length = static_cast<std::size_t>(std::ranges::find(list, -1) - list.begin());
+  for (std::int64_t row = 0; row < count; ++row) {
+    const auto all = users.items.subspan(row * k, k);
+    const std::int64_t length = std::ranges::find(all, -1) - all.begin();
+    const Recommendations list = users.subset({row * k, row * k + length}, head_.reasons);
     const std::string user = value(head_.users, next_user_);
     if (is_json())
-      add_object(user, list.first(length), scores.subspan(row * k, length));
+      add_object(user, list);
     else
-      add_lines(user, list.first(length), scores.subspan(row * k, length));
+      add_lines(user, list);
     ++next_user_;
   }
   hand_out();
@@ -111,27 +118,54 @@ std::string RecommendationOutput::value(const io::IdList& list, std::int64_t i) 
                                         : list.text(i);
 }
 
-void RecommendationOutput::add_lines(const std::string& user, std::span<const std::int32_t> items,
-                                     std::span<const float> scores) {
-  for (std::size_t slot = 0; slot < items.size(); ++slot) {
-    const auto item = static_cast<std::size_t>(items[slot]);
-    text_ += user + separator_ + items_[item] + separator_ + score_text(scores[slot], "nan");
-    text_ += titles_.empty() ? "\n" : separator_ + titles_[item] + '\n';
+void RecommendationOutput::add_lines(const std::string& user, const Recommendations& list) {
+  const auto add = [&](const std::string& field) { text_ += separator_ + field; };
+  auto because = list.because.begin();
+  auto contribution = list.contributions.begin();
+  for (std::size_t slot = 0; slot < list.items.size(); ++slot) {
+    const std::int32_t item = list.items[slot];
+    text_ += user;
+    add(items_[item]);
+    add(score_text(list.scores[slot], "nan"));
+    if (!titles_.empty()) add(titles_[item]);
+    for (std::int64_t n = 0; n < head_.reasons; ++n, ++because, ++contribution) {
+      add(*because < 0 ? "" : items_[*because]);
+      add(*because < 0 ? "" : score_text(*contribution, "nan"));
+      if (!titles_.empty()) add(*because < 0 ? "" : titles_[*because]);
+    }
+    text_ += '\n';
   }
 }
 
-void RecommendationOutput::add_object(const std::string& user, std::span<const std::int32_t> items,
-                                      std::span<const float> scores) {
-  const auto joined = [&](const std::vector<std::string>& texts) {
-    std::string list;
-    for (const std::int32_t item : items) list += (list.empty() ? "" : ",") + texts[item];
-    return "[" + list + "]";
+void RecommendationOutput::add_object(const std::string& user, const Recommendations& list) {
+  // Returns a JSON list of the texts of elements [begin, end).
+  const auto joined = [](Range elements, const auto& text) {
+    std::string all;
+    for (std::int64_t i = elements.begin; i < elements.end; ++i)
+      all += (i == elements.begin ? "" : ",") + text(i);
+    return "[" + all + "]";
   };
-  std::string numbers;
-  for (const float score : scores) numbers += (numbers.empty() ? "" : ",") + score_text(score, "null");
+  const Range slots{0, std::ssize(list.items)};
+  const auto id = [&](std::int64_t slot) { return items_[list.items[slot]]; };
+  const auto score = [&](std::int64_t slot) { return score_text(list.scores[slot], "null"); };
+  const auto title = [&](std::int64_t slot) { return titles_[list.items[slot]]; };
   if (format_ == OutputFormat::json && next_user_ > 0) text_ += ",\n";
-  text_ += "{\"user\":" + user + ",\"items\":" + joined(items_) + ",\"scores\":[" + numbers + "]";
-  if (!titles_.empty()) text_ += ",\"titles\":" + joined(titles_);
+  text_ += "{\"user\":" + user + ",\"items\":" + joined(slots, id) + ",\"scores\":" + joined(slots, score);
+  if (!titles_.empty()) text_ += ",\"titles\":" + joined(slots, title);
+  if (head_.reasons > 0) {
+    const auto of_slots = [&](const auto& text) {
+      return joined(slots, [&](std::int64_t slot) {
+        const auto because = list.because.subspan(slot * head_.reasons, head_.reasons);
+        const std::int64_t count = std::ranges::find(because, -1) - because.begin();
+        return joined({slot * head_.reasons, slot * head_.reasons + count}, text);
+      });
+    };
+    text_ += ",\"because\":" + of_slots([&](std::int64_t n) { return items_[list.because[n]]; });
+    text_ += ",\"contribution\":" +
+             of_slots([&](std::int64_t n) { return score_text(list.contributions[n], "null"); });
+    if (!titles_.empty())
+      text_ += ",\"because_titles\":" + of_slots([&](std::int64_t n) { return titles_[list.because[n]]; });
+  }
   text_ += format_ == OutputFormat::json ? "}" : "}\n";
 }
 

@@ -89,6 +89,7 @@ ItemList read_item_list(const std::string& path, const ItemNames& names);
 struct Histories {
   std::vector<std::string> users;  ///< ids in the file
   Csr seen;
+  Csr last;              ///< the last Recommender::max_left_out items of each user in the file
   UnknownNames unknown;  ///< unknown items, counted by line
 };
 
@@ -124,6 +125,7 @@ struct RecommendArguments {
   bool keep_seen = false;  ///< also recommend items that the user already has
   std::string exclude;     ///< file of items never to recommend; empty: none
   std::string include;     ///< file of the only items to recommend; empty: all but new items
+  int explain = 0;         ///< number of the user's items named as reasons for each item
   bool titles = false;     ///< add a column of titles
   std::string output;      ///< empty: standard output
   std::string format;      ///< tsv, csv, jsonl, json, hdf5; empty: by the output's ending
@@ -138,6 +140,8 @@ struct TargetUsers {
   /// Returns the features of these users: one row per user, columns ascending and unique; no rows without
   /// features.
   std::function<Csr(Range users)> features;
+  /// Returns the last of the items that explain the scores of a network; no rows if items have no order.
+  std::function<Csr(Range users)> last = [](Range) { return Csr{}; };
 };
 
 /// Returns the users to recommend to:
@@ -166,17 +170,31 @@ OutputFormat output_format(const RecommendArguments& arguments);
 /// Returns a string as a field of TSV, which has no quotes: separators are replaced by spaces.
 std::string tsv_field(std::string text);
 
+/// The recommendations of some users, best first, and for each the reasons with the largest contributions.
+struct Recommendations {
+  std::span<const std::int32_t> items;         ///< (users, k); -1 if no item is left
+  std::span<const float> scores;               ///< (users, k); of the most popular items NaN
+  std::span<const std::int32_t> because = {};  ///< (users, k, reasons); -1 if there is no further reason
+  std::span<const float> contributions = {};   ///< (users, k, reasons)
+
+  /// Returns the recommendations [begin, end), counted from the first one of the first user.
+  Recommendations subset(Range some, std::int64_t reasons) const {
+    return {items.subspan(some.begin, some.size()), scores.subspan(some.begin, some.size()),
+            because.subspan(some.begin * reasons, some.size() * reasons),
+            contributions.subspan(some.begin * reasons, some.size() * reasons)};
+  }
+};
+
 /// Writes recommendations, user by user in the order of RecommendationHeader::users. TSV and CSV have one
-/// line per user and item. Titles are written if the header has them.
+/// line per user and item. Titles and reasons are written if the header has them.
 class RecommendationOutput {
  public:
   /// Opens the output; `path` empty: standard output. Throws RunError if the file cannot be created, and
   /// InputError if JSON cannot contain an id since it is not UTF-8.
   RecommendationOutput(OutputFormat format, const std::string& path, io::RecommendationHeader header);
 
-  /// Appends the next users: items and scores (rows, k), best first; item -1 if no item is left. The scores
-  /// of users with popularity-based items are nan.
-  void append(std::span<const std::int32_t> items, std::span<const float> scores);
+  /// Appends the next users.
+  void append(const Recommendations& users);
   /// Completes the output; a file is then visible under its name.
   void commit();
 
@@ -184,9 +202,9 @@ class RecommendationOutput {
   bool is_json() const { return format_ == OutputFormat::json || format_ == OutputFormat::jsonl; }
   /// Returns id or title `i` of a list as a field of a line, or as a JSON value.
   std::string value(const io::IdList& list, std::int64_t i) const;
-  void add_lines(const std::string& user, std::span<const std::int32_t> items, std::span<const float> scores);
-  void add_object(const std::string& user, std::span<const std::int32_t> items,
-                  std::span<const float> scores);
+  /// Appends the recommendations of one user as lines, or as a JSON object.
+  void add_lines(const std::string& user, const Recommendations& list);
+  void add_object(const std::string& user, const Recommendations& list);
   /// Writes the buffered text.
   void hand_out();
 

@@ -18,12 +18,15 @@
 namespace vaecf::app {
 namespace {
 
-/// Returns the number of users per rank and round, for `width` items per user. After each round the ranks
-/// exchange a few megabytes and report progress. Unless a batch of the model exceeds the limit, the number is
-/// a multiple of it. The same users are then in one batch for any number of ranks, and their scores are
-/// bitwise identical.
-std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t width) {
-  const std::int64_t most = std::clamp<std::int64_t>((1 << 18) / width, 1, 2000);
+constexpr int max_reasons = 1000;
+
+/// Returns the number of users per rank and round, at most `max_users`, for `width` items per user, with
+/// those of reasons. After each round the ranks exchange a few megabytes and report progress. Unless a batch
+/// of the model exceeds the limit, the number is a multiple of it. The same users are then in one batch for
+/// any number of ranks, and their scores are bitwise identical.
+std::int64_t users_of_round(std::int64_t users, std::int64_t ranks, std::int64_t width,
+                            std::int64_t max_users) {
+  const std::int64_t most = std::clamp<std::int64_t>((1 << 18) / width, 1, max_users);
   const std::int64_t at_once = std::min(most, run::Recommender::batch_users);
   const std::int64_t share = (users + at_once * ranks - 1) / (at_once * ranks);
   return at_once * std::min(most / at_once, share);
@@ -125,13 +128,16 @@ class RecommendJob {
     run::RecommendOptions choice{
         arguments_.top, arguments_.keep_seen,
         read_allowed_items(arguments_, names, optional_attribute<std::int64_t>(checkpoint, "new_items"),
-                           console_.log)};
+                           console_.log),
+        arguments_.explain};
     add_to_digest(choice.allowed_items);
     recommender_.emplace(
         config.options,
         run::RunContext{ranks_, *session.device, console_.log, *console_.progress, nullptr, grid_},
         checkpoint_, std::move(choice));
-    block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width());
+    // Reasons take longer than recommendations, at least with networks.
+    block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width() * (1 + reasons()),
+                            reasons() > 0 ? run::Recommender::batch_users : 2000);
     // The ids of the users and, if read from separate files, their items and features.
     for (std::int64_t user = users_.begin; user < users_.end; ++user)
       add_to_digest(target_users_.users.text(user));
@@ -159,6 +165,7 @@ class RecommendJob {
     head.items = items_;
     head.titles = titles_;
     head.k = width();
+    head.reasons = reasons();
     head.attributes = {{"format_version", std::int64_t{1}},
                        {"checkpoint", checkpoint_.path()},
                        {"dataset_checksum", checkpoint_.attribute<std::string>("dataset_checksum")},
@@ -196,6 +203,15 @@ class RecommendJob {
 
  private:
   std::int64_t width() const { return recommender_->list_length(); }
+  std::int64_t reasons() const { return arguments_.explain; }
+
+  /// Gathers `mine` of all model-parallel groups.
+  template <class T>
+  std::vector<T> gather(const std::vector<T>& mine) const {
+    std::vector<T> all(mine.size() * grid_->model_parallel_groups());
+    grid_->data_parallel_ranks().all_gather(std::span<const T>(mine), std::span(all));
+    return all;
+  }
 
   template <class Values>
   void add_to_digest(const Values& values) {
@@ -219,29 +235,33 @@ class RecommendJob {
   void work_on(std::int64_t begin) {
     const auto size = static_cast<std::size_t>(block_ * width());
     const Range mine = block_of(grid_->model_parallel_group(), begin);
-    std::vector<std::int32_t> items(size);
-    std::vector<float> scores(size);
+    std::vector<std::int32_t> items(size), because(size * reasons());
+    std::vector<float> scores(size), contributions(because.size());
     if (mine.size() > 0) {
       const auto used = static_cast<std::size_t>(mine.size() * width());
       const Csr seen = target_users_.seen(mine);
       const Csr features = recommender_->features() > 0 ? target_users_.features(mine) : Csr{};
       recommender_->recommend(seen.view(), features.view(), std::span(items).first(used),
                               std::span(scores).first(used));
+      if (reasons() > 0) {
+        const Csr last = target_users_.last(mine);
+        recommender_->explain(seen.view(), last.view(), features.view(), std::span(items).first(used),
+                              std::span(scores).first(used), std::span(because).first(used * reasons()),
+                              std::span(contributions).first(used * reasons()));
+      }
       for (std::int64_t row = 0; row < features.rows(); ++row)
         by_features_ += seen.view().row_size(row) == 0 && features.view().row_size(row) > 0;
     }
-    std::vector<std::int32_t> all_items(size * static_cast<std::size_t>(grid_->model_parallel_groups()));
-    std::vector<float> all_scores(all_items.size());
-    grid_->data_parallel_ranks().all_gather(std::span<const std::int32_t>(items), std::span(all_items));
-    grid_->data_parallel_ranks().all_gather(std::span<const float>(scores), std::span(all_scores));
+    const auto all_items = gather(items), all_because = gather(because);
+    const auto all_scores = gather(scores), all_contributions = gather(contributions);
     if (!output_) return;
+    const Recommendations all{all_items, all_scores, all_because, all_contributions};
     for (int number = 0; number < grid_->model_parallel_groups(); ++number) {
       const Range users = block_of(number, begin);
-      const std::size_t first = size * static_cast<std::size_t>(number);
-      const auto used = static_cast<std::size_t>(users.size() * width());
-      output_->append(std::span(all_items).subspan(first, used), std::span(all_scores).subspan(first, used));
+      const auto first = static_cast<std::int64_t>(size) * number;
+      output_->append(all.subset({first, first + users.size() * width()}, reasons()));
       for (std::int64_t user = users.begin; user < users.end; ++user) {
-        if (std::isnan(all_scores[first + static_cast<std::size_t>((user - users.begin) * width())]))
+        if (std::isnan(all_scores[first + (user - users.begin) * width()]))
           without_items_.add(target_users_.users.text(user));
       }
     }
@@ -272,6 +292,8 @@ ExitCode run_recommend(const CommandLine& line, const RecommendArguments& argume
   std::optional<io::CheckpointFile> checkpoint;
   const TaskResult parsed =
       run_and_capture([&] { config = configuration_of(line, arguments.checkpoint, checkpoint); });
+  // Contributions are small differences, and add up to the score, in fp32 only.
+  if (arguments.explain > 0) config.backend.precision = device::Precision::fp32;
   RankSession session(make_communicator(config.options.distributed));
   session.together(parsed);
   session.watch(config.options.distributed);
@@ -345,6 +367,12 @@ void add_recommend(CLI::App& app, CommandLine& line) {
           "--include", arguments.include,
           "file with the items that may be recommended, one per line; new items of the dataset are recommended only if they are in it")
       ->type_name("FILE");
+  command
+      .add_option(
+          "--explain", arguments.explain,
+          "add for each item the N items of the user that contribute most to its score, and their contributions; computes in fp32")
+      ->type_name("N")
+      ->check(integer_check(1, max_reasons), "NUMBER");
   command.add_flag("--titles", arguments.titles,
                    "add the titles of the items, which the checkpoint must contain");
   add_output(command, arguments.output,

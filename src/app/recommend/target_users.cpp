@@ -162,7 +162,8 @@ TargetUsers make_new_users(const std::string& input, const data::SourceOptions& 
   return {{{}, std::move(histories.users)},
           format("users of {}", input),
           some_of(std::move(histories.seen)),
-          some_of(std::move(features))};
+          some_of(std::move(features)),
+          some_of(std::move(histories.last))};
 }
 
 /// Returns a function that returns the rows of some of the users in `chosen`, which are indices of users for
@@ -245,7 +246,7 @@ TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments, L
   io::IdList ids = all.users.select(chosen);
   const auto shared = std::make_shared<const std::vector<std::int64_t>>(std::move(chosen));
   return {std::move(ids), std::move(all.description), rows_of_chosen(std::move(all.seen), shared),
-          rows_of_chosen(std::move(all.features), shared)};
+          rows_of_chosen(std::move(all.features), shared), rows_of_chosen(std::move(all.last), shared)};
 }
 
 }  // namespace vaecf::app

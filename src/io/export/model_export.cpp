@@ -141,6 +141,8 @@ struct RecommendationWriter::File {
   h5::Handle items;
   h5::Handle scores;
   h5::Handle popular;
+  h5::Handle because;
+  h5::Handle contributions;
   std::int64_t written = 0;
 };
 
@@ -150,28 +152,39 @@ RecommendationWriter::RecommendationWriter(const std::string& path, const Recomm
   writer.write_ids("user_id", header.users);
   writer.write_ids("item_id", header.items);
   if (header.titles.size() > 0) writer.write_ids("item_title", header.titles);
-  const std::array<hsize_t, 2> shape = {static_cast<hsize_t>(header.users.size()),
-                                        static_cast<hsize_t>(header.k)};
-  file_->items = writer.create("item", H5T_NATIVE_INT32, shape);
-  file_->scores = writer.create("score", H5T_NATIVE_FLOAT, shape);
-  file_->popular = writer.create("popular", H5T_NATIVE_UINT8, {shape.data(), 1});
+  const std::array<hsize_t, 3> shape = {static_cast<hsize_t>(header.users.size()),
+                                        static_cast<hsize_t>(header.k), static_cast<hsize_t>(header.reasons)};
+  const std::span all(shape);
+  file_->items = writer.create("item", H5T_NATIVE_INT32, all.first(2));
+  file_->scores = writer.create("score", H5T_NATIVE_FLOAT, all.first(2));
+  file_->popular = writer.create("popular", H5T_NATIVE_UINT8, all.first(1));
+  if (header.reasons == 0) return;
+  file_->because = writer.create("because", H5T_NATIVE_INT32, all);
+  file_->contributions = writer.create("contribution", H5T_NATIVE_FLOAT, all);
 }
 
 RecommendationWriter::~RecommendationWriter() = default;
 
 void RecommendationWriter::append(std::span<const std::int32_t> items, std::span<const float> scores,
-                                  std::span<const std::uint8_t> popular) {
+                                  std::span<const std::uint8_t> popular,
+                                  std::span<const std::int32_t> because,
+                                  std::span<const float> contributions) {
   const auto rows = static_cast<std::int64_t>(popular.size());
   file_->writer.write([&] {
     h5::write_rows(file_->items.id(), H5T_NATIVE_INT32, file_->written, rows, items.data());
     h5::write_rows(file_->scores.id(), H5T_NATIVE_FLOAT, file_->written, rows, scores.data());
     h5::write_rows(file_->popular.id(), H5T_NATIVE_UINT8, file_->written, rows, popular.data());
+    if (because.empty()) return;
+    h5::write_rows(file_->because.id(), H5T_NATIVE_INT32, file_->written, rows, because.data());
+    h5::write_rows(file_->contributions.id(), H5T_NATIVE_FLOAT, file_->written, rows, contributions.data());
   });
   file_->written += rows;
 }
 
 void RecommendationWriter::commit() {
-  for (h5::Handle* dataset : {&file_->items, &file_->scores, &file_->popular}) dataset->reset();
+  for (h5::Handle* dataset :
+       {&file_->items, &file_->scores, &file_->popular, &file_->because, &file_->contributions})
+    dataset->reset();
   file_->writer.write_attributes(file_->attributes);
   file_->writer.commit();
 }

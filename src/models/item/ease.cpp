@@ -212,6 +212,13 @@ void EaseModel::score(std::span<const std::int32_t> history, std::span<float> sc
   for (std::size_t j = 0; j < scores.size(); ++j) scores[j] *= scale_[j];
 }
 
+float EaseModel::weight(std::int32_t source, std::int32_t target) const {
+  const auto column = static_cast<std::size_t>(target);
+  if (const auto* sparse = std::get_if<SparseWeights>(&solution_))
+    return sparse->weight(source, target) * scale_[column];
+  return source == target ? 0.0F : std::get<Inverse>(solution_).row(source)[column] * scale_[column];
+}
+
 std::unique_ptr<EaseModel> solve_ease(const Interactions& train, const EaseValues& values,
                                       const run::RunContext& context, int threads) {
   auto model = values.neighbors > 0 ? solve_neighborhoods(train, values, context, threads)

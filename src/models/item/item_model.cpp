@@ -109,6 +109,13 @@ void SparseWeights::score(std::span<const std::int32_t> history, std::span<float
   }
 }
 
+float SparseWeights::weight(std::int32_t source, std::int32_t target) const {
+  const auto begin = indices.begin() + indptr[static_cast<std::size_t>(source)];
+  const auto end = indices.begin() + indptr[static_cast<std::size_t>(source) + 1];
+  const auto found = std::lower_bound(begin, end, target);
+  return found == end || *found != target ? 0.0F : data[static_cast<std::size_t>(found - indices.begin())];
+}
+
 SparseWeights gather_weights(std::vector<NeighborList> own, std::span<const std::int32_t> order,
                              ListDirection direction, comm::Communicator& ranks, int threads) {
   const auto items = static_cast<std::int64_t>(order.size());

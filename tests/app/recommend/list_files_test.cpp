@@ -58,7 +58,8 @@ TEST_F(Lists, OfRecommendAreReadInEveryFormat) {
                                  .titles = {{}, {"x", "y", "z"}},
                                  .k = 2,
                                  .attributes = {}});
-    output.append(std::array{0, -1, 1, 1, 1, 2, -1, -1}, std::array{.5F, 0.F, 1.F, 1.F, 3.F, 2.F, 0.F, 0.F});
+    output.append({.items = std::array{0, -1, 1, 1, 1, 2, -1, -1},
+                   .scores = std::array{.5F, 0.F, 1.F, 1.F, 3.F, 2.F, 0.F, 0.F}});
     output.commit();
     const ListFile file = read_lists(path, "test", users_, items_);
     EXPECT_EQ(file.lists, (evaluate::Lists{{-1, 0}, {3}})) << name;

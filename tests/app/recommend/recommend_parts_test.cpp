@@ -60,7 +60,7 @@ TEST_F(ListFiles, WrittenCsvFieldsAreQuotedWhereNeeded) {
                                .titles = {},
                                .k = 1,
                                .attributes = {}});
-  output.append(std::array{0, 1, 0}, std::array{0.5F, 1.0F, 2.0F});
+  output.append({std::array{0, 1, 0}, std::array{0.5F, 1.0F, 2.0F}});
   output.commit();
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
@@ -117,6 +117,22 @@ TEST_F(ListFiles, ItemsAreFoundByIdThenByTitle) {
   const ItemList list = read_item_list(write("movieId\n40\n10\n40\n7\n"), names);
   EXPECT_EQ(list.items, (std::vector<std::int32_t>{0, 3}));
   EXPECT_EQ(list.unknown.text(), "7");
+}
+
+TEST_F(ListFiles, LastItemsOfLongHistoriesAreInTheOrderOfTheFile) {
+  io::IdList ids;
+  std::string text = "ann,1099\nann,5\n";
+  for (int item = 0; item < 1100; ++item) {
+    ids.numbers.push_back(item);
+    if (item != 1099) text += format("ann,{}\nbob,{}\n", 1098 - item, item % 3);
+  }
+  const Histories histories = read_histories(write(text), {}, ItemNames(ids));
+  const auto ann = histories.last.view().row(0);
+  ASSERT_EQ(ann.size(), 1000U);
+  EXPECT_EQ(ann.front(), 0);
+  EXPECT_EQ(ann.back(), 999) << "the first lines, item 1099 and so on, are not among the last";
+  EXPECT_EQ(histories.seen.view().row_size(0), 1100);
+  EXPECT_EQ(histories.last.view().row_size(1), 3);
 }
 
 TEST(UnknownNames, TextListsTheFirstFiveNames) {

@@ -54,6 +54,26 @@ TEST_F(Recommend, ResultIsIndependentOfRanksAndThreads) {
   }
 }
 
+TEST_F(Recommend, ReasonsAreIndependentOfRanksAndOfItemSlices) {
+  const std::string command =
+      "$PROGRAM recommend small.yaml --split all --top 4 --explain 2 --quiet --output ";
+  ASSERT_EQ(workspace.bash(command + "one.tsv").code, 0);
+  const std::string one = workspace.read("one.tsv");
+  EXPECT_EQ(one.substr(0, one.find('\n')),
+            "user\titem\tscore\tbecause_1\tcontribution_1\tbecause_2\tcontribution_2");
+  ASSERT_EQ(workspace.bash("$MPIRUN -np 3 " + command + "three.tsv").code, 0);
+  EXPECT_EQ(workspace.read("three.tsv"), one);
+  ASSERT_EQ(workspace
+                .bash("$MPIRUN -np 2 " + command +
+                      "sliced.tsv --set distributed.item_slices=2 && "
+                      "for file in one sliced; do cut -f 1-3 $file.tsv > $file; done")
+                .code,
+            0);
+  const auto lines = lines_of(workspace.read("one")), sliced = lines_of(workspace.read("sliced"));
+  ASSERT_EQ(sliced.size(), lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_NEAR(sliced[i].score, lines[i].score, 1e-5) << i;
+}
+
 // The numbers of users and items are equal on both ranks.
 TEST_F(Recommend, RanksWithDifferentInputsAreAnError) {
   const auto known = lines_of(workspace.program("recommend small.yaml --quiet --top 3").out);
@@ -289,6 +309,39 @@ TEST_F(Serving, JsonHasAnObjectPerUser) {
   // With titles and ids of the source in HDF5 as well.
   workspace.succeed(shipped + "--input new.csv --output top.hdf5");
   EXPECT_EQ(workspace.read("top.hdf5").substr(1, 3), "HDF");
+}
+
+TEST_F(Serving, ReasonsFollowTheItemsInEveryFormat) {
+  const std::string command = "recommend c.yaml --quiet --top 3 --titles --explain 3 --input new.csv ";
+  workspace.succeed(command + "--output why.csv");
+  const std::string csv = workspace.read("why.csv");
+  EXPECT_EQ(csv.substr(0, csv.find('\n')),
+            "user,item,score,title,because_1,contribution_1,because_title_1,because_2,contribution_2,"
+            "because_title_2,because_3,contribution_3,because_title_3");
+  EXPECT_EQ(count(csv, ",,,\n"), 6) << "ann has two items: " << csv;
+  EXPECT_EQ(count(csv, ",,,,,,,,,\n"), 3) << "bob has none: " << csv;
+  workspace.succeed(command + "--output why.jsonl");
+  const auto objects = io::read_json_lines(workspace.path("why.jsonl"));
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto numbers = objects[0].at("contribution")[i].get<std::vector<double>>();
+    const auto because = objects[0].at("because")[i].get<std::vector<std::int64_t>>();
+    ASSERT_EQ(because.size(), 2U);
+    EXPECT_EQ(std::set<std::int64_t>(because.begin(), because.end()), (std::set<std::int64_t>{1, 4}));
+    EXPECT_GE(numbers.at(0), numbers.at(1));
+    EXPECT_NEAR(numbers[0] + numbers[1], objects[0].at("scores")[i].get<double>(), 1e-5);
+    EXPECT_EQ(objects[0].at("because_titles")[i][0].get<std::string>(), format("Film {}, the", because[0]));
+    EXPECT_TRUE(objects[1].at("because")[i].empty() && objects[1].at("contribution")[i].empty());
+    expect_in(csv, {format(",{},{:g},\"Film {}, the\",{},{:g},", because[0], numbers[0], because[0],
+                           because[1], numbers[1])});
+  }
+  EXPECT_EQ(count(workspace.succeed(command).out, "\t\t\t\n"), 6);
+  // The other columns are those without reasons.
+  workspace.succeed("recommend c.yaml --quiet --top 3 --titles --input new.csv --output plain.jsonl");
+  const auto plain = io::read_json_lines(workspace.path("plain.jsonl"));
+  EXPECT_FALSE(plain[0].contains("because"));
+  for (const char* const name : {"items", "scores", "titles"})
+    EXPECT_EQ(plain[0].at(name), objects[0].at(name));
+  workspace.refuse("recommend c.yaml --explain 0", "--explain");
 }
 
 TEST_F(Serving, IdsThatAreNotUtf8AreAnErrorInJson) {

@@ -75,7 +75,11 @@ class ItemModels : public TrainTest {
     const std::vector<float> stored = matrix_of(model.stored(), 5);
     for (std::size_t i = 0; i < 5; ++i) {
       EXPECT_EQ(stored[i * 5 + i], 0.0F);
-      for (std::size_t j = 0; j < 5; ++j) EXPECT_NEAR(stored[i * 5 + j], weights[i][j], tolerance) << i << j;
+      for (std::size_t j = 0; j < 5; ++j) {
+        EXPECT_NEAR(stored[i * 5 + j], weights[i][j], tolerance) << i << j;
+        EXPECT_EQ(model.weight(static_cast<std::int32_t>(i), static_cast<std::int32_t>(j)),
+                  stored[i * 5 + j]);
+      }
     }
     for (const std::vector<std::int32_t>& history :
          std::vector<std::vector<std::int32_t>>{{0}, {1}, {2}, {3}, {4}, {2, 4}}) {

@@ -34,6 +34,8 @@ class ItemModel {
   virtual ~ItemModel() = default;
   /// Writes the scores of all items for a user with the items `history`. Thread-safe.
   virtual void score(std::span<const std::int32_t> history, std::span<float> scores) const = 0;
+  /// Returns B_ij, the weight of item i = `source` in the score of item j = `target`; 0 without B.
+  virtual float weight(std::int32_t /*source*/, std::int32_t /*target*/) const { return 0.0F; }
   /// Returns what a checkpoint of this model contains.
   virtual StoredWeights stored() const = 0;
   /// Returns whether stored() has a dense matrix B.
@@ -48,6 +50,7 @@ struct SparseWeights final : ItemModel {
   std::vector<float> data;
 
   void score(std::span<const std::int32_t> history, std::span<float> scores) const override;
+  float weight(std::int32_t source, std::int32_t target) const override;
   StoredWeights stored() const override {
     return {
         {},
