@@ -276,8 +276,8 @@ def test_new_items_are_recommended_only_if_included(workspace: Workspace, tmp_pa
 
 def test_metrics_of_new_items_are_metrics_of_the_model_and_of_baselines() -> None:
     own = ["ndcg@100", "new_items_ndcg@100"]
-    event = {name: 0.1 for base in ("", "ease_", "item_knn_") for metric in own for name in (base + metric, f"{base}{metric}_se")}
-    event["new_items_ndcg@100_random"] = 0.05
+    names = [base + metric for base in ("", "ease_", "item_knn_") for metric in own]
+    event = {name + end: 0.1 for name in names for end in ("", "_se")} | {"new_items_ndcg@100_random": 0.05}
     assert metric_names(event) == own
     assert baseline_names(event) == ["ease", "item_knn"]
 
