@@ -126,6 +126,20 @@ TEST_F(Seeds, RefusesWhatBelongsToOneRun) {
                  "command differs from rank 0: \"--train --test --seeds 3 ");
 }
 
+TEST_F(Seeds, AFailureEndsTheStartAndIsLoggedByTheRunThatFailed) {
+  workspace.succeed("small.yaml --train --seeds 3 --quiet");
+  workspace.bash("printf x | dd of=runs/small-2/checkpoints/best.h5 bs=1 seek=3000 conv=notrunc");
+  const Result result = workspace.program("small.yaml --test --seeds 3 --quiet");
+  EXPECT_EQ(result.code, 2);
+  expect_in(result.err, {"runs/small-2/checkpoints/best.h5: is damaged"});
+  EXPECT_EQ(count(result.out, "test of "), 1) << result.out;
+  EXPECT_EQ(count(result.out, "tests of "), 0) << result.out;
+  for (const char* const run : {"small-1", "small-2", "small-3"}) {
+    EXPECT_EQ(workspace.events("failed", run), run == std::string("small-2") ? 1 : 0) << run;
+    EXPECT_EQ(workspace.events("test", run), run == std::string("small-1") ? 1 : 0) << run;
+  }
+}
+
 // Nothing is moved or trained, also not in a folder that is free.
 TEST_F(Seeds, AFolderInUseIsAnErrorBeforeAnyWork) {
   workspace.succeed("small.yaml --train --quiet --set name=small-1");
