@@ -372,7 +372,7 @@ void add_recommend(CLI::App& app, CommandLine& line) {
           "--explain", arguments.explain,
           "add for each item the N items of the user that contribute most to its score, and their contributions; computes in fp32")
       ->type_name("N")
-      ->check(integer_check(1, max_reasons), "NUMBER");
+      ->check(integer_check(1, max_reasons), "");
   command.add_flag("--titles", arguments.titles,
                    "add the titles of the items, which the checkpoint must contain");
   add_output(command, arguments.output,
