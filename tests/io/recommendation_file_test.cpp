@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "io/io_fixture.hpp"
+#include "support/bad_hdf5.hpp"
 
 namespace vaecf::io {
 namespace {
@@ -73,6 +74,30 @@ TEST_F(RecommendationFile, ContainsItemsAndScoresOfEachUser) {
   EXPECT_EQ(integers_in(file("top.h5"), "user_id"), head_.users.numbers);
   expect_refused<InputError>({"top.h5: contains recommendations, not a dataset"},
                              [&] { DatasetFile{file("top.h5")}; });
+}
+
+TEST_F(RecommendationFile, ListsAreReadAsWritten) {
+  const std::string path = file("top.h5");
+  write_all(path);
+  const RecommendedLists lists = read_recommendations(path);
+  EXPECT_EQ(lists.users.numbers, head_.users.numbers);
+  EXPECT_EQ(lists.items.strings, head_.items.strings);
+  EXPECT_EQ(lists.places, (std::vector<std::int32_t>{2, 0, 1, -1, 0, 1}));
+
+  const auto refuse = [&](const std::string& name, const std::string& part) {
+    expect_refused<InputError>({name + ": ", part}, [&] { read_recommendations(file(name)); });
+  };
+  head_.items.strings = {"a", "bb"};
+  write_all(file("few.h5"));
+  refuse("few.h5", "/item contains an index outside /item_id");
+  {
+    test::Hdf5Editor edit(path);
+    edit.remove("item");
+    edit.put_integers("item", {0, 1, 2}, H5T_STD_I32LE);
+  }
+  refuse("top.h5", "/item must have a row of integers for each of /user_id");
+  write_user_columns(file("users.h5"), {head_.users, {}, {}});
+  refuse("users.h5", "item_id");
 }
 
 TEST_F(RecommendationFile, UserColumnsContainOneValuePerUser) {
