@@ -316,7 +316,7 @@ struct Exporter : Opaque {
 /// A dense matrix B (I, I) of weights between items, and the scores x B of at most max_users users.
 struct ItemMatrix : Opaque {
   virtual std::int64_t max_users() const = 0;
-  /// Gives these items the score -infinity from now on.
+  /// Gives these items the score -infinity until the next call.
   virtual void exclude_items(std::span<const std::int32_t> items) = 0;
   /// Computes the scores of the users of `batch`, who have `entries` items.
   virtual void score(const Batch& batch, std::int64_t entries) = 0;
