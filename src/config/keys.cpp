@@ -132,7 +132,7 @@ std::vector<Key> all_keys() {
       KEY("data.prepare.item_features", prepare.item_features,
           "columns of the table of items that become features of items, e.g. [genres]; items of the table without train users become new items"),
       KEY("data.prepare.new_items", prepare.new_items, below_one(),
-          "fraction of the items, drawn by seed, whose train events are removed, so that they become new items"),
+          "fraction of the items, drawn by seed, whose train events are removed, so that they become the new items; 0: all items of the table without a train event"),
       KEY("data.prepare.feature_hashes", prepare.feature_hashes, between(1, 16),
           "number of hashes, and so of inputs set to 1, per value of such a column"),
       KEY("data.prepare.feature_buckets", prepare.feature_buckets, at_least(0),

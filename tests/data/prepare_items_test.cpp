@@ -133,11 +133,10 @@ TEST_F(PrepareNewItems, DrawnItemsLeaveTrainAndFoldInAndBecomeTargets) {
     options_.item_features = {"genres"};
     options_.new_items = 0.1;
     run(events());
-    EXPECT_EQ(report_.drawn_items, 3) << "a tenth of the items 502 to 539";
     const Texts unseen = new_items();
-    EXPECT_EQ(unseen.size(), 5U);
+    EXPECT_EQ(unseen.size(), 3U) << "a tenth of the items 502 to 539";
     const Items set(unseen.begin(), unseen.end());
-    EXPECT_TRUE(set.contains("540") && set.contains("541") && !set.contains("500") && !set.contains("501"));
+    for (const char* const other : {"540", "541", "500", "501"}) EXPECT_FALSE(set.contains(other)) << other;
     std::map<std::string, ItemsOf> with;
     const Texts matrices = {"train", "validation/fold_in", "validation/held_out", "test/fold_in",
                             "test/held_out"};
@@ -161,7 +160,7 @@ TEST_F(PrepareNewItems, DrawnItemsLeaveTrainAndFoldInAndBecomeTargets) {
     for (const char* const part : {"validation/held_out", "test/held_out"}) {
       for (const auto& [user, of_user] : with[part]) {
         for (const std::string& item : set) {
-          const bool has = (std::stoi(item) - std::stoi(user) + 100 - 500 + 80) % 40 < 12 && item < "540";
+          const bool has = (std::stoi(item) - std::stoi(user) + 100 - 500 + 80) % 40 < 12;
           EXPECT_EQ(of_user.contains(item), has) << user << " " << item;
         }
       }
@@ -177,9 +176,8 @@ TEST_F(PrepareNewItems, WeakSplitsAndTimeTargetTheHeldOutEventsOnNewItems) {
     options_.split = split;
     options_.validation_users = options_.test_users = split == SplitMethod::time ? 0 : 1;
     run(events());
-    EXPECT_EQ(report_.drawn_items, 7);
     const Texts unseen = new_items();
-    EXPECT_EQ(unseen.size(), 9U);
+    EXPECT_EQ(unseen.size(), 7U);
     const auto count = [&](const std::string& matrix) {
       std::int64_t found = 0;
       for (const auto& [user, of_user] : items_of(matrix))

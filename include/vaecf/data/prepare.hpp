@@ -165,7 +165,8 @@ struct PrepareOptions {
   /// Columns of the table of items that become features of items; empty: no such features. Otherwise the
   /// items of the table without a train event are items of the dataset, too, the *new items*.
   std::vector<std::string> item_features{};
-  /// Fraction of the items with train events that are made new items: their train events are removed.
+  /// Fraction of the items with train events that are made the new items: their train events are removed. 0:
+  /// all items of the table without a train event.
   double new_items = 0.0;
   std::int64_t feature_hashes = 2;   ///< FeatureColumn::hashes of every column
   std::int64_t feature_buckets = 0;  ///< FeatureColumn::buckets; 0: FeatureHashing::default_buckets()
@@ -233,8 +234,7 @@ struct PrepareReport {
   std::int64_t duplicates_dropped = 0;
   FeatureReport features{};
   FeatureReport item_features{};
-  std::int64_t new_items = 0;    ///< items of the dataset without a train event
-  std::int64_t drawn_items = 0;  ///< new items that PrepareOptions::new_items made
+  std::int64_t new_items = 0;  ///< items of the dataset without a train event
   /// True if the dataset was up to date; `stored_report` is then the report of the run that made it.
   bool up_to_date = false;
   std::string stored_report;

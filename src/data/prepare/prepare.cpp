@@ -379,12 +379,8 @@ std::string to_table(const PrepareReport& report) {
   table += format("{} lines read, {} events, {} repeated (user, item)\n", grouped(report.lines_read),
                   grouped(report.events_read), grouped(report.duplicates_dropped));
   table += to_table(report.features) + to_table(report.item_features);
-  if (!report.item_features.table.empty()) {
-    table += format("{} new items, without train users", grouped(report.new_items));
-    table += report.drawn_items > 0
-                 ? format("; {} of them drawn by data.prepare.new_items\n", grouped(report.drawn_items))
-                 : "\n";
-  }
+  if (!report.item_features.table.empty())
+    table += format("{} new items, without train users\n", grouped(report.new_items));
   for (const DataIssue& issue : report.issues) {
     table += format("{:>15} {}: {}, first at {}\n", grouped(issue.count), issue.dropped ? "dropped" : "kept",
                     issue.what, issue.examples.empty() ? "?" : issue.examples.front());

@@ -202,7 +202,7 @@ class Splitter {
       std::vector<std::int32_t> drawn = items;
       std::erase_if(drawn, [&](std::int32_t item) { return !table_->known[item]; });
       drawn = draw_new_items(drawn, ratings_->item_ids, *options_);
-      report_->drawn_items = std::ssize(drawn);
+      if (options_->new_items > 0) is_new.assign(is_new.size(), false);
       for (const std::int32_t item : items) is_new[item] = false;
       for (const std::int32_t item : drawn) is_new[item] = true;
       std::erase_if(items, [&](std::int32_t item) { return is_new[item]; });

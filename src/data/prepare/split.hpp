@@ -261,12 +261,12 @@ struct ItemTable {
 /// are the items of train in order of first appearance, and held-out events on other items are dropped.
 /// `given` keeps the split of the source: strong for pro_sg, whose rows and columns keep their order,
 /// otherwise weak with all items. With a table of items, its items without a train event are the last columns
-/// (sort_new_items()), also those of PrepareOptions::new_items, whose train and fold-in events are removed;
-/// `given` then counts all items without a train event among them. Held-out events on them are targets; in
-/// `liang2018`, `random` and `stable` these are all events of a held-out user on them. Throws InputError if
-/// no user is left to train on. For `given`, also throws it if the source has no train part or no held-out
-/// events, or for pro_sg if a user is in several parts; for `time`, if a part has no users. `report` receives
-/// the counts around the cuts of `time`.
+/// (sort_new_items()), or only those of PrepareOptions::new_items, whose train and fold-in events are
+/// removed; `given` then counts all items without a train event among them. Held-out events on them are
+/// targets; in `liang2018`, `random` and `stable` these are all events of a held-out user on them. Throws
+/// InputError if no user is left to train on. For `given`, also throws it if the source has no train part or
+/// no held-out events, or for pro_sg if a user is in several parts; for `time`, if a part has no users.
+/// `report` receives the counts around the cuts of `time`.
 Split make_split(RawRatings& ratings, Filter& filter, const ItemTable& table, const PrepareOptions& options,
                  SplitWriter& to, PrepareReport& report, Progress& progress);
 
