@@ -229,7 +229,9 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
       rows[position->second].push_back(column);
   });
   if (rows.empty()) throw InputError(format("{}: contains no line \"user,item\"", path));
-  histories.last = sorted_rows(last_items(rows));
+  constexpr std::int64_t most = run::Recommender::max_left_out;
+  if (std::ranges::any_of(rows, [](const auto& row) { return std::ssize(row) > most; }))
+    histories.last = sorted_rows(last_items(rows));
   histories.seen = sorted_rows(std::move(rows));
   return histories;
 }

@@ -89,7 +89,8 @@ ItemList read_item_list(const std::string& path, const ItemNames& names);
 struct Histories {
   std::vector<std::string> users;  ///< ids in the file
   Csr seen;
-  Csr last;              ///< the last Recommender::max_left_out items of each user in the file
+  Csr last;  ///< the last Recommender::max_left_out items of each user in the file; no rows if no user has
+             ///< more
   UnknownNames unknown;  ///< unknown items, counted by line
 };
 
@@ -140,7 +141,8 @@ struct TargetUsers {
   /// Returns the features of these users: one row per user, columns ascending and unique; no rows without
   /// features.
   std::function<Csr(Range users)> features;
-  /// Returns the last of the items that explain the scores of a network; no rows if items have no order.
+  /// Returns the last of the items that explain the scores of a network; no rows if items have no
+  /// order, or no user has more than Recommender::max_left_out.
   std::function<Csr(Range users)> last = [](Range) { return Csr{}; };
 };
 

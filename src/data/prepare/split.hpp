@@ -203,8 +203,8 @@ std::vector<bool> stable_targets(const std::string& user, std::span<const std::s
 std::vector<std::int32_t> draw_new_items(std::span<const std::int32_t> items, const io::IdList& ids,
                                          const PrepareOptions& options);
 
-/// Orders `items` by XXH64 of their ids as text (seed 0). So the position of a new item says nothing about
-/// it, unlike its position in the source.
+/// Orders `items` by XXH64 of their ids as text (seed 0). So the position of a new item is not related to
+/// its users, unlike its position in the source.
 void sort_new_items(std::span<std::int32_t> items, const io::IdList& ids);
 
 /// Rows of the split `time`. Train: events before the first cut. Validation: users with events before the
