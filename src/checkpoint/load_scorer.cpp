@@ -16,11 +16,13 @@ class StoredDenseModel final : public models::ItemModel {
  public:
   explicit StoredDenseModel(device::AlignedArray<float> matrix, std::int64_t items)
       : matrix_(std::move(matrix)), items_(items) {}
-  void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
+  void score(const SparseRow& history, std::span<float> scores) const override {
     std::ranges::fill(scores, 0.0F);
-    for (const std::int32_t item : history) {
+    for (std::size_t k = 0; k < history.columns.size(); ++k) {
+      const std::int64_t item = history.columns[k];
+      const float x = history.value(k);
       const std::span<const float> weights = view(matrix_, {item * items_, (item + 1) * items_});
-      for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += weights[j];
+      for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += x * weights[j];
     }
   }
   float weight(std::int32_t source, std::int32_t target) const override {

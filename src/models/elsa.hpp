@@ -15,7 +15,7 @@ void initialize_elsa(Model& model, std::uint64_t seed);
 /// ELSA (Vancura et al., "Scalable Linear Shallow Autoencoder for Collaborative Filtering", RecSys 2022), a
 /// linear autoencoder with one tensor W (I, r). A contains the rows of W divided by their L2 norms; the
 /// scores of a user x are x A A' - x, and the loss is the sum over users of 1 - cos(x, x A A' - x). A step
-/// computes the loss and its gradient from h = x A / sqrt(n) and the Gram matrix A'A, without scores.
+/// computes the loss and its gradient from h = x A / |x| and the Gram matrix A'A, without scores.
 class Elsa final : public TrainableModel {
  public:
   Elsa(const ModelOptions& options, InputDims inputs, device::Device& device, std::int64_t max_rows,

@@ -47,9 +47,10 @@ ShardRows::ShardRows(device::Device& device, ItemSliceRows rows, std::int64_t fi
                      device::ModelParallelGroup& model_parallel)
     : device_(device),
       rows_(std::move(rows)),
-      bytes_(
-          static_cast<std::int64_t>(rows_.rows.offsets.size() * sizeof(std::int64_t) +
-                                    (rows_.rows.columns.size() + rows_.sizes.size()) * sizeof(std::int32_t))),
+      bytes_(static_cast<std::int64_t>(rows_.rows.offsets.size() * sizeof(std::int64_t) +
+                                       rows_.rows.columns.size() * sizeof(std::int32_t) +
+                                       rows_.rows.values.size() * sizeof(float) +
+                                       rows_.totals.size() * sizeof(RowTotals))),
       held_(device.make_user_rows(rows_.view(), first_user, width, model_parallel)),
       schedule_(device.make_batch_schedule()),
       batch_(device.make_batch()) {

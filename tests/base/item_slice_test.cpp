@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -46,7 +47,9 @@ TEST(ItemSliceRows, SlicesOfRowsPartitionTheirItems) {
     part.append(all.subset({1, 4}), item_slice);
     ASSERT_EQ(part.rows.rows(), 4);
     for (std::int64_t r = 0; r < 4; ++r) {
-      EXPECT_EQ(part.view().row_size(r), all.row_size(r)) << "of all item slices";
+      EXPECT_EQ(part.totals[r].sum, static_cast<float>(all.row_size(r))) << "of all item slices";
+      EXPECT_EQ(part.totals[r].norm, std::sqrt(static_cast<float>(all.row_size(r))));
+      EXPECT_EQ(part.totals[r].part, static_cast<float>(part.rows.view().row_size(r)));
       const auto row = part.rows.view().row(r);
       EXPECT_TRUE(std::ranges::is_sorted(row));
       for (const std::int32_t local : row) EXPECT_TRUE(found[r].insert(item_slice.global(local)).second);
@@ -61,8 +64,7 @@ TEST(ItemSliceRows, SlicesOfRowsPartitionTheirItems) {
 TEST(ItemSliceRows, AllItemsAreTheirOwnSlice) {
   const ItemSliceRows rows(Csr{{0, 2, 3}, {1, 4, 0}}, ItemSlice{5});
   EXPECT_EQ(rows.rows.columns, (std::vector<std::int32_t>{1, 4, 0}));
-  EXPECT_TRUE(rows.sizes.empty());
-  EXPECT_EQ(rows.view().row_size(0), 2);
+  EXPECT_TRUE(rows.totals.empty());
 }
 
 }  // namespace

@@ -54,6 +54,10 @@ Spoil weights(std::vector<double> values) {
   return [=](Hdf5Editor& editor) { editor.put_doubles("/train/data", values, H5T_IEEE_F32LE); };
 }
 
+Spoil entry_weights(std::string matrix, std::vector<double> values, hid_t type = H5T_IEEE_F32LE) {
+  return [=](Hdf5Editor& editor) { editor.put_doubles("/" + matrix + "/weights", values, type); };
+}
+
 Spoil without_attribute(std::string name) {
   return [=](Hdf5Editor& editor) { editor.remove_attribute(name); };
 }
@@ -115,7 +119,8 @@ TEST_F(BadDataset, WithInvalidRowsIsRejected) {
        {without(columns), {"train/indices is missing"}},
        {integers("/test/held_out/indptr", {0, 1, 1}), {"test/fold_in has 1 rows", "2"}},
        {weights({1, 1, 1, nan, 1, 1, 1, 1, 1, 1}), {"train/data entry 3 is nan"}},
-       {weights({1, 1, 1, 1, 1, 1, 1, 1, 1, 2.5}), {"train/data entry 9 is 2.5", "not supported yet"}},
+       {weights({1, 1, 1, 1, 1, 1, 1, 1, 1, 2.5}),
+        {"train/data entry 9 is 2.5", "stored as `weights`, not as `data`"}},
        {weights({1, 1}), {"train/data has 2 entries"}},
        {instead("/train", &Hdf5Editor::put_external_link, "other.h5", "/train"),
         {"train is a dangling, cyclic or external link"}},
@@ -185,6 +190,44 @@ TEST_F(BadDataset, WithInvalidFeaturesOfItemsIsRejected) {
                    {attribute("new_items", 3), {"`new_items` must be below attribute `items`"}},
                    {attribute("new_items", -1), {"`new_items` must be an integer from 0"}},
                    {attribute("new_items", 2), {"train/indices row 0: column 1 is outside 0 to 0"}}});
+}
+
+TEST_F(BadDataset, WithInvalidWeightsIsRejected) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto train = [](std::vector<double> of_row_2_and_3, hid_t type = H5T_IEEE_F32LE) {
+    std::vector<double> values{1, 1, 1};
+    values.insert(values.end(), of_row_2_and_3.begin(), of_row_2_and_3.end());
+    return [=](Hdf5Editor& editor) {
+      editor.remove("/train/weights");
+      entry_weights("train", values, type)(editor);
+    };
+  };
+  expect_rejected(
+      file("bad.h5"), write_weighted_dataset,
+      {{train({nan, 1, 1, 1, 1, 1, 1}), {"train/weights row 2: weight nan must be finite and above 0"}},
+       {train({1, 1, 1, infinity, 1, 1, 1}), {"train/weights row 3: weight inf must be"}},
+       {train({1, 1, 1, 1, 1, 1, 0}), {"train/weights row 3: weight 0 must be"}},
+       {train({1, -0.5, 1, 1, 1, 1, 1}), {"train/weights row 3: weight -0.5 must be"}},
+       {train({1, 1, 1, 1, 1, 1, 1e300}, H5T_IEEE_F64LE), {"train/weights row 3: weight inf must be"}},
+       {train({1, 1}), {"train/weights has 5 entries, but train/indices has 10"}},
+       {instead("/train/weights", &Hdf5Editor::put_table, 10, 1), {"train/weights has 2 dimensions"}},
+       {instead("/train/weights", &Hdf5Editor::put_hdf5_group), {"train/weights is not a dataset"}},
+       {instead("/train/weights", &Hdf5Editor::put_variable_strings, std::vector<std::string>(10, "1")),
+        {"train/weights has variable length"}},
+       {without("/train/weights"),
+        {"/validation/fold_in has weights, but /train has none", "or none of them"}},
+       {without("/validation/fold_in/weights"),
+        {"/train has weights, but /validation/fold_in has none: train and both fold_in need them"}},
+       {without("/test/fold_in/weights"), {"/train has weights, but /test/fold_in has none"}},
+       {entry_weights("test/held_out", {1}),
+        {"/test/held_out has weights: only train and both fold_in may have; remove /test/held_out/weights"}},
+       {instead("/train/weights", &Hdf5Editor::put_external_storage, 10, "other.bin"),
+        {"train/weights is stored in another file"}}});
+  expect_rejected(file("bad.h5"), write_known_users,
+                  {{entry_weights("train/features", {1, 1, 1, 1, 1}), {"/train/features has weights"}}});
+  expect_rejected(file("bad.h5"), write_small_dataset,
+                  {{entry_weights("test/fold_in", {1}), {"/test/fold_in has weights, but /train has none"}}});
 }
 
 TEST_F(BadDataset, WithRepeatedIdsIsRefusedUnlessTheProgramMadeIt) {

@@ -168,11 +168,89 @@ TEST_F(DatasetRoundTrip, FingerprintOfAForeignFileCoversItsContents) {
   const Offsets others = {0, 2, 5, 3, 0, 1, 2, 3, 4, 5};
   EXPECT_NE(print_with("/train/indices", items, H5T_STD_I32LE),
             print_with("/train/indices", others, H5T_STD_I32LE));
+  const auto print_with_weights = [&](double last) {
+    std::filesystem::remove(path);
+    write_weighted_dataset(path);
+    test::Hdf5Editor editor(path);
+    editor.remove("/test/fold_in/weights");
+    editor.put_doubles("/test/fold_in/weights", {last}, H5T_IEEE_F32LE);
+    return path;
+  };
+  EXPECT_EQ(DatasetFile(print_with_weights(1)).fingerprint(),
+            DatasetFile(print_with_weights(1)).fingerprint());
+  EXPECT_NE(DatasetFile(print_with_weights(1)).fingerprint(),
+            DatasetFile(print_with_weights(2)).fingerprint());
   const Offsets users = {7, -3, 4, 0};
   EXPECT_EQ(print_with("/train/user_id", users, H5T_STD_I64LE),
             print_with("/train/user_id", users, H5T_STD_I64LE));
   EXPECT_NE(print_with("/train/user_id", users, H5T_STD_I64LE),
             print_with("/train/user_id", {0, 4, -3, 7}, H5T_STD_I64LE));
+}
+
+using Floats = std::vector<float>;
+
+TEST_F(DatasetRoundTrip, WeightsRoundTrip) {
+  write_weighted_dataset(file("d.h5"));
+  const DatasetFile dataset(file("d.h5"));
+  EXPECT_TRUE(dataset.weighted());
+  EXPECT_EQ(std::get<std::string>(dataset.attributes().at("weights")), "rating");
+  const Csr all = dataset.read_rows("train", {0, 4});
+  EXPECT_EQ(all.offsets, (Offsets{0, 3, 3, 4, 10}));
+  EXPECT_EQ(all.values, (Floats{.5F, 1, 1.5F, 1, .25F, .25F, .5F, 1, 2, 2}));
+  const Csr part = dataset.read_rows("train", {1, 3});
+  EXPECT_EQ(part.columns, Row{1});
+  EXPECT_EQ(part.values, Floats{1});
+  EXPECT_EQ(dataset.read_rows("train", {1, 2}).values, Floats()) << "a row without items";
+  EXPECT_EQ(dataset.read_rows("validation/fold_in", {0, 2}).values, (Floats{.75F, 1.25F, 1}));
+  EXPECT_EQ(dataset.read_rows("test/fold_in", {0, 1}).values, Floats{1});
+  EXPECT_EQ(dataset.read_rows("validation/held_out", {0, 2}).values, Floats());
+  write_small_dataset(file("ones.h5"));
+  EXPECT_FALSE(DatasetFile(file("ones.h5")).weighted());
+  EXPECT_EQ(DatasetFile(file("ones.h5")).read_rows("train", {0, 4}).values, Floats());
+}
+
+TEST_F(DatasetRoundTrip, WeightsAreCompressedAndLinkedWithTheirMatrix) {
+  for (const int compression : {0, 3}) {
+    const auto fill = [](DatasetWriter& writer) {
+      for (int r = 0; r < 90000; ++r)
+        writer.append_row("train", {Row{1, 3}, Floats{0.5F + static_cast<float>(r % 7), 1.0F}});
+      for (int r = 0; r < 90000; ++r) writer.append_row("test/held_out", Row{2});
+      writer.link("test/fold_in", "train");
+      writer.set_attribute("weights", std::string("log1p"));
+    };
+    write_dataset(file("weak.h5"), 6, fill, compression);
+    const DatasetFile dataset(file("weak.h5"));
+    EXPECT_TRUE(dataset.weighted());
+    for (const char* const matrix : {"train", "test/fold_in"}) {
+      EXPECT_EQ(dataset.read_rows(matrix, {69998, 70000}).values, (Floats{5.5F, 1, 6.5F, 1}));
+      EXPECT_EQ(dataset.read_rows(matrix, {0, 90000}).values.size(), 180000U);
+    }
+    EXPECT_EQ(dataset.rows("validation/fold_in"), 0);
+  }
+}
+
+// Integers are numbers; their sum per user does not matter.
+TEST_F(DatasetRoundTrip, WeightsOfOtherWritersMayHaveAnyNumberType) {
+  for (const hid_t type : {H5T_IEEE_F64LE, H5T_IEEE_F32BE, H5T_STD_U8LE, H5T_STD_I64BE}) {
+    std::filesystem::remove(file("h5py.h5"));
+    {
+      test::Hdf5Editor editor(file("h5py.h5"));
+      editor.put_integer_attribute("items", 5);
+      editor.put_integers("/train/indptr", {0, 2, 2, 3}, H5T_STD_I32LE);
+      editor.put_integers("/train/indices", {1, 4, 0}, H5T_STD_I32LE);
+      editor.put_doubles("/train/data", {1, 1, 1}, H5T_IEEE_F32LE);
+      editor.put_doubles("/train/weights", {3, 200, 7}, type);
+      editor.put_integers("/test/fold_in/indptr", {0, 0},
+                          H5T_STD_I32LE);  // without items, so without weights
+      editor.put_integers("/test/fold_in/indices", {}, H5T_STD_I32LE);
+      editor.put_integers("/test/held_out/indptr", {0, 1}, H5T_STD_I32LE);
+      editor.put_integers("/test/held_out/indices", {3}, H5T_STD_I32LE);
+    }
+    const DatasetFile dataset(file("h5py.h5"));
+    EXPECT_TRUE(dataset.weighted());
+    EXPECT_EQ(dataset.read_rows("train", {0, 3}).values, (Floats{3, 200, 7}));
+    EXPECT_EQ(dataset.read_rows("test/fold_in", {0, 1}).values, Floats());
+  }
 }
 
 TEST_F(DatasetRoundTrip, ReadsTypesAndLayoutsOfOtherWriters) {

@@ -93,6 +93,26 @@ inline void write_small_dataset(const std::string& path) {
   });
 }
 
+/// Writes a dataset like that of write_small_dataset(), with weights.
+inline void write_weighted_dataset(const std::string& path) {
+  const auto fill = [](DatasetWriter& writer) {
+    const auto append = [&](const char* matrix, const Row& row, const std::vector<float>& weights) {
+      writer.append_row(matrix, {row, weights});
+    };
+    append("train", {0, 2, 5}, {0.5F, 1.0F, 1.5F});
+    append("train", {}, {});
+    append("train", {1}, {1.0F});
+    append("train", {0, 1, 2, 3, 4, 5}, {0.25F, 0.25F, 0.5F, 1.0F, 2.0F, 2.0F});
+    append("validation/fold_in", {0, 1}, {0.75F, 1.25F});
+    append("validation/fold_in", {4}, {1.0F});
+    append("test/fold_in", {3}, {1.0F});
+    for (const Row& row : {Row{2}, Row{}}) writer.append_row("validation/held_out", row);
+    writer.append_row("test/held_out", Row{5});
+    writer.set_attribute("weights", std::string("rating"));
+  };
+  write_dataset(path, 6, fill);
+}
+
 /// Writes a dataset of 3 train users and 1 validation user over 4 items, with 6 features.
 inline void write_known_users(const std::string& path) {
   write_dataset(path, 4, [](DatasetWriter& writer) {

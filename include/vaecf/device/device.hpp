@@ -27,7 +27,7 @@ enum class OutputGradients { both, hidden, weights };
 /// reduction overlaps with the backward pass. Empty: nothing is reported.
 using GradientReady = std::function<void(Range flat, EventHandle)>;
 
-/// The scaling of a user's items as input, s_ui in sparse_linear(): L2 normalization of the row, unless
+/// The scaling of a user's values as input, s_ui in sparse_linear(): L2 normalization of the row, unless
 /// `normalized` is false, and dropout with these keep probabilities; 1: no dropout. Each item is kept with
 /// probability `item_keep_prob`, and its value is divided by it. The interactions of a user are all dropped
 /// with probability 1 - `history_keep_prob`, so that the model learns to use features alone; they are not
@@ -97,12 +97,13 @@ struct SideFeatures {
 /// parts of an operation as its hardware requires. Gradients are sums over users.
 ///
 /// B is the number of users of a batch (also 0), I that of items, H that of hidden units, L that of latent
-/// dimensions, n_u the number of items of user u in the batch, before dropout. W (inputs, outputs) is a
+/// dimensions, x_u the row of user u in the batch, before dropout: the values of the user's items, all 1
+/// unless the rows have values; n_u is their sum. W (inputs, outputs) is a
 /// weight, with one row per input unit or item, the transpose of torch.nn.Linear.weight; act() is an
 /// activation. If a model-parallel group shares the items, each of its ranks has the rows of all B users
 /// restricted to its item slice, but the activations of its own users only: row r of all activations belongs
 /// to user batch.own().begin + r. Operations on tensors of items exchange activations within the
-/// model-parallel group and are then collective; counts of a user's items are those of all item slices, and a
+/// model-parallel group and are then collective; n_u and |x_u| are those of all item slices, and a
 /// user's losses are summed over the ranks of the model-parallel group. On a GPU, operations are queued on
 /// one stream, and the host blocks only where stated. On a CPU, they have finished when they return. One
 /// thread uses a device, except where stated.
@@ -223,9 +224,9 @@ class Device {
 
   // Forward pass.
 
-  /// output (B, H) = act(bias + sum over the user's items i of s_ui W_i), s_ui = dropout_ui / sqrt(n_u),
+  /// output (B, H) = act(bias + sum over the user's items i of s_ui W_i), s_ui = dropout_ui x_ui / |x_u|,
   /// where dropout_ui is 0 or 1 / item_keep_prob, and 0 for all items of a dropped history: rows are
-  /// L2-normalized before dropout, unless `scaling` does not normalize (s_ui = dropout_ui). With `side`
+  /// L2-normalized before dropout, unless `scaling` does not normalize (s_ui = dropout_ui x_ui). With `side`
   /// (may be null), the sum over the user's m_u features f of V_f / sqrt(m_u) is added before `act`; features
   /// are always normalized, separately, and never dropped.
   virtual void sparse_linear(const Batch& batch, const Parameters& parameters, Layer layer, Activation act,
@@ -253,12 +254,13 @@ class Device {
   // Loss and backward pass. In fp16, all gradients include the loss scale.
 
   /// The output layer with loss and gradients, one operation because (B, I) need not be stored as a whole:
-  /// logits = hidden W + bias. Adds to the step's nll the multinomial loss or, for outputs o =
-  /// sigmoid(logits), the mean of (o_i - x_i)^2 over all items; writes the gradients with respect to
-  /// `hidden`, W and bias. With a fused update, d_hidden is computed with the weights before the update,
-  /// which may still run until end_step() or synchronize(). OutputGradients::hidden (RecVAE's encoder passes)
-  /// computes d_hidden only, and uses nothing of `backward` but parameters and step. OutputGradients::weights
-  /// (its decoder passes) leaves d_hidden as it is. Both require the multinomial loss.
+  /// logits = hidden W + bias. Adds to the step's nll the multinomial loss, - sum x_ui log softmax_i, or, for
+  /// outputs o = sigmoid(logits), the mean of (o_i - x_i)^2 over all items, where x is 0 or 1; writes the
+  /// gradients with respect to `hidden`, W and bias. With a fused update, d_hidden is computed with the
+  /// weights before the update, which may still run until end_step() or synchronize().
+  /// OutputGradients::hidden (RecVAE's encoder passes) computes d_hidden only, and uses nothing of `backward`
+  /// but parameters and step. OutputGradients::weights (its decoder passes) leaves d_hidden as it is. Both
+  /// require the multinomial loss.
   virtual void output_layer_step(Loss loss, const Matrix& hidden, const Batch& batch, Layer layer,
                                  OutputGradients which, Matrix& d_hidden, const Backward& backward) = 0;
   /// Replaces d_output, the gradient with respect to the output, by that with respect to act's argument, and

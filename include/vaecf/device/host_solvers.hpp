@@ -57,7 +57,7 @@ class AlignedArray {
   std::int64_t size_ = 0;
 };
 
-/// A 0/1 matrix X (users, items), by users and by items, and weights w of the users; does not own its memory.
+/// A matrix X (users, items), by users and by items, and weights w of the users; does not own its memory.
 struct Interactions {
   CsrView users;                   ///< items of each user
   CsrView items;                   ///< users of each item

@@ -23,9 +23,10 @@ class DatasetWriter {
 
   /// Appends a row of ascending, unique columns to one of "train", "validation/fold_in",
   /// "validation/held_out", "test/fold_in" and "test/held_out", or to a feature matrix of these users
-  /// ("train/features", "validation/features" and "test/features") or of the items ("items/features"). Throws
-  /// InputError if `matrix` is none of these.
-  void append_row(const std::string& matrix, std::span<const std::int32_t> columns);
+  /// ("train/features", "validation/features" and "test/features") or of the items ("items/features"). Rows
+  /// of "train" and of both "fold_in" may have weights as values: then all of them have, and attribute
+  /// `weights` must be set. Throws InputError if `matrix` is none of these.
+  void append_row(const std::string& matrix, const SparseRow& row);
   /// Makes `path` (ids, or a matrix to which no row is appended) an alias of `target`, for example
   /// "test/fold_in" of "train".
   void link(const std::string& path, const std::string& target);
@@ -48,8 +49,9 @@ class DatasetWriter {
 /// All contents are validated before use: shapes, monotone offsets, columns in range, ascending and unique;
 /// no variable-length strings, no external links, no filters except shuffle and deflate. Functions throw
 /// InputError with file, dataset and row if a check fails. Offsets and columns may be integers of any width
-/// and byte order in any layout. `data` next to `indices` is accepted if all its elements are 1. Attribute
-/// `items` and HDF5 group /train are required.
+/// and byte order in any layout. `weights` next to `indices` of "train" and of both "fold_in", in all of them
+/// or in none, are finite and above 0; `data` is accepted if all its elements are 1. Attribute `items` and
+/// HDF5 group /train are required.
 class DatasetFile {
  public:
   explicit DatasetFile(const std::string& path);
@@ -63,6 +65,8 @@ class DatasetFile {
   /// Returns the number of items without a train event that are known by their features only. They are the
   /// last items. Rows of "train" with such an item are refused.
   std::int64_t new_items() const;
+  /// Returns whether "train" and both "fold_in" have weights of interactions.
+  bool weighted() const;
   std::int64_t rows(const std::string& matrix) const;  ///< 0 if the matrix is absent
   std::int64_t entries(const std::string& matrix) const;
   /// Returns the deflate level of the train matrix, 0 if it is not compressed.
@@ -72,6 +76,7 @@ class DatasetFile {
   const Attributes& attributes() const;
   /// Reads rows [rows.begin, rows.end) with one hyperslab and validates them. The offsets of the result start
   /// at 0. Columns are in [0, items()), or in [0, features()) or [0, item_features()) for a feature matrix.
+  /// Values are the weights, if the matrix has any.
   Csr read_rows(const std::string& matrix, Range rows) const;
   bool has_ids(const std::string& path) const;
   /// Reads the ids at `path`. Throws InputError if they are absent, or neither integers nor fixed-length

@@ -82,11 +82,11 @@ VAECF_HD inline T latent_gradient_logvar(T d_z, T eps, T beta, T logvar) {
   return d_z * eps * T{0.5} * std::exp(T{0.5} * logvar) + beta * (T{0.5} * (std::exp(logvar) - T{1}));
 }
 
-/// Returns the input value of each item in a binary row of `n` items: 1 / sqrt(n), so that the row has L2
-/// norm 1, or 1 without normalization; 0 if the row is empty.
-VAECF_HD inline float input_scale(std::int64_t n, bool normalized = true) {
-  if (n == 0) return 0.0F;
-  return normalized ? 1.0F / std::sqrt(static_cast<float>(n)) : 1.0F;
+/// Returns the factor of the values of a row of L2 norm `norm` as input: 1 / norm, or 1 without
+/// normalization; 0 if the row is empty.
+VAECF_HD inline float input_scale(float norm, bool normalized = true) {
+  if (norm == 0.0F) return 0.0F;
+  return normalized ? 1.0F / norm : 1.0F;
 }
 
 /// The threads that process one row together: one CPU thread, or all threads of a CUDA block. All threads

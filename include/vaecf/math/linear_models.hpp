@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-/// Formulas of the linear models, in fp64. With the binary train matrix X (users, items), weights w_u of the
+/// Formulas of the linear models, in fp64. With the train matrix X (users, items), weights w_u of the
 /// users, G = X' diag(w) X and g = diag G, the matrix B between items follows from one inverse,
 ///   P = (G + diag(Lambda))^-1, B_ij = -(P_ij / P_jj) h_j (i != j), B_jj = 0.
 /// A model whose diagonal may differ from 0 (`relax`, DEQL) has 1 - h_j there. It is not stored: it would
@@ -51,16 +51,17 @@ inline double kept_factor(const LinearColumn& column, double dropout, double kep
   return 1.0 - c * keep * x;
 }
 
-/// The similarity of item-kNN between a source item i and a target j with d_i and d_j users, which have the
-/// weight `together` in common: (together / (d_i^source_power d_j^target_power + shrink + 1e-6))^power.
+/// The similarity of item-kNN between a source item i and a target j, with together = sum_u w_u x_ui x_uj and
+/// d_i = sum_u x_ui^2, the number of users if all values of X are 1:
+///   (together / (d_i^source_power d_j^target_power + shrink + 1e-6))^power.
 struct ItemSimilarity {
   double source_power = 0.5;
   double target_power = 0.5;
   double shrink = 0.0;
   double power = 1.0;
 
-  double of_source(double users) const { return std::pow(users, source_power); }
-  double of_target(double users) const { return std::pow(users, target_power); }
+  double of_source(double squares) const { return std::pow(squares, source_power); }
+  double of_target(double squares) const { return std::pow(squares, target_power); }
   /// Returns the similarity before the last power, which does not change the order of neighbors. `source` and
   /// `target` are the values of of_source() and of_target().
   double base(double together, double source, double target) const {

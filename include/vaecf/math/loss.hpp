@@ -38,19 +38,20 @@ struct SoftmaxPart {
   VAECF_HD Sum rescaled_sum(float top) const { return sum * std::exp(maximum - top); }
 };
 
-/// Returns minus the sum of log softmax over the user's `count` items; `logits` is the sum of their logits.
+/// Returns minus the sum of x log softmax over the user's items, given the sum of their values x and
+/// `logits`, the sum of x logit.
 template <class Sum>
-VAECF_HD inline double nll(std::int64_t count, const SoftmaxPart<Sum>& all, double logits) {
-  if (count == 0) return 0.0;
+VAECF_HD inline double nll(float values, const SoftmaxPart<Sum>& all, double logits) {
+  if (values == 0.0F) return 0.0;
   const double log_sum = static_cast<double>(all.maximum) + std::log(static_cast<double>(all.sum));
-  return static_cast<double>(count) * log_sum - logits;
+  return static_cast<double>(values) * log_sum - logits;
 }
 
-/// Returns the scale s in the gradient of nll() with respect to a logit: s * exp(logit - maximum), minus 1 at
+/// Returns the scale s in the gradient of nll() with respect to a logit: s * exp(logit - maximum), minus x at
 /// the user's items. It is 0 for a user without items, even if the sum is NaN.
 template <class Sum>
-VAECF_HD inline float softmax_scale(std::int64_t count, const SoftmaxPart<Sum>& all) {
-  return count > 0 ? static_cast<float>(static_cast<Sum>(count) / all.sum) : 0.0F;
+VAECF_HD inline float softmax_scale(float values, const SoftmaxPart<Sum>& all) {
+  return values > 0.0F ? static_cast<float>(static_cast<Sum>(values) / all.sum) : 0.0F;
 }
 
 // The squared error of one output o = sigmoid(logit) for an input x of 0 or 1, as in autoencoders that
@@ -74,13 +75,13 @@ struct CosineLoss {
   double d_q = 0.0;     ///< derivative with respect to q
 };
 
-/// Returns the loss of a user with `items` items, without computing y. With h = x A / sqrt(items), the square
-/// `norm` = ||h||^2 and `gram` = h' A'A h,
-///   cos(x, y) = (||h||^2 - 1) / sqrt(q),   q = ||y||^2 / items = h' A'A h - 2 ||h||^2 + 1.
+/// Returns the loss of a user x, without computing y. With h = x A / ||x||, the square `norm` = ||h||^2 and
+/// `gram` = h' A'A h,
+///   cos(x, y) = (||h||^2 - 1) / sqrt(q),   q = ||y||^2 / ||x||^2 = h' A'A h - 2 ||h||^2 + 1.
 /// The cosine is 0, without gradient, if y is 0 except for rounding errors. The loss of a user without items
 /// is 0.
-VAECF_HD inline CosineLoss cosine_loss(std::int64_t items, double norm, double gram) {
-  if (items == 0) return {};
+VAECF_HD inline CosineLoss cosine_loss(bool has_items, double norm, double gram) {
+  if (!has_items) return {};
   const double q = gram - 2.0 * norm + 1.0;
   if (q <= 1e-6 * (gram + 2.0 * norm + 1.0)) return {1.0, 0.0, 0.0};
   const double root = std::sqrt(q);

@@ -188,14 +188,17 @@ void Device::gather_batch(const device::UserRows& any_source, std::span<const st
   batch.model_parallel_ = source.model_parallel;
   batch.items = source.items;
   batch.user_numbers.clear();
-  batch.sizes.clear();
+  batch.totals.clear();
   batch.offsets.assign(1, 0);
   batch.columns.clear();
+  batch.values.clear();
   for (const std::int64_t row : rows) {
     const auto items = source.csr.row(row);
     batch.user_numbers.push_back(static_cast<std::uint32_t>(source.first_user + row));
-    batch.sizes.push_back(static_cast<std::int32_t>(source.sliced.row_size(row)));
+    batch.totals.push_back(source.totals[static_cast<std::size_t>(row)]);
     batch.columns.insert(batch.columns.end(), items.begin(), items.end());
+    const auto values = source.csr.row_values(row);
+    batch.values.insert(batch.values.end(), values.begin(), values.end());
     batch.offsets.push_back(static_cast<std::int64_t>(batch.columns.size()));
   }
   batch.has_transpose = with_transpose;
@@ -205,11 +208,16 @@ void Device::gather_batch(const device::UserRows& any_source, std::span<const st
   const std::int64_t item_count = source.items.count();
   batch.item_begin.assign(static_cast<std::size_t>(item_count) + 1, 0);
   batch.item_users.resize(batch.columns.size());
+  batch.item_values.resize(batch.values.size());
   for (const std::int32_t item : batch.columns) ++batch.item_begin[item + 1];
   for (std::int64_t i = 0; i < item_count; ++i) batch.item_begin[i + 1] += batch.item_begin[i];
   for (std::size_t u = 0; u < rows.size(); ++u) {
-    for (const std::int32_t item : batch.rows().row(static_cast<std::int64_t>(u))) {
-      batch.item_users[batch.item_begin[item]++] = static_cast<std::int32_t>(u);
+    const auto items = batch.rows().row(static_cast<std::int64_t>(u));
+    const auto values = batch.rows().row_values(static_cast<std::int64_t>(u));
+    for (std::size_t k = 0; k < items.size(); ++k) {
+      const std::int32_t to = batch.item_begin[items[k]]++;
+      batch.item_users[to] = static_cast<std::int32_t>(u);
+      if (!values.empty()) batch.item_values[to] = values[k];
     }
   }
   // The loop above advanced every begin to the next item's; shift back.

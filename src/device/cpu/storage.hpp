@@ -27,8 +27,9 @@ inline std::span<const float> first_rows(const Matrix& matrix, std::int64_t n) {
 
 struct UserRows final : device::UserRows {
   UserRows(ItemSliceView view, std::int64_t first, std::int64_t item_count, ModelParallelGroup& ranks)
-      : sliced(view),
-        csr(view.rows),
+      : csr(view.rows),
+        own_totals(view.totals.empty() ? totals_of(view.rows) : std::vector<RowTotals>()),
+        totals(view.totals.empty() ? own_totals : view.totals),
         first_user(first),
         items(ranks.item_slice(item_count)),
         model_parallel(&ranks) {}
@@ -36,8 +37,9 @@ struct UserRows final : device::UserRows {
   std::int64_t entries_of(std::span<const std::int64_t> rows) const override;
   std::string description() const override { return ""; }
 
-  ItemSliceView sliced;
   CsrView csr;
+  std::vector<RowTotals> own_totals;  // empty if the caller has them
+  std::span<const RowTotals> totals;  // (rows)
   std::int64_t first_user;
   ItemSlice items;
   ModelParallelGroup* model_parallel;
@@ -74,17 +76,19 @@ struct MetricValues final : device::MetricValues {
 
 struct Batch final : device::Batch {
   std::int64_t users() const override { return static_cast<std::int64_t>(user_numbers.size()); }
-  CsrView rows() const { return {offsets, columns}; }
+  CsrView rows() const { return {offsets, columns, values}; }
 
   ItemSlice items;                          // the columns are its local indices
   std::vector<std::uint32_t> user_numbers;  // (B)
-  std::vector<std::int32_t> sizes;          // (B) number of each user's items in all item slices
+  std::vector<RowTotals> totals;            // (B)
   std::vector<std::int64_t> offsets{0};     // (B + 1)
   std::vector<std::int32_t> columns;
+  std::vector<float> values;  // like `columns`; empty: all are 1
   // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
   bool has_transpose = false;
   std::vector<std::int32_t> item_begin;  // (items.count() + 1)
   std::vector<std::int32_t> item_users;
+  std::vector<float> item_values;  // like `item_users`; empty: all are 1
 };
 
 class Timer final : public device::Timer {
@@ -123,6 +127,7 @@ struct Workspace {
     std::vector<double> sum;               // (width): sum of exponentials
     std::vector<float> largest;            // (width): maximum of logit - reference
     std::vector<std::uint16_t> positives;  // positions of the users' seen items in a tile, by user tile
+    std::vector<float> positive_values;    // like `positives`; empty: all are 1
     std::vector<std::int32_t> positives_begin;
   };
 

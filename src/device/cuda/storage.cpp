@@ -54,17 +54,23 @@ Matrix make_matrix(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, DType 
       device::Array<std::uint16_t>(DeviceArray<std::uint16_t>(gpu, dtype == DType::fp32 ? 0 : size, what))};
 }
 
-void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_count, bool with_transpose) {
+void Batch::reserve(std::int64_t users, std::int64_t entries, std::int64_t item_count, bool with_transpose,
+                    bool with_values) {
   constexpr const char* what = "the batch";
   grow(gpu_, allocation_epoch_, users, what, user_numbers);
-  grow(gpu_, allocation_epoch_, users, what, sizes);
+  grow(gpu_, allocation_epoch_, users, what, totals);
   grow(gpu_, allocation_epoch_, users + 1, what, offsets);
   grow(gpu_, allocation_epoch_, entries, what, columns);
+  if (with_values) grow(gpu_, allocation_epoch_, entries, what, values);
   if (!with_transpose) return;
   grow(gpu_, allocation_epoch_, item_count + 1, what, item_begin);
   for (DeviceArray<std::uint32_t>* array : {&item_users, &keys, &sorted_keys, &entry_users}) {
     grow(gpu_, allocation_epoch_, entries, what, *array);
   }
+  if (!with_values) return;
+  grow(gpu_, allocation_epoch_, entries, what, item_values);
+  grow(gpu_, allocation_epoch_, entries, what, entry_indices);
+  grow(gpu_, allocation_epoch_, entries, what, sorted_indices);
 }
 
 UserRows::UserRows(Gpu& gpu, Stream& stream, ItemSliceView sliced, std::int64_t first,
@@ -82,10 +88,10 @@ UserRows::UserRows(Gpu& gpu, Stream& stream, ItemSliceView sliced, std::int64_t 
   offsets_ = {gpu, static_cast<std::int64_t>(host_offsets.size()), "users' rows"};
   stream.copy_h2d(offsets_.data(), host_offsets.data(), offsets_.bytes());
 
-  if (!sliced.sizes.empty()) {
-    sizes_ = {gpu, view.rows(), "users' rows"};
-    stream.copy_h2d(sizes_.data(), sliced.sizes.data(), sizes_.bytes());
-  }
+  const std::vector<RowTotals> computed = sliced.totals.empty() ? totals_of(view) : std::vector<RowTotals>();
+  totals_ = {gpu, view.rows(), "users' rows"};
+  stream.copy_h2d(totals_.data(), sliced.totals.empty() ? computed.data() : sliced.totals.data(),
+                  totals_.bytes());
 
   const auto ids = view.columns.first(static_cast<std::size_t>(view.entries()));
   check_ids(ids, items);
@@ -93,8 +99,12 @@ UserRows::UserRows(Gpu& gpu, Stream& stream, ItemSliceView sliced, std::int64_t 
   if (!on_device) {
     host_ids_ = PinnedArray<std::byte>(view.entries() * size);
     write_ids(ids, size, host_ids_.data());
+    host_values_ = PinnedArray<float>(std::ssize(view.values));
+    std::ranges::copy(view.values, host_values_.data());
     return;
   }
+  device_values_ = {gpu, std::ssize(view.values), "users' rows"};
+  stream.copy_h2d(device_values_.data(), view.values.data(), device_values_.bytes());
   device_ids_ = {gpu, view.entries() * size, "users' rows"};
   constexpr std::size_t piece_entries = std::size_t{1} << 20;
   std::vector<std::byte> piece(std::min(piece_entries, ids.size()) * static_cast<std::size_t>(size));
@@ -117,7 +127,9 @@ std::unique_ptr<device::UserRows> Device::make_user_rows(ItemSliceView sliced, s
                                                          ModelParallelGroup& model_parallel) {
   const CsrView rows = sliced.rows;
   const std::int64_t id_size = id_bytes(model_parallel.item_slice(items).count());
-  const std::int64_t needed = (rows.rows() + 1) * 8 + std::ssize(sliced.sizes) * 4 + rows.entries() * id_size;
+  const std::int64_t needed = (rows.rows() + 1) * 8 +
+                              rows.rows() * static_cast<std::int64_t>(sizeof(RowTotals)) +
+                              rows.entries() * id_size + std::ssize(rows.values) * 4;
   const std::int64_t free = gpu_.free_bytes();
   const Toggle resident = options_.resident;
   // Unless set to `on`, a quarter of the memory is kept free for weights, moments, activations and logits.

@@ -77,20 +77,16 @@ class ItemIds {
   const std::uint32_t* wide_ = nullptr;
 };
 
-/// Numbers of items of users' rows in all item slices.
-struct RowSizes {
-  const std::int64_t* offsets;  // of the item slice's rows
-  const std::int32_t* sizes;    // null: the rows have all items
-  VAECF_HD std::int64_t operator()(std::int64_t row) const {
-    return sizes != nullptr ? sizes[row] : offsets[row + 1] - offsets[row];
-  }
-};
+/// Returns value `k` of entries whose values are `values`; 1 if that is null.
+VAECF_HD inline float value_at(const float* values, std::int64_t k) {
+  return values != nullptr ? values[k] : 1.0F;
+}
 
 /// Makes a matrix, with 16-bit copies unless `dtype` is fp32.
 Matrix make_matrix(Gpu& gpu, std::int64_t max_rows, std::int64_t columns, DType dtype);
 
-/// Sparse rows of users. Item ids are in device memory, or in pinned host memory that kernels read over the
-/// bus; offsets are always on the device.
+/// Sparse rows of users. Item ids and values are in device memory, or in pinned host memory that kernels read
+/// over the bus; offsets and totals are always on the device.
 class UserRows final : public device::UserRows {
  public:
   /// Rows of the item slice that `ranks` have of `item_count` items. Throws InputError if a column is
@@ -103,8 +99,11 @@ class UserRows final : public device::UserRows {
 
   ItemIds ids() const { return {device_ids_.size() > 0 ? device_ids_.data() : host_ids_.data(), items}; }
   const std::int64_t* offsets() const { return offsets_.data(); }
-  /// Returns the number of items of each row in all item slices; null: that of the rows here.
-  const std::int32_t* sizes() const { return sizes_.data(); }
+  /// Returns the value of each item; null: all are 1.
+  const float* values() const {
+    return device_values_.size() > 0 ? device_values_.data() : host_values_.data();
+  }
+  const RowTotals* totals() const { return totals_.data(); }
 
   std::vector<std::int64_t> host_offsets;  // (rows + 1), starting at 0
   const std::int64_t first_user;
@@ -115,10 +114,12 @@ class UserRows final : public device::UserRows {
  private:
   std::string description_;
   DeviceArray<std::int64_t> offsets_;
-  DeviceArray<std::int32_t> sizes_;
-  // Exactly one of these is used:
+  DeviceArray<RowTotals> totals_;
+  // Ids and values are either on the device or on the host:
   DeviceArray<std::byte> device_ids_;
+  DeviceArray<float> device_values_;
   PinnedArray<std::byte> host_ids_;
+  PinnedArray<float> host_values_;
 };
 
 /// An order of batches that was uploaded beside the steps of another one.
@@ -143,28 +144,31 @@ class Batch final : public device::Batch {
   /// Returns the rows of each part in exchanges of activations.
   std::int64_t part_rows() const { return model_parallel().part_rows(users()); }
   ItemSlice item_slice() const { return model_parallel().item_slice(all_items); }
-  /// Returns the numbers of items of the users' rows in all item slices, from user `first` on.
-  RowSizes row_sizes(std::int64_t first = 0) const {
-    return {offsets.data() + first, has_sizes ? sizes.data() + first : nullptr};
-  }
+  /// Returns the value of each entry, and of each entry of the transpose; null: all are 1.
+  const float* entry_values() const { return has_values ? values.data() : nullptr; }
+  const float* transpose_values() const { return has_values ? item_values.data() : nullptr; }
   /// Ensures the given capacities. If an array must grow, its contents are lost and graphs become invalid.
-  void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose);
+  void reserve(std::int64_t users, std::int64_t entries, std::int64_t items, bool with_transpose,
+               bool with_values);
 
   std::int64_t users_ = 0;
   std::int64_t items = 0;  // of the item slice
   std::int64_t all_items = 0;
   std::int64_t max_entries = 0;
   bool has_transpose = false;
-  bool has_sizes = false;
+  bool has_values = false;
   DeviceArray<std::uint32_t> user_numbers;  // (users)
-  DeviceArray<std::int32_t> sizes;          // (users), of all item slices; only with has_sizes
+  DeviceArray<RowTotals> totals;            // (users)
   DeviceArray<std::int64_t> offsets;        // (users + 1)
   DeviceArray<std::int32_t> columns;        // (entries)
+  DeviceArray<float> values;                // (entries); only with has_values
   // The transpose: users of item i are item_users[item_begin[i] .. item_begin[i + 1]), ascending.
   DeviceArray<std::int64_t> item_begin;   // (items + 1)
   DeviceArray<std::uint32_t> item_users;  // (entries)
-  // Temporaries of the transpose: entries as (item, user); keys past the last entry are `items`.
-  DeviceArray<std::uint32_t> keys, sorted_keys, entry_users;
+  DeviceArray<float> item_values;         // (entries); only with has_values
+  // Temporaries of the transpose: entries as (item, user); keys past the last entry are `items`. With
+  // has_values, the index of each entry is sorted instead of its user.
+  DeviceArray<std::uint32_t> keys, sorted_keys, entry_users, entry_indices, sorted_indices;
 
  private:
   Gpu& gpu_;

@@ -61,6 +61,7 @@ class GrowingColumn {
 struct MatrixColumns {
   GrowingColumn<std::int64_t> offsets;
   GrowingColumn<std::int32_t> columns;
+  GrowingColumn<float> weights;
   std::int64_t entries = 0;
   bool linked = false;  ///< alias of another matrix
 };
@@ -86,16 +87,18 @@ DatasetWriter::DatasetWriter(const std::string& path, std::int64_t compression)
   const std::int64_t first = 0;
   for (const auto matrix : matrix_names) {
     const std::string name(matrix);
-    file_->matrices.push_back({{name + "/indptr", deflate}, {name + "/indices", deflate}});
+    file_->matrices.push_back(
+        {{name + "/indptr", deflate}, {name + "/indices", deflate}, {name + "/weights", deflate}});
     file_->matrices.back().offsets.append(file_->writer, {&first, 1});
   }
 }
 DatasetWriter::~DatasetWriter() = default;
 
-void DatasetWriter::append_row(const std::string& matrix, std::span<const std::int32_t> columns) {
+void DatasetWriter::append_row(const std::string& matrix, const SparseRow& row) {
   MatrixColumns& target = file_->matrices[matrix_index(matrix)];
-  target.columns.append(file_->writer, columns);
-  target.entries += static_cast<std::int64_t>(columns.size());
+  target.columns.append(file_->writer, row.columns);
+  target.weights.append(file_->writer, row.values);
+  target.entries += static_cast<std::int64_t>(row.columns.size());
   target.offsets.append(file_->writer, {&target.entries, 1});
 }
 
@@ -124,11 +127,14 @@ void DatasetWriter::commit() {
     if (matrix.linked || (m >= first_features && !has_columns(m))) continue;
     matrix.offsets.finish(writer);
     matrix.columns.finish(writer);
+    if (file_->attributes.contains("weights") && may_have_weights(matrix_names[m]))
+      matrix.weights.finish(writer);
   }
   writer.write_attributes(file_->attributes);
   for (MatrixColumns& matrix : file_->matrices) {
     matrix.offsets.close();
     matrix.columns.close();
+    matrix.weights.close();
   }
   writer.commit();
 }

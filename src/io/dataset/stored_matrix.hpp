@@ -22,6 +22,11 @@ inline constexpr std::array<std::string_view, 9> matrix_names = {
     "train",          "validation/fold_in",  "validation/held_out", "test/fold_in",  "test/held_out",
     "train/features", "validation/features", "test/features",       "items/features"};
 
+/// Returns whether entries of a matrix may have weights.
+constexpr bool may_have_weights(std::string_view matrix) {
+  return matrix == "train" || matrix == "validation/fold_in" || matrix == "test/fold_in";
+}
+
 /// Index of the first matrix whose columns are features instead of items. Such a matrix may be absent. The
 /// last one has a row per item, the others a row per user.
 inline constexpr std::size_t first_features = 5;
@@ -47,8 +52,12 @@ class StoredMatrix {
   std::int64_t entries() const { return columns_.shape[0]; }
   int deflate() const { return columns_.deflate; }
 
+  /// Returns whether the matrix has weights.
+  bool weighted() const { return weights_.has_value(); }
+
   /// Reads `rows`, at least one, with one hyperslab. Checks that offsets are ascending, that columns are
-  /// ascending, unique and below `width`, and that all weights are 1.
+  /// ascending, unique and below `width`, that weights are finite and above 0, and that all elements of
+  /// `data` are 1.
   Csr read(Range rows, std::int64_t width) const;
 
   /// Returns the rows.size() + 1 offsets of `rows` and checks that they are ascending.
@@ -56,12 +65,16 @@ class StoredMatrix {
 
  private:
   void check_columns(std::int64_t first_row, const CsrView& rows, std::int64_t width) const;
-  void check_weights(std::int64_t begin, std::int64_t end) const;
+  /// Opens an array with one number per entry.
+  Hdf5Dataset open_values(const std::string& name) const;
+  void check_data(std::int64_t begin, std::int64_t end) const;
+  std::vector<float> read_weights(std::int64_t first_row, std::span<const std::int64_t> offsets) const;
 
   const Hdf5Reader* file_;
   Hdf5Dataset offsets_;
   Hdf5Dataset columns_;
   std::optional<Hdf5Dataset> weights_;
+  std::optional<Hdf5Dataset> data_;  // of SciPy: all 1
 };
 
 }  // namespace vaecf::io

@@ -54,6 +54,7 @@ void add_gram_row(const Interactions& train, const UserWeights& weights,
   const float diagonal = row[static_cast<std::size_t>(item)];
   const auto first = static_cast<std::size_t>(train.items.offsets[static_cast<std::size_t>(item)]);
   const std::span<const std::int32_t> users = train.items.view().row(item);
+  const std::span<const float> own_values = train.items.view().row_values(item);
   // The rows of users are at random places, so their offsets and then the items are loaded early.
   constexpr std::size_t ahead = 8;
   const CsrView rows = train.users.view();
@@ -62,15 +63,22 @@ void add_gram_row(const Interactions& train, const UserWeights& weights,
       __builtin_prefetch(&rows.offsets[static_cast<std::size_t>(users[n + 2 * ahead])]);
     if (n + ahead < users.size())
       __builtin_prefetch(rows.row(users[n + ahead]).data() + counted[first + n + ahead].begin);
-    const float weight = weights.of_users[static_cast<std::size_t>(users[n])];
-    const std::span<const std::int32_t> items = rows.row(users[n]);
+    const SparseRow items = rows.sparse_row(users[n]);
+    const float weight = weights.of_users[static_cast<std::size_t>(users[n])] * value_at(own_values, n);
+    const auto add = [&](std::size_t from, std::size_t size) {
+      const std::span<const std::int32_t> others = items.columns.subspan(from, size);
+      if (items.values.empty()) {
+        for (const std::int32_t other : others) row[static_cast<std::size_t>(other)] += weight;
+      } else {
+        for (std::size_t k = 0; k < size; ++k)
+          row[static_cast<std::size_t>(others[k])] += weight * items.values[from + k];
+      }
+    };
     const auto begin = static_cast<std::size_t>(counted[first + n].begin);
     const auto count = static_cast<std::size_t>(counted[first + n].count);
-    const std::size_t right = std::min(count, items.size() - begin);
-    for (const std::int32_t other : items.subspan(begin, right))
-      row[static_cast<std::size_t>(other)] += weight;
-    for (const std::int32_t other : items.first(count - right))
-      row[static_cast<std::size_t>(other)] += weight;
+    const std::size_t right = std::min(count, items.columns.size() - begin);
+    add(begin, right);
+    add(0, count - right);
   }
   row[static_cast<std::size_t>(item)] = diagonal;
 }
@@ -196,18 +204,21 @@ StoredWeights EaseModel::stored() const {
   return {{{matrix_name, inverse.items, inverse.items, false, read_rows}}, {}};
 }
 
-void EaseModel::score(std::span<const std::int32_t> history, std::span<float> scores) const {
+void EaseModel::score(const SparseRow& history, std::span<float> scores) const {
   if (const auto* sparse = std::get_if<SparseWeights>(&solution_)) {
     sparse->score(history, scores);
   } else {
     const auto& inverse = std::get<Inverse>(solution_);
     std::ranges::fill(scores, 0.0F);
-    for (const std::int32_t item : history) {
-      const std::span<const float> weights = inverse.row(item);
-      for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += weights[j];
+    for (std::size_t k = 0; k < history.columns.size(); ++k) {
+      const std::span<const float> weights = inverse.row(history.columns[k]);
+      const float x = history.value(k);
+      for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += x * weights[j];
     }
-    for (const std::int32_t item : history)
-      scores[static_cast<std::size_t>(item)] -= inverse.row(item)[static_cast<std::size_t>(item)];
+    for (std::size_t k = 0; k < history.columns.size(); ++k) {
+      const auto item = static_cast<std::size_t>(history.columns[k]);
+      scores[item] -= history.value(k) * inverse.row(history.columns[k])[item];
+    }
   }
   for (std::size_t j = 0; j < scores.size(); ++j) scores[j] *= scale_[j];
 }

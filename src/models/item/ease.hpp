@@ -15,8 +15,9 @@ namespace vaecf::models {
 /// Rows and blocks of G = X' diag(w) X for the train matrix X with weights w of the users and features. Items
 /// are numbered by position: in descending order of popularity, that is of the weight of their users, and of
 /// equally popular items those with the higher index first. G is not stored, except its part of the most
-/// popular items, whose users are too many to visit for each block. Each element is a sum in fp32 in
-/// ascending order of the users, then of the features, however much is stored.
+/// popular items, whose users are too many to visit for each block. Each element is a sum in fp32 of
+/// (w_u x_ui) x_uj, where i is the later position, in ascending order of the users, then of the features,
+/// however much is stored.
 class Gram {
  public:
   /// The number of items with a feature, the most popular ones, that a row takes because of it. A genre of a
@@ -38,11 +39,18 @@ class Gram {
   double diagonal(std::int64_t i) const {
     return weights_.of_items[static_cast<std::size_t>(order_[static_cast<std::size_t>(i)])];
   }
+  /// Returns m_i = sum of w_u x_ui for the item at position i, in fp64.
+  double sum(std::int64_t i) const {
+    return weights_.sums[static_cast<std::size_t>(order_[static_cast<std::size_t>(i)])];
+  }
+  /// Returns 1 / s_i (solve_neighborhoods()) for the item at position i, or 0 if s_i is 0.
+  double inverse_scale(std::int64_t i) const;
   /// Returns the sum of the weights of all users and features.
   double total_weight() const { return weights_.sum; }
   /// Returns whether features have weights.
   bool has_features() const { return features_.rows() > 0; }
-  /// Returns all positions in ascending order of G_ii, and of equal ones the item with the lower index first.
+  /// Returns all positions in ascending order of m_i / s_i, and of equal ones the item with the lower index
+  /// first. If all values of X are 1, this is the order of G_ii.
   std::span<const std::int32_t> ascending() const { return ascending_; }
 
   /// The features of one item.
@@ -70,6 +78,7 @@ class Gram {
     std::int32_t blocks = 0;
     std::vector<std::int32_t> users;  ///< users of the items whose rows are not stored
     std::vector<std::int32_t> hits;   ///< indices in the block of one user's items
+    std::vector<float> hit_values;    ///< like `hits`; empty: all are 1
     MarkedFeatures marked;
   };
   /// Writes row i of G to `work.row`, and the positions of its nonzero elements to `work.nonzero`, in no
@@ -85,9 +94,14 @@ class Gram {
 
  private:
   CsrView rows() const {
-    return {row_offsets_, {row_positions_.data(), static_cast<std::size_t>(row_positions_.size())}};
+    return {row_offsets_,
+            {row_positions_.data(), static_cast<std::size_t>(row_positions_.size())},
+            {row_values_.data(), static_cast<std::size_t>(row_values_.size())}};
   }
   float weight(std::int64_t user) const { return weights_.of_users[static_cast<std::size_t>(user)]; }
+  /// Calls use(w_u x_ui, the user's row) for the users of the item at position i, in ascending order.
+  template <class Use>
+  void for_users(std::int64_t i, const Use& use) const;
   void read_features(const Interactions& train);
   /// Marks the features of the item at position i.
   void mark_features(std::int64_t i, MarkedFeatures& marked) const;
@@ -98,10 +112,11 @@ class Gram {
   const UserWeights& weights_;
   std::vector<std::int32_t> order_;
   std::vector<std::int32_t> ascending_;
-  bool weighted_;  // the weights of users with items differ
+  bool weighted_;  // the weights of users with items, or the values of X, differ
   // X by users: positions, ascending in each row. Rows are read in random order, so they are in huge pages.
   std::vector<std::int64_t> row_offsets_;
   device::AlignedArray<std::int32_t> row_positions_;
+  device::AlignedArray<float> row_values_;
   Csr columns_;                        // X by positions: users
   Csr features_;                       // features of each position; no rows without features
   Csr holders_;                        // most popular positions of each feature, ascending
@@ -123,10 +138,10 @@ std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseVa
 
 /// Implements solve_ease() with neighborhoods, whose items are distributed over the ranks:
 /// EASE restricted to neighborhoods, after Steck, "Markov Random Fields for Collaborative Filtering" (NeurIPS
-/// 2019) with r = 0 and the Gram matrix not standardized. With G = X' diag(w) X, g its diagonal, S the sum of
-/// w, also of features, and s_i = (g_i - g_i^2 / S)^0.375, the neighbors N of item j are the K items with the
-/// largest (G_ij - g_i g_j / S) / (s_i s_j), of equal ones those with the lower index. B_Nj is h_j times the
-/// solution of (G_NN + diag(Lambda_N)) b = G_Nj, and 1 / P_jj = g_j + Lambda_j - G_jN b
+/// 2019) with r = 0 and the Gram matrix not standardized. With G = X' diag(w) X, g its diagonal, m = X' w, S
+/// the sum of w, also of features, and s_i = (g_i - m_i^2 / S)^0.375, the neighbors N of item j are the K
+/// items with the largest (G_ij - m_i m_j / S) / (s_i s_j), of equal ones those with the lower index. B_Nj is
+/// h_j times the solution of (G_NN + diag(Lambda_N)) b = G_Nj, and 1 / P_jj = g_j + Lambda_j - G_jN b
 /// (math/linear_models.hpp). K = items - 1 is EASE.
 std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const EaseValues& values,
                                                const run::RunContext& context, int threads);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,13 +42,19 @@ Interactions reorder(const Interactions& train, std::span<const std::int32_t> po
     const auto begin = users.columns.begin() + users.offsets[static_cast<std::size_t>(user)];
     const auto end = users.columns.begin() + users.offsets[static_cast<std::size_t>(user) + 1];
     for (auto item = begin; item != end; ++item) *item = position[static_cast<std::size_t>(*item)];
-    std::sort(begin, end);
+    if (users.values.empty()) return std::sort(begin, end);
+    const auto values = users.values.begin() + users.offsets[static_cast<std::size_t>(user)];
+    std::vector<std::pair<std::int32_t, float>> row;
+    for (auto item = begin; item != end; ++item) row.emplace_back(*item, values[item - begin]);
+    std::ranges::sort(row);
+    for (std::ptrdiff_t k = 0; k < end - begin; ++k)
+      std::tie(begin[k], values[k]) = row[static_cast<std::size_t>(k)];
   });
   return make_interactions(std::move(users), std::ssize(position));
 }
 
 struct Candidate {
-  double correlation;  // (G_ij - g_i g_j / S) / s_i, which orders the items as the correlation with j does
+  double correlation;  // (G_ij - m_i m_j / S) / s_i, which orders the items as the correlation with j does
   std::int32_t item;
   std::int32_t position;
 };
@@ -103,16 +111,16 @@ class NeighborhoodSolver {
   /// Writes the neighbors of the item at position j, ascending, to positions_. work_ contains row j of G.
   void select(std::int64_t j) {
     candidates_.clear();
-    const double expected = gram_.diagonal(j) / gram_.total_weight();
+    const double expected = gram_.sum(j) / gram_.total_weight();
     const auto add = [&](std::int32_t position) {
       const auto i = static_cast<std::size_t>(position);
-      const double surplus = static_cast<double>(work_.row[i]) - expected * gram_.diagonal(position);
+      const double surplus = static_cast<double>(work_.row[i]) - expected * gram_.sum(position);
       candidates_.push_back({surplus * inverse_scale_[i], gram_.order()[i], position});
     };
     for (const std::int32_t position : work_.nonzero)
       if (position != j) add(position);
     // Correlations with items that share neither users nor features with j are negative, and the item with
-    // the smaller G_ii comes first.
+    // the smaller m_i / s_i comes first.
     std::size_t known = static_cast<std::size_t>(
         std::ranges::count_if(candidates_, [](const Candidate& c) { return c.correlation > 0.0; }));
     for (const std::int32_t i : gram_.ascending()) {
@@ -149,20 +157,35 @@ class NeighborhoodSolver {
 
 }  // namespace
 
+template <class Use>
+void Gram::for_users(std::int64_t i, const Use& use) const {
+  const SparseRow users = columns_.view().sparse_row(i);
+  for (std::size_t n = 0; n < users.columns.size(); ++n)
+    use(weight(users.columns[n]) * users.value(n), rows().sparse_row(users.columns[n]));
+}
+
 Gram::Gram(const Interactions& train, const UserWeights& weights, double max_table_bytes, int threads,
            Progress* progress)
     : weights_(weights), order_(descending_order(weights.popularity)) {
   const std::vector<std::int32_t> position = positions_in(order_);
-  ascending_ = descending_order(weights.of_items);
+  std::vector<double> ratios = weights.of_items;
+  for (std::size_t i = 0; i < ratios.size() && !train.users.values.empty(); ++i) {
+    const double inverse = inverse_scale(position[i]);
+    ratios[i] = inverse > 0.0 ? weights.sums[i] * inverse : std::numeric_limits<double>::infinity();
+  }
+  ascending_ = descending_order(ratios);
   std::ranges::reverse(ascending_);
   for (std::int32_t& item : ascending_) item = position[static_cast<std::size_t>(item)];
   const auto of_users = std::span(weights.of_users).first(static_cast<std::size_t>(train.users.rows()));
-  weighted_ = std::ranges::any_of(of_users, [](float w) { return w != 0.0F && w != 1.0F; });
+  weighted_ = !train.users.values.empty() ||
+              std::ranges::any_of(of_users, [](float w) { return w != 0.0F && w != 1.0F; });
   Interactions x = reorder(train, position, threads);
   columns_ = std::move(x.items);
   row_offsets_ = std::move(x.users.offsets);
   row_positions_.resize(static_cast<std::int64_t>(x.users.columns.size()));
   std::ranges::copy(x.users.columns, row_positions_.data());
+  row_values_.resize(std::ssize(x.users.values));
+  std::ranges::copy(x.users.values, row_values_.data());
   if (of_users.size() < weights.of_users.size()) read_features(train);
   const auto max_stored = static_cast<std::int64_t>(std::sqrt(max_table_bytes / 2.0));
   while (stored_ < std::min(items(), max_stored) && users_of(stored_) >= min_stored_users) ++stored_;
@@ -170,12 +193,10 @@ Gram::Gram(const Interactions& train, const UserWeights& weights, double max_tab
   std::vector<MarkedFeatures> marked(static_cast<std::size_t>(threads), MarkedFeatures(*this));
   const auto count_row = [&](int thread, std::int64_t i) {
     float* row = table_.data() + i * (i - 1) / 2;
-    for (const std::int32_t user : columns_.view().row(i)) {
-      for (const std::int32_t other : rows().row(user)) {
-        if (other >= i) break;
-        row[other] += weight(user);
-      }
-    }
+    for_users(i, [&](float weight_of_item, const SparseRow& items) {
+      for (std::size_t k = 0; k < items.columns.size() && items.columns[k] < i; ++k)
+        row[items.columns[k]] += weight_of_item * items.value(k);
+    });
     if (!has_features()) return;
     MarkedFeatures& own = marked[static_cast<std::size_t>(thread)];
     mark_features(i, own);
@@ -186,6 +207,12 @@ Gram::Gram(const Interactions& train, const UserWeights& weights, double max_tab
     if (progress != nullptr) progress->update(done);
   });
   if (progress != nullptr) progress->end();
+}
+
+double Gram::inverse_scale(std::int64_t i) const {
+  const double m = sum(i);
+  const double variance = diagonal(i) - m * m / total_weight();
+  return variance > 0.0 ? std::pow(variance, -0.375) : 0.0;
 }
 
 void Gram::read_features(const Interactions& train) {
@@ -215,13 +242,13 @@ void Gram::add_shared_features(std::int64_t i, const MarkedFeatures& marked, flo
 void Gram::read_row(std::int64_t i, Workspace& work) const {
   for (const std::int32_t other : work.nonzero) work.row[static_cast<std::size_t>(other)] = 0.0F;
   work.nonzero.clear();
-  for (const std::int32_t user : columns_.view().row(i)) {
-    for (const std::int32_t other : rows().row(user)) {
-      float& element = work.row[static_cast<std::size_t>(other)];
-      if (element == 0.0F) work.nonzero.push_back(other);
-      element += weight(user);
+  for_users(i, [&](float weight_of_item, const SparseRow& items) {
+    for (std::size_t k = 0; k < items.columns.size(); ++k) {
+      float& element = work.row[static_cast<std::size_t>(items.columns[k])];
+      if (element == 0.0F) work.nonzero.push_back(items.columns[k]);
+      element += weight_of_item * items.value(k);
     }
-  }
+  });
   if (!has_features()) return;
   mark_features(i, work.marked);
   for (const std::int32_t other : work.nonzero)
@@ -270,12 +297,24 @@ void Gram::add_block(std::span<const std::int32_t> positions, device::SpdRegress
       __builtin_prefetch(&all.offsets[static_cast<std::size_t>(work.users[u + 2 * ahead])]);
     if (u + ahead < count) __builtin_prefetch(all.row(work.users[u + ahead]).data());
     work.hits.clear();
-    for (const std::int32_t item : all.row(work.users[u]))
-      if ((work.members[static_cast<std::size_t>(item / 64)] & bit(item)) != 0)
-        work.hits.push_back(work.slots[static_cast<std::size_t>(item)]);
+    work.hit_values.clear();
+    const SparseRow items = all.sparse_row(work.users[u]);
+    for (std::size_t k = 0; k < items.columns.size(); ++k) {
+      const std::int32_t item = items.columns[k];
+      if ((work.members[static_cast<std::size_t>(item / 64)] & bit(item)) == 0) continue;
+      work.hits.push_back(work.slots[static_cast<std::size_t>(item)]);
+      if (!items.values.empty()) work.hit_values.push_back(items.values[k]);
+    }
     const float own = weight(work.users[u]);
-    for (std::size_t y = work.hits.size() - 1; y > 0 && work.hits[y] >= stored; --y)
-      for (std::size_t x = 0; x < y; ++x) block.at(work.hits[x], work.hits[y]) += own;
+    for (std::size_t y = work.hits.size() - 1; y > 0 && work.hits[y] >= stored; --y) {
+      if (work.hit_values.empty()) {
+        for (std::size_t x = 0; x < y; ++x) block.at(work.hits[x], work.hits[y]) += own;
+      } else {
+        const float later = own * work.hit_values[y];
+        for (std::size_t x = 0; x < y; ++x)
+          block.at(work.hits[x], work.hits[y]) += later * work.hit_values[x];
+      }
+    }
   }
   for (const std::int32_t position : positions) work.members[static_cast<std::size_t>(position / 64)] = 0;
   if (!has_features()) return;
@@ -295,11 +334,7 @@ std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const 
                   threads, &context.progress);
   ranks.activity().note_progress();
   std::vector<double> inverse_scale;
-  for (std::int64_t i = 0; i < gram.items(); ++i) {
-    const double g = gram.diagonal(i);
-    const double variance = g - g * g / gram.total_weight();
-    inverse_scale.push_back(variance > 0.0 ? std::pow(variance, -0.375) : 0.0);
-  }
+  for (std::int64_t i = 0; i < gram.items(); ++i) inverse_scale.push_back(gram.inverse_scale(i));
 
   std::vector<NeighborList> own(
       static_cast<std::size_t>(list_count(gram.items(), ranks.rank(), ranks.size())));

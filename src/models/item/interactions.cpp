@@ -21,12 +21,17 @@ Interactions make_interactions(Csr users, std::int64_t items) {
   for (const std::int32_t item : train.users.columns) ++by_item.offsets[static_cast<std::size_t>(item) + 1];
   for (std::size_t i = 1; i < by_item.offsets.size(); ++i) by_item.offsets[i] += by_item.offsets[i - 1];
   by_item.columns.resize(train.users.columns.size());
+  by_item.values.resize(train.users.values.size());
   std::vector<std::int64_t> next(by_item.offsets.begin(), by_item.offsets.end() - 1);
   const CsrView rows = train.users.view();
-  for (std::int64_t user = 0; user < rows.rows(); ++user)
-    for (const std::int32_t item : rows.row(user))
-      by_item.columns[static_cast<std::size_t>(next[static_cast<std::size_t>(item)]++)] =
-          static_cast<std::int32_t>(user);
+  for (std::int64_t user = 0; user < rows.rows(); ++user) {
+    const SparseRow row = rows.sparse_row(user);
+    for (std::size_t k = 0; k < row.columns.size(); ++k) {
+      const auto to = static_cast<std::size_t>(next[static_cast<std::size_t>(row.columns[k])]++);
+      by_item.columns[to] = static_cast<std::int32_t>(user);
+      if (!row.values.empty()) by_item.values[to] = row.values[k];
+    }
+  }
   return train;
 }
 
@@ -35,6 +40,7 @@ Interactions add_feature_rows(const Interactions& train) {
   Csr rows = train.users;
   for (std::int64_t feature = 0; feature < by_feature.items.rows(); ++feature)
     rows.append(by_feature.items.view().row(feature));
+  if (!rows.values.empty()) rows.values.resize(rows.columns.size(), 1.0F);
   return make_interactions(std::move(rows), train.items.rows());
 }
 
@@ -50,12 +56,19 @@ UserWeights weigh_users(const Interactions& train, double power, double feature_
   }
   if (with_items > 0) weights.mean = weights.sum / static_cast<double>(with_items);
   for (std::int64_t item = 0; item < train.items.rows(); ++item) {
-    double sum = 0.0;
-    for (const std::int32_t user : train.items.view().row(item))
-      sum += weights.of_users[static_cast<std::size_t>(user)];
-    weights.popularity.push_back(sum);
+    const SparseRow row = train.items.view().sparse_row(item);
+    double popularity = 0.0, sum = 0.0, squares = 0.0;
+    for (std::size_t k = 0; k < row.columns.size(); ++k) {
+      const double weight = weights.of_users[static_cast<std::size_t>(row.columns[k])];
+      const double x = row.value(k);
+      popularity += weight;
+      sum += weight * x;
+      squares += weight * x * x;
+    }
+    weights.popularity.push_back(popularity);
+    weights.sums.push_back(sum);
+    weights.of_items.push_back(squares);
   }
-  weights.of_items = weights.popularity;
   if (feature_weight == 0.0) return weights;
   std::vector<std::int64_t> holders(static_cast<std::size_t>(feature_count(train)), 0);
   for (const std::int32_t feature : train.features.columns) ++holders[static_cast<std::size_t>(feature)];
@@ -67,8 +80,9 @@ UserWeights weigh_users(const Interactions& train, double power, double feature_
   const auto first_feature = static_cast<std::size_t>(users.rows());
   for (std::int64_t item = 0; item < train.features.rows(); ++item)
     for (const std::int32_t feature : train.features.view().row(item))
-      weights.of_items[static_cast<std::size_t>(item)] +=
-          weights.of_users[first_feature + static_cast<std::size_t>(feature)];
+      for (std::vector<double>* of_items : {&weights.of_items, &weights.sums})
+        (*of_items)[static_cast<std::size_t>(item)] +=
+            weights.of_users[first_feature + static_cast<std::size_t>(feature)];
   return weights;
 }
 
@@ -81,6 +95,7 @@ Interactions read_interactions(const run::Run& run) {
     const std::int64_t before = users.offsets.back() - block.offsets.front();
     for (std::size_t r = 1; r < block.offsets.size(); ++r) users.offsets.push_back(before + block.offsets[r]);
     users.columns.insert(users.columns.end(), block.columns.begin(), block.columns.end());
+    users.values.insert(users.values.end(), block.values.begin(), block.values.end());
     run.communicator.activity().note_progress();
   }
   Interactions train = make_interactions(std::move(users), run.dataset.items());

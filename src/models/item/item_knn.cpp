@@ -23,8 +23,10 @@ SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& op
   const auto most = static_cast<std::size_t>(options.neighbors > 0 ? options.neighbors : items);
   std::vector<double> of_source, of_target;
   for (std::int64_t i = 0; i < items; ++i) {
-    of_source.push_back(similarity.of_source(static_cast<double>(users.row_size(i))));
-    of_target.push_back(similarity.of_target(static_cast<double>(users.row_size(i))));
+    double squares = users.values.empty() ? static_cast<double>(users.row_size(i)) : 0.0;
+    for (const double x : users.row_values(i)) squares += x * x;
+    of_source.push_back(similarity.of_source(squares));
+    of_target.push_back(similarity.of_target(squares));
   }
   std::vector<std::int32_t> order(static_cast<std::size_t>(items));
   std::iota(order.begin(), order.end(), 0);
@@ -35,11 +37,16 @@ SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& op
     thread_local std::vector<float> row;
     row.resize(static_cast<std::size_t>(items), 0.0F);
     std::vector<std::int32_t> others;
-    for (const std::int32_t user : users.row(i)) {
-      for (const std::int32_t other : train.users.view().row(user)) {
+    const SparseRow own_users = users.sparse_row(i);
+    for (std::size_t n = 0; n < own_users.columns.size(); ++n) {
+      const std::int32_t user = own_users.columns[n];
+      const float weight = weights.of_users[static_cast<std::size_t>(user)] * own_users.value(n);
+      const SparseRow items_of_user = train.users.view().sparse_row(user);
+      for (std::size_t k = 0; k < items_of_user.columns.size(); ++k) {
+        const std::int32_t other = items_of_user.columns[k];
         float& together = row[static_cast<std::size_t>(other)];
         if (together == 0.0F) others.push_back(other);
-        together += weights.of_users[static_cast<std::size_t>(user)];
+        together += weight * items_of_user.value(k);
       }
     }
     const auto own_item = static_cast<std::size_t>(i);

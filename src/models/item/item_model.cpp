@@ -100,12 +100,13 @@ class MatrixScorer final : public Scorer {
 
 }  // namespace
 
-void SparseWeights::score(std::span<const std::int32_t> history, std::span<float> scores) const {
+void SparseWeights::score(const SparseRow& history, std::span<float> scores) const {
   std::ranges::fill(scores, 0.0F);
-  for (const std::int32_t item : history) {
-    const auto i = static_cast<std::size_t>(item);
+  for (std::size_t n = 0; n < history.columns.size(); ++n) {
+    const auto i = static_cast<std::size_t>(history.columns[n]);
+    const float x = history.value(n);
     for (auto k = static_cast<std::size_t>(indptr[i]); k < static_cast<std::size_t>(indptr[i + 1]); ++k)
-      scores[static_cast<std::size_t>(indices[k])] += data[k];
+      scores[static_cast<std::size_t>(indices[k])] += x * data[k];
   }
 }
 
@@ -204,15 +205,15 @@ std::unique_ptr<LoadedUsers> ItemScorer::load_users(const UserData& users) {
   return std::make_unique<ItemUsers>(users);
 }
 
-void ItemScorer::score(std::span<const std::int32_t> seen, History history, bool keep_seen,
+void ItemScorer::score(const SparseRow& seen, History history, bool keep_seen,
                        std::span<float> scores) const {
-  model_->score(history == History::none ? std::span<const std::int32_t>() : seen, scores);
+  model_->score(history == History::none ? SparseRow({}, {}) : seen, scores);
   // Weights of a damaged checkpoint may overflow; a sort requires comparable scores.
   std::ranges::replace_if(
       scores, [](float value) { return std::isnan(value); }, -infinity);
   for (const std::int32_t item : excluded_) scores[static_cast<std::size_t>(item)] = -infinity;
   if (keep_seen) return;
-  for (const std::int32_t item : seen) scores[static_cast<std::size_t>(item)] = -infinity;
+  for (const std::int32_t item : seen.columns) scores[static_cast<std::size_t>(item)] = -infinity;
 }
 
 std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,
@@ -227,7 +228,7 @@ std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,
     parallel_for(threads_, rows, [&](std::int64_t row) {
       if (users.targets.row_size(row) == 0) return;
       std::vector<float> scores(static_cast<std::size_t>(items_));
-      score(users.items.row(row), history, false, scores);
+      score(users.items.sparse_row(row), history, false, scores);
       const std::vector<std::int32_t> ranks = math::ranks_of(users.targets.row(row), scores);
       for (std::size_t m = 0; m < metrics.size(); ++m)
         values[m * count + static_cast<std::size_t>(row)] = math::metric_of_user(metrics[m], ranks, items_);
@@ -245,7 +246,7 @@ void ItemScorer::top_k(LoadedUsers& loaded, Range rows, History history, bool ke
   std::ranges::fill(best_scores, -infinity);
   parallel_for(threads_, rows, [&](std::int64_t row) {
     std::vector<float> scores(static_cast<std::size_t>(items_));
-    score(users.items.row(row), history, keep_seen, scores);
+    score(users.items.sparse_row(row), history, keep_seen, scores);
     const std::vector<std::int32_t> best = math::top_k(scores, k);
     const std::size_t first = static_cast<std::size_t>(row - rows.begin) * width;
     for (std::size_t position = 0; position < best.size(); ++position) {
@@ -304,7 +305,7 @@ Popularity::Popularity(std::vector<std::int64_t> counts, std::int64_t users)
   for (std::int64_t sum = 0; 5 * sum < 4 * all; ++head_) sum += counts_[order_[head_]];
 }
 
-void Popularity::score(std::span<const std::int32_t>, std::span<float> scores) const {
+void Popularity::score(const SparseRow&, std::span<float> scores) const {
   std::ranges::transform(position_, scores.begin(),
                          [](std::int32_t position) { return -static_cast<float>(position); });
 }

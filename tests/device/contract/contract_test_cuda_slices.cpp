@@ -70,13 +70,15 @@ std::vector<double> CudaSlices::train(bool captured) {
   TestMoments of_input = make_moments(input);
   TestMoments of_output = make_moments(output);
   const Csr rows = random_rows(users, local_items, 1);
-  std::vector<std::int32_t> sizes;
+  std::vector<RowTotals> totals = totals_of(rows.view());
   std::vector<std::int64_t> order;
   for (std::int64_t u = 0; u < users; ++u) {
-    sizes.push_back(static_cast<std::int32_t>(rows.view().row_size(u) + u));
+    RowTotals& of_user = totals[static_cast<std::size_t>(u)];
+    of_user.sum += static_cast<float>(u);
+    of_user.norm = std::sqrt(of_user.sum);
     order.push_back(u);
   }
-  const auto stored = device().make_user_rows({rows.view(), sizes}, 1000, items, model_parallel);
+  const auto stored = device().make_user_rows({rows.view(), totals}, 1000, items, model_parallel);
   const auto batch = device().make_batch();
   device().gather_batch(*stored, order, true, *batch);
   const std::int64_t part = model_parallel.part_rows(users);

@@ -165,12 +165,12 @@ TEST_F(CudaEmulatedBackend, ReallocationInvalidatesGraphs) {
   // A larger batch reallocates.
   const auto made = backend.make_batch();
   Batch& batch = own<Batch>(*made);
-  batch.reserve(3, 10, 20, true);
+  batch.reserve(3, 10, 20, true, false);
   EXPECT_FALSE(backend.replay(*recording));
   const auto again = record();
   EXPECT_TRUE(backend.replay(*again));
-  batch.reserve(3, 10, 20, true);
-  batch.reserve(2, 8, 20, true);
+  batch.reserve(3, 10, 20, true, false);
+  batch.reserve(2, 8, 20, true, false);
   EXPECT_TRUE(backend.replay(*again));
   backend.synchronize();
 }
@@ -184,7 +184,7 @@ TEST_F(CudaEmulatedBackend, DeviceIsUsableAfterAFailedCapture) {
                std::logic_error);
   EXPECT_THROW(backend.capture([&] { backend.synchronize(); }), std::logic_error);
   const auto made = backend.make_batch();
-  const auto grow = [&] { own<Batch>(*made).reserve(++calls, 1, 1, false); };
+  const auto grow = [&] { own<Batch>(*made).reserve(++calls, 1, 1, false, false); };
   EXPECT_THROW(backend.capture(grow), std::logic_error) << "memory cannot grow during a capture";
   backend.fill(buffer, 3.0F);
   EXPECT_EQ(first(backend, buffer), 3.0F);

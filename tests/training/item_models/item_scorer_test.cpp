@@ -13,9 +13,9 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 class FixedScores : public models::ItemModel {
  public:
   explicit FixedScores(std::vector<float> weights) : weights_(std::move(weights)) {}
-  void score(std::span<const std::int32_t> history, std::span<float> scores) const override {
+  void score(const SparseRow& history, std::span<float> scores) const override {
     for (std::size_t j = 0; j < scores.size(); ++j)
-      scores[j] = weights_[j] - static_cast<float>(history.size());
+      scores[j] = weights_[j] - static_cast<float>(history.columns.size());
   }
   models::StoredWeights stored() const override { return {}; }
 

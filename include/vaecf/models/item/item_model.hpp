@@ -27,13 +27,13 @@ struct StoredWeights {
   std::vector<float> owned = {};
 };
 
-/// A model that scores all items without a network: by the sum of weights B_ij over the user's items i or,
+/// A model that scores all items without a network: by the sum of x_ui B_ij over the user's items i or,
 /// without B, by popularity.
 class ItemModel {
  public:
   virtual ~ItemModel() = default;
-  /// Writes the scores of all items for a user with the items `history`. Thread-safe.
-  virtual void score(std::span<const std::int32_t> history, std::span<float> scores) const = 0;
+  /// Writes the scores of all items for a user x, given as `history`. Thread-safe.
+  virtual void score(const SparseRow& history, std::span<float> scores) const = 0;
   /// Returns B_ij, the weight of item i = `source` in the score of item j = `target`; 0 without B.
   virtual float weight(std::int32_t /*source*/, std::int32_t /*target*/) const { return 0.0F; }
   /// Returns what a checkpoint of this model contains.
@@ -49,7 +49,7 @@ struct SparseWeights final : ItemModel {
   std::vector<std::int32_t> indices;
   std::vector<float> data;
 
-  void score(std::span<const std::int32_t> history, std::span<float> scores) const override;
+  void score(const SparseRow& history, std::span<float> scores) const override;
   float weight(std::int32_t source, std::int32_t target) const override;
   StoredWeights stored() const override {
     return {
@@ -112,8 +112,7 @@ class ItemScorer final : public Scorer {
  private:
   /// Writes the scores of all items for a user with the items `seen`. Excluded items and, unless `keep_seen`
   /// is set, those that the user has, get -infinity.
-  void score(std::span<const std::int32_t> seen, History history, bool keep_seen,
-             std::span<float> scores) const;
+  void score(const SparseRow& seen, History history, bool keep_seen, std::span<float> scores) const;
 
   std::shared_ptr<const ItemModel> model_;
   std::int64_t items_;
@@ -146,7 +145,7 @@ class Popularity final : public ItemModel {
   Popularity(std::vector<std::int64_t> counts, std::int64_t users);
 
   /// Writes minus the position of each item in order(), whatever the history.
-  void score(std::span<const std::int32_t> history, std::span<float> scores) const override;
+  void score(const SparseRow& history, std::span<float> scores) const override;
   StoredWeights stored() const override { return {}; }
 
   /// Returns all items, the most popular first.

@@ -16,7 +16,7 @@
 
 namespace vaecf::models {
 
-/// The complete 0/1 train matrix X (users, items), by users and by items, and what is known about the items.
+/// The complete train matrix X (users, items), by users and by items, and what is known about the items.
 struct Interactions {
   Csr users;          ///< items of each user
   Csr items;          ///< users of each item
@@ -30,14 +30,15 @@ Interactions make_interactions(Csr users, std::int64_t items);
 /// Returns X with one more row for each feature, whose items are those that have it.
 Interactions add_feature_rows(const Interactions& train);
 
-/// Weights w_u = n_u^-b of users with n_u items, and sums of them. Users without items have the weight 0 and
-/// do not count in the mean. In CEASE (Jeunen et al., RecSys 2020), a feature that m items have is one more
-/// user, who has these items and the weight beta / m times the mean of the users. The weights are rounded to
-/// fp32 once; the sums are of these values, in fp64.
+/// Weights w_u = n_u^-b of users with n_u items, whatever their values, and sums of them. Users without items
+/// have the weight 0 and do not count in the mean. In CEASE (Jeunen et al., RecSys 2020), a feature that m
+/// items have is one more user, who has these items and the weight beta / m times the mean of the users. The
+/// weights are rounded to fp32 once; the sums are of these values, in fp64.
 struct UserWeights {
   std::vector<float> of_users;     ///< weights of the users, then of the features
   std::vector<double> popularity;  ///< sum over the users of each item
   std::vector<double> of_items;    ///< with its features: the diagonal g of G = X' diag(w) X
+  std::vector<double> sums;        ///< with its features: m = X' w, equal to g if all values of X are 1
   double sum = 0.0;
   double mean = 1.0;  ///< mean weight of the users with items; 1 if there are none
 };
@@ -108,7 +109,7 @@ class EaseModel final : public ItemModel {
 
   /// Makes this the model of `relax` and `kept_weight`, one of which is 0. Not thread-safe.
   void set_columns(double relax, double kept_weight);
-  void score(std::span<const std::int32_t> history, std::span<float> scores) const override;
+  void score(const SparseRow& history, std::span<float> scores) const override;
   float weight(std::int32_t source, std::int32_t target) const override;
   StoredWeights stored() const override;
   bool is_dense() const override { return std::holds_alternative<Inverse>(solution_); }

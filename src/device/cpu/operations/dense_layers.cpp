@@ -166,7 +166,7 @@ void Device::composite_latent_backward(const device::Batch& any_batch, const Mat
   const auto backward = [&](std::int64_t u, std::int64_t user, const float* mu, const float* logvar,
                             float* d_mu, float* d_logvar) {
     const float* old = old_statistics.row(u);
-    const float weight = key.beta + gamma * static_cast<float>(batch.sizes[user]);
+    const float weight = key.beta + gamma * batch.totals[user].sum;
     double kl = 0.0;
     for_noise(key, batch.user_numbers[user], latents, [&](std::int64_t j, float noise) {
       const auto term = math::composite_term(prior, mu[j], logvar[j], noise, old[j], old[latents + j]);
@@ -178,7 +178,7 @@ void Device::composite_latent_backward(const device::Batch& any_batch, const Mat
   };
   const std::vector<double> kl = for_latents(threads_, batch, statistics, d_statistics, backward);
   for (std::size_t u = 0; u < kl.size(); ++u) {
-    const std::int32_t items = batch.sizes[static_cast<std::size_t>(batch.own().begin) + u];
+    const float items = batch.totals[static_cast<std::size_t>(batch.own().begin) + u].sum;
     step.kl += kl[u];
     step.weighted_kl += static_cast<double>(gamma) * static_cast<double>(items) * kl[u];
   }

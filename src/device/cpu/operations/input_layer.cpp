@@ -11,14 +11,14 @@ namespace vaecf::cpu {
 
 namespace {
 
-/// Returns each user's input scale; 0 if dropout drops the user's history.
+/// Returns the factor of the values of each user's items; 0 if dropout drops the user's history.
 std::vector<float> input_scales(const Batch& b, InputScaling scaling, const device::StepParams& key) {
   const std::uint64_t threshold = math::dropout_threshold(scaling.history_keep_prob);
   std::vector<float> scales;
   for (std::int64_t u = 0; u < b.users(); ++u) {
     const bool kept = scaling.history_keep_prob >= 1.0F ||
                       math::dropout_keeps_history(key.seed, key.step, b.user_numbers[u], threshold);
-    const float scale = math::input_scale(b.sizes[u], scaling.normalized);
+    const float scale = math::input_scale(b.totals[u].norm, scaling.normalized);
     scales.push_back(kept ? scale / scaling.item_keep_prob : 0.0F);
   }
   return scales;
@@ -42,7 +42,8 @@ struct TableGradient {
       const bool kept = keep_prob >= 1.0F ||
                         math::dropout_keeps_item(key.seed, key.step, b.user_numbers[u],
                                                  static_cast<std::uint32_t>(b.items.global(item)), threshold);
-      if (kept && scale[u] != 0.0F) add_scaled(to, d + u * width, scale[u], width);
+      if (!kept || scale[u] == 0.0F) continue;
+      add_scaled(to, d + u * width, scale[u] * value_at(b.item_values, static_cast<std::size_t>(k)), width);
     }
   }
 };
@@ -94,17 +95,20 @@ void Device::sparse_linear(const device::Batch& any_batch, const Parameters& par
   const auto add_features = [&](std::int64_t u, float* row) {
     if (side == nullptr) return;
     const float* side_table = parameters.weights(side->table);
-    const auto columns = own<Batch>(side->batch).rows().row(u);
-    const float part = math::input_scale(std::ssize(columns));
+    const auto& features = own<Batch>(side->batch);
+    const auto columns = features.rows().row(u);
+    const float part = math::input_scale(features.totals[static_cast<std::size_t>(u)].norm);
     for (const std::int32_t column : columns) add_scaled(row, side_table + column * width, part, width);
   };
   const auto add_items = [&](std::int64_t u, float* row) {
     const auto items = scale[u] != 0.0F ? batch.rows().row(u) : std::span<const std::int32_t>{};
-    for (const std::int32_t item : items) {
+    const auto values = batch.rows().row_values(u);
+    for (std::size_t k = 0; k < items.size(); ++k) {
+      const std::int32_t item = items[k];
       if (scaling.item_keep_prob >= 1.0F ||
           math::dropout_keeps_item(key.seed, key.step, batch.user_numbers[u],
                                    static_cast<std::uint32_t>(batch.items.global(item)), threshold)) {
-        add_scaled(row, table + item * width, scale[u], width);
+        add_scaled(row, table + item * width, scale[u] * value_at(values, k), width);
       }
     }
   };

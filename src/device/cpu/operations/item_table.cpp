@@ -101,7 +101,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
           thread_group.sum(width, [&](std::int64_t k) { return static_cast<double>(h[k]) * h[k]; });
       const double product =
           thread_group.sum(width, [&](std::int64_t k) { return static_cast<double>(h[k]) * d[k]; });
-      const math::CosineLoss of = math::cosine_loss(batch.sizes[first_user + u], norm, product);
+      const math::CosineLoss of = math::cosine_loss(batch.totals[first_user + u].sum > 0.0F, norm, product);
       losses[u] = of.loss;
       for (std::int64_t k = 0; k < width; ++k) {
         d[k] = math::cosine_gradient(of, h[k], d[k]);

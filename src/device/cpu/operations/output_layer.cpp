@@ -166,7 +166,7 @@ class SoftmaxBlock : public ProductBlock {
   // The factor of absent users is 0.
   void gradient_of_item(int /*thread*/, std::int64_t t, std::int64_t r, float* row) override {
     scale_row(exponentials(t) + r * width_, w_.factor.data() + t * width_, row, width_);
-    for_users_of(t * tile_items + r, [&](std::int64_t u) { row[u] -= 1.0F; });
+    for_users_of(t * tile_items + r, [&](std::int64_t u, float value) { row[u] -= value; });
   }
 
   void forward_tile(int thread, std::int64_t t) {
@@ -180,7 +180,9 @@ class SoftmaxBlock : public ProductBlock {
     std::fill_n(sum, width_, 0.0F);
     for (std::int64_t r = 0; r < rows; ++r) {
       float* row = tile + r * width_;
-      for_users_of(t * tile_items + r, [&](std::int64_t u) { mine.positive_logits[u] += row[u]; });
+      for_users_of(t * tile_items + r, [&](std::int64_t u, float value) {
+        mine.positive_logits[u] += static_cast<double>(value) * row[u];
+      });
       float* e = exponentials(t) + r * width_;
       exponentials_of_row(row, maximum, e, sum, width_);
       round(e, width_);
@@ -210,13 +212,13 @@ class SoftmaxBlock : public ProductBlock {
     std::vector<double> loss(all.size());
     parallel_for_static(threads_, users_.size(), 16, [&](int, Range part) {
       for (std::int64_t u = part.begin; u < part.end; ++u) {
-        const std::int64_t count = all_positive_items(u);
+        const RowTotals& totals = totals_of_user(u);
         const float below = std::exp(local[u].maximum - all[u].maximum);
-        const float scale = count == 0 ? 0.0F : math::softmax_scale(count, all[u]) * below;
+        const float scale = totals.sum == 0.0F ? 0.0F : math::softmax_scale(totals.sum, all[u]) * below;
         for (std::int64_t t = 0; t < tiles_; ++t) w_.factor[t * width_ + u] *= scale;
         double own = 0.0;
         for (const auto& thread : w_.threads) own += thread.positive_logits[u];
-        loss[u] = math::nll(positive_items(u), all[u], own);
+        loss[u] = math::nll(totals.part, all[u], own);
       }
     });
     double total = 0.0;
@@ -257,7 +259,7 @@ class SquaredBlock : public ProductBlock {
     const std::int64_t item = t * tile_items + r;
     float* error = w_.threads[thread].error.data();
     sigmoid_of_row(row, bias_[item], error, users_.size());
-    for_users_of(item, [&](std::int64_t u) { error[u] -= 1.0F; });
+    for_users_of(item, [&](std::int64_t u, float) { error[u] -= 1.0F; });
     squared_error_of_row(row, error, 1.0F / static_cast<float>(batch_.items.all), w_.sum.data() + t * width_,
                          users_.size());
     std::fill(row + users_.size(), row + width_, 0.0F);

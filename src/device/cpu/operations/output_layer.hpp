@@ -35,16 +35,14 @@ class OutputOperands {
 
  protected:
   const float* hidden(std::int64_t user) const { return hidden_ + (users_.begin + user) * k_; }
-  /// Returns the number of a user's items in this item slice.
-  std::int64_t positive_items(std::int64_t user) const { return batch_.rows().row_size(users_.begin + user); }
-  /// Returns the number of a user's items in all item slices.
-  std::int64_t all_positive_items(std::int64_t user) const { return batch_.sizes[users_.begin + user]; }
-  /// Calls use(user) for the block's users of an item. The batch must have its transpose.
+  const RowTotals& totals_of_user(std::int64_t user) const { return batch_.totals[users_.begin + user]; }
+  /// Calls use(user, value) for the block's users of an item and their values. The batch must have its
+  /// transpose.
   template <class Use>
   void for_users_of(std::int64_t item, Use&& use) const {
     for (std::int32_t i = batch_.item_begin[item]; i < batch_.item_begin[item + 1]; ++i) {
       const std::int64_t u = batch_.item_users[i] - users_.begin;
-      if (u >= 0 && u < users_.size()) use(u);
+      if (u >= 0 && u < users_.size()) use(u, value_at(batch_.item_values, static_cast<std::size_t>(i)));
     }
   }
 

@@ -171,22 +171,27 @@ class TileSoftmax : private TileOperands, public OutputBlock {
     return true;
   }
 
-  // Sorts the positions of the block's interactions within its tiles, row * 32 + column, by user tile.
+  // Sorts the positions of the block's interactions within its tiles, row * 32 + column, by user tile, and
+  // their values.
   void sort_positive_items(PerThread& mine, std::int64_t block) const {
     mine.positives_begin.assign(static_cast<std::size_t>(user_tiles_ + 1), 0);
     const auto for_each = [&](auto&& use) {
       for (std::int64_t r = 0; r < rows_of(block); ++r) {
-        for_users_of(block * tile_side + r,
-                     [&](std::int64_t u) { use(u / tile_side, r * tile_side + u % tile_side); });
+        for_users_of(block * tile_side + r, [&](std::int64_t u, float value) {
+          use(u / tile_side, r * tile_side + u % tile_side, value);
+        });
       }
     };
-    for_each([&](std::int64_t tile, std::int64_t) { ++mine.positives_begin[tile]; });
+    for_each([&](std::int64_t tile, std::int64_t, float) { ++mine.positives_begin[tile]; });
     std::int32_t end = 0;
     for (std::int32_t& begin : mine.positives_begin) begin = end += begin;
     mine.positives.resize(static_cast<std::size_t>(end));
+    mine.positive_values.resize(batch_.item_values.empty() ? 0 : mine.positives.size());
     // Filled from each tile's end, so that positives_begin ends as its beginning.
-    for_each([&](std::int64_t tile, std::int64_t place) {
-      mine.positives[--mine.positives_begin[tile]] = static_cast<std::uint16_t>(place);
+    for_each([&](std::int64_t tile, std::int64_t place, float value) {
+      const std::int32_t to = --mine.positives_begin[tile];
+      mine.positives[to] = static_cast<std::uint16_t>(place);
+      if (!mine.positive_values.empty()) mine.positive_values[to] = value;
     });
   }
 
@@ -210,7 +215,8 @@ class TileSoftmax : private TileOperands, public OutputBlock {
       const std::int64_t user = u * tile_side;
       for (std::int32_t i = mine.positives_begin[u]; i < mine.positives_begin[u + 1]; ++i) {
         const int place = mine.positives[i];
-        mine.positive_logits[user + place % tile_side] += logits[place] + bias[place / tile_side];
+        const double value = value_at(mine.positive_values, static_cast<std::size_t>(i));
+        mine.positive_logits[user + place % tile_side] += value * (logits[place] + bias[place / tile_side]);
       }
       std::uint16_t* e = exponentials(block) + u * tile_numbers;
       alignas(64) float sum[tile_side] = {};
@@ -228,12 +234,13 @@ class TileSoftmax : private TileOperands, public OutputBlock {
     merge_over_item_slices(batch_.model_parallel(), all);
     double total = 0.0;
     for (std::int64_t u = 0; u < users_.size(); ++u) {
-      const std::int64_t count = all_positive_items(u);
-      const float scale = math::softmax_scale(count, all[u]) * std::exp(w_.reference[u] - all[u].maximum);
-      w_.factor[u] = count == 0 ? 0.0F : std::max(scale, min_factor);
+      const RowTotals& totals = totals_of_user(u);
+      const float scale =
+          math::softmax_scale(totals.sum, all[u]) * std::exp(w_.reference[u] - all[u].maximum);
+      w_.factor[u] = totals.sum == 0.0F ? 0.0F : std::max(scale, min_factor);
       double own = 0.0;
       for (const PerThread& t : w_.threads) own += t.positive_logits[u];
-      total += math::nll(positive_items(u), all[u], own);
+      total += math::nll(totals.part, all[u], own);
     }
     return total;
   }
@@ -265,9 +272,9 @@ class TileSoftmax : private TileOperands, public OutputBlock {
   void subtract_positive_items(std::int64_t block) const {
     std::uint16_t* e = exponentials(block);
     for (std::int64_t r = 0; r < rows_of(block); ++r) {
-      for_users_of(block * tile_side + r, [&](std::int64_t u) {
+      for_users_of(block * tile_side + r, [&](std::int64_t u, float x) {
         std::uint16_t& value = e[u / tile_side * tile_numbers + r * tile_side + u % tile_side];
-        value = vaecf::to_bf16(vaecf::from_bf16(value) - 1.0F / w_.factor[u]);
+        value = vaecf::to_bf16(vaecf::from_bf16(value) - x / w_.factor[u]);
       });
     }
   }

@@ -27,17 +27,17 @@ struct RowSelection {
 struct CountRowLengths {
   RowSelection selection;
   const std::int64_t* source_offsets;
-  const std::int32_t* source_sizes;  // null: not copied
+  const RowTotals* source_totals;
   std::int64_t first_user;
   std::int32_t* counts;         // (users)
   std::uint32_t* user_numbers;  // (users)
-  std::int32_t* sizes;          // (users)
+  RowTotals* totals;            // (users)
 
   VAECF_HD void operator()(std::int64_t u) const {
     const std::int64_t row = selection.row(u);
     counts[u] = static_cast<std::int32_t>(source_offsets[row + 1] - source_offsets[row]);
     user_numbers[u] = static_cast<std::uint32_t>(first_user + row);
-    if (source_sizes != nullptr) sizes[u] = source_sizes[row];
+    totals[u] = source_totals[row];
   }
 };
 
@@ -48,10 +48,13 @@ struct GatherRows {
   RowSelection selection;
   const std::int64_t* source_offsets;
   ItemIds ids;
+  const float* source_values;   // null: all are 1
   const std::int64_t* offsets;  // offsets of the batch, (users + 1)
   std::int32_t* columns;
+  float* values;
   std::uint32_t* keys;  // like `entry_users`; null: no transpose needed
   std::uint32_t* entry_users;
+  std::uint32_t* entry_indices;  // written with values
   std::int64_t users;
   std::int64_t capacity;
   std::int64_t items;
@@ -66,6 +69,7 @@ struct GatherRows {
       thread_group.each(end - begin, [&](std::int64_t k) {
         keys[begin + k] = static_cast<std::uint32_t>(items);
         entry_users[begin + k] = 0;
+        if (source_values != nullptr) entry_indices[begin + k] = static_cast<std::uint32_t>(begin + k);
       });
       return;
     }
@@ -74,10 +78,29 @@ struct GatherRows {
     thread_group.each(offsets[user + 1] - to, [&](std::int64_t k) {
       const std::int32_t item = ids[from + k];
       columns[to + k] = item;
+      if (source_values != nullptr) values[to + k] = source_values[from + k];
       if (keys == nullptr) return;
       keys[to + k] = static_cast<std::uint32_t>(item);
       entry_users[to + k] = static_cast<std::uint32_t>(user);
+      if (source_values != nullptr) entry_indices[to + k] = static_cast<std::uint32_t>(to + k);
     });
+  }
+};
+
+/// Takes the user and the value of each entry of the transpose, given the sorted indices of the entries.
+struct TakeEntries {
+  const std::uint32_t* sorted_indices;
+  const std::int64_t* entries;
+  const std::uint32_t* entry_users;
+  const float* values;
+  std::uint32_t* item_users;
+  float* item_values;
+
+  VAECF_HD void operator()(std::int64_t k) const {
+    if (k >= *entries) return;
+    const std::uint32_t entry = sorted_indices[k];
+    item_users[k] = entry_users[entry];
+    item_values[k] = values[entry];
   }
 };
 
@@ -102,27 +125,44 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
   batch.model_parallel_ = &from.model_parallel;
   batch.items = from.items;
   batch.all_items = from.all_items;
-  batch.has_sizes = from.sizes() != nullptr;
+  batch.has_values = from.values() != nullptr;
   batch.max_entries = capacity;
   batch.has_transpose = transpose;
   launch_elements<128>(stream, users,
-                       CountRowLengths{selection, from.offsets(), from.sizes(), from.first_user, counts,
-                                       batch.user_numbers.data(), batch.sizes.data()});
+                       CountRowLengths{selection, from.offsets(), from.totals(), from.first_user, counts,
+                                       batch.user_numbers.data(), batch.totals.data()});
   primitives.exclusive_scan(stream, counts, users, batch.offsets.data());
   std::uint32_t* keys = transpose ? batch.keys.data() : nullptr;
   std::uint32_t* entry_users = batch.entry_users.data();
   const bool pads = transpose && !exact;
   launch(stream, users + (pads ? blocks_for(capacity, GatherRows::keys_per_block) : 0),
-         GatherRows{selection, from.offsets(), from.ids(), batch.offsets.data(), batch.columns.data(), keys,
-                    entry_users, users, capacity, batch.items});
+         GatherRows{.selection = selection,
+                    .source_offsets = from.offsets(),
+                    .ids = from.ids(),
+                    .source_values = from.values(),
+                    .offsets = batch.offsets.data(),
+                    .columns = batch.columns.data(),
+                    .values = batch.values.data(),
+                    .keys = keys,
+                    .entry_users = entry_users,
+                    .entry_indices = batch.entry_indices.data(),
+                    .users = users,
+                    .capacity = capacity,
+                    .items = batch.items});
 }
 
 /// Computes the transpose by a stable sort: users of an item stay in ascending order.
 void transpose(Stream& stream, Primitives& primitives, Batch& batch) {
+  const auto& entries = batch.has_values ? batch.entry_indices : batch.entry_users;
+  auto& sorted = batch.has_values ? batch.sorted_indices : batch.item_users;
   primitives.sort_pairs(
-      stream, batch.keys.data(), batch.sorted_keys.data(), batch.entry_users.data(), batch.item_users.data(),
-      batch.max_entries,
+      stream, batch.keys.data(), batch.sorted_keys.data(), entries.data(), sorted.data(), batch.max_entries,
       std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(batch.items)))));
+  if (batch.has_values)
+    launch_elements(stream, batch.max_entries,
+                    TakeEntries{batch.sorted_indices.data(), batch.offsets.data() + batch.users(),
+                                batch.entry_users.data(), batch.values.data(), batch.item_users.data(),
+                                batch.item_values.data()});
   launch_elements(stream, batch.items + 1,
                   FindItemOffsets{batch.sorted_keys.data(), batch.offsets.data() + batch.users(),
                                   batch.item_begin.data()});
@@ -200,7 +240,7 @@ void Device::gather_scheduled_batch(const device::UserRows& source_base,
     throw std::logic_error(
         "gather_scheduled_batch: the step's batch is not in the schedule, or `users` is not its size");
   }
-  batch.reserve(schedule.max_users, schedule.max_entries, source.items, true);
+  batch.reserve(schedule.max_users, schedule.max_entries, source.items, true, source.values() != nullptr);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, schedule.max_users, row_sizes);
   const RowSelection selection{schedule.device_rows.data(), schedule.device_begin.data(),
                                step.device_state.data()};
@@ -221,7 +261,7 @@ void Device::gather_batch(const device::UserRows& source_base, std::span<const s
     if (row < 0 || row >= source.rows()) throw std::out_of_range("gather_batch: a row index is out of range");
   }
   const std::int64_t entries = source.entries_of(rows);
-  batch.reserve(users, entries, source.items, with_transpose);
+  batch.reserve(users, entries, source.items, with_transpose, source.values() != nullptr);
   auto* picked = scratch_.get<std::int64_t>(Scratch::per_entry, users, "the row indices of a batch");
   stream_.copy_h2d(picked, rows.data(), users * 8);
   auto* counts = scratch_.get<std::int32_t>(Scratch::per_user, users, row_sizes);

@@ -10,9 +10,9 @@
 namespace vaecf::cuda {
 namespace {
 
-/// Returns the weights of the users of `batch`, given the dropout of `step`; null: no dropout.
+/// Returns the factors of the users of `batch`, given the dropout of `step`; null: no dropout.
 UserScales scales_of(const Batch& batch, InputScaling kept, const StepState* step) {
-  UserScales scales{batch.row_sizes(), kept.normalized, batch.user_numbers.data(), kept.item_keep_prob};
+  UserScales scales{batch.totals.data(), kept.normalized, batch.user_numbers.data(), kept.item_keep_prob};
   if (step == nullptr) return scales;
   const ItemSlice items = batch.item_slice();
   scales.state = step->device_state.data();
@@ -33,6 +33,7 @@ struct EncodeUser {
   static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
   const std::int64_t* offsets;
   const std::int32_t* columns;
+  const float* entry_values;  // null: all are 1
   UserScales scale;
   const T* table;     // (items, stride)
   const float* bias;  // null: not added here
@@ -48,11 +49,11 @@ struct EncodeUser {
     const std::int64_t begin = offsets[user];
     const std::int64_t held = offsets[user + 1] - begin;
     const std::int64_t n = scale.keeps_history(user) ? held : 0;
-    const float weight = math::input_scale(n > 0 ? scale.sizes(user) : 0, scale.normalized) / scale.keep_prob;
+    const float weight = scale.of_kept(user);
     float* row = values + user * stride;
     sum_rows(thread_group, *reinterpret_cast<CompactedRows<threads>*>(scratch),
-             ItemsOfUser{begin, begin + n, columns, scale, user, weight}, RowSum<T>{table, stride, row, adds},
-             [&](std::int64_t column, Vec8& sum) {
+             ItemsOfUser{begin, begin + n, columns, entry_values, scale, user, weight},
+             RowSum<T>{table, stride, row, adds}, [&](std::int64_t column, Vec8& sum) {
                const Vec8 b = bias != nullptr ? load_vec8(bias + column) : Vec8{};
                add(b, sum);
                activate(act, column, width, sum);
@@ -110,6 +111,7 @@ void Device::sparse_linear(const device::Batch& batch_base, const Parameters& pa
       const auto encode = [&](const Batch& of, int table, InputScaling kept) {
         return Encode{.offsets = of.offsets.data(),
                       .columns = of.columns.data(),
+                      .entry_values = of.entry_values(),
                       .scale = scales_of(of, kept, &step),
                       .table = static_cast<const T*>(parameters.operand(table)),
                       .bias = nullptr,
@@ -205,6 +207,7 @@ void Device::table_gradient(const Batch& b, const TensorLayout& table, InputScal
 
   dispatch_dtype(d.dtype, [&]<class T>(T) {
     const SumUsers<T> sum{.item_users = b.item_users.data(),
+                          .item_values = b.transpose_values(),
                           .scale = scales_of(b, scaling, step),
                           .d = static_cast<const T*>(d.rows),
                           .stride = d.stride};

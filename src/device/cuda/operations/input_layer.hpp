@@ -175,11 +175,11 @@ VAECF_HD void sum_rows(ThreadGroup& thread_group, CompactedRows<threads>& pass, 
   } while (first < rows.end);
 }
 
-/// The weights of users' rows in the sums, and the dropout of one step. Its masks are not stored: forward and
+/// The factors of users' rows in the sums, and the dropout of one step. Its masks are not stored: forward and
 /// backward pass compute the same Philox values. Items are counted in all item slices, so that a mask does
 /// not depend on their number.
 struct UserScales {
-  RowSizes sizes;
+  const RowTotals* totals;
   bool normalized;
   const std::uint32_t* user_numbers;
   float keep_prob;
@@ -200,17 +200,18 @@ struct UserScales {
     return !drops_histories || math::dropout_keeps_history(state->params.seed, state->params.step,
                                                            user_numbers[user], history_threshold);
   }
-  /// Returns the weight of a user with items whose history is kept.
+  /// Returns the factor of the values of a user with items whose history is kept.
   VAECF_HD float of_kept(std::int64_t user) const {
-    return math::input_scale(sizes(user), normalized) / keep_prob;
+    return math::input_scale(totals[user].norm, normalized) / keep_prob;
   }
 };
 
-/// The items of a user, all with the same weight.
+/// The items of a user, whose values all have the same factor.
 struct ItemsOfUser {
   std::int64_t begin;
   std::int64_t end;
   const std::int32_t* columns;
+  const float* values;  // null: all are 1
   const UserScales& scale;
   std::int64_t user;
   float weight;
@@ -218,7 +219,7 @@ struct ItemsOfUser {
   VAECF_HD bool keeps(std::int64_t k) const {
     return scale.keeps(user, static_cast<std::uint32_t>(columns[k]));
   }
-  VAECF_HD WeightedRow row(std::int64_t k) const { return {columns[k], weight}; }
+  VAECF_HD WeightedRow row(std::int64_t k) const { return {columns[k], weight * value_at(values, k)}; }
 };
 
 /// The users [begin, end) of the transpose, all of one item.
@@ -226,6 +227,7 @@ struct UsersOfItem {
   std::int64_t begin;
   std::int64_t end;
   const std::uint32_t* users;
+  const float* values;  // null: all are 1
   const UserScales& scale;
   std::int64_t item;
 
@@ -234,7 +236,8 @@ struct UsersOfItem {
   }
   VAECF_HD WeightedRow row(std::int64_t k) const {
     const std::uint32_t user = users[k];
-    return {static_cast<std::int32_t>(user), scale.keeps_history(user) ? scale.of_kept(user) : 0.0F};
+    const float factor = scale.keeps_history(user) ? scale.of_kept(user) : 0.0F;
+    return {static_cast<std::int32_t>(user), factor * value_at(values, k)};
   }
 };
 
@@ -244,6 +247,7 @@ struct UsersOfItem {
 template <class T>
 struct SumUsers {
   const std::uint32_t* item_users;
+  const float* item_values;  // null: all are 1
   UserScales scale;
   const T* d;  // (users, stride)
   std::int64_t stride;
@@ -252,7 +256,7 @@ struct SumUsers {
   VAECF_HD void sum(ThreadGroup& thread_group, std::byte* scratch, std::int64_t item, std::int64_t begin,
                     std::int64_t end, float* sums, const Done& done) const {
     sum_rows(thread_group, *reinterpret_cast<CompactedRows<threads>*>(scratch),
-             UsersOfItem{begin, end, item_users, scale, item}, RowSum<T>{d, stride, sums},
+             UsersOfItem{begin, end, item_users, item_values, scale, item}, RowSum<T>{d, stride, sums},
              [&](std::int64_t column, const Vec8& sum) { done(sums + column, sum); });
   }
 };

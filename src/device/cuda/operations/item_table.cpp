@@ -73,8 +73,8 @@ struct NormalizationGradient {
 struct CosineUser {
   static constexpr int threads = 64;
   const DeviceStepState* state;
-  RowSizes sizes;
-  const float* hidden;  // (users, stride)
+  const RowTotals* totals;  // (users)
+  const float* hidden;      // (users, stride)
   std::int64_t stride;
   float* gradient;  // (users, stride)
   float* weighted;  // (users, stride)
@@ -89,7 +89,7 @@ struct CosineUser {
         thread_group.sum(stride, [&](std::int64_t k) { return static_cast<double>(h[k]) * h[k]; });
     const double product =
         thread_group.sum(stride, [&](std::int64_t k) { return static_cast<double>(h[k]) * d[k]; });
-    const math::CosineLoss of = math::cosine_loss(sizes(user), norm, product);
+    const math::CosineLoss of = math::cosine_loss(totals[user].sum > 0.0F, norm, product);
     const float scale = state->scale.scale;
     const float weight = scale * static_cast<float>(2.0 * of.d_q);
     thread_group.each(1, [&](std::int64_t) { losses[user] = of.loss; });
@@ -167,7 +167,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& batch_base, 
   auto* weighted = scratch_.get<float>(Scratch::hidden, users * stride, "the weighted sums of users' items");
   launch(stream_, users,
          CosineUser{.state = step.device_state.data(),
-                    .sizes = batch.row_sizes(batch.own().begin),
+                    .totals = batch.totals.data() + batch.own().begin,
                     .hidden = hidden.values(),
                     .stride = stride,
                     .gradient = d_hidden.values(),

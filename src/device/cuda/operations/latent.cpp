@@ -204,7 +204,7 @@ struct LatentBackwardByFours {
 struct CompositeLatentBackward {
   static constexpr int threads = 64;
   LatentBackward of;
-  RowSizes sizes;
+  const RowTotals* totals;  // (users)
   const float* old_statistics;
   math::CompositePrior prior;
   float gamma;
@@ -214,7 +214,7 @@ struct CompositeLatentBackward {
   VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
     const float* row = of.statistics + user * of.statistics_stride;
     const float* old = old_statistics + user * of.statistics_stride;
-    const float of_items = gamma * static_cast<float>(sizes(user));
+    const float of_items = gamma * totals[user].sum;
     const float weight = (of.noise.state->params.beta + of_items) * of.noise.state->scale.scale;
     const double sum = thread_group.sum((of.latents + 3) / 4, [&](std::int64_t four) {
       const Vec4 eps = of.noise(user, four);
@@ -315,7 +315,7 @@ void Device::composite_latent_backward(const device::Batch& batch_base, const Ma
   double* weighted_kl = user_losses(users, step.weighted_kl, step);
   launch(stream_, users,
          CompositeLatentBackward{.of = latent_backward_body(batch, statistics, step, d_z, kl, d_statistics),
-                                 .sizes = batch.row_sizes(batch.own().begin),
+                                 .totals = batch.totals.data() + batch.own().begin,
                                  .old_statistics = old_statistics.values(),
                                  .prior = prior,
                                  .gamma = gamma,

@@ -134,8 +134,9 @@ class OutputLayer {
             .items = items_,
             .first_user = block.begin,
             .offsets = batch_.offsets.data(),
-            .sizes = batch_.row_sizes(),
+            .totals = batch_.totals.data(),
             .columns = batch_.columns.data(),
+            .values = batch_.entry_values(),
             .state = step_.device_state.data(),
             .nll = nll_,
             .positive_logits = positive_logits_};

@@ -43,14 +43,14 @@ struct RowPart {
   std::int64_t user;   // in the batch
   std::int64_t begin;  // first of the user's interactions in the batch
   std::int32_t count;  // number of these
-  std::int64_t size;   // number of the user's items in all item slices
+  RowTotals totals;    // of the user's values
 
   VAECF_HD std::int64_t vecs() const { return (last - first + 7) / 8; }
   VAECF_HD bool contains(std::int64_t column) const { return first <= column && column < last; }
 };
 
 /// The logits of a block of users, which kernels replace by the gradient
-///   scale (N_u softmax_i - x_i),
+///   scale (N_u softmax_i - x_i),   N_u = sum of x,
 /// with zeros in the padding. The user's own logits are saved before they are overwritten, so that their
 /// gradient, a possibly small difference, is rounded only once.
 template <class T>
@@ -60,8 +60,9 @@ struct LogitRows {
   std::int64_t items;
   std::int64_t first_user;       // first user of the block in the batch
   const std::int64_t* offsets;   // offsets of the batch
-  RowSizes sizes;                // of the batch
+  const RowTotals* totals;       // (users of the batch)
   const std::int32_t* columns;   // columns of the batch
+  const float* values;           // like `columns`; null: all are 1
   const DeviceStepState* state;  // contains the loss scale
   double* nll;                   // (users of the batch)
   float* positive_logits;        // (entries of the batch)
@@ -75,7 +76,7 @@ struct LogitRows {
             user,
             begin,
             static_cast<std::int32_t>(offsets[user + 1] - begin),
-            sizes(user)};
+            totals[user]};
   }
 
   /// Sets elements of the padding to -infinity, so that they add nothing to a softmax.
@@ -107,7 +108,7 @@ struct LogitRows {
     return {maximum, sum};
   }
 
-  /// Saves the user's own logits of a part of the row, which is copied at `row`. Returns their sum.
+  /// Saves the user's own logits of a part of the row, which is copied at `row`. Returns the sum of x logit.
   template <class ThreadGroup>
   VAECF_HD double save_positives(ThreadGroup& thread_group, const RowPart<T>& part, const T* row) const {
     return thread_group.sum(part.count, [&](std::int64_t k) {
@@ -115,7 +116,7 @@ struct LogitRows {
       if (!part.contains(column)) return 0.0;
       const float logit = to_float(row[column]);
       positive_logits[part.begin + k] = logit;
-      return static_cast<double>(logit);
+      return static_cast<double>(value_at(values, part.begin + k)) * static_cast<double>(logit);
     });
   }
 
@@ -123,14 +124,14 @@ struct LogitRows {
   template <class ThreadGroup>
   VAECF_HD void write_nll(ThreadGroup& thread_group, const RowPart<T>& part, const SoftmaxPart& softmax,
                           double own) const {
-    thread_group.each(1, [&](std::int64_t) { nll[part.user] = math::nll(part.count, softmax, own); });
+    thread_group.each(1, [&](std::int64_t) { nll[part.user] = math::nll(part.totals.part, softmax, own); });
   }
 
   template <class ThreadGroup, class Sum>
   VAECF_HD void write_gradient(ThreadGroup& thread_group, const RowPart<T>& part, const T* row,
                                const math::SoftmaxPart<Sum>& softmax) const {
     const float scale = state->scale.scale;
-    const float factor = scale * math::softmax_scale(part.size, softmax);
+    const float factor = scale * math::softmax_scale(part.totals.sum, softmax);
     thread_group.each(part.vecs(), [&](std::int64_t e) {
       const std::int64_t at = part.first + 8 * e;
       Vec8 x = load_vec8(row + at);
@@ -138,8 +139,9 @@ struct LogitRows {
       store_vec8(part.row + at, x);
     });
     write_padding(thread_group, part);
-    write_positives(thread_group, part,
-                    [&](float logit) { return factor * exponential<T>(logit - softmax.maximum) - scale; });
+    write_positives(thread_group, part, [&](float logit, float value) {
+      return factor * exponential<T>(logit - softmax.maximum) - scale * value;
+    });
   }
 
   template <class ThreadGroup>
@@ -148,12 +150,14 @@ struct LogitRows {
     thread_group.each(stride - items, [&](std::int64_t i) { part.row[items + i] = from_float<T>(0.0F); });
   }
 
-  /// Writes f(logit) at the user's seen items.
+  /// Writes f(logit, value) at the user's seen items.
   template <class ThreadGroup, class F>
   VAECF_HD void write_positives(ThreadGroup& thread_group, const RowPart<T>& part, F&& f) const {
     thread_group.each(part.count, [&](std::int64_t k) {
       const std::int64_t column = columns[part.begin + k];
-      if (part.contains(column)) part.row[column] = from_float<T>(f(positive_logits[part.begin + k]));
+      if (!part.contains(column)) return;
+      const std::int64_t entry = part.begin + k;
+      part.row[column] = from_float<T>(f(positive_logits[entry], value_at(values, entry)));
     });
   }
 };
@@ -282,7 +286,7 @@ struct GradientOfSegments {
         all.sum += Merged{pair[0], pair[1]}.rescaled_sum(all.maximum);
       }
       *shared = all;
-      if (part.first == 0) rows.nll[part.user] = math::nll(part.count, all, rows.nll[part.user]);
+      if (part.first == 0) rows.nll[part.user] = math::nll(part.totals.part, all, rows.nll[part.user]);
     });
     rows.write_gradient(thread_group, part, part.row, *shared);
   }
@@ -320,7 +324,7 @@ struct SquaredErrorOfUser {
     });
     thread_group.each(1, [&](std::int64_t) { rows.nll[row.user] = item_weight * (all + own); });
     rows.write_padding(thread_group, row);
-    rows.write_positives(thread_group, row, [&](float logit) {
+    rows.write_positives(thread_group, row, [&](float logit, float) {
       const float output = math::sigmoid(logit);
       return scale * math::squared_error_gradient(output - 1.0F, output);
     });

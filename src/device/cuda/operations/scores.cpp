@@ -174,15 +174,16 @@ void ItemMatrix::score(const device::Batch& batch_base, std::int64_t entries) {
   if (entries == 0) {
     stream.memset_zero(scores.values(), users * scores.stride() * 4);
   } else {
-    if (ones.size() < entries) {
+    if (!batch.has_values && ones.size() < entries) {
       stream.synchronize();
       ones = Buffer();
       ones = Buffer(DeviceArray<float>(device_.gpu_, entries, what));
       device_.fill(ones, 1.0F);
     }
     launch_elements(stream, users + 1, Narrow{batch.offsets.data(), offsets.data()});
-    products.run(stream, {offsets.data(), batch.columns.data(), ones.data(), users, items, entries},
-                 values.data(), scores.stride(), items, scores.values(), scores.stride());
+    const float* x = batch.has_values ? batch.values.data() : ones.data();
+    products.run(stream, {offsets.data(), batch.columns.data(), x, users, items, entries}, values.data(),
+                 scores.stride(), items, scores.values(), scores.stride());
   }
   const std::int64_t count = excluded.size();
   if (count == 0) return;

@@ -75,7 +75,7 @@ class ItemMatrix final : public device::ItemMatrix {
   Matrix scores;                       // (max_users(), items)
   DeviceArray<float> values;           // (items, stride of `scores`)
   DeviceArray<std::int32_t> offsets;   // (max_users() + 1) of the users' items
-  Buffer ones;                         // values of the users' items
+  Buffer ones;                         // values of the users' items if they have none
   DeviceArray<std::int32_t> excluded;  // items whose score is -infinity
   SparseProducts products;
 

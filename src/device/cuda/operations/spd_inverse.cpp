@@ -25,18 +25,20 @@ void negate(Stream& stream, const float* from, std::int64_t rows, std::int64_t c
   launch_elements(stream, rows * columns, Negate{from, columns, to, stride});
 }
 
-/// One item per block, in the order of its users: adds the weights of the users that it has in common with
-/// each other item to the item's row. The items of a user are different, so no two threads write to one
-/// element. Custom kernel instead of cuSPARSE, which needs a dense block of X and I / n times as many
+/// One item i per block, in the order of its users: adds w_u x_ui x_uj of the users that it has in common
+/// with each other item j to the item's row. The items of a user are different, so no two threads write to
+/// one element. Custom kernel instead of cuSPARSE, which needs a dense block of X and I / n times as many
 /// operations, with n items per user.
 struct AddGramRow {
   static constexpr int threads = 128;
   const std::int64_t* item_offsets;  // users[item_offsets[r] - item_offsets[0]] is the first of row r
   const std::int32_t* users;
+  const float* user_values;  // like `users`; null: all are 1
   const std::int64_t* user_offsets;
   const std::int32_t* items;
-  const float* weights;  // of users
-  std::int64_t first;    // item of row 0
+  const float* item_values;  // like `items`; null: all are 1
+  const float* weights;      // of users
+  std::int64_t first;        // item of row 0
   float* rows;
   std::int64_t stride;
 
@@ -46,10 +48,10 @@ struct AddGramRow {
     const std::int64_t end = item_offsets[block + 1] - item_offsets[0];
     for (std::int64_t k = item_offsets[block] - item_offsets[0]; k < end; ++k) {
       const std::int64_t begin = user_offsets[users[k]];
-      const float weight = weights[users[k]];
+      const float weight = weights[users[k]] * value_at(user_values, k);
       thread_group.each(user_offsets[users[k] + 1] - begin, [&](std::int64_t i) {
         const std::int32_t other = items[begin + i];
-        if (other != first + block) row[other] += weight;
+        if (other != first + block) row[other] += weight * value_at(item_values, begin + i);
       });
     }
   }
@@ -68,12 +70,22 @@ void add_gram(Gpu& gpu, Stream& stream, const device::Interactions& x, Range own
   };
   const auto item_offsets = upload(own_items.offsets);
   const auto users = upload(own_items.columns);
+  const auto user_values = upload(own_items.values);
   const auto user_offsets = upload(x.users.offsets);
   const auto items = upload(x.users.columns);
+  const auto item_values = upload(x.users.values);
   const auto weights = upload(x.weights);
   launch(stream, own.size(),
-         AddGramRow{item_offsets.data(), users.data(), user_offsets.data(), items.data(), weights.data(),
-                    own.begin, rows, stride});
+         AddGramRow{.item_offsets = item_offsets.data(),
+                    .users = users.data(),
+                    .user_values = user_values.data(),
+                    .user_offsets = user_offsets.data(),
+                    .items = items.data(),
+                    .item_values = item_values.data(),
+                    .weights = weights.data(),
+                    .first = own.begin,
+                    .rows = rows,
+                    .stride = stride});
   stream.synchronize();  // before the arrays are released
 }
 
@@ -95,7 +107,9 @@ bool invert_pivot(int threads, device::Block& a, device::Block& work, device::Bl
 bool Device::can_invert(const device::SpdInverse& matrix, const device::Interactions& x) const {
   const std::int64_t rows = matrix.blocks_of(matrix.rank()).size() * block_rows;
   const std::int64_t elements = (rows + block_rows) * (matrix.stride() + block_rows);
-  const std::int64_t interactions = 2 * x.users.entries() + 3 * x.users.rows() + 2 * x.items.rows() + 4;
+  const std::int64_t matrices = x.users.values.empty() ? 2 : 4;
+  const std::int64_t interactions =
+      matrices * x.users.entries() + 3 * x.users.rows() + 2 * x.items.rows() + 4;
   // The products' kernels and workspace need memory too.
   return (elements + interactions) * static_cast<std::int64_t>(sizeof(float)) <=
          gpu_.free_bytes() - gpu_.total_bytes() / 32;
