@@ -85,20 +85,24 @@ std::string attributes_text(const io::Attributes& attributes) {
   return out;
 }
 
+/// Lists minimum, quantiles, maximum and mean of `values`. Sorts them.
+template <class T>
+std::string quantiles_text(std::vector<T>& values) {
+  std::ranges::sort(values);
+  const auto quantile = [&](double fraction) {
+    return values[static_cast<std::size_t>(std::lround(fraction * static_cast<double>(values.size() - 1)))];
+  };
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return format("  min {}, 10 % {}, 25 % {}, median {}, 75 % {}, 90 % {}, 99 % {}, max {}; mean {:.1f}\n",
+                quantile(0.0), quantile(0.1), quantile(0.25), quantile(0.5), quantile(0.75), quantile(0.9),
+                quantile(0.99), quantile(1.0), sum / static_cast<double>(values.size()));
+}
+
 /// Describes the distribution of `counts`: minimum, quantiles, maximum, mean, and a histogram with bins
 /// between powers of two. Sorts `counts`.
 std::string histogram_text(std::vector<std::int64_t>& counts) {
   if (counts.empty()) return "";
-  std::ranges::sort(counts);
-  const auto quantile = [&](double fraction) {
-    return counts[static_cast<std::size_t>(std::lround(fraction * static_cast<double>(counts.size() - 1)))];
-  };
-  const double mean = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) /
-                      static_cast<double>(counts.size());
-  std::string out =
-      format("  min {}, 10 % {}, 25 % {}, median {}, 75 % {}, 90 % {}, 99 % {}, max {}; mean {:.1f}\n",
-             counts.front(), quantile(0.1), quantile(0.25), quantile(0.5), quantile(0.75), quantile(0.9),
-             quantile(0.99), counts.back(), mean);
+  std::string out = quantiles_text(counts);
   for (auto begin = counts.begin(); begin != counts.end();) {
     const auto low = std::bit_floor(static_cast<std::uint64_t>(*begin));  // 0, 1, 2, 4, 8, ...
     const auto high = static_cast<std::int64_t>(low <= 1 ? low : 2 * low - 1);
@@ -140,14 +144,17 @@ std::string describe_dataset(const std::string& path) {
   add_features("items", file.item_features(), {"items/features"});
   std::vector<std::int64_t> of_users;
   std::vector<std::int64_t> of_items(file.items());
+  std::vector<float> weights;
   constexpr std::int64_t block_rows = 1 << 14;
   for (std::int64_t begin = 0; begin < file.rows("train"); begin += block_rows) {
     const Csr block = file.read_rows("train", {begin, std::min(file.rows("train"), begin + block_rows)});
     for (std::int64_t row = 0; row < block.rows(); ++row) of_users.push_back(block.view().row_size(row));
     for (const std::int32_t item : block.columns) ++of_items[item];
+    weights.insert(weights.end(), block.values.begin(), block.values.end());
   }
   out += format("items of a train user\n{}", histogram_text(of_users));
   out += format("train users of an item\n{}", histogram_text(of_items));
+  if (!weights.empty()) out += format("weights of train interactions\n{}", quantiles_text(weights));
   out += format("checksum: {}\n", file.fingerprint());
   return out + attributes_text(file.attributes());
 }

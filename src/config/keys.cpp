@@ -96,6 +96,8 @@ std::vector<Key> all_keys() {
           "which event of a user with an item counts: the first, the last, or the one with which the sum or the maximum of their ratings reaches min_rating"),
       KEY("data.prepare.min_rating", prepare.min_rating,
           "minimum rating of an interaction, inclusive (\"> 3.5\" is 4.0 on half-star data)"),
+      KEY("data.prepare.weights", prepare.weights,
+          "weights of interactions: none (all are 1), the rating v after duplicates, or log1p, log(1 + v); divided by the mean of the user"),
       KEY("data.prepare.min_user_items", prepare.min_user_items, at_least(0),
           "minimum number of items of a user, applied after min_item_users"),
       KEY("data.prepare.min_item_users", prepare.min_item_users, at_least(0),

@@ -221,10 +221,10 @@ double memory_to_solve(models::ModelType type, const Run& run) {
   const std::int64_t neighbors = neighbors_of(type, run.options.model);
   const bool inverts = models::facts_of(type).inverts;
   const bool is_sparse = !inverts || neighbors > 0;
-  // Features are more rows of a copy.
+  // Features are more rows of a copy. Each weight takes as much as the number of its user or item.
   const bool has_features = inverts && std::ranges::max(run.options.model.ease.feature_weight) > 0.0;
   const double interactions =
-      (has_features ? 24.0 : 16.0) *
+      (has_features ? 24.0 : 16.0) * (run.dataset.weighted() ? 2.0 : 1.0) *
       static_cast<double>(run.dataset.entries("train") + run.dataset.entries("items/features"));
   const double part = 1.0 / ranks.size();
   const auto sparse = [&](double entries) {

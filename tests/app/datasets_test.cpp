@@ -40,6 +40,25 @@ TEST_F(Prepare, WritesTheDatasetAndPrintsTheCounts) {
   expect_in(workspace.succeed("prepare --force c.yaml").err, {"wrote out/made.h5"});
 }
 
+TEST_F(Prepare, InspectShowsTheWeights) {
+  workspace.write("ratings.csv", "userId,movieId,rating,timestamp\n1,1,1,0\n1,2,3,0\n2,1,2,0\n2,2,6,0\n");
+  const std::string prepare =
+      "prepare c.yaml --set data.prepare.split=ratio --set data.prepare.test_users=0 --set "
+      "data.prepare.validation_users=0 --set data.prepare.min_rating=0";
+  workspace.succeed(prepare);
+  EXPECT_EQ(workspace.succeed("inspect out/made.h5").out.find("weights"), std::string::npos);
+  workspace.succeed(prepare + " --set data.prepare.weights=rating");
+  expect_in(workspace.succeed("inspect out/made.h5").out,
+            {"weights of train interactions\n"
+             "  min 0.5, 10 % 0.5, 25 % 0.5, median 1.5, 75 % 1.5, 90 % 1.5, 99 % 1.5, max 1.5; mean 1.0\n",
+             "  weights: rating\n"});
+  workspace.write("list.txt", "1 2 3\n");
+  workspace.refuse(prepare +
+                       " --set data.source.format=adjacency --set data.source.path=list.txt --set "
+                       "data.prepare.weights=log1p",
+                   "data.prepare.weights: log1p requires ratings");
+}
+
 TEST_F(Prepare, InvalidRatingsAreErrorsAndLeaveNoFileButLinesAreSkippedUnlessStrict) {
   workspace.write("none.yaml", "name: x\n");
   workspace.refuse("prepare none.yaml --quiet", "data.file is not set");

@@ -216,7 +216,7 @@ TEST_F(EventStoreTest, EachUserReturnsAllEventsFromMemoryAndDisk) {
       };
       for (const EventFields fields : {EventFields::basic, EventFields::time, EventFields::rating_and_time}) {
         expect_back(store(fields), users, fields, false);
-        expect_back(store(fields).ordered(users), users, EventFields::basic, true);
+        expect_back(store(EventFields::time).ordered(users, fields), users, fields, true);
       }
     }
   }

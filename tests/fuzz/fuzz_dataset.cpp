@@ -47,6 +47,7 @@ void write(Input& input, test::Hdf5Editor& file) {
     put_some_attribute(input, file, "new_items");
     put_rows(input, file, "/items/features");
   }
+  if (input.coin()) put_something(input, file, "/train/weights", false);
 }
 
 void read(const std::string& path) {

@@ -51,6 +51,7 @@ inline void require_sound(std::span<const std::int32_t> row, std::int64_t width)
 }
 inline void require_sound(const Csr& rows, std::int64_t count, std::int64_t width) {
   require(rows.rows() == count, "the number of rows is correct");
+  require(rows.values.empty() || rows.values.size() == rows.columns.size(), "each item has a value, or none");
   for (std::int64_t row = 0; row < count; ++row) require_sound(rows.view().row(row), width);
 }
 

@@ -197,6 +197,10 @@ def preparing():
     for which in ("last", "sum", "max"):
         settings = {"data.source.format": "movielens_dat", "data.source.path": "ml", "data.prepare.duplicates": which}
         yield Run(f"duplicates-{which}", steps, configured(held_out | settings) | doubled)
+    for which, split in {"rating": "liang2018", "log1p": "time"}.items():
+        settings = {"data.source.format": "movielens_dat", "data.source.path": "ml", "data.prepare.duplicates": "sum",
+                    "data.prepare.weights": which, "data.prepare.split": split}
+        yield Run(f"weights-{which}", steps, configured(held_out | settings) | doubled)
     delimited = sources()["delimited"]
     yield Run("prepare-strict", [Step("prepare config.yaml --strict", code=2)], configured(held_out | delimited[0]) | delimited[1])
 

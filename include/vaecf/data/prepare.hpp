@@ -3,6 +3,7 @@
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/views.hpp>
+#include <vaecf/data/weights.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
@@ -143,9 +144,12 @@ std::string date_text(double seconds);
 struct PrepareOptions {
   DuplicateRule duplicates = DuplicateRule::first;  ///< applied before `min_rating`
   double min_rating = 4.0;                          ///< inclusive; the paper's "> 3.5" on half-star data
-  std::int64_t min_user_items = 5;                  ///< users with fewer items are dropped
-  std::int64_t min_item_users = 0;                  ///< items with fewer users are dropped
-  bool repeat_filters = false;                      ///< repeat both filters by count until nothing changes
+  /// Weights of the input's interactions, by the rating that `duplicates` gives a user and item. A pair whose
+  /// rating gives no positive weight is dropped, after `min_rating`.
+  WeightRule weights = WeightRule::none;
+  std::int64_t min_user_items = 5;  ///< users with fewer items are dropped
+  std::int64_t min_item_users = 0;  ///< items with fewer users are dropped
+  bool repeat_filters = false;      ///< repeat both filters by count until nothing changes
   /// Number of validation users. `time`: at most so many, 0: all. Weak splits (leave_one_out, ratio, given)
   /// only distinguish 0 (no such part) from other values. `stable` has fractions instead.
   std::int64_t validation_users = 10000;

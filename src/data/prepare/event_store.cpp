@@ -14,13 +14,14 @@ namespace {
 // Stored bytes of an event: its first members, the time, and the rating.
 constexpr std::int64_t basic_event = 16;
 constexpr std::int64_t timed_event = 24;
-constexpr std::int64_t rated_event = sizeof(Event);
+constexpr std::int64_t rated_event = 32;
 // All sizes of an event divide the size of a chunk.
 constexpr std::int64_t chunk_unit = 96;
 constexpr std::int64_t max_units = 1280;
 constexpr std::int64_t max_chunk = max_units * chunk_unit;  // a multiple of common file system block sizes
 static_assert(max_chunk % 4096 == 0);
-static_assert(offsetof(Event, time) == basic_event && offsetof(Event, rating) == timed_event);
+static_assert(offsetof(Event, time) == basic_event && offsetof(Event, rating) == timed_event &&
+              offsetof(Event, train_rating) == rated_event);
 static_assert(chunk_unit % basic_event == 0 && chunk_unit % timed_event == 0 &&
               chunk_unit % rated_event == 0);
 
@@ -73,8 +74,8 @@ std::shared_ptr<EventMemory> make_event_memory(double bytes, std::string path, L
 EventStore::EventStore(std::shared_ptr<EventMemory> memory, EventFields fields)
     : memory_(std::move(memory)), event_bytes_(stored_bytes(fields)), partitions_(partitions) {}
 
-EventStore EventStore::ordered(std::int64_t users) const {
-  EventStore store(memory_, EventFields::basic);
+EventStore EventStore::ordered(std::int64_t users, EventFields fields) const {
+  EventStore store(memory_, fields);
   store.span_ = static_cast<std::int32_t>(users / partitions + 1);
   return store;
 }

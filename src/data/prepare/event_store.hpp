@@ -25,6 +25,8 @@ struct Event {
   bool positive = true;  ///< rating >= min_rating, or the source has no ratings
   double time = 0.0;     ///< in any unit; stored only by stores with times
   double rating = 0.0;   ///< stored only by stores with ratings
+  /// Rating of the pair without events from the first cut of the split `time` on; never stored.
+  double train_rating = 0.0;
 };
 
 /// Members of an Event that a store keeps besides the first ones. An event takes 16, 24 or 32 bytes.
@@ -51,9 +53,9 @@ class EventStore {
 
   /// Creates a store for any number of users.
   EventStore(std::shared_ptr<EventMemory> memory, EventFields fields);
-  /// Returns an empty store on the same memory, with basic fields, for users 0 to `users` - 1, which
-  /// each_user() visits in ascending order.
-  EventStore ordered(std::int64_t users) const;
+  /// Returns an empty store on the same memory for users 0 to `users` - 1, which each_user() visits in
+  /// ascending order.
+  EventStore ordered(std::int64_t users, EventFields fields) const;
 
   void add(const Event& event);
   /// Returns the number of events added.

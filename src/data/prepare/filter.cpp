@@ -1,6 +1,8 @@
 #include <vaecf/base/error.hpp>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -20,6 +22,40 @@ std::vector<std::int32_t> ranks(const std::vector<std::int64_t>& ids) {
   return rank;
 }
 
+/// The first events of a kind in the defined order, as examples for the report, and their number.
+class Examples {
+ public:
+  explicit Examples(const std::vector<std::int32_t>& item_order) : item_order_(&item_order) {}
+
+  void add(const Event& event) {
+    ++count_;
+    const auto before = [&](const Event& a, const Event& b) { return position(a) < position(b); };
+    first_.insert(std::upper_bound(first_.begin(), first_.end(), event, before), event);
+    if (first_.size() > DataIssues::shown) first_.pop_back();
+  }
+  std::int64_t count() const { return count_; }
+  /// Reports all of them as dropped because of `what`.
+  void report(std::string_view what, RawRatings& ratings) const {
+    for (const Event& event : first_) {
+      ratings.issues.dropped(what, [&] {
+        return format("{}: user {}, item {}", ratings.locations.location_of(event.index),
+                      excerpt(ratings.user_ids.text(event.user)), excerpt(ratings.item_ids.text(event.item)));
+      });
+    }
+    const std::int64_t others = count_ - static_cast<std::int64_t>(first_.size());
+    if (others > 0) ratings.issues.add_count(what, others);
+  }
+
+ private:
+  std::pair<std::int32_t, std::int64_t> position(const Event& event) const {
+    return {item_order_->empty() ? 0 : (*item_order_)[event.item], event.index};
+  }
+
+  const std::vector<std::int32_t>* item_order_;
+  std::int64_t count_ = 0;
+  std::vector<Event> first_;
+};
+
 template <class Drop>
 std::span<Event> without(std::span<Event> events, Drop drop) {
   const auto end =
@@ -34,16 +70,29 @@ std::span<Event> without(std::span<Event> events, Drop drop) {
 ///
 /// Events of a pair are ordered by time and, where times are equal or are not read, by their position in the
 /// source. `first` and `last` keep the first and the last of them. `sum` and `max` combine their ratings; if
-/// the combined rating is at least `min_rating`, the event is kept with which it first reaches that value.
+/// the combined rating is at least `min_rating`, the event is kept with which it first reaches that value and
+/// gives a weight. The ratings of this event are those combined before the two `cuts` in time, so that later
+/// events do not change a weight: Event::train_rating before the first, Event::rating before the second.
 class DuplicateFilter {
  public:
-  DuplicateFilter(std::int64_t items, const PrepareOptions& options)
-      : rule_(options.duplicates), min_rating_(options.min_rating), last_(items, -1) {}
+  DuplicateFilter(std::int64_t items, const PrepareOptions& options, const std::array<double, 2>& cuts)
+      : rule_(options.duplicates),
+        min_rating_(options.min_rating),
+        weights_(options.weights),
+        cuts_(cuts),
+        last_(items, -1) {}
 
   /// Moves the event that counts of each pair to the front and returns these events; the others follow. Both
   /// sets keep the order of their positions. Sets Event::positive by the combined rating for `sum` and
-  /// `max`. `events`: all events of one user, in the order of their positions; each user once per filter.
+  /// `max`; with weights it is also false if there is none for the rating. `events`: all events of one user,
+  /// in the order of their positions; each user once per filter.
   std::span<Event> reduce(std::span<Event> events) {
+    if (weights_ != WeightRule::none) {
+      for (Event& event : events) {
+        event.positive = passes(event.rating);
+        event.train_rating = event.rating;
+      }
+    }
     if (!any_repeated(events)) return events;
     order_.resize(events.size());
     std::iota(order_.begin(), order_.end(), 0);
@@ -85,20 +134,29 @@ class DuplicateFilter {
     std::size_t chosen = rule_ == DuplicateRule::last ? of_pair.size() - 1 : 0;
     if (combines_ratings(rule_)) {
       double combined = events[of_pair[0]].rating;
-      bool reached = combined >= min_rating_;
+      std::array<double, 2> before_cuts{combined, combined};
+      bool reached = passes(combined);
       for (std::size_t i = 1; i < of_pair.size(); ++i) {
-        const double rating = events[of_pair[i]].rating;
+        const auto& [rating, time] = std::pair(events[of_pair[i]].rating, events[of_pair[i]].time);
         combined = rule_ == DuplicateRule::sum ? combined + rating : std::max(combined, rating);
-        if (!reached && combined >= min_rating_) chosen = i;
-        reached = reached || combined >= min_rating_;
+        if (!reached && passes(combined)) chosen = i;
+        reached = reached || passes(combined);
+        for (std::size_t c = 0; c < cuts_.size(); ++c)
+          if (time < cuts_[c]) before_cuts[c] = combined;
       }
-      events[of_pair[chosen]].positive = combined >= min_rating_;  // a negative rating may follow
+      Event& event = events[of_pair[chosen]];
+      event.positive = passes(combined);  // a negative rating may follow
+      event.train_rating = before_cuts[0];
+      event.rating = before_cuts[1];
     }
     counts_[of_pair[chosen]] = true;
   }
+  bool passes(double rating) const { return rating >= min_rating_ && is_weight(weight_of(weights_, rating)); }
 
   DuplicateRule rule_;
   double min_rating_;
+  WeightRule weights_;
+  std::array<double, 2> cuts_;
   std::vector<std::int64_t> last_;   // user and part of the last event of each item
   std::vector<std::int32_t> order_;  // events by part, item, time and position
   std::vector<bool> counts_;         // of each event
@@ -116,6 +174,7 @@ Filter::Filter(RawRatings& ratings, const PrepareOptions& options, PrepareReport
       events_of_(ratings.user_ids.size()),
       users_of_(items_),
       kept_(items_) {
+  cuts_.fill(std::numeric_limits<double>::infinity());
   if (ratings.ordered_by_item) item_order_ = ranks(ratings.item_ids.numbers);
   count_positive(report);
   if (min_item_users_ > 0) count_on_kept_items(report);
@@ -133,28 +192,30 @@ void Filter::add_stage(const SplitCounter& tally, const std::string& stage, std:
 }
 
 void Filter::count_positive(PrepareReport& report) {
-  DuplicateFilter duplicates(items_, *options_);
+  DuplicateFilter duplicates(items_, *options_, cuts_);
+  const bool weighted = options_->weights != WeightRule::none;
   SplitCounter raw(items_);
   SplitCounter reduced(items_);
+  SplitCounter rated(items_);
   SplitCounter positive(items_);
-  // Examples for the report: the first repeated events in the defined order.
-  std::vector<Event> shown;
-  const auto before = [&](const Event& a, const Event& b) {
-    const auto rank = [&](const Event& e) { return item_order_.empty() ? 0 : item_order_[e.item]; };
-    return std::pair(rank(a), std::int64_t{a.index}) < std::pair(rank(b), std::int64_t{b.index});
-  };
+  Examples repeated(item_order_);
+  Examples unweighted(item_order_);
   std::int64_t would_pass = 0;
   ratings_->events.each_user({"finding repeated events"}, *progress_, [&](std::span<Event> events) {
     raw.add_row(events);
     const std::span<Event> all = events;
     events = duplicates.reduce(events);
     for (const Event& event : all.subspan(events.size())) {
-      ++report.duplicates_dropped;
+      repeated.add(event);
       would_pass += event.positive ? 1 : 0;
-      shown.insert(std::upper_bound(shown.begin(), shown.end(), event, before), event);
-      if (shown.size() > DataIssues::shown) shown.pop_back();
     }
     reduced.add_row(events);
+    if (weighted) {
+      events = without(events, [&](const Event& event) { return event.rating < options_->min_rating; });
+      rated.add_row(events);
+      for (const Event& event : events)
+        if (!event.positive) unweighted.add(event);
+    }
     events = without(events, [](const Event& event) { return !event.positive; });
     positive.add_row(events);
     for (const Event& event : events) {
@@ -169,40 +230,34 @@ void Filter::count_positive(PrepareReport& report) {
 
   report.lines_read = ratings_->lines;
   report.events_read = ratings_->events.size();
-  report_repeats(shown, report);
+  report.duplicates_dropped = repeated.count();
+  // With `sum` and `max` every event counts, so repeats are no issue.
+  if (!combines_ratings(options_->duplicates)) {
+    repeated.report(options_->duplicates == DuplicateRule::first
+                        ? "the user and item also occur in an earlier event, which counts"
+                        : "the user and item also occur in a later event, which counts",
+                    *ratings_);
+  }
+  unweighted.report(
+      format("the rating gives no positive weight (data.prepare.weights: {})", to_string(options_->weights)),
+      *ratings_);
   ratings_->locations = {};
   report.stages.push_back(raw.stage("raw"));
   report.stages.push_back(reduced.stage(to_string(options_->duplicates) + " of each (user, item)"));
   if (ratings_->unrated) return;
   add_stage(
-      positive, format("rating >= {}", options_->min_rating),
+      weighted ? rated : positive, format("rating >= {}", options_->min_rating),
       would_pass == 0
           ? "lower data.prepare.min_rating"
           : format(
                 "lower data.prepare.min_rating, or set data.prepare.duplicates to another rule, since {} repeated events with such a rating do not count",
                 would_pass),
       report);
-}
-
-// With `sum` and `max` every event counts, so repeats are no issue.
-void Filter::report_repeats(std::span<const Event> shown, PrepareReport& report) const {
-  if (combines_ratings(options_->duplicates)) return;
-  const char* const what = options_->duplicates == DuplicateRule::first
-                               ? "the user and item also occur in an earlier event, which counts"
-                               : "the user and item also occur in a later event, which counts";
-  for (const Event& event : shown) {
-    ratings_->issues.dropped(what, [&] {
-      return format("{}: user {}, item {}", ratings_->locations.location_of(event.index),
-                    excerpt(ratings_->user_ids.text(event.user)),
-                    excerpt(ratings_->item_ids.text(event.item)));
-    });
-  }
-  const std::int64_t others = report.duplicates_dropped - static_cast<std::int64_t>(shown.size());
-  if (others > 0) ratings_->issues.add_count(what, others);
+  if (weighted) add_stage(positive, "weight > 0", "set data.prepare.weights: none", report);
 }
 
 void Filter::count_on_kept_items(PrepareReport& report) {
-  DuplicateFilter duplicates(items_, *options_);
+  DuplicateFilter duplicates(items_, *options_, cuts_);
   SplitCounter on_kept_items(items_);
   ratings_->events.each_user({"counting users of items"}, *progress_, [&](std::span<Event> events) {
     events = keep(events, duplicates);
@@ -219,7 +274,7 @@ void Filter::repeat_counts(PrepareReport& report) {
   std::int64_t rounds = 0;
   for (bool changed = true; changed; rounds += changed ? 1 : 0) {
     changed = false;
-    DuplicateFilter duplicates(items_, *options_);
+    DuplicateFilter duplicates(items_, *options_, cuts_);
     std::vector<std::int32_t> users_left(users_of_.size(), 0);
     kept_ = SplitCounter(items_);
     ratings_->events.each_user({"repeating the filters"}, *progress_, [&](std::span<Event> events) {
@@ -259,7 +314,7 @@ std::span<Event> Filter::keep(std::span<Event> events, DuplicateFilter& duplicat
 }
 
 void Filter::each_user(const EventStore::Pass& pass, const EventStore::Use& use) {
-  DuplicateFilter duplicates(items_, *options_);
+  DuplicateFilter duplicates(items_, *options_, cuts_);
   ratings_->events.each_user(pass, *progress_, [&](std::span<Event> events) {
     if (events_of_[events.front().user] == 0) return;
     events = keep(events, duplicates);

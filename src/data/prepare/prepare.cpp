@@ -27,7 +27,7 @@ bool is_optional(std::string_view key) {
   return key.starts_with("source_") || key.starts_with("users_") || key.starts_with("items_") ||
          key == "features_of" || key == "item_features_of" || key == "new_items_fraction" ||
          key == "given_parts" || key == "time_quantiles" || key == "dates" || key == "validation_fraction" ||
-         key == "test_fraction";
+         key == "test_fraction" || key == "weights";
 }
 
 // Returns the member of an archive that `path` denotes if `path` is missing but its folder exists as an
@@ -113,12 +113,15 @@ std::string to_table(const FeatureReport& features) {
 
 /// Throws InputError for options that cannot be combined.
 void check_options(const SourceOptions& source, const PrepareOptions& options) {
-  if (combines_ratings(options.duplicates) && !has_ratings(source)) {
-    throw InputError(format(
-        "data.prepare.duplicates: {} requires ratings, but data.source.format: {} has none{}; use first or last",
-        to_string(options.duplicates), source.format,
-        takes_columns(source) ? " without data.source.rating_column" : ""));
-  }
+  const auto require_ratings = [&](const std::string& option, const char* others) {
+    if (has_ratings(source)) return;
+    throw InputError(format("data.prepare.{} requires ratings, but data.source.format: {} has none{}; use {}",
+                            option, source.format,
+                            takes_columns(source) ? " without data.source.rating_column" : "", others));
+  };
+  if (combines_ratings(options.duplicates))
+    require_ratings("duplicates: " + to_string(options.duplicates), "first or last");
+  if (options.weights != WeightRule::none) require_ratings("weights: " + to_string(options.weights), "none");
   if (options.split == SplitMethod::time && !has_times(source)) {
     throw InputError(format(
         "data.prepare.split: time requires times, but data.source.format: {} has none{}; use another split",
@@ -216,6 +219,7 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
     add_table(attributes, "items_", source.items);
   }
   if (options.new_items > 0) attributes["new_items_fraction"] = options.new_items;
+  if (options.weights != WeightRule::none) attributes["weights"] = to_string(options.weights);
   return attributes;
 }
 
@@ -338,7 +342,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   RawRatings ratings = read_ratings(source, read_options, log, progress);
   ItemTable item_table{.source_items = ratings.item_ids.size()};
   if (item_features.any()) item_table.known = item_features.complete(ratings.item_ids);
-  SplitWriter rows(writer);
+  SplitWriter rows(writer, options.weights != WeightRule::none);
   Filter filter(ratings, options, report, progress);
   const Split split = make_split(ratings, filter, item_table, options, rows, report, progress);
   report.issues = ratings.issues.list();

@@ -112,6 +112,7 @@ class Splitter {
     if (ratings_->numbered_by_source) return keep_numbers();
     if (options_->split == SplitMethod::time) {
       time_.emplace(*ratings_, *filter_, *options_, *report_);
+      filter_->cut_at(time_->cuts());
       split_.users = time_->users();
       parts_ = {time_->parts()[0], time_->parts()[1], time_->parts()[2]};
       return;
@@ -157,7 +158,9 @@ class Splitter {
     for (std::size_t r = 0; r < split_.users.size(); ++r)
       row_of[split_.users[r]] = static_cast<std::int32_t>(r);
     const std::int64_t items = ratings_->item_ids.size();
-    EventStore rows = ratings_->events.ordered(static_cast<std::int64_t>(split_.users.size()));
+    EventStore rows =
+        ratings_->events.ordered(static_cast<std::int64_t>(split_.users.size()),
+                                 weighted() ? EventFields::rating_and_time : EventFields::basic);
     FirstAppearances first(items);
     filter_->take_users([&](std::span<Event> events) {
       if (time_) {
@@ -215,6 +218,7 @@ class Splitter {
     for (std::size_t c = 0; c < items.size(); ++c) column_of_[items[c]] = static_cast<std::int32_t>(c);
   }
 
+  bool weighted() const { return options_->weights != WeightRule::none; }
   std::int32_t column(const Event& event) const { return column_of_[event.item]; }
   bool is_train_item(const Event& event) const {
     return column(event) != nowhere && column(event) < split_.train_items;
@@ -268,7 +272,11 @@ class Splitter {
     for (const Event& event : events) {
       HeldOutRow& held_out = (split_.weak ? event.part == SplitPart::test : in_test) ? test_ : validation_;
       if (is_train_item(event)) {
-        (is_target(event, train) ? held_out.targets : fold_in_).push_back(column(event));
+        if (is_target(event, train)) {
+          held_out.targets.push_back(column(event));
+        } else {
+          add_input(event);
+        }
       } else if (event.part == SplitPart::validation_fold_in || event.part == SplitPart::test_fold_in) {
         held_out.unknown_fold_in.push_back(event.item);
       } else if (column(event) == nowhere) {
@@ -283,6 +291,16 @@ class Splitter {
     if (split_.weak ? validates_ : !train && !in_test)
       to_->held_out(SplitPart::validation, fold_in_, validation_);
     if (split_.weak ? tests_ : !train && in_test) to_->held_out(SplitPart::test, fold_in_, test_);
+  }
+
+  // Only a sum with negative ratings has no weight here: it fell again after the pair had passed the filters.
+  void add_input(const Event& event) {
+    const double weight = weight_of(options_->weights, event.rating);
+    if (is_weight(weight)) return fold_in_.push_back({column(event), weight});
+    ratings_->issues.dropped("the sum of the ratings before a cut gives no positive weight", [&] {
+      return format("user {}, item {}", excerpt(ratings_->user_ids.text(split_.users[event.user])),
+                    excerpt(ratings_->item_ids.text(event.item)));
+    });
   }
 
   // Returns whether an event belongs to the held-out part of its user, of which `drawn_` selects the targets.
@@ -313,7 +331,7 @@ class Splitter {
   std::vector<std::int32_t> column_of_;
   std::vector<bool> is_target_;  // of the events of held-out users on train items, if drawn_
   std::size_t next_target_ = 0;
-  std::vector<std::int32_t> fold_in_;  // columns of the row being written
+  std::vector<Interaction> fold_in_;   // input of the row being written
   std::vector<std::int32_t> removed_;  // new items of its train events
   HeldOutRow validation_;
   HeldOutRow test_;

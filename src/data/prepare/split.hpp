@@ -51,10 +51,10 @@ class SplitCounter {
 };
 
 /// Filters that run before the split, in this order: one event of each (user, item) pair (DuplicateFilter),
-/// positive events, items with at least `min_item_users` users, users with at least `min_user_items` items.
-/// Each runs once, as in the paper, so some items may end below their limit; with `repeat_filters` the last
-/// two are repeated until nothing changes. An already split source (`given`) is not filtered by count. Memory
-/// is proportional to the number of users and items.
+/// positive events, with weights those that have one, items with at least `min_item_users` users, users with
+/// at least `min_user_items` items. Each runs once, as in the paper, so some items may end below their limit;
+/// with `repeat_filters` the last two are repeated until nothing changes. An already split source (`given`)
+/// is not filtered by count. Memory is proportional to the number of users and items.
 class Filter {
  public:
   /// Reads the events once or twice, or once more per repetition, and adds the counts of each stage to
@@ -65,6 +65,9 @@ class Filter {
   const std::vector<std::int32_t>& events_of() const { return events_of_; }
   /// Returns the range from the first to the last user with events of `part`, for an already split source.
   Range users_of(SplitPart part) const { return users_of_part_[static_cast<std::size_t>(part)]; }
+  /// Sets the cuts of the split `time` for the following calls: DuplicateFilter then combines the ratings
+  /// before them. Which events count does not change.
+  void cut_at(const std::array<double, 2>& times) { cuts_ = times; }
   /// Calls use(events) for each kept user, with the user's kept events in their defined order.
   void each_user(const EventStore::Pass& pass, const EventStore::Use& use);
   /// Calls each_user() and empties the event store.
@@ -74,7 +77,6 @@ class Filter {
   void count_positive(PrepareReport& report);
   void count_on_kept_items(PrepareReport& report);
   void count_user(std::span<const Event> events);
-  void report_repeats(std::span<const Event> shown, PrepareReport& report) const;
   void repeat_counts(PrepareReport& report);
   std::span<Event> keep(std::span<Event> events, DuplicateFilter& duplicates) const;
   void add_stage(const SplitCounter& tally, const std::string& stage, std::string_view advice,
@@ -90,7 +92,14 @@ class Filter {
   std::vector<std::int32_t> events_of_;
   std::vector<std::int32_t> users_of_;  // item -> number of positive events; 0: dropped by a repetition
   std::array<Range, 5> users_of_part_{};
+  std::array<double, 2> cuts_;
   SplitCounter kept_;
+};
+
+/// Item of a user's input.
+struct Interaction {
+  std::int32_t column = 0;
+  double weight = 1.0;  ///< before the division by the mean of the row
 };
 
 /// Held-out items of one user.
@@ -109,16 +118,16 @@ struct HeldOutRow {
 /// Writes the rows of a split to a dataset and counts them for the report.
 class SplitWriter {
  public:
-  explicit SplitWriter(io::DatasetWriter& writer) : writer_(&writer) {}
+  SplitWriter(io::DatasetWriter& writer, bool weighted) : writer_(&writer), weighted_(weighted) {}
 
   /// Must be called before the first row. `items`: number of items of the source; columns from `train_items`
   /// on are new items.
   void start(bool weak, std::int64_t items, std::int64_t train_items);
-  /// Adds the next train user; sorts `columns`. `removed`: the user's events on new items.
-  void train(std::span<std::int32_t> columns, std::span<const std::int32_t> removed);
+  /// Adds the next train user; sorts `items`. `removed`: the user's events on new items.
+  void train(std::span<Interaction> items, std::span<const std::int32_t> removed);
   /// Adds the next validation or test user, with the fold-in items; sorts the columns. In weak splits the
   /// fold-in items are the train row and are not written again.
-  void held_out(SplitPart part, std::span<std::int32_t> fold_in, HeldOutRow& row);
+  void held_out(SplitPart part, std::span<Interaction> fold_in, HeldOutRow& row);
 
   /// Returns the number of interactions written.
   std::int64_t interactions() const;
@@ -137,16 +146,22 @@ class SplitWriter {
     std::int64_t without_target = 0;
     std::int64_t seen_targets = 0;  // targets that are also in the fold-in items
   };
+  /// Sorts the items of an input by column and returns them as a row, valid until the next call.
+  SparseRow sorted(std::span<Interaction> items);
   HeldOutCount& held_out_of(SplitPart part) { return part == SplitPart::validation ? validation_ : test_; }
   void report_part(const HeldOutCount& part, bool given, PrepareReport& report, Log& log) const;
 
   io::DatasetWriter* writer_;
+  bool weighted_;
   bool weak_ = false;
   std::int64_t train_items_ = 0;
   SplitCounter train_;
   SplitCounter removed_;
   HeldOutCount validation_;
   HeldOutCount test_;
+  std::vector<std::int32_t> columns_;  // of the row being written
+  std::vector<double> weights_;
+  std::vector<float> divided_;
 };
 
 /// Returns the users with events, by ascending id. `events_of`: number of events per user.
@@ -223,8 +238,10 @@ class TimeSplit {
   const std::vector<std::int32_t>& users() const { return users_; }
   /// Returns the rows of train, validation and test.
   const std::array<Range, 3>& parts() const { return parts_; }
+  const std::array<double, 2>& cuts() const { return cuts_; }
   bool is_train(const Event& event) const { return event.time < cuts_[0]; }
-  /// Adds `event` to `rows` once for each row that contains it, with that row as its user and with its part.
+  /// Adds `event` to `rows` once for each row that contains it, with that row as its user, with its part and
+  /// with the rating before the end of the part.
   void add(Event event, EventStore& rows) const;
 
  private:

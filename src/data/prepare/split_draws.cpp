@@ -312,9 +312,10 @@ void TimeSplit::add(Event event, EventStore& rows) const {
   };
   const bool train = is_train(event);
   const bool before_test = event.time < cuts_[1];
+  add_to(2, before_test ? SplitPart::test_fold_in : SplitPart::test);
+  event.rating = event.train_rating;
   if (train) add_to(0, SplitPart::train);
   if (before_test) add_to(1, train ? SplitPart::validation_fold_in : SplitPart::validation);
-  add_to(2, before_test ? SplitPart::test_fold_in : SplitPart::test);
 }
 
 }  // namespace vaecf::data

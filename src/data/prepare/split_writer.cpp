@@ -1,8 +1,20 @@
 #include <algorithm>
+#include <limits>
 
 #include "data/prepare/split.hpp"
 
 namespace vaecf::data {
+
+std::vector<float> divided_by_mean(std::span<const double> weights) {
+  const auto n = static_cast<double>(weights.size());
+  double mean = 0.0;
+  for (const double weight : weights) mean += weight / n;  // the sum may exceed the largest double
+  std::vector<float> divided;
+  divided.reserve(weights.size());
+  for (const double weight : weights)
+    divided.push_back(std::max(static_cast<float>(weight / mean), std::numeric_limits<float>::min()));
+  return divided;
+}
 
 void SplitWriter::start(bool weak, std::int64_t items, std::int64_t train_items) {
   weak_ = weak;
@@ -13,20 +25,32 @@ void SplitWriter::start(bool weak, std::int64_t items, std::int64_t train_items)
   test_ = {"test", 0, none, none, none, none, none, 0, 0};
 }
 
-void SplitWriter::train(std::span<std::int32_t> columns, std::span<const std::int32_t> removed) {
-  std::sort(columns.begin(), columns.end());
-  train_.add_row(columns);
-  removed_.add_row(removed);
-  writer_->append_row("train", columns);
+SparseRow SplitWriter::sorted(std::span<Interaction> items) {
+  std::ranges::sort(items, {}, &Interaction::column);
+  columns_.clear();
+  weights_.clear();
+  for (const Interaction& item : items) {
+    columns_.push_back(item.column);
+    weights_.push_back(item.weight);
+  }
+  if (weighted_) divided_ = divided_by_mean(weights_);
+  return {columns_, divided_};
 }
 
-void SplitWriter::held_out(SplitPart which, std::span<std::int32_t> fold_in, HeldOutRow& row) {
+void SplitWriter::train(std::span<Interaction> items, std::span<const std::int32_t> removed) {
+  const SparseRow row = sorted(items);
+  train_.add_row(row.columns);
+  removed_.add_row(removed);
+  writer_->append_row("train", row);
+}
+
+void SplitWriter::held_out(SplitPart which, std::span<Interaction> fold_in, HeldOutRow& row) {
   HeldOutCount& part = held_out_of(which);
   std::vector<std::int32_t>& targets = row.targets;
-  std::sort(fold_in.begin(), fold_in.end());
+  const SparseRow input = sorted(fold_in);
   std::sort(targets.begin(), targets.end());
   for (const std::int32_t target : targets)
-    part.seen_targets += std::binary_search(fold_in.begin(), fold_in.end(), target) ? 1 : 0;
+    part.seen_targets += std::binary_search(input.columns.begin(), input.columns.end(), target) ? 1 : 0;
   ++part.rows;
   part.without_target += targets.empty() ? 1 : 0;
   part.targets.add_row(targets);
@@ -35,8 +59,8 @@ void SplitWriter::held_out(SplitPart which, std::span<std::int32_t> fold_in, Hel
   part.unknown_fold_in.add_row(row.unknown_fold_in);
   writer_->append_row(part.name + "/held_out", targets);
   if (weak_) return;
-  part.fold_in.add_row(fold_in);
-  writer_->append_row(part.name + "/fold_in", fold_in);
+  part.fold_in.add_row(input.columns);
+  writer_->append_row(part.name + "/fold_in", input);
 }
 
 std::int64_t SplitWriter::interactions() const {

@@ -108,7 +108,7 @@ ReadOptions make_read_options(const PrepareOptions& options, bool strict) {
   wanted.time = options.split == SplitMethod::time ||
                 ((options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
                  options.holdout == Holdout::last);
-  wanted.rating = combines_ratings(options.duplicates);
+  wanted.rating = combines_ratings(options.duplicates) || options.weights != WeightRule::none;
   wanted.strict = strict;
   return wanted;
 }

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <vaecf/base/enum_names.hpp>
+
+#include <cmath>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace vaecf::data {
+
+/// Weights of interactions: all 1, or v or log(1 + v) of the rating v of the user and item.
+enum class WeightRule { none, rating, log1p };
+
+/// Returns the weight of `rating`, before the division by the mean of the user's row. It is valid if it is
+/// above 0 and finite: is_weight().
+inline double weight_of(WeightRule rule, double rating) {
+  if (rule == WeightRule::none) return 1.0;
+  return rule == WeightRule::log1p ? std::log1p(rating) : rating;
+}
+/// Returns whether `weight` may be the weight of an interaction. NaN, the logarithm of a rating below -1, is
+/// none.
+inline bool is_weight(double weight) {
+  return weight > 0.0 && weight <= std::numeric_limits<double>::max();
+}
+
+/// Divides the weights of a user's row by their mean, so that they add up to the number of items. A result
+/// too small for a float is the smallest normal one, since 0 is no weight.
+std::vector<float> divided_by_mean(std::span<const double> weights);
+
+}  // namespace vaecf::data
+
+template <>
+inline constexpr auto vaecf::enum_names<vaecf::data::WeightRule> =
+    vaecf::named<vaecf::data::WeightRule>("none", "rating", "log1p");
