@@ -20,12 +20,12 @@ TEST(Presets, EveryFileParsesAndHasItsStemAsName) {
       EXPECT_EQ(load(entry.path()).options.name, entry.path().stem());
     }
   }
-  for (const char* name : {"quickstart",      "ml1m",         "ml20m",     "ml20m-nvidia", "ml20m-thesis",
-                           "mult-dae",        "ml100k",       "ml-small",  "ml10m",        "ml25m",
-                           "ml32m",           "netflix",      "msd",       "lastfm360k",   "pinterest",
-                           "citeulike-a",     "gowalla",      "pro-sg",    "elsa-ml1m",    "elsa-ml20m",
-                           "recvae-ml1m",     "recvae-ml20m", "ease-ml1m", "ease-ml20m",   "ease-gowalla",
-                           "item-knn-gowalla"}) {
+  for (const char* name :
+       {"quickstart", "ml1m",         "ml20m",           "ml20m-nvidia", "ml20m-thesis", "mult-dae",
+        "ml100k",     "ml-small",     "ml10m",           "ml25m",        "ml32m",        "netflix",
+        "msd",        "lastfm360k",   "lastfm2k",        "pinterest",    "citeulike-a",  "gowalla",
+        "pro-sg",     "elsa-ml1m",    "elsa-ml20m",      "recvae-ml1m",  "recvae-ml20m", "ease-ml1m",
+        "ease-ml20m", "ease-gowalla", "item-knn-gowalla"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }

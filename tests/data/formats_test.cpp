@@ -89,6 +89,13 @@ TEST_F(Formats, LastFmUsesArtistNamesForMissingIdsAndKeepsQuotes) {
                                        "the rating is not a number", "too few columns"}));
 }
 
+TEST_F(Formats, LastFm2kHasPlaysByTheNamesOfColumns) {
+  const test::ReadSource ratings =
+      read_text("userID\tartistID\tweight\r\n2\t51\t13883\r\n2\t52\t3\r\n3\t51\t\r\n", "lastfm_2k");
+  EXPECT_EQ(ratings.pairs, (Texts{"2/51", "-2/52"}));
+  EXPECT_EQ(ratings.problems(), Texts{"the rating is empty"});
+}
+
 TEST_F(FormatsInArchives, PinterestBoards) {
   if (VAECF_HAS_LIBBSON == 0) GTEST_SKIP() << "built without libbson";
   using namespace vaecf::testing;

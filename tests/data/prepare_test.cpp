@@ -156,6 +156,20 @@ TEST_F(Prepare, NetflixTitlesMayContainCommas) {
   EXPECT_EQ(titles[2], "What, no year?");
 }
 
+TEST_F(Prepare, LastFmTitlesAreTheNamesOfArtists) {
+  std::string text = "userID\tartistID\tweight\n";
+  for (int user = 1; user <= user_count; ++user)
+    for (int artist = 1; artist <= 12; ++artist) text += format("{}\t{}\t{}\n", user, artist, 4 + user);
+  folder_.write("fm/artists.dat", "id\tname\turl\n1\t:wumpscut:\thttp://a\n2\t\"AC/DC\thttp://b\n");
+  source_.format = "lastfm_2k";
+  source_.path = folder_.write("fm/user_artists.dat", text);
+  run();
+  auto titles = titles_of(file());
+  EXPECT_EQ(titles[1], ":wumpscut:");
+  EXPECT_EQ(titles[2], "\"AC/DC");
+  EXPECT_EQ(titles[3], "");
+}
+
 TEST_F(Prepare, UpToDateDatasetIsNotRemade) {
   const PrepareReport first = run();
   EXPECT_FALSE(first.up_to_date);

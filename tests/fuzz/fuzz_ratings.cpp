@@ -19,7 +19,8 @@ data::SourceOptions source_of(std::uint8_t choice, const std::filesystem::path& 
                                                           {"lastfm_360k", "plays.tsv"},
                                                           {"adjacency", "train.txt"},
                                                           {"adjacency", "users.dat"},
-                                                          {"pinterest", "boards.bson"}});
+                                                          {"pinterest", "boards.bson"},
+                                                          {"lastfm_2k", "user_artists.dat"}});
   const std::size_t which = choice % kinds.size();
   data::SourceOptions source;
   source.format = kinds[which].first;
@@ -46,6 +47,7 @@ void run(std::span<const std::uint8_t> bytes, const std::filesystem::path& folde
   options.test_users = 1;
   options.split = static_cast<data::SplitMethod>(bytes[1] % 4);  // all except `given`
   options.holdout = bytes[1] / 4 % 2 == 0 ? data::Holdout::random : data::Holdout::last;
+  options.weights = static_cast<data::WeightRule>(bytes[1] / 16 % 3);
   const data::PrepareFlags mode{.strict = bytes[1] / 8 % 2 == 1};
   const std::string output = folder / "out.h5";
   std::filesystem::remove(output);

@@ -154,6 +154,8 @@ def sources():
                         {"fm/usersha1-artmbid-artname-plays.tsv": lines("user{u}\tm-{i}\tartist \"{i}\tx\t{r}").replace(b"\tx\t", b"\t")
                          + lines("user{u}\t\tnameless {i}\t1", EVENTS[::9]),
                          "fm/usersha1-profile.tsv": users_of("user{u}\t{g}\t{a}\tland {o}\tFeb 1, 2007")}),
+        "lastfm_2k": (all_count, {"fm/user_artists.dat": b"userID\tartistID\tweight\n" + lines("{u}\t{i}\t{r}"),
+                                  "fm/artists.dat": b"id\tname\turl\n" + titles("{i}\tArtist {i}\thttp://x")}),
         "msd": (all_count | {"data.source.path": "msd.zip"}, {"msd.zip": zipped({"train_triplets.txt": lines("u{u}\tSO{i}\t{r}")})}),
         "pinterest": (all_count, {"pin/subset_iccv_board_pins.bson": pinterest()}),
         "adjacency": (all_count, {"ngcf/train.txt": adjacency(range(1, USERS + 1))}),
