@@ -216,7 +216,7 @@ class SolveRun {
 double memory_to_solve(models::ModelType type, const Run& run) {
   const comm::Communicator& ranks = run.communicator;
   // Every rank has all weights and the train users twice. While it solves it has also its part of the matrix,
-  // or its lists of neighbors, and as much again for the users.
+  // or its lists of neighbors, and as much again for the users. Weights double all of this.
   const auto items = static_cast<double>(run.dataset.items());
   const std::int64_t neighbors = neighbors_of(type, run.options.model);
   const bool inverts = models::facts_of(type).inverts;

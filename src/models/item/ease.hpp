@@ -16,8 +16,8 @@ namespace vaecf::models {
 /// are numbered by position: in descending order of popularity, that is of the weight of their users, and of
 /// equally popular items those with the higher index first. G is not stored, except its part of the most
 /// popular items, whose users are too many to visit for each block. Each element is a sum in fp32 of
-/// (w_u x_ui) x_uj, where i is the later position, in ascending order of the users, then of the features,
-/// however much is stored.
+/// (w_u x_ui) x_uj, in ascending order of the users, then of the features, however much is stored; in a
+/// block, i is the later position, and in a row the item of the row.
 class Gram {
  public:
   /// The number of items with a feature, the most popular ones, that a row takes because of it. A genre of a

@@ -125,7 +125,7 @@ class NeighborhoodSolver {
         std::ranges::count_if(candidates_, [](const Candidate& c) { return c.correlation > 0.0; }));
     for (const std::int32_t i : gram_.ascending()) {
       if (known >= neighbors_) break;
-      if (gram_.diagonal(i) == 0.0 || work_.row[static_cast<std::size_t>(i)] > 0.0F) continue;
+      if (i == j || gram_.diagonal(i) == 0.0 || work_.row[static_cast<std::size_t>(i)] > 0.0F) continue;
       if (gram_.has_features()) gram_.complete_row(i, work_);
       add(i);
       ++known;
@@ -245,8 +245,8 @@ void Gram::read_row(std::int64_t i, Workspace& work) const {
   for_users(i, [&](float weight_of_item, const SparseRow& items) {
     for (std::size_t k = 0; k < items.columns.size(); ++k) {
       float& element = work.row[static_cast<std::size_t>(items.columns[k])];
-      if (element == 0.0F) work.nonzero.push_back(items.columns[k]);
-      element += weight_of_item * items.value(k);
+      const float before = std::exchange(element, element + weight_of_item * items.value(k));
+      if (before == 0.0F && element != 0.0F) work.nonzero.push_back(items.columns[k]);
     }
   });
   if (!has_features()) return;

@@ -45,8 +45,8 @@ SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& op
       for (std::size_t k = 0; k < items_of_user.columns.size(); ++k) {
         const std::int32_t other = items_of_user.columns[k];
         float& together = row[static_cast<std::size_t>(other)];
-        if (together == 0.0F) others.push_back(other);
-        together += weight * items_of_user.value(k);
+        const float before = std::exchange(together, together + weight * items_of_user.value(k));
+        if (before == 0.0F && together != 0.0F) others.push_back(other);
       }
     }
     const auto own_item = static_cast<std::size_t>(i);

@@ -74,19 +74,28 @@ TEST(EaseOnGpus, InverseWithAndWithoutAGramMatrixEqualsThatOfTheCpuOnAnyNumberOf
       users.columns.push_back(item);
     users.offsets.push_back(std::ssize(users.columns));
   }
-  const models::Interactions all = models::make_interactions(users, size);
-  const std::vector<float> weights = models::weigh_users(all, 0.5).of_users;
-  for (const bool with_gram : {false, true}) {
+  const models::Interactions ones = models::make_interactions(users, size);
+  for (std::size_t k = 0; k < users.columns.size(); ++k)
+    users.values.push_back(0.25F + 0.125F * static_cast<float>(k * 7 % 17));
+  const models::Interactions valued = models::make_interactions(users, size);
+  const std::vector<float> weights = models::weigh_users(ones, 0.5).of_users;
+  for (const models::Interactions* all :
+       {static_cast<const models::Interactions*>(nullptr), &ones, &valued}) {
+    const bool with_gram = all != nullptr;
     const float shift = with_gram ? 300.0F : 0.0F;
     device::SpdInverse expected(size, 0, 1, 2);
     fill_rows(expected, shift);
-    for (std::int64_t user = 0; with_gram && user < 300; ++user)
-      for (const std::int32_t i : users.view().row(user))
-        for (const std::int32_t j : users.view().row(user))
-          if (i != j) expected.row(i)[static_cast<std::size_t>(j)] += weights[static_cast<std::size_t>(user)];
+    for (std::int64_t user = 0; with_gram && user < 300; ++user) {
+      const SparseRow row = all->users.view().sparse_row(user);
+      for (std::size_t a = 0; a < row.columns.size(); ++a)
+        for (std::size_t b = 0; b < row.columns.size(); ++b)
+          if (a != b)
+            expected.row(row.columns[a])[static_cast<std::size_t>(row.columns[b])] +=
+                weights[static_cast<std::size_t>(user)] * row.value(a) * row.value(b);
+    }
     ASSERT_EQ(expected.invert({}, [](std::int64_t, std::int64_t) { return true; }), device::Inversion::done);
     const auto invert = [&](int ranks) {
-      return with_gram ? invert_emulated(ranks, shift, first_gpu, all, weights)
+      return with_gram ? invert_emulated(ranks, shift, first_gpu, *all, weights)
                        : invert_emulated(ranks, shift, first_gpu);
     };
     const Inverted one = invert(1);
@@ -156,10 +165,11 @@ TEST(EaseOnGpus, ScoresOfADenseMatrixEqualThoseOfTheCpu) {
   const auto on_gpu = make_scorer_on(device, *model, items);
   ASSERT_NE(on_gpu, nullptr);
   models::ItemScorer on_cpu(model, items, 2);
-  const Csr seen = make_rows(users, items, 11), targets = make_rows(users, items, 7);
-  const models::UserData data{seen.view(), {}, targets.view(), 0};
+  const Csr targets = make_rows(users, items, 7);
+  Csr seen = make_rows(users, items, 11);
   const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@100"), math::parse_metric("recall@20")};
   const auto compare = [&] {
+    const models::UserData data{seen.view(), {}, targets.view(), 0};
     const auto gpu_users = on_gpu->load_users(data), cpu_users = on_cpu.load_users(data);
     for (const auto history : {models::History::items, models::History::none}) {
       const auto found = on_gpu->evaluate(*gpu_users, history, metrics, [](std::int64_t) {});
@@ -185,6 +195,9 @@ TEST(EaseOnGpus, ScoresOfADenseMatrixEqualThoseOfTheCpu) {
   for (std::size_t i = 0; i < items; i += 3) allowed[i] = 0;
   on_gpu->restrict_to(allowed);
   on_cpu.restrict_to(allowed);
+  compare();
+  for (std::size_t k = 0; k < seen.columns.size(); ++k)
+    seen.values.push_back(0.3F + 0.1F * static_cast<float>(k * 7 % 23));
   compare();
 }
 

@@ -109,118 +109,54 @@ TEST_F(ItemModels, ColumnsOfOneInverseEqualThoseOfSeparateSolutions) {
   });
 }
 
-/// Gives items one of three features, every fifth item a rare one, and most an own one. Feature 5 is of no
-/// item.
-Csr make_features(std::int32_t items) {
-  Csr features;
-  for (std::int32_t item = 0; item < items; ++item) {
-    std::vector<std::int32_t> row = {item * item % 3};
-    if (item % 5 == 2) row.push_back(3 + item % 2);
-    if (item % 7 != 0) row.push_back(6 + item);
-    features.append(row);
-  }
-  return features;
-}
-
-constexpr std::int32_t many = 530;  // items: three blocks, the last one with padding
-
-/// Makes users with 3 to 90 of the items, and one without; the last item has no user.
-Csr make_many_users() {
-  std::mt19937 random(11);
-  const auto below = [&](std::uint32_t bound) { return static_cast<std::int32_t>(random() % bound); };
-  Csr users;
-  for (std::int32_t user = 0; user < 900; ++user) {
-    const std::int32_t step = 5 + below(100);
-    for (std::int32_t item = below(300); item + 1 < many && user != 5;
-         item += 1 + below(2) + below(9) * step / 9)
-      users.columns.push_back(item);
-    users.offsets.push_back(std::ssize(users.columns));
-  }
-  return users;
-}
-
-/// Computes P of the weighted matrix in fp64 by Gauss-Jordan sweeps.
-std::vector<std::vector<double>> invert_in_fp64(const models::Interactions& train,
-                                                const models::EaseValues& values) {
-  ReferenceGram gram(train, values);
-  std::vector<std::vector<double>>& a = gram.g;
-  const double p = values.dropout;
-  for (std::size_t i = 0; i < many; ++i) a[i][i] += values.l2 * gram.mean_weight + a[i][i] * p / (1.0 - p);
-  for (std::size_t k = 0; k < many; ++k) {
-    const double pivot = 1.0 / a[k][k];
-    for (std::size_t i = 0; i < many; ++i) {
-      if (i == k) continue;
-      const double factor = a[i][k] * pivot;
-      for (std::size_t j = 0; j < many; ++j) a[i][j] -= j == k ? 0.0 : factor * a[k][j];
-      a[i][k] = -factor;
-    }
-    for (std::size_t j = 0; j < many; ++j) a[k][j] *= j == k ? 0.0 : pivot;
-    a[k][k] = pivot;
-  }
-  return std::move(a);
-}
-
 TEST_F(ItemModels, WeightsOfManyItemsEqualFp64OnAnyNumberOfRanksAndThreads) {
-  models::Interactions train = models::make_interactions(make_many_users(), many);
-  train.features = make_features(many);
-  const models::EaseValues values{.l2 = 20.0, .dropout = 0.3, .user_power = 0.5, .feature_weight = 50.0};
-  const auto inverse = invert_in_fp64(train, values);
-  std::vector<float> expected;
-  for (const int ranks : {1, 2, 3, 4}) {
-    on_ranks(ranks, [&](const run::Run& run) {
-      const auto model = models::solve_ease(train, values, run, 5 - ranks);
-      const std::vector<float> found = matrix_of(model->stored(), many);
-      if (ranks == 1) {
-        expected = found;
-        for (std::size_t i = 0; i < many; ++i)
-          for (std::size_t j = 0; j < many; ++j)
-            ASSERT_NEAR(found[i * many + j], i == j ? 0.0 : -inverse[i][j] / inverse[j][j], 1e-5)
-                << i << ", " << j;
-      }
-      EXPECT_EQ(found, expected) << ranks;
-    });
+  for (const Csr& users : {make_many_users(), with_values(make_many_users())}) {
+    models::Interactions train = models::make_interactions(users, many);
+    train.features = make_features(many);
+    const models::EaseValues values{.l2 = 20.0, .dropout = 0.3, .user_power = 0.5, .feature_weight = 50.0};
+    const auto inverse = invert_in_fp64(train, values);
+    std::vector<float> expected;
+    for (const int ranks : {1, 2, 3, 4}) {
+      on_ranks(ranks, [&](const run::Run& run) {
+        const auto model = models::solve_ease(train, values, run, 5 - ranks);
+        const std::vector<float> found = matrix_of(model->stored(), many);
+        if (ranks == 1) {
+          expected = found;
+          for (std::size_t i = 0; i < many; ++i)
+            for (std::size_t j = 0; j < many; ++j)
+              ASSERT_NEAR(found[i * many + j], i == j ? 0.0 : -inverse[i][j] / inverse[j][j], 1e-5)
+                  << i << ", " << j << (users.values.empty() ? "" : ", with values");
+        }
+        EXPECT_EQ(found, expected) << ranks;
+      });
+    }
   }
-}
-
-/// Makes `count` users of `items` items; item 0 is the most popular one, and the last one has no users.
-Csr make_users(std::int64_t count, std::int32_t items) {
-  std::mt19937 random(3);
-  std::uniform_real_distribution<double> uniform;
-  Csr users;
-  for (std::int64_t user = 0; user < count; ++user) {
-    for (std::int32_t item = 0; item + 1 < items; ++item)
-      if (uniform(random) < (item % 4 == user % 4 ? 2.0 : 0.5) / (1.0 + 0.4 * item))
-        users.columns.push_back(item);
-    users.offsets.push_back(static_cast<std::int64_t>(users.columns.size()));
-  }
-  return users;
-}
-
-std::vector<float> scores_of(const models::ItemModel& model, std::int32_t item, std::size_t items) {
-  std::vector<float> scores(items);
-  model.score(std::array{item}, scores);
-  return scores;
 }
 
 TEST_F(ItemModels, EaseKWithAllNeighborsEqualsEaseForEveryKey) {
   constexpr std::int32_t items = 40;
-  on_ranks(1, [](const run::Run& run) {
-    models::Interactions train = models::make_interactions(make_users(60, items), items);
-    train.features = make_features(items);
-    for (models::EaseValues values :
-         std::vector<models::EaseValues>{{.l2 = 3.0},
-                                         {.l2 = 3.0, .dropout = 0.5},
-                                         {.l2 = 3.0, .dropout = 0.3, .user_power = 0.7, .relax = 0.4},
-                                         {.l2 = 3.0, .user_power = 0.5, .kept_weight = 4.0},
-                                         {.l2 = 3.0, .dropout = 0.3, .relax = 0.4, .feature_weight = 20.0}}) {
-      SCOPED_TRACE(models::ease_title(values));
-      const auto all = models::solve_ease(train, values, run, 1);
-      values.neighbors = items - 1;
-      const auto neighborhoods = models::solve_ease(train, values, run, 2);
-      for (std::int32_t i = 0; i < items; ++i) {
-        const std::vector<float> expected = scores_of(*all, i, items),
-                                 found = scores_of(*neighborhoods, i, items);
-        for (std::int32_t j = 0; j < items; ++j) EXPECT_NEAR(found[j], expected[j], 1e-6) << i << ", " << j;
+  const auto compare = [](const run::Run& run, const models::Interactions& train, models::EaseValues values) {
+    const auto all = models::solve_ease(train, values, run, 1);
+    values.neighbors = items - 1;
+    const auto neighborhoods = models::solve_ease(train, values, run, 2);
+    for (std::int32_t i = 0; i < items; ++i) {
+      const std::vector<float> expected = scores_of(*all, i, items),
+                               found = scores_of(*neighborhoods, i, items);
+      for (std::int32_t j = 0; j < items; ++j) EXPECT_NEAR(found[j], expected[j], 1e-6) << i << ", " << j;
+    }
+  };
+  on_ranks(1, [&](const run::Run& run) {
+    for (const Csr& users : {make_users(60, items), with_values(make_users(60, items))}) {
+      models::Interactions train = models::make_interactions(users, items);
+      train.features = make_features(items);
+      for (const models::EaseValues& values : std::vector<models::EaseValues>{
+               {.l2 = 3.0},
+               {.l2 = 3.0, .dropout = 0.5},
+               {.l2 = 3.0, .dropout = 0.3, .user_power = 0.7, .relax = 0.4},
+               {.l2 = 3.0, .user_power = 0.5, .kept_weight = 4.0},
+               {.l2 = 3.0, .dropout = 0.3, .relax = 0.4, .feature_weight = 20.0}}) {
+        SCOPED_TRACE(models::ease_title(values) + (users.values.empty() ? "" : " with values"));
+        compare(run, train, values);
       }
     }
   });
@@ -241,101 +177,71 @@ TEST_F(ItemModels, WeightsOfEaseKEqualTheReference) {
   });
 }
 
-/// Computes EASE-K's column j from its definition, without a factor, in fp64 by Gaussian elimination.
-std::vector<double> reference_column(const models::Interactions& train, std::int32_t j,
-                                     const models::EaseValues& values) {
-  const auto items = static_cast<std::int32_t>(train.items.rows());
-  const auto k = static_cast<std::size_t>(values.neighbors);
-  const double p = values.dropout;
-  const ReferenceGram gram(train, values);
-  const auto& g = gram.g;
-  const double l2 = values.l2 * gram.mean_weight;
-  std::vector<std::pair<double, std::int32_t>> order;  // by descending correlation, then by item
-  for (std::int32_t i = 0; i < items; ++i) {
-    if (i == j || g[i][i] == 0.0) continue;
-    const double s = std::pow(g[i][i] - g[i][i] * g[i][i] / gram.total_weight, 0.375);
-    order.emplace_back(-(g[i][j] - g[i][i] * g[j][j] / gram.total_weight) / s, i);
-  }
-  std::ranges::sort(order);
-  order.resize(std::min(k, order.size()));
-  const std::size_t n = order.size();
-  std::vector<std::vector<double>> a(n, std::vector<double>(n + 1));
-  for (std::size_t r = 0; r < n; ++r) {
-    const std::int32_t i = order[r].second;
-    for (std::size_t c = 0; c < n; ++c) a[r][c] = g[i][order[c].second];
-    a[r][r] += l2 + g[i][i] * p / (1.0 - p);
-    a[r][n] = g[i][j];
-  }
-  for (std::size_t r = 0; r < n; ++r)
-    for (std::size_t q = 0; q < n; ++q) {
-      const double factor = q == r ? 0.0 : a[q][r] / a[r][r];
-      for (std::size_t c = r; c <= n; ++c) a[q][c] -= factor * a[r][c];
-    }
-  std::vector<double> column(static_cast<std::size_t>(items), 0.0);
-  for (std::size_t r = 0; r < n; ++r) column[order[r].second] = a[r][n] / a[r][r];
-  return column;
-}
-
 TEST_F(ItemModels, EaseKEqualsItsDefinitionOnAnyNumberOfRanks) {
   constexpr std::int32_t items = 60;
-  models::Interactions train = models::make_interactions(make_users(100, items), items);
-  train.features = make_features(items);
-  for (const auto& [user_power, feature_weight] :
-       std::vector<std::pair<double, double>>{{0.0, 0.0}, {0.6, 0.0}, {0.0, 30.0}, {0.6, 3.0}}) {
-    const models::EaseValues values{.l2 = 2.0,
-                                    .dropout = 0.25,
-                                    .neighbors = 20,
-                                    .user_power = user_power,
-                                    .feature_weight = feature_weight};
-    models::SparseWeights expected;
-    for (const int ranks : {1, 2, 3, 4}) {
-      on_ranks(ranks, [&](const run::Run& run) {
-        const auto model = models::solve_ease(train, values, run, 1 + ranks % 3);
-        const auto& weights = std::get<models::SparseWeights>(model->solution());
-        if (ranks == 1) {
-          expected = weights;
-          for (std::int32_t j = 0; j < items; ++j) {
-            const std::vector<double> column = reference_column(train, j, values);
-            for (std::int32_t i = 0; i < items; ++i)
-              EXPECT_NEAR(scores_of(*model, i, items)[j], column[i], 1e-5) << i << ", " << j;
+  for (const Csr& users : {make_users(100, items), with_values(make_users(100, items))}) {
+    models::Interactions train = models::make_interactions(users, items);
+    train.features = make_features(items);
+    for (const auto& [user_power, feature_weight] :
+         std::vector<std::pair<double, double>>{{0.0, 0.0}, {0.6, 0.0}, {0.0, 30.0}, {0.6, 3.0}}) {
+      const models::EaseValues values{.l2 = 2.0,
+                                      .dropout = 0.25,
+                                      .neighbors = 20,
+                                      .user_power = user_power,
+                                      .feature_weight = feature_weight};
+      SCOPED_TRACE(models::ease_title(values) + (users.values.empty() ? "" : " with values"));
+      models::SparseWeights expected;
+      for (const int ranks : {1, 2, 3, 4}) {
+        on_ranks(ranks, [&](const run::Run& run) {
+          const auto model = models::solve_ease(train, values, run, 1 + ranks % 3);
+          const auto& weights = std::get<models::SparseWeights>(model->solution());
+          if (ranks == 1) {
+            expected = weights;
+            for (std::int32_t j = 0; j < items; ++j) {
+              const std::vector<double> column = reference_column(train, j, values);
+              for (std::int32_t i = 0; i < items; ++i)
+                EXPECT_NEAR(scores_of(*model, i, items)[j], column[i], 1e-5) << i << ", " << j;
+            }
           }
-        }
-        EXPECT_EQ(weights.indptr, expected.indptr);
-        EXPECT_EQ(weights.indices, expected.indices);
-        EXPECT_EQ(weights.data, expected.data);
-      });
+          EXPECT_EQ(weights.indptr, expected.indptr);
+          EXPECT_EQ(weights.indices, expected.indices);
+          EXPECT_EQ(weights.data, expected.data);
+        });
+      }
     }
   }
 }
 
 TEST_F(ItemModels, GramBlocksAreEqualHoweverMuchIsStored) {
   constexpr std::int32_t items = 50;
-  models::Interactions train = models::make_interactions(make_users(200, items), items);
-  train.features = make_features(items);
-  const models::UserWeights weights =
-      models::weigh_users(train, 0.7, 5.0);  // sums that depend on their order
-  std::vector<float> expected;
-  for (const double bytes : {0.0, 2.0 * 10 * 10, 1e9}) {
-    const models::Gram gram(train, weights, bytes, 2);
-    ASSERT_EQ(gram.order()[0], 0);
-    models::Gram::Workspace work(gram);
-    std::vector<std::int32_t> positions;
-    for (std::int32_t i = 0; i < items; i += 1 + i % 3) positions.push_back(i);
-    device::SpdRegression block;
-    std::vector<float> found;
-    for (int repetition = 0; repetition < 2; ++repetition) {
-      block.reset(static_cast<std::int64_t>(positions.size()));
-      gram.add_block(positions, block, work);
-    }
-    for (std::int64_t b = 0; b < block.size(); ++b) {
-      gram.read_row(positions[b], work);
-      for (std::int64_t a = 0; a < b; ++a) {
-        found.push_back(block.at(a, b));
-        EXPECT_EQ(found.back(), work.row[positions[a]]) << bytes;
+  for (const Csr& users : {make_users(200, items), with_values(make_users(200, items))}) {
+    models::Interactions train = models::make_interactions(users, items);
+    train.features = make_features(items);
+    const models::UserWeights weights =
+        models::weigh_users(train, 0.7, 5.0);  // sums that depend on their order
+    std::vector<float> expected;
+    for (const double bytes : {0.0, 2.0 * 10 * 10, 1e9}) {
+      const models::Gram gram(train, weights, bytes, 2);
+      ASSERT_EQ(gram.order()[0], 0);
+      models::Gram::Workspace work(gram);
+      std::vector<std::int32_t> positions;
+      for (std::int32_t i = 0; i < items; i += 1 + i % 3) positions.push_back(i);
+      device::SpdRegression block;
+      std::vector<float> found;
+      for (int repetition = 0; repetition < 2; ++repetition) {
+        block.reset(static_cast<std::int64_t>(positions.size()));
+        gram.add_block(positions, block, work);
       }
+      for (std::int64_t b = 0; b < block.size(); ++b) {
+        gram.read_row(positions[b], work);
+        for (std::int64_t a = 0; a < b; ++a) {
+          found.push_back(block.at(a, b));
+          EXPECT_EQ(found.back(), work.row[positions[a]]) << bytes;
+        }
+      }
+      if (expected.empty()) expected = found;
+      EXPECT_EQ(found, expected) << bytes;
     }
-    if (expected.empty()) expected = found;
-    EXPECT_EQ(found, expected) << bytes;
   }
 }
 

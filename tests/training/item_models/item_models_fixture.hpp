@@ -4,6 +4,9 @@
 #include <vaecf/models/item/solvers.hpp>
 
 #include <array>
+#include <cmath>
+#include <map>
+#include <random>
 
 #include "training/train_fixture.hpp"
 
@@ -30,8 +33,31 @@ inline std::vector<float> matrix_of(const models::StoredWeights& stored, std::si
   return values;
 }
 
-/// The weighted Gram matrix X'WX (items, items) in fp64, and what l2 is multiplied by: the mean weight of
-/// users. Features of items are additional rows of X.
+/// Returns `rows` with values between .25 and 4 that differ from entry to entry.
+inline Csr with_values(Csr rows) {
+  std::mt19937 random(23);
+  for (std::size_t k = 0; k < rows.columns.size(); ++k)
+    rows.values.push_back(0.25F * std::pow(16.0F, static_cast<float>(random() % 1000) / 1000.0F));
+  return rows;
+}
+
+/// Writes a copy of the dataset `from` whose interactions have weights.
+inline void write_weighted(const std::string& from, const std::string& to) {
+  const io::DatasetFile dataset(from);
+  io::DatasetWriter writer(to);
+  for (const std::string matrix :
+       {"train", "validation/fold_in", "validation/held_out", "test/fold_in", "test/held_out"}) {
+    Csr rows = dataset.read_rows(matrix, {0, dataset.rows(matrix)});
+    if (!matrix.ends_with("held_out")) rows = with_values(std::move(rows));
+    for (std::int64_t r = 0; r < rows.rows(); ++r) writer.append_row(matrix, rows.view().sparse_row(r));
+  }
+  for (const auto& [name, value] : dataset.attributes()) writer.set_attribute(name, value);
+  writer.set_attribute("weights", std::string("log1p"));
+  writer.commit();
+}
+
+/// The weighted Gram matrix X'WX (items, items) and X'w in fp64, and what l2 is multiplied by: the mean
+/// weight of users. Features of items are additional rows of X.
 struct ReferenceGram {
   ReferenceGram(const models::Interactions& train, const models::EaseValues& values)
       : ReferenceGram(train.users, static_cast<std::size_t>(train.items.rows()), values.user_power) {
@@ -42,28 +68,143 @@ struct ReferenceGram {
     for (const auto& [feature, of_feature] : holders) {
       const double w = mean_weight * values.feature_weight / static_cast<double>(of_feature.size());
       total_weight += w;
-      for (const std::size_t i : of_feature)
+      for (const std::size_t i : of_feature) {
+        m[i] += w;
         for (const std::size_t j : of_feature) g[i][j] += w;
+      }
     }
   }
   ReferenceGram(const Csr& users, std::size_t items, double user_power)
-      : g(items, std::vector<double>(items)) {
+      : g(items, std::vector<double>(items)), m(items) {
     double with_items = 0.0;
     for (std::int64_t u = 0; u < users.rows(); ++u) {
-      const auto row = users.view().row(u);
-      if (row.empty()) continue;
-      const double w = std::pow(static_cast<double>(row.size()), -user_power);
+      const SparseRow row = users.view().sparse_row(u);
+      const std::size_t size = row.columns.size();
+      if (size == 0) continue;
+      const double w = std::pow(static_cast<double>(size), -user_power);
       total_weight += w;
       ++with_items;
-      for (const std::int32_t i : row)
-        for (const std::int32_t j : row) g[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] += w;
+      for (std::size_t a = 0; a < size; ++a) {
+        const auto i = static_cast<std::size_t>(row.columns[a]);
+        const double x = row.value(a);
+        m[i] += w * x;
+        for (std::size_t b = 0; b < size; ++b)
+          g[i][static_cast<std::size_t>(row.columns[b])] += w * x * static_cast<double>(row.value(b));
+      }
     }
     mean_weight = total_weight / with_items;
   }
   std::vector<std::vector<double>> g;
+  std::vector<double> m;
   double total_weight = 0.0;
   double mean_weight = 0.0;
 };
+
+/// Gives items one of three features, every fifth item a rare one, and most an own one. Feature 5 is of no
+/// item.
+inline Csr make_features(std::int32_t items) {
+  Csr features;
+  for (std::int32_t item = 0; item < items; ++item) {
+    std::vector<std::int32_t> row = {item * item % 3};
+    if (item % 5 == 2) row.push_back(3 + item % 2);
+    if (item % 7 != 0) row.push_back(6 + item);
+    features.append(row);
+  }
+  return features;
+}
+
+inline constexpr std::int32_t many = 600;  // items: three blocks, the last one with padding
+
+/// Makes users with 3 to 90 of the items, and one without; the last item has no user.
+inline Csr make_many_users() {
+  std::mt19937 random(11);
+  const auto below = [&](std::uint32_t bound) { return static_cast<std::int32_t>(random() % bound); };
+  Csr users;
+  for (std::int32_t user = 0; user < 900; ++user) {
+    const std::int32_t step = 5 + below(100);
+    for (std::int32_t item = below(300); item + 1 < many && user != 5;
+         item += 1 + below(2) + below(9) * step / 9)
+      users.columns.push_back(item);
+    users.offsets.push_back(std::ssize(users.columns));
+  }
+  return users;
+}
+
+/// Computes P of the weighted matrix in fp64 by Gauss-Jordan sweeps.
+inline std::vector<std::vector<double>> invert_in_fp64(const models::Interactions& train,
+                                                       const models::EaseValues& values) {
+  ReferenceGram gram(train, values);
+  std::vector<std::vector<double>>& a = gram.g;
+  const double p = values.dropout;
+  for (std::size_t i = 0; i < many; ++i) a[i][i] += values.l2 * gram.mean_weight + a[i][i] * p / (1.0 - p);
+  for (std::size_t k = 0; k < many; ++k) {
+    const double pivot = 1.0 / a[k][k];
+    for (std::size_t i = 0; i < many; ++i) {
+      if (i == k) continue;
+      const double factor = a[i][k] * pivot;
+      for (std::size_t j = 0; j < many; ++j) a[i][j] -= j == k ? 0.0 : factor * a[k][j];
+      a[i][k] = -factor;
+    }
+    for (std::size_t j = 0; j < many; ++j) a[k][j] *= j == k ? 0.0 : pivot;
+    a[k][k] = pivot;
+  }
+  return std::move(a);
+}
+
+/// Makes `count` users of `items` items; item 0 is the most popular one, and the last one has no users.
+inline Csr make_users(std::int64_t count, std::int32_t items) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> uniform;
+  Csr users;
+  for (std::int64_t user = 0; user < count; ++user) {
+    for (std::int32_t item = 0; item + 1 < items; ++item)
+      if (uniform(random) < (item % 4 == user % 4 ? 2.0 : 0.5) / (1.0 + 0.4 * item))
+        users.columns.push_back(item);
+    users.offsets.push_back(static_cast<std::int64_t>(users.columns.size()));
+  }
+  return users;
+}
+
+inline std::vector<float> scores_of(const models::ItemModel& model, std::int32_t item, std::size_t items) {
+  std::vector<float> scores(items);
+  model.score(std::array{item}, scores);
+  return scores;
+}
+
+/// Computes EASE-K's column j from its definition, without a factor, in fp64 by Gaussian elimination.
+inline std::vector<double> reference_column(const models::Interactions& train, std::int32_t j,
+                                            const models::EaseValues& values) {
+  const auto items = static_cast<std::int32_t>(train.items.rows());
+  const auto k = static_cast<std::size_t>(values.neighbors);
+  const double p = values.dropout;
+  const ReferenceGram gram(train, values);
+  const auto& g = gram.g;
+  const double l2 = values.l2 * gram.mean_weight;
+  std::vector<std::pair<double, std::int32_t>> order;  // by descending correlation, then by item
+  for (std::int32_t i = 0; i < items; ++i) {
+    if (i == j || g[i][i] == 0.0) continue;
+    const double s = std::pow(g[i][i] - gram.m[i] * gram.m[i] / gram.total_weight, 0.375);
+    order.emplace_back(-(g[i][j] - gram.m[i] * gram.m[j] / gram.total_weight) / s, i);
+  }
+  std::ranges::sort(order);
+  order.resize(std::min(k, order.size()));
+  const std::size_t n = order.size();
+  std::vector<std::vector<double>> a(n, std::vector<double>(n + 1));
+  for (std::size_t r = 0; r < n; ++r) {
+    const std::int32_t i = order[r].second;
+    for (std::size_t c = 0; c < n; ++c) a[r][c] = g[i][order[c].second];
+    a[r][r] += l2 + g[i][i] * p / (1.0 - p);
+    a[r][n] = g[i][j];
+  }
+  for (std::size_t r = 0; r < n; ++r)
+    for (std::size_t q = 0; q < n; ++q) {
+      const double factor = q == r ? 0.0 : a[q][r] / a[r][r];
+      for (std::size_t c = r; c <= n; ++c) a[q][c] -= factor * a[r][c];
+    }
+  std::vector<double> column(static_cast<std::size_t>(items), 0.0);
+  for (std::size_t r = 0; r < n; ++r) column[order[r].second] = a[r][n] / a[r][r];
+  return column;
+}
 
 class ItemModels : public TrainTest {
  protected:
@@ -91,6 +232,11 @@ class ItemModels : public TrainTest {
         EXPECT_NEAR(scores[j], expected, tolerance) << history[0] << ", " << j;
       }
     }
+    const Csr valued{{0, 2}, {2, 4}, {1.75F, 0.25F}};
+    std::array<float, 5> scores{};
+    model.score(valued.view().sparse_row(0), scores);
+    for (std::size_t j = 0; j < 5; ++j)
+      EXPECT_NEAR(scores[j], 1.75 * weights[2][j] + 0.25 * weights[4][j], 2.0 * tolerance) << j;
   }
 };
 

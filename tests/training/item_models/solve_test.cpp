@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "run/parts.hpp"
-#include "training/train_fixture.hpp"
+#include "training/item_models/item_models_fixture.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -175,15 +175,52 @@ TEST_F(Solve, SearchContinuesAfterTheLastSolutionOfTheLog) {
   }
 }
 
+TEST_F(Solve, SearchOnADatasetWithWeightsStoresTheSolutionOfItsValues) {
+  options_.data.file = file("weighted.h5");
+  write_weighted(make("plain.h5", {}), options_.data.file);
+  for (const std::int64_t neighbors : {0, 9}) {
+    options_.name = "neighbors_" + std::to_string(neighbors);
+    options_.model.ease = {.l2 = {20.0, 50.0},
+                           .dropout = {0.3},
+                           .neighbors = neighbors,
+                           .user_power = {0.0, 0.5},
+                           .relax = {0.0, 0.4}};
+    train_on(2);
+    EXPECT_EQ(events("solve").size(), 8U);
+    on_ranks(1, [&](const run::Run& run) {
+      const models::EaseValues values{.l2 = of_best<double>("l2"),
+                                      .dropout = 0.3,
+                                      .neighbors = neighbors,
+                                      .user_power = of_best<double>("user_power"),
+                                      .relax = of_best<double>("relax")};
+      const auto stored = weights_between_items(best(), 60);
+      const auto solve = [&](const models::Interactions& train) {
+        const auto model = models::solve_ease(train, values, run, 1);
+        const std::vector<float> matrix = matrix_of(model->stored(), 60);
+        return std::vector<double>(matrix.begin(), matrix.end());
+      };
+      models::Interactions train = models::read_interactions(run);
+      EXPECT_EQ(solve(train), stored);
+      train.users.values.clear();
+      EXPECT_NE(solve(models::make_interactions(train.users, 60)), stored);
+    });
+  }
+}
+
 TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
   const std::string neighborhoods = "model.ease.neighbors=9";
   const std::string relaxed = "model.ease={user_power: [0.5], relax: [0.4]}";
-  for (const std::vector<std::string>& keys :
-       std::vector<std::vector<std::string>>{{"model.ease.neighbors=0"},
-                                             {neighborhoods},
-                                             {neighborhoods, relaxed},
-                                             {relaxed, "model.ease.neighbors=0"},
-                                             {"model.type=item_knn", "model.item_knn.neighbors=7"}}) {
+  const std::string weighted = "data.file=" + file("weighted.h5");
+  write_weighted(options_.data.file, file("weighted.h5"));
+  for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
+           {"model.ease.neighbors=0"},
+           {neighborhoods},
+           {neighborhoods, relaxed},
+           {relaxed, "model.ease.neighbors=0"},
+           {weighted},
+           {weighted, neighborhoods},
+           {weighted, "model.type=item_knn", "model.item_knn.neighbors=7"},
+           {"data.file=" + options_.data.file, "model.type=item_knn", "model.item_knn.neighbors=7"}}) {
     SCOPED_TRACE(keys.back());
     set(keys);
     train_on(2);
@@ -195,11 +232,12 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
     on_ranks(1, [&](const run::Run& run) {
       const auto [items, scores] = recommend(run, options_.best_checkpoint(), {5, false, {}}, seen.view());
       for (std::size_t user = 0; user < 20; ++user) {
-        const auto history = seen.view().row(static_cast<std::int64_t>(user));
+        const SparseRow history = seen.view().sparse_row(static_cast<std::int64_t>(user));
         std::vector<double> expected(60, 0.0);
-        for (const std::int32_t i : history)
-          for (std::size_t j = 0; j < 60; ++j) expected[j] += weights[static_cast<std::size_t>(i) * 60 + j];
-        for (const std::int32_t i : history) expected[static_cast<std::size_t>(i)] = -1e9;
+        for (std::size_t n = 0; n < history.columns.size(); ++n)
+          for (std::size_t j = 0; j < 60; ++j)
+            expected[j] += history.value(n) * weights[static_cast<std::size_t>(history.columns[n]) * 60 + j];
+        for (const std::int32_t i : history.columns) expected[static_cast<std::size_t>(i)] = -1e9;
         std::vector<std::int32_t> order(60);
         std::iota(order.begin(), order.end(), 0);
         std::ranges::stable_sort(order, std::greater(), [&](std::int32_t j) {
