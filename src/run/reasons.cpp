@@ -42,24 +42,33 @@ class LinearReasons : public Reasons {
                               std::span<const std::int32_t> listed, std::int64_t k) final {
     Contributions found{no_contributions(seen, k), std::vector<double>(seen.rows())};
     parallel_for(threads_, {0, seen.rows()}, [&](std::int64_t row) {
-      const auto history = seen.row(row);
-      found.scales[row] = scale(history);
+      const SparseRow history = seen.sparse_row(row);
+      const double norm = norm_of(history);
+      found.scales[row] = scale(history, norm);
       for (std::int64_t slot = 0; slot < k; ++slot) {
         const std::int32_t item = listed[row * k + slot];
         if (item < 0) continue;
-        std::ranges::transform(
-            history, contributions_of(found.values, seen, k, row, slot).begin(),
-            [&](std::int32_t source) { return contribution(source, item, std::ssize(history)); });
+        const std::span<float> to = contributions_of(found.values, seen, k, row, slot);
+        for (std::size_t n = 0; n < to.size(); ++n)
+          to[n] = contribution(history.columns[n], history.value(n), item, norm);
       }
     });
     return found;
   }
 
  private:
-  /// Returns the contribution of item `source` of a user with `count` items to the score of `item`.
-  virtual float contribution(std::int32_t source, std::int32_t item, std::int64_t count) const = 0;
-  /// Returns the element of Contributions::scales for a user.
-  virtual double scale(std::span<const std::int32_t> history) const = 0;
+  /// Returns |x| of a user.
+  static double norm_of(const SparseRow& history) {
+    if (history.values.empty()) return std::sqrt(static_cast<double>(history.columns.size()));
+    double squares = 0.0;
+    for (const double value : history.values) squares += value * value;
+    return std::sqrt(squares);
+  }
+  /// Returns the contribution of item `source`, whose value is `x`, of a user with |x| = `norm` to the score
+  /// of `item`.
+  virtual float contribution(std::int32_t source, float x, std::int32_t item, double norm) const = 0;
+  /// Returns the element of Contributions::scales for a user with |x| = `norm`.
+  virtual double scale(const SparseRow& history, double norm) const = 0;
 
   int threads_;
 };
@@ -70,16 +79,16 @@ class ItemReasons final : public LinearReasons {
       : LinearReasons(threads), model_(std::move(model)) {}
 
  private:
-  float contribution(std::int32_t source, std::int32_t item, std::int64_t /*count*/) const override {
-    return model_->weight(source, item);
+  float contribution(std::int32_t source, float x, std::int32_t item, double /*norm*/) const override {
+    return x * model_->weight(source, item);
   }
-  double scale(std::span<const std::int32_t> /*history*/) const override { return 0.0; }
+  double scale(const SparseRow& /*history*/, double /*norm*/) const override { return 0.0; }
 
   std::shared_ptr<const models::ItemModel> model_;
 };
 
-/// Contributions in ELSA. The scores of a user with n items are x A A' / sqrt(n): unlike its loss, the
-/// model's scores contain the product of an item with itself.
+/// Contributions in ELSA. The scores of a user are x A A' / |x|: unlike its loss, the model's scores contain
+/// the product of an item with itself.
 class ElsaReasons final : public LinearReasons {
  public:
   /// `weights` (items, width) are those of the checkpoint.
@@ -93,16 +102,18 @@ class ElsaReasons final : public LinearReasons {
   }
 
  private:
-  float contribution(std::int32_t source, std::int32_t item, std::int64_t count) const override {
-    return static_cast<float>(dot<float>(vector(source), vector(item)) /
-                              std::sqrt(static_cast<double>(count)));
+  float contribution(std::int32_t source, float x, std::int32_t item, double norm) const override {
+    return static_cast<float>(x * dot<float>(vector(source), vector(item)) / norm);
   }
-  /// Returns the norm of x A / sqrt(n), which no score exceeds.
-  double scale(std::span<const std::int32_t> history) const override {
+  /// Returns the norm of x A / |x|, which no score exceeds.
+  double scale(const SparseRow& history, double norm) const override {
     std::vector<double> sum(width_, 0.0);
-    for (const std::int32_t item : history)
-      std::ranges::transform(sum, vector(item), sum.begin(), std::plus<>());
-    return std::sqrt(dot<double>(sum, sum) / static_cast<double>(history.size()));
+    for (std::size_t n = 0; n < history.columns.size(); ++n) {
+      const double x = history.value(n);
+      std::ranges::transform(sum, vector(history.columns[n]), sum.begin(),
+                             [x](double total, float element) { return total + x * element; });
+    }
+    return std::sqrt(dot<double>(sum, sum)) / norm;
   }
 
   std::span<const float> vector(std::int32_t item) const {
@@ -124,8 +135,9 @@ struct OutputTable {
   std::vector<float> bias;     // (items)
 };
 
-/// Contributions in a network: differences of scores with and without one item. The layers up to the output
-/// layer are those of the model, on its device; of the output layer only the listed items are computed.
+/// Contributions in a network: differences of scores with and without one item, where the values of the other
+/// items stay as they are. The layers up to the output layer are those of the model, on its device; of the
+/// output layer only the listed items are computed.
 class NetworkReasons final : public Reasons {
  public:
   NetworkReasons(models::TrainableModel& model, OutputTable output, const RunContext& context)
@@ -189,10 +201,13 @@ class NetworkReasons final : public Reasons {
   void score(const Inputs& inputs, std::span<const Row> rows, std::span<float> scores) {
     Csr items, features;
     for (const Row& row : rows) {
-      const auto all = inputs.seen.row(row.user);
-      std::vector<std::int32_t> kept(all.begin(), all.end());
-      if (row.left_out >= 0) kept.erase(kept.begin() + row.left_out);
-      items.append(kept);
+      const SparseRow all = inputs.seen.sparse_row(row.user);
+      const auto kept = [&row](auto elements) {
+        std::vector rest(elements.begin(), elements.end());
+        if (row.left_out >= 0 && !rest.empty()) rest.erase(rest.begin() + row.left_out);
+        return rest;
+      };
+      items.append({kept(all.columns), kept(all.values)});
       features.append(inputs.features.row(row.user));
     }
     const auto loaded = model_.load_users({items.view(), features.view(), {}, 0});

@@ -41,12 +41,13 @@ struct ExplainedModel {
 };
 
 /// Reads the model of `checkpoint`, of any type, for batches of up to `max_users` users, and what its reasons
-/// need in host memory: the weights between items, ELSA's table, or the output table of a network. The
-/// contribution of item i to the score of item j is
-/// - of models with weights B between items: B_ij;
-/// - of ELSA, for a user with n items: a_i a_j / sqrt(n), also for i = j;
-/// - of a network: the score with all of the user's items and features minus the score without item i. These
-///   do not add up to the score.
+/// need in host memory: the weights between items, ELSA's table, or the output table of a network. For a user
+/// x, whose values are 1 unless `seen` has values, the contribution of item i to the score of item j is
+/// - of models with weights B between items: x_i B_ij;
+/// - of ELSA: x_i a_i a_j / |x|, also for i = j;
+/// - of a network: the score with all of the user's items and features minus the score without item i. The
+///   values of the other items stay as they are; only the model divides the row by its norm. These do not add
+///   up to the score.
 /// `reader` reads `checkpoint`, on a single rank. The device of `context` must compute in fp32.
 ExplainedModel load_explained(checkpoint::CheckpointReader& reader, const io::CheckpointFile& checkpoint,
                               const config::TrainingConfig& options, const models::InputDims& inputs,
