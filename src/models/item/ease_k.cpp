@@ -243,11 +243,11 @@ void Gram::read_row(std::int64_t i, Workspace& work) const {
   for (const std::int32_t other : work.nonzero) work.row[static_cast<std::size_t>(other)] = 0.0F;
   work.nonzero.clear();
   for_users(i, [&](float weight_of_item, const SparseRow& items) {
-    for (std::size_t k = 0; k < items.columns.size(); ++k) {
-      float& element = work.row[static_cast<std::size_t>(items.columns[k])];
-      const float before = std::exchange(element, element + weight_of_item * items.value(k));
-      if (before == 0.0F && element != 0.0F) work.nonzero.push_back(items.columns[k]);
-    }
+    for_elements(items, [&](std::int32_t other, float value) {
+      float& element = work.row[static_cast<std::size_t>(other)];
+      const float before = std::exchange(element, element + weight_of_item * value);
+      if (before == 0.0F && element != 0.0F) work.nonzero.push_back(other);
+    });
   });
   if (!has_features()) return;
   mark_features(i, work.marked);

@@ -37,18 +37,14 @@ SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& op
     thread_local std::vector<float> row;
     row.resize(static_cast<std::size_t>(items), 0.0F);
     std::vector<std::int32_t> others;
-    const SparseRow own_users = users.sparse_row(i);
-    for (std::size_t n = 0; n < own_users.columns.size(); ++n) {
-      const std::int32_t user = own_users.columns[n];
-      const float weight = weights.of_users[static_cast<std::size_t>(user)] * own_users.value(n);
-      const SparseRow items_of_user = train.users.view().sparse_row(user);
-      for (std::size_t k = 0; k < items_of_user.columns.size(); ++k) {
-        const std::int32_t other = items_of_user.columns[k];
+    for_elements(users.sparse_row(i), [&](std::int32_t user, float own_value) {
+      const float weight = weights.of_users[static_cast<std::size_t>(user)] * own_value;
+      for_elements(train.users.view().sparse_row(user), [&](std::int32_t other, float value) {
         float& together = row[static_cast<std::size_t>(other)];
-        const float before = std::exchange(together, together + weight * items_of_user.value(k));
+        const float before = std::exchange(together, together + weight * value);
         if (before == 0.0F && together != 0.0F) others.push_back(other);
-      }
-    }
+      });
+    });
     const auto own_item = static_cast<std::size_t>(i);
     std::vector<std::pair<std::int32_t, float>> all;
     for (const std::int32_t j : others) {

@@ -120,6 +120,25 @@ TEST_F(ItemModels, ItemKnnOfValuesEqualsFp64OnAnyNumberOfRanks) {
   }
 }
 
+TEST_F(ItemModels, ValuesOfOneChangeNoBit) {
+  constexpr std::int32_t items = 60;
+  const Csr users = make_users(100, items);
+  Csr valued = users;
+  valued.values.assign(valued.columns.size(), 1.0F);
+  const models::Interactions expected = models::make_interactions(users, items);
+  const models::Interactions ones = models::make_interactions(valued, items);
+  on_ranks(2, [&](const run::Run& run) {
+    for (const std::int64_t neighbors : {0, 20}) {
+      const models::EaseValues values{
+          .l2 = 2.0, .dropout = 0.3, .neighbors = neighbors, .user_power = 0.5, .relax = 0.4};
+      EXPECT_EQ(matrix_of(models::solve_ease(ones, values, run, 1)->stored(), items),
+                matrix_of(models::solve_ease(expected, values, run, 1)->stored(), items));
+    }
+    EXPECT_EQ(models::solve_item_knn(ones, {.neighbors = 9}, run, 1).data,
+              models::solve_item_knn(expected, {.neighbors = 9}, run, 1).data);
+  });
+}
+
 // Products of such values are 0 in fp32.
 TEST_F(ItemModels, ValuesWhoseProductsVanishMakeNoNeighbors) {
   Csr users = make_users(60, 20);
