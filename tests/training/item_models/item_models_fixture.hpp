@@ -142,7 +142,9 @@ inline std::vector<std::vector<double>> invert_in_fp64(const models::Interaction
     for (std::size_t i = 0; i < many; ++i) {
       if (i == k) continue;
       const double factor = a[i][k] * pivot;
-      for (std::size_t j = 0; j < many; ++j) a[i][j] -= j == k ? 0.0 : factor * a[k][j];
+      double* to = a[i].data();  // tests are compiled without optimization
+      for (const double *from = a[k].data(), *end = from + many; from != end; ++from, ++to)
+        *to -= factor * *from;
       a[i][k] = -factor;
     }
     for (std::size_t j = 0; j < many; ++j) a[k][j] *= j == k ? 0.0 : pivot;
