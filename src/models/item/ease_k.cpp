@@ -244,9 +244,11 @@ void Gram::read_row(std::int64_t i, Workspace& work) const {
   work.nonzero.clear();
   for_users(i, [&](float weight_of_item, const SparseRow& items) {
     for_elements(items, [&](std::int32_t other, float value) {
+      const float product = weight_of_item * value;
+      if (product == 0.0F) return;  // below the range of fp32
       float& element = work.row[static_cast<std::size_t>(other)];
-      const float before = std::exchange(element, element + weight_of_item * value);
-      if (before == 0.0F && element != 0.0F) work.nonzero.push_back(other);
+      if (element == 0.0F) work.nonzero.push_back(other);
+      element += product;
     });
   });
   if (!has_features()) return;

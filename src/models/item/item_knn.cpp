@@ -40,9 +40,11 @@ SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& op
     for_elements(users.sparse_row(i), [&](std::int32_t user, float own_value) {
       const float weight = weights.of_users[static_cast<std::size_t>(user)] * own_value;
       for_elements(train.users.view().sparse_row(user), [&](std::int32_t other, float value) {
+        const float product = weight * value;
+        if (product == 0.0F) return;  // below the range of fp32
         float& together = row[static_cast<std::size_t>(other)];
-        const float before = std::exchange(together, together + weight * value);
-        if (before == 0.0F && together != 0.0F) others.push_back(other);
+        if (together == 0.0F) others.push_back(other);
+        together += product;
       });
     });
     const auto own_item = static_cast<std::size_t>(i);
