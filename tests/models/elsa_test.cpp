@@ -58,6 +58,27 @@ TEST_F(ElsaTest, StepWritesLossAndGradient) {
       1e-6);
 }
 
+// Loss, gradient and predictions come from finite differences of the formula in NumPy.
+TEST_F(ElsaTest, ValuesOfItemsAreInput) {
+  set_weights(example_);
+  const Csr rows = {users_.offsets, users_.columns, {1.5F, .25F, 1.25F, .5F, 2.0F, .75F, 1.0F, 3.0F}};
+  const WholeBatch whole(*device_, rows, 100, 5);
+  auto gradients = device_->make_buffer(model_.layout().size);
+  const auto sums = gradient_step(*device_, model_, {*whole.batch}, gradients);
+  EXPECT_NEAR(sums.nll, 2.4206289619443107, 1e-6);
+  const std::vector<double> expected = {0, -.3883776,  .36423339,  -.36423339, -.12842344,
+                                        0, -.19597521, -.65325069, -.10160765, -.14515379};
+  EXPECT_LE(
+      relative_difference(export_tensor(*device_, model_.layout(), "items/weight", gradients), expected),
+      1e-6);
+  const auto loaded = model_.load_users({rows.view(), {}, {}, 0});
+  const BestItems best(model_, *loaded, 2);
+  EXPECT_EQ(best.items, (std::vector<std::int32_t>{2, 3}));
+  const double norm = std::sqrt(1.5 * 1.5 + .25 * .25 + 1.25 * 1.25);
+  EXPECT_NEAR(best.scores[0], -.54005123 / norm, 1e-6);
+  EXPECT_NEAR(best.scores[1], -2.74209571 / norm, 1e-6);
+}
+
 // The prediction for user {0, 1, 4}, without items 0, 1 and 4, is 0.13364444 and -2.38139117. Scores are
 // divided by the square root of 3.
 TEST_F(ElsaTest, RanksOtherItemsByThePrediction) {

@@ -15,10 +15,15 @@ struct NetworkCase {
   ModelOptions options;
   std::int64_t features = 0;
   int parameter_group = 0;
+  bool weighted = false;
   friend std::ostream& operator<<(std::ostream& stream, const NetworkCase& n) { return stream << n.name; }
 };
 
 const Csr users = {{0, 3, 3, 8, 9, 14}, {0, 4, 9, 1, 2, 3, 7, 12, 5, 0, 6, 8, 10, 11}};
+const Csr weighted_users = {
+    users.offsets,
+    users.columns,
+    {1.5F, .25F, 1.25F, .5F, 2.0F, .75F, .875F, .875F, 3.0F, .125F, 1.0F, .5F, .7F, 1.3F}};
 constexpr std::int64_t items = 13;
 // One user has only features, another has none.
 const Csr known_features = {{0, 3, 5, 5, 6, 10}, {0, 2, 4, 1, 3, 5, 0, 1, 2, 4}};
@@ -74,7 +79,7 @@ class Gradient : public ::testing::TestWithParam<NetworkCase> {
     };
     const auto loss = [&](double s) {
       move(s);
-      const device::LossSums sums = losses(users, known_features);
+      const device::LossSums sums = losses(rows_, known_features);
       return sums.nll + sums.weighted_kl;
     };
     constexpr double h = 0.02;
@@ -83,6 +88,7 @@ class Gradient : public ::testing::TestWithParam<NetworkCase> {
     return slope;
   }
 
+  const Csr& rows_ = GetParam().weighted ? weighted_users : users;
   std::unique_ptr<device::Device> device_ = fp32_device();
   std::unique_ptr<TrainableModel> model_;
   device::Buffer gradients_;
@@ -98,7 +104,7 @@ ModelOptions other_autoencoder() {
 
 TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const NetworkShape shape = network_shape(GetParam().options, {items, GetParam().features});
-  EXPECT_EQ(compute(users, known_features).kl != 0.0, shape.variational);
+  EXPECT_EQ(compute(rows_, known_features).kl != 0.0, shape.variational);
   // Mean squared errors are below 1, other losses about 50.
   const double scale = shape.loss == device::Loss::squared ? 0.01 : 1.0;
   std::mt19937 random(5);
@@ -144,22 +150,27 @@ TEST(ModelFeatures, MustMatchTheModel) {
 
 INSTANTIATE_TEST_SUITE_P(
     Networks, Gradient,
-    ::testing::Values(NetworkCase{"vae", {ModelType::mult_vae, {9}, 4, 0.3}},
-                      NetworkCase{"vae_deep", {ModelType::mult_vae, {9, 7, 6}, 4, 0.5}},
-                      NetworkCase{"vae_flat", {ModelType::mult_vae, {}, 5, 0.0}},
-                      NetworkCase{"vae_features", {ModelType::mult_vae, {9}, 4, 0.3, 0.4}, 6},
-                      NetworkCase{"vae_flat_features", {ModelType::mult_vae, {}, 5, 0.5}, 6},
-                      NetworkCase{"dae_features", {ModelType::mult_dae, {9, 7}, 4, 0.3}, 6},
-                      NetworkCase{"dae", {ModelType::mult_dae, {9}, 4, 0.3}},
-                      NetworkCase{"dae_flat", {ModelType::mult_dae, {}, 5, 0.3}},
-                      NetworkCase{"recvae", {ModelType::recvae, {9}, 4, 0.3}, 0, recvae_encoder},
-                      NetworkCase{
-                          "recvae_features", {ModelType::recvae, {9}, 4, 0.3, 0.4}, 6, recvae_encoder},
-                      NetworkCase{"recvae_decoder", {ModelType::recvae, {9}, 4, 0.3}, 0, recvae_decoder},
-                      NetworkCase{"autoencoder", {ModelType::autoencoder, {9}, 4}},
-                      NetworkCase{"autoencoder_flat", {ModelType::autoencoder, {}, 5}},
-                      NetworkCase{"autoencoder_features", {ModelType::autoencoder, {9, 7}, 4}, 6},
-                      NetworkCase{"autoencoder_other", other_autoencoder()}),
+    ::testing::Values(
+        NetworkCase{"vae", {ModelType::mult_vae, {9}, 4, 0.3}},
+        NetworkCase{"vae_deep", {ModelType::mult_vae, {9, 7, 6}, 4, 0.5}},
+        NetworkCase{"vae_flat", {ModelType::mult_vae, {}, 5, 0.0}},
+        NetworkCase{"vae_features", {ModelType::mult_vae, {9}, 4, 0.3, 0.4}, 6},
+        NetworkCase{"vae_flat_features", {ModelType::mult_vae, {}, 5, 0.5}, 6},
+        NetworkCase{"dae_features", {ModelType::mult_dae, {9, 7}, 4, 0.3}, 6},
+        NetworkCase{"dae", {ModelType::mult_dae, {9}, 4, 0.3}},
+        NetworkCase{"dae_flat", {ModelType::mult_dae, {}, 5, 0.3}},
+        NetworkCase{"recvae", {ModelType::recvae, {9}, 4, 0.3}, 0, recvae_encoder},
+        NetworkCase{"recvae_features", {ModelType::recvae, {9}, 4, 0.3, 0.4}, 6, recvae_encoder},
+        NetworkCase{"recvae_decoder", {ModelType::recvae, {9}, 4, 0.3}, 0, recvae_decoder},
+        NetworkCase{"vae_weighted", {ModelType::mult_vae, {9}, 4, 0.3}, 0, 0, true},
+        NetworkCase{"dae_weighted", {ModelType::mult_dae, {9}, 4, 0.3, 0.4}, 6, 0, true},
+        NetworkCase{"recvae_weighted", {ModelType::recvae, {9}, 4, 0.3}, 0, recvae_encoder, true},
+        NetworkCase{"recvae_decoder_weighted", {ModelType::recvae, {9}, 4, 0.3}, 0, recvae_decoder, true},
+        NetworkCase{"autoencoder_other_weighted", other_autoencoder(), 0, 0, true},
+        NetworkCase{"autoencoder", {ModelType::autoencoder, {9}, 4}},
+        NetworkCase{"autoencoder_flat", {ModelType::autoencoder, {}, 5}},
+        NetworkCase{"autoencoder_features", {ModelType::autoencoder, {9, 7}, 4}, 6},
+        NetworkCase{"autoencoder_other", other_autoencoder()}),
     [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace

@@ -45,6 +45,7 @@ class ReferenceFile {
     if (found == entries_.end()) throw std::out_of_range("the reference file has no entry " + name);
     return found->second;
   }
+  bool has(const std::string& name) const { return entries_.contains(name); }
   double number(const std::string& name) const { return at(name).at(0); }
   template <class T>
   std::vector<T> as(const std::string& name) const {
@@ -80,6 +81,7 @@ class Reference : public ::testing::TestWithParam<Case> {
     seed_ = static_cast<std::uint64_t>(number("config/seed"));
     users_ = {file_->as<std::int64_t>(prefix_ + "input/indptr"),
               file_->as<std::int32_t>(prefix_ + "input/indices")};
+    if (file_->has(prefix_ + "input/values")) users_.values = file_->as<float>(prefix_ + "input/values");
 
     device_ = fp32_device(GetParam().kernels);
     const auto features = static_cast<std::int64_t>(number("config/features"));
@@ -249,7 +251,7 @@ TEST_P(Reference, TenConsecutiveUpdates) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, Reference, ::testing::ValuesIn([] {
                            std::vector<Case> all;
-                           for (int number = 0; number < 4; ++number) {
+                           for (int number = 0; number < 5; ++number) {
                              all.push_back({number, device::Kernels::automatic});
                              all.push_back({number, device::Kernels::portable});
                            }

@@ -14,7 +14,8 @@ product(DIMS) numbers, row-major. The first one, `cases`, is the number of cases
     config/{step, beta, keep}                       of the single step below; user number = first_user + row
     config/keep_history                             share of users whose items are not all dropped
     config/features                                 F, columns of the users' features; 0: the model knows none
-    input/{indptr, indices}                         CSR of the users' items, every value 1
+    input/{indptr, indices}                         CSR of the users' items
+    input/values                                    exact in fp32; absent: every value is 1
     input/{feature_indptr, feature_indices}         CSR of the users' features (F > 0 only)
     weights/TENSOR                                  exact in fp32; TENSOR = encoder_1/weight (inputs, outputs),
                                                     encoder_1/bias (outputs) ... decoder_1/weight ... as in checkpoints
@@ -55,6 +56,8 @@ CASES = [
          rate=0.01, weight_decay=0.0078125, cap=0.0, annealing_steps=1.0),
     dict(sampled=1, hidden=[5], latent=3, first_user=7, seed=54321, step=2, beta=0.25, keep=0.5,
          rate=0.01, weight_decay=0.00390625, cap=0.2, annealing_steps=25.0, features=6, keep_history=0.5),
+    dict(sampled=1, hidden=[5], latent=3, first_user=3, seed=24680, step=1, beta=0.25, keep=0.5,
+         rate=0.01, weight_decay=0.0, cap=0.2, annealing_steps=25.0, weighted=True),
 ]
 ITEMS_PER_USER = [3, 0, 9, 1, 5, 2, 8, 4, 7, 6, 1, 9, 2]
 FEATURES_PER_USER = [2, 3, 0, 1, 6, 2, 2, 0, 4, 2, 1, 2, 5]
@@ -131,12 +134,14 @@ def make_weights(case, random):
             for name, shape in layer_shapes(case).items()}
 
 
-def make_input(random):
-    """Dense binary X (B, I). No user holds item 17."""
+def make_input(case, random):
+    """Dense X (B, I), binary unless the case is weighted. No user holds item 17."""
     x = np.zeros((len(ITEMS_PER_USER), ITEMS))
     choices = np.delete(np.arange(ITEMS), 17)
     for user, count in enumerate(ITEMS_PER_USER):
         x[user, random.choice(choices, count, replace=False)] = 1.0
+    if case.get("weighted"):
+        x *= np.float32(np.exp(random.standard_normal(x.shape)))
     return x
 
 
@@ -252,7 +257,7 @@ def train(case, weights, x):
 
 
 def reference_of(case, random):
-    x, weights, f = make_input(random), make_weights(case, random), make_features(case, random)
+    x, weights, f = make_input(case, random), make_weights(case, random), make_features(case, random)
     case["beside"] = None if f is None else normalized(f, 1.0, 1.0)
     _, noise, seen, nll, kl, gradients = run_step(case, weights, x, case["step"], case["beta"])
     plain = forward(case, weights, normalized(x, 1.0, 1.0), None)
@@ -260,7 +265,7 @@ def reference_of(case, random):
     parts = {
         "config": {"features": 0, "keep_history": 1.0, "items": ITEMS,
                    **{name: case[name] for name in CONFIG if name in case}},
-        "input": {"indptr": np.concatenate([[0], np.cumsum(x.sum(axis=1))]), "indices": np.nonzero(x)[1]},
+        "input": {"indptr": np.concatenate([[0], np.cumsum((x > 0.0).sum(axis=1))]), "indices": np.nonzero(x)[1]},
         "weights": weights,
         "random": {"mask": dropout_mask(case, case["step"], case["first_user"] + np.arange(len(x)))},
         "activations": {name: value for name, value in seen.items() if name == "z" or "coder" in name},
@@ -270,6 +275,8 @@ def reference_of(case, random):
         "training": {"updates": UPDATES, "rate": case["rate"], "beta1": BETA1, "beta2": BETA2, "epsilon": EPSILON,
                      "lambda": case["weight_decay"], **history},
         "training/weights": final}
+    if case.get("weighted"):
+        parts["input"]["values"] = x[x > 0.0]
     if noise is not None:
         parts["random"]["noise"] = noise
     if f is not None:

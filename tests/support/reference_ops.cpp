@@ -7,6 +7,13 @@
 
 namespace vaecf::testing {
 
+double HostBatch::sum(std::int64_t row) const {
+  double sum = 0.0;
+  for (std::int64_t k = 0; k < rows.view().row_size(row); ++k)
+    sum += rows.view().sparse_row(row).value(static_cast<std::size_t>(k));
+  return sum;
+}
+
 bool HostBatch::holds(std::int64_t row, std::int32_t item) const {
   const auto held = rows.view().row(row);
   return std::binary_search(held.begin(), held.end(), item);
@@ -74,17 +81,21 @@ void each_input(const HostBatch& batch, device::InputScaling scaling, StepKey ke
     return static_cast<double>(word) < static_cast<double>(share) * 4294967296.0;
   };
   for (std::int64_t row = 0; row < batch.size(); ++row) {
-    const auto items = batch.rows.view().row(row);
+    const SparseRow items = batch.rows.view().sparse_row(row);
     const std::uint32_t user = batch.users[static_cast<std::size_t>(row)];
     const std::uint32_t all_or_nothing =
         math::random_word(key.seed, math::RandomStream::history, key.step, user, 0);
     if (!kept_share(all_or_nothing, scaling.history_keep_prob)) continue;
-    const double norm = scaling.normalized ? std::sqrt(static_cast<double>(items.size())) : 1.0;
-    for (const std::int32_t item : items) {
+    double squares = 0.0;
+    for (std::size_t k = 0; k < items.columns.size(); ++k) squares += std::pow(items.value(k), 2.0);
+    const double norm = scaling.normalized ? std::sqrt(squares) : 1.0;
+    for (std::size_t k = 0; k < items.columns.size(); ++k) {
+      const std::int32_t item = items.columns[k];
       const std::uint32_t word = math::random_word(key.seed, math::RandomStream::dropout, key.step, user,
                                                    static_cast<std::uint32_t>(item));
       if (kept_share(word, scaling.item_keep_prob))
-        use(row, item, 1.0 / (static_cast<double>(scaling.item_keep_prob) * norm));
+        use(row, item,
+            static_cast<double>(items.value(k)) / (static_cast<double>(scaling.item_keep_prob) * norm));
     }
   }
 }
@@ -182,12 +193,13 @@ LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const 
     const double top = *std::max_element(logits, logits + d_logits.columns);
     double sum = 0.0;
     for (std::int64_t i = 0; i < d_logits.columns; ++i) sum += std::exp(logits[i] - top);
-    const auto items = batch.rows.view().row(row);
-    for (const std::int32_t item : items) result.nll += std::log(sum) + (top - logits[item]);
-    for (std::int64_t i = 0; i < d_logits.columns; ++i) {
-      logits[i] = static_cast<double>(items.size()) * std::exp(logits[i] - top) / sum;
-    }
-    for (const std::int32_t item : items) logits[item] -= 1.0;
+    const SparseRow items = batch.rows.view().sparse_row(row);
+    for (std::size_t k = 0; k < items.columns.size(); ++k)
+      result.nll += static_cast<double>(items.value(k)) * (std::log(sum) + (top - logits[items.columns[k]]));
+    const double all = batch.sum(row);
+    for (std::int64_t i = 0; i < d_logits.columns; ++i) logits[i] = all * std::exp(logits[i] - top) / sum;
+    for (std::size_t k = 0; k < items.columns.size(); ++k)
+      logits[items.columns[k]] -= static_cast<double>(items.value(k));
   }
   add_gradients(hidden, weight, d_logits, result);
   return result;
@@ -263,7 +275,9 @@ CosineLoss cosine_loss(const HostBatch& batch, const Matrix& weight) {
   const Matrix a = normalize_rows(weight);
   Matrix x(batch.size(), batch.items);
   for (std::int64_t u = 0; u < x.rows; ++u) {
-    for (const std::int32_t item : batch.rows.view().row(u)) x.at(u, item) = 1.0;
+    const SparseRow items = batch.rows.view().sparse_row(u);
+    for (std::size_t k = 0; k < items.columns.size(); ++k)
+      x.at(u, items.columns[k]) = static_cast<double>(items.value(k));
   }
   const Matrix sums = product(x, a);
   const Matrix y = product(sums, transposed(a));
@@ -275,7 +289,7 @@ CosineLoss cosine_loss(const HostBatch& batch, const Matrix& weight) {
     double yy = 0.0;
     for (std::int64_t i = 0; i < x.columns; ++i) {
       const double predicted = y.at(u, i) - x.at(u, i);
-      xx += x.at(u, i);
+      xx += x.at(u, i) * x.at(u, i);
       xy += x.at(u, i) * predicted;
       yy += predicted * predicted;
     }

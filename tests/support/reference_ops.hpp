@@ -42,12 +42,13 @@ struct HostBatch {
 
   std::int64_t size() const { return rows.rows(); }
   bool holds(std::int64_t row, std::int32_t item) const;
+  double sum(std::int64_t row) const;  ///< of the values of the row
 };
 
 namespace reference {
 
-/// Returns S (B, I): the dropout scale / sqrt(n_u) at the user's items and 0 elsewhere. Rows whose history is
-/// dropped are 0.
+/// Returns S (B, I): the dropout scale x_ui / |x_u| at the user's items and 0 elsewhere. Rows whose history
+/// is dropped are 0.
 Matrix scaled_input(const HostBatch& batch, device::InputScaling scaling, StepKey key);
 
 Matrix linear(const Matrix& input, const Matrix& weight, const Matrix& bias, device::Activation act);
@@ -72,7 +73,7 @@ struct LayerGradient {
 
 LayerGradient softmax_layer(const Matrix& hidden, const HostBatch& batch, const Matrix& weight,
                             const Matrix& bias);
-/// Returns loss and gradients of sigmoid outputs with the mean squared error.
+/// Returns loss and gradients of sigmoid outputs with the mean squared error, for an x of 0 or 1.
 LayerGradient squared_layer(const Matrix& hidden, const HostBatch& batch, const Matrix& weight,
                             const Matrix& bias);
 LayerGradient linear_backward(const Matrix& input, const Matrix& weight, device::Activation act,
@@ -89,7 +90,7 @@ LatentGradient latent_backward(const HostBatch& batch, const Matrix& statistics,
                                const Matrix& d_z);
 
 /// Returns the gradients with the composite prior, from its density itself. `kl` and `weighted_kl` are sums
-/// over users; a user's weight is beta + gamma times the number of items.
+/// over users; a user's weight is beta + gamma times the sum of the values.
 struct CompositeGradient {
   double kl = 0.0;
   double weighted_kl = 0.0;

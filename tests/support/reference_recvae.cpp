@@ -18,7 +18,7 @@ CompositeGradient composite_latent_backward(const HostBatch& batch, const Matrix
   CompositeGradient result;
   result.d_statistics = Matrix(statistics.rows, statistics.columns);
   for (std::int64_t row = 0; row < statistics.rows; ++row) {
-    const double weight = beta + gamma * static_cast<double>(batch.rows.view().row_size(row));
+    const double weight = beta + gamma * batch.sum(row);
     for (std::int64_t k = 0; k < latents; ++k) {
       const double z = sample.at(row, k);
       const double logvar = statistics.at(row, latents + k);

@@ -72,6 +72,12 @@ Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std:
   return rows;
 }
 
+Csr weigh(Csr rows, std::uint64_t seed) {
+  rows.values = random_values(std::ssize(rows.columns), seed, 0.7F);
+  for (float& value : rows.values) value = std::exp(value);
+  return rows;
+}
+
 Matrix possible_outputs(device::Activation act, std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
   Matrix y = random_matrix(rows, columns, seed);
   if (act == device::Activation::tanh) {
@@ -254,9 +260,7 @@ void TestDevice::gather(CsrView rows, std::int64_t items, bool with_transpose, T
   batch.host = {};
   batch.host.items = items;
   for (const std::int64_t row : order) {
-    const auto columns = rows.row(row);
-    batch.host.rows.columns.insert(batch.host.rows.columns.end(), columns.begin(), columns.end());
-    batch.host.rows.offsets.push_back(static_cast<std::int64_t>(batch.host.rows.columns.size()));
+    batch.host.rows.append(rows.sparse_row(row));
     batch.host.users.push_back(static_cast<std::uint32_t>(first_user + row));
   }
   if (!batch.device) batch.device = device().make_batch();

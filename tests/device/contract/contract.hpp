@@ -87,6 +87,8 @@ Matrix whole_numbers(std::int64_t rows, std::int64_t columns, std::uint64_t seed
 /// Returns random items of `users` users: every fifth has none, one has all, the others up to `max_items`
 /// items.
 Csr random_rows(std::int64_t users, std::int64_t items, std::uint64_t seed, std::int64_t max_items = 40);
+/// Returns `rows` with positive random values of median 1.
+Csr weigh(Csr rows, std::uint64_t seed = 89);
 /// Returns possible outputs of a layer with `act`.
 Matrix possible_outputs(device::Activation act, std::int64_t rows, std::int64_t columns, std::uint64_t seed);
 

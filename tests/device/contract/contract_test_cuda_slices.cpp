@@ -69,13 +69,13 @@ std::vector<double> CudaSlices::train(bool captured) {
   TestLayer output = random_layer(device::TensorKind::output_table, width, local_items);
   TestMoments of_input = make_moments(input);
   TestMoments of_output = make_moments(output);
-  const Csr rows = random_rows(users, local_items, 1);
+  const Csr rows = weigh(random_rows(users, local_items, 1));
   std::vector<RowTotals> totals = totals_of(rows.view());
   std::vector<std::int64_t> order;
   for (std::int64_t u = 0; u < users; ++u) {
-    RowTotals& of_user = totals[static_cast<std::size_t>(u)];
-    of_user.sum += static_cast<float>(u);
-    of_user.norm = std::sqrt(of_user.sum);
+    const auto others = static_cast<float>(u);  // the sum of values in the other item slice
+    totals[static_cast<std::size_t>(u)].sum += others;
+    totals[static_cast<std::size_t>(u)].norm += others;
     order.push_back(u);
   }
   const auto stored = device().make_user_rows({rows.view(), totals}, 1000, items, model_parallel);

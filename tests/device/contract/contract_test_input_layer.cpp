@@ -32,7 +32,7 @@ TEST_P(InputLayer, OutputAndGradientsAgainstFp64) {
   for_each_shape(table_shapes, [&](int item_slices, const TableShape& shape) {
     const std::int64_t users = shape.users;
     const std::int64_t width = shape.width;
-    const HostBatch all = sliced_batch(users, shape.items, item_slices);
+    const HostBatch all = sliced_batch(users, shape.items, item_slices, 1, shape.weighted);
     const HostBatch features = sliced_batch(users, width == 9 ? 4500 : 11, 1, 5);
     const Matrix weight = random_matrix(shape.items, width, 92);
     const Matrix bias = random_matrix(1, width, 93, 0.5F);

@@ -75,11 +75,19 @@ class ItemTable : public Sliced {
 INSTANTIATE_TEST_SUITE_P(Devices, ItemTable, ::testing::ValuesIn(contract_devices()), contract_name);
 
 TEST_P(ItemTable, LossAndGradientAreThoseOfThePredictions) {
-  constexpr TableShape shapes[] = {{0, 33, 7},        {1, 1, 1},         {2, 31, 7},
-                                   {7, 257, 9},       {33, 33, 7},       {257, 100, 33},
-                                   {31, 33, 7, true}, {32, 33, 7, true}, {33, 4500, 8, true}};
+  constexpr TableShape shapes[] = {{0, 33, 7},
+                                   {1, 1, 1},
+                                   {2, 31, 7},
+                                   {7, 257, 9},
+                                   {33, 33, 7},
+                                   {257, 100, 33},
+                                   {31, 33, 7, true},
+                                   {32, 33, 7, true},
+                                   {33, 4500, 8, true},
+                                   {7, 257, 9, false, true},
+                                   {257, 100, 33, false, true}};
   for_each_shape(shapes, [&](int item_slices, const TableShape& shape) {
-    expect_step(item_slices, sliced_batch(shape.users, shape.items, item_slices),
+    expect_step(item_slices, sliced_batch(shape.users, shape.items, item_slices, 1, shape.weighted),
                 random_matrix(shape.items, shape.width, 95));
   });
   if (fp16()) expect_step(1, sliced_batch(33, 33, 1), random_matrix(33, 7, 95), 1024.0F);
@@ -136,7 +144,7 @@ TEST(ItemTableReference, ExampleHasKnownLossAndGradient) {
 
 TEST(ItemTableReference, GradientIsThatOfFiniteDifferences) {
   HostBatch batch;
-  batch.rows = random_rows(9, 12, 98, 6);
+  batch.rows = weigh(random_rows(9, 12, 98, 6));
   batch.items = 12;
   Matrix weight = random_matrix(12, 4, 99);
   const Matrix gradient = reference::cosine_loss(batch, weight).d_weight;

@@ -116,10 +116,19 @@ TEST_P(Layers, LinearAndSampleEqualSeparateOperations) {
 
 // The width is the number of latents. Each item slice has the latents of its own users.
 TEST_P(Layers, Latent) {
-  constexpr TableShape shapes[] = {{0, 33, 3},        {1, 33, 7},          {2, 31, 3},
-                                   {7, 33, 7},        {33, 33, 33},        {513, 31, 3},
-                                   {1, 1, 1, true},   {1, 33, 200, true},  {31, 33, 33, true},
-                                   {32, 33, 1, true}, {257, 33, 200, true}};
+  constexpr TableShape shapes[] = {{0, 33, 3},
+                                   {1, 33, 7},
+                                   {2, 31, 3},
+                                   {7, 33, 7},
+                                   {33, 33, 33},
+                                   {513, 31, 3},
+                                   {1, 1, 1, true},
+                                   {1, 33, 200, true},
+                                   {31, 33, 33, true},
+                                   {32, 33, 1, true},
+                                   {257, 33, 200, true},
+                                   {7, 33, 7, false, true},
+                                   {33, 33, 33, true, true}};
   constexpr double weights[3] = {0.2, 0.7, 0.1};
   const math::CompositePrior prior(0.2F, 0.7F, 0.1F);
   struct Case {
@@ -134,7 +143,7 @@ TEST_P(Layers, Latent) {
       if (item_slices > 1 && c.beta < 1.0F) return;  // own users do not depend on the item slice
       const std::int64_t users = shape.users;
       const std::int64_t latents = shape.width;
-      const HostBatch all = sliced_batch(users, shape.items, item_slices);
+      const HostBatch all = sliced_batch(users, shape.items, item_slices, 1, shape.weighted);
       const Matrix statistics = random_matrix(users, 2 * latents, 5, 0.7F);
       const Matrix old_statistics = random_matrix(users, 2 * latents, 6, 0.7F);
       const Matrix d_z = random_matrix(users, latents, 7);

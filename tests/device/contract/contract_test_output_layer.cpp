@@ -32,7 +32,8 @@ TEST_P(OutputLayer, AgainstFp64) {
       expect_output_step(item_slices, random_output(shape, item_slices, loss));
     });
     // More users than any device processes at a time: gradients of blocks of users add up.
-    expect_output_step(1, random_output({1500, 700, 10}, 1, loss));
+    for (const bool weighted : {false, true})
+      expect_output_step(1, random_output({1500, 700, 10, true, weighted}, 1, loss));
   }
 }
 

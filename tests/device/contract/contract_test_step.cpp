@@ -129,8 +129,9 @@ struct SmallModel {
   static constexpr std::int64_t all_users = 400;
   static constexpr std::int64_t max_users = 257;
 
-  explicit SmallModel(device::Device& b)
+  explicit SmallModel(device::Device& b, bool weighted = false)
       : device(b),
+        rows(weighted ? weigh(random_rows(all_users, items, 1)) : random_rows(all_users, items, 1)),
         layout(b.plan_parameters(std::vector<device::TensorSpec>{
             {"output/weight", latents, items, TensorKind::output_table, true},
             {"output/bias", 1, items, TensorKind::output_bias, false},
@@ -206,7 +207,7 @@ struct SmallModel {
   }
 
   device::Device& device;
-  Csr rows = random_rows(all_users, items, 1);
+  Csr rows;
   Csr side_rows = random_rows(all_users, columns, 2, 4);
   device::ParameterLayout layout;
   device::Parameters parameters;
@@ -222,75 +223,81 @@ struct SmallModel {
 };
 
 TEST_P(Step, ScheduledBatchesEqualBatchesByRows) {
-  SmallModel by_rows(device());
-  SmallModel scheduled(device());
-  const std::vector<std::int64_t> begin_rows = {0, 0, 1, 32, 64, 97, 354};
-  std::uint32_t number = 0;
-  // The second order replaces the first.
-  for (const std::int64_t stride : {7, 3}) {
-    const std::vector<std::int64_t> rows = shuffled(SmallModel::all_users, stride);
-    scheduled.upload_order(std::span(rows).first(354), begin_rows);
-    scheduled.start_order();
-    ASSERT_EQ(scheduled.schedule->batches(), 6);
-    for (std::int64_t t = 5; t >= 0; --t) {
-      const std::int64_t users = scheduled.schedule->users(t);
-      SCOPED_TRACE(format("batch {} of {} users", t, users));
-      const auto first = static_cast<std::size_t>(begin_rows[static_cast<std::size_t>(t)]);
-      by_rows.begin(number, t);
-      by_rows.run(std::span(rows).subspan(first, static_cast<std::size_t>(users)));
-      scheduled.begin(number++, t);
-      scheduled.run(users);
-      ASSERT_EQ(scheduled.batch->users(), users);
-      EXPECT_EQ(flat(scheduled.gradients), flat(by_rows.gradients));
-      EXPECT_EQ(flat(scheduled.parameters.master()), flat(by_rows.parameters.master()));
-      EXPECT_EQ(device().sums(*scheduled.state).losses.nll, device().sums(*by_rows.state).losses.nll);
+  for (const bool weighted : {false, true}) {
+    SCOPED_TRACE(weighted ? "with values" : "without values");
+    SmallModel by_rows(device(), weighted);
+    SmallModel scheduled(device(), weighted);
+    const std::vector<std::int64_t> begin_rows = {0, 0, 1, 32, 64, 97, 354};
+    std::uint32_t number = 0;
+    // The second order replaces the first.
+    for (const std::int64_t stride : {7, 3}) {
+      const std::vector<std::int64_t> rows = shuffled(SmallModel::all_users, stride);
+      scheduled.upload_order(std::span(rows).first(354), begin_rows);
+      scheduled.start_order();
+      ASSERT_EQ(scheduled.schedule->batches(), 6);
+      for (std::int64_t t = 5; t >= 0; --t) {
+        const std::int64_t users = scheduled.schedule->users(t);
+        SCOPED_TRACE(format("batch {} of {} users", t, users));
+        const auto first = static_cast<std::size_t>(begin_rows[static_cast<std::size_t>(t)]);
+        by_rows.begin(number, t);
+        by_rows.run(std::span(rows).subspan(first, static_cast<std::size_t>(users)));
+        scheduled.begin(number++, t);
+        scheduled.run(users);
+        ASSERT_EQ(scheduled.batch->users(), users);
+        EXPECT_EQ(flat(scheduled.gradients), flat(by_rows.gradients));
+        EXPECT_EQ(flat(scheduled.parameters.master()), flat(by_rows.parameters.master()));
+        EXPECT_EQ(device().sums(*scheduled.state).losses.nll, device().sums(*by_rows.state).losses.nll);
+      }
     }
   }
 }
 
 TEST_P(Step, GraphUsesNewParametersAndANewOrder) {
-  SmallModel plain(device());
-  SmallModel recorded(device());
-  std::map<std::int64_t, std::unique_ptr<device::Graph>> recordings;  // by number of users
-  const std::vector<std::int64_t> begin_rows = {0, 31, 62, 93, 100};  // 3 equal batches and a short one
-  int replays = 0;
-  plain.upload_order(shuffled(100, 3), begin_rows);
-  recorded.upload_order(shuffled(100, 3), begin_rows);
-  std::thread upload;
-  for (std::uint32_t s = 0; s < 12; ++s) {
-    const std::int64_t t = s % 4;
-    if (t == 0) {
-      if (upload.joinable()) upload.join();
-      if (s > 0) plain.upload_order(shuffled(100, 2 * s + 3), begin_rows);
-      plain.start_order();
-      recorded.start_order();
-      // The next order, beside the steps of this one.
-      upload = std::thread([&, s] { recorded.upload_order(shuffled(100, 2 * s + 11), begin_rows); });
-    }
-    const std::int64_t users = plain.schedule->users(t);
-    plain.begin(s, t);
-    plain.run(users);
-    recorded.begin(s, t);
-    auto& recording = recordings[users];
-    if (recording && device().replay(*recording))
-      ++replays;
-    else
-      recording = device().capture([&] { recorded.run(users); });
+  for (const bool weighted : {false, true}) {
+    SCOPED_TRACE(weighted ? "with values" : "without values");
+    SmallModel plain(device(), weighted);
+    SmallModel recorded(device(), weighted);
+    std::map<std::int64_t, std::unique_ptr<device::Graph>> recordings;  // by number of users
+    const std::vector<std::int64_t> begin_rows = {0, 31, 62, 93, 100};  // 3 equal batches and a short one
+    int replays = 0;
+    plain.upload_order(shuffled(100, 3), begin_rows);
+    recorded.upload_order(shuffled(100, 3), begin_rows);
+    std::thread upload;
+    for (std::uint32_t s = 0; s < 12; ++s) {
+      const std::int64_t t = s % 4;
+      if (t == 0) {
+        if (upload.joinable()) upload.join();
+        if (s > 0) plain.upload_order(shuffled(100, 2 * s + 3), begin_rows);
+        plain.start_order();
+        recorded.start_order();
+        // The next order, beside the steps of this one.
+        upload = std::thread([&, s] { recorded.upload_order(shuffled(100, 2 * s + 11), begin_rows); });
+      }
+      const std::int64_t users = plain.schedule->users(t);
+      plain.begin(s, t);
+      plain.run(users);
+      recorded.begin(s, t);
+      auto& recording = recordings[users];
+      if (recording && device().replay(*recording))
+        ++replays;
+      else
+        recording = device().capture([&] { recorded.run(users); });
 
-    SCOPED_TRACE(format("step {}", s));
-    const LossSums expected = device().sums(*plain.state).losses;
-    const LossSums found = device().sums(*recorded.state).losses;
-    EXPECT_EQ(found.nll, expected.nll);
-    EXPECT_EQ(found.kl, expected.kl);
-    EXPECT_EQ(found.weighted_kl, expected.weighted_kl);
-    EXPECT_EQ(found.users, expected.users);
-    EXPECT_EQ(flat(recorded.parameters.master()), flat(plain.parameters.master()));
-    EXPECT_EQ(flat(recorded.second), flat(plain.second));
-  }
-  upload.join();
-  for (const float w : flat(plain.parameters.master())) ASSERT_TRUE(std::isfinite(w));
-  if (recordings[31]) {
-    EXPECT_GE(replays, 8);
+      SCOPED_TRACE(format("step {}", s));
+      const LossSums expected = device().sums(*plain.state).losses;
+      const LossSums found = device().sums(*recorded.state).losses;
+      EXPECT_EQ(found.nll, expected.nll);
+      EXPECT_EQ(found.kl, expected.kl);
+      EXPECT_EQ(found.weighted_kl, expected.weighted_kl);
+      EXPECT_EQ(found.users, expected.users);
+      EXPECT_EQ(flat(recorded.parameters.master()), flat(plain.parameters.master()));
+      EXPECT_EQ(flat(recorded.second), flat(plain.second));
+    }
+    upload.join();
+    for (const float w : flat(plain.parameters.master())) ASSERT_TRUE(std::isfinite(w));
+    if (recordings[31]) {
+      EXPECT_GE(replays, 8);
+    }
   }
 }
 

@@ -37,7 +37,8 @@ Matrix rows_of(const Matrix& all, Range users) {
   return part;
 }
 
-HostBatch sliced_batch(std::int64_t users, std::int64_t items, int item_slices, std::uint64_t seed) {
+HostBatch sliced_batch(std::int64_t users, std::int64_t items, int item_slices, std::uint64_t seed,
+                       bool weighted) {
   const Csr rows = random_rows(users, items, seed);
   HostBatch batch;
   batch.items = items;
@@ -48,6 +49,7 @@ HostBatch sliced_batch(std::int64_t users, std::int64_t items, int item_slices, 
     batch.rows.offsets.push_back(static_cast<std::int64_t>(batch.rows.columns.size()));
     batch.users.push_back(static_cast<std::uint32_t>(1000 + users - 1 - u));
   }
+  if (weighted) batch.rows = weigh(std::move(batch.rows));
   return batch;
 }
 
@@ -73,9 +75,7 @@ std::unique_ptr<device::Batch> ItemSliceDevice::gather(const HostBatch& batch, b
   Csr stored;
   std::vector<std::int64_t> order;
   for (std::int64_t u = batch.size() - 1; u >= 0; --u) {
-    const auto items = batch.rows.view().row(u);
-    stored.columns.insert(stored.columns.end(), items.begin(), items.end());
-    stored.offsets.push_back(std::ssize(stored.columns));
+    stored.append(batch.rows.view().sparse_row(u));
     order.push_back(u);
   }
   const ItemSliceRows mine(std::move(stored), item_slice(batch.items));
@@ -107,7 +107,7 @@ std::unique_ptr<device::Batch> ItemSliceDevice::gather_features(const HostBatch&
 }
 
 OutputCase random_output(const TableShape& shape, int item_slices, device::Loss loss) {
-  return {sliced_batch(shape.users, shape.items, item_slices),
+  return {sliced_batch(shape.users, shape.items, item_slices, 1, shape.weighted),
           random_matrix(shape.width, shape.items, 92, 1.0F / std::sqrt(static_cast<float>(shape.width))),
           random_matrix(1, shape.items, 93, 0.5F), random_matrix(shape.users, shape.width, 2, 0.5F), loss};
 }
@@ -161,8 +161,8 @@ void Sliced::for_each_shape(std::span<const TableShape> shapes,
   for (const int item_slices : item_slice_counts()) {
     for (const TableShape& shape : shapes) {
       if (shape.one_item_slice && item_slices > 1) continue;
-      SCOPED_TRACE(format("{} item slices, {} users, {} items, width {}", item_slices, shape.users,
-                          shape.items, shape.width));
+      SCOPED_TRACE(format("{} item slices, {} users, {} items, width {}, {}", item_slices, shape.users,
+                          shape.items, shape.width, shape.weighted ? "with values" : "without values"));
       body(item_slices, shape);
     }
   }

@@ -19,15 +19,31 @@ struct TableShape {
   std::int64_t items;
   std::int64_t width;
   bool one_item_slice = false;  ///< is tested with one item slice only
+  bool weighted = false;        ///< the rows have values
 };
 /// Fewer users than item slices, fewer items than item slices, sizes around those of warps, tiles and blocks
 /// of users, and more items than one report has.
-inline constexpr TableShape table_shapes[] = {
-    {0, 33, 7},           {1, 1, 7},         {1, 31, 7},          {2, 1, 3},
-    {2, 257, 33},         {7, 31, 7},        {7, 257, 9},         {33, 1, 33},
-    {33, 33, 7},          {33, 257, 33},     {513, 257, 9},       {1100, 31, 5},
-    {257, 1, 1, true},    {31, 33, 7, true}, {32, 257, 64, true}, {33, 4500, 8, true},
-    {257, 1000, 33, true}};
+inline constexpr TableShape table_shapes[] = {{0, 33, 7},
+                                              {1, 1, 7},
+                                              {1, 31, 7},
+                                              {2, 1, 3},
+                                              {2, 257, 33},
+                                              {7, 31, 7},
+                                              {7, 257, 9},
+                                              {33, 1, 33},
+                                              {33, 33, 7},
+                                              {33, 257, 33},
+                                              {513, 257, 9},
+                                              {1100, 31, 5},
+                                              {257, 1, 1, true},
+                                              {31, 33, 7, true},
+                                              {32, 257, 64, true},
+                                              {33, 4500, 8, true},
+                                              {257, 1000, 33, true},
+                                              {7, 257, 9, false, true},
+                                              {33, 257, 33, false, true},
+                                              {513, 257, 9, true, true},
+                                              {33, 4500, 8, true, true}};
 
 /// Returns the rows, columns or elements of `all` that belong to an item slice or to some users.
 Matrix rows_of(const Matrix& all, const ItemSlice& items);
@@ -36,7 +52,8 @@ Matrix rows_of(const Matrix& all, Range users);
 
 /// Returns a batch of users with and without items, in the reverse order of their indices. If there are
 /// several users, some have no item in some of the item slices, and some have all their items in one of them.
-HostBatch sliced_batch(std::int64_t users, std::int64_t items, int item_slices, std::uint64_t seed = 1);
+HostBatch sliced_batch(std::int64_t users, std::int64_t items, int item_slices, std::uint64_t seed = 1,
+                       bool weighted = false);
 
 /// The device of one item slice.
 class ItemSliceDevice : public TestDevice {

@@ -72,9 +72,10 @@ TEST_P(TileSoftmax, AgainstFp64OfRoundedOperands) {
   for (const auto& [users, items, width] :
        {Shape{1, 1, 1}, Shape{1, 33, 7}, Shape{33, 257, 32}, Shape{70, 700, 65}, Shape{530, 90, 31}}) {
     SCOPED_TRACE(format("users {} items {} width {}", users, items, width));
-    compare(random_matrix(users, width, 1, 0.5F),
-            random_matrix(width, items, 2, 1.0F / std::sqrt(static_cast<float>(width))),
-            random_matrix(1, items, 3, 0.5F), random_rows(users, items, 4));
+    for (const Csr& rows : {random_rows(users, items, 4), weigh(random_rows(users, items, 4))})
+      compare(random_matrix(users, width, 1, 0.5F),
+              random_matrix(width, items, 2, 1.0F / std::sqrt(static_cast<float>(width))),
+              random_matrix(1, items, 3, 0.5F), rows);
   }
 }
 
@@ -90,7 +91,7 @@ TEST_P(TileSoftmax, LogitsFarAboveTheReference) {
       Matrix weight = random_matrix(width, items, 2, 0.25F);
       for (std::int64_t u = 0; u < users; ++u) hidden.at(u, 0) = all_users || u % 7 == 2 ? 1.0 : 0.0;
       for (std::int64_t i = 0; i < items; ++i) weight.at(0, i) = i >= 100 && i % 3 == 0 ? above : 0.0;
-      compare(hidden, weight, random_matrix(1, items, 3, 0.5F), random_rows(users, items, 4));
+      compare(hidden, weight, random_matrix(1, items, 3, 0.5F), weigh(random_rows(users, items, 4)));
     }
   }
 }

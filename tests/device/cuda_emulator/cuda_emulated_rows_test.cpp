@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -38,6 +39,13 @@ Csr make_rows(std::int64_t users, std::int64_t items) {
   return rows;
 }
 
+/// Returns `rows` with different values.
+Csr weigh(Csr rows) {
+  for (std::size_t k = 0; k < rows.columns.size(); ++k)
+    rows.values.push_back(0.25F + static_cast<float>(k % 1009) / 64.0F);
+  return rows;
+}
+
 /// Makes a single row with `entries` entries.
 Csr one_row(std::int64_t entries, std::int32_t items = 2) {
   Csr rows{{0, entries}, {}};
@@ -66,11 +74,48 @@ class CudaEmulatedRows : public ::testing::TestWithParam<Toggle> {
     SCOPED_TRACE(items);
     const auto held = hold(rows, items);
     device_.synchronize();
+    const auto& on_device = own<UserRows>(*held);
+    ASSERT_EQ(on_device.values() != nullptr, !rows.values.empty());
     std::int64_t wrong = 0;
     for (std::size_t k = 0; k < rows.columns.size(); ++k) {
-      wrong += own<UserRows>(*held).ids()[static_cast<std::int64_t>(k)] != rows.columns[k] ? 1 : 0;
+      const bool same = on_device.ids()[static_cast<std::int64_t>(k)] == rows.columns[k] &&
+                        (rows.values.empty() || on_device.values()[k] == rows.values[k]);
+      wrong += same ? 0 : 1;
     }
     EXPECT_EQ(wrong, 0);
+  }
+
+  /// Expects the batch to have the rows `users`, and their transpose.
+  void expect_batch(const Csr& rows, std::span<const std::int64_t> users, std::int64_t items) {
+    const Batch& batch = own<Batch>(*batch_);
+    ASSERT_EQ(batch.entry_values() != nullptr, !rows.values.empty());
+    ASSERT_EQ(batch.transpose_values() != nullptr, !rows.values.empty());
+    std::map<std::int32_t, std::vector<std::pair<std::uint32_t, float>>> users_of;
+    std::int64_t k = 0;
+    for (std::size_t u = 0; u < users.size(); ++u) {
+      const SparseRow row = rows.view().sparse_row(users[u]);
+      float sum = 0.0F;
+      for (std::size_t n = 0; n < row.columns.size(); ++n, ++k) {
+        ASSERT_EQ(batch.columns.data()[k], row.columns[n]);
+        ASSERT_EQ(value_at(batch.entry_values(), k), row.value(n));
+        users_of[row.columns[n]].emplace_back(static_cast<std::uint32_t>(u), row.value(n));
+        sum += row.value(n);
+      }
+      EXPECT_EQ(batch.totals.data()[u].sum, sum);
+      EXPECT_EQ(batch.totals.data()[u].part, sum);
+    }
+    std::int64_t next = 0;
+    for (std::int32_t item = 0; item < items; ++item) {
+      ASSERT_EQ(batch.item_begin.data()[item], next);
+      if (!users_of.contains(item)) continue;
+      for (const auto& [user, value] : users_of.at(item)) {
+        ASSERT_EQ(batch.item_users.data()[next], user);
+        ASSERT_EQ(value_at(batch.transpose_values(), next), value);
+        ++next;
+      }
+    }
+    EXPECT_EQ(batch.item_begin.data()[items], next);
+    EXPECT_EQ(next, k);
   }
 
   void set_order(const device::UserRows& held, const Numbers& rows, const Numbers& begin) {
@@ -87,8 +132,44 @@ INSTANTIATE_TEST_SUITE_P(Resident, CudaEmulatedRows, ::testing::Values(Toggle::o
                          [](const auto& place) { return to_string(place.param); });
 
 TEST_P(CudaEmulatedRows, StoreIdsOfBothWidthsAcrossStagingChunks) {
-  for (const std::int64_t items : {1, 50, 65536, 65537, 70001}) expect_held(make_rows(200, items), items);
+  for (const std::int64_t items : {1, 50, 65536, 65537, 70001}) {
+    expect_held(make_rows(200, items), items);
+    expect_held(weigh(make_rows(200, items)), items);
+  }
   expect_held(one_row(2300000, 50000), 50000);
+  expect_held(weigh(one_row(2300000, 50000)), 50000);
+}
+
+// Batches have capacity for more entries than the second one has, and ids of both widths. The batches without
+// values reuse the memory of those with values.
+TEST_P(CudaEmulatedRows, ValuesFollowTheirItemsIntoBatchesAndTransposes) {
+  for (const std::int64_t items : {50, 70001}) {
+    for (const bool weighted : {true, false, true}) {
+      SCOPED_TRACE(::testing::Message()
+                   << items << " items, " << (weighted ? "with" : "without") << " values");
+      const Csr rows = weighted ? weigh(make_rows(300, items)) : make_rows(300, items);
+      const auto held = hold(rows, items);
+      Numbers order = counted(300);
+      std::reverse(order.begin(), order.end());
+      // Users 0, 7, 14 .. have no items, and the last batch has few.
+      std::stable_partition(order.begin(), order.end(), [](std::int64_t row) { return row % 7 > 2; });
+      set_order(*held, order, {0, 150, 300});
+      for (const std::int64_t t : {1, 0}) {
+        const auto users = std::span(order).subspan(static_cast<std::size_t>(150 * t), 150);
+        for (const bool scheduled : {true, false}) {
+          device::StepParams params;
+          params.batch = t;
+          device_.begin_step(params, *step_);
+          if (scheduled)
+            device_.gather_scheduled_batch(*held, *schedule_, *step_, 150, *batch_);
+          else
+            device_.gather_batch(*held, users, true, *batch_);
+          device_.synchronize();
+          expect_batch(rows, users, items);
+        }
+      }
+    }
+  }
 }
 
 TEST_P(CudaEmulatedRows, GraphsAreInvalidatedByALargerOrder) {
@@ -176,20 +257,26 @@ class CudaEmulatedTranspose : public ::testing::Test {
   bool is_transposed(std::int64_t t) const {
     Numbers begin{0};
     std::vector<std::uint32_t> item_users;
+    std::vector<float> item_values;
     for (std::int32_t item = 0; item < items; ++item) {
       for (std::int64_t user = 0; user < users; ++user) {
-        const auto row = rows_.view().row(t * users + user);
-        if (std::ranges::count(row, item) > 0) item_users.push_back(static_cast<std::uint32_t>(user));
+        const SparseRow row = rows_.view().sparse_row(t * users + user);
+        for (std::size_t k = 0; k < row.columns.size(); ++k) {
+          if (row.columns[k] != item) continue;
+          item_users.push_back(static_cast<std::uint32_t>(user));
+          item_values.push_back(row.value(k));
+        }
       }
       begin.push_back(std::ssize(item_users));
     }
     const Batch& batch = own<Batch>(*batch_);
     return std::ranges::equal(begin, std::span(batch.item_begin.data(), items + 1)) &&
-           std::ranges::equal(item_users, std::span(batch.item_users.data(), item_users.size()));
+           std::ranges::equal(item_users, std::span(batch.item_users.data(), item_users.size())) &&
+           std::ranges::equal(item_values, std::span(batch.item_values.data(), item_values.size()));
   }
 
   Device device_{options(Toggle::on), 0};
-  const Csr rows_ = make_rows(2 * users, items);
+  const Csr rows_ = weigh(make_rows(2 * users, items));
   std::unique_ptr<device::UserRows> held_ =
       device_.make_user_rows(rows_.view(), 4000, items, device::single_rank());
   std::unique_ptr<device::BatchSchedule> schedule_ = device_.make_batch_schedule();

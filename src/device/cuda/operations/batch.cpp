@@ -48,13 +48,10 @@ struct GatherRows {
   RowSelection selection;
   const std::int64_t* source_offsets;
   ItemIds ids;
-  const float* source_values;   // null: all are 1
   const std::int64_t* offsets;  // offsets of the batch, (users + 1)
   std::int32_t* columns;
-  float* values;
   std::uint32_t* keys;  // like `entry_users`; null: no transpose needed
   std::uint32_t* entry_users;
-  std::uint32_t* entry_indices;  // written with values
   std::int64_t users;
   std::int64_t capacity;
   std::int64_t items;
@@ -69,7 +66,6 @@ struct GatherRows {
       thread_group.each(end - begin, [&](std::int64_t k) {
         keys[begin + k] = static_cast<std::uint32_t>(items);
         entry_users[begin + k] = 0;
-        if (source_values != nullptr) entry_indices[begin + k] = static_cast<std::uint32_t>(begin + k);
       });
       return;
     }
@@ -78,11 +74,31 @@ struct GatherRows {
     thread_group.each(offsets[user + 1] - to, [&](std::int64_t k) {
       const std::int32_t item = ids[from + k];
       columns[to + k] = item;
-      if (source_values != nullptr) values[to + k] = source_values[from + k];
       if (keys == nullptr) return;
       keys[to + k] = static_cast<std::uint32_t>(item);
       entry_users[to + k] = static_cast<std::uint32_t>(user);
-      if (source_values != nullptr) entry_indices[to + k] = static_cast<std::uint32_t>(to + k);
+    });
+  }
+};
+
+/// Copies the values of the selected users' rows to the batch, one user per block, and writes the index of
+/// each entry.
+struct GatherValues {
+  static constexpr int threads = 64;
+  RowSelection selection;
+  const std::int64_t* source_offsets;
+  const float* source_values;
+  const std::int64_t* offsets;  // offsets of the batch, (users + 1)
+  float* values;
+  std::uint32_t* entry_indices;  // null: no transpose needed
+
+  template <class ThreadGroup>
+  VAECF_HD void operator()(ThreadGroup& thread_group, std::int64_t user) const {
+    const std::int64_t from = source_offsets[selection.row(user)];
+    const std::int64_t to = offsets[user];
+    thread_group.each(offsets[user + 1] - to, [&](std::int64_t k) {
+      values[to + k] = source_values[from + k];
+      if (entry_indices != nullptr) entry_indices[to + k] = static_cast<std::uint32_t>(to + k);
     });
   }
 };
@@ -136,19 +152,12 @@ void gather(Stream& stream, Primitives& primitives, std::int32_t* counts, const 
   std::uint32_t* entry_users = batch.entry_users.data();
   const bool pads = transpose && !exact;
   launch(stream, users + (pads ? blocks_for(capacity, GatherRows::keys_per_block) : 0),
-         GatherRows{.selection = selection,
-                    .source_offsets = from.offsets(),
-                    .ids = from.ids(),
-                    .source_values = from.values(),
-                    .offsets = batch.offsets.data(),
-                    .columns = batch.columns.data(),
-                    .values = batch.values.data(),
-                    .keys = keys,
-                    .entry_users = entry_users,
-                    .entry_indices = batch.entry_indices.data(),
-                    .users = users,
-                    .capacity = capacity,
-                    .items = batch.items});
+         GatherRows{selection, from.offsets(), from.ids(), batch.offsets.data(), batch.columns.data(), keys,
+                    entry_users, users, capacity, batch.items});
+  if (from.values() == nullptr) return;
+  launch(stream, users,
+         GatherValues{selection, from.offsets(), from.values(), batch.offsets.data(), batch.values.data(),
+                      transpose ? batch.entry_indices.data() : nullptr});
 }
 
 /// Computes the transpose by a stable sort: users of an item stay in ascending order.

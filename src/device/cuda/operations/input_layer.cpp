@@ -31,6 +31,8 @@ template <class T, int THREADS>
 struct EncodeUser {
   static constexpr int threads = THREADS;
   static constexpr int scratch_bytes = sizeof(CompactedRows<threads>);
+  // Without the bound, the compiler uses fewer registers in fp32, and spills.
+  static constexpr int blocks_at_once = THREADS == narrow_threads ? 0 : 3;
   const std::int64_t* offsets;
   const std::int32_t* columns;
   const float* entry_values;  // null: all are 1

@@ -203,6 +203,7 @@ struct LatentBackwardByFours {
 // One user per block.
 struct CompositeLatentBackward {
   static constexpr int threads = 64;
+  static constexpr int blocks_at_once = 24;
   LatentBackward of;
   const RowTotals* totals;  // (users)
   const float* old_statistics;

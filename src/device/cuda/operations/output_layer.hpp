@@ -43,7 +43,6 @@ struct RowPart {
   std::int64_t user;   // in the batch
   std::int64_t begin;  // first of the user's interactions in the batch
   std::int32_t count;  // number of these
-  RowTotals totals;    // of the user's values
 
   VAECF_HD std::int64_t vecs() const { return (last - first + 7) / 8; }
   VAECF_HD bool contains(std::int64_t column) const { return first <= column && column < last; }
@@ -75,8 +74,7 @@ struct LogitRows {
             last < items ? last : items,
             user,
             begin,
-            static_cast<std::int32_t>(offsets[user + 1] - begin),
-            totals[user]};
+            static_cast<std::int32_t>(offsets[user + 1] - begin)};
   }
 
   /// Sets elements of the padding to -infinity, so that they add nothing to a softmax.
@@ -116,7 +114,7 @@ struct LogitRows {
       if (!part.contains(column)) return 0.0;
       const float logit = to_float(row[column]);
       positive_logits[part.begin + k] = logit;
-      return static_cast<double>(value_at(values, part.begin + k)) * static_cast<double>(logit);
+      return static_cast<double>(value_at(values, part.begin + k) * logit);  // in fp64, StagedSoftmax spills
     });
   }
 
@@ -124,14 +122,15 @@ struct LogitRows {
   template <class ThreadGroup>
   VAECF_HD void write_nll(ThreadGroup& thread_group, const RowPart<T>& part, const SoftmaxPart& softmax,
                           double own) const {
-    thread_group.each(1, [&](std::int64_t) { nll[part.user] = math::nll(part.totals.part, softmax, own); });
+    thread_group.each(
+        1, [&](std::int64_t) { nll[part.user] = math::nll(totals[part.user].part, softmax, own); });
   }
 
   template <class ThreadGroup, class Sum>
   VAECF_HD void write_gradient(ThreadGroup& thread_group, const RowPart<T>& part, const T* row,
                                const math::SoftmaxPart<Sum>& softmax) const {
     const float scale = state->scale.scale;
-    const float factor = scale * math::softmax_scale(part.totals.sum, softmax);
+    const float factor = scale * math::softmax_scale(totals[part.user].sum, softmax);
     thread_group.each(part.vecs(), [&](std::int64_t e) {
       const std::int64_t at = part.first + 8 * e;
       Vec8 x = load_vec8(row + at);
@@ -286,7 +285,8 @@ struct GradientOfSegments {
         all.sum += Merged{pair[0], pair[1]}.rescaled_sum(all.maximum);
       }
       *shared = all;
-      if (part.first == 0) rows.nll[part.user] = math::nll(part.totals.part, all, rows.nll[part.user]);
+      if (part.first == 0)
+        rows.nll[part.user] = math::nll(rows.totals[part.user].part, all, rows.nll[part.user]);
     });
     rows.write_gradient(thread_group, part, part.row, *shared);
   }
