@@ -75,6 +75,12 @@ void validate_dataset(const config::TrainingConfig& options, const io::DatasetFi
         "model.ease.feature_weight: {} has no features of items; set data.prepare.item_features and prepare it again, or set the key to 0",
         options.data.file));
   }
+  if (dataset.weighted() && models::facts_of(options.model.type).plain &&
+      options.model.autoencoder.loss == device::Loss::squared) {
+    throw InputError(format(
+        "model.type: {} with model.autoencoder.loss: squared predicts probabilities between 0 and 1, but {} has weights of interactions, which may be larger; set model.autoencoder.loss to multinomial, choose another model, or prepare the dataset with data.prepare.weights: none",
+        vaecf::to_string(options.model.type), options.data.file));
+  }
   const bool has_batches = !models::is_solved(options.model.type);
   if (has_batches && options.train.last_batch == config::LastBatch::drop && options.train.batch_size > rows) {
     throw InputError(format(
@@ -104,8 +110,10 @@ void plan_memory(const Run& run, int item_slices) {
   // A server has weights and gradient, and shards of master weights, moments and summed gradient.
   if (roles.servers > 0) bytes = 8.0 + 16.0 / roles.servers + comm_buffer;
   const double model_parallel_groups = static_cast<double>(ranks) / item_slices;
-  const double data = 4.0 * static_cast<double>(run.dataset.entries("train")) / ranks +
-                      (item_slices > 1 ? 12.0 : 8.0) * static_cast<double>(rows) / model_parallel_groups;
+  const double of_entry = run.dataset.weighted() ? 8.0 : 4.0;
+  constexpr double of_row = sizeof(std::int64_t) + sizeof(RowTotals);
+  const double data = of_entry * static_cast<double>(run.dataset.entries("train")) / ranks +
+                      of_row * static_cast<double>(rows) / model_parallel_groups;
   // Rank 0 copies weights and moments for a checkpoint, unless ranks share the items.
   const double copy = item_slices > 1 ? 0.0 : 12.0 * parameters;
   // On the CPU, exponentials of a part of the batch and scores of held-out users are stored for all items.

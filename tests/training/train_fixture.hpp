@@ -49,6 +49,7 @@ struct MadeUpData {
   bool noise = true;
   bool features = false;  ///< columns that determine the taste of a user, and uninformative ones; some users
                           ///< have none
+  bool weighted = false;  ///< train users and fold-in have weights with a mean of 1 per user
   io::IdList item_ids = {};
 };
 
@@ -75,11 +76,18 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
     return Row{static_cast<std::int32_t>(taste), static_cast<std::int32_t>(data.tastes + user % 3)};
   };
   io::DatasetWriter writer(path, 0);
+  const auto append = [&](const std::string& matrix, const Row& row) {
+    std::vector<float> weights;
+    float sum = 0.0F;
+    for (const std::int32_t item : row) sum += weights.emplace_back(1.0F + static_cast<float>(item % 7));
+    for (float& weight : weights) weight *= static_cast<float>(row.size()) / sum;
+    writer.append_row(matrix, data.weighted ? SparseRow{row, weights} : SparseRow(row));
+  };
   for (std::int64_t u = 0; u < data.users; ++u) {
     Row row = draw(u);
     if (data.noise)
       row.push_back(static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(data.items)));
-    writer.append_row("train", sorted(row));
+    append("train", sorted(row));
     if (data.features) writer.append_row("train/features", features_of(u));
   }
   for (const std::string split : {"validation", "test"}) {
@@ -88,7 +96,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
       const Row row = draw(u);
       const bool target = split == "test" ? u < count - data.without_target : u >= data.without_target;
       const bool history = split == "validation" || u >= data.without_history;
-      writer.append_row(split + "/fold_in", history ? sorted({row.begin() + 2, row.end()}) : Row{});
+      append(split + "/fold_in", history ? sorted({row.begin() + 2, row.end()}) : Row{});
       writer.append_row(split + "/held_out", target ? sorted({row[0], row[1]}) : Row{});
       if (data.features) writer.append_row(split + "/features", features_of(u));
     }
@@ -97,6 +105,7 @@ inline void write_dataset(const std::string& path, const MadeUpData& data) {
   writer.set_attribute("source", std::string("made up"));
   writer.set_attribute("users", data.users + data.validation + data.test);
   writer.set_attribute("items", data.items);
+  if (data.weighted) writer.set_attribute("weights", std::string("log1p"));
   if (data.item_ids.size() > 0) writer.write_ids("items/id", data.item_ids);
   if (data.features) {
     writer.set_attribute("features", data.tastes + 3);

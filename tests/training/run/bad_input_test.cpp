@@ -65,6 +65,23 @@ TEST_F(BadInput, InconsistentOptionsThrow) {
   on_ranks(2, [&](const run::Run& run) { run::validate_run(run, false); });
 }
 
+TEST_F(BadInput, AutoencoderWithOutputsBelowOneOnADatasetWithWeightsThrows) {
+  const std::string weighted = make("weighted.h5", {.weighted = true});
+  const auto change = [&](device::Loss loss, const std::string& file) {
+    return [=](O& o) {
+      o.data.file = file;
+      o.model = {ModelType::autoencoder, {8}, 4};
+      o.model.autoencoder.loss = loss;
+    };
+  };
+  for (const int ranks : {1, 3}) {
+    expect_refusal("predicts probabilities between 0 and 1, but " + weighted + " has weights of interactions",
+                   change(device::Loss::squared, weighted), ranks);
+    expect_refusal("", change(device::Loss::multinomial, weighted), ranks);
+    expect_refusal("", change(device::Loss::squared, options_.data.file), ranks);
+  }
+}
+
 TEST_F(BadInput, DifferentConfigurationsOrDatasetsOfRanksThrow) {
   const std::string other = make("other.h5", {.users = 202});
   on_ranks(3, [&](const run::Run& run) {
