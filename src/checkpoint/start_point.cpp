@@ -213,6 +213,12 @@ void StartPoint::load_weights(training::Trainer& trainer) {
                 mapped, added, checkpoint_.state().items - mapped);
   checkpoint_.read_file([&](const io::CheckpointFile& file) {
     if (is_same_dataset(checkpoint_.state(), run_.dataset)) return;
+    const bool weighted = file.attributes().contains("weights");
+    if (weighted != run_.dataset.weighted()) {
+      run_.log.warn(
+          "{} was trained {} weights of interactions, but {} has {}; metrics of the first epochs may be low, since the scale of the input has changed",
+          run_.start_from, weighted ? "with" : "without", run_.dataset.path(), weighted ? "none" : "them");
+    }
     const KnownUsers known = find_known_users(file, run_.dataset);
     if (known.by_chance) return;
     run_.log.warn(

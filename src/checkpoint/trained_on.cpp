@@ -22,6 +22,15 @@ std::string feature_hashing_of(const io::DatasetFile& dataset) {
   return text == nullptr ? "" : *text;
 }
 
+/// Returns the kind of the weights of interactions, "by hand" if the dataset does not describe them; empty if
+/// it has none.
+std::string weights_of(const io::DatasetFile& dataset) {
+  if (!dataset.weighted()) return "";
+  const auto found = dataset.attributes().find("weights");
+  const auto* text = found == dataset.attributes().end() ? nullptr : std::get_if<std::string>(&found->second);
+  return text == nullptr ? "by hand" : *text;
+}
+
 /// Returns the part of the dataset that checkpoints contain, on rank 0; empty on other ranks. Collective.
 io::DatasetSummary summarize(const run::Run& run) {
   const io::DatasetFile& dataset = run.dataset;
@@ -70,6 +79,7 @@ void TrainingState::describe(const run::Run& run, const std::string& metric) {
   dataset_checksum = run.dataset.fingerprint();
   features = run::model_input_dims(run.options, run.dataset).features;
   feature_hashing = feature_hashing_of(run.dataset);
+  weights = weights_of(run.dataset);
   if (!dataset) dataset = std::make_shared<const io::DatasetSummary>(summarize(run));
 }
 

@@ -160,6 +160,7 @@ io::Attributes checkpoint_attributes(const config::TrainingConfig& options, cons
   each_attribute(state, state.features > 0,
                  [&](const std::string& name, const auto& field) { attributes[name] = field; });
   if (state.new_items > 0) attributes["new_items"] = state.new_items;
+  if (!state.weights.empty()) attributes["weights"] = state.weights;
   return attributes;
 }
 

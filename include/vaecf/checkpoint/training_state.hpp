@@ -60,6 +60,7 @@ struct TrainingState {
   std::string dataset_checksum;
   std::int64_t features = 0;  ///< number of user features that the model reads; 0: none
   std::string feature_hashing;
+  std::string weights;  ///< those of the dataset's interactions; empty: none; not read from checkpoints
   /// The part of the dataset that checkpoints contain, on rank 0. It is not read from checkpoints.
   std::shared_ptr<const io::DatasetSummary> dataset;
 

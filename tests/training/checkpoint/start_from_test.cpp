@@ -19,13 +19,14 @@ class StartFrom : public Resume {
   }
 
   std::string make_items(const std::string& name, std::int64_t items, const io::IdList& ids,
-                         bool features = false) const {
+                         bool features = false, bool weighted = false) const {
     return make(name, {.users = 80,
                        .items = items,
                        .tastes = 3,
                        .validation = 0,
                        .test = 0,
                        .features = features,
+                       .weighted = weighted,
                        .item_ids = ids});
   }
 
@@ -124,6 +125,34 @@ TEST_F(StartFrom, WeightsOfFeaturesAreNotMatchedByItem) {
   EXPECT_NE(now.weights.at("encoder_1/weight"), now.initial.at("encoder_1/weight"));
   EXPECT_NE(now.weights.at("encoder_1/feature_weight"), now.initial.at("encoder_1/feature_weight"));
   EXPECT_EQ(now.weights.at("encoder_1/feature_weight"), before.at("weights/encoder_1/feature_weight"));
+}
+
+TEST_F(StartFrom, WarnsIfOneOfTheDatasetsHasNoWeights) {
+  for (const bool before : {false, true}) {
+    options_.data.file = make_items("old.h5", 13, old_ids, false, before);
+    state_.start_from.clear();
+    run(1, "old");
+    state_.start_from = checkpoints("old") + "/best.h5";
+    EXPECT_EQ(io::CheckpointFile(state_.start_from).attributes().contains("weights"), before);
+    for (const bool now : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << before << " " << now);
+      options_.data.file = make_items("new.h5", 9, new_ids, false, now);
+      ::testing::internal::CaptureStderr();
+      on_ranks(2, [&](const run::Run& run) {
+        Log log(Verbosity::quiet, run.communicator.rank() == 0);
+        const run::Run mine = run_of({run.communicator, run.device, log, run.progress});
+        Trainer trainer(mine, 0);
+        checkpoint::StartPoint(mine).load_weights(trainer);
+      });
+      const std::string text = ::testing::internal::GetCapturedStderr();
+      const std::string warning =
+          before ? "was trained with weights of interactions, but " + file("new.h5") + " has none"
+                 : "was trained without weights of interactions, but " + file("new.h5") + " has them";
+      EXPECT_EQ(text.find("weights of interactions") != std::string::npos, before != now) << text;
+      EXPECT_EQ(text.find(warning) != std::string::npos, before != now) << text;
+    }
+    std::filesystem::remove_all(folder("old"));
+  }
 }
 
 TEST_F(StartFrom, RunCountsEpochsFromTheBeginningAndResumes) {
