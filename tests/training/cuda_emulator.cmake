@@ -9,6 +9,6 @@ vaecf_test(training_cuda_emulated_test
     # What these test is code of the host, which training_test executes; EaseOnGpus has the device's part of solved models, and
     # Checkpoint that of copies of weights.
     ItemModels.* StartFrom.* TestUsers.* Session.* AutomaticCheckpoints.* RecVaeSteps.Resume* MultiRankTest.Overlap*
-    # Of the curves, those of mult_vae, recvae, elsa, autoencoder and features remain.
+    # Of the curves, those of mult_vae, recvae, elsa, autoencoder, features and weighted remain.
     Training/Curve.*/mult_dae* Training/Curve.*/rmsprop* Training/Curve.*/clipped* Training/Curve.*/one_bucket*
-    Training/Curve.*/last_batch* Training/Curve.*/groups* Training/Curve.*/users_with* Training/Curve.*/library*)
+    Training/Curve.*/last_batch* Training/Curve.*/groups* Training/Curve.*/users_with* Training/Curve.*/library* Training/Curve.*/weighted_*)

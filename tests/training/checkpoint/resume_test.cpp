@@ -17,13 +17,14 @@ struct ResumeCase {
   int ranks;
   std::vector<std::string> keys;
   bool features = false;
+  bool weighted = false;
   friend std::ostream& operator<<(std::ostream& out, const ResumeCase& c) { return out << c.name; }
 };
 
 class ResumeOf : public Resume, public ::testing::WithParamInterface<ResumeCase> {};
 
 TEST_P(ResumeOf, IsBitwiseEqualToAnUninterruptedRun) {
-  if (GetParam().features) options_.data.file = make("features.h5", {.features = true});
+  options_.data.file = make("data.h5", {.features = GetParam().features, .weighted = GetParam().weighted});
   set(GetParam().keys);
   expect_same_from_everywhere(GetParam().ranks);
 }
@@ -42,6 +43,12 @@ const ResumeCase resumed_models[] = {
      2,
      {"distributed.optimizer=sharded", "distributed.comm_dtype=bf16", "model.type=recvae",
       "model.recvae.encoder_passes=1", "train.batch_size=101"}},
+    {"weighted", 2, {"distributed.item_slices=2"}, false, true},
+    {"weighted_recvae",
+     2,
+     {"model.type=recvae", "model.recvae.encoder_passes=1", "train.batch_size=101"},
+     false,
+     true},
     {"item_slices", 2, {"distributed.item_slices=2"}},
     {"groups_of_item_slices", 4, {"distributed.item_slices=2"}},
 };

@@ -129,6 +129,40 @@ TEST_F(Evaluation, UsersWithoutTargetAreExcludedAndThoseWithOneItemHaveAHistory)
   EXPECT_EQ(one.without_history.at("recall@60").mean, 1.0);
 }
 
+// The fold-in with its weights is the input, and targets count as ones.
+TEST_F(Evaluation, WeightsOfTheFoldInAreInputOnAnyNumberOfRanks) {
+  options_.data.file = make("weighted.h5", {.weighted = true});
+  std::array<math::MetricSums, 2> sums;  // of the lists from the rows with their weights, and without
+  const math::Metric metric = math::parse_metric("ndcg@10");
+  on_ranks(1, [&](const run::Run& run) {
+    const auto network = initial_model(run, 31);
+    const data::HeldOutUsers users = data::read_held_out(run.dataset, "validation", 0, 1);
+    EXPECT_TRUE(users.targets.values.empty());
+    const Csr ones = {users.fold_in.offsets, users.fold_in.columns};
+    for (const bool weighted : {true, false}) {
+      const auto held = network->load_users({weighted ? users.fold_in.view() : ones.view(), {}, {}, 0});
+      std::vector<std::int32_t> lists(31 * 60);
+      std::vector<float> scores(31 * 60);
+      network->top_k(*held, {0, 31}, models::History::items, false, 60, lists, scores);
+      for (std::int64_t u = 0; u < 31; ++u) {
+        const auto list = std::span(lists).subspan(static_cast<std::size_t>(u) * 60, 60);
+        std::vector<std::int32_t> ranks;
+        for (const std::int32_t target : users.targets.view().row(u))
+          ranks.push_back(static_cast<std::int32_t>(std::ranges::find(list, target) - list.begin()));
+        sums[weighted ? 0 : 1].add(math::metric_of_user(metric, ranks, 60));
+      }
+    }
+  });
+  EXPECT_GT(std::abs(sums[0].mean() - sums[1].mean()), 1e-6);
+  for (const int ranks : {1, 2, 3}) {
+    on_ranks(ranks, [&](const run::Run& run) {
+      const auto model = initial_model(run, 8);
+      const auto result = evaluate::Evaluator(run, "validation", {"ndcg@10"}).evaluate(*model);
+      EXPECT_NEAR(result.metrics.at("ndcg@10").mean, sums[0].mean(), 1e-12);
+    });
+  }
+}
+
 TEST_F(Evaluation, MetricsDoNotDependOnTheBatchSize) {
   options_.data.file = make("many.h5", {.validation = 700, .without_target = 4});
   on_ranks(1, [&](const run::Run& run) {
