@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -59,6 +60,34 @@ TEST(ItemSliceRows, SlicesOfRowsPartitionTheirItems) {
     const auto row = all.row(r);
     EXPECT_EQ(found[r], std::set<std::int64_t>(row.begin(), row.end())) << "row " << r;
   }
+}
+
+TEST(ItemSliceRows, ValuesFollowTheirItems) {
+  // Powers of two, whose sums are exact. Row 1 has no item of the first item slice, row 2 none at all.
+  const Csr all = {{0, 3, 5, 5}, {0, 2, 6, 1, 5}, {.5F, 2.0F, 8.0F, 4.0F, .25F}};
+  std::vector<std::map<std::int64_t, float>> found(3);
+  for (std::int64_t s = 0; s < 3; ++s) {
+    const ItemSlice item_slice{7, s, 3};
+    ItemSliceRows part;
+    part.append(all.view().subset({0, 1}), item_slice);  // in two blocks
+    part.append(all.view().subset({1, 3}), item_slice);
+    for (std::int64_t r = 0; r < 3; ++r) {
+      float sum = 0.0F;
+      const SparseRow row = part.rows.view().sparse_row(r);
+      for (std::size_t k = 0; k < row.columns.size(); ++k) {
+        found[r][item_slice.global(row.columns[k])] = row.value(k);
+        sum += row.value(k);
+      }
+      EXPECT_EQ(part.totals[r].part, sum);
+    }
+    EXPECT_EQ(part.totals[0].sum, 10.5F);
+    EXPECT_FLOAT_EQ(part.totals[0].norm, std::sqrt(68.25F));
+    EXPECT_EQ(part.totals[1].sum, 4.25F);
+    EXPECT_EQ(part.totals[2].norm, 0.0F);
+  }
+  EXPECT_EQ(found[0], (std::map<std::int64_t, float>{{0, .5F}, {2, 2.0F}, {6, 8.0F}}));
+  EXPECT_EQ(found[1], (std::map<std::int64_t, float>{{1, 4.0F}, {5, .25F}}));
+  EXPECT_TRUE(found[2].empty());
 }
 
 TEST(ItemSliceRows, AllItemsAreTheirOwnSlice) {
