@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -89,12 +90,14 @@ struct Source {
       texts["activation"] = std::string(to_string(shape.activation));
       texts["loss"] = std::string(to_string(shape.loss));
     }
+    if (weighted) texts["weights"] = checkpoint.attribute<std::string>("weights");
     if (shape.features > 0) texts["feature_hashing"] = checkpoint.attribute<std::string>("feature_hashing");
     return texts;
   }
 
   io::CheckpointFile checkpoint;
   config::Config config;
+  bool weighted = checkpoint.attributes().contains("weights");
   const models::ModelFacts& facts = models::facts_of(config.options.model.type);
   io::IdList ids;
   models::NetworkShape shape;  // without layers if the model is no network
@@ -161,6 +164,11 @@ class Graph {
     const io::IdList& ids = source_.ids;
     model_.metadata["item_ids"] = io::dump(ids.numeric() ? io::Json(ids.numbers) : io::Json(ids.strings));
     model_.inputs = {{"items", io::TensorType::int64, {"users", "held"}}};
+    if (source_.weighted) {
+      model_.description +=
+          " weights: the weights of these items, each divided by the mean of the user's, padded with 0; weights in the metadata tells how values become weights.";
+      model_.inputs.push_back({"weights", io::TensorType::float32, {"users", "held"}});
+    }
     if (source_.shape.features > 0) {
       model_.description +=
           " features: the columns of each user's features, padded with -1; feature_hashing in the metadata maps values to columns.";
@@ -170,7 +178,8 @@ class Graph {
 
     model_.initializers = {constant("zero", io::TensorType::int64, {}, std::array<std::int64_t, 1>{0}),
                            constant("axis_1", io::TensorType::int64, {1}, std::array<std::int64_t, 1>{1}),
-                           constant("one", io::TensorType::float32, {}, std::array{1.0F})};
+                           constant(positive_, io::TensorType::float32, {},
+                                    std::array{source_.weighted ? std::numeric_limits<float>::min() : 1.0F})};
     if (source_.facts.item_vectors) {
       const std::string sum = add_input_product("items", "items", "weight", 0, true, true);
       add("Gemm", {sum, "items.weight"}, "scores", {{"transB", 1}});
@@ -197,23 +206,28 @@ class Graph {
            std::map<std::string, std::int64_t> attributes = {}) {
     model_.nodes.push_back({op, std::move(inputs), output, std::move(attributes)});
   }
-  /// Adds the product x @ table, where x (users, columns) is 1 in the columns listed in `input`: the sum of
-  /// their rows of `table`. If `normalized` is set, the sum is divided by the square root of their count; if
-  /// `unit_rows` is set, the rows of the table are divided by their norms. Returns the name of the result.
+  /// Adds the product x @ table, where x (users, columns) is 1, or for items of a model with weights the
+  /// weight, in the columns listed in `input`: the sum of their rows of `table`. If `normalized` is set, the
+  /// sum is divided by the norm of x; if `unit_rows` is set, the rows of the table are divided by their
+  /// norms. Returns the name of the result.
   std::string add_input_product(const std::string& input, const std::string& layer, const std::string& table,
                                 std::int64_t columns, bool normalized, bool unit_rows = false) {
     const auto in = [&](const char* part) { return input + "." + part; };
     model_.initializers.push_back(weights(source_.checkpoint, layer, table, columns, unit_rows));
     add("GreaterOrEqual", {input, "zero"}, in("there"));
-    add("Cast", {in("there")}, in("held"), {{"to", 1}});                             // (B, N) float32
+    const bool weighted = source_.weighted && input == "items";
+    add("Cast", {in("there")}, in(weighted ? "ones" : "held"), {{"to", 1}});  // (B, N) float32
+    if (weighted) add("Mul", {in("ones"), "weights"}, in("held"));
     add("Max", {input, "zero"}, in("columns"));                                      // (B, N)
     add("Gather", {layer + "." + table, in("columns")}, in("rows"), {{"axis", 0}});  // (B, N, H)
     add("Unsqueeze", {in("held"), "axis_1"}, in("held_row"));                        // (B, 1, N)
     add("MatMul", {in("held_row"), in("rows")}, in("sum_row"));                      // (B, 1, H)
     add("Squeeze", {in("sum_row"), "axis_1"}, in("sum"));                            // (B, H)
     if (!normalized) return in("sum");
-    add("ReduceSum", {in("held"), "axis_1"}, in("number"), {{"keepdims", 1}});  // (B, 1)
-    add("Max", {in("number"), "one"}, in("positive_number"));
+    if (weighted) add("Mul", {in("held"), in("held")}, in("squares"));
+    add("ReduceSum", {in(weighted ? "squares" : "held"), "axis_1"}, in("number"),
+        {{"keepdims", 1}});  // (B, 1)
+    add("Max", {in("number"), positive_}, in("positive_number"));
     add("Sqrt", {in("positive_number")}, in("norm"));
     add("Div", {in("sum"), in("norm")}, in("product"));
     return in("product");
@@ -280,6 +294,7 @@ class Graph {
 
   const Source& source_;
   io::OnnxModel model_;
+  std::string positive_ = source_.weighted ? "positive" : "one";  // at most the square of a row's norm
   std::string skips_;  // sum of the outputs of all normalized layers so far; empty: none
 };
 

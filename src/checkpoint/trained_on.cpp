@@ -13,22 +13,17 @@ std::uint32_t hash_of_user(const std::string& id) {
   return static_cast<std::uint32_t>(io::xxh64(id));
 }
 
-/// Returns the description of the feature hashing of the dataset; empty if it has no features or no
-/// description.
-std::string feature_hashing_of(const io::DatasetFile& dataset) {
-  const auto found = dataset.attributes().find("feature_hashing");
-  if (dataset.features() == 0 || found == dataset.attributes().end()) return "";
-  const auto* text = std::get_if<std::string>(&found->second);
+/// Returns a text among the attributes of the dataset; empty if there is none.
+std::string text_of(const io::DatasetFile& dataset, const char* name) {
+  const auto found = dataset.attributes().find(name);
+  const auto* text = found == dataset.attributes().end() ? nullptr : std::get_if<std::string>(&found->second);
   return text == nullptr ? "" : *text;
 }
 
-/// Returns the kind of the weights of interactions, "by hand" if the dataset does not describe them; empty if
-/// it has none.
-std::string weights_of(const io::DatasetFile& dataset) {
-  if (!dataset.weighted()) return "";
-  const auto found = dataset.attributes().find("weights");
-  const auto* text = found == dataset.attributes().end() ? nullptr : std::get_if<std::string>(&found->second);
-  return text == nullptr ? "by hand" : *text;
+/// Returns the description of the feature hashing of the dataset; empty if it has no features or no
+/// description.
+std::string feature_hashing_of(const io::DatasetFile& dataset) {
+  return dataset.features() == 0 ? "" : text_of(dataset, "feature_hashing");
 }
 
 /// Returns the part of the dataset that checkpoints contain, on rank 0; empty on other ranks. Collective.
@@ -46,6 +41,12 @@ io::DatasetSummary summarize(const run::Run& run) {
 }
 
 }  // namespace
+
+std::string weights_of(const io::DatasetFile& dataset) {
+  if (!dataset.weighted()) return "";
+  const std::string text = text_of(dataset, "weights");
+  return text.empty() ? "rating" : text;
+}
 
 void require_same_features(const std::string& path, const TrainingState& checkpoint, const run::Run& run) {
   const io::DatasetFile& dataset = run.dataset;
@@ -76,10 +77,10 @@ void TrainingState::describe(const run::Run& run, const std::string& metric) {
   configuration = run.configuration_text;
   items = run.dataset.items();
   new_items = run.dataset.new_items();
+  weights = weights_of(run.dataset);
   dataset_checksum = run.dataset.fingerprint();
   features = run::model_input_dims(run.options, run.dataset).features;
   feature_hashing = feature_hashing_of(run.dataset);
-  weights = weights_of(run.dataset);
   if (!dataset) dataset = std::make_shared<const io::DatasetSummary>(summarize(run));
 }
 

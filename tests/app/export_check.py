@@ -1,8 +1,8 @@
 """Compares the scores of an exported ONNX model with the output of `recommend`.
 
 usage: export_check.py MODEL.onnx SEEN.csv RECOMMENDED.tsv [PEOPLE.csv]
-SEEN.csv: lines user,item. RECOMMENDED.tsv: `recommend --input SEEN.csv [--users PEOPLE.csv] --keep-seen`. The exit code
-is 77 if Python has no onnx.
+SEEN.csv: lines user,item, or user,item,value for a model with weights, each item of a user once. RECOMMENDED.tsv:
+`recommend --input SEEN.csv [--users PEOPLE.csv] --keep-seen`. The exit code is 77 if Python has no onnx.
 """
 import csv
 import json
@@ -50,9 +50,15 @@ def features_of(values, hashing):
     return sorted(columns)
 
 
-def batch(rows):
+def batch(rows, padding=-1, kind=np.int64):
     width = max(map(len, rows))
-    return np.array([row + [-1] * (width - len(row)) for row in rows], np.int64).reshape(len(rows), width)
+    return np.array([row + [padding] * (width - len(row)) for row in rows], kind).reshape(len(rows), width)
+
+
+def weights_of(values, transformation):
+    """Weights of one user's items: the transformed values, divided by their mean."""
+    weights = np.log1p(values) if transformation == "log1p" else np.array(values)
+    return list(weights / weights.mean())
 
 
 model_path, seen_path, recommended_path = sys.argv[1:4]
@@ -62,10 +68,13 @@ metadata = {p.key: p.value for p in model.metadata_props}
 ids = json.loads(metadata["item_ids"])
 column = {str(item): c for c, item in enumerate(ids)}
 
-seen = {}
-for user, item in csv.reader(open(seen_path)):
+seen, values = {}, {}
+for user, item, *value in csv.reader(open(seen_path)):
     seen.setdefault(user, []).extend([column[item]] if item in column else [])
+    values.setdefault(user, []).extend(float(number) for number in value if item in column)
 inputs = {"items": batch(list(seen.values()))}
+if "weights" in metadata:
+    inputs["weights"] = batch([weights_of(row, metadata["weights"]) for row in values.values()], 0, np.float32)
 if len(sys.argv) > 4:
     people = {row["user"]: row for row in csv.DictReader(open(sys.argv[4]))}
     inputs["features"] = batch([features_of(people[user], metadata["feature_hashing"]) for user in seen])

@@ -57,10 +57,10 @@ struct TrainingState {
   std::string configuration;
   std::int64_t items = 0;
   std::int64_t new_items = 0;  ///< those of the dataset; not read from checkpoints
+  std::string weights;         ///< weights_of() the dataset; not read from checkpoints
   std::string dataset_checksum;
   std::int64_t features = 0;  ///< number of user features that the model reads; 0: none
   std::string feature_hashing;
-  std::string weights;  ///< those of the dataset's interactions; empty: none; not read from checkpoints
   /// The part of the dataset that checkpoints contain, on rank 0. It is not read from checkpoints.
   std::shared_ptr<const io::DatasetSummary> dataset;
 
@@ -165,6 +165,10 @@ void broadcast(TrainingState& state, comm::Communicator& communicator);
 /// `specs`.
 void check_shapes(const std::string& path, const io::CheckpointFile& file,
                   const std::vector<device::TensorSpec>& specs, const std::string& prefix);
+
+/// Returns how the weights of interactions in the dataset were made from values: its attribute `weights`,
+/// else "rating"; empty if it has no weights.
+std::string weights_of(const io::DatasetFile& dataset);
 
 /// Throws InputError unless the model of the checkpoint has the same user features as that of `run`.
 void require_same_features(const std::string& path, const TrainingState& checkpoint, const run::Run& run);

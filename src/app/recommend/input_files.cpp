@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <unordered_set>
+#include <utility>
 
 #include "app/recommend/recommend.hpp"
 
@@ -169,17 +171,93 @@ UserItemColumns find_columns(const data::Table& first, const data::SourceLayout&
              by_name ? excerpt(format("{}, {} (or user, item)", layout.user, layout.item)) : "user, item"));
 }
 
-Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows) {
+Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows, const std::vector<std::vector<float>>& values) {
   Csr sorted;
-  for (auto& columns : rows) {
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::vector<std::int32_t>& columns = rows[r];
+    std::vector<float> of_columns;
+    if (!values.empty()) {
+      std::vector<std::pair<std::int32_t, float>> pairs;
+      for (std::size_t k = 0; k < columns.size(); ++k) pairs.emplace_back(columns[k], values[r][k]);
+      std::ranges::stable_sort(pairs, {}, &std::pair<std::int32_t, float>::first);
+      for (std::size_t k = 0; k < pairs.size(); ++k)
+        if (k == 0 || pairs[k].first != pairs[k - 1].first) of_columns.push_back(pairs[k].second);
+    }
     std::ranges::sort(columns);
     columns.erase(std::ranges::unique(columns).begin(), columns.end());
-    sorted.append(columns);
+    sorted.append({columns, of_columns});
   }
   return sorted;
 }
 
 namespace {
+
+/// A value in the input, of one line.
+struct InputValue {
+  double value;
+  std::int64_t line;
+};
+using InputValues = std::vector<std::vector<InputValue>>;
+
+/// Returns the column of the values: that of --weight-column, else the source's column of ratings, if the
+/// file has it. An index of data.source is used where those of users and items are.
+Position find_values(const data::Table& first, const data::SourceLayout& layout, const UserItemColumns& found,
+                     const std::string& asked) {
+  const Fields& fields = first.fields();
+  const std::string& name = asked.empty() ? layout.rating : asked;
+  const Position index = data::column_number(name);
+  const auto at = found.header ? std::ranges::find(fields, name) : fields.end();
+  Position position;
+  if (!name.empty() && at != fields.end())
+    position = static_cast<std::size_t>(at - fields.begin());
+  else if (index < fields.size() && (!asked.empty() || (found.header == layout.table.header &&
+                                                        data::column_number(layout.user) == found.user &&
+                                                        data::column_number(layout.item) == found.item)))
+    position = index;
+  if (position == found.user || position == found.item) position.reset();
+  if (position || asked.empty()) return position;
+  throw InputError(format(
+      "{}: there is no column '{}' besides those of users and items, which --weight-column names; found {}",
+      first.location(), excerpt(asked), excerpt(join({fields.begin(), fields.end()}))));
+}
+
+/// Combines the values of repeated items in `rows`, which then are unique, and returns their weights: the
+/// transformed values divided by the mean of the row. `path`: of the file, for messages.
+std::vector<std::vector<float>> weigh(std::vector<std::vector<std::int32_t>>& rows, const InputValues& values,
+                                      const InputWeights& rules, const std::string& path) {
+  std::vector<std::vector<float>> weights(rows.size());
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::unordered_map<std::int32_t, std::size_t> places;
+    std::vector<std::int32_t> items;
+    std::vector<InputValue> combined;
+    for (std::size_t k = 0; k < rows[r].size(); ++k) {
+      const auto [place, is_new] = places.emplace(rows[r][k], items.size());
+      if (is_new) {
+        items.push_back(rows[r][k]);
+        combined.push_back(values[r][k]);
+        continue;
+      }
+      double& value = combined[place->second].value;
+      const double next = values[r][k].value;
+      if (rules.duplicates == data::DuplicateRule::last) value = next;
+      if (rules.duplicates == data::DuplicateRule::sum) value += next;
+      if (rules.duplicates == data::DuplicateRule::max) value = std::max(value, next);
+    }
+    double sum = 0.0;
+    for (InputValue& entry : combined) {
+      const double value = entry.value;
+      entry.value = rules.transformation == "log1p" ? std::log1p(value) : value;
+      if (!(entry.value > 0.0))
+        throw InputError(format("{}:{}: the value {:g} gives no weight above 0; correct or remove the line",
+                                path, entry.line, value));
+      sum += entry.value;
+    }
+    for (const InputValue& entry : combined)
+      weights[r].push_back(static_cast<float>(entry.value / sum * static_cast<double>(combined.size())));
+    rows[r] = std::move(items);
+  }
+  return weights;
+}
 
 /// Returns the last different items of each row, as many as explain the scores of a network.
 std::vector<std::vector<std::int32_t>> last_items(const std::vector<std::vector<std::int32_t>>& rows) {
@@ -197,23 +275,31 @@ std::vector<std::vector<std::int32_t>> last_items(const std::vector<std::vector<
 
 }  // namespace
 
-Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items) {
+Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items,
+                         const InputWeights* weights) {
   const data::SourceLayout layout = data::source_layout(source);
   Histories histories;
   std::unordered_map<std::string, std::size_t> user_rows;
   std::vector<std::vector<std::int32_t>> rows;
+  InputValues values;  // like `rows`, if there is a column of values
   UserItemColumns columns;
+  Position value_column;
   const auto first = [&](data::Table& table) {
     if (table.fields().size() > 1) columns = find_columns(table, layout, items);
-    table.require(std::max(columns.user, columns.item));
+    if (weights != nullptr) value_column = find_values(table, layout, columns, weights->column);
+    if (value_column)
+      histories.weights =
+          columns.header ? excerpt(table.at(*value_column)) : format("{} (from 0)", *value_column);
+    table.require(std::max({columns.user, columns.item, value_column.value_or(0)}));
     return columns.header;
   };
   read_rows(path, layout.table, first, [&](const data::Table& row) {
     if (row.problem() != nullptr || row.at(columns.user).empty() || row.at(columns.item).empty() ||
         row.is_missing(columns.user) || row.is_missing(columns.item)) {
       throw InputError(format(
-          "{}: must have a user in column {} and an item in column {} (from 0), separated by {}, got \"{}\"",
+          "{}: must have a user in column {} and an item in column {}{} (from 0), separated by {}, got \"{}\"",
           row.location(), columns.user, columns.item,
+          value_column ? format(" and a number in column {}", *value_column) : "",
           layout.table.separator.empty() ? "a comma or a TAB" : "a comma, a TAB or data.source's separator",
           excerpt(row.line())));
     }
@@ -221,18 +307,29 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
     if (is_new) {
       histories.users.push_back(position->first);
       rows.emplace_back();
+      if (value_column) values.emplace_back();
     }
     const std::int32_t column = items.find(row, columns.item);
-    if (column < 0)
+    if (column < 0) {
       histories.unknown.add(std::string(row.at(columns.item)));
-    else
-      rows[position->second].push_back(column);
+      return;
+    }
+    rows[position->second].push_back(column);
+    if (!value_column) return;
+    float value = 0.0F;
+    if (!parse_number(row.at(*value_column), value) || !std::isfinite(value)) {
+      throw InputError(format("{}: must have a number in column {}, which is read as weight, got \"{}\"",
+                              row.location(), histories.weights, excerpt(row.at(*value_column))));
+    }
+    values[position->second].push_back({value, row.number()});
   });
   if (rows.empty()) throw InputError(format("{}: contains no line \"user,item\"", path));
   constexpr std::int64_t most = run::Recommender::max_left_out;
   if (std::ranges::any_of(rows, [](const auto& row) { return std::ssize(row) > most; }))
     histories.last = sorted_rows(last_items(rows));
-  histories.seen = sorted_rows(std::move(rows));
+  std::vector<std::vector<float>> of_rows;
+  if (value_column) of_rows = weigh(rows, values, *weights, path);
+  histories.seen = sorted_rows(std::move(rows), of_rows);
   return histories;
 }
 

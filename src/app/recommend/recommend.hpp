@@ -85,6 +85,13 @@ struct ItemList {
 /// ...) is allowed. Throws InputError if the file cannot be read.
 ItemList read_item_list(const std::string& path, const ItemNames& names);
 
+/// The rules for weights of interactions in the input of a model that was trained with weights.
+struct InputWeights {
+  std::string transformation;  ///< data.prepare.weights: log1p weighs a value v as log(1 + v), others as v
+  data::DuplicateRule duplicates = data::DuplicateRule::first;  ///< for repeated items, by lines
+  std::string column{};  ///< name, or index from 0, of the column of values; empty: as data.source
+};
+
 /// The items of users as model input: one row per user, item columns ascending and unique.
 struct Histories {
   std::vector<std::string> users;  ///< ids in the file
@@ -92,10 +99,13 @@ struct Histories {
   Csr last;  ///< the last Recommender::max_left_out items of each user in the file; no rows if no user has
              ///< more
   UnknownNames unknown;  ///< unknown items, counted by line
+  std::string weights;   ///< the column that the weights of `seen` are read from; empty: all weights are 1
 };
 
-/// Returns the rows with columns ascending and unique.
-Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows);
+/// Returns the rows with columns ascending and unique. `values`: those of the columns of each row, of which
+/// the first one of a repeated column counts; empty: all are 1.
+Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows,
+                const std::vector<std::vector<float>>& values = {});
 
 /// The columns of a file with a user and an item in each line.
 struct UserItemColumns {
@@ -110,15 +120,18 @@ UserItemColumns find_columns(const data::Table& first, const data::SourceLayout&
 
 /// Reads lines with a user and an item, in the columns of `source` or as `user,item` or `user<TAB>item`.
 /// Users are in order of first appearance. Further columns and repeated lines are allowed, and a header as
-/// described in docs/DATA.md. Throws InputError with file and line if a line is malformed, and if there are
+/// described in docs/DATA.md. With `weights`, a user's weights are divided by their mean; null: all are 1.
+/// Throws InputError with file and line if a line is malformed or a weight is not above 0, and if there are
 /// no lines.
-Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items);
+Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items,
+                         const InputWeights* weights = nullptr);
 
 /// Arguments of `recommend`.
 struct RecommendArguments {
-  std::string checkpoint;  ///< empty: best.h5 of the configuration's run folder
-  std::string input;       ///< file of user,item lines; empty: users of `split`
-  std::string users;       ///< table of features of new users; empty: none
+  std::string checkpoint;       ///< empty: best.h5 of the configuration's run folder
+  std::string input;            ///< file of user,item lines; empty: users of `split`
+  std::string weight_column{};  ///< column of weights in `input`; empty: as in `data.source`
+  std::string users;            ///< table of features of new users; empty: none
   std::string split = "test";
   std::vector<std::string> user;  ///< ids in the source of the only users
   std::string user_list;          ///< file of ids of the only users; both empty: all users
@@ -148,15 +161,18 @@ struct TargetUsers {
 
 /// Returns the users to recommend to:
 /// - with --split train, validation or test: the users of this split, with their training or fold-in items;
-/// - with --split all: every user of the dataset once, with all items, including held-out ones;
+/// - with --split all: every user of the dataset once, with all items, including held-out ones, whose weights
+///   are 1;
 /// - with --input: new users from a file in the format of `source`, with features from the table source.users
 ///   if that has a path;
 /// - with that table only: all users of the table, without items.
-/// `dataset` is that of --split, null for new users; it must outlive the result. Throws InputError if there
-/// are no users, if a file is malformed, or if a table is given but the model has no user features.
+/// `dataset` is that of --split, null for new users; it must outlive the result. `duplicates` is the rule for
+/// the weights of repeated items. Throws InputError if there are no users, if a file is malformed, if a table
+/// is given but the model has no user features, or a weight column but it has no weights.
 TargetUsers make_target_users(const RecommendArguments& arguments, const data::SourceOptions& source,
                               const io::DatasetFile* dataset, const io::CheckpointFile& checkpoint,
-                              const ItemNames& names, Log& log);
+                              const ItemNames& names, Log& log,
+                              data::DuplicateRule duplicates = data::DuplicateRule::first);
 
 /// Returns the users of --user and --user-list, in this order and each once. Logs unknown ids. Throws
 /// InputError if no id is known, or the file cannot be read.

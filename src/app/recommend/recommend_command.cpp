@@ -118,7 +118,7 @@ class RecommendJob {
     source.users.path = arguments_.users;
     source.users.file.clear();
     target_users_ = make_target_users(arguments_, source, dataset_ ? &*dataset_ : nullptr, checkpoint, names,
-                                      console_.log);
+                                      console_.log, config.prepare.duplicates);
     if (!arguments_.user.empty() || !arguments_.user_list.empty())
       target_users_ = select_users(std::move(target_users_), arguments_, console_.log);
     users_ = {0, target_users_.users.size()};
@@ -222,6 +222,7 @@ class RecommendJob {
   void add_to_digest(const Csr& rows) {
     add_to_digest(rows.offsets);
     add_to_digest(rows.columns);
+    add_to_digest(rows.values);
   }
 
   /// Returns the users of model-parallel group `number` in the round that starts at user
@@ -334,6 +335,12 @@ void add_recommend(CLI::App& app, CommandLine& line) {
   auto* input = command.add_option(
       "--input", arguments.input,
       "file with one user and item per line, for new users: TSV, CSV, or the format of data.source; items by id or title");
+  command
+      .add_option(
+          "--weight-column", arguments.weight_column,
+          "column of --input with play counts or ratings, by name or by index from 0, for a model trained with weights; default: that of the ratings in data.source")
+      ->type_name("NAME")
+      ->needs(input);
   auto* users =
       command
           .add_option(

@@ -49,9 +49,15 @@ std::vector<Part> all_users_of(const io::DatasetFile& file, io::IdList& users) {
   return parts;
 }
 
-using Rows = std::vector<std::vector<std::int32_t>>;
+/// The columns of users' rows, in any order, and their values; `values` is empty if all are 1.
+struct Rows {
+  Rows(Range users, bool weighted)
+      : columns(static_cast<std::size_t>(users.size())), values(weighted ? columns.size() : 0) {}
+  std::vector<std::vector<std::int32_t>> columns;
+  std::vector<std::vector<float>> values;
+};
 
-/// Appends the columns of the users' rows of `matrix` to `found`. Consecutive rows are read in one call.
+/// Appends the users' rows of `matrix` to `found`. Consecutive rows are read in one call.
 void collect(const io::DatasetFile& file, const std::string& matrix, const std::vector<std::int64_t>& rows,
              Range users, Rows& found) {
   for (std::int64_t user = users.begin; user < users.end;) {
@@ -64,9 +70,12 @@ void collect(const io::DatasetFile& file, const std::string& matrix, const std::
     while (user + count < users.end && rows[user + count] == first + count) ++count;
     const Csr part = file.read_rows(matrix, {first, first + count});
     for (std::int64_t i = 0; i < count; ++i) {
-      const auto row = part.view().row(i);
-      auto& columns = found[user - users.begin + i];
-      columns.insert(columns.end(), row.begin(), row.end());
+      const SparseRow row = part.view().sparse_row(i);
+      auto& columns = found.columns[user - users.begin + i];
+      columns.insert(columns.end(), row.columns.begin(), row.columns.end());
+      if (found.values.empty()) continue;
+      auto& values = found.values[user - users.begin + i];
+      for (std::size_t k = 0; k < row.columns.size(); ++k) values.push_back(row.value(k));
     }
     user += count;
   }
@@ -77,18 +86,19 @@ TargetUsers users_of(const io::DatasetFile& file, io::IdList ids, std::vector<Pa
                      bool held_out) {
   const auto parts = std::make_shared<const std::vector<Part>>(std::move(all_parts));
   const auto seen = [&file, parts, held_out](Range users) {
-    Rows found(static_cast<std::size_t>(users.size()));
-    for (const Part& part : *parts) {
-      collect(file, part.fold_in(), part.rows, users, found);
+    Rows found(users, file.weighted());
+    // Of the weights of an item in several parts, that of the last part counts.
+    for (auto part = parts->rbegin(); part != parts->rend(); ++part)
+      collect(file, part->fold_in(), part->rows, users, found);
+    for (const Part& part : *parts)
       if (held_out && part.split != "train") collect(file, part.split + "/held_out", part.rows, users, found);
-    }
-    return sorted_rows(std::move(found));
+    return sorted_rows(std::move(found.columns), found.values);
   };
   const auto features = [&file, parts](Range users) {
     if (file.features() == 0) return Csr{};
-    Rows found(static_cast<std::size_t>(users.size()));
+    Rows found(users, false);
     for (const Part& part : *parts) collect(file, part.split + "/features", part.rows, users, found);
-    return sorted_rows(std::move(found));
+    return sorted_rows(std::move(found.columns));
   };
   const std::string split = parts->size() == 1 ? parts->front().split + " " : "";
   return {std::move(ids), format("{}users of {}", split, file.path()), seen, features};
@@ -99,7 +109,7 @@ std::function<Csr(Range)> some_of(Csr rows) {
   return [rows = std::move(rows)](Range users) {
     Csr some;
     if (rows.rows() == 0) return some;
-    for (std::int64_t user = users.begin; user < users.end; ++user) some.append(rows.view().row(user));
+    for (std::int64_t user = users.begin; user < users.end; ++user) some.append(rows.view().sparse_row(user));
     return some;
   };
 }
@@ -139,9 +149,37 @@ Csr rows_of(const std::vector<std::string>& users, const data::HashedUsers& tabl
   return rows;
 }
 
-/// Returns new users, from `input` or, if that is empty, from the table source.users.
-TargetUsers make_new_users(const std::string& input, const data::SourceOptions& source,
-                           const io::CheckpointFile& checkpoint, const ItemNames& names, Log& log) {
+/// Reads the histories in --input, with weights if the model was trained with weights. Throws InputError if
+/// it was not, and --weight-column is set.
+Histories read_input(const RecommendArguments& arguments, const data::SourceOptions& source,
+                     const io::CheckpointFile& checkpoint, const ItemNames& names, Log& log,
+                     data::DuplicateRule duplicates) {
+  const std::string& input = arguments.input;
+  if (!checkpoint.attributes().contains("weights")) {
+    if (arguments.weight_column.empty()) return read_histories(input, source, names);
+    throw InputError(format(
+        "--weight-column {}: {} was trained without weights of interactions, and counts every item the same; omit --weight-column, or set data.prepare.weights, prepare and train again",
+        excerpt(arguments.weight_column), checkpoint.path()));
+  }
+  const InputWeights weights{checkpoint.attribute<std::string>("weights"), duplicates,
+                             arguments.weight_column};
+  Histories histories = read_histories(input, source, names, &weights);
+  if (histories.weights.empty()) {
+    log.warn(
+        "{}: has no column of weights, so that all items of a user weigh the same, but the model was trained with weights ({}); name a column with --weight-column",
+        input, excerpt(weights.transformation));
+  } else {
+    log.info("{}: weights are those of column {} ({})", input, histories.weights,
+             excerpt(weights.transformation));
+  }
+  return histories;
+}
+
+/// Returns new users, from --input or, without it, from the table source.users.
+TargetUsers make_new_users(const RecommendArguments& arguments, const data::SourceOptions& source,
+                           const io::CheckpointFile& checkpoint, const ItemNames& names, Log& log,
+                           data::DuplicateRule duplicates) {
+  const std::string& input = arguments.input;
   const data::FeatureTableOptions& table = source.users;
   data::HashedUsers known;
   if (!table.path.empty()) known = read_table(table, checkpoint, log);
@@ -153,7 +191,7 @@ TargetUsers make_new_users(const std::string& input, const data::SourceOptions& 
             some_of(std::move(nothing)),
             some_of(std::move(known.rows))};
   }
-  Histories histories = read_histories(input, source, names);
+  Histories histories = read_input(arguments, source, checkpoint, names, log, duplicates);
   if (histories.unknown.count() > 0) {
     log.warn("{}: skipped {} lines with unknown items ({})", input, histories.unknown.count(),
              histories.unknown.text());
@@ -178,7 +216,7 @@ std::function<Csr(Range)> rows_of_chosen(std::function<Csr(Range)> all,
       while (end < users.end && user(end) == user(end - 1) + 1) ++end;
       const Csr part = all({user(begin), user(end - 1) + 1});
       if (part.rows() == 0) return Csr{};
-      for (std::int64_t row = 0; row < part.rows(); ++row) rows.append(part.view().row(row));
+      for (std::int64_t row = 0; row < part.rows(); ++row) rows.append(part.view().sparse_row(row));
       begin = end;
     }
     return rows;
@@ -189,9 +227,9 @@ std::function<Csr(Range)> rows_of_chosen(std::function<Csr(Range)> all,
 
 TargetUsers make_target_users(const RecommendArguments& arguments, const data::SourceOptions& source,
                               const io::DatasetFile* dataset, const io::CheckpointFile& checkpoint,
-                              const ItemNames& names, Log& log) {
+                              const ItemNames& names, Log& log, data::DuplicateRule duplicates) {
   const std::string& split = arguments.split;
-  if (dataset == nullptr) return make_new_users(arguments.input, source, checkpoint, names, log);
+  if (dataset == nullptr) return make_new_users(arguments, source, checkpoint, names, log, duplicates);
   if (split == "all") {
     io::IdList users;
     std::vector<Part> parts = all_users_of(*dataset, users);

@@ -235,6 +235,79 @@ TEST_F(ListFiles, HeaderWithStringIdsIsDetectedByColumnNames) {
   expect_in(as("eve,new\nann,a\n"), {"found eve, new, expected who, what (or user, item)"});
 }
 
+/// Returns the weights of ann's items, or the error message.
+std::string weights_as(const InputWeights& weights, const data::SourceOptions& source,
+                       const std::string& path) {
+  try {
+    const Histories histories = read_histories(path, source, ItemNames({{10, 20, 30}, {}}), &weights);
+    std::string text = histories.weights;
+    const CsrView rows = histories.seen.view();
+    for (std::size_t k = 0; k < rows.row(0).size(); ++k)
+      text += format(" {}:{:.4g}", rows.row(0)[k], rows.sparse_row(0).value(k));
+    return text;
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST_F(ListFiles, WeightsAreThoseOfTheColumnOfRatings) {
+  data::SourceOptions named;
+  named.format = "delimited";
+  named.user_column = "who";
+  named.item_column = "what";
+  named.rating_column = "plays";
+  data::SourceOptions numbered;
+  numbered.format = "delimited";
+  numbered.header = false;
+  numbered.rating_column = "2";
+  const auto as = [&](const data::SourceOptions& source, const std::string& text,
+                      const std::string& column = "") {
+    return weights_as({"rating", data::DuplicateRule::first, column}, source, write(text));
+  };
+  const std::string text = "user,item,plays,1\nann,20,1,8\nann,10,3,8\nann,40,x,8\nbob,10,1,8\n";
+  EXPECT_EQ(as(named, text), "plays 0:1.5 1:0.5")
+      << "divided by the mean; those of unknown items do not count";
+  EXPECT_EQ(as(named, text, "1"), "1 0:1 1:1") << "a name";
+  EXPECT_EQ(as(named, text, "3"), "1 0:1 1:1") << "an index";
+  EXPECT_EQ(as(numbered, text), " 0:1 1:1") << "an index of data.source means none of a file with a header";
+  EXPECT_EQ(as(numbered, text, "plays"), "plays 0:1.5 1:0.5");
+  EXPECT_EQ(as(numbered, "ann,20,1\nann,10,3\n"), "2 (from 0) 0:1.5 1:0.5");
+  EXPECT_EQ(as(numbered, "ann,20\nann,10\n"), " 0:1 1:1");
+  EXPECT_EQ(as(named, "ann,20,1\nann,10,3\n"), " 0:1 1:1");
+  data::SourceOptions netflix;  // whose item is in no column
+  netflix.format = "netflix";
+  EXPECT_EQ(as(netflix, "ann,20,1\nann,10,3\n"), " 0:1 1:1");
+  for (const std::string column : {"item", "4", "other"})
+    expect_in(as(named, text, column), {":1: there is no column '" + column, "found user, item, plays, 1"});
+  expect_in(as(named, "user,item,plays\nann,20,1\nann,10,much\n"),
+            {":3: must have a number in column plays, which is read as weight, got \"much\""});
+  expect_in(as(named, "user,item,plays\nann,20\n"),
+            {":2: must have a user in column 0", "a number in column 2"});
+  for (const std::string value : {"nan", "inf", "", "1e99"})
+    expect_in(as(named, "user,item,plays\nann,20," + value + "\nbob,10,1\n"), {":2: must have a"});
+}
+
+TEST_F(ListFiles, ValuesOfRepeatedItemsAreCombinedAndTransformed) {
+  using data::DuplicateRule;
+  data::SourceOptions source;
+  const std::string text = "user,item,n\nann,10,3\nann,20,4\nann,10,-1\nann,10,6\nann,20,0\n";
+  const auto as = [&](const std::string& transformation, DuplicateRule rule, const std::string& lines) {
+    return weights_as({transformation, rule, "n"}, source, write(lines));
+  };
+  EXPECT_EQ(as("rating", DuplicateRule::first, text), "n 0:0.8571 1:1.143");
+  EXPECT_EQ(as("rating", DuplicateRule::sum, text), "n 0:1.333 1:0.6667");
+  EXPECT_EQ(as("rating", DuplicateRule::max, text), "n 0:1.2 1:0.8");
+  expect_in(as("rating", DuplicateRule::last, text), {":3: the value 0 gives no weight above 0"});
+  EXPECT_EQ(as("log1p", DuplicateRule::first, "user,item,n\nann,10,9\nann,20,1\nann,30,4\n"),
+            "n 0:1.5 1:0.4515 2:1.048");
+  for (const std::string value : {"0", "-0.5", "-1", "-3"}) {
+    for (const std::string transformation : {"rating", "log1p"}) {
+      expect_in(as(transformation, DuplicateRule::first, "user,item,n\nann,10,2\nann,20," + value + "\n"),
+                {":3: the value " + value + " gives no weight above 0; correct or remove the line"});
+    }
+  }
+}
+
 // Validation and test users may also be train users, in any order; each is listed once with all items.
 TEST_F(ListFiles, SplitAllListsEveryUserOnce) {
   const std::string path = (folder_.path() / "data.h5").string();
@@ -273,6 +346,42 @@ TEST_F(ListFiles, SplitAllListsEveryUserOnce) {
   const TargetUsers chosen = select_users(everybody, arguments, log);
   EXPECT_EQ(chosen.seen({1, 2}).columns, (std::vector<std::int32_t>{1, 3}));
   EXPECT_EQ(chosen.features({0, 2}).rows(), 0);
+}
+
+// Of a user's parts, the last one has all earlier items; the weights of targets are not stored.
+TEST_F(ListFiles, RowsOfADatasetKeepTheirWeights) {
+  const std::string path = (folder_.path() / "data.h5").string();
+  {
+    io::DatasetWriter writer(path);
+    writer.set_attribute("items", std::int64_t{9});
+    writer.set_attribute("weights", "rating");
+    using Row = std::array<std::int32_t, 2>;
+    using Values = std::array<float, 2>;
+    writer.append_row("train", {Row{1, 2}, Values{0.5F, 1.5F}});
+    writer.append_row("train", {Row{3, 4}, Values{0.75F, 1.25F}});
+    writer.append_row("train", {});
+    writer.append_row("test/fold_in", {Row{1, 5}, Values{0.25F, 1.75F}});
+    writer.append_row("test/held_out", Row{0, 2});
+    writer.write_ids("train/user_id", {{7, 8, 9}, {}});
+    writer.write_ids("test/user_id", {{7}, {}});
+    writer.commit();
+  }
+  const std::string checkpoint = (folder_.path() / "model.h5").string();
+  io::write_checkpoint(checkpoint, {}, {});
+  const io::DatasetFile file(path);
+  RecommendArguments arguments;
+  Log log;
+  const auto users_of = [&](const std::string& split) {
+    arguments.split = split;
+    return make_target_users(arguments, {}, &file, io::CheckpointFile(checkpoint), ItemNames({}), log);
+  };
+  EXPECT_EQ(users_of("train").seen({0, 3}).values, (std::vector{0.5F, 1.5F, 0.75F, 1.25F}));
+  const TargetUsers all = users_of("all");
+  const Csr seen = all.seen({0, 3});
+  EXPECT_EQ(seen.columns, (std::vector{0, 1, 2, 5, 3, 4}));
+  EXPECT_EQ(seen.values, (std::vector{1.0F, 0.25F, 1.5F, 1.75F, 0.75F, 1.25F}));
+  arguments.user = {"8", "7"};
+  EXPECT_EQ(select_users(all, arguments, log).seen({0, 1}).values, (std::vector{0.75F, 1.25F}));
 }
 
 }  // namespace

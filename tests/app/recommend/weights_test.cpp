@@ -1,0 +1,149 @@
+#include <vaecf/base/text.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <cmath>
+
+#include "app/process_fixture.hpp"
+
+namespace vaecf::app {
+namespace {
+
+/// A test with a dataset of play counts, plays.h5, whose weights are those of data.prepare.weights: log1p,
+/// and with the plays of its test users, plays.csv.
+class Weights : public ProgramTest {
+ protected:
+  Weights() {
+    io::DatasetWriter writer(workspace.path("plays.h5"));
+    std::string plays_of_test = "user,item,plays\n";
+    for (int user = 0; user < 80; ++user) {
+      std::vector<std::int32_t> items;
+      std::vector<double> values;
+      double sum = 0.0;
+      for (int item = user % 4; item < 20; item += 1 + (user + item) % 3) {
+        const int plays = 1 + (user * 7 + item * item * 5) % 40;
+        if (user >= 70) plays_of_test += format("{},{},{}\n", user - 70, item, plays);
+        items.push_back(item);
+        values.push_back(std::log1p(plays));
+        sum += values.back();
+      }
+      std::vector<float> weights;
+      for (const double value : values)
+        weights.push_back(static_cast<float>(value / sum * static_cast<double>(items.size())));
+      const std::string split = user < 60 ? "" : user < 70 ? "validation/" : "test/";
+      writer.append_row(split.empty() ? "train" : split + "fold_in", {items, weights});
+      if (!split.empty()) writer.append_row(split + "held_out", std::vector<std::int32_t>{20 + user % 3});
+    }
+    // The targets have train users.
+    for (std::int32_t item = 0; item < 23; ++item)
+      writer.append_row("train", {std::vector{item, 23}, std::vector{0.5F, 1.5F}});
+    writer.set_attribute("items", std::int64_t{24});
+    writer.set_attribute("users", std::int64_t{103});
+    writer.set_attribute("weights", "log1p");
+    writer.commit();
+    workspace.write("plays.csv", plays_of_test);
+    workspace.write("plays.yaml",
+                    "name: plays\ndata: {file: plays.h5}\nmodel: {type: ease, ease: {l2: 5}}\n"
+                    "train: {epochs: 2, batch_size: 20, precision: fp32}\n"
+                    "validation: {metrics: [ndcg@10], select: ndcg@10}\n");
+  }
+
+  /// Expects that two outputs have the same users and items, and scores up to rounding.
+  static void expect_same_lists(const std::string& one, const std::string& other, const std::string& what) {
+    const auto lines = lines_of(one), expected = lines_of(other);
+    ASSERT_EQ(lines.size(), expected.size()) << what;
+    ASSERT_FALSE(lines.empty());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      EXPECT_EQ(lines[i].user, expected[i].user) << what << " " << i;
+      EXPECT_EQ(lines[i].item, expected[i].item) << what << " " << i;
+      EXPECT_NEAR(lines[i].score, expected[i].score, 1e-5) << what << " " << i;
+    }
+  }
+};
+
+TEST_F(Weights, InputWithPlaysGivesTheListsOfTheTestUsers) {
+  for (const std::string model :
+       {"ease", "ease --set model.ease.neighbors=10", "item_knn", "elsa --set model.elsa.factors=8",
+        "mult_vae --set model.hidden=[12] --set model.latent=6"}) {
+    const std::string settings = "plays.yaml --set model.type=" + model;
+    workspace.succeed(settings + " --train --quiet");
+    const std::string command = "recommend " + settings + " --top 24 ";
+    const std::string expected = workspace.succeed(command + "--quiet").out;
+    const std::string input = command + "--input plays.csv ";
+    const Result weighted = workspace.succeed(input + "--weight-column plays");
+    expect_in(weighted.err, {"plays.csv: weights are those of column plays (log1p)"});
+    expect_same_lists(weighted.out, expected, model);
+    expect_same_lists(workspace.succeed(input + "--weight-column 2 --quiet", 3).out, expected, model);
+    expect_same_lists(
+        workspace
+            .succeed(input + "--quiet --set data.source.format=delimited "
+                             "--set data.source.path=unused --set data.source.user_column=user "
+                             "--set data.source.item_column=item --set data.source.rating_column=plays")
+            .out,
+        expected, model);
+    const Result ones = workspace.succeed(input);
+    expect_in(ones.err,
+              {"plays.csv: has no column of weights, so that all items of a user weigh the same, but the "
+               "model was trained with weights (log1p); name a column with --weight-column"});
+    EXPECT_NE(ones.out, weighted.out);
+  }
+}
+
+TEST_F(Weights, RanksWithDifferentWeightsAreAnError) {
+  workspace.succeed("plays.yaml --train --quiet");
+  workspace.write("a.csv", "user,item,plays\nann,3,1\nann,4,2\n");
+  workspace.write("b.csv", "user,item,plays\nann,3,1\nann,4,3\n");
+  const std::string program = "exec $PROGRAM recommend plays.yaml --quiet --weight-column plays --input ";
+  EXPECT_EQ(workspace.two_ranks(program + "a.csv", program + "a.csv").code, 0);
+  const Result result = workspace.two_ranks(program + "a.csv", program + "b.csv");
+  EXPECT_EQ(result.code, 2);
+  expect_in(result.err, {"pass the same files to all ranks"});
+}
+
+TEST_F(Weights, ModelWithoutWeightsReadsNone) {
+  workspace.make_small_run();
+  workspace.succeed("small.yaml --train --quiet");
+  EXPECT_FALSE(
+      io::CheckpointFile(workspace.path("runs/small/checkpoints/best.h5")).attributes().contains("weights"));
+  const auto ids = lines_of(workspace.succeed("recommend small.yaml --top 2 --quiet").out);
+  workspace.write("new.csv", "user,item,rating\nann," + ids[0].item + ",0\nann," + ids[1].item + ",none\n");
+  const std::string command = "recommend small.yaml --input new.csv ";
+  EXPECT_EQ(count(workspace
+                      .succeed(command + "--set data.source.format=delimited --set data.source.path=unused "
+                                         "--set data.source.rating_column=rating")
+                      .err,
+                  "weight"),
+            0);
+  workspace.refuse(command + "--weight-column rating",
+                   "best.h5 was trained without weights of interactions, and counts every item the same");
+  workspace.refuse("recommend small.yaml --weight-column rating", "--weight-column requires --input");
+}
+
+TEST_F(Weights, StartFromAModelWithoutWeightsIsLogged) {
+  workspace.succeed("plays.yaml --train --quiet --set model.type=elsa --set model.elsa.factors=8");
+  const std::string checkpoint = workspace.path("runs/plays/checkpoints/best.h5");
+  EXPECT_EQ(io::CheckpointFile(checkpoint).attribute<std::string>("weights"), "log1p");
+  workspace.succeed("synthesize other.h5 --users 100 --items 24 --interactions-per-user 8 --quiet");
+  const std::string other =
+      "plays.yaml --train --set name=other --set model.type=elsa --set model.elsa.factors=8 --start-from ";
+  expect_in(workspace.succeed(other + checkpoint + " --set data.file=other.h5").err,
+            {"best.h5 was trained with weights of interactions, but other.h5 has none"});
+  EXPECT_EQ(count(workspace.succeed(other + checkpoint).err, "of interactions"), 0);
+}
+
+TEST_F(Weights, OnnxTakesWeightsOfItems) {
+  workspace.write("new.csv", "ann,3,5\nann,9,1\nann,14,30\nbob,7,2\n");
+  for (const std::string model :
+       {"mult_vae --set model.hidden=[12] --set model.latent=6", "elsa --set model.elsa.factors=8", "recvae",
+        "autoencoder --set model.autoencoder.loss=multinomial"}) {
+    const std::string settings = "plays.yaml --set model.type=" + model;
+    workspace.succeed(settings + " --train --quiet");
+    workspace.succeed("export runs/plays/checkpoints/best.h5 --output m.onnx --quiet");
+    workspace.succeed("recommend " + settings +
+                      " --input new.csv --weight-column 2 --keep-seen --top 24 --quiet --output top.tsv");
+    expect_same_scores(workspace, "", 48);
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::app
