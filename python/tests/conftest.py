@@ -2,11 +2,14 @@
 
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 
 CONFIG = """
@@ -36,6 +39,8 @@ MODELS = {
     "mult_vae_features": ["data.file=features.h5"],
     "recvae_features": ["data.file=features.h5", "model.type=recvae"],
 }
+WEIGHTED = ["mult_vae", "elsa", "ease", "ease_k", "item_knn"]
+MODELS |= {f"{name}_weighted": ["data.file=weighted.h5", *MODELS[name]] for name in WEIGHTED}
 
 
 @pytest.fixture(name="program", scope="session")
@@ -76,6 +81,19 @@ class Workspace:
         return self.folder / "runs" / name
 
 
+def make_weighted(path: Path) -> None:
+    """Adds weights of interactions to a dataset, those of play counts with data.prepare.weights: log1p."""
+    random = np.random.default_rng(5)
+    with h5py.File(path, "r+") as file:
+        for name in ("train", "validation/fold_in", "test/fold_in"):
+            counts = np.diff(file[name]["indptr"])
+            row = np.repeat(np.arange(len(counts)), counts)
+            weights = np.log1p(random.geometric(0.2, len(row)))
+            means = np.bincount(row, weights, len(counts)) / np.maximum(counts, 1)
+            file[name]["weights"] = (weights / means[row]).astype(np.float32)
+        file.attrs["weights"] = np.bytes_("log1p")
+
+
 @pytest.fixture(name="workspace", scope="session")
 def _workspace(program: str, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """Returns datasets and runs, each with the metrics of each test user in NAME.per-user.h5."""
@@ -83,6 +101,8 @@ def _workspace(program: str, tmp_path_factory: pytest.TempPathFactory) -> Worksp
     size = ["--users", "400", "--items", "120", "--validation-users", "40", "--test-users", "60"]
     space.call("synthesize", "data.h5", *size)
     space.call("synthesize", "features.h5", *size, "--user-columns", "2")
+    shutil.copy(space.folder / "data.h5", space.folder / "weighted.h5")
+    make_weighted(space.folder / "weighted.h5")
     (space.folder / "config.yaml").write_text(CONFIG)
     for name, settings in MODELS.items():
         space.train(name, settings, "--per-user", f"{name}.per-user.h5")

@@ -70,9 +70,10 @@ def test_reasons_are_those_of_the_program(workspace: Workspace, name: str) -> No
         # By definition: scores without one item, which in a linear model are the other items' contributions.
         without = np.repeat(rows[user].toarray(), len(history), axis=0)
         without[np.arange(len(history)), history] = 0
-        if name in ("ease", "ease_k", "item_knn", "elsa"):
+        if model.type in ("ease", "item_knn", "elsa"):
             alone = sp.csr_matrix((np.ones(len(history)), history, np.arange(len(history) + 1)), (len(history), 120))
-            truth = score(alone, user) / (np.sqrt(len(history)) if name == "elsa" else 1.0)
+            values = rows[user].data
+            truth = score(alone, user) * values[:, None] / (np.linalg.norm(values) if model.type == "elsa" else 1.0)
             np.testing.assert_allclose(truth.sum(axis=0)[items[user]], scores[user], rtol=1e-5, atol=1e-6)
         else:
             truth = score(rows[user], user) - score(sp.csr_matrix(without), user)
@@ -153,6 +154,52 @@ def test_dataset_is_read_as_stored(workspace: Workspace) -> None:
     assert len(data.item_id) == 120 and data.item_title is None
     with pytest.raises(vaecf.InputError, match="no titles"):
         data.titles(data.item_id[:2])
+
+
+def test_matrices_of_a_weighted_dataset_have_weights_and_targets_ones(workspace: Workspace) -> None:
+    data = vaecf.Dataset(workspace.folder / "weighted.h5")
+    for rows in (data.train, data.validation.fold_in, data.test.fold_in):
+        np.testing.assert_allclose(rows.sum(axis=1).A1, np.diff(rows.indptr), rtol=1e-5)
+        assert rows.data.dtype == np.float32 and np.ptp(rows.data) > 0.5
+    assert (data.test.held_out.data == 1).all() and (data.test.fold_in[3:9].data != 1).any()
+    assert data.popularity.tolist() == vaecf.Dataset(workspace.folder / "data.h5").popularity.tolist()
+
+
+def test_values_count_for_a_model_trained_with_weights_only(workspace: Workspace) -> None:
+    fold_in = vaecf.Dataset(workspace.folder / "weighted.h5").test.fold_in
+    ones = sp.csr_matrix((np.ones(fold_in.nnz), fold_in.indices, fold_in.indptr), fold_in.shape)
+    plain = vaecf.Run(workspace.folder / "runs" / "ease").model()
+    assert plain.weights == "" and (plain.score(fold_in) == plain.score(ones)).all()
+    model = vaecf.Run(workspace.folder / "runs" / "ease_weighted").model()
+    assert model.weights == "log1p"
+    scores = model.score(fold_in)
+    assert (model.score(fold_in.toarray()) == scores).all() and np.abs(model.score(ones) - scores).max() > 0.01
+    np.testing.assert_allclose(model.score(2 * fold_in), 2 * scores, rtol=1e-5)
+    with pytest.raises(vaecf.InputError, match="finite weights above 0"):
+        model.score(-ones)
+    with pytest.raises(vaecf.InputError, match="without weights"):
+        plain.histories([[plain.item_id[0]]], [[2]])
+
+
+@pytest.mark.parametrize("name", ["mult_vae_weighted", "item_knn_weighted"])
+def test_values_of_a_history_become_the_weights_of_the_program(workspace: Workspace, name: str) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / name).model()
+    ids, plays = model.item_id[[7, 3, 50]].tolist(), [9, 1, 30]
+    lines = [f"ann,{item},{count}\n" for item, count in zip(ids, plays, strict=True)]
+    (workspace.folder / "new.csv").write_text(f"user,item,plays\n{''.join(lines)}bob,{ids[1]},4\n")
+    command = ["recommend", f"runs/{name}/config.yaml", "--input", "new.csv", "--weight-column", "plays"]
+    written = [line.split("\t") for line in workspace.call(*command, "--top", "120", "-q").splitlines()[1:]]
+    rows = model.histories([ids, ids[1:2]], [plays, [4]])
+    np.testing.assert_allclose(rows[0].data, np.log1p([1, 9, 30]) / np.log1p([1, 9, 30]).mean(), rtol=1e-6)
+    assert rows[1].data.tolist() == [1]
+    mine = model.recommend(rows, k=120, users=["ann", "bob"])
+    assert mine["user"].tolist() == [line[0] for line in written]
+    np.testing.assert_allclose(mine["score"], [float(line[2]) for line in written], rtol=1e-5, atol=1e-5)
+    assert np.abs(model.score(model.histories([ids])) - model.score(rows[0])).max() > 1e-3
+    assert model.histories([ids + ids[:1]], [[4, 1, 30, 5]]).data.tolist() == rows[0].data.tolist()
+    for values, message in (([[1, 2]], "a number for each item"), ([[1, 2, 0]], "above 0"), ([], "a number for each")):
+        with pytest.raises(vaecf.InputError, match=message):
+            model.histories([ids], values)
 
 
 ODD_CONFIG = """

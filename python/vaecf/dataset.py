@@ -50,9 +50,13 @@ def read_values(group: h5py.Group, name: str) -> np.ndarray[Any, Any]:
 
 
 def read_matrix(group: h5py.Group, columns: int) -> sp.csr_matrix:
-    """Returns a sparse matrix (rows, columns) of `indptr`, `indices` and `data`; without `data`, all entries are 1."""
+    """Returns a sparse matrix (rows, columns) of `indptr` and `indices`.
+
+    The values are `weights`, which are those of interactions, else `data`, else all 1.
+    """
     indptr, indices = read_values(group, "indptr"), read_values(group, "indices")
-    data = read_values(group, "data") if "data" in group else np.ones(len(indices), np.float32)
+    values = next((name for name in ("weights", "data") if name in group), None)
+    data = np.ones(len(indices), np.float32) if values is None else read_values(group, values)
     return sp.csr_matrix((data, indices, indptr), (len(indptr) - 1, columns))
 
 
@@ -100,9 +104,9 @@ class HeldOut:
     """The held-out users of one split: a row of each matrix is a user."""
 
     fold_in: ItemMatrix
-    """The items that are the model's input, (users, items)."""
+    """The items that are the model's input, (users, items); the values are weights if the dataset has them, else 1."""
     held_out: ItemMatrix
-    """The targets, (users, items)."""
+    """The targets, (users, items); all values are 1."""
     user_id: np.ndarray[Any, Any]
     """The ids of the users in the source; row numbers if the dataset has none."""
     features: sp.csr_matrix | None
@@ -127,7 +131,7 @@ class Dataset:
 
     @cached_property
     def train(self) -> ItemMatrix:
-        """The items of the train users, (users, items)."""
+        """The items of the train users, (users, items); the values are weights if the dataset has them, else 1."""
         with open_hdf5(self.path) as file:
             return item_matrix(read_matrix(file["train"], self.items), self.item_id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,11 @@ BATCH_BYTES = 256 * 2**20
 
 
 def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    """Returns the 0/1 matrix of the entries of `matrix`, its rows divided by their L2 norms; empty rows stay empty."""
-    counts = np.diff(matrix.indptr)
-    data = np.repeat(1.0 / np.sqrt(np.maximum(counts, 1)), counts).astype(np.float32)
+    """Returns the matrix with its rows divided by their L2 norms; empty rows stay empty."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    norms = np.sqrt(np.bincount(rows, matrix.data.astype(np.float64) ** 2, matrix.shape[0]))
+    data = (matrix.data / norms[rows]).astype(np.float32)
     return sp.csr_matrix((data, matrix.indices, matrix.indptr), matrix.shape)
-
-
-def _ones(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    return sp.csr_matrix((np.ones(matrix.nnz, np.float32), matrix.indices, matrix.indptr), matrix.shape)
 
 
 def _swish_norm(s: Array, layer: Layer) -> Array:
@@ -66,7 +64,7 @@ class _Network:
         self.squared = self.plain and config.get("model.autoencoder.loss", "squared") == "squared"
 
     def score(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
-        x: Any = _ones(rows) if self.plain else _unit_rows(rows)
+        x: Any = rows if self.plain else _unit_rows(rows)
         for k, layer in enumerate(self.encoder):
             s = _affine(x, layer)
             if k == 0 and features is not None:
@@ -115,7 +113,7 @@ class _Elsa:
         return np.asarray((_unit_rows(rows) @ self.table) @ self.table.T)
 
     def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
-        return np.asarray(self.table[row.indices] @ self.table[listed].T / np.sqrt(np.float32(row.nnz)))
+        return np.asarray(self.table[row.indices] @ self.table[listed].T * _unit_rows(row).data[:, None])
 
 
 class _Ease:
@@ -125,10 +123,10 @@ class _Ease:
         self.matrix = read_values(weights, "items/matrix")
 
     def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
-        return np.asarray(_ones(rows) @ self.matrix)
+        return np.asarray(rows @ self.matrix)
 
     def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
-        return np.asarray(self.matrix[np.ix_(row.indices, listed)])
+        return np.asarray(self.matrix[np.ix_(row.indices, listed)] * row.data[:, None])
 
 
 class _Neighbors:
@@ -138,10 +136,10 @@ class _Neighbors:
         self.matrix = read_matrix(weights["items"], items)
 
     def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
-        return np.asarray((_ones(rows) @ self.matrix).toarray())
+        return np.asarray((rows @ self.matrix).toarray())
 
     def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
-        return np.asarray(self.matrix[row.indices][:, listed].toarray())
+        return np.asarray(self.matrix[row.indices][:, listed].toarray() * row.data[:, None])
 
 
 def _layers(weights: h5py.Group, name: str) -> list[Layer]:
@@ -174,6 +172,8 @@ class Model:
             self.features = int(self.attributes.get("features", 0))
             self.new_items = int(self.attributes.get("new_items", 0))
             """The number of items without train users, the last ones, which recommend() leaves out."""
+            self.weights = str(self.attributes.get("weights", ""))
+            """data.prepare.weights of the dataset, if the model was trained with weights of interactions; else empty."""
             self.epoch = int(self.attributes["epoch"])
             self.config: dict[str, Any] = flatten(parse_yaml(str(self.attributes.get("configuration", ""))) or {})
             self.item_id = read_values(file, "items/id")
@@ -202,31 +202,48 @@ class Model:
         """Returns the titles of items by their ids. Throws InputError if the model has no titles."""
         return titles_of(ids, self.item_id, self.item_title, self.path)
 
-    def histories(self, users: Iterable[Iterable[Any]]) -> ItemMatrix:
+    def histories(self, users: Iterable[Iterable[Any]], values: Iterable[Iterable[float]] | None = None) -> ItemMatrix:
         """Returns the matrix (users, items) of lists of item ids.
 
-        Ids are those of the source, as numbers or texts. Throws InputError for an unknown id.
+        Ids are those of the source, as numbers or texts. `values`: for a model trained with weights, the play counts or
+        ratings of these items, in lists like those of `users`; those of a repeated item are added. They become weights
+        as in training: v or log(1 + v), divided by the mean of the user. Without values all items weigh 1. Throws
+        InputError for an unknown id, and if the values do not fit the items or the model.
         """
         columns = {str(item): column for column, item in enumerate(self.item_id.tolist())}
-        indptr, indices = [0], []
-        for items in users:
-            try:
-                indices += sorted({columns[str(item)] for item in items})
-            except KeyError as error:
-                raise InputError(
-                    f"{self.path}: item {error.args[0]} is unknown; item_id lists the model's items"
-                ) from None
-            indptr.append(len(indices))
-        data = np.ones(len(indices), np.float32)
-        shape = (len(indptr) - 1, self.items)
-        rows = sp.csr_matrix((data, np.array(indices, np.int32), np.array(indptr)), shape)
+        try:
+            lists = [[columns[str(item)] for item in items] for items in users]
+        except KeyError as error:
+            raise InputError(f"{self.path}: item {error.args[0]} is unknown; item_id lists the model's items") from None
+        numbers = [[1.0] * len(items) for items in lists] if values is None else [list(row) for row in values]
+        counts = [len(items) for items in lists]
+        if counts != [len(row) for row in numbers]:
+            raise InputError("values must have a number for each item of each user")
+        row = np.repeat(np.arange(len(lists)), np.array(counts, np.int64))
+        indices = np.array(list(chain.from_iterable(lists)), np.int32)
+        data = np.array(list(chain.from_iterable(numbers)), np.float64)
+        rows = sp.csr_matrix((data, (row, indices)), (len(lists), self.items))  # adds values of repeated items
+        rows.data = np.ones(rows.nnz, np.float32) if values is None else self._weights_of(rows)
         return item_matrix(rows, self.item_id)
+
+    def _weights_of(self, rows: sp.csr_matrix) -> Array:
+        """Returns the weights of the values of `rows`, in the order of its data."""
+        if not self.weights:
+            raise InputError(f"{self.path}: the model was trained without weights of interactions; omit values")
+        if not (np.isfinite(rows.data) & (rows.data > 0)).all():
+            raise InputError("values must be finite and above 0")
+        weights = np.log1p(rows.data) if self.weights == "log1p" else rows.data
+        counts = np.diff(rows.indptr)
+        row = np.repeat(np.arange(len(counts)), counts)
+        means = np.bincount(row, weights, len(counts)) / np.maximum(counts, 1)
+        return np.asarray(weights / means[row], np.float32)
 
     def score(self, histories: Any, features: Any = None) -> Array:
         """Returns the scores (users, items), float32, in the order of the columns.
 
-        `histories`: matrix (users, items), sparse or dense; an entry other than 0 is an item of the user. Matrices of a
-        Dataset must have the items of the model; those of SciPy and NumPy have its columns. `features`: matrix
+        `histories`: matrix (users, items), sparse or dense; an entry other than 0 is an item of the user. It is its
+        weight for a model trained with weights, and counts as 1 for others. Matrices of a Dataset must have the items
+        of the model; those of SciPy and NumPy have its columns. `features`: matrix
         (users, features) for a model that was trained with features; without it, users have none. A user with neither
         items nor features has the score nan for all items. Throws InputError for other items or another number of
         columns.
@@ -313,19 +330,19 @@ class Model:
                 table[f"because_title_{n + 1}"] = series(self.item_title, because[:, n])
 
     def _inputs(self, histories: Any, features: Any) -> tuple[sp.csr_matrix, sp.csr_matrix | None]:
-        """Returns the inputs as CSR matrices without stored zeros."""
+        """Returns the inputs as CSR matrices without stored zeros; all values are 1 except weights."""
         ids = histories.item_id if isinstance(histories, ItemMatrix) else None
         if ids is not None and (ids.dtype != self.item_id.dtype or not np.array_equal(ids, self.item_id)):
             raise InputError(
                 f"{self.path}: the histories have other items than the model; use the dataset that it was trained on, "
                 "or Model.histories for lists of item ids"
             )
-        rows = _as_rows(histories, self.items, "histories")
+        rows = _as_rows(histories, self.items, "histories", bool(self.weights))
         if features is None:
             return rows, None
         if self.features == 0:
             raise InputError(f"{self.path}: the model was trained without features; omit them")
-        wide = _as_rows(features, self.features, "features")
+        wide = _as_rows(features, self.features, "features", False)
         if wide.shape[0] != rows.shape[0]:
             raise InputError(f"features must have one row per row of histories, {rows.shape[0]}, got {wide.shape[0]}")
         return rows, wide
@@ -344,12 +361,16 @@ class Model:
             yield first, scores
 
 
-def _as_rows(matrix: Any, columns: int, name: str) -> sp.csr_matrix:
+def _as_rows(matrix: Any, columns: int, name: str, weighted: bool) -> sp.csr_matrix:
+    """Returns a matrix as CSR without stored zeros, in float32; without weights, its values are 1."""
     rows = sp.csr_matrix(matrix, copy=True)
     if rows.shape[1] != columns:
         raise InputError(f"{name} must have the model's {columns} columns, got {rows.shape[1]}")
     rows.sum_duplicates()
     rows.eliminate_zeros()
+    rows.data = rows.data.astype(np.float32) if weighted else np.ones(rows.nnz, np.float32)
+    if not (np.isfinite(rows.data) & (rows.data > 0)).all():
+        raise InputError(f"{name} must have finite weights above 0, since the model was trained with weights")
     return rows
 
 

@@ -31,9 +31,9 @@ def differences(
     left_out = np.arange(max(0, size - MAX_LEFT_OUT), size)
     kept = np.ones((len(left_out) + 1, size), bool)  # the first row has all items
     kept[np.arange(1, len(kept)), left_out] = False
-    indices = np.broadcast_to(row.indices, kept.shape)[kept]
+    indices, data = (np.broadcast_to(values, kept.shape)[kept] for values in (row.indices, row.data))
     indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    rows = sp.csr_matrix((np.ones(len(indices), np.float32), indices, indptr), (len(kept), row.shape[1]))
+    rows = sp.csr_matrix((data, indices, indptr), (len(kept), row.shape[1]))
     parts = []
     for first in range(0, len(kept), batch):
         some = rows[first : first + batch]
