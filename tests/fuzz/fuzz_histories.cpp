@@ -21,7 +21,8 @@ void vaecf::fuzz::run(std::span<const std::uint8_t> bytes, const std::filesystem
     source.user_column = bytes[0] % 32 >= 16 ? "2" : "who";
     source.item_column = "what";
   }
-  const app::InputWeights weights{bytes[0] % 64 >= 32 ? "rating" : "log1p", data::DuplicateRule::sum, "2"};
+  const app::InputWeights weights{bytes[0] % 64 >= 32 ? data::WeightRule::rating : data::WeightRule::log1p,
+                                  data::DuplicateRule::sum, "2"};
   refused([&] {
     const app::Histories read =
         app::read_histories(path, source, app::ItemNames(ids, titles), bytes[0] >= 128 ? &weights : nullptr);

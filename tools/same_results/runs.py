@@ -219,6 +219,11 @@ def recommending():
              Step("evaluate data.h5 --lists top.csv --metrics ndcg@10,coverage@10 --per-user users.h5"),
              Step("evaluate data.h5 --lists top.json --split validation"), Step("inspect runs/r --finished")]
     yield Run("recommend", steps, configured(settings) | files)
+    plays = {"plays.csv": b"user,item,n\nann,3,1\nann,5,20\nbob,3,4\nann,3,2\ncy,8,7\n"}
+    steps = [Step("prepare config.yaml"), Step("config.yaml"), Step("recommend config.yaml --input plays.csv --weight-column n --explain 2"),
+             Step("recommend config.yaml --input plays.csv"), Step("recommend config.yaml --split all --output all.tsv", 2),
+             Step(f"export {CHECKPOINT} --output model.onnx")]
+    yield Run("recommend-weights", steps, configured(settings | {"data.prepare.weights": "log1p", "data.prepare.duplicates": "sum"}) | files | plays)
     of_items = {"data.prepare.features": None, "data.prepare.item_features": "[genres]", "data.prepare.new_items": "0.2", "validation.baselines": "[popularity, ease]"}
     genres = {"ml/movies.dat": "".join(f"{item}::Title {item}::{'Drama|War' if item % 2 else 'Comedy'}\n" for item in range(1, 100)).encode()}
     for name, model in {"ease": {}, "ease_neighbors": {"model.ease.neighbors": "5"}, "mult_vae": {"model.type": "mult_vae"}}.items():

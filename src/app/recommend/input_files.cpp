@@ -243,17 +243,14 @@ std::vector<std::vector<float>> weigh(std::vector<std::vector<std::int32_t>>& ro
       if (rules.duplicates == data::DuplicateRule::sum) value += next;
       if (rules.duplicates == data::DuplicateRule::max) value = std::max(value, next);
     }
-    double sum = 0.0;
-    for (InputValue& entry : combined) {
-      const double value = entry.value;
-      entry.value = rules.transformation == "log1p" ? std::log1p(value) : value;
-      if (!(entry.value > 0.0))
+    std::vector<double> of_row;
+    for (const InputValue& entry : combined) {
+      of_row.push_back(data::weight_of(rules.transformation, entry.value));
+      if (!data::is_weight(of_row.back()))
         throw InputError(format("{}:{}: the value {:g} gives no weight above 0; correct or remove the line",
-                                path, entry.line, value));
-      sum += entry.value;
+                                path, entry.line, entry.value));
     }
-    for (const InputValue& entry : combined)
-      weights[r].push_back(static_cast<float>(entry.value / sum * static_cast<double>(combined.size())));
+    weights[r] = data::divided_by_mean(of_row);
     rows[r] = std::move(items);
   }
   return weights;

@@ -87,7 +87,7 @@ ItemList read_item_list(const std::string& path, const ItemNames& names);
 
 /// The rules for weights of interactions in the input of a model that was trained with weights.
 struct InputWeights {
-  std::string transformation;  ///< data.prepare.weights: log1p weighs a value v as log(1 + v), others as v
+  data::WeightRule transformation = data::WeightRule::rating;
   data::DuplicateRule duplicates = data::DuplicateRule::first;  ///< for repeated items, by lines
   std::string column{};  ///< name, or index from 0, of the column of values; empty: as data.source
 };

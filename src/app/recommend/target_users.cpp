@@ -161,16 +161,17 @@ Histories read_input(const RecommendArguments& arguments, const data::SourceOpti
         "--weight-column {}: {} was trained without weights of interactions, and counts every item the same; omit --weight-column, or set data.prepare.weights, prepare and train again",
         excerpt(arguments.weight_column), checkpoint.path()));
   }
-  const InputWeights weights{checkpoint.attribute<std::string>("weights"), duplicates,
+  // A dataset made by hand may have other weights; values are then taken as ratings.
+  const auto made = checkpoint.attribute<std::string>("weights");
+  const InputWeights weights{made == "log1p" ? data::WeightRule::log1p : data::WeightRule::rating, duplicates,
                              arguments.weight_column};
   Histories histories = read_histories(input, source, names, &weights);
   if (histories.weights.empty()) {
     log.warn(
         "{}: has no column of weights, so that all items of a user weigh the same, but the model was trained with weights ({}); name a column with --weight-column",
-        input, excerpt(weights.transformation));
+        input, excerpt(made));
   } else {
-    log.info("{}: weights are those of column {} ({})", input, histories.weights,
-             excerpt(weights.transformation));
+    log.info("{}: weights are those of column {} ({})", input, histories.weights, excerpt(made));
   }
   return histories;
 }

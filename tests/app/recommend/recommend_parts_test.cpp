@@ -262,7 +262,7 @@ TEST_F(ListFiles, WeightsAreThoseOfTheColumnOfRatings) {
   numbered.rating_column = "2";
   const auto as = [&](const data::SourceOptions& source, const std::string& text,
                       const std::string& column = "") {
-    return weights_as({"rating", data::DuplicateRule::first, column}, source, write(text));
+    return weights_as({data::WeightRule::rating, data::DuplicateRule::first, column}, source, write(text));
   };
   const std::string text = "user,item,plays,1\nann,20,1,8\nann,10,3,8\nann,40,x,8\nbob,10,1,8\n";
   EXPECT_EQ(as(named, text), "plays 0:1.5 1:0.5")
@@ -289,19 +289,20 @@ TEST_F(ListFiles, WeightsAreThoseOfTheColumnOfRatings) {
 
 TEST_F(ListFiles, ValuesOfRepeatedItemsAreCombinedAndTransformed) {
   using data::DuplicateRule;
+  using data::WeightRule;
   data::SourceOptions source;
   const std::string text = "user,item,n\nann,10,3\nann,20,4\nann,10,-1\nann,10,6\nann,20,0\n";
-  const auto as = [&](const std::string& transformation, DuplicateRule rule, const std::string& lines) {
+  const auto as = [&](WeightRule transformation, DuplicateRule rule, const std::string& lines) {
     return weights_as({transformation, rule, "n"}, source, write(lines));
   };
-  EXPECT_EQ(as("rating", DuplicateRule::first, text), "n 0:0.8571 1:1.143");
-  EXPECT_EQ(as("rating", DuplicateRule::sum, text), "n 0:1.333 1:0.6667");
-  EXPECT_EQ(as("rating", DuplicateRule::max, text), "n 0:1.2 1:0.8");
-  expect_in(as("rating", DuplicateRule::last, text), {":3: the value 0 gives no weight above 0"});
-  EXPECT_EQ(as("log1p", DuplicateRule::first, "user,item,n\nann,10,9\nann,20,1\nann,30,4\n"),
+  EXPECT_EQ(as(WeightRule::rating, DuplicateRule::first, text), "n 0:0.8571 1:1.143");
+  EXPECT_EQ(as(WeightRule::rating, DuplicateRule::sum, text), "n 0:1.333 1:0.6667");
+  EXPECT_EQ(as(WeightRule::rating, DuplicateRule::max, text), "n 0:1.2 1:0.8");
+  expect_in(as(WeightRule::rating, DuplicateRule::last, text), {":3: the value 0 gives no weight above 0"});
+  EXPECT_EQ(as(WeightRule::log1p, DuplicateRule::first, "user,item,n\nann,10,9\nann,20,1\nann,30,4\n"),
             "n 0:1.5 1:0.4515 2:1.048");
   for (const std::string value : {"0", "-0.5", "-1", "-3"}) {
-    for (const std::string transformation : {"rating", "log1p"}) {
+    for (const auto transformation : {WeightRule::rating, WeightRule::log1p}) {
       expect_in(as(transformation, DuplicateRule::first, "user,item,n\nann,10,2\nann,20," + value + "\n"),
                 {":3: the value " + value + " gives no weight above 0; correct or remove the line"});
     }

@@ -89,6 +89,44 @@ TEST_F(Weights, InputWithPlaysGivesTheListsOfTheTestUsers) {
   }
 }
 
+TEST_F(Weights, InputInTheFormatOfTheSourceIsWeighedAsByPrepare) {
+  std::string source = "user,item,plays\n";
+  for (int user = 0; user < 60; ++user)
+    for (int k = 0; k < 8; ++k)
+      source += format("u{},{},{}\n", user, (user * user + 3 * k) % 20, 1 + (user * 5 + k * k) % 40);
+  source += "u1,1,7\nu2,4,0.5\n";
+  workspace.write("source.csv", source);
+  for (const std::string rules : {"duplicates: sum, weights: log1p", "duplicates: last, weights: rating"}) {
+    workspace.write("c.yaml",
+                    "name: prepared\ndata:\n  file: prepared.h5\n"
+                    "  source: {format: delimited, path: source.csv, user_column: user, item_column: item, "
+                    "rating_column: plays}\n  prepare: {min_rating: 0, split: random, validation_users: 10, "
+                    "test_users: 15, " +
+                        rules +
+                        "}\nmodel: {type: ease, ease: {l2: 5}}\n"
+                        "validation: {metrics: [ndcg@10], select: ndcg@10}\n");
+    workspace.succeed("prepare c.yaml --quiet");
+    workspace.succeed("c.yaml --train --quiet");
+    // The lines of the source with items that are input of test users, in their order.
+    const io::DatasetFile file(workspace.path("prepared.h5"));
+    const io::IdList users = file.read_ids("test/user_id"), items = file.read_ids("items/id");
+    const Csr rows = file.read_rows("test/fold_in", {0, users.size()});
+    std::string input = "user,item,plays\n";
+    for (std::int64_t row = 0; row < users.size(); ++row) {
+      for (const std::int32_t item : rows.view().row(row)) {
+        const std::string start = users.text(row) + "," + items.text(item) + ",";
+        for (std::size_t at = source.find("\n" + start); at != std::string::npos;
+             at = source.find("\n" + start, at + 1))
+          input += source.substr(at + 1, source.find('\n', at + 1) - at);
+      }
+    }
+    workspace.write("input.csv", input);
+    const Result given = workspace.succeed("recommend c.yaml --input input.csv --top 20");
+    expect_in(given.err, {"input.csv: weights are those of column plays"});
+    expect_same_lists(given.out, workspace.succeed("recommend c.yaml --top 20 --quiet").out, rules);
+  }
+}
+
 TEST_F(Weights, RanksWithDifferentWeightsAreAnError) {
   workspace.succeed("plays.yaml --train --quiet");
   workspace.write("a.csv", "user,item,plays\nann,3,1\nann,4,2\n");
