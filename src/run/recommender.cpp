@@ -4,6 +4,7 @@
 #include <vaecf/run/train.hpp>
 
 #include <limits>
+#include <unordered_map>
 
 #include "run/reasons.hpp"
 
@@ -21,6 +22,24 @@ void require_known(CsrView rows, std::int64_t columns, const char* what) {
 models::Popularity most_popular_items(const io::CheckpointFile& checkpoint) {
   const std::vector<std::int32_t> users = checkpoint.dataset().item_users;
   return {{users.begin(), users.end()}, 0};
+}
+
+/// Copies the first items of a ranked list, and their scores, of which no category has more than
+/// `choice.at_most`. Returns whether they fill the list.
+bool limit_categories(const RecommendOptions& choice, std::span<const std::int32_t> ranked,
+                      std::span<const float> ranked_scores, std::span<std::int32_t> items,
+                      std::span<float> scores) {
+  std::unordered_map<std::int32_t, int> taken;
+  std::size_t count = 0;
+  for (std::size_t place = 0; place < ranked.size() && ranked[place] >= 0 && count < items.size(); ++place) {
+    const std::int32_t category = choice.categories[static_cast<std::size_t>(ranked[place])];
+    if (category >= 0 && ++taken[category] > choice.at_most) continue;
+    items[count] = ranked[place];
+    scores[count++] = ranked_scores[place];
+  }
+  std::ranges::fill(items.subspan(count), -1);
+  std::ranges::fill(scores.subspan(count), -std::numeric_limits<float>::infinity());
+  return count == items.size();
 }
 
 }  // namespace
@@ -59,11 +78,10 @@ Recommender::Recommender(const config::TrainingConfig& options, const RunContext
 
 Recommender::~Recommender() = default;
 
-void Recommender::complete_lists(std::int64_t users, std::span<std::int32_t> items,
+void Recommender::complete_lists(std::int64_t users, std::int64_t width, std::span<std::int32_t> items,
                                  std::span<float> scores) const {
   if (!model_->divides_items()) return;
   // Every list is computed by one rank; the sum with zeros is exact.
-  const auto width = static_cast<std::int64_t>(list_length());
   for (std::int64_t begin = 0; begin < users; begin += batch_users) {
     const std::int64_t count = std::min(batch_users, users - begin);
     const Range own = model_->own_users(count);
@@ -88,23 +106,49 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
                             std::span<float> scores) {
   require_known(seen, items_, "items");
   require_known(features, this->features(), "features");
-  const auto width = static_cast<std::size_t>(this->list_length());
+  const std::int64_t width = list_length();
   const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
   if (features.rows() == 0) features = {no_features, {}};
   const auto users = model_->load_users({seen, features, {}, 0});
+  const Inputs inputs{seen, features, *users};
+  if (choice_.categories.empty()) return rank(inputs, {0, seen.rows()}, width, items, scores);
+  std::vector<std::int32_t> ranked;
+  std::vector<float> ranked_scores;
   for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {
     const Range rows{begin, std::min(seen.rows(), begin + batch_users)};
-    const std::size_t first = static_cast<std::size_t>(begin) * width;
-    const std::size_t size = static_cast<std::size_t>(rows.size()) * width;
-    model_->top_k(*users, rows, models::History::items, choice_.keep_seen, static_cast<int>(width),
-                  items.subspan(first, size), scores.subspan(first, size));
+    // Longer lists until the lists of all users of the batch are full.
+    bool full = false;
+    std::int64_t length = width;
+    do {
+      length = std::min(4 * length, allowed_count_);
+      ranked.resize(rows.size() * length);
+      ranked_scores.resize(ranked.size());
+      rank(inputs, rows, length, ranked, ranked_scores);
+      full = true;
+      for (std::int64_t row = 0; row < rows.size(); ++row) {
+        const std::int64_t to = (begin + row) * width;
+        full &= limit_categories(choice_, view(ranked, {row * length, (row + 1) * length}),
+                                 view(ranked_scores, {row * length, (row + 1) * length}),
+                                 items.subspan(to, width), scores.subspan(to, width));
+      }
+    } while (!full && length < allowed_count_);
   }
-  complete_lists(seen.rows(), items, scores);
-  for (std::int64_t row = 0; row < seen.rows(); ++row) {
-    const std::size_t first = static_cast<std::size_t>(row) * width;
+}
+
+void Recommender::rank(const Inputs& inputs, Range rows, std::int64_t width, std::span<std::int32_t> items,
+                       std::span<float> scores) {
+  for (std::int64_t begin = rows.begin; begin < rows.end; begin += batch_users) {
+    const Range batch{begin, std::min(rows.end, begin + batch_users)};
+    const std::int64_t first = (begin - rows.begin) * width;
+    model_->top_k(inputs.users, batch, models::History::items, choice_.keep_seen, static_cast<int>(width),
+                  items.subspan(first, batch.size() * width), scores.subspan(first, batch.size() * width));
+  }
+  complete_lists(rows.size(), width, items, scores);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    const std::int64_t first = (row - rows.begin) * width;
     const auto best = items.subspan(first, width);
     const auto best_scores = scores.subspan(first, width);
-    if (models::is_served_by_popularity(seen, features, row)) {
+    if (models::is_served_by_popularity(inputs.seen, inputs.features, row)) {
       if (!popularity_) popularity_ = std::make_unique<models::Popularity>(most_popular_items(checkpoint_));
       auto next = best.begin();
       for (const std::int32_t item : popularity_->order())
@@ -113,7 +157,7 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
       continue;
     }
     // Excluded items have score -inf, and follow all others.
-    for (std::size_t position = width;
+    for (std::size_t position = best.size();
          position-- > 0 && (best[position] < 0 || std::ranges::binary_search(excluded_, best[position]));) {
       best[position] = -1;
       best_scores[position] = -std::numeric_limits<float>::infinity();

@@ -203,8 +203,8 @@ struct KnownUsers {
 };
 
 /// Looks up the validation and test users of `dataset` in the checkpoint, by their hashes. Users of /train
-/// are not counted: a weak split, or one by time, trains on its held-out users itself. Throws InputError if a
-/// file is not valid.
+/// are not counted, and none of a split by time: these train on held-out users themselves. Throws InputError
+/// if a file is not valid.
 KnownUsers find_known_users(const io::CheckpointFile& checkpoint, const io::DatasetFile& dataset);
 
 }  // namespace vaecf::checkpoint

@@ -272,6 +272,8 @@ struct RecommendOptions {
   std::vector<std::uint8_t>
       allowed_items;  ///< (I) 0 for items that must not be recommended; empty: all are allowed
   int reasons = 0;    ///< number of the user's items named as reasons for each item; 0: none
+  std::vector<std::int32_t> categories = {};  ///< (I) category of each item, -1: none; empty: no limit
+  int at_most = 0;                            ///< maximum number of items of a category in a list
 };
 
 class Reasons;
@@ -293,7 +295,8 @@ class Recommender {
               const io::CheckpointFile& checkpoint, RecommendOptions choice);
   ~Recommender();
 
-  /// Returns the number of items per user: k, or the number of allowed items if that is less.
+  /// Returns the number of items per user: k, or the number of allowed items if that is less. Lists are
+  /// shorter if categories are limited and too few items are left.
   std::int64_t list_length() const { return std::min<std::int64_t>(choice_.k, allowed_count_); }
   /// Returns the number of user features of the model; 0 if it has none.
   std::int64_t features() const { return model_->features(); }
@@ -314,9 +317,19 @@ class Recommender {
                std::span<float> contributions);
 
  private:
-  /// Adds the lists that the other ranks of a model-parallel group have computed. Collective in the
-  /// model-parallel group.
-  void complete_lists(std::int64_t users, std::span<std::int32_t> items, std::span<float> scores) const;
+  /// The users of a call of recommend().
+  struct Inputs {
+    CsrView seen;
+    CsrView features;
+    models::LoadedUsers& users;
+  };
+  /// Writes the best `width` items of users `rows` and their scores, without limits of categories.
+  void rank(const Inputs& inputs, Range rows, std::int64_t width, std::span<std::int32_t> items,
+            std::span<float> scores);
+  /// Adds the lists of `width` items that the other ranks of a model-parallel group have computed. Collective
+  /// in the model-parallel group.
+  void complete_lists(std::int64_t users, std::int64_t width, std::span<std::int32_t> items,
+                      std::span<float> scores) const;
 
   io::CheckpointFile checkpoint_;
   RecommendOptions choice_;

@@ -106,6 +106,60 @@ ItemList read_item_list(const std::string& path, const ItemNames& names) {
 
 namespace {
 
+void warn_of_unknown(const char* option, const std::string& path, const UnknownNames& unknown, Log& log) {
+  if (unknown.count() == 0) return;
+  log.warn("{} {}: skipped {} lines with unknown items ({})", option, path, unknown.count(), unknown.text());
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments, const ItemNames& names,
+                                             std::int64_t new_items, Log& log) {
+  if (arguments.include.empty() && arguments.exclude.empty() && new_items == 0) return {};
+  std::vector<std::uint8_t> allowed_items(names.size() - new_items, arguments.include.empty());
+  allowed_items.resize(names.size(), 0);
+  const auto set = [&](const char* option, const std::string& path, std::uint8_t value) {
+    if (path.empty()) return;
+    const ItemList list = read_item_list(path, names);
+    warn_of_unknown(option, path, list.unknown, log);
+    for (const std::int32_t item : list.items) allowed_items[item] = value;
+  };
+  set("--include", arguments.include, 1);
+  set("--exclude", arguments.exclude, 0);
+  return allowed_items;
+}
+
+std::vector<std::int32_t> read_item_categories(const std::string& path, const ItemNames& names, Log& log) {
+  if (path.empty()) return {};
+  UnknownNames unknown;
+  std::vector<std::int32_t> categories(names.size(), -1);
+  std::unordered_map<std::string, std::int32_t> numbers;
+  const auto first = [](data::Table& rows) {
+    rows.require(1);
+    return is_header_for(rows.at(0), "item");
+  };
+  read_rows(path, {}, first, [&](const data::Table& row) {
+    if (row.problem() != nullptr || row.at(0).empty() || row.at(1).empty()) {
+      throw InputError(
+          format("{}: must have an item and its category, separated by a TAB or a comma, got \"{}\"",
+                 row.location(), excerpt(row.line())));
+    }
+    const std::int32_t item = names.find(std::string(row.at(0)));
+    if (item < 0) return unknown.add(std::string(row.at(0)));
+    const auto next = static_cast<std::int32_t>(numbers.size());
+    const std::int32_t category = numbers.emplace(row.at(1), next).first->second;
+    if (categories[item] >= 0 && categories[item] != category) {
+      throw InputError(format("{}: item {} has another category in an earlier line; an item has one category",
+                              row.location(), excerpt(row.at(0))));
+    }
+    categories[item] = category;
+  });
+  warn_of_unknown("--at-most", path, unknown, log);
+  return categories;
+}
+
+namespace {
+
 using Position = std::optional<std::size_t>;
 using Fields = std::vector<std::string_view>;
 

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace vaecf::app {
@@ -136,14 +137,27 @@ struct RecommendArguments {
   std::vector<std::string> user;  ///< ids in the source of the only users
   std::string user_list;          ///< file of ids of the only users; both empty: all users
   int top = 10;
-  bool keep_seen = false;  ///< also recommend items that the user already has
-  std::string exclude;     ///< file of items never to recommend; empty: none
-  std::string include;     ///< file of the only items to recommend; empty: all but new items
-  int explain = 0;         ///< number of the user's items named as reasons for each item
-  bool titles = false;     ///< add a column of titles
-  std::string output;      ///< empty: standard output
-  std::string format;      ///< tsv, csv, jsonl, json, hdf5; empty: by the output's ending
+  bool keep_seen = false;               ///< also recommend items that the user already has
+  std::string exclude;                  ///< file of items never to recommend; empty: none
+  std::string include;                  ///< file of the only items to recommend; empty: all but new items
+  std::pair<std::string, int> at_most;  ///< file of the categories of items, and the maximum number of items
+                                        ///< of a category in a list; empty: no limit
+  int explain = 0;      ///< number of the user's items named as reasons for each item
+  bool titles = false;  ///< add a column of titles
+  std::string output;   ///< empty: standard output
+  std::string format;   ///< tsv, csv, jsonl, json, hdf5; empty: by the output's ending
 };
+
+/// Returns a mask of the items that may be recommended, by --include and --exclude; empty: all. The last
+/// `new_items` items are left out unless --include names them. Logs unknown items.
+std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments, const ItemNames& names,
+                                             std::int64_t new_items, Log& log);
+
+/// Reads a file with an item's id or title and its category in the first two columns of each line. A header
+/// line is allowed. Returns the category of each item, numbered from 0; -1 for items that are not in the
+/// file; nothing if `path` is empty. Logs unknown items. Throws InputError if the file cannot be read, and
+/// with file and line if there is no category, or another one than in an earlier line of the item.
+std::vector<std::int32_t> read_item_categories(const std::string& path, const ItemNames& names, Log& log);
 
 /// The users to recommend to, with their items and features.
 struct TargetUsers {

@@ -60,27 +60,6 @@ T optional_attribute(const io::CheckpointFile& checkpoint, const char* name) {
   return checkpoint.attributes().contains(name) ? checkpoint.attribute<T>(name) : T();
 }
 
-/// Returns a mask of the items that may be recommended, by --include and --exclude; empty: all. The last
-/// `new_items` items are left out unless --include names them.
-std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments, const ItemNames& names,
-                                             std::int64_t new_items, Log& log) {
-  if (arguments.include.empty() && arguments.exclude.empty() && new_items == 0) return {};
-  std::vector<std::uint8_t> allowed_items(names.size() - new_items, arguments.include.empty());
-  allowed_items.resize(names.size(), 0);
-  const auto set = [&](const char* option, const std::string& path, std::uint8_t value) {
-    if (path.empty()) return;
-    const ItemList list = read_item_list(path, names);
-    if (list.unknown.count() > 0) {
-      log.warn("{} {}: skipped {} lines with unknown items ({})", option, path, list.unknown.count(),
-               list.unknown.text());
-    }
-    for (const std::int32_t item : list.items) allowed_items[item] = value;
-  };
-  set("--include", arguments.include, 1);
-  set("--exclude", arguments.exclude, 0);
-  return allowed_items;
-}
-
 /// Returns the number of item slices. Throws InputError if they cannot be divided over `ranks`.
 int count_item_slices(const config::Config& config, const io::CheckpointFile& checkpoint,
                       RankSession& session) {
@@ -130,7 +109,10 @@ class RecommendJob {
         read_allowed_items(arguments_, names, optional_attribute<std::int64_t>(checkpoint, "new_items"),
                            console_.log),
         arguments_.explain};
+    choice.categories = read_item_categories(arguments_.at_most.first, names, console_.log);
+    choice.at_most = arguments_.at_most.second;
     add_to_digest(choice.allowed_items);
+    add_to_digest(choice.categories);
     recommender_.emplace(
         config.options,
         run::RunContext{ranks_, *session.device, console_.log, *console_.progress, nullptr, grid_},
@@ -159,7 +141,7 @@ class RecommendJob {
     io::validate_output_path(
         arguments_.output, "--output",
         {dataset_ ? dataset_->path() : "", config_, checkpoint_.path(), arguments_.input, arguments_.users,
-         arguments_.user_list, arguments_.include, arguments_.exclude});
+         arguments_.user_list, arguments_.include, arguments_.exclude, arguments_.at_most.first});
     io::RecommendationHeader head;
     head.users = target_users_.users;
     head.items = items_;
@@ -374,6 +356,12 @@ void add_recommend(CLI::App& app, CommandLine& line) {
           "--include", arguments.include,
           "file with the items that may be recommended, one per line; new items of the dataset are recommended only if they are in it")
       ->type_name("FILE");
+  command
+      .add_option(
+          "--at-most", arguments.at_most,
+          "lists have at most N items of each category; the file has lines item,category, and items that are not in it have no limit")
+      ->type_name("FILE N")
+      ->check(CLI::Validator(integer_check(1, std::numeric_limits<int>::max()), "").application_index(1));
   command
       .add_option(
           "--explain", arguments.explain,

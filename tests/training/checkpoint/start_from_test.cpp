@@ -178,24 +178,28 @@ TEST_F(StartFrom, HashesOfUsersAreSortedAndHave32Bits) {
 TEST_F(StartFrom, FewEqualHashesOfManyUsersAreChance) {
   io::IdList held_out;
   for (std::int64_t user = 0; user < 30'000; ++user) held_out.numbers.push_back(1'000'000 + user);
-  io::DatasetWriter writer(file("many.h5"), 0);
-  writer.append_row("train", std::vector<std::int32_t>{0});
-  for (const char* const part : {"validation", "test"}) {
-    for (std::int64_t row = 0; row < (part == std::string("test") ? 2 : held_out.size()); ++row) {
-      writer.append_row(std::string(part) + "/fold_in", {});
-      writer.append_row(std::string(part) + "/held_out", {});
+  for (const std::string split : {"random", "time"}) {
+    io::DatasetWriter writer(file(split + ".h5"), 0);
+    writer.append_row("train", std::vector<std::int32_t>{0});
+    for (const char* const part : {"validation", "test"}) {
+      for (std::int64_t row = 0; row < (part == std::string("test") ? 2 : held_out.size()); ++row) {
+        writer.append_row(std::string(part) + "/fold_in", {});
+        writer.append_row(std::string(part) + "/held_out", {});
+      }
     }
+    writer.write_ids("train/user_id", {{5}, {}});
+    writer.write_ids("validation/user_id", held_out);
+    writer.write_ids("test/user_id", {{5, 6}, {}});
+    writer.set_attribute("items", std::int64_t{1});
+    writer.set_attribute("split", split);
+    writer.commit();
   }
-  writer.write_ids("train/user_id", {{5}, {}});
-  writer.write_ids("validation/user_id", held_out);
-  writer.write_ids("test/user_id", {{5, 6}, {}});
-  writer.set_attribute("items", std::int64_t{1});
-  writer.commit();
-  const auto known = [&](std::vector<std::uint32_t> hashes) {
+  const auto known = [&](std::vector<std::uint32_t> hashes, const std::string& split = "random") {
     std::ranges::sort(hashes);
     const io::DatasetSummary summary{{{1}, {}}, {}, {1}, std::move(hashes)};
     io::write_checkpoint(file("c.h5"), {{"items", std::int64_t{1}}}, {}, {}, &summary);
-    return checkpoint::find_known_users(io::CheckpointFile(file("c.h5")), io::DatasetFile(file("many.h5")));
+    return checkpoint::find_known_users(io::CheckpointFile(file("c.h5")),
+                                        io::DatasetFile(file(split + ".h5")));
   };
   std::vector<std::uint32_t> hashes;
   for (std::uint64_t hash = 0; hash < (std::uint64_t{1} << 32); hash += 15'000)
@@ -209,6 +213,7 @@ TEST_F(StartFrom, FewEqualHashesOfManyUsersAreChance) {
   EXPECT_EQ(found.validation, 4);
   EXPECT_EQ(found.test, 1) << "5 is also a train user of this dataset";
   EXPECT_FALSE(found.by_chance);
+  EXPECT_TRUE(known(train_users, "time").by_chance) << "their older events precede those that are held out";
   const auto many = checkpoint::hash_users({{held_out.numbers.begin(), held_out.numbers.begin() + 20}, {}});
   hashes.insert(hashes.end(), many.begin(), many.end());
   found = known(hashes);

@@ -1,0 +1,94 @@
+#include <vaecf/base/text.hpp>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "app/process_fixture.hpp"
+
+namespace vaecf::app {
+namespace {
+
+using AtMost = TrainedRun;
+
+/// Returns the first `top` lines of each user of which no category has more than `most`. Item i is in
+/// category i mod 4; those of category 3 are not in the file.
+std::vector<std::string> expected_lines(const std::vector<Recommended>& all, std::size_t top, int most) {
+  std::map<std::string, std::size_t> count;
+  std::map<std::pair<std::string, int>, int> taken;
+  std::vector<std::string> kept;
+  for (const Recommended& line : all) {
+    const int category = std::stoi(line.item) % 4;
+    if (count[line.user] == top || (category != 3 && taken[{line.user, category}]++ >= most)) continue;
+    ++count[line.user];
+    kept.push_back(format("{} {} {:g}", line.user, line.item, line.score));
+  }
+  return kept;
+}
+
+std::vector<std::string> texts(const std::vector<Recommended>& lines) {
+  std::vector<std::string> all;
+  for (const Recommended& line : lines) all.push_back(format("{} {} {:g}", line.user, line.item, line.score));
+  return all;
+}
+
+TEST_F(AtMost, ListsSkipItemsOfFullCategories) {
+  std::string categories = "item\tgenre\n";
+  for (int item = 1; item <= 60; ++item)
+    if (item % 4 != 3) categories += format("{}\tgenre {}\n", item, item % 4);
+  workspace.write("categories", categories + "nothing\tgenre 1\n");
+  const std::string command = "recommend small.yaml --quiet --output ";
+  workspace.succeed(command + "all.tsv --top 60");
+  const auto all = lines_of(workspace.read("all.tsv"));
+  for (const auto& [top, most] : std::vector<std::pair<std::size_t, int>>{{4, 1}, {10, 2}, {30, 1}}) {
+    workspace.succeed(command + format("limited.tsv --top {} --at-most categories {}", top, most));
+    EXPECT_EQ(texts(lines_of(workspace.read("limited.tsv"))), expected_lines(all, top, most)) << top;
+  }
+  const std::string limited = "recommend small.yaml --top 6 --at-most categories 1 ";
+  expect_in(workspace.succeed(limited + "--output one.tsv").err,
+            {"--at-most categories: skipped 1 lines with unknown items (nothing)"});
+  for (const std::string way :
+       {"$MPIRUN -np 3 $PROGRAM ", "$MPIRUN -np 2 $PROGRAM --set distributed.item_slices=2 "}) {
+    const Result result = workspace.bash(way + limited + "--quiet --output other.tsv");
+    ASSERT_EQ(result.code, 0) << way << result.err;
+    const auto lines = lines_of(workspace.read("other.tsv"));
+    const auto first = lines_of(workspace.read("one.tsv"));
+    ASSERT_EQ(lines.size(), first.size()) << way;
+    for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i].item, first[i].item) << way << i;
+  }
+}
+
+TEST_F(AtMost, PopularItemsAreLimitedToo) {
+  workspace.write("categories", "1,a\n2,a\n3,a\n4,a\n5,a\n6,a\n");
+  workspace.write("new.csv", "user,item\nbob,nothing\n");
+  const std::string command = "recommend small.yaml --input new.csv --quiet --top ";
+  std::vector<std::string> expected;
+  int of_category = 0;
+  for (const Recommended& line : lines_of(workspace.succeed(command + "60").out))
+    if (std::stoi(line.item) > 6 || ++of_category <= 2) expected.push_back(line.item);
+  const auto lines = lines_of(workspace.succeed(command + "60 --at-most categories 2").out);
+  ASSERT_EQ(lines.size(), 56U);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].item, expected[i]);
+    EXPECT_TRUE(std::isnan(lines[i].score));
+  }
+}
+
+TEST_F(AtMost, InvalidCategoriesAreErrors) {
+  workspace.write("two", "item,genre\n1,rock\n1,pop\n");
+  workspace.write("short", "1,rock\n2\n");
+  workspace.write("empty", "1,rock\n2,\n");
+  for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
+           {"two 1", "two:3: item 1 has another category in an earlier line"},
+           {"short 1", "short:2: must have an item and its category"},
+           {"empty 1", "empty:2: must have an item and its category"},
+           {"none 1", "none"},
+           {"two 0", "must be an integer from 1"},
+           {"two", "--at-most"}})
+    for (const int ranks : {0, 2})
+      workspace.refuse("recommend small.yaml --top 3 --at-most " + arguments, message, ranks);
+}
+
+}  // namespace
+}  // namespace vaecf::app
