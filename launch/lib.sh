@@ -170,6 +170,14 @@ gpus() {
   echo "$((number < all ? number : all))"
 }
 
+# slots: prints the number of slots in the hostfile that the environment names to Open MPI; nothing without one, or if a
+# host has no slots=.
+slots() {
+  local file=${PRTE_MCA_prte_default_hostfile:-${OMPI_MCA_orte_default_hostfile:-}}
+  if [ ! -r "$file" ]; then return; fi
+  awk '/^[[:space:]]*(#|$)/ { next } !sub(/.*[[:space:]]slots=/, "") { all = 0; exit } { all += $1 } END { if (all) print all }' "$file"
+}
+
 # build_jobs: prints the number of parallel compile jobs: one per core, but at most one per 1.5 GiB of memory.
 build_jobs() {
   local jobs memory
