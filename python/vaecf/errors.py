@@ -1,6 +1,9 @@
 """Errors of the package, the exit codes of its commands, and what they print."""
 
+from __future__ import annotations
+
 import re
+from pathlib import Path
 from typing import TextIO
 
 DONE, FAILED, INVALID, STOPPED = 0, 1, 2, 75
@@ -8,6 +11,17 @@ DONE, FAILED, INVALID, STOPPED = 0, 1, 2, 75
 
 class InputError(Exception):
     """Wrong usage, configuration or input: exit code 2. The message says what to do."""
+
+
+class RunError(Exception):
+    """A run of vaecf_dist that failed: exit code 1, or a signal."""
+
+
+class Stopped(Exception):
+    """A run of vaecf_dist that was stopped on request, with a checkpoint: exit code 75."""
+
+    folder: Path | None = None
+    """The folder of the run, if it has one."""
 
 
 def escape(text: str) -> str:

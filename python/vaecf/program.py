@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
-from collections.abc import Sequence
-from typing import Any
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
 
-from .errors import InputError
+from . import errors
+from .errors import InputError, RunError, Stopped
 from .yaml_files import flatten, parse_yaml
 
 DEFAULT_MPIRUN = "mpirun --bind-to none --oversubscribe"
 
 
-def find_program(program: str | None) -> str:
-    """Returns the path of vaecf_dist: `program`, or as built in the current folder, or in PATH."""
-    for candidate in [program] if program else ["build/release/bin/vaecf_dist", "build/cuda/bin/vaecf_dist", "vaecf_dist"]:
+def find_program(program: str | Path | None = None) -> str:
+    """Returns the path of vaecf_dist: `program`, the variable VAECF_DIST, or else the first of the folder bin of the
+    package, of PATH, and of build/*/bin in the current folder and in the checkout of the package."""
+    package = Path(__file__).resolve().parent
+    named = str(program or os.environ.get("VAECF_DIST", ""))
+    built = [*Path("build").glob("*/bin/vaecf_dist"), *package.parent.parent.glob("build/*/bin/vaecf_dist")]
+    built.sort(key=lambda path: path.parent.parent.name not in ("release", "cuda"))
+    for candidate in [named] if named else [str(package / "bin" / "vaecf_dist"), "vaecf_dist", *map(str, built)]:
         found = shutil.which(candidate)
         if found:
             return found
-    raise InputError(f"{program or 'vaecf_dist'} does not exist; build it (launch/build), or set --program")
+    raise InputError(f"{named or 'vaecf_dist'} does not exist; build it (launch/build), or set --program or VAECF_DIST")
 
 
 def launcher(ranks: int, mpirun: str) -> list[str]:
@@ -62,3 +72,87 @@ def resolved_config(program: str, config: str, arguments: Sequence[str] = ()) ->
     if result.returncode != 0:
         raise InputError(result.stderr.strip().removeprefix("vaecf_dist: ") or f"{shlex.join(command)} failed")
     return flatten(parse_yaml(result.stdout))
+
+
+def message_of(log: str) -> str:
+    """Returns the error that vaecf_dist wrote to its log, without the name of the program."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    said = [line for line in lines if line.startswith("vaecf_dist: ")] or lines
+    return said[-1].removeprefix("vaecf_dist: ") if said else ""
+
+
+def run_program(
+    arguments: Sequence[str],
+    *,
+    program: str | Path | None = None,
+    ranks: int = 1,
+    feed: Callable[[IO[bytes]], object] | None = None,
+    watch: Callable[[], object] | None = None,
+) -> tuple[str, str]:
+    """Runs vaecf_dist and returns what it wrote to standard output and to standard error.
+
+    `feed` writes to the standard input of the program; if it fails, the program is killed before its input ends, and the
+    exception is raised. `watch` is called several times a second. An interrupt, such as Ctrl-C, stops the program with a
+    checkpoint, if it trains, and raises KeyboardInterrupt after its end; a second one kills it.
+    Throws InputError for exit code 2, Stopped for 75, and RunError for others.
+    """
+    command = [*launcher(ranks, DEFAULT_MPIRUN), find_program(program), *arguments]
+    # In a session of its own, so that the interrupt of a terminal or notebook does not reach the program as a second one.
+    with (
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
+            stdout=out,
+            stderr=log,
+            start_new_session=True,
+            env=rank_environment(ranks, DEFAULT_MPIRUN),
+        ) as process,
+    ):
+        try:
+            if feed is not None and process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError):  # The program ended early, and its message says why.
+                    feed(process.stdin)
+                _close(process)
+            while process.poll() is None:
+                if watch is not None:
+                    watch()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(0.2)
+        except BaseException as error:
+            # Open MPI's mpirun passes USR1 on, but kills the ranks after INT.
+            stops = isinstance(error, KeyboardInterrupt) and feed is None
+            _end(process, (signal.SIGUSR1 if ranks > 1 else signal.SIGINT) if stops else signal.SIGKILL)
+            _close(process)
+            raise
+        texts = []
+        for file in (out, log):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "backslashreplace"))
+    code, reason = process.returncode, message_of(texts[1])
+    if code == errors.DONE:
+        return texts[0], texts[1]
+    if code == errors.INVALID:
+        raise InputError(reason)
+    if code == errors.STOPPED:
+        raise Stopped(reason)
+    ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+    raise RunError(f"{shlex.join(command)} ended with {ended}: {reason}")
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    """Closes the standard input of a program, which may have ended."""
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def _end(process: subprocess.Popen[bytes], code: signal.Signals) -> None:
+    """Sends a signal to a program and waits for its end. A second interrupt kills it."""
+    try:
+        process.send_signal(code)
+        process.wait()
+    except KeyboardInterrupt:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

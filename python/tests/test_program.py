@@ -1,0 +1,93 @@
+"""Finding and running vaecf_dist, with scripts that stand in for it."""
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from vaecf.errors import InputError, RunError, Stopped
+from vaecf.program import find_program, run_program
+
+
+def _script(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!{sys.executable}\nimport pathlib, signal, sys, time\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_program_is_found_by_argument_variable_path_and_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["build/debug/bin", "build/release/bin", "path", "variable", "argument"]
+    made = {name: _script(tmp_path / name / "vaecf_dist", "") for name in names}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("VAECF_DIST", raising=False)
+    assert find_program() == "build/release/bin/vaecf_dist"
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    assert find_program() == made["path"]
+    monkeypatch.setenv("VAECF_DIST", made["variable"])
+    assert find_program() == made["variable"]
+    assert find_program(made["argument"]) == made["argument"]
+    with pytest.raises(InputError, match="missing does not exist; build it"):
+        find_program("missing")
+
+
+def test_exit_codes_are_exceptions_with_the_message(tmp_path: Path) -> None:
+    program = _script(
+        tmp_path / "p",
+        "print('result'); print('vaecf_dist: said ' + sys.argv[2], file=sys.stderr); sys.exit(int(sys.argv[1]))",
+    )
+    assert run_program(["0", "ok"], program=program) == ("result\n", "vaecf_dist: said ok\n")
+    for code, kind in ((1, RunError), (2, InputError), (75, Stopped)):
+        with pytest.raises(kind, match="said so"):
+            run_program([str(code), "so"], program=program)
+
+
+def test_program_is_killed_if_its_input_fails(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    program = _script(tmp_path / "p", f"text = sys.stdin.read(); pathlib.Path({str(done)!r}).write_text(text)")
+
+    def fails(stream: IO[bytes]) -> None:
+        stream.write(b"half")
+        raise ValueError("no such column")
+
+    with pytest.raises(ValueError, match="no such column"):
+        run_program([], program=program, feed=fails)
+    assert not done.exists()
+    run_program([], program=program, feed=lambda stream: stream.write(b"whole"))
+    assert done.read_text() == "whole"
+    early = _script(
+        tmp_path / "q", "sys.stdin.close(); print('vaecf_dist: line 1 is wrong', file=sys.stderr); sys.exit(2)"
+    )
+    with pytest.raises(InputError, match="line 1 is wrong"):
+        run_program([], program=early, feed=lambda stream: stream.write(b"x" * 10**7))
+
+
+def test_interrupt_is_passed_on_once_and_raised_after_the_end(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    program = _script(
+        tmp_path / "p",
+        f"""log = open({str(log)!r}, "a", buffering=1)
+signal.signal(signal.SIGINT, lambda *_: log.write("INT\\n"))
+log.write("began\\n")
+while "INT" not in pathlib.Path(log.name).read_text(): time.sleep(0.05)
+time.sleep(0.3)
+log.write("ended\\n")
+sys.exit(75)""",
+    )
+
+    def interrupt() -> None:
+        while not log.exists() or not log.read_text():
+            time.sleep(0.02)
+        signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_program([], program=program)
+    thread.join()
+    assert log.read_text().split() == ["began", "INT", "ended"]
