@@ -1,6 +1,7 @@
 """The command line `vaecf`: what it prints from files and names."""
 
 import io
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import h5py
 import numpy as np
 import pytest
 
-from vaecf.cli import main
+import vaecf
+from vaecf.cli import COMMANDS, main
 from vaecf.errors import escape
 
 RED = "\x1b[31m"
@@ -28,6 +30,28 @@ def _write(path: Path) -> str:
         file["user_id"] = np.arange(3)
         file["ndcg@10"] = [0.1, 0.2, 0.3]
     return str(path)
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"vaecf {vaecf.__version__}\n"
+
+
+def test_package_is_imported_without_its_libraries() -> None:
+    heavy = "{'numpy', 'pandas', 'scipy', 'h5py', 'matplotlib', 'pyarrow'} & set(sys.modules)"
+    code = f"import sys, vaecf; print({heavy}); vaecf.Model, vaecf.escaped; print('matplotlib' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split("\n") == ["set()", "False", ""]
+
+
+def test_modules_of_commands_replace_no_function(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert capsys.readouterr().out.startswith(f"usage: vaecf {command}")
+    for name in vaecf.__all__:
+        assert callable(getattr(vaecf, name)), name
 
 
 def test_control_characters_are_escaped() -> None:

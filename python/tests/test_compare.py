@@ -12,7 +12,7 @@ from scipy import stats
 
 import vaecf
 from vaecf.cli import main
-from vaecf.compare import PerUser, bootstrap_intervals, compare, holm, t_test, wilcoxon
+from vaecf.commands.compare import PerUser, bootstrap_intervals, compare, holm, t_test, wilcoxon
 
 DARWIN = np.array([6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75])
 """Differences in height of crossed and self-fertilized maize, in eighths of an inch: Fisher, 1935."""

@@ -13,10 +13,12 @@ from conftest import MODELS, Workspace
 
 import vaecf
 from vaecf import page
-from vaecf.compare import PerUser
+from vaecf.commands.compare import PerUser
+from vaecf.commands.report import report
 from vaecf.dataset import item_matrix
 from vaecf.events import baseline_names, metric_names
-from vaecf.report import report
+from vaecf.model import _top
+from vaecf.reasons import differences, largest
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -119,10 +121,10 @@ def test_networks_are_explained_by_the_last_thousand_items() -> None:
         return np.asarray(rows @ weights)
 
     weights = np.arange(1200.0)[:, None] * np.array([1.0, -1.0])
-    found = vaecf.reasons.differences(score, sp.csr_matrix(np.ones((1, 1200))), None, np.array([1, 0]), 400)
+    found = differences(score, sp.csr_matrix(np.ones((1, 1200))), None, np.array([1, 0]), 400)
     assert calls == [400, 400, 201] and np.isnan(found[:200]).all()
     np.testing.assert_allclose(found[200:], weights[200:, [1, 0]])
-    because, values = vaecf.reasons.largest(np.arange(1200), found, 2)
+    because, values = largest(np.arange(1200), found, 2)
     assert because.tolist() == [[200, 201], [1199, 1198]] and values[1, 0] == pytest.approx(1199)
 
 
@@ -330,11 +332,10 @@ def test_metrics_of_new_items_are_metrics_of_the_model_and_of_baselines() -> Non
 
 
 def test_ties_are_listed_by_column_and_lists_may_be_short() -> None:
-    top = vaecf.model._top  # pylint: disable=protected-access
     inf = np.inf
-    assert top(np.array([1.0, 3.0, 3.0, -inf, 3.0, 2.0]), 2).tolist() == [1, 2]
-    assert top(np.array([1.0, -inf, -inf]), 2).tolist() == [0]
-    assert top(np.array([-inf]), 2).tolist() == []
+    assert _top(np.array([1.0, 3.0, 3.0, -inf, 3.0, 2.0]), 2).tolist() == [1, 2]
+    assert _top(np.array([1.0, -inf, -inf]), 2).tolist() == [0]
+    assert _top(np.array([-inf]), 2).tolist() == []
 
 
 def test_errors_say_what_to_do(workspace: Workspace, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from vaecf.cli import main
 from vaecf.errors import InputError
 from vaecf.search_space import Parameter, read_search
-from vaecf.sweep import parse_duration, validations
+from vaecf.commands.sweep import parse_duration, validations
 from vaecf.yaml_files import flatten, load_yaml, parse_yaml
 
 ROOT = Path(__file__).parents[2]

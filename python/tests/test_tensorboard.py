@@ -92,7 +92,7 @@ def test_run_at_work_is_followed_until_its_test(tmp_path: Path) -> None:
 
 
 def test_replaced_log_of_a_resumed_run_replaces_the_curve(tmp_path: Path) -> None:
-    from vaecf.tensorboard import RunWriter
+    from vaecf.commands.tensorboard import RunWriter
 
     run = tmp_path / "run"
     run.mkdir()

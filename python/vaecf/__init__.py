@@ -1,9 +1,39 @@
 """Reads what vaecf_dist writes, starts it, and reports on its runs."""
 
-from .dataset import Dataset, HeldOut, ItemMatrix
-from .errors import InputError
-from .model import Model
-from .run import Run
-from .texts import escaped
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Dataset", "HeldOut", "InputError", "ItemMatrix", "Model", "Run", "escaped"]
+from .errors import InputError, RunError, Stopped
+
+if TYPE_CHECKING:
+    from .dataset import Dataset, HeldOut, ItemMatrix
+    from .model import Model
+    from .run import Run
+    from .texts import escaped
+
+__version__ = "0.1.0"
+
+# The module of each name that is imported at its first use, so that `import vaecf` is fast. No module of the package
+# may have the name of a function, because importing it would replace the function.
+_MODULES = {
+    "Dataset": "dataset",
+    "HeldOut": "dataset",
+    "ItemMatrix": "dataset",
+    "Model": "model",
+    "Run": "run",
+    "escaped": "texts",
+}
+
+__all__ = ["Dataset", "HeldOut", "InputError", "ItemMatrix", "Model", "Run", "RunError", "Stopped", "escaped"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

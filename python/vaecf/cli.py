@@ -9,14 +9,14 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO, cast
 
-from . import errors
+from . import __version__, errors
 
 # Each module defines add_arguments(parser) and run(options) -> exit code.
 COMMANDS = {
-    "report": ("vaecf.report", "write a report on runs as one HTML page"),
-    "tensorboard": ("vaecf.tensorboard", "write the curves of runs as event files of TensorBoard"),
-    "compare": ("vaecf.compare", "compare recommenders user by user, from files of --per-user"),
-    "sweep": ("vaecf.sweep", "search hyper-parameters with Optuna"),
+    "report": ("vaecf.commands.report", "write a report on runs as one HTML page"),
+    "tensorboard": ("vaecf.commands.tensorboard", "write the curves of runs as event files of TensorBoard"),
+    "compare": ("vaecf.commands.compare", "compare recommenders user by user, from files of --per-user"),
+    "sweep": ("vaecf.commands.sweep", "search hyper-parameters with Optuna"),
     "scaling": ("vaecf.scaling.command", "report on a scaling experiment, or predict the speed on another machine"),
 }
 
@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog="vaecf", description="Works with the runs of vaecf_dist.")
+    parser.add_argument("--version", action="version", version=f"vaecf {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     chosen = next((argument for argument in arguments if argument in COMMANDS), None)
     module = importlib.import_module(COMMANDS[chosen][0]) if chosen else None
@@ -39,8 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with shown:
             return int(module.run(options)) if module else errors.INVALID
-    except errors.InputError as error:
+    except (errors.InputError, errors.RunError, errors.Stopped) as error:
         print(f"vaecf: {errors.escape(str(error))}", file=sys.stderr)
-        return errors.INVALID
+        return error.code
     except BrokenPipeError:
         return errors.FAILED

@@ -12,14 +12,19 @@ DONE, FAILED, INVALID, STOPPED = 0, 1, 2, 75
 class InputError(Exception):
     """Wrong usage, configuration or input: exit code 2. The message says what to do."""
 
+    code = INVALID
+
 
 class RunError(Exception):
     """A run of vaecf_dist that failed: exit code 1, or a signal."""
+
+    code = FAILED
 
 
 class Stopped(Exception):
     """A run of vaecf_dist that was stopped on request, with a checkpoint: exit code 75."""
 
+    code = STOPPED
     folder: Path | None = None
     """The folder of the run, if it has one."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pandas as pd
 from pandas.api.types import is_object_dtype, is_string_dtype
@@ -22,7 +22,7 @@ def escaped(texts: Texts) -> Texts:
     Pages and Parquet files must be UTF-8: `vaecf.escaped(table).to_parquet(file)`.
     """
     if isinstance(texts, pd.DataFrame):
-        return texts.apply(escaped)
+        return cast(Texts, texts.apply(escaped))
     if isinstance(texts, pd.Series):
         return texts.map(_escape) if is_object_dtype(texts) or is_string_dtype(texts) else texts
-    return _escape(texts)
+    return cast(Texts, _escape(texts))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from . import errors
-from .dataset import open_hdf5, read_attributes, read_values
-from .errors import InputError
-from .events import smallest_is_best
+from .. import errors
+from ..dataset import open_hdf5, read_attributes, read_values
+from ..errors import InputError
+from ..events import smallest_is_best
 
 Array = np.ndarray[Any, Any]
 
@@ -120,7 +120,7 @@ def _match(reference: PerUser, other: PerUser) -> pd.DataFrame:
             f"{reference.path} and {other.path} have different users: {missing} are only in the first file, "
             f"{more} only in the second; test both on the same users"
         )
-    table = other.table.iloc[rows].reset_index(drop=True)
+    table: pd.DataFrame = other.table.iloc[rows].reset_index(drop=True)
     if "targets" in table and "targets" in reference.table and not table["targets"].equals(reference.table["targets"]):
         raise InputError(f"{reference.path} and {other.path} have different targets; test both on one dataset")
     return table
@@ -194,7 +194,8 @@ def format_comparison(files: Sequence[PerUser], table: pd.DataFrame, samples: in
         f"  file  {'metric':<14}{'reference':>10}{'mean':>9}{'difference':>12}{'interval':>26}{'better':>10}"
         f"{'worse':>8}{'t':>9}{'adjusted':>10}{'Wilcoxon':>10}{'adjusted':>10}",
     ]
-    for (path, metric), row in table.iterrows():
+    for key, row in table.iterrows():
+        path, metric = cast(tuple[str, str], key)
         interval = f"{row.low:+.4f} to {row.high:+.4f}"
         p = "".join(f"{_format_p(value):>10}" for value in row[COLUMNS[-4:]])
         mark = "  *" if row.t_holm < 1 - level else ""

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import errors
-from .errors import InputError
-from .events import Event, baseline_names, metric_names, parse_events
-from .run import Run
+from .. import errors
+from ..errors import InputError
+from ..events import Event, baseline_names, metric_names, parse_events
+from ..run import Run
 
 EPOCH_VALUES = ("loss", "nll", "kl", "beta", "users_per_second", "seconds")
 SOLUTION_VALUES = ("user_power", "feature_weight", "l2", "dropout", "relax", "kept_weight", "seconds")

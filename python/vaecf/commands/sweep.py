@@ -19,12 +19,12 @@ from typing import Any
 
 import yaml
 
-from . import errors
-from .errors import InputError
-from .events import smallest_is_best
-from .program import DEFAULT_MPIRUN, find_program, launcher, rank_environment, resolved_config, settings_arguments
-from .search_space import read_search, text_of
-from .yaml_files import load_yaml, parse_yaml
+from .. import errors
+from ..errors import InputError
+from ..events import smallest_is_best
+from ..program import DEFAULT_MPIRUN, find_program, launcher, rank_environment, resolved_config, settings_arguments
+from ..search_space import read_search, text_of
+from ..yaml_files import load_yaml, parse_yaml
 
 SECONDS_TO_STOP = 60.0
 
@@ -344,7 +344,7 @@ class Sweep:
                 section = section[part]
             section[last] = parse_yaml(value)
         title = f"# Trial {row['trial']} of `vaecf sweep`: {self.metric} {row[self.metric]:.6f} on the validation users.\n"
-        return title + yaml.safe_dump(config, sort_keys=False, default_flow_style=None)
+        return title + str(yaml.safe_dump(config, sort_keys=False, default_flow_style=None))
 
 
 def format_table(rows: Sequence[dict[str, Any]]) -> str:

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import errors, page
-from .charts import Chart, Series, draw_bars, draw_curves, draw_groups, standalone
+from .. import errors, page
+from ..charts import Chart, Series, draw_bars, draw_curves, draw_groups, standalone
+from ..dataset import open_hdf5
+from ..errors import InputError
+from ..events import baseline_names, metric_names, smallest_is_best
+from ..phases import benchmark_phases, timeline_phases
+from ..run import Run, seed_groups
+from ..texts import escaped
 from .compare import PerUser
-from .dataset import open_hdf5
-from .errors import InputError
-from .events import baseline_names, metric_names, smallest_is_best
-from .phases import benchmark_phases, timeline_phases
-from .run import Run, seed_groups
-from .texts import escaped
 
 # Charts and the functions that draw them, with or without a legend.
 Charts = list[tuple[Chart, Callable[[bool], str]]]
@@ -114,20 +114,20 @@ def _test(runs: Sequence[Run]) -> str:
     order = [title for title in columns if title in _names(runs)]
     others = [title for title in columns if title not in order]
     for indices in seed_groups(runs):
-        group = [_names(runs)[i] for i in indices if _names(runs)[i] in order]
-        if len(group) > 1:
-            title = f"mean ± sd of {len(group)} seeds: {group[0]} ... {group[-1]}"
-            common = [metric for metric in metrics if all(metric in columns[name] for name in group)]
-            values = {metric: [columns[name][metric][0] for name in group] for metric in common}
-            columns[title] = {metric: (mean(of_seeds), stdev(of_seeds)) for metric, of_seeds in values.items()}
+        seeds = [_names(runs)[i] for i in indices if _names(runs)[i] in order]
+        if len(seeds) > 1:
+            title = f"mean ± sd of {len(seeds)} seeds: {seeds[0]} ... {seeds[-1]}"
+            common = [metric for metric in metrics if all(metric in columns[name] for name in seeds)]
+            found = {metric: [columns[name][metric][0] for name in seeds] for metric in common}
+            columns[title] = {metric: (mean(of_seeds), stdev(of_seeds)) for metric, of_seeds in found.items()}
             order.append(title)
     order += others
     rows = []
     for metric in metrics:
-        found = [columns[title].get(metric) for title in order]
-        best = (min if smallest_is_best(metric) else max)(value[0] for value in found if value)
+        cells = [columns[title].get(metric) for title in order]
+        best = (min if smallest_is_best(metric) else max)(value[0] for value in cells if value)
         row = [metric]
-        for value in found:
+        for value in cells:
             error = f" <small>± {value[1]:.4f}</small>" if value and value[1] is not None else ""
             row.append(
                 page.cell(f"{value[0]:.4f}{error}" if value else "", "best" if value and value[0] == best else "")
