@@ -15,8 +15,9 @@ from conftest import Page, Workspace
 import vaecf
 from vaecf.charts import MAX_POINTS, thin
 from vaecf.cli import main
-from vaecf.phases import timeline_phases
 from vaecf.commands.report import group_means
+from vaecf.phases import timeline_phases
+
 
 def _write_run(folder: Path, epochs: int, name: str = "long", **test: Any) -> Path:
     random = np.random.default_rng(3)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from vaecf.cli import main
+from vaecf.commands.sweep import parse_duration, validations
 from vaecf.errors import InputError
 from vaecf.search_space import Parameter, read_search
-from vaecf.commands.sweep import parse_duration, validations
 from vaecf.yaml_files import flatten, load_yaml, parse_yaml
 
 ROOT = Path(__file__).parents[2]

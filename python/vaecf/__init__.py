@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .model import Model
     from .run import Run
     from .texts import escaped
+    from .training import train
 
 __version__ = "0.1.0"
 
@@ -22,9 +23,10 @@ _MODULES = {
     "Model": "model",
     "Run": "run",
     "escaped": "texts",
+    "train": "training",
 }
 
-__all__ = ["Dataset", "HeldOut", "InputError", "ItemMatrix", "Model", "Run", "RunError", "Stopped", "escaped"]
+__all__ = ["Dataset", "HeldOut", "InputError", "ItemMatrix", "Model", "Run", "RunError", "Stopped", "escaped", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,136 @@
+"""vaecf.train() with vaecf_dist itself."""
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Workspace
+
+import vaecf
+
+SMALL = {"batch_size": 50, "settings": {"model.hidden": [24], "model.latent": 8, "train.annealing.steps": 20}}
+
+
+@pytest.fixture(name="space")
+def _space(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VAECF_DIST", workspace.program)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "own.h5").symlink_to(workspace.folder / "data.h5")
+    return tmp_path
+
+
+def test_training_returns_the_run_with_the_given_keys(space: Path) -> None:
+    data = vaecf.Dataset(space / "own.h5")
+    run = vaecf.train(
+        data,
+        epochs=np.int64(2),
+        learning_rate=3e-3,
+        seed=7,
+        device="cpu",
+        precision="fp32",
+        directory="all runs",
+        **SMALL,
+    )
+    assert run.path == Path("all runs/own-mult_vae") and run.epochs.index.tolist() == [1, 2]
+    expected = {"train.optimizer.learning_rate": 0.003, "train.seed": 7, "model.hidden": [24], "device": "cpu"}
+    assert {key: run.config[key] for key in expected} == expected
+    assert not run.test.empty and (run.path / "per-user.h5").is_file()
+    again = vaecf.train(
+        str(data.path), name="own: 2", model="ease", per_user=False, settings={"model.ease.l2": [100, 300]}
+    )
+    assert again.name == "own: 2" and again.solutions["l2"].tolist() == [100, 300]
+    assert not (again.path / "per-user.h5").exists()
+
+
+def test_training_starts_from_the_weights_and_settings_of_a_run(space: Path) -> None:
+    first = vaecf.train("own.h5", epochs=2, progress=False, **SMALL)
+    second = vaecf.train("own.h5", start_from=first, name="second", progress=False)
+    assert second.config["model.hidden"] == [24] and second.config["train.epochs"] == 2
+    assert second.validation["ndcg@100"].iloc[0] > first.validation["ndcg@100"].iloc[0]
+    solved = vaecf.train("own.h5", model="item_knn", settings={"model.item_knn.neighbors": 7}, progress=False)
+    assert vaecf.train("own.h5", start_from=solved.path, name="k").config["model.item_knn.neighbors"] == 7
+
+
+def test_dataset_without_test_users_is_trained_on_by_ranks(workspace: Workspace, space: Path) -> None:
+    size = ["--users", "400", "--items", "120", "--validation-users", "40", "--test-users", "0"]
+    subprocess.run([workspace.program, "synthesize", "small.h5", *size], check=True, capture_output=True)
+    run = vaecf.train(space / "small.h5", model="elsa", epochs=2, ranks=2, progress=False, **{**SMALL, "settings": {}})
+    assert run.start["ranks"] == 2 and run.test.empty and len(run.epochs) == 2
+
+
+def test_progress_shows_epochs_and_the_metric(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm")
+    run = vaecf.train(space / "own.h5", epochs=3, **SMALL)
+    shown = capsys.readouterr().err.split("\r")[-1]
+    best = f"{run.validation['ndcg@100'].max():.4f}"
+    assert re.match(r"own-mult_vae: 100%.* 3/3 ", shown) and f"best {best}, epochs]" in shown
+
+
+def test_warnings_of_the_program_are_warnings(space: Path) -> None:
+    with pytest.warns(UserWarning, match="^training ends after 6 updates"):
+        vaecf.train(space / "own.h5", epochs=1, batch_size=50, progress=False)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"settings": {"train.epohs": 3}}, "train.epohs is not a key"),
+        ({"epochs": 3, "settings": {"train.epochs": 3}}, "train.epochs is also given by an argument"),
+        ({"settings": {"data.file": "x"}}, "data.file is also given"),
+        ({"model": "eese"}, "model.type must be one of"),
+        ({"data": "missing.h5"}, "missing.h5: no such file"),
+        ({"program": "nowhere"}, "nowhere does not exist"),
+    ],
+)
+def test_wrong_arguments_are_input_errors(space: Path, arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(vaecf.InputError, match=message):
+        vaecf.train(**{"data": space / "own.h5", "progress": False, **arguments})  # type: ignore[arg-type]
+
+
+def test_names_outside_of_the_signature_are_type_errors(space: Path) -> None:
+    with pytest.raises(TypeError, match="epoch"):
+        vaecf.train(space / "own.h5", epoch=3)  # type: ignore[call-arg]
+
+
+def _at_work(run: Path, signal_run: bool) -> threading.Thread:
+    """Interrupts this process, or stops the run, after its first epoch."""
+
+    def wait() -> None:
+        log = run / "metrics.jsonl"
+        while not log.is_file() or '"event":"epoch"' not in log.read_text():
+            time.sleep(0.02)
+        if signal_run:
+            children = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True, check=True)
+            os.kill(int(children.stdout.split()[0]), signal.SIGUSR1)
+        else:
+            signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_interrupt_stops_with_a_checkpoint(space: Path, ranks: int) -> None:
+    thread = _at_work(space / "runs" / "long", False)
+    with pytest.raises(KeyboardInterrupt, match="runs/long/config.yaml --resume auto"):
+        vaecf.train(space / "own.h5", name="long", epochs=10**6, ranks=ranks, progress=False, **SMALL)
+    thread.join()
+    run = vaecf.Run(space / "runs" / "long")
+    assert run.last("end") == {} or run.last("end")["reason"] != "epochs"
+    assert [path for path in run.checkpoints if path.name != "best.h5"]
+
+
+def test_stopped_run_names_its_folder(space: Path) -> None:
+    thread = _at_work(space / "runs" / "long", True)
+    with pytest.raises(vaecf.Stopped, match="--resume auto") as stopped:
+        vaecf.train(space / "own.h5", name="long", epochs=10**6, progress=False, **SMALL)
+    thread.join()
+    assert stopped.value.folder == Path("runs/long") and stopped.value.code == 75

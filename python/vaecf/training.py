@@ -1,0 +1,191 @@
+"""Trains models: starts vaecf_dist, shows its progress, and returns the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from .dataset import open_hdf5
+from .errors import InputError, Stopped
+from .events import Event, parse_events, smallest_is_best
+from .program import find_program, resolved_config, run_program, settings_arguments
+from .run import Run
+
+
+class HasPath(Protocol):
+    """A dataset with its file, as vaecf.Dataset."""
+
+    path: Path
+
+
+# The key of each named argument of train().
+KEYS = {
+    "model": "model.type",
+    "name": "name",
+    "epochs": "train.epochs",
+    "batch_size": "train.batch_size",
+    "learning_rate": "train.optimizer.learning_rate",
+    "seed": "train.seed",
+    "device": "device",
+    "precision": "train.precision",
+    "directory": "run.directory",
+}
+
+
+def train(
+    data: HasPath | str | Path,
+    *,
+    model: str | None = None,
+    name: str | None = None,
+    start_from: Run | str | Path | None = None,
+    ranks: int = 1,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    learning_rate: float | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    precision: str | None = None,
+    directory: str | Path | None = None,
+    per_user: bool = True,
+    progress: bool = True,
+    program: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Run:
+    """Trains a model on a dataset and tests it, if the dataset has test users, and returns the run.
+
+    `model`: the key model.type; default: that of `start_from`, else mult_vae. `name`: default: the name of the dataset's
+    file and the model, own-elsa. `start_from`: a run whose configuration and weights are the start; models that are
+    solved at once are solved again. `ranks`: more than one are started by mpirun. `per_user`: also write the metrics of
+    each test user to per-user.h5 in the folder of the run. `settings`: other keys of the configuration by dotted name.
+    An earlier run of this name is moved to NAME.1, NAME.2, and so on.
+
+    Blocks until the end. An interrupt stops the training with a checkpoint, after which KeyboardInterrupt is raised.
+    Throws InputError for wrong arguments, keys or data, Stopped if the run is stopped by a signal, with a checkpoint, and
+    RunError if it fails.
+    """
+    file = Path(data) if isinstance(data, (str, Path)) else Path(data.path)
+    start = Run(start_from) if isinstance(start_from, (str, Path)) else start_from
+    given = {
+        "model": model,
+        "name": name,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "seed": seed,
+        "device": device,
+        "precision": precision,
+        "directory": directory,
+    }
+    values: dict[str, Any] = {"data.file": file}
+    values.update((KEYS[argument], value) for argument, value in given.items() if value is not None)
+    for key, value in (settings or {}).items():
+        if key in values:
+            raise InputError(f"settings: {key} is also given by an argument of train(); give it once")
+        values[key] = value
+    kind = values.get("model.type") or (start.config["model.type"] if start else "mult_vae")
+    values.setdefault("name", f"{file.stem}-{kind}")
+    arguments = settings_arguments({key: _text(value) for key, value in values.items()})
+
+    found = find_program(program)
+    with tempfile.TemporaryDirectory() as temporary:
+        base = Path(temporary) / "train.yaml"
+        base.write_bytes((start.path / "config.yaml").read_bytes() if start else b"{}\n")
+        config = resolved_config(found, str(base), arguments)
+        folder = Path(str(config["run.directory"])) / str(config["name"])
+        command = [str(base), "--quiet", *arguments]
+        if not _has_test_users(file):
+            command.append("--train")
+        elif per_user:
+            command += ["--per-user", str(folder / "per-user.h5")]
+        if start and start.solutions.empty:  # A solved model has no weights to start from.
+            command += ["--start-from", str(start.path / "checkpoints" / "best.h5")]
+        bar = _Progress(folder / "metrics.jsonl", config) if progress and find_spec("tqdm") else None
+        hint = f"continue with: vaecf_dist {folder}/config.yaml --resume auto"
+        try:
+            _, log = run_program(command, program=found, ranks=ranks, watch=bar.update if bar else None)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"stopped; {hint}") from None
+        except Stopped as stopped:
+            stopped.folder = folder
+            stopped.args = (f"{folder}: stopped with a checkpoint; {hint}",)
+            raise
+        finally:
+            if bar:
+                bar.close()
+    for line in log.splitlines():
+        warnings.warn(line.removeprefix("warning: "), stacklevel=2)
+    return Run(folder)
+
+
+def _text(value: Any) -> str:
+    """Returns a value as YAML."""
+
+    def plain(other: Any) -> Any:
+        if isinstance(other, (np.generic, np.ndarray)):
+            return other.tolist()
+        return os.fspath(other)
+
+    return json.dumps(value, default=plain, ensure_ascii=False)
+
+
+def _has_test_users(file: Path) -> bool:
+    """Returns true if the file has test users, or is not a dataset, which is then the program's error."""
+    try:
+        with open_hdf5(file) as data:
+            return "train" not in data or ("test" in data and len(data["test/fold_in/indptr"]) > 1)
+    except InputError:
+        return True
+
+
+class _Progress:
+    """A progress bar of the epochs or solutions of a run at work, from the events in its metrics.jsonl."""
+
+    def __init__(self, log: Path, config: Mapping[str, Any]) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a notebook without the package ipywidgets
+            from tqdm.auto import tqdm  # pylint: disable=import-outside-toplevel
+        total = None if config["model.type"] in ("ease", "item_knn") else int(config["train.epochs"])
+        self.bar = tqdm(total=total, unit="epoch" if total else "solution", desc=str(config["name"]))
+        self.log = log
+        self.metric = str(config["validation.select"])
+        self.best: float | None = None
+        self.read_bytes = 0
+        self.started = time.time()
+
+    def update(self) -> None:
+        """Shows the events since the last call."""
+        # The file is that of an earlier run until the program has moved it.
+        if not self.log.is_file() or self.log.stat().st_mtime < self.started:
+            return
+        with open(self.log, "rb") as file:
+            file.seek(self.read_bytes)
+            lines = file.read()
+        lines = lines[: lines.rfind(b"\n") + 1]
+        self.read_bytes += len(lines)
+        for event in parse_events(lines.decode("utf-8", "replace").splitlines()):
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
+        if event["event"] in ("epoch", "solve"):
+            self.bar.update()
+        value = event.get(self.metric)
+        if event["event"] in ("validation", "solve") and value is not None:
+            choose = min if smallest_is_best(self.metric) else max
+            self.best = value if self.best is None else choose(value, self.best)
+            self.bar.set_postfix_str(f"{self.metric} {value:.4f}, best {self.best:.4f}")
+        if event["event"] == "end":
+            self.bar.set_postfix_str(f"{self.bar.postfix or 'trained'}, {event.get('reason', '')}")
+
+    def close(self) -> None:
+        """Shows the last events and leaves the bar as it is."""
+        self.update()
+        self.bar.close()
