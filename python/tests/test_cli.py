@@ -8,11 +8,14 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from conftest import Workspace
 
 import vaecf
 from vaecf.cli import COMMANDS, main
 from vaecf.errors import escape
 
+# Two runs of this file.
+ONCE = [("once", ["train.epochs=1"]), ("twice", ["train.epochs=2"])]
 RED = "\x1b[31m"
 
 
@@ -40,18 +43,31 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_package_is_imported_without_its_libraries() -> None:
     heavy = "{'numpy', 'pandas', 'scipy', 'h5py', 'matplotlib', 'pyarrow'} & set(sys.modules)"
-    code = f"import sys, vaecf; print({heavy}); vaecf.Model, vaecf.escaped; print('matplotlib' in sys.modules)"
+    code = f"import sys, vaecf; print({heavy}); vaecf.Model, vaecf.train, vaecf.compare, vaecf.escaped; print('matplotlib' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split("\n") == ["set()", "False", ""]
 
 
-def test_modules_of_commands_replace_no_function(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_replace_no_function(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VAECF_DIST", workspace.program)
+    runs = [str(workspace.train(name, settings, "--per-user", f"runs/{name}/per-user.h5")) for name, settings in ONCE]
+    data = str(workspace.folder / "data.h5")
+    page, files = str(tmp_path / "r.html"), [f"{run}/per-user.h5" for run in runs]
+    assert main(["report", *runs, "-o", page]) == main(["compare", *files]) == 0
     for command in COMMANDS:
         with pytest.raises(SystemExit):
             main([command, "--help"])
-        assert capsys.readouterr().out.startswith(f"usage: vaecf {command}")
+        assert f"usage: vaecf {command}" in capsys.readouterr().out
     for name in vaecf.__all__:
         assert callable(getattr(vaecf, name)), name
+    assert vaecf.leaderboard(runs)["once"]["value"].notna().all()
+    assert vaecf.compare(*runs).index.names == ["run", "metric"]
+    vaecf.report(runs).save(page)
+    train = {"epochs": 1, "directory": tmp_path, "progress": False}
+    assert vaecf.train(data, model="item_knn", **train).model().recommend([[1] + [0] * 119]).shape == (10, 3)
+    assert vaecf.escaped("a") == "a" and vaecf.Dataset(data).items == 120
 
 
 def test_control_characters_are_escaped() -> None:

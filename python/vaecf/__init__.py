@@ -8,6 +8,7 @@ from .errors import InputError, RunError, Stopped
 if TYPE_CHECKING:
     from .dataset import Dataset, HeldOut, ItemMatrix
     from .model import Model
+    from .results import Report, compare, leaderboard, report
     from .run import Run
     from .texts import escaped
     from .training import train
@@ -21,12 +22,31 @@ _MODULES = {
     "HeldOut": "dataset",
     "ItemMatrix": "dataset",
     "Model": "model",
+    "Report": "results",
     "Run": "run",
+    "compare": "results",
     "escaped": "texts",
+    "leaderboard": "results",
+    "report": "results",
     "train": "training",
 }
 
-__all__ = ["Dataset", "HeldOut", "InputError", "ItemMatrix", "Model", "Run", "RunError", "Stopped", "escaped", "train"]
+__all__ = [
+    "Dataset",
+    "HeldOut",
+    "InputError",
+    "ItemMatrix",
+    "Model",
+    "Report",
+    "Run",
+    "RunError",
+    "Stopped",
+    "compare",
+    "escaped",
+    "leaderboard",
+    "report",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -16,10 +16,10 @@ from .. import errors, page
 from ..charts import Chart, Series, draw_bars, draw_curves, draw_groups, standalone
 from ..dataset import open_hdf5
 from ..errors import InputError
-from ..events import baseline_names, metric_names, smallest_is_best
+from ..events import metric_names, smallest_is_best
 from ..phases import benchmark_phases, timeline_phases
+from ..results import names_of, test_columns
 from ..run import Run, seed_groups
-from ..texts import escaped
 from .compare import PerUser
 
 # Charts and the functions that draw them, with or without a legend.
@@ -37,12 +37,6 @@ GROUPS = 5
 
 def _number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if isinstance(value, float) else str(value)
-
-
-def _names(runs: Sequence[Run]) -> list[str]:
-    """Returns the names of the runs; their paths if two have the same name."""
-    names = [run.name for run in runs]
-    return [escaped(name) for name in (names if len(set(names)) == len(names) else [str(run.path) for run in runs])]
 
 
 def _state(run: Run) -> str:
@@ -83,38 +77,19 @@ def _summary(runs: Sequence[Run]) -> str:
         "folder": lambda run: run.path,
     }
     rows = [[name, *(page.cell(page.text(_number(fact(run))), "text") for run in runs)] for name, fact in facts.items()]
-    return page.table("summary", ["", *_names(runs)], rows)
+    return page.table("summary", ["", *names_of(runs)], rows)
 
 
 def _test(runs: Sequence[Run]) -> str:
     """Returns the table of test results: a row per metric, a column per run and per baseline."""
-    columns: dict[str, dict[str, tuple[float, float | None]]] = {}
-    metrics: dict[str, None] = {}
-    users = set()
-    for name, run in zip(_names(runs), runs, strict=True):
-        event = run.last("test")
-        if not event:
-            continue
-        users.add(event.get("users"))
-        for group in ["", *baseline_names(event)]:
-            prefix = f"{group}_" if group else ""
-            values = {
-                metric: (float(event[prefix + metric]), event.get(f"{prefix}{metric}_se"))
-                for metric in metric_names(event)
-                if event.get(prefix + metric) is not None
-            }
-            metrics.update(dict.fromkeys(values))
-            # Runs on one dataset share their baselines.
-            title = {"": name, "cold": f"{name}, features alone"}.get(group, group.replace("_", "-"))
-            if columns.get(title, values) != values:
-                title = f"{title} ({name})"
-            columns[title] = values
+    columns, metrics = test_columns(runs)
     if not columns:
         return page.paragraph("No run was tested yet; vaecf_dist CONFIG --test does so.")
-    order = [title for title in columns if title in _names(runs)]
-    others = [title for title in columns if title not in order]
+    names = names_of(runs)
+    order = [title for title in columns if title in names]
+    others = [title for title in columns if title not in names]
     for indices in seed_groups(runs):
-        seeds = [_names(runs)[i] for i in indices if _names(runs)[i] in order]
+        seeds = [names[i] for i in indices if names[i] in order]
         if len(seeds) > 1:
             title = f"mean ± sd of {len(seeds)} seeds: {seeds[0]} ... {seeds[-1]}"
             common = [metric for metric in metrics if all(metric in columns[name] for name in seeds)]
@@ -133,9 +108,10 @@ def _test(runs: Sequence[Run]) -> str:
                 page.cell(f"{value[0]:.4f}{error}" if value else "", "best" if value and value[0] == best else "")
             )
         rows.append(row)
+    users = {run.last("test").get("users") for run in runs if run.last("test")}
     count = " or ".join(str(number) for number in sorted(users, key=str))
     words = f"Means over {count} test users, with standard errors."
-    for name, run in zip(_names(runs), runs, strict=True):
+    for name, run in zip(names, runs, strict=True):
         for key, reason in run.last("test").items():
             if key.startswith("left_out_"):
                 words += f" {name} was tested without {key.removeprefix('left_out_')}: {reason}."
@@ -144,7 +120,7 @@ def _test(runs: Sequence[Run]) -> str:
 
 def curves(runs: Sequence[Run]) -> Charts:
     """Returns a chart per loss, per metric of the validation users, and of the speed; one curve per run in each."""
-    names = _names(runs)
+    names = names_of(runs)
 
     def chart(column: str, title: str, label: str, tables: Sequence[pd.DataFrame], marked: bool) -> Chart:
         series = []
@@ -166,7 +142,7 @@ def curves(runs: Sequence[Run]) -> Charts:
 
 def _phases(runs: Sequence[Run], timelines: dict[int, dict[str, float]]) -> tuple[Charts, str]:
     """Returns the time by phase: charts and tables of steps, from events `benchmark`, and of runs, from timelines."""
-    names = _names(runs)
+    names = names_of(runs)
     steps = {i: benchmark_phases(run.last("benchmark")) for i, run in enumerate(runs) if run.last("benchmark")}
     charts: Charts = []
     tables = []
@@ -202,7 +178,7 @@ def group_means(values: pd.Series[Any], by: pd.Series[Any], edges: np.ndarray[An
 
 def _groups(runs: Sequence[Run], files: dict[int, PerUser]) -> tuple[Charts, str]:
     """Returns the quality by length of history and by popularity of the targets, from files of --per-user."""
-    names = _names(runs)
+    names = names_of(runs)
     charts: Charts = []
     tables = []
     first = next(iter(files.values()))
@@ -257,7 +233,7 @@ def _configuration(runs: Sequence[Run]) -> str:
 
     def rows(shown: Sequence[str]) -> str:
         cells = [[key, *(page.cell(page.text(value), "text") for value in values[key])] for key in shown]
-        return page.table("differences" if len(shown) < len(keys) else "configuration", ["key", *_names(runs)], cells)
+        return page.table("differences" if len(shown) < len(keys) else "configuration", ["key", *names_of(runs)], cells)
 
     different = [key for key in keys if len(set(values[key])) > 1]
     shown = rows(different) if len(runs) > 1 and 0 < len(different) < len(keys) else ""
@@ -303,7 +279,7 @@ def report(
     `per_user`: files of --per-user of these runs, besides those in their folders. `timelines`: files of --timeline by the
     index of the run, besides timeline.json in their folders.
     """
-    names = _names(runs)
+    names = names_of(runs)
     files: dict[int, str | Path] = {
         i: run.path / "timeline.json" for i, run in enumerate(runs) if (run.path / "timeline.json").is_file()
     }

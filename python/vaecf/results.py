@@ -1,0 +1,149 @@
+"""Results of several runs beside each other: their tests, their differences, and a page on them."""
+
+from __future__ import annotations
+
+import html
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from .commands.compare import PerUser
+from .commands.compare import compare as compare_files
+from .errors import InputError
+from .events import baseline_names, metric_names
+from .run import Run
+from .texts import escaped
+
+Value = tuple[float, float | None]
+
+
+def as_runs(runs: Run | str | Path | Iterable[Run | str | Path]) -> list[Run]:
+    """Returns runs, also of one run or of folders."""
+    listed = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
+    if not listed:
+        raise InputError("runs must be at least one run, got none")
+    return [run if isinstance(run, Run) else Run(run) for run in listed]
+
+
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """Returns the names of the runs; their paths if two have the same name."""
+    names = [run.name for run in runs]
+    return [escaped(name) for name in (names if len(set(names)) == len(names) else [str(run.path) for run in runs])]
+
+
+def test_columns(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Value]], list[str]]:
+    """Returns the value and standard error of each metric for each tested run, and after them for each baseline; and the
+    names of the metrics."""
+    columns: dict[str, dict[str, Value]] = {}
+    metrics: dict[str, None] = {}
+    names = names_of(runs)
+    for name, run in zip(names, runs, strict=True):
+        event = run.last("test")
+        for group in ["", *baseline_names(event)]:
+            prefix = f"{group}_" if group else ""
+            values = {
+                metric: (float(event[prefix + metric]), event.get(f"{prefix}{metric}_se"))
+                for metric in metric_names(event)
+                if event.get(prefix + metric) is not None
+            }
+            metrics.update(dict.fromkeys(values))
+            # Runs on one dataset share their baselines.
+            title = {"": name, "cold": f"{name}, features alone"}.get(group, group.replace("_", "-"))
+            if columns.get(title, values) != values:
+                title = f"{title} ({name})"
+            if event:
+                columns[title] = values
+    order = sorted(columns, key=lambda title: title not in names)
+    return {title: columns[title] for title in order}, list(metrics)
+
+
+def leaderboard(runs: Run | str | Path | Iterable[Run | str | Path]) -> pd.DataFrame:
+    """Returns the results of the tests: a row per metric, and for each run and baseline the columns value and se.
+
+    `runs`: runs or their folders. se is the standard error over users. Throws InputError if no run was tested.
+    """
+    listed = as_runs(runs)
+    columns, metrics = test_columns(listed)
+    if not columns:
+        raise InputError(f"{listed[0].path}: was not tested; vaecf_dist {listed[0].path}/config.yaml --test does so")
+    missing = (float("nan"), None)
+    rows = [[part for values in columns.values() for part in values.get(metric, missing)] for metric in metrics]
+    head = pd.MultiIndex.from_product([columns, ["value", "se"]], names=["model", None])
+    return pd.DataFrame(rows, pd.Index(metrics, name="metric"), head, dtype=float)
+
+
+def compare(
+    reference: Run | str | Path, *others: Run | str | Path, samples: int = 2000, level: float = 0.95, seed: int = 0
+) -> pd.DataFrame:
+    """Returns the paired differences of other runs to the reference, from per-user.h5 in their folders: a row per run and
+    metric, with the columns that docs/COMPARING.md explains.
+
+    Throws InputError if the runs are of different datasets, or a file does not exist or is of another checkpoint.
+    """
+    runs = as_runs([reference, *others])
+    if len(runs) < 2:
+        raise InputError("a comparison needs at least two runs, got one")
+    files = [_per_user(run) for run in runs]
+    table = compare_files(files[0], files[1:], samples, level, seed)
+    names = dict(zip((str(file.path) for file in files), names_of(runs), strict=True))
+    return table.rename(index=names, level="file").rename_axis(index={"file": "run"})
+
+
+def _per_user(run: Run) -> PerUser:
+    """Returns the metrics of each test user of a run."""
+    file, again = (
+        run.path / "per-user.h5",
+        f"vaecf_dist {run.path}/config.yaml --test --per-user {run.path}/per-user.h5",
+    )
+    if not file.is_file():
+        raise InputError(f"{file}: does not exist; write it with: {again}")
+    found = PerUser(file)
+    if found.checkpoint_xxh3 != run.checksum():
+        raise InputError(
+            f"{file}: is not of best.h5 of this run, but of another checkpoint; write it again with: {again}"
+        )
+    return found
+
+
+class Report:
+    """A page on runs, which loads nothing and contains no script."""
+
+    def __init__(self, text: str) -> None:
+        self.html = text
+        """The text of the page."""
+
+    def save(self, file: str | Path) -> None:
+        """Writes the page. Throws InputError if that is not possible."""
+        from .page import write_text  # with Matplotlib  # pylint: disable=import-outside-toplevel
+
+        write_text(file, self.html)
+
+    def _repr_html_(self) -> str:
+        """Returns the page in a frame, for notebooks."""
+        style = "width:100%;height:80vh;border:0"
+        page = html.escape(escaped(self.html))
+        return f'<div><iframe title="report" style="{style}" srcdoc="{page}"></iframe></div>'
+
+    def show(self) -> None:
+        """Shows the page: in a notebook below the cell, elsewhere in a browser."""
+        if "ipykernel" in sys.modules:
+            from IPython.display import display  # pylint: disable=import-outside-toplevel
+
+            display(self)
+            return
+        with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="vaecf-", delete=False) as file:
+            pass
+        self.save(file.name)
+        if not webbrowser.open(Path(file.name).as_uri()):
+            print(f"no browser was found; the page is {file.name}")
+
+
+def report(runs: Run | str | Path | Iterable[Run | str | Path]) -> Report:
+    """Returns a page on runs beside each other, as `vaecf report` writes it. Throws InputError if one is not a run."""
+    from .commands.report import report as page_of  # with Matplotlib  # pylint: disable=import-outside-toplevel
+
+    return Report(page_of(as_runs(runs))[0])
