@@ -17,9 +17,10 @@ from vaecf.charts import MAX_POINTS, thin
 from vaecf.cli import main
 from vaecf.commands.report import group_means
 from vaecf.phases import timeline_phases
+from vaecf.solutions_table import at_edge
 
 
-def _write_run(folder: Path, epochs: int, name: str = "long", **test: Any) -> Path:
+def _write_run(folder: Path, epochs: int, name: str = "long", model: str = "mult_vae", **test: Any) -> Path:
     random = np.random.default_rng(3)
     events: list[dict[str, Any]] = [{"event": "start", "name": name, "users": 10, "items": 5}]
     for epoch in range(1, epochs + 1):
@@ -32,7 +33,7 @@ def _write_run(folder: Path, epochs: int, name: str = "long", **test: Any) -> Pa
         events.append({"event": "test", "epoch": epochs, "users": 10, **test})
     folder.mkdir()
     (folder / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    (folder / "config.yaml").write_text(f"name: {name}\nmodel: {{type: mult_vae}}\nvalidation: {{select: ndcg@100}}\n")
+    (folder / "config.yaml").write_text(f"name: {name}\nmodel: {{type: {model}}}\nvalidation: {{select: ndcg@100}}\n")
     return folder
 
 
@@ -146,6 +147,50 @@ def test_page_of_a_solved_model_has_neither_kl_nor_epochs(workspace: Workspace, 
     summary = {row[0]: row[1] for row in page.tables["summary"][1:]}
     assert summary["epochs"] == ""
     assert re.fullmatch(r"ndcg@100 0\.\d{4} by solution [12]", summary["best on validation users"])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_losses_of_unlike_models_have_charts_of_their_own(tmp_path: Path) -> None:
+    folders = [str(_write_run(tmp_path / f"{i}", 2, f"{i}", model)) for i, model in enumerate(["elsa", "recvae", "elsa"])]
+
+    def page(*runs: str) -> Page:
+        assert main(["report", *runs, "-o", str(tmp_path / "r.html")]) == 0
+        return Page((tmp_path / "r.html").read_text())
+
+    unlike = page(*folders)
+    assert unlike.captions[:3] == ["Loss, elsa", "Loss, recvae", "Negative log-likelihood, elsa"]
+    assert {"Weight of KL", "Training speed", "ndcg@100 on validation users"} <= set(unlike.captions)
+    assert "Losses of different models have different scales" in unlike.words
+    alike = page(folders[0], folders[2])
+    assert alike.captions[0] == "Loss" and "Losses of different models" not in alike.words
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_chosen_value_at_the_edge_of_its_list_is_named(workspace: Workspace, tmp_path: Path) -> None:
+    assert main(["report", str(workspace.folder / "runs" / "ease"), "-o", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    chosen = vaecf.Run(workspace.folder / "runs" / "ease").last("end")["best_epoch"]
+    end = ["smallest of its list; try smaller", "largest of its list; try larger"][chosen - 1]
+    assert f"The chosen l2 of ease, {[50, 200][chosen - 1]}, is the {end} values. " in Page(text).words
+    assert text.count('class="best">50<') == (chosen == 1)
+    for key, value, tried, expected in (
+        ("l2", 100, [100, 300, 500], "smallest"),
+        ("l2", 300, [100, 300, 500], ""),
+        ("l2", 100, [100, 100], ""),
+        ("relax", 1, [0, 0.4, 1], ""),
+        ("relax", 0.4, [0, 0.4], "largest"),
+        ("dropout", 0, [0, 0.3], ""),
+    ):
+        assert at_edge(key, value, tried) == expected
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_wide_tables_have_a_hint_for_phones(tmp_path: Path) -> None:
+    folders = [str(_write_run(tmp_path / f"{i}", 1, f"{i}", **{"ndcg@10": 0.1})) for i in range(3)]
+    for runs, hints in ((folders, True), (folders[:1], False)):
+        assert main(["report", *runs, "-o", str(tmp_path / "r.html")]) == 0
+        text = (tmp_path / "r.html").read_text()
+        assert ('class="hint"' in text) == hints and 'class="wide"' in text
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -60,6 +60,15 @@ class Chart:
     series: list[Series] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Axis:
+    """An axis of parallel coordinates: its label, the position of each line on it, from 0 to 1, and its ticks."""
+
+    label: str
+    positions: Array
+    ticks: list[tuple[float, str]]
+
+
 def color(index: int) -> str:
     """Returns the CSS color of a series."""
     return f"var(--series-{index % len(LIGHT)})"
@@ -77,9 +86,9 @@ def thin(x: Array, y: Array, limit: int = MAX_POINTS) -> tuple[Array, Array]:
     return x[kept], y[kept]
 
 
-def _figure(rows: float = 1.0) -> tuple[Figure, Any]:
-    """Returns a figure of the width of a phone, and its axes."""
-    figure = Figure(figsize=(5.0, 2.9 * rows), layout="constrained")
+def _figure(rows: float = 1.0, width: float = 5.0) -> tuple[Figure, Any]:
+    """Returns a figure, by default of the width of a phone, and its axes."""
+    figure = Figure(figsize=(width, 2.9 * rows), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.add_subplot()
     axes.grid(color=_GRID, linewidth=0.7)
@@ -166,6 +175,27 @@ def draw_bars(chart: Chart, labels: Sequence[str], legend: bool) -> str:
         axes.set_xlabel(chart.x_label)
         if legend:
             axes.legend(frameon=False)
+        return svg_text(figure, chart)
+
+
+def draw_parallel(chart: Chart, axes: Sequence[Axis], best: int, _: bool) -> str:
+    """Returns parallel coordinates as SVG. Lines are sorted, the best one first; the first `best` are colored."""
+    with _context():
+        figure, area = _figure(1.2, max(5.0, 1.4 * len(axes)))
+        area.axis("off")
+        area.set(xlim=(-0.4, len(axes) - 0.5), ylim=(-0.05, 1.5))
+        lines = np.stack([axis.positions for axis in axes], axis=1)
+        for k in reversed(range(len(lines))):
+            style = {"color": _GRID if k >= best else _stand_in(1 if k == 0 else 0), "linewidth": 2.4 if k == 0 else 1.0}
+            area.plot(lines[k], "-", **style)
+        for place, axis in enumerate(axes):
+            area.plot([place, place], [0, 1], "-", color=_TEXT, linewidth=0.8)
+            # Long names in two lines, and every second axis lower, so that they do not overlap.
+            words = axis.label.replace(".", ".\n", 1) if len(axis.label) > 14 else axis.label
+            area.text(place, 1.08 + 0.16 * (place % 2), words, ha="center", va="bottom", fontsize=8, in_layout=False)
+            for height, tick in axis.ticks:
+                area.plot([place - 0.02, place + 0.02], [height, height], "-", color=_TEXT, linewidth=0.8)
+                area.text(place + 0.04, height, tick, va="center", fontsize=8, in_layout=False)
         return svg_text(figure, chart)
 
 

@@ -10,6 +10,8 @@ from .charts import VARIABLES, color
 from .errors import InputError
 from .texts import escaped
 
+# A table of more columns may be wider than a phone.
+NARROW = 3
 _STYLE = """
 :root{color-scheme:light dark;--back:#fff;--text:#1b2330;--soft:#5b6675;--card:#f6f7f9;--line:#d6dae1}
 @media (prefers-color-scheme:dark){:root{--back:#12161d;--text:#e4e8ef;--soft:#9aa5b5;--card:#1a2029;--line:#343c4a}}
@@ -22,7 +24,13 @@ p{margin:.3rem 0;color:var(--soft)}
 figure{margin:0;padding:.6rem;background:var(--card);border:1px solid var(--line);border-radius:.5rem}
 figcaption{font-weight:600}
 svg{display:block;width:100%;height:auto;max-width:40rem;color:var(--text)}
-.wide{overflow-x:auto;margin:.4rem 0}
+.wide{overflow-x:auto;margin:.4rem 0;background:linear-gradient(90deg,var(--back) 30%,transparent) local,
+linear-gradient(270deg,var(--back) 30%,transparent) right local,
+linear-gradient(90deg,var(--line),transparent),linear-gradient(270deg,var(--line),transparent) right;
+background-repeat:no-repeat;background-size:2.5rem 100%,2.5rem 100%,.9rem 100%,.9rem 100%}
+.large svg{min-width:40rem;max-width:none}
+.hint{display:none}@media (max-width:40rem){.large svg{min-width:40rem;max-width:none}
+.hint{display:block}}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;overflow-wrap:normal}
 th,td{padding:.25rem .7rem;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}
 th:first-child,td:first-child{text-align:left}
@@ -62,7 +70,13 @@ def table(name: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     kind = ' class="text"' if any('class="text"' in part for row in rows for part in row[1:]) else ""
     body = "\n".join(f'<tr><th scope="row">{text(row[0])}</th>{"".join(row[1:])}</tr>' for row in rows)
     lines = f"<thead><tr>{titles}</tr></thead>\n<tbody>\n{body}\n</tbody>"
-    return f'<div class="wide"><table id="{name}"{kind}>{lines}</table></div>'
+    hint = '<p class="hint">Wide table: scroll it sideways.</p>' if len(head) > NARROW else ""
+    return f'{hint}<div class="wide" tabindex="0"><table id="{name}"{kind}>{lines}</table></div>'
+
+
+def wide(content: str) -> str:
+    """Returns content that scrolls if it is wider than the page."""
+    return f'<p class="hint">Scroll it sideways.</p><div class="wide large" tabindex="0">{content}</div>'
 
 
 def figure(title: str, svg: str) -> str:

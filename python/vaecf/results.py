@@ -143,7 +143,13 @@ class Report:
 
 
 def report(runs: Run | str | Path | Iterable[Run | str | Path]) -> Report:
-    """Returns a page on runs beside each other, as `vaecf report` writes it. Throws InputError if one is not a run."""
-    from .commands.report import report as page_of  # with Matplotlib  # pylint: disable=import-outside-toplevel
+    """Returns a page on runs beside each other, or on the folder of a sweep, as `vaecf report` writes it.
 
+    Throws InputError if one is not a run.
+    """
+    from .commands.report import report as page_of  # with Matplotlib  # pylint: disable=import-outside-toplevel
+    from .sweep_page import is_sweep, sweep_page  # pylint: disable=import-outside-toplevel
+
+    if isinstance(runs, (str, Path)) and is_sweep(runs):
+        return Report(sweep_page(runs)[0])
     return Report(page_of(as_runs(runs))[0])

@@ -20,6 +20,8 @@ from ..events import metric_names, smallest_is_best
 from ..phases import benchmark_phases, timeline_phases
 from ..results import names_of, test_columns
 from ..run import Run, seed_groups
+from ..solutions_table import number, solutions_table
+from ..sweep_page import is_sweep, sweep_page
 from .compare import PerUser
 
 # Charts and the functions that draw them, with or without a legend.
@@ -32,11 +34,9 @@ LOSSES = {
     "beta": ("Weight of KL", "beta"),
     "users_per_second": ("Training speed", "users per second"),
 }
+# Losses of different models have different scales.
+OF_MODELS = ("loss", "nll", "kl")
 GROUPS = 5
-
-
-def _number(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
 def _state(run: Run) -> str:
@@ -76,7 +76,7 @@ def _summary(runs: Sequence[Run]) -> str:
         "started": lambda run: run.start.get("time", ""),
         "folder": lambda run: run.path,
     }
-    rows = [[name, *(page.cell(page.text(_number(fact(run))), "text") for run in runs)] for name, fact in facts.items()]
+    rows = [[name, *(page.cell(page.text(number(fact(run))), "text") for run in runs)] for name, fact in facts.items()]
     return page.table("summary", ["", *names_of(runs)], rows)
 
 
@@ -118,21 +118,35 @@ def _test(runs: Sequence[Run]) -> str:
     return page.table("test", ["metric", *order], rows) + page.paragraph(words)
 
 
+def _kind(run: Run) -> str:
+    """Returns the name of the loss of a run."""
+    model, loss = str(run.config.get("model.type", "")), run.config.get("model.autoencoder.loss", "squared")
+    return f"{model} {loss}" if model == "autoencoder" else model
+
+
 def curves(runs: Sequence[Run]) -> Charts:
     """Returns a chart per loss, per metric of the validation users, and of the speed; one curve per run in each."""
     names = names_of(runs)
 
-    def chart(column: str, title: str, label: str, tables: Sequence[pd.DataFrame], marked: bool) -> Chart:
+    def chart(
+        column: str, title: str, label: str, tables: Sequence[pd.DataFrame], marked: bool, kind: str = ""
+    ) -> Chart:
         series = []
         for i, (name, run, rows) in enumerate(zip(names, runs, tables, strict=True)):
-            if column in rows:
+            if column in rows and kind in ("", kinds[i]):
                 x, y = rows.index.to_numpy(float), rows[column].to_numpy(float)
                 best = run.last("end").get("best_epoch") if marked else None
                 series.append(Series(name, x, y, mark=best, index=i))
-        return Chart(f"curve-{column.replace('@', '-at-')}", title, "epoch", label, series)
+        name = f"curve-{column.replace('@', '-at-')}{'-' * bool(kind)}{kind.replace(' ', '-')}"
+        return Chart(name, f"{title}, {kind}" if kind else title, "epoch", label, series)
 
+    kinds = [_kind(run) for run in runs]
     epochs = [run.epochs for run in runs]
-    charts = [chart(column, *titles, epochs, False) for column, titles in LOSSES.items()]
+    charts = []
+    for column, titles in LOSSES.items():
+        found = dict.fromkeys(kind for kind, rows in zip(kinds, epochs, strict=True) if column in rows)
+        for kind in found if column in OF_MODELS and len(found) > 1 else [""]:
+            charts.append(chart(column, *titles, epochs, False, kind))
     speed = charts.pop()
     metrics = dict.fromkeys(metric for run in runs for metric in metric_names(run.last("validation")))
     validations = [run.validation for run in runs]
@@ -290,16 +304,13 @@ def report(
     charts = curves(runs)
     if charts:
         words = "The point marks the best epoch. " if any(run.last("end") for run in runs) else ""
+        if len({_kind(run) for run in runs if not run.epochs.empty}) > 1:
+            words += "Losses of different models have different scales, so that each model has its own chart of them. "
         words += "Of curves with more than 2,000 epochs, the lowest and highest of each range are drawn."
         figures = [page.figure(chart.title, draw(False)) for chart, draw in charts]
         parts += [page.heading("Curves"), shown, page.grid(figures), page.paragraph(words)]
-    solutions = pd.concat([run.solutions.assign(run=name) for name, run in zip(names, runs, strict=True)])
-    if not solutions.empty:
-        head = [str(key) for key in solutions if key not in ("run", "time", "users", "users_without_target", "step")]
-        rows = [
-            [str(row["run"]), *(page.cell(_number(float(row[key]))) for key in head)] for _, row in solutions.iterrows()
-        ]
-        parts += [page.heading("Solutions"), page.table("solutions", ["run", *head], rows)]
+    if any(not run.solutions.empty for run in runs):
+        parts += [page.heading("Solutions"), solutions_table(runs)]
     found, tables = _phases(runs, {i: timeline_phases(file) for i, file in sorted(files.items())})
     if found:
         parts += [
@@ -325,7 +336,7 @@ def report(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `vaecf report`."""
     parser.add_argument(
-        "runs", metavar="RUN", nargs="+", help="the folder of a run; several are shown beside each other"
+        "runs", metavar="RUN", nargs="+", help="the folder of a run, several of which are shown beside each other, or of one sweep"
     )
     parser.add_argument("-o", "--output", default="report.html", metavar="FILE", help="the page (default: report.html)")
     parser.add_argument(
@@ -347,6 +358,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Writes the page."""
+    if any(is_sweep(path) for path in options.runs):
+        if len(options.runs) > 1:
+            raise InputError("a report is on runs or on one sweep; pass the folder of the sweep alone")
+        return _write(options, *sweep_page(options.runs[0]), "1 sweep")
     runs = [Run(path) for path in options.runs]
     timelines: dict[int, str | Path] = {}
     for option in options.timeline:
@@ -356,6 +371,11 @@ def run(options: argparse.Namespace) -> int:
             raise InputError(f"--timeline {option}: {name} is not one of the runs; use RUN=FILE")
         timelines[known[0] if known else 0] = file if known else option
     text, charts = report(runs, [PerUser(file) for file in options.per_user], timelines)
+    return _write(options, text, charts, f"{len(runs)} run{'s' * (len(runs) > 1)}")
+
+
+def _write(options: argparse.Namespace, text: str, charts: Charts, shown: str) -> int:
+    """Writes a page and its charts."""
     page.write_text(options.output, text)
     if options.plots:
         try:
@@ -365,5 +385,5 @@ def run(options: argparse.Namespace) -> int:
         for chart, draw in charts:
             svg = standalone(draw(len(chart.series) > 1))
             page.write_text(Path(options.plots) / f"{chart.name}.svg", svg)
-    print(f"wrote {options.output}: {len(runs)} run{'s' * (len(runs) > 1)}, {len(charts)} charts")
+    print(f"wrote {options.output}: {shown}, {len(charts)} charts")
     return errors.DONE

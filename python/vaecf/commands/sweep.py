@@ -318,6 +318,8 @@ class Sweep:
                 writer = csv.DictWriter(file, fieldnames=list(rows[0]))
                 writer.writeheader()
                 writer.writerows(rows)
+            # With the ranges and choices, for `vaecf report`.
+            (self.folder / "search.yaml").write_bytes(Path(self.options.search).read_bytes())
             print(format_table([{k: v for k, v in row.items() if k not in ("error", "folder")} for row in rows]))
         print(f"{len(rows)} trials: {', '.join(f'{count} {state}' for state, count in counts.items())}; see {self.folder}/trials.csv")
         if counts["complete"]:

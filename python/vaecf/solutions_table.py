@@ -1,0 +1,47 @@
+"""The table of the solutions of EASE and item-kNN for the page on runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from . import page
+from .results import names_of
+from .run import Run
+
+# Values of searched parameters at which a range ends by itself, so that there is nothing to try beyond them.
+LIMITS = {"user_power": (0, 2), "dropout": (0,), "relax": (0, 1), "kept_weight": (0,), "feature_weight": (0,)}
+
+
+def number(value: Any) -> str:
+    """Returns a number with separators, and with four digits if it is not an integer; other values as text."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def at_edge(key: str, value: float, tried: Sequence[float]) -> str:
+    """Returns smallest or largest if the chosen value of a parameter is at an end of the values that were tried, and
+    others can be tried beyond it; else an empty text."""
+    if value in LIMITS.get(key.rpartition(".")[2], ()) or len(set(tried)) < 2:
+        return ""
+    return "smallest" if value == min(tried) else "largest" if value == max(tried) else ""
+
+
+def solutions_table(runs: Sequence[Run]) -> str:
+    """Returns the table of the solutions of EASE and item-kNN, in which the chosen one of each run is marked."""
+    solutions = pd.concat([run.solutions.assign(run=name) for name, run in zip(names_of(runs), runs, strict=True)])
+    head = [str(key) for key in solutions if key not in ("run", "time", "users", "users_without_target", "step")]
+    parameters = head[: head.index("seconds")] if "seconds" in head else []
+    rows, words = [], ""
+    for name, run in zip(names_of(runs), runs, strict=True):
+        chosen = run.last("end").get("best_epoch")
+        for _, solution in run.solutions.reindex(columns=["step", *head]).iterrows():
+            best = len(run.solutions) > 1 and solution["step"] == chosen
+            rows.append([name, *(page.cell(number(float(solution[key])), "best" if best else "") for key in head)])
+            for key in parameters if best else []:
+                end = at_edge(key, float(solution[key]), [float(value) for value in run.solutions.get(key, [])])
+                if end:
+                    words += f"The chosen {key} of {name}, {solution[key]:g}, is the {end} of its list; "
+                    words += f"try {end.removesuffix('est')}er values. "
+    return page.table("solutions", ["run", *head], rows) + (page.paragraph(words) if words else "")
