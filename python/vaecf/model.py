@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_matrix, read_values, titles_of
 from .errors import InputError
+from .ids import IdLookup, group_codes, id_text, read_events, within_groups
 from .reasons import differences, largest, series
 from .yaml_files import flatten, parse_yaml
 
@@ -79,6 +80,9 @@ class _Network:
     def contributions(self, row: sp.csr_matrix, features: sp.csr_matrix | None, listed: Array) -> Array:
         return differences(self.score, row, features, listed, _batch_users(row.shape[1]))
 
+    def similarities(self, columns: Array) -> Array:
+        return _cosines(self.decoder[-1]["weight"], columns)
+
 
 class _RecVae:
     """recvae: an encoder with dense skips and layer normalization, and a linear decoder."""
@@ -101,6 +105,9 @@ class _RecVae:
     def contributions(self, row: sp.csr_matrix, features: sp.csr_matrix | None, listed: Array) -> Array:
         return differences(self.score, row, features, listed, _batch_users(row.shape[1]))
 
+    def similarities(self, columns: Array) -> Array:
+        return _cosines(self.decoder[-1]["weight"], columns)
+
 
 class _Elsa:
     """elsa: x A A', with A the normalized rows of the item table."""
@@ -115,6 +122,9 @@ class _Elsa:
     def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
         return np.asarray(self.table[row.indices] @ self.table[listed].T * _unit_rows(row).data[:, None])
 
+    def similarities(self, columns: Array) -> Array:
+        return np.asarray(self.table[columns] @ self.table.T)
+
 
 class _Ease:
     """ease: x B with a dense matrix B whose rows are source items."""
@@ -128,6 +138,9 @@ class _Ease:
     def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
         return np.asarray(self.matrix[np.ix_(row.indices, listed)] * row.data[:, None])
 
+    def similarities(self, columns: Array) -> Array:
+        return self.matrix[columns]
+
 
 class _Neighbors:
     """item_knn, and ease with neighbors: x B with a sparse matrix B whose rows are source items."""
@@ -140,6 +153,21 @@ class _Neighbors:
 
     def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
         return np.asarray(self.matrix[row.indices][:, listed].toarray() * row.data[:, None])
+
+    def similarities(self, columns: Array) -> Array:
+        rows = self.matrix[columns]
+        found = np.full(rows.shape, -np.inf, np.float32)
+        for n in range(len(columns)):
+            row = rows[n]
+            found[n, row.indices] = row.data
+        return found
+
+
+def _cosines(table: Array, columns: Array) -> Array:
+    """Returns the cosines of some columns with all columns of a table; 0 for columns of zeros."""
+    table = table.astype(np.float64)
+    unit = table / np.maximum(np.linalg.norm(table, axis=0), 1e-300)
+    return np.asarray(unit[:, columns].T @ unit, np.float32)
 
 
 def _layers(weights: h5py.Group, name: str) -> list[Layer]:
@@ -261,13 +289,26 @@ class Model:
         titles: bool = False,
         include: Iterable[Any] | None = None,
         explain: int = 0,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        only: Iterable[Any] | None = None,
+        exclude: Mapping[Any, Iterable[Any]] | Iterable[Any] | None = None,
+        unknown: str = "raise",
+        at_most: tuple[Any, int] | None = None,
     ) -> pd.DataFrame:
         """Returns the top k items of each user: columns user, item and score, best first, ties by column.
 
-        `histories` and `features` are as for score(). `users`: the ids for the column user; default: row numbers. Items
-        of the history are left out unless `keep_seen`. A user with neither items nor features gets the items with the
-        most train users, with score nan. `titles` adds a column title. `include`: ids of the only items to recommend;
-        default: all but new items.
+        `histories` and `features` are as for score(), or `histories` is a table of pandas, Polars or PyArrow with a line
+        per user and item, whose columns `user` and `item` name. `users`: the ids for the column user of a matrix;
+        default: row numbers. `only`: the ids of the users to recommend to, in this order. Items of the history are left
+        out unless `keep_seen`. A user with neither items nor features gets the items with the most train users, with
+        score nan. `titles` adds a column title.
+
+        `include`: ids of the only items to recommend; default: all but new items. `exclude`: ids of items that are not
+        recommended, or such ids by user. `at_most`: a Series or dict of groups by item id, such as genres, and the
+        largest number of items of a group in a list; items without a group are not limited. `unknown`: for ids that are
+        not those of the model or table: raise an InputError, or skip them with a warning that lists them.
 
         `explain`: the number of reasons for each item, as docs/SERVING.md describes: the items of the history with the
         largest contributions, in columns because_1, contribution_1 and so on, and because_title_1 with `titles`. Unused
@@ -277,21 +318,51 @@ class Model:
             raise InputError(f"k must be at least 1, got {k}")
         if explain < 0:
             raise InputError(f"explain must be 0 or more, got {explain}")
+        if titles and self.item_title is None:
+            raise InputError(f"{self.path}: contains no titles; omit titles=True, or prepare the dataset with titles")
+        if at_most is not None and at_most[1] < 1:
+            raise InputError(f"at_most must allow at least 1 item of a group, got {at_most[1]}")
+        lookup = IdLookup(self.item_id, f"the items of {self.path}", unknown)
+        if user is not None and item is not None:
+            if users is not None:
+                raise InputError("users is for matrices; the column user of the table has the ids")
+            histories, names = read_events(histories, user, item, lookup, only)
+        elif user is not None or item is not None:
+            raise InputError("user and item must both name a column of the table, or none for a matrix")
         rows, wide = self._inputs(histories, features)
-        names = np.arange(rows.shape[0]) if users is None else np.asarray(users)
-        if len(names) != rows.shape[0]:
-            raise InputError(f"users must have one id per row of histories, {rows.shape[0]}, got {len(names)}")
+        if user is None:
+            names = np.arange(rows.shape[0]) if users is None else np.asarray(users)
+            if len(names) != rows.shape[0]:
+                raise InputError(f"users must have one id per row of histories, {rows.shape[0]}, got {len(names)}")
+            if only is not None:
+                chosen = IdLookup(names, "users", unknown).known(only, "only")
+                rows, names, wide = rows[chosen], names[chosen], wide if wide is None else wide[chosen]
         excluded = np.arange(self.items) >= self.items - self.new_items
         if include is not None:
-            excluded = self.histories([include]).toarray()[0] == 0
+            excluded = np.ones(self.items, bool)
+            excluded[lookup.known(include, "include")] = False
+        excluded_by_user: dict[str, Array] = {}
+        if isinstance(exclude, Mapping):
+            lists = {id_text(key): list(items) for key, items in exclude.items()}
+            positions = lookup.positions([each for items in lists.values() for each in items], "exclude")
+            ends = np.cumsum([len(items) for items in lists.values()], dtype=np.int64)
+            for key, some in zip(lists, np.split(positions, ends), strict=False):
+                excluded_by_user[key] = some[some >= 0]
+        elif exclude is not None:
+            excluded[lookup.known(exclude, "exclude")] = True
+        groups = None if at_most is None else group_codes(at_most[0], lookup)
         found: list[tuple[Array, Array]] = []
         for first, scores in self._batches(rows, wide):
             for u, shown in enumerate(scores):
-                unknown = bool(np.isnan(shown).all())
-                ranked = self.item_users.astype(np.float64) if unknown else shown.copy()
+                nothing = bool(np.isnan(shown).all())
+                ranked = self.item_users.astype(np.float64) if nothing else shown.copy()
                 ranked[excluded] = -np.inf
+                if excluded_by_user:
+                    ranked[excluded_by_user.get(id_text(names[first + u]), [])] = -np.inf
                 if not keep_seen:
                     ranked[rows.indices[rows.indptr[first + u] : rows.indptr[first + u + 1]]] = -np.inf
+                if groups is not None and at_most is not None:
+                    ranked = within_groups(ranked, groups, at_most[1])
                 items = _top(ranked, k)
                 found.append((items, shown[items]))
         counts = [len(items) for items, _ in found]
@@ -304,6 +375,31 @@ class Model:
             table["title"] = self.titles(table["item"])
         if explain > 0:
             self._explain(table, rows, wide, [items for items, _ in found], explain)
+        return table
+
+    def similar(self, items: Any, k: int = 10, titles: bool = False) -> pd.DataFrame:
+        """Returns the k items most similar to each of some items by the model's weights: columns item, similar and score,
+        best first, ties by column.
+
+        `items`: an id or several. docs/SERVING.md describes the scores. `titles` adds a column title, of the similar
+        item. Throws InputError for an unknown id.
+        """
+        if k < 1:
+            raise InputError(f"k must be at least 1, got {k}")
+        wanted = [items] if isinstance(items, (str, int, np.integer)) else list(items)
+        columns = IdLookup(self.item_id, f"the items of {self.path}", "raise").positions(wanted, "items")
+        scores = self._scorer.similarities(columns).copy()
+        scores[np.arange(len(columns)), columns] = -np.inf
+        tops = [_top(row, k) for row in scores]
+        others = np.concatenate([np.empty(0, np.int64), *tops])
+        parts = {
+            "item": np.repeat(self.item_id[columns], [len(top) for top in tops]),
+            "similar": self.item_id[others],
+            "score": np.concatenate([np.empty(0, np.float32), *[row[top] for row, top in zip(scores, tops, strict=True)]]),
+        }
+        table = pd.DataFrame({name: pd.Series(part, dtype=part.dtype) for name, part in parts.items()})
+        if titles:
+            table["title"] = self.titles(table["similar"])
         return table
 
     def _explain(

@@ -1,0 +1,203 @@
+"""Model.recommend() from tables with its controls, and Model.similar(), against vaecf_dist."""
+
+import io
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import MODELS, Workspace
+
+import vaecf
+
+
+@pytest.fixture(name="events")
+def _events(workspace: Workspace) -> pd.DataFrame:
+    """Returns events of 20 users in a shuffled order, some of them twice."""
+    data = vaecf.Dataset(workspace.folder / "data.h5")
+    rows = data.test.fold_in[:20].tocoo()
+    table = pd.DataFrame({"uid": [f"u{row}" for row in rows.row], "track": data.item_id[rows.col]})
+    return pd.concat([table, table[::3]]).sample(frac=1, random_state=4).reset_index(drop=True)
+
+
+def _program(workspace: Workspace, tmp_path: Path, run: str, events: pd.DataFrame, *options: str) -> pd.DataFrame:
+    """Returns the lists of vaecf_dist recommend."""
+    events.to_csv(tmp_path / "events.csv", index=False, header=["user", "item"])
+    checkpoint = str(workspace.folder / "runs" / run / "checkpoints" / "best.h5")
+    command = [workspace.program, "recommend", "--checkpoint", checkpoint, "--input", str(tmp_path / "events.csv")]
+    result = subprocess.run(
+        [*command, "--set", "train.precision=fp32", "-q", *options],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    return pd.read_csv(io.StringIO(result.stdout), sep="\t")
+
+
+def test_lists_for_a_table_are_those_of_the_program(workspace: Workspace, tmp_path: Path, events: pd.DataFrame) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "elsa").model()
+    (tmp_path / "include").write_text("\n".join(map(str, model.item_id[:90])))
+    (tmp_path / "exclude").write_text("\n".join(map(str, model.item_id[5:20])))
+    files = ["--include", str(tmp_path / "include"), "--exclude", str(tmp_path / "exclude")]
+    theirs = _program(workspace, tmp_path, "elsa", events, "--top", "7", "--user", "u9", "--user", "u3", *files)
+    mine = model.recommend(
+        events,
+        k=7,
+        user="uid",
+        item="track",
+        only=["u9", "u3"],
+        include=model.item_id[:90],
+        exclude=model.item_id[5:20],
+    )
+    pd.testing.assert_frame_equal(mine[["user", "item"]], theirs[["user", "item"]])
+    np.testing.assert_allclose(mine["score"], theirs["score"], rtol=1e-4)
+    every = model.recommend(events, user="uid", item="track", k=3)
+    assert every["user"].tolist()[::3] == events["uid"].drop_duplicates().tolist()
+    assert every["item"].tolist() == _program(workspace, tmp_path, "elsa", events, "--top", "3")["item"].tolist()
+
+
+def test_tables_of_other_libraries_and_kinds_of_ids_are_read(workspace: Workspace, events: pd.DataFrame) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "ease").model()
+    expected = model.recommend(events, user="uid", item="track")
+    tables: list[Any] = [events.astype({"track": float}), events.astype({"track": str, "uid": "category"})]
+    tables += [events.astype({"track": "Int64", "uid": "string"})]
+    for library, make in (("polars", "from_pandas"), ("pyarrow", "table")):
+        try:
+            module = __import__(library)
+        except ImportError:
+            continue
+        data = {name: events[name].tolist() for name in events}
+        tables.append(module.DataFrame(data) if library == "polars" else getattr(module, make)(data))
+    for table in tables:
+        found = model.recommend(table, user="uid", item="track")
+        assert (
+            found["item"].tolist() == expected["item"].tolist() and found["user"].tolist() == expected["user"].tolist()
+        )
+
+
+def test_items_are_excluded_for_all_users_or_for_one(workspace: Workspace, events: pd.DataFrame) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "mult_vae").model()
+
+    def lists(**controls: Any) -> dict[str, list[int]]:
+        table = model.recommend(events, user="uid", item="track", k=4, **controls)
+        return {str(user): part.tolist() for user, part in table.groupby("user")["item"]}
+
+    plain = lists()
+    first = plain["u1"][0]
+    blocked = lists(exclude={"u1": [first], "absent": [plain["u2"][0]], "u4": []})
+    assert blocked["u1"][:3] == plain["u1"][1:] and all(blocked[u] == plain[u] for u in plain if u != "u1")
+    assert all(first not in items for items in lists(exclude=[first]).values())
+    data = vaecf.Dataset(workspace.folder / "data.h5")
+    of_matrix = model.recommend(data.test.fold_in[:2], users=["a", "b"], exclude={"b": [first]}, only=["b"], k=120)
+    assert set(of_matrix["user"]) == {"b"} and first not in set(of_matrix["item"])
+
+
+def test_unknown_ids_are_listed_or_raised(workspace: Workspace, events: pd.DataFrame) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "ease").model()
+    columns = {"user": "uid", "item": "track"}
+    strange = pd.concat([events, pd.DataFrame({"uid": ["u1"] * 7, "track": range(9001, 9008)})])
+    with pytest.raises(
+        vaecf.InputError, match='track: 9001, 9002, 9003, 9004, 9005 ... not in .*best.h5; .*unknown="skip"'
+    ):
+        model.recommend(strange, **columns)
+    with pytest.warns(UserWarning, match=r"track: skipped 7 unknown ids \(9001, .* 9005 ...\)"):
+        found = model.recommend(strange, unknown="skip", **columns)
+    expected = model.recommend(events, **columns)
+    pd.testing.assert_frame_equal(found, expected)
+    some = [9001, int(expected["item"][0])]
+    for name, ids in (
+        ("include", some),
+        ("exclude", some),
+        ("exclude", {"u1": [9001], "u2": some}),
+        ("only", ["u1", "x"]),
+    ):
+        with pytest.warns(UserWarning, match=f"{name}: skipped"):
+            model.recommend(events, unknown="skip", **columns, **{name: ids})
+        with pytest.raises(vaecf.InputError, match=f"{name}: (9001|x) not in"):
+            model.recommend(events, **columns, **{name: ids})
+    with pytest.raises(vaecf.InputError, match="only: x not in the table"):  # none is known
+        model.recommend(events, unknown="skip", only=["x"], **columns)
+
+
+def test_groups_have_at_most_n_items_in_a_list(workspace: Workspace, events: pd.DataFrame) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "ease").model()
+    columns = {"user": "uid", "item": "track", "only": ["u0", "u1"]}
+    genre = pd.Series([["rock", "jazz", None][n % 3] for n in range(120)], index=model.item_id)
+    full = model.recommend(events, k=120, **columns)
+    for most in (1, 3):
+        mine = model.recommend(events, k=12, at_most=(genre, most), **columns)
+        for user, part in full.groupby("user"):
+            counts: dict[object, int] = {}
+            expected = []
+            for item in part["item"]:
+                group = genre[item]
+                counts[group] = counts.get(group, 0) + 1
+                if group is None or counts[group] <= most:
+                    expected.append(item)
+            assert mine.loc[mine["user"] == user, "item"].tolist() == expected[:12]
+    unlimited = model.recommend(events, k=5, at_most=({}, 1), **columns)
+    pd.testing.assert_frame_equal(unlimited, model.recommend(events, k=5, **columns))
+
+
+def test_titles_are_added_to_items_and_reasons(workspace: Workspace, events: pd.DataFrame, tmp_path: Path) -> None:
+    plain = vaecf.Run(workspace.folder / "runs" / "elsa").model()
+    columns: dict[str, Any] = {"user": "uid", "item": "track", "titles": True}
+    with pytest.raises(vaecf.InputError, match="contains no titles"):
+        plain.recommend(events, **columns)
+    shutil.copy(plain.path, tmp_path / "titles.h5")
+    with h5py.File(tmp_path / "titles.h5", "r+") as file:
+        file["items/title"] = [f"title {item}" for item in plain.item_id]
+    model = vaecf.Model(tmp_path / "titles.h5")
+    table = model.recommend(events, k=2, explain=2, **columns)
+    for kind in ("item", "because_1", "because_2"):
+        title = {"item": "title", "because_1": "because_title_1", "because_2": "because_title_2"}[kind]
+        assert table[title].tolist() == [f"title {item}" for item in table[kind]]
+    assert model.similar(model.item_id[0], k=1, titles=True)["title"][0].startswith("title ")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_similar_items_are_those_of_the_program(workspace: Workspace, name: str) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / name).model()
+    ids = [model.item_id[7], model.item_id[100]]
+    options = [option for item in ids for option in ("--item", str(item))]
+    text = workspace.call("similar", "--checkpoint", str(model.path), *options, "--top", "15", "-q")
+    theirs, mine = pd.read_csv(io.StringIO(text), sep="\t"), model.similar(ids, k=15)
+    assert mine["item"].tolist() == theirs["item"].tolist()
+    np.testing.assert_allclose(mine["score"], theirs["score"], rtol=1e-4, atol=1e-5)
+    assert (mine["similar"] == theirs["similar"]).mean() > 0.9
+    assert (
+        not (mine["similar"] == mine["item"]).any() and model.similar(str(ids[0]), k=3)["item"].tolist() == [ids[0]] * 3
+    )
+
+
+@pytest.mark.parametrize(
+    "controls, message",
+    [
+        ({"user": "uid"}, "user and item must both name a column"),
+        ({"user": "uid", "item": "song"}, "song is not a column of the table; its columns are uid, track"),
+        ({"user": "uid", "item": "track", "users": [1]}, "users is for matrices"),
+        ({"user": "uid", "item": "track", "unknown": "drop"}, 'must be "skip" or "raise"'),
+        ({"user": "uid", "item": "track", "at_most": ({}, 0)}, "at least 1 item of a group, got 0"),
+    ],
+)
+def test_wrong_controls_are_input_errors(
+    workspace: Workspace, events: pd.DataFrame, controls: dict[str, Any], message: str
+) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "ease").model()
+    with pytest.raises(vaecf.InputError, match=message):
+        model.recommend(events, **controls)
+    for uid, track, reason in (
+        (None, 3, "line 0 of the table has no uid"),
+        ("u", None, "has no track"),
+        ("u", 1.5, "1.5 is"),
+    ):
+        with pytest.raises(vaecf.InputError, match=reason):
+            model.recommend(pd.DataFrame({"uid": [uid], "track": [track]}), user="uid", item="track")
+    with pytest.raises(vaecf.InputError, match="items: nothing not in"):
+        model.similar("nothing")

@@ -1,0 +1,120 @@
+"""Finds users and items by the ids of the source, as vaecf_dist recommend does."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from .errors import InputError
+
+Array = np.ndarray[Any, Any]
+
+
+def id_text(value: Any) -> str:
+    """Returns an id as text: whole floating-point numbers as integers, missing ones empty. Throws InputError for others."""
+    if isinstance(value, str):
+        return value
+    if value is None or value is pd.NA or value != value:
+        return ""
+    if isinstance(value, (float, np.floating)):
+        if not float(value).is_integer():
+            raise InputError(f"{value} is not an id; ids must be integers or texts")
+        return str(int(value))
+    return str(value)
+
+
+def column_of(table: Any, name: str) -> Array:
+    """Returns a column of a table of pandas, Polars or PyArrow. Throws InputError if there is none of this name."""
+    columns = [str(column) for column in getattr(table, "column_names", None) or table.columns]
+    if name not in columns:
+        raise InputError(f"{name} is not a column of the table; its columns are {', '.join(columns)}")
+    return np.asarray(table[name])
+
+
+class IdLookup:
+    """The positions of ids. Unknown ids are skipped and listed by a warning, or an error."""
+
+    def __init__(self, ids: Array, where: object, unknown: str) -> None:
+        """`unknown`: skip or raise. Throws InputError for another value."""
+        if unknown not in ("skip", "raise"):
+            raise InputError(f'unknown must be "skip" or "raise", got {unknown!r}')
+        self.index = pd.Index([id_text(value) for value in np.asarray(ids).tolist()], dtype=object)
+        self.where = where
+        self.skips = unknown == "skip"
+
+    def positions(self, ids: Iterable[Any], name: str) -> Array:
+        """Returns the positions of ids, -1 for unknown ones. `name`: the argument for messages.
+
+        Throws InputError for an unknown id if those are not skipped, or if no id is known.
+        """
+        texts = [id_text(value) for value in ids]
+        found = self.index.get_indexer(pd.Index(texts, dtype=object))
+        missing = list(dict.fromkeys(text for text, position in zip(texts, found, strict=True) if position < 0))
+        if missing:
+            shown = ", ".join(missing[:5]) + ("" if len(missing) <= 5 else " ...")
+            if not self.skips or (found < 0).all():
+                raise InputError(
+                    f'{name}: {shown} not in {self.where}; correct the ids, or skip some with unknown="skip"'
+                )
+            warnings.warn(f"{name}: skipped {len(missing)} unknown ids ({shown})", stacklevel=4)
+        return np.asarray(found)
+
+    def known(self, ids: Iterable[Any], name: str) -> Array:
+        """Returns the positions of the known ids, as positions()."""
+        found = self.positions(ids, name)
+        return found[found >= 0]
+
+
+def read_events(
+    table: Any, user: str, item: str, items: IdLookup, only: Iterable[Any] | None
+) -> tuple[sp.csr_matrix, Array]:
+    """Returns the items of each user of a table with a line per user and item, as ones, (users, items), and the ids of
+    the users in the order of their first lines, or in that of `only`.
+
+    Throws InputError for a line without user or item, and for unknown ids if those are not skipped.
+    """
+    people, names = pd.factorize(column_of(table, user))
+    things, ids = pd.factorize(column_of(table, item))
+    for codes, column in ((people, user), (things, item)):
+        if (codes < 0).any():
+            raise InputError(f"line {np.argmax(codes < 0)} of the table has no {column}; remove such lines")
+    if only is not None:
+        chosen = IdLookup(names, "the table", "skip" if items.skips else "raise").known(only, "only")
+        rows = np.full(len(names), -1)
+        rows[chosen] = np.arange(len(chosen))
+        kept = rows[people] >= 0
+        people, things, names = rows[people[kept]], things[kept], names[chosen]
+    used, things = np.unique(things, return_inverse=True)
+    columns = items.positions(ids[used], item)[things]
+    known = columns >= 0
+    matrix = sp.csr_matrix(
+        (np.ones(known.sum(), np.float32), (people[known], columns[known])), (len(names), len(items.index))
+    )
+    matrix.data[:] = 1
+    return matrix, np.asarray(names)
+
+
+def group_codes(groups: Any, items: IdLookup) -> Array:
+    """Returns the number of each item's group, -1 without one. `groups`: a Series or dict of groups by item id."""
+    series = pd.Series(groups, dtype=object)
+    codes, _ = pd.factorize(series)
+    texts = [id_text(value) for value in series.index]
+    found = items.index.get_indexer(pd.Index(texts, dtype=object))
+    of_items = np.full(len(items.index), -1, np.int64)
+    of_items[found[found >= 0]] = codes[found >= 0]
+    return of_items
+
+
+def within_groups(ranked: Array, codes: Array, most: int) -> Array:
+    """Returns the scores of a user's items with minus infinity for all but the `most` best of each group, ties by
+    position."""
+    order = np.argsort(-ranked, kind="stable")
+    places = pd.Series(codes[order]).groupby(codes[order]).cumcount().to_numpy()
+    limited = ranked.copy()
+    limited[order[(places >= most) & (codes[order] >= 0)]] = -np.inf
+    return limited
