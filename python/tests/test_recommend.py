@@ -15,6 +15,16 @@ from conftest import MODELS, Workspace
 
 import vaecf
 
+PEOPLE = """
+data:
+  file: people.h5
+  source: {format: movielens_csv, path: ratings.csv, users: {path: people.csv, user_column: userId}}
+  prepare: {features: [band, land], split: random, validation_users: 5, test_users: 20}
+model: {type: mult_vae, hidden: [8], latent: 4}
+train: {epochs: 1, batch_size: 10, precision: fp32, annealing: {steps: 1}}
+validation: {metrics: [ndcg@2], select: ndcg@2}
+"""
+
 
 @pytest.fixture(name="events")
 def _events(workspace: Workspace) -> pd.DataFrame:
@@ -60,6 +70,38 @@ def test_lists_for_a_table_are_those_of_the_program(workspace: Workspace, tmp_pa
     every = model.recommend(events, user="uid", item="track", k=3)
     assert every["user"].tolist()[::3] == events["uid"].drop_duplicates().tolist()
     assert every["item"].tolist() == _program(workspace, tmp_path, "elsa", events, "--top", "3")["item"].tolist()
+
+
+def test_features_of_users_are_those_of_the_program(workspace: Workspace, tmp_path: Path) -> None:
+    people = pd.DataFrame({"userId": range(60)})
+    for name, values in (
+        ("band", ["25", " 35", "", "a value of more than thirty-two bytes, see"]),
+        ("land", ["é", "de"]),
+    ):
+        people[name] = [values[n % len(values)] for n in range(60)]
+    lines = [f"{n},{(n * k) % 17 + 100},5,{k}" for n in range(60) for k in range(1, 12)]
+    (tmp_path / "ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *lines, ""]))
+    people.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "config.yaml").write_text(PEOPLE)
+    space = Workspace(workspace.program, tmp_path)
+    space.call("prepare", "config.yaml", "-q")
+    run = vaecf.Run(space.train("people", []))
+    data, model = run.dataset(), run.model()
+    assert data.test.features is not None
+    mine = model.features_of(people, "userId", data.test.user_id)
+    assert (mine != data.test.features).nnz == 0 and mine.nnz > 20
+    assert (model.features_of(people.iloc[[7, 3]]) != model.features_of(people)[[7, 3]]).nnz == 0
+    fold_in = data.test.fold_in.tocoo()
+    events = pd.DataFrame({"u": data.test.user_id[fold_in.row], "i": data.item_id[fold_in.col]})
+    table = model.recommend(events, user="u", item="i", features=people.rename(columns={"userId": "u"}))
+    expected = model.recommend(data.test.fold_in, features=data.test.features, users=data.test.user_id)
+    assert table["item"].tolist() == expected["item"].tolist()
+    with pytest.warns(UserWarning, match="1 users are not in the table"):
+        assert model.features_of(people, "userId", [3, 99])[1].nnz == 0
+    with pytest.raises(vaecf.InputError, match="land is not a column"):
+        model.features_of(people[["userId", "band"]])
+    with pytest.raises(vaecf.InputError, match="user 3 is twice"):
+        model.features_of(people.iloc[[3, 3]], "userId", [3])
 
 
 def test_tables_of_other_libraries_and_kinds_of_ids_are_read(workspace: Workspace, events: pd.DataFrame) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -15,7 +16,8 @@ from scipy.special import expit
 
 from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_matrix, read_values, titles_of
 from .errors import InputError
-from .ids import IdLookup, group_codes, id_text, read_events, within_groups
+from .hashing import feature_rows
+from .ids import IdLookup, column_of, group_codes, id_text, read_events, within_groups
 from .reasons import differences, largest, series
 from .yaml_files import flatten, parse_yaml
 
@@ -266,6 +268,25 @@ class Model:
         means = np.bincount(row, weights, len(counts)) / np.maximum(counts, 1)
         return np.asarray(weights / means[row], np.float32)
 
+    def features_of(self, table: Any, user: str | None = None, users: Sequence[Any] | Array | None = None) -> sp.csr_matrix:
+        """Returns the feature inputs (users, features) of the rows of a table of users.
+
+        The table must have the columns that the dataset was prepared with. `user`, `users`: the name of its column of
+        ids, and the ids of the rows to return; users who are not in the table have no features, of which a warning
+        counts them. Throws InputError if a column is missing, or if the model was trained without features.
+        """
+        if self.features == 0:
+            raise InputError(f"{self.path}: the model was trained without features; omit them")
+        rows = np.arange(len(table))
+        if user is not None and users is not None:
+            ids = pd.Index([id_text(value) for value in column_of(table, user)], dtype=object)
+            if not ids.is_unique:
+                raise InputError(f"user {ids[ids.duplicated()][0]} is twice in the table of features; remove a line")
+            rows = ids.get_indexer(pd.Index([id_text(value) for value in users], dtype=object))
+            if (rows < 0).any():
+                warnings.warn(f"{(rows < 0).sum()} users are not in the table; they have no features", stacklevel=3)
+        return feature_rows(table, str(self.attributes["feature_hashing"]), rows.tolist(), self.features)
+
     def score(self, histories: Any, features: Any = None) -> Array:
         """Returns the scores (users, items), float32, in the order of the columns.
 
@@ -300,7 +321,8 @@ class Model:
         """Returns the top k items of each user: columns user, item and score, best first, ties by column.
 
         `histories` and `features` are as for score(), or `histories` is a table of pandas, Polars or PyArrow with a line
-        per user and item, whose columns `user` and `item` name. `users`: the ids for the column user of a matrix;
+        per user and item, whose columns `user` and `item` name; `features` is then a matrix, or a table of users with
+        the column `user`, as for features_of(). `users`: the ids for the column user of a matrix;
         default: row numbers. `only`: the ids of the users to recommend to, in this order. Items of the history are left
         out unless `keep_seen`. A user with neither items nor features gets the items with the most train users, with
         score nan. `titles` adds a column title.
@@ -323,12 +345,14 @@ class Model:
         if at_most is not None and at_most[1] < 1:
             raise InputError(f"at_most must allow at least 1 item of a group, got {at_most[1]}")
         lookup = IdLookup(self.item_id, f"the items of {self.path}", unknown)
+        if (user is None) != (item is None):
+            raise InputError("user and item must both name a column of the table, or none for a matrix")
         if user is not None and item is not None:
             if users is not None:
                 raise InputError("users is for matrices; the column user of the table has the ids")
             histories, names = read_events(histories, user, item, lookup, only)
-        elif user is not None or item is not None:
-            raise InputError("user and item must both name a column of the table, or none for a matrix")
+            if features is not None and not sp.issparse(features) and not isinstance(features, np.ndarray):
+                features = self.features_of(features, user, names)
         rows, wide = self._inputs(histories, features)
         if user is None:
             names = np.arange(rows.shape[0]) if users is None else np.asarray(users)
