@@ -15,6 +15,7 @@ from . import __version__, errors
 COMMANDS = {
     "report": ("vaecf.commands.report", "write a report on runs as one HTML page"),
     "tensorboard": ("vaecf.commands.tensorboard", "write the curves of runs as event files of TensorBoard"),
+    "track": ("vaecf.commands.track", "log runs to MLflow, Weights & Biases or trackio"),
     "compare": ("vaecf.commands.compare", "compare recommenders user by user, from files of --per-user"),
     "sweep": ("vaecf.commands.sweep", "search hyper-parameters with Optuna"),
     "scaling": ("vaecf.scaling.command", "report on a scaling experiment, or predict the speed on another machine"),

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .commands.tensorboard import follow
+from .commands.track import Tracked, package
 from .dataset import open_hdf5
 from .errors import InputError, Stopped
 from .events import Event, parse_events, smallest_is_best
@@ -56,6 +58,7 @@ def train(
     precision: str | None = None,
     directory: str | Path | None = None,
     per_user: bool = True,
+    track: str | None = None,
     progress: bool = True,
     program: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -65,7 +68,8 @@ def train(
     `model`: the key model.type; default: that of `start_from`, else mult_vae. `name`: default: the name of the dataset's
     file and the model, own-elsa. `start_from`: a run whose configuration and weights are the start; models that are
     solved at once are solved again. `ranks`: more than one are started by mpirun. `per_user`: also write the metrics of
-    each test user to per-user.h5 in the folder of the run. `settings`: other keys of the configuration by dotted name.
+    each test user to per-user.h5 in the folder of the run. `track`: mlflow, wandb or trackio, to which the run is logged
+    at its end. `settings`: other keys of the configuration by dotted name.
     An earlier run of this name is moved to NAME.1, NAME.2, and so on.
 
     Blocks until the end. An interrupt stops the training with a checkpoint, after which KeyboardInterrupt is raised.
@@ -73,6 +77,8 @@ def train(
     RunError if it fails.
     """
     file = Path(data) if isinstance(data, (str, Path)) else Path(data.path)
+    if track is not None:
+        package(track)
     start = Run(start_from) if isinstance(start_from, (str, Path)) else start_from
     given = {
         "model": model,
@@ -123,7 +129,10 @@ def train(
                 bar.close()
     for line in log.splitlines():
         warnings.warn(line.removeprefix("warning: "), stacklevel=2)
-    return Run(folder)
+    run = Run(folder)
+    if track is not None:
+        follow([Tracked(run, track, "vaecf")], False, 0.0)
+    return run
 
 
 def _text(value: Any) -> str:

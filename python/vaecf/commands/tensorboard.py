@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,76 @@ def wall_time(event: Event) -> float:
         return time.time()
 
 
-class RunWriter:
-    """Copies the events of one run to event files in a folder: at each update, those that are new."""
+class Follower:
+    """Reads the events of one run: at each update, those that are new."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._position = 0
+        self._identity = self._log_identity()
+        self._ended = self._tested = False
+        self._last_change = time.monotonic()
+
+    def update(self) -> int:
+        """Passes the complete lines that were added since the last call to add(), and returns their number.
+
+        A run that is resumed or started anew replaces its log. Then restart() is called, and all of it is read again.
+        """
+        if self._log_identity() != self._identity or self._run.log.stat().st_size < self._position:
+            self._identity, self._position = self._log_identity(), 0
+            self.restart()
+        with self._run.log.open("rb") as log:
+            log.seek(self._position)
+            data = log.read()
+        complete = data[: data.rfind(b"\n") + 1]
+        self._position += len(complete)
+        events = parse_events(complete.decode(errors="replace").splitlines())
+        for event in events:
+            if event["event"] == "start":
+                self._ended = self._tested = False
+            self._ended |= event["event"] == "end"
+            self._tested |= event["event"] == "test"
+            self.add(event)
+        if events:
+            self._last_change = time.monotonic()
+        return len(events)
+
+    def finished(self) -> bool:
+        """Returns true if the run has ended and was tested, or if no test followed its end for two minutes."""
+        return self._ended and (self._tested or time.monotonic() - self._last_change > SECONDS_TO_TEST)
+
+    def add(self, event: Event) -> None:
+        """Writes an event."""
+
+    def restart(self) -> None:
+        """Discards what was written."""
+
+    def close(self) -> None:
+        """Ends writing."""
+
+    def _log_identity(self) -> int:
+        return self._run.log.stat().st_ino
+
+
+def follow(followers: Sequence[Follower], forever: bool, interval: float) -> int:
+    """Updates the followers once, or until all runs have ended or an interrupt. Returns the number of events."""
+    count = 0
+    try:
+        while True:
+            count += sum(follower.update() for follower in followers)
+            if not forever or all(follower.finished() for follower in followers):
+                break
+            time.sleep(interval)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for follower in followers:
+            follower.close()
+    return count
+
+
+class RunWriter(Follower):
+    """Copies the events of one run to event files in a folder."""
 
     def __init__(self, run: Run, folder: Path) -> None:
         """Creates the folder. Throws InputError if that is not possible, or if it has event files already."""
@@ -69,13 +137,9 @@ class RunWriter:
             raise InputError(
                 "the package tensorboard is missing; pip install 'vaecf[tensorboard]' installs it"
             ) from None
+        super().__init__(run)
         self._events, self._summaries = event_pb2, summary_pb2
         self._text = text_pb
-        self._run = run
-        self._position = 0
-        self._identity = self._log_identity()
-        self._ended = self._tested = False
-        self._last_change = time.monotonic()
         if list(folder.glob("events.out.tfevents.*")):
             raise InputError(
                 f"{folder}: has event files already, and curves would be drawn twice; delete the folder first"
@@ -86,48 +150,27 @@ class RunWriter:
             raise InputError(f"{folder}: {error.strerror}") from None
         self._writer = EventFileWriter(str(folder))
 
+    def restart(self) -> None:
+        """Writes a mark by which TensorBoard discards what it has read so far."""
+        restart = self._events.SessionLog(status=self._events.SessionLog.START)
+        self._writer.add_event(self._events.Event(wall_time=time.time(), step=0, session_log=restart))
+
     def update(self) -> int:
-        """Writes the complete lines that were added since the last call, and returns their number.
-
-        A run that is resumed or started anew replaces its log. Then all of it is written again, after a mark by which
-        TensorBoard discards what it has read so far.
-        """
-        if self._log_identity() != self._identity or self._run.log.stat().st_size < self._position:
-            self._identity, self._position = self._log_identity(), 0
-            restart = self._events.SessionLog(status=self._events.SessionLog.START)
-            self._writer.add_event(self._events.Event(wall_time=time.time(), step=0, session_log=restart))
-        with self._run.log.open("rb") as log:
-            log.seek(self._position)
-            data = log.read()
-        complete = data[: data.rfind(b"\n") + 1]
-        self._position += len(complete)
-        events = parse_events(complete.decode(errors="replace").splitlines())
-        for event in events:
-            self._add(event)
+        """Writes the new events to the file."""
+        count = super().update()
         self._writer.flush()
-        if events:
-            self._last_change = time.monotonic()
-        return len(events)
-
-    def finished(self) -> bool:
-        """Returns true if the run has ended and was tested, or if no test followed its end for two minutes."""
-        return self._ended and (self._tested or time.monotonic() - self._last_change > SECONDS_TO_TEST)
+        return count
 
     def close(self) -> None:
         """Closes the event file."""
         self._writer.close()
 
-    def _log_identity(self) -> int:
-        return self._run.log.stat().st_ino
-
-    def _add(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
+        """Adds an event to the file."""
         if event["event"] == "start":
-            self._ended = self._tested = False
             # Markdown shows an indented block as it is.
             text = "\n".join(f"    {line}" for line in str(event.get("config", "")).splitlines())
             self._write(event, self._text("configuration", text))
-        self._ended |= event["event"] == "end"
-        self._tested |= event["event"] == "test"
         values = [self._summaries.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars(event)]
         if values:
             self._write(event, self._summaries.Summary(value=values))
@@ -153,17 +196,6 @@ def run(options: argparse.Namespace) -> int:
     if len(set(names)) < len(names):
         raise InputError("two runs have folders of the same name; write them to different --logdir")
     writers = [RunWriter(each, Path(options.logdir) / name) for each, name in zip(runs, names, strict=True)]
-    count = 0
-    try:
-        while True:
-            count += sum(writer.update() for writer in writers)
-            if not options.follow or all(writer.finished() for writer in writers):
-                break
-            time.sleep(options.interval)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for writer in writers:
-            writer.close()
+    count = follow(writers, options.follow, options.interval)
     print(f"wrote {count} events to {options.logdir}; see them with tensorboard --logdir {options.logdir}")
     return errors.DONE

@@ -1,0 +1,62 @@
+"""`vaecf track` with MLflow and trackio, in databases of their own; Weights & Biases is not tested."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Workspace
+
+import vaecf
+from vaecf.cli import main
+
+
+@pytest.fixture(name="run")
+def _run(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> vaecf.Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VAECF_DIST", workspace.program)
+    return vaecf.Run(workspace.folder / "runs" / "mult_vae")
+
+
+def test_runs_are_logged_to_mlflow(
+    workspace: Workspace, run: vaecf.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/m.db")
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/m.db")
+    assert main(["track", str(run.path), "--to", "mlflow", "--follow", "--interval", "0.1"]) == 0
+    client = mlflow.MlflowClient()
+
+    def logged() -> list[Any]:
+        return list(client.search_runs([client.get_experiment_by_name("vaecf").experiment_id]))
+
+    (found,) = logged()
+    assert found.info.run_name == "mult_vae" and found.info.status == "FINISHED"
+    assert found.data.params["model.latent"] == "8" and len(found.data.params) > 80
+    curve = client.get_metric_history(found.info.run_id, "validation/ndcg_at_100")
+    assert [(point.step, point.value) for point in curve] == list(run.validation["ndcg@100"].items())
+    test = run.last("test")
+    assert found.data.metrics["test_item_knn/recall_at_20"] == test["item_knn_recall@20"]
+    assert found.data.tags["dataset_checksum"]
+    assert {file.path for file in client.list_artifacts(found.info.run_id)} == {"best.h5", "test.csv"}
+    trained = vaecf.train(workspace.folder / "data.h5", model="ease", track="mlflow", progress=False)
+    assert {each.info.run_name for each in logged()} == {"mult_vae", trained.name}
+
+
+def test_runs_are_logged_to_trackio(run: vaecf.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    pytest.importorskip("trackio")
+    assert main(["track", str(run.path), "--to", "trackio", "--project", "own"]) == 0
+    (database,) = (tmp_path / "trackio").glob("own*.db")
+    with sqlite3.connect(database) as connection:
+        text = "\n".join(str(row) for row in connection.execute("select * from metrics"))
+    assert text.count("validation/ndcg_at_100") == 3 and "test/ndcg_at_100" in text and "dataset_checksum" in text
+
+
+def test_wrong_trackers_are_errors(run: vaecf.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(vaecf.InputError, match="must be one of mlflow, wandb, trackio, got tensorboard"):
+        vaecf.train("data.h5", track="tensorboard")
+    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
+    with pytest.raises(vaecf.InputError, match="the package wandb is missing; install it with: pip install wandb"):
+        vaecf.train("data.h5", track="wandb")
+    assert main(["track", str(run.path), "--to", "wandb"]) == 2
