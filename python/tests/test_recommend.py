@@ -163,6 +163,8 @@ def test_unknown_ids_are_listed_or_raised(workspace: Workspace, events: pd.DataF
             model.recommend(events, unknown="skip", **columns, **{name: ids})
         with pytest.raises(vaecf.InputError, match=f"{name}: (9001|x) not in"):
             model.recommend(events, **columns, **{name: ids})
+    with pytest.warns(UserWarning, match="exclude: skipped 1"):
+        model.recommend(events, unknown="skip", exclude=[9001], **columns)
     with pytest.raises(vaecf.InputError, match="only: x not in the table"):  # none is known
         model.recommend(events, unknown="skip", only=["x"], **columns)
 

@@ -47,26 +47,26 @@ class IdLookup:
         self.where = where
         self.skips = unknown == "skip"
 
-    def positions(self, ids: Iterable[Any], name: str) -> Array:
+    def positions(self, ids: Iterable[Any], name: str, needed: bool = True) -> Array:
         """Returns the positions of ids, -1 for unknown ones. `name`: the argument for messages.
 
-        Throws InputError for an unknown id if those are not skipped, or if no id is known.
+        Throws InputError for an unknown id if those are not skipped, or if no id is known although one is needed.
         """
         texts = [id_text(value) for value in ids]
         found = self.index.get_indexer(pd.Index(texts, dtype=object))
         missing = list(dict.fromkeys(text for text, position in zip(texts, found, strict=True) if position < 0))
         if missing:
             shown = ", ".join(missing[:5]) + ("" if len(missing) <= 5 else " ...")
-            if not self.skips or (found < 0).all():
+            if not self.skips or (needed and (found < 0).all()):
                 raise InputError(
                     f'{name}: {shown} not in {self.where}; correct the ids, or skip some with unknown="skip"'
                 )
             warnings.warn(f"{name}: skipped {len(missing)} unknown ids ({shown})", stacklevel=4)
         return np.asarray(found)
 
-    def known(self, ids: Iterable[Any], name: str) -> Array:
+    def known(self, ids: Iterable[Any], name: str, needed: bool = True) -> Array:
         """Returns the positions of the known ids, as positions()."""
-        found = self.positions(ids, name)
+        found = self.positions(ids, name, needed)
         return found[found >= 0]
 
 

@@ -368,12 +368,12 @@ class Model:
         excluded_by_user: dict[str, Array] = {}
         if isinstance(exclude, Mapping):
             lists = {id_text(key): list(items) for key, items in exclude.items()}
-            positions = lookup.positions([each for items in lists.values() for each in items], "exclude")
+            positions = lookup.positions([each for items in lists.values() for each in items], "exclude", False)
             ends = np.cumsum([len(items) for items in lists.values()], dtype=np.int64)
             for key, some in zip(lists, np.split(positions, ends), strict=False):
                 excluded_by_user[key] = some[some >= 0]
         elif exclude is not None:
-            excluded[lookup.known(exclude, "exclude")] = True
+            excluded[lookup.known(exclude, "exclude", False)] = True
         groups = None if at_most is None else group_codes(at_most[0], lookup)
         found: list[tuple[Array, Array]] = []
         for first, scores in self._batches(rows, wide):

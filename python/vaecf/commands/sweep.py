@@ -22,7 +22,15 @@ import yaml
 from .. import errors
 from ..errors import InputError
 from ..events import smallest_is_best
-from ..program import DEFAULT_MPIRUN, find_program, launcher, rank_environment, resolved_config, settings_arguments
+from ..program import (
+    DEFAULT_MPIRUN,
+    find_program,
+    launcher,
+    message_of,
+    rank_environment,
+    resolved_config,
+    settings_arguments,
+)
 from ..search_space import read_search, text_of
 from ..yaml_files import load_yaml, parse_yaml
 
@@ -283,10 +291,9 @@ class Sweep:
         if code == 0:
             return f"no validation result of {self.metric}; the dataset requires validation users"
         log = Path(f"{folder}.log").read_text(encoding="utf-8", errors="replace")
-        lines = [line.strip() for line in log.splitlines() if line.strip()]
-        said = [line for line in lines if line.startswith("vaecf_dist: ")] or lines
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"{ended}: {said[-1].removeprefix('vaecf_dist: ')}" if said else ended
+        said = message_of(log)
+        return f"{ended}: {said}" if said else ended
 
     # The result
 
@@ -376,7 +383,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--prune", action="store_true", help="end trials early that are worse than the median of earlier ones")
     add("--prune-after", type=int, default=10, metavar="EPOCHS", help="no pruning before this epoch (default: 10)")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="passed to every trial; repeatable")
-    add("--program", metavar="FILE", help="path of vaecf_dist (default: build/release/bin, build/cuda/bin, PATH)")
+    add("--program", metavar="FILE", help="path of vaecf_dist (default: VAECF_DIST, PATH, build/*/bin)")
     add("--mpirun", default=DEFAULT_MPIRUN, metavar="COMMAND", help="launcher of several ranks; -np N is added")
 
 
