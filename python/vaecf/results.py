@@ -116,6 +116,9 @@ class Report:
         self.html = text
         """The text of the page."""
 
+    def __repr__(self) -> str:
+        return "Report: show() shows it, save(file) writes it"
+
     def save(self, file: str | Path) -> None:
         """Writes the page. Throws InputError if that is not possible."""
         from .page import write_text  # with Matplotlib  # pylint: disable=import-outside-toplevel
