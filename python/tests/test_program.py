@@ -81,8 +81,11 @@ sys.exit(75)""",
     )
 
     def interrupt() -> None:
+        end = time.monotonic() + 60
         while not log.exists() or not log.read_text():
             time.sleep(0.02)
+            if time.monotonic() > end:
+                return
         signal.raise_signal(signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
