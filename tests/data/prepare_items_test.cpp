@@ -82,6 +82,25 @@ TEST_F(PrepareItems, ItemsOfTheTableWithoutATrainEventFollowInTheOrderOfTheirHas
   EXPECT_EQ(feature_rows(), (std::vector<Numbers>{{1, 2}, {0, 1, 2, 3}, {0, 3}, {0, 3}, {}}));
 }
 
+TEST_F(PrepareItems, TitlesAreReadFromAColumnOfTheTable) {
+  options_.split = SplitMethod::leave_one_out;
+  options_.test_users = options_.validation_users = 0;
+  options_.item_features = {};
+  source_.items.title_column = "name";
+  source_.items.path = folder_.write("items.csv", "id,name\nA,\"a, or A|1\"\nB,\n,none\nC,caf\xE9\n");
+  mode_.force = false;
+  run("1,B\n1,A\n2,C\n");
+  EXPECT_EQ(items(), (Texts{"B", "A", "C"}));
+  EXPECT_EQ(file().read_ids("items/title").strings, (Texts{"", "a, or A|1", "caf\xC3\xA9"}));
+  EXPECT_EQ(file().item_features(), 0);
+  EXPECT_TRUE(run().up_to_date);
+  source_.items.title_column = "id";
+  EXPECT_FALSE(run().up_to_date);
+  source_.items.title_column = "title";
+  expect_in(refusal(),
+            {"items.csv:1: there is no column 'title', which data.source.items.title_column names"});
+}
+
 TEST_F(PrepareItems, IdsThatAreStringsAreOrderedByHash) {
   options_.split = SplitMethod::leave_one_out;
   options_.test_users = options_.validation_users = 0;

@@ -100,6 +100,7 @@ struct FeatureTableOptions {
   bool header = true;       ///< the first line names the columns (ignored for known files)
   bool quotes = true;       ///< fields may be enclosed in double quotes (ignored for known files)
   std::string id_column = "0";  ///< index from 0, or name (ignored for known files)
+  std::string title_column{};   ///< column of titles; empty: none, or those of the format (items only)
 };
 
 /// Location and format of the raw ratings. docs/DATA.md describes the formats.

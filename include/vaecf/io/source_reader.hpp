@@ -1,10 +1,13 @@
 #pragma once
 
+#include <vaecf/io/atomic_file.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +35,9 @@ class SourceReader {
 
   /// Reads `paths` in this order. Files that are not archives are always read.
   SourceReader(std::vector<std::string> paths, FileFilter wanted);
+  /// Returns a reader of standard input, a single file called "stdin". read() throws InputError if it is
+  /// compressed, and computes digest().
+  static SourceReader standard_input();
   ~SourceReader();
   SourceReader(SourceReader&&) noexcept;
   SourceReader& operator=(SourceReader&&) noexcept;
@@ -51,6 +57,8 @@ class SourceReader {
   /// Returns the progress over all paths, in bytes on disk.
   std::int64_t bytes_read() const;
   std::int64_t total_bytes() const { return total_; }
+  /// Returns the XXH3-128 of the bytes of standard input that were read; requires standard_input().
+  std::string digest() const { return digest_->hash128(); }
   /// Returns up to 8 archive members that were skipped so far, for messages.
   const std::vector<std::string>& skipped_files() const { return skipped_files_; }
 
@@ -73,6 +81,7 @@ class SourceReader {
   std::int64_t bytes_of_path_ = 0;
   std::int64_t plain_bytes_ = 0;
   std::int64_t total_ = 0;
+  std::optional<Xxh3> digest_;  // of standard input; no value: files are read
 };
 
 /// Reads a sequence of BSON documents, the format of `mongodump` and of the Pinterest boards. An id is a

@@ -50,6 +50,16 @@ std::unique_ptr<LineReader> open_table(const FeatureTableLocation& file, const T
              others.empty() ? "" : "; it contains ", excerpt(join(others)), words.section, words.one));
 }
 
+// Returns the description of a table that is known by its name, or nullptr.
+const KnownTable* known_table(const FeatureTableOptions& options, const LineReader& lines) {
+  const auto is_named = [&](const SourceFormat& each) {
+    return each.known(options.of).file == lines.files().file_name();
+  };
+  const auto format_with_it = std::ranges::find_if(formats(), is_named);
+  if (!options.separator.empty() || format_with_it == formats().end()) return nullptr;
+  return &format_with_it->known(options.of);
+}
+
 // Returns the layout of the table and sets `id_column`.
 TableLayout layout_of(const FeatureTableOptions& options, const KnownTable* known, LineReader& lines,
                       std::string& id_column) {
@@ -134,6 +144,10 @@ const TableWords& words_of(TableOf of) {
   return of == TableOf::users ? of_users : of_items;
 }
 
+bool reads_items(const SourceOptions& source, const PrepareOptions& options) {
+  return !options.item_features.empty() || !source.items.title_column.empty();
+}
+
 FeatureTableLocation feature_table_location(const FeatureTableOptions& options) {
   const TableWords& words = words_of(options.of);
   FeatureTableLocation file{options.path, {}, options.file.empty()};
@@ -175,12 +189,7 @@ FeatureTable read_feature_table(const FeatureTableOptions& options, const Featur
   const auto lines = open_table(file, words, quiet);
   FeatureTable table;
   table.file = lines->name();
-  const auto is_named = [&](const SourceFormat& each) {
-    return each.known(options.of).file == lines->files().file_name();
-  };
-  const auto format_with_it = std::ranges::find_if(formats(), is_named);
-  const bool is_known = options.separator.empty() && format_with_it != formats().end();
-  const KnownTable* const known = is_known ? &format_with_it->known(options.of) : nullptr;
+  const KnownTable* const known = known_table(options, *lines);
   std::string id_column;
   const TableLayout layout = layout_of(options, known, *lines, id_column);
   const bool split = options.of == TableOf::items && layout.separator != "|";
@@ -223,6 +232,18 @@ FeatureTable read_feature_table(const FeatureTableOptions& options, const Featur
         issues.most_frequent_example(), table.ids.size(), words.many, dropped, words.section));
   }
   return table;
+}
+
+std::vector<std::string> read_item_titles(const SourceOptions& source, const io::IdList& item_ids) {
+  const FeatureTableOptions& options = source.items;
+  Progress quiet;
+  const auto lines = open_table(feature_table_location_of(source, options), words_of(options.of), quiet);
+  std::string id_column;
+  const TableLayout layout = layout_of(options, known_table(options, *lines), *lines, id_column);
+  Table rows(*lines, layout);
+  const std::size_t id = rows.column(id_column, "data.source.items.item_column names");
+  const std::size_t title = rows.column(options.title_column, "data.source.items.title_column names");
+  return titles_in(rows, id, title, false, item_ids);
 }
 
 }  // namespace vaecf::data

@@ -21,6 +21,9 @@ struct TableWords {
 
 const TableWords& words_of(TableOf of);
 
+/// Returns whether the table of items is read, for features or titles.
+bool reads_items(const SourceOptions& source, const PrepareOptions& options);
+
 /// Location of a feature table on disk.
 struct FeatureTableLocation {
   std::string path;

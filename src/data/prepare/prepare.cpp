@@ -214,10 +214,9 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
     attributes["features_of"] = join(options.features, "\n");
     add_table(attributes, "users_", source.users);
   }
-  if (!options.item_features.empty()) {
-    attributes["item_features_of"] = join(options.item_features, "\n");
-    add_table(attributes, "items_", source.items);
-  }
+  if (!options.item_features.empty()) attributes["item_features_of"] = join(options.item_features, "\n");
+  set_if_present("items_title_column", source.items.title_column);
+  if (reads_items(source, options)) add_table(attributes, "items_", source.items);
   if (options.new_items > 0) attributes["new_items_fraction"] = options.new_items;
   if (options.weights != WeightRule::none) attributes["weights"] = to_string(options.weights);
   return attributes;
@@ -270,12 +269,13 @@ bool is_used(std::string_view key, const SourceOptions& source, const PrepareOpt
   const SplitMethod split = options.split;
   const auto option = key.substr(key.rfind('.') + 1);
   if (key.starts_with("data.source.users.")) return !options.features.empty();
-  if (key.starts_with("data.source.items.")) return !options.item_features.empty();
+  if (key.starts_with("data.source.items.")) return reads_items(source, options);
   if (option == "feature_hashes" || option == "feature_buckets")
     return !options.features.empty() || !options.item_features.empty();
   if (option == "time_column" && !make_read_options(options, false).time) return false;
   if (option == "validation_path" || option == "test_path")
     return split == given && format_of(source).parts == PartFiles::separate;
+  if (key == "data.source.file" && reads_standard_input(source)) return false;
   if (key.starts_with("data.source.")) {
     const auto uses = [&](const SourceFormat& format) {
       return std::ranges::find(format.options, option) != format.options.end();
@@ -300,7 +300,8 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   check_options(source, options);
   const io::Attributes made_by = provenance_attributes(source, options);
   ReadOptions read_options = make_read_options(options, flags.strict);
-  std::vector<std::string> paths = source_files(source).paths;
+  std::vector<std::string> paths;
+  if (!reads_standard_input(source)) paths = source_files(source).paths;
   const auto add_path = [&](const std::string& path) {
     if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
   };
@@ -311,14 +312,14 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   FeatureTableLocation users;
   FeatureTableLocation items;
   if (!options.features.empty()) users = feature_table_location_of(source, source.users);
-  if (!options.item_features.empty()) items = feature_table_location_of(source, source.items);
+  if (reads_items(source, options)) items = feature_table_location_of(source, source.items);
   for (const FeatureTableLocation& table : {users, items})
     if (!table.path.empty()) add_path(table.path);
   io::validate_output_path(output, "data.file", paths);
   // Checked first, so that an output that must not be replaced is rejected before the long work.
   const bool intact = io::check_replaceable(output, flags.replace);
   PrepareReport report;
-  if (intact && !flags.force && !flags.strict)
+  if (intact && !flags.force && !flags.strict && !reads_standard_input(source))
     report.stored_report = stored_report(output, made_by, paths, options.compression);
   report.up_to_date = !report.stored_report.empty();
   if (report.up_to_date) return report;
@@ -333,6 +334,7 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
     return describe_sources(paths, stop);
   });
   const StopOnExit stop_on_exit{stop_digests};
+  if (!source.items.title_column.empty()) (void)read_item_titles(source, {});  // errors before the long work
   FeatureRows features;
   FeatureRows item_features;
   if (!options.features.empty()) features = {source.users, users, options, flags.strict, log};
@@ -366,7 +368,9 @@ PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options
   writer.set_attribute("report", to_table(report));
   if (auto titles = read_titles(source, ratings.item_ids.select(split.items)); !titles.empty())
     writer.write_ids("items/title", {{}, std::move(titles)});
-  writer.set_attribute("source", digests.get());
+  const std::string files = digests.get();
+  const char* const comma = ratings.standard_input.empty() || files.empty() ? "" : ", ";
+  writer.set_attribute("source", format("{}{}{}", ratings.standard_input, comma, files));
   writer.commit();
   return report;
 }

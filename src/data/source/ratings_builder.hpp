@@ -181,6 +181,7 @@ struct RawRatings {
   SourceLocations locations{};
   DataIssues issues{};
   std::int64_t lines = 0;
+  std::string standard_input{};  ///< its size and digest, if it was read
   bool times_are_dates = false;  ///< in the source; otherwise they are numbers
   /// The source defines the indices of users and items, so rows and columns keep their order (pro_sg).
   bool numbered_by_source = false;

@@ -117,6 +117,10 @@ void each_file(const SourceFiles& of, SplitPart part, RatingsBuilder& to, Progre
     else
       to.issues().noted("the file is empty", [&] { return lines.name(); });
   }
+  if (of.standard_input) {
+    const io::SourceReader& input = lines.files();
+    to.ratings().standard_input = format("stdin ({} bytes, xxh128 {})", input.bytes_read(), input.digest());
+  }
 }
 
 }  // namespace

@@ -223,12 +223,20 @@ bool archive_holds(const std::string& path, const std::string& member) {
 void require_file(const std::string& path) {
   if (fs::is_regular_file(path)) return;
   throw InputError(format(
-      "{}: is a pipe or a device, but a source is read twice, for its lines and its digest; choose a file",
+      "{}: is a pipe or a device, but a source is read twice, for its lines and its digest; choose a file, or read ratings from standard input (data.source.path: \"-\")",
       path));
 }
 
+bool reads_standard_input(const SourceOptions& source) {
+  return source.path == "-";
+}
+
 SourceFiles source_files(const SourceOptions& source) {
-  return files_at(source, source.path, names_of(source));
+  if (!reads_standard_input(source)) return files_at(source, source.path, names_of(source));
+  if (source.format == "delimited") return {{"stdin"}, {}, {}, true};
+  throw InputError(format(
+      "data.source.path: - is standard input, which only data.source.format: delimited reads, got {}; set data.source.path to a file",
+      source.format));
 }
 
 std::vector<std::pair<SplitPart, SourceFiles>> part_files(const SourceOptions& source,
@@ -236,6 +244,10 @@ std::vector<std::pair<SplitPart, SourceFiles>> part_files(const SourceOptions& s
   const PartFiles places = format_of(source).parts;
   std::vector<std::pair<SplitPart, SourceFiles>> all;
   if (!wanted.part || places == PartFiles::same) return all;
+  if (reads_standard_input(source)) {
+    throw InputError(
+        "data.source.path: - is standard input, but data.prepare.split: given reads several files; set data.source.path to the train file, or use another split");
+  }
   const Names train = source_files(source).paths;
   for (const SplitPart part : {SplitPart::validation, SplitPart::test}) {
     if (!wanted.needs_part(part)) continue;
@@ -291,14 +303,28 @@ TitleFile title_file(const SourceOptions& source) {
   return {};
 }
 
-std::vector<std::string> read_titles(const SourceOptions& source, const io::IdList& item_ids) {
-  const TitleFile file = title_file(source);
-  if (file.path.empty()) return {};
-  const TitleTable& layout = format_of(source).titles;
+std::vector<std::string> titles_in(Table& table, std::size_t id, std::size_t title, bool remainder,
+                                   const io::IdList& item_ids) {
   std::unordered_map<std::string, std::size_t> item_of;
   for (std::int64_t i = 0; i < item_ids.size(); ++i)
     item_of.emplace(item_ids.text(i), static_cast<std::size_t>(i));
+  std::vector<std::string> titles(item_ids.size());
+  bool found = false;
+  while (table.next()) {
+    if (table.problem() != nullptr) continue;
+    const auto item = item_of.find(std::string(table.at(id)));
+    if (item == item_of.end()) continue;
+    titles[item->second] = as_utf8(remainder ? table.remainder(title) : table.at(title));
+    found = true;
+  }
+  return found ? titles : std::vector<std::string>();
+}
 
+std::vector<std::string> read_titles(const SourceOptions& source, const io::IdList& item_ids) {
+  if (!source.items.title_column.empty()) return read_item_titles(source, item_ids);
+  const TitleFile file = title_file(source);
+  if (file.path.empty()) return {};
+  const TitleTable& layout = format_of(source).titles;
   Progress quiet;
   LineReader lines(io::SourceReader({file.path}, [&](auto& member) { return member == file.member; }), quiet);
   if (!lines.next_file()) return {};
@@ -306,16 +332,7 @@ std::vector<std::string> read_titles(const SourceOptions& source, const io::IdLi
   of_file.separator = take_separator(lines, layout.layout.separator, "the separator of the titles", {});
   Table table(lines, of_file);
   table.require(layout.title);
-  std::vector<std::string> titles(item_ids.size());
-  bool found = false;
-  while (table.next()) {
-    if (table.problem() != nullptr) continue;
-    const auto item = item_of.find(std::string(table.at(0)));
-    if (item == item_of.end()) continue;
-    titles[item->second] = as_utf8(layout.remainder ? table.remainder(layout.title) : table.at(layout.title));
-    found = true;
-  }
-  return found ? titles : std::vector<std::string>();
+  return titles_in(table, 0, layout.title, layout.remainder, item_ids);
 }
 
 }  // namespace vaecf::data

@@ -18,18 +18,25 @@ struct SourceFiles {
   std::vector<std::string> paths;       ///< in reading order
   io::SourceReader::FileFilter wanted;  ///< selects the members of an archive
   std::string looked_for;               ///< expected file name, for messages: "ratings.csv"
+  bool standard_input = false;          ///< read standard input; `paths` is its name for messages
 
-  io::SourceReader reader() const { return {paths, wanted}; }
+  io::SourceReader reader() const {
+    return standard_input ? io::SourceReader::standard_input() : io::SourceReader(paths, wanted);
+  }
   /// Returns whether exactly one file must be read, even from an archive.
   bool one_file() const { return paths.size() == 1; }
 };
 
-/// Returns the files of `source`, or of its train part if it is split. Throws InputError if there are none.
+/// Returns whether `source` is standard input.
+bool reads_standard_input(const SourceOptions& source);
+
+/// Returns the files of `source`, or of its train part if it is split. Throws InputError if there are none,
+/// or if its format is not read from standard input.
 SourceFiles source_files(const SourceOptions& source);
 
 /// Returns the files of the validation and test parts of an already split source, as far as they are
 /// requested and exist. Empty if all parts are in the same files. Throws InputError if the format does not
-/// support such parts.
+/// support such parts, or if the source is standard input.
 std::vector<std::pair<SplitPart, SourceFiles>> part_files(const SourceOptions& source,
                                                           const ReadOptions& wanted);
 
@@ -118,8 +125,18 @@ struct TitleFile {
 /// are not searched, because that would read them a second time.
 TitleFile title_file(const SourceOptions& source);
 
-/// Returns one title per id of `item_ids`, in UTF-8 and empty if there is none. Text that is not UTF-8 is
-/// decoded as Latin-1. Returns an empty vector if no title is found.
+/// Returns one title per id of `item_ids`, in UTF-8 and empty if there is none, from the columns `id` and
+/// `title` of the following rows. With `remainder`, a title extends to the end of the line. Text that is not
+/// UTF-8 is decoded as Latin-1. Returns an empty vector if no title is found.
+std::vector<std::string> titles_in(Table& table, std::size_t id, std::size_t title, bool remainder,
+                                   const io::IdList& item_ids);
+
+/// Returns one title per id of `item_ids`, as titles_in(): from read_item_titles() if data.source.items has a
+/// column of titles, otherwise from title_file(). Returns an empty vector if there is neither.
 std::vector<std::string> read_titles(const SourceOptions& source, const io::IdList& item_ids);
+
+/// Returns one title per id of `item_ids`, as titles_in(), from the table of items. Throws InputError if the
+/// table, or its column of ids or of titles, does not exist.
+std::vector<std::string> read_item_titles(const SourceOptions& source, const io::IdList& item_ids);
 
 }  // namespace vaecf::data

@@ -42,9 +42,11 @@ std::int64_t size_of(const std::string& path) {
   return unknown ? 0 : static_cast<std::int64_t>(size);
 }
 
-/// Returns whether `file` begins as a compressed file or an archive, or `name` ends in .tar, since old tar
-/// files have no magic bytes.
-bool is_compressed_or_archive(std::FILE* file, const std::string& name) {
+constexpr std::size_t inspected_bytes = 512;
+
+/// Returns whether a file that begins with `bytes` is a compressed file or an archive. Old tar files have no
+/// magic bytes.
+bool is_compressed_or_archive(std::string_view bytes) {
   constexpr std::array marks = {"\x1f\x8b"sv,
                                 "PK\x03\x04"sv,
                                 "PK\x05\x06"sv,
@@ -54,15 +56,18 @@ bool is_compressed_or_archive(std::FILE* file, const std::string& name) {
                                 "7zXZ\0"sv};
   constexpr std::size_t bzip2_block = 4;
   constexpr std::size_t tar_mark = 257;
-  std::array<char, 512> first{};
-  const std::string_view bytes(first.data(), std::fread(first.data(), 1, first.size(), file));
-  std::rewind(file);
   const auto has_at = [&](std::size_t place, std::string_view mark) {
     return bytes.size() > place && bytes.substr(place).starts_with(mark);
   };
   return std::ranges::any_of(marks, [&](auto mark) { return bytes.starts_with(mark); }) ||
-         (bytes.starts_with("BZh") && has_at(bzip2_block, "1AY&SY")) || has_at(tar_mark, "ustar") ||
-         (!bytes.empty() && name.ends_with(".tar"));
+         (bytes.starts_with("BZh") && has_at(bzip2_block, "1AY&SY")) || has_at(tar_mark, "ustar");
+}
+
+bool is_compressed_or_archive(std::FILE* file, const std::string& name) {
+  std::array<char, inspected_bytes> first{};
+  const std::string_view bytes(first.data(), std::fread(first.data(), 1, first.size(), file));
+  std::rewind(file);
+  return is_compressed_or_archive(bytes) || (!bytes.empty() && name.ends_with(".tar"));
 }
 
 }  // namespace
@@ -85,11 +90,23 @@ SourceReader::SourceReader(std::vector<std::string> paths, FileFilter wanted)
   for (const std::string& path : paths_) total_ += size_of(path);
 }
 
+SourceReader SourceReader::standard_input() {
+  SourceReader reader({}, {});
+  reader.paths_ = {"stdin"};
+  reader.digest_.emplace();
+  return reader;
+}
+
 SourceReader::~SourceReader() = default;
 SourceReader::SourceReader(SourceReader&&) noexcept = default;
 SourceReader& SourceReader::operator=(SourceReader&&) noexcept = default;
 
 void SourceReader::open_path(const std::string& path) {
+  if (digest_) {
+    plain_ = {stdin, [](std::FILE*) {}};
+    name_ = file_name_ = path;
+    return;
+  }
   std::shared_ptr<std::FILE> file = open_stream(path);
   bytes_of_path_ = size_of(path);
   // A pipe can be read only once, so its first bytes are not inspected.
@@ -151,6 +168,15 @@ std::size_t SourceReader::read(std::span<char> to) {
   if (got == 0 && std::ferror(plain_.get())) {
     throw InputError(format("{}: reading failed after {} bytes ({}); check the file and its disk", name_,
                             plain_bytes_, std::strerror(errno)));
+  }
+  if (digest_) {
+    const std::string_view bytes(to.data(), got);
+    if (plain_bytes_ == 0 && is_compressed_or_archive(bytes.substr(0, inspected_bytes))) {
+      throw InputError(
+          "stdin: is compressed, but standard input must be text; unpack it before the pipe, for example by zcat");
+    }
+    digest_->update(std::as_bytes(to.first(got)));
+    bytes_of_path_ += static_cast<std::int64_t>(got);
   }
   plain_bytes_ += static_cast<std::int64_t>(got);
   return got;
