@@ -8,6 +8,7 @@ from .errors import InputError, RunError, Stopped
 if TYPE_CHECKING:
     from .dataset import Dataset, HeldOut, ItemMatrix
     from .model import Model
+    from .preparation import prepare
     from .results import Report, compare, leaderboard, report
     from .run import Run
     from .texts import escaped
@@ -27,6 +28,7 @@ _MODULES = {
     "compare": "results",
     "escaped": "texts",
     "leaderboard": "results",
+    "prepare": "preparation",
     "report": "results",
     "train": "training",
 }
@@ -44,6 +46,7 @@ __all__ = [
     "compare",
     "escaped",
     "leaderboard",
+    "prepare",
     "report",
     "train",
 ]

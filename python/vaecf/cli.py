@@ -13,6 +13,7 @@ from . import __version__, errors
 
 # Each module defines add_arguments(parser) and run(options) -> exit code.
 COMMANDS = {
+    "prepare": ("vaecf.commands.prepare", "make a dataset of Parquet, Feather, CSV or JSON lines"),
     "report": ("vaecf.commands.report", "write a report on runs as one HTML page"),
     "tensorboard": ("vaecf.commands.tensorboard", "write the curves of runs as event files of TensorBoard"),
     "track": ("vaecf.commands.track", "log runs to MLflow, Weights & Biases or trackio"),

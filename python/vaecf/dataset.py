@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -168,6 +169,14 @@ class Dataset:
     def popularity(self) -> np.ndarray[Any, Any]:
         """The number of train users of each item."""
         return np.bincount(self.train.indices, minlength=self.items)
+
+    @property
+    def stages(self) -> pd.DataFrame:
+        """The events, users and items that remained after each stage of prepare; empty if another program made the file."""
+        row = re.compile(r"(?P<stage>.*\S) +(?P<events>[0-9,]+) +(?P<users>[0-9,]+) +(?P<items>[0-9,]+)")
+        rows = map(row.fullmatch, str(self.attributes.get("report", "")).splitlines())
+        table = pd.DataFrame([found.groupdict() for found in rows if found], columns=["stage", *row.groupindex][1:])
+        return table.set_index("stage").apply(lambda column: column.str.replace(",", "").astype(np.int64))
 
     def titles(self, ids: pd.Series[Any] | np.ndarray[Any, Any]) -> list[str]:
         """Returns the titles of items by their ids. Throws InputError if the dataset has no titles."""

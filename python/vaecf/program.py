@@ -92,11 +92,14 @@ def run_program(
     """Runs vaecf_dist and returns what it wrote to standard output and to standard error.
 
     `feed` writes to the standard input of the program; if it fails, the program is killed before its input ends, and the
-    exception is raised. `watch` is called several times a second. An interrupt, such as Ctrl-C, stops the program with a
-    checkpoint, if it trains, and raises KeyboardInterrupt after its end; a second one kills it.
+    exception is raised; the program is also killed if this process is. `watch` is called several times a second. An
+    interrupt, such as Ctrl-C, stops the program with a checkpoint, if it trains, and raises KeyboardInterrupt after its
+    end; a second one kills it.
     Throws InputError for exit code 2, Stopped for 75, and RunError for others.
     """
     command = [*launcher(ranks, DEFAULT_MPIRUN), find_program(program), *arguments]
+    if feed is not None and shutil.which("setpriv"):  # of util-linux
+        command = ["setpriv", "--pdeathsig", "KILL", *command]
     # In a session of its own, so that the interrupt of a terminal or notebook does not reach the program as a second one.
     with (
         tempfile.TemporaryFile() as out,

@@ -1,0 +1,216 @@
+"""Tests datasets that are made from DataFrames and files; the reference is the program's dataset of a CSV file."""
+
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import vaecf
+from vaecf import InputError, cli
+
+pa = pytest.importorskip("pyarrow")
+nw = pytest.importorskip("narwhals.stable.v1")
+
+from vaecf import frames  # pylint: disable=wrong-import-position
+
+COLUMNS = {"user": "user", "item": "item", "rating": "plays", "time": "at"}
+RULES = {"duplicates": "sum", "min_rating": 3, "split": "time", "min_user_items": 2}
+DATES = ["2026-05-18", datetime.date(2026, 6, 8)]
+
+
+def events(text: bool = True) -> pd.DataFrame:
+    """Returns 4,000 events of 80 users with 40 items."""
+    random = np.random.default_rng(7)
+    users, items = random.integers(0, 80, 4000), random.integers(0, 40, 4000)
+    start = np.datetime64("2026-04-20", "s")
+    return pd.DataFrame(
+        {
+            "other": 0,
+            "at": pd.Series(start + random.integers(0, 70 * 86400, 4000)).dt.tz_localize("UTC"),
+            "user": [f"u,{user}" for user in users] if text else users,
+            "item": [f'the "{item}"' for item in items] if text else items,
+            "plays": random.integers(1, 5, 4000),
+        }
+    )
+
+
+@pytest.fixture(name="prepare")
+def _prepare(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., vaecf.Dataset]:
+    """Returns vaecf.prepare for data.h5, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def prepare(source: Any, **arguments: Any) -> vaecf.Dataset:
+        return vaecf.prepare(source, **{"file": "data.h5", "program": program, **COLUMNS, **arguments})
+
+    return prepare
+
+
+def content(data: vaecf.Dataset) -> bytes:
+    """Returns the bytes of a dataset, which contain the digest of the text that the program has read."""
+    return data.path.read_bytes()
+
+
+def test_all_kinds_of_frames_give_the_same_dataset(prepare: Callable[..., vaecf.Dataset], tmp_path: Path) -> None:
+    table = events()
+    data = prepare(table, **RULES, dates=DATES)
+    expected = content(data)
+    assert data.stages.loc["raw"].tolist() == [4000, 80, 40]
+    assert data.stages.loc["sum of each (user, item)", "events"] == len(table.drop_duplicates(["user", "item"]))
+    first = table[table["at"] < "2026-05-18"].groupby(["user", "item"])["plays"].sum()
+    assert set(data.train_user_id) <= set(table["user"]) and 0 < data.train.nnz <= len(first)
+
+    arrow = pa.Table.from_pandas(table)
+    table.to_parquet("events.parquet", row_group_size=1000)
+    table[:1500].to_feather("a.feather")
+    table[1500:].reset_index(drop=True).to_feather("b.feather")
+    (tmp_path / "folder").mkdir()
+    table[:1500].to_parquet("folder/part-0.parquet")
+    table[1500:].to_parquet("folder/part-1.parquet", index=False)
+    codes = table.astype({"user": "category", "item": "category"})
+    sources = [arrow, "events.parquet", tmp_path / "events.parquet", ["a.feather", table[1500:]], "folder", codes]
+    for source in sources:
+        assert content(prepare(source, **RULES, dates=DATES)) == expected
+    polars = pytest.importorskip("polars")
+    for source in (polars.from_pandas(table), polars.scan_parquet("events.parquet")):
+        assert content(prepare(source, **RULES, dates=DATES)) == expected
+    assert not [name for name in os.listdir() if name.startswith((".", "data.h5.tmp"))]
+
+
+def test_text_files_are_read_by_the_program(prepare: Callable[..., vaecf.Dataset], tmp_path: Path) -> None:
+    table = events()
+    expected = prepare(table, **RULES, dates=DATES)
+    table["at"] = table["at"].astype("datetime64[ns, UTC]").astype("int64") // 10**9
+    table.to_csv("events.csv", index=False)
+    table.to_csv("events.tsv", index=False, sep="\t")
+    table.to_json("events.jsonl", orient="records", lines=True)
+    for file in ("events.csv", "events.tsv", "events.jsonl"):
+        data = prepare(file, file="other.h5", **RULES, dates=DATES)
+        assert str(data.attributes["source"]).startswith(f"{file} (")
+        for part in (data.train, data.test.held_out):
+            assert (part.indices == (expected.train if part is data.train else expected.test.held_out).indices).all()
+        assert (data.test.user_id == expected.test.user_id).all()
+    with pytest.raises(InputError, match="takes one path"):
+        prepare(["events.csv", "events.jsonl"])
+    assert cli.main(["prepare", "none.csv", "--file", "x.h5", "--user", "a", "--item", "b"]) == 2
+
+
+def test_titles_and_features_are_of_tables(prepare: Callable[..., vaecf.Dataset]) -> None:
+    items = pd.DataFrame({"item": [f'the "{item}"' for item in range(39)], "unused": [{}] * 39})
+    items["title"] = [f"Track {item} | live" for item in range(38)] + [None]
+    items["genres"] = [["rock", "pop"]] * 20 + [["jazz"]] * 18 + [None]
+    users = pd.DataFrame({"user": [f"u,{user}" for user in range(80)], "age": [10.0] * 40 + [20.0] * 39 + [None]})
+    settings = {"data.prepare.item_features": ["genres"], "data.prepare.features": ["age"]}
+    data = prepare(
+        events(),
+        items=items,
+        users=users,
+        title="title",
+        settings=settings,
+        split="random",
+        validation_users=5,
+        test_users=9,
+    )
+    titles = dict(zip(data.item_id, data.item_title, strict=True))
+    assert titles['the "3"'] == "Track 3 | live" and titles['the "38"'] == titles['the "39"'] == ""
+    assert "genres: 3 values" in data.attributes["report"] and "age: 2 values" in data.attributes["report"]
+    assert data.stages.index[0] == "raw" and data.stages.loc["raw", "items"] == 40
+    items.to_csv("items.csv", index=False)
+    again = prepare(events(), items="items.csv", title="title", split="random", validation_users=5, test_users=9)
+    assert dict(zip(again.item_id, again.item_title, strict=True)) == titles
+    with pytest.raises(InputError, match="items: there is no column 'name'; the columns are item, unused, title"):
+        prepare(events(), items=items, title="name")
+    with pytest.raises(InputError, match="give both"):
+        prepare(events(), title="title")
+
+
+def test_configuration_lets_the_command_line_go_on(prepare: Callable[..., vaecf.Dataset], program: str) -> None:
+    prepare(events(), **RULES, dates=DATES, file="own.h5", validation_users=np.int64(5))
+    text = Path("own.yaml").read_text()
+    assert (
+        "name: own\n" in text and "  file: own.h5\n" in text and "path: '-'" in text and "validation_users: 5" in text
+    )
+    vaecf.program.run_program(["own.yaml", "--quiet", "--set", "train.epochs=1"], program=program)
+    assert vaecf.Run("runs/own").config["data.source.user_column"] == "user"
+    Path("mine.yaml").write_text("name: mine\n")
+    with pytest.raises(InputError, match="was not written by vaecf.prepare"):
+        prepare(events(), file="mine.h5")
+    Path("text.h5").write_text("text")
+    with pytest.raises(InputError, match="text.h5"):
+        prepare(events(), file="text.h5")
+    assert Path("text.h5").read_text() == "text" and not Path("text.yaml").exists()
+
+
+def test_errors_of_the_source_leave_no_dataset(prepare: Callable[..., vaecf.Dataset], monkeypatch: Any) -> None:
+    table = events()
+    for change, message in (
+        ({"user": np.arange(4000) / 2}, "source: column user: ids must be integers or text, got double"),
+        ({"item": pd.Timestamp(0)}, "column item: ids must be integers or text, got timestamp"),
+        ({"plays": [[]] * 4000}, "column plays: ratings must be numbers"),
+        ({"at": True}, "column at: times must be dates or numbers, got bool"),
+    ):
+        with pytest.raises(InputError, match=message):
+            prepare(table.assign(**change), split="random")
+    with pytest.raises(InputError, match="no column 'who'; the columns are other, at, user, item, plays"):
+        prepare(table, user="who")
+    with pytest.raises(InputError, match="source is of type dict"):
+        prepare({})
+    with pytest.raises(InputError, match="data.prepare.seeds is not a key"):
+        prepare(table, settings={"data.prepare.seeds": 1})
+    with pytest.raises(InputError, match="seed is also given"):
+        prepare(table, seed=1, settings={"data.prepare.seed": 1})
+
+    def failing(columns: list[str]) -> Iterator[Any]:
+        yield pa.Table.from_pandas(table).select(columns)
+        raise ZeroDivisionError
+
+    frame = frames.Frame("source", list(table.columns), failing)
+    monkeypatch.setattr(frames, "frame_of", lambda source, name: frame)
+    with pytest.raises(ZeroDivisionError):
+        prepare(table, split="random")
+    assert os.listdir() == []
+
+
+def test_killed_writer_leaves_no_dataset(program: str, tmp_path: Path) -> None:
+    code = (
+        "import os, signal, pandas, vaecf; from vaecf import frames\n"
+        "table = pandas.DataFrame({'user': range(50), 'item': range(50)})\n"
+        "write = frames.write_csv\n"
+        "frames.write_csv = lambda *rest: (write(*rest), rest[-1].flush(), os.kill(os.getpid(), signal.SIGKILL))\n"
+        "vaecf.prepare(table, file='data.h5', user='user', item='item', split='ratio', min_user_items=0)\n"
+    )
+    environment = {**os.environ, "VAECF_DIST": program}
+    killed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    time.sleep(0.5)
+    assert not (tmp_path / "data.h5").exists()
+
+
+def written(convert: Any, values: Any) -> list[Any]:
+    """Returns what is written for values."""
+    return list(convert(pa.chunked_array([pa.array(values, from_pandas=True)]), "x").to_pylist())
+
+
+def test_values_are_written_as_the_program_reads_them() -> None:
+    assert written(frames.ids, pd.Series([1.0, None, 2.0**53])) == [1, None, 2**53]
+    assert written(frames.ids, pa.array([1, None], pa.uint8())) == [1, None]
+    assert written(frames.ids, pd.Series(["a", None], dtype="string")) == ["a", None]
+    assert written(frames.numbers, [True, None]) == [1, None]
+    assert written(frames.numbers, [0.5, float("nan")]) == [0.5, None]
+    paris = pd.Series(pd.to_datetime(["2026-07-01 02:00", None])).dt.tz_localize("Europe/Paris")
+    assert written(frames.times, paris) == [1782864000, None]
+    assert written(frames.times, pd.Series(pd.to_datetime(["2026-07-01"]))) == [1782864000]
+    assert written(frames.times, [datetime.date(1969, 12, 31)]) == [-86400]
+    assert written(frames.times, pa.array([1500], pa.timestamp("ms"))) == [1.5]
+    assert written(frames.times, ["2026-07-01", None]) == ["2026-07-01", None]
+    assert written(frames.times, [7, None]) == [7, None]
+    assert written(frames.values, pd.Series([25.0, None])) == [25, None]
+    assert written(frames.values, [["a", "b"], None, []]) == ["a|b", None, ""]

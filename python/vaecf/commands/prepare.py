@@ -1,0 +1,55 @@
+"""Makes a dataset of files of Parquet, Feather, CSV or JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+
+from .. import errors
+from ..errors import InputError
+from ..preparation import prepare
+from ..yaml_files import parse_yaml
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Defines the options: the arguments of vaecf.prepare."""
+    parser.add_argument("sources", nargs="+", metavar="FILE", help="files of events, or a folder of Parquet files")
+    parser.add_argument(
+        "--file", required=True, metavar="DATA.h5", help="the dataset to write, and DATA.yaml beside it"
+    )
+    parser.add_argument("--user", required=True, metavar="COLUMN", help="column of user ids")
+    parser.add_argument("--item", required=True, metavar="COLUMN", help="column of item ids")
+    parser.add_argument("--rating", metavar="COLUMN", help="column of ratings or counts; default: every line counts")
+    parser.add_argument("--time", metavar="COLUMN", help="column of times; default: lines are in the order of time")
+    parser.add_argument("--items", metavar="FILE", help="table of items, found by the same column of ids")
+    parser.add_argument("--users", metavar="FILE", help="table of users, found by the same column of ids")
+    parser.add_argument("--title", metavar="COLUMN", help="column of titles in the table of items")
+    parser.add_argument("--dates", nargs=2, metavar="DATE", help="the two cuts of --split time")
+    for name, kind in (
+        ("duplicates", str),
+        ("min_rating", float),
+        ("split", str),
+        ("validation_users", int),
+        ("test_users", int),
+        ("min_user_items", int),
+        ("min_item_users", int),
+        ("seed", int),
+    ):
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=kind, metavar="VALUE", help=f"the key data.prepare.{name}"
+        )
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any other key; repeatable")
+    parser.add_argument("--program", help="path of vaecf_dist")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prepares the dataset and prints the table of counts and what was dropped."""
+    arguments = {name: value for name, value in vars(options).items() if name not in ("command", "sources", "set")}
+    settings = {}
+    for text in options.set:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--set {text}: must be KEY=VALUE")
+        settings[key] = parse_yaml(value)
+    data = prepare(options.sources, settings=settings, **arguments)
+    print(data.attributes["report"], end="")
+    return errors.DONE

@@ -1,0 +1,206 @@
+"""Reads DataFrames, Parquet and Feather files by columns, and writes them as the CSV that vaecf_dist prepare reads."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from .errors import InputError
+
+try:
+    import narwhals.stable.v1 as nw
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv
+    import pyarrow.parquet
+except ImportError as error:
+    raise InputError(
+        f"DataFrames, Parquet and Feather files require PyArrow and narwhals ({error}); "
+        "install the extra frames: pip install 'vaecf[frames]'"
+    ) from None
+
+PARQUET, FEATHER = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")
+
+ROWS = 1 << 17
+"""The number of rows that are converted at a time."""
+
+TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+"""Units of times per second."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A table in memory or in a file."""
+
+    name: str
+    """Its name in messages."""
+    columns: Sequence[str]
+    rows: Callable[[list[str]], Iterator[pa.Table]]
+    """Yields the rows of the given columns in tables of at most ROWS rows."""
+
+
+def frame_of(source: Any, name: str) -> Frame:
+    """Returns the table of a DataFrame of pandas, Polars or PyArrow, or of a Parquet or Feather file.
+
+    `name`: the argument, for messages. Throws InputError if a file cannot be read, and for other types.
+    """
+    if isinstance(source, (str, Path)):
+        return _file(Path(source))
+    frame = nw.from_native(source, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if not isinstance(frame, nw.DataFrame):
+        raise InputError(
+            f"{name} is of type {type(source).__name__}; give a DataFrame of pandas, Polars or PyArrow, or the path of a file"
+        )
+
+    def rows(columns: list[str]) -> Iterator[pa.Table]:
+        for start in range(0, len(frame), ROWS):
+            yield frame[start : start + ROWS].select(columns).to_arrow().select(columns)
+
+    return Frame(name, frame.columns, rows)
+
+
+def _file(path: Path) -> Frame:
+    """Returns the table in a Parquet or Feather file."""
+    try:
+        if path.suffix in PARQUET:
+            names = pyarrow.parquet.read_schema(path).names
+        else:
+            names = pa.ipc.open_file(pa.memory_map(str(path))).schema.names
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+    def parquet(columns: list[str]) -> Iterator[pa.Table]:
+        # A buffer per column instead of whole columns of a row group, which may be the whole file.
+        with pyarrow.parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            for batch in file.iter_batches(ROWS, columns=columns):
+                yield pa.Table.from_batches([batch]).select(columns)
+
+    def feather(columns: list[str]) -> Iterator[pa.Table]:
+        options = pa.ipc.IpcReadOptions(included_fields=[names.index(column) for column in columns])
+        with pa.memory_map(str(path)) as memory:
+            file = pa.ipc.open_file(memory, options=options)
+            for index in range(file.num_record_batches):
+                batch = pa.Table.from_batches([file.get_batch(index)]).select(columns)
+                yield from (batch.slice(start, ROWS) for start in range(0, batch.num_rows, ROWS))
+
+    return Frame(str(path), names, parquet if path.suffix in PARQUET else feather)
+
+
+Convert = Callable[[pa.ChunkedArray, str], pa.ChunkedArray]
+"""The conversion of a column to what is written as CSV; the text is the name of the column in messages."""
+
+
+def write_csv(frames: Sequence[Frame], columns: Mapping[str, Convert], to: IO[bytes]) -> None:
+    """Writes the given columns of all tables as one CSV file with a header.
+
+    Throws InputError if a column cannot be converted.
+    """
+    header = io.StringIO()
+    csv.writer(header, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(columns)
+    to.write(header.getvalue().encode())
+    options = pyarrow.csv.WriteOptions(include_header=False)
+    for frame in frames:
+        for rows in frame.rows(list(columns)):
+            converted = [convert(rows[name], f"{frame.name}: column {name}") for name, convert in columns.items()]
+            pyarrow.csv.write_csv(pa.table(converted, list(map(str, range(len(columns))))), to, options)
+
+
+def require_columns(frames: Sequence[Frame], columns: Sequence[str]) -> None:
+    """Throws InputError if a table lacks a column."""
+    for frame in frames:
+        for name in columns:
+            if name not in frame.columns:
+                raise InputError(
+                    f"{frame.name}: there is no column {name!r}; the columns are {', '.join(frame.columns)}"
+                )
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns the column with values instead of codes, and with null instead of NaN."""
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], column.type.value_type)
+    if pa.types.is_floating(column.type):
+        return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    return column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Returns whether a type is text, or has no values but null."""
+    return str(kind) in ("string", "large_string", "string_view", "null")
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns text in a type that PyArrow writes as CSV."""
+    return column.cast(pa.large_string()) if str(column.type) == "string_view" else column
+
+
+def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Returns floats as integers, if all are whole numbers and small enough to be exact."""
+    try:
+        whole = column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    return None if pc.any(pc.greater(pc.abs(whole), 1 << 53)).as_py() else whole
+
+
+def ids(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Converts ids: integers, text, or floats that are whole numbers, which pandas makes of integers with gaps."""
+    column = _plain(column)
+    if pa.types.is_integer(column.type):
+        return column
+    if _is_text(column.type):
+        return _text(column)
+    whole = _whole(column) if pa.types.is_floating(column.type) else None
+    if whole is None:
+        raise InputError(
+            f"{name}: ids must be integers or text, got {column.type}; convert them, for example by astype(str)"
+        )
+    return whole
+
+
+def numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Converts ratings and counts; text is left as it is."""
+    column = _plain(column)
+    if pa.types.is_boolean(column.type):
+        return column.cast(pa.int8())
+    if pa.types.is_decimal(column.type):
+        return column.cast(pa.float64())
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or _is_text(column.type):
+        return _text(column)
+    raise InputError(f"{name}: ratings must be numbers, got {column.type}; convert them")
+
+
+def times(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Converts times to seconds since 1970; those without a time zone are in UTC. Numbers and text are left as they are."""
+    column = _plain(column)
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("ms"))
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or _is_text(column.type):
+        return _text(column)
+    if not pa.types.is_timestamp(column.type):
+        raise InputError(f"{name}: times must be dates or numbers, got {column.type}; convert them")
+    per_second = TICKS[column.type.unit]
+    ticks = column.cast(pa.int64())
+    seconds = pc.divide(ticks, per_second)
+    if pc.all(pc.equal(pc.multiply(seconds, per_second), ticks)).as_py() is False:
+        return pc.divide(ticks.cast(pa.float64(), safe=False), float(per_second))
+    return seconds
+
+
+def values(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Converts titles and features: several values of a list become one text, separated by |."""
+    column = _plain(column)
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return pc.binary_join(column.cast(pa.list_(pa.string())), "|")
+    if pa.types.is_floating(column.type):
+        whole = _whole(column)
+        return column if whole is None else whole
+    if pa.types.is_nested(column.type):
+        raise InputError(f"{name}: values must be text, numbers or lists of text, got {column.type}; convert them")
+    return _text(column)

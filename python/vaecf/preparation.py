@@ -1,0 +1,211 @@
+"""Prepares datasets from DataFrames and from files of Parquet, Feather, CSV and JSON lines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+from .dataset import Dataset
+from .errors import InputError
+from .program import run_program, settings_arguments
+
+BINARY = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+
+MARK = "# Written by vaecf.prepare, which replaces this file.\n"
+
+
+def prepare(
+    source: Any,
+    *,
+    file: str | Path,
+    user: str,
+    item: str,
+    rating: str | None = None,
+    time: str | None = None,
+    items: Any = None,
+    users: Any = None,
+    title: str | None = None,
+    duplicates: str | None = None,
+    min_rating: float | None = None,
+    split: str | None = None,
+    dates: Sequence[Any] | None = None,
+    validation_users: int | None = None,
+    test_users: int | None = None,
+    min_user_items: int | None = None,
+    min_item_users: int | None = None,
+    seed: int | None = None,
+    program: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Dataset:
+    """Prepares a dataset from events, a line per interaction of a user with an item, and returns it.
+
+    `source`: a DataFrame of pandas, Polars or PyArrow, the path of a Parquet or Feather file, or a list of these; or the
+    path of a CSV file or of JSON lines, which vaecf_dist reads itself. `file`: the dataset to write. A dataset made
+    before is replaced, and NAME.yaml beside it is a configuration for the command line. `user`, `item`, `rating` and
+    `time` are columns. `items` and `users`: tables with a line per item and user, found by the same names of columns, for
+    the column `title` and the features in `settings`. The other arguments are keys of data.prepare, and `settings` has
+    further keys of the configuration by dotted name.
+
+    Blocks until the end. Throws InputError for wrong arguments, columns or data, and RunError if the program fails; then
+    there is no new dataset. Exceptions of a DataFrame are passed on.
+    """
+    path = Path(file)
+    config = path.with_suffix(".yaml")
+    if config == path:
+        raise InputError(f"{path}: a dataset cannot end in .yaml; choose a name such as {path.stem}.h5")
+    if config.exists() and not config.read_bytes().startswith(MARK.encode()):
+        raise InputError(f"{config} was not written by vaecf.prepare; choose another file=, or move it away")
+    if title is not None and items is None:
+        raise InputError("title= is a column of the table items=; give both")
+    given = {
+        "duplicates": duplicates,
+        "min_rating": min_rating,
+        "split": split,
+        "dates": None if dates is None else [_date(date) for date in dates],
+        "validation_users": validation_users,
+        "test_users": test_users,
+        "min_user_items": min_user_items,
+        "min_item_users": min_item_users,
+        "seed": seed,
+    }
+    columns = {"user": user, "item": item, "rating": rating, "time": time}
+    parts = _parts(source)
+    values: dict[str, Any] = {"name": path.stem, "data.file": str(path), **_location(parts)}
+    values.update((f"data.source.{name}_column", column) for name, column in columns.items() if column is not None)
+    values.update((f"data.prepare.{key}", value) for key, value in given.items() if value is not None)
+    for key, value in (settings or {}).items():
+        if key in values and not key.startswith("data.source."):
+            raise InputError(f"settings: {key} is also given by an argument of prepare(); give it once")
+        values[key] = value
+
+    folder = path.parent / f".{path.stem}.tables"
+    earlier = _temporaries(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if users is not None:
+            values.update(_table("users", "user", users, [user, *_names(values.get("data.prepare.features"))], folder))
+        if items is not None:
+            used = [item, *_names(title), *_names(values.get("data.prepare.item_features"))]
+            values.update(_table("items", "item", items, used, folder))
+            if title is not None:
+                values["data.source.items.title_column"] = title
+        feed = _writer(parts, columns) if values["data.source.path"] == "-" else None
+        (folder / "config.yaml").write_text("{}\n", encoding="utf-8")
+        arguments = settings_arguments({key: _text(value) for key, value in values.items()})
+        _, log = run_program(["prepare", str(folder / "config.yaml"), "-q", *arguments], program=program, feed=feed)
+    except BaseException:
+        for left in _temporaries(path) - earlier:  # of a program that was killed
+            left.unlink(missing_ok=True)
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    lasting = {key: value for key, value in values.items() if not str(value).startswith(str(folder))}
+    config.write_text(MARK + _yaml(lasting), encoding="utf-8")
+    for line in log.splitlines():
+        line = line.removeprefix("warning: ")
+        # The first line of a column of text; a text file may have a wrong header.
+        if not (feed and line.startswith(("stdin:2: user id", "stdin:2: item id"))):
+            warnings.warn(line, stacklevel=2)
+    return Dataset(path)
+
+
+def _parts(source: Any) -> list[Any]:
+    """Returns the parts of a source. A folder stands for the Parquet or Feather files in it, if there are any."""
+    parts: list[Any] = []
+    for part in source if isinstance(source, (list, tuple)) else [source]:
+        files = sorted(Path(part).iterdir()) if isinstance(part, (str, Path)) and Path(part).is_dir() else []
+        parts += [file for file in files if file.suffix in BINARY] or [part]
+    if not parts:
+        raise InputError("the source is an empty list; give DataFrames or files")
+    return parts
+
+
+def _location(parts: Sequence[Any]) -> dict[str, Any]:
+    """Returns the keys of data.source that say where the program finds events: in a file, or in its standard input."""
+    texts = [Path(part) for part in parts if isinstance(part, (str, Path)) and Path(part).suffix not in BINARY]
+    if not texts:
+        return {"data.source.format": "delimited", "data.source.path": "-"}
+    if len(parts) > 1:
+        raise InputError(
+            f"{texts[0]}: text files are read by vaecf_dist, which takes one path; "
+            "give their folder, or a pattern such as 'events-*.csv'"
+        )
+    endings = texts[0].suffixes
+    values: dict[str, Any] = {"data.source.format": "delimited", "data.source.path": str(texts[0])}
+    if any(ending in JSON_LINES for ending in endings):
+        values["data.source.format"] = "json_lines"
+    elif ".tsv" in endings:
+        values["data.source.separator"] = "\t"
+    return values
+
+
+def _writer(parts: Sequence[Any], columns: Mapping[str, str | None]) -> Callable[[IO[bytes]], None]:
+    """Returns a function that writes the events of all parts as CSV."""
+    from . import frames  # pylint: disable=import-outside-toplevel # It imports PyArrow.
+
+    kinds = {"user": frames.ids, "item": frames.ids, "rating": frames.numbers, "time": frames.times}
+    wanted = {column: kinds[name] for name, column in columns.items() if column is not None}
+    tables = [frames.frame_of(part, "source") for part in parts]
+    frames.require_columns(tables, list(wanted))
+    return lambda to: frames.write_csv(tables, wanted, to)
+
+
+def _table(name: str, one: str, table: Any, columns: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Returns the keys of data.source.NAME for a table of users or items; one that is not text is written to a folder.
+
+    `columns`: that of the ids, and those that are used.
+    """
+    keys = {f"data.source.{name}.path": str(table), f"data.source.{name}.{one}_column": columns[0]}
+    if isinstance(table, (str, Path)) and Path(table).suffix not in BINARY:
+        return keys
+    from . import frames  # pylint: disable=import-outside-toplevel # It imports PyArrow.
+
+    tables = [frames.frame_of(part, name) for part in _parts(table)]
+    frames.require_columns(tables, columns)
+    file = folder / f"{name}.csv"
+    with open(file, "wb") as to:
+        frames.write_csv(
+            tables, {column: frames.values if number else frames.ids for number, column in enumerate(columns)}, to
+        )
+    return {**keys, f"data.source.{name}.path": str(file), f"data.source.{name}.separator": ","}
+
+
+def _names(names: str | Sequence[str] | None) -> list[str]:
+    """Returns none, one or several names as a list."""
+    return [] if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def _temporaries(path: Path) -> set[Path]:
+    """Returns the files in which programs at work write a dataset."""
+    return {file for file in path.parent.glob("*") if file.name.startswith(f"{path.name}.tmp-")}
+
+
+def _date(date: Any) -> str:
+    """Returns a date as text."""
+    return str(date.isoformat() if hasattr(date, "isoformat") else date)
+
+
+def _text(value: Any) -> str:
+    """Returns a value as YAML on one line; those of NumPy as numbers."""
+    return json.dumps(
+        value, default=lambda other: other.tolist() if hasattr(other, "tolist") else str(other), ensure_ascii=False
+    )
+
+
+def _yaml(values: Mapping[str, Any]) -> str:
+    """Returns dotted keys as nested YAML."""
+    nested: dict[str, Any] = {}
+    for key, value in values.items():
+        section = nested
+        *sections, last = key.split(".")
+        for each in sections:
+            section = section.setdefault(each, {})
+        section[last] = json.loads(_text(value))
+    return str(yaml.safe_dump(nested, sort_keys=False, allow_unicode=True))
