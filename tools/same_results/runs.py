@@ -3,19 +3,21 @@
 The data of most runs are those of the run `data`, in ../data. A run that checks a change of results must be added here.
 """
 
+import os
 from dataclasses import dataclass, field
 
-from .sources import EVENTS, MOVIELENS_1M, lines, sources, users_of
+from .sources import EVENTS, MOVIELENS_1M, lines, sources, titles, users_of
 
 
 @dataclass
 class Step:
-    """A command: its arguments, the ranks it runs on (1: without mpirun) and its exit code."""
+    """A command: its arguments, the ranks it runs on (1: without mpirun), its exit code and the file that is its standard input."""
 
     arguments: str
     ranks: int = 1
     emulated: bool = False  # on the emulated GPU
     code: int = 0
+    stdin: str = os.devnull
 
 
 @dataclass
@@ -203,6 +205,9 @@ def preparing():
         yield Run(f"weights-{which}", steps, configured(held_out | settings) | doubled)
     delimited = sources()["delimited"]
     yield Run("prepare-strict", [Step("prepare config.yaml --strict", code=2)], configured(held_out | delimited[0]) | delimited[1])
+    piped = {"data.source.path": '"-"', "data.source.items.path": "titles.csv", "data.source.items.title_column": "title"}
+    yield Run("prepare-stdin", [Step("prepare config.yaml -v", stdin="d/events.csv"), Step("inspect -v data.h5")],
+              configured(held_out | delimited[0] | piped) | delimited[1] | {"titles.csv": b"item,title\n" + titles("{i},Title {i}")})
 
 
 def recommending():
