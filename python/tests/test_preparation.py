@@ -100,7 +100,23 @@ def test_text_files_are_read_by_the_program(prepare: Callable[..., vaecf.Dataset
         assert (data.test.user_id == expected.test.user_id).all()
     with pytest.raises(InputError, match="takes one path"):
         prepare(["events.csv", "events.jsonl"])
-    assert cli.main(["prepare", "none.csv", "--file", "x.h5", "--user", "a", "--item", "b"]) == 2
+
+
+def test_command_prints_the_counts(
+    prepare: Callable[..., vaecf.Dataset], program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events().to_parquet("events.parquet")
+    options = ["--user", "user", "--item", "item", "--split", "ratio", "--program", program]
+    settings = ["--min-user-items", "2", "--set", "data.prepare.holdout=last"]
+    assert cli.main(["prepare", "events.parquet", "--time", "at", "--file", "made.h5", *options, *settings]) == 0
+    output = capsys.readouterr()
+    assert output.out.startswith("stage ") and "4,000 lines read" in output.out and output.err == ""
+    expected = prepare(
+        events(), rating=None, split="ratio", min_user_items=2, settings={"data.prepare.holdout": "last"}
+    )
+    assert vaecf.Dataset("made.h5").attributes["source"] == expected.attributes["source"]
+    assert cli.main(["prepare", "none.csv", "--file", "x.h5", *options]) == 2
+    assert "none.csv: no such file" in capsys.readouterr().err
 
 
 def test_titles_and_features_are_of_tables(prepare: Callable[..., vaecf.Dataset]) -> None:

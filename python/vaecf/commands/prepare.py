@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+import warnings
 
 from .. import errors
 from ..errors import InputError
@@ -50,6 +52,10 @@ def run(options: argparse.Namespace) -> int:
         if not equals:
             raise InputError(f"--set {text}: must be KEY=VALUE")
         settings[key] = parse_yaml(value)
-    data = prepare(options.sources, settings=settings, **arguments)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = prepare(options.sources, settings=settings, **arguments)
+    for warning in caught:
+        print(f"warning: {errors.escape(str(warning.message))}", file=sys.stderr)
     print(data.attributes["report"], end="")
     return errors.DONE
