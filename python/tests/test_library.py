@@ -306,7 +306,7 @@ def test_batches_do_not_change_scores(workspace: Workspace, monkeypatch: pytest.
     run = vaecf.Run(workspace.folder / "runs" / "recvae_features")
     test = run.dataset().test
     expected = run.model().score(test.fold_in, test.features)
-    monkeypatch.setattr("vaecf.model.BATCH_BYTES", 4 * 120 * 7)
+    monkeypatch.setattr("vaecf.scorers.BATCH_BYTES", 4 * 120 * 7)
     np.testing.assert_allclose(run.model().score(test.fold_in, test.features), expected, atol=1e-5)
 
 

@@ -8,177 +8,22 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from scipy.special import expit
 
-from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_matrix, read_values, titles_of
+from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_values, titles_of
 from .errors import InputError
 from .hashing import feature_rows
 from .ids import IdLookup, column_of, group_codes, id_text, read_events, within_groups
-from .reasons import differences, largest, series
+from .reasons import largest, series
+from .scorers import batch_users, read_scorer
 from .yaml_files import flatten, parse_yaml
 
 Array = np.ndarray[Any, Any]
-Layer = dict[str, Array]
 
 # The format of checkpoints that this package reads.
 FORMAT = 2
-# The scores of so many users are in memory at once.
-BATCH_BYTES = 256 * 2**20
-
-
-def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    """Returns the matrix with its rows divided by their L2 norms; empty rows stay empty."""
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    norms = np.sqrt(np.bincount(rows, matrix.data.astype(np.float64) ** 2, matrix.shape[0]))
-    data = (matrix.data / norms[rows]).astype(np.float32)
-    return sp.csr_matrix((data, matrix.indices, matrix.indptr), matrix.shape)
-
-
-def _swish_norm(s: Array, layer: Layer) -> Array:
-    """Returns the swish of s, normalized over each row (epsilon 0.1)."""
-    y = s * expit(s)
-    centered = y - y.mean(axis=1, keepdims=True)
-    deviation = np.sqrt((centered**2).mean(axis=1, keepdims=True) + 0.1)
-    return np.asarray(centered / deviation * layer["gain"] + layer["offset"])
-
-
-def _batch_users(items: int) -> int:
-    """Returns the number of users whose scores are computed at once."""
-    return max(1, BATCH_BYTES // (4 * items))
-
-
-def _affine(x: Any, layer: Layer) -> Array:
-    return np.asarray(x @ layer["weight"] + layer["bias"])
-
-
-class _Network:
-    """mult_vae, mult_dae and autoencoder: chains of layers with one activation."""
-
-    def __init__(self, weights: h5py.Group, kind: str, config: dict[str, Any]) -> None:
-        self.encoder, self.decoder = _layers(weights, "encoder"), _layers(weights, "decoder")
-        self.variational = kind == "mult_vae"
-        self.plain = kind == "autoencoder"
-        names = {"sigmoid": expit, "tanh": np.tanh, "identity": lambda x: x}
-        self.activation = names[str(config.get("model.autoencoder.activation", "sigmoid")) if self.plain else "tanh"]
-        self.squared = self.plain and config.get("model.autoencoder.loss", "squared") == "squared"
-
-    def score(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
-        x: Any = rows if self.plain else _unit_rows(rows)
-        for k, layer in enumerate(self.encoder):
-            s = _affine(x, layer)
-            if k == 0 and features is not None:
-                s += _unit_rows(features) @ layer["feature_weight"]
-            last = k + 1 == len(self.encoder)
-            x = s[:, : s.shape[1] // 2] if last and self.variational else self.activation(s)
-        for layer in self.decoder[:-1]:
-            x = self.activation(_affine(x, layer))
-        scores = _affine(x, self.decoder[-1])
-        return np.asarray(expit(scores)) if self.squared else scores
-
-    def contributions(self, row: sp.csr_matrix, features: sp.csr_matrix | None, listed: Array) -> Array:
-        return differences(self.score, row, features, listed, _batch_users(row.shape[1]))
-
-    def similarities(self, columns: Array) -> Array:
-        return _cosines(self.decoder[-1]["weight"], columns)
-
-
-class _RecVae:
-    """recvae: an encoder with dense skips and layer normalization, and a linear decoder."""
-
-    def __init__(self, weights: h5py.Group) -> None:
-        self.encoder, self.decoder = _layers(weights, "encoder"), _layers(weights, "decoder")
-
-    def score(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
-        s = _affine(_unit_rows(rows), self.encoder[0])
-        if features is not None:
-            s += _unit_rows(features) @ self.encoder[0]["feature_weight"]
-        h = _swish_norm(s, self.encoder[0])
-        skips = h.copy()
-        for layer in self.encoder[1:-1]:
-            h = _swish_norm(_affine(h, layer) + skips, layer)
-            skips += h
-        latent = _affine(h, self.encoder[-1])
-        return _affine(latent[:, : latent.shape[1] // 2], self.decoder[0])
-
-    def contributions(self, row: sp.csr_matrix, features: sp.csr_matrix | None, listed: Array) -> Array:
-        return differences(self.score, row, features, listed, _batch_users(row.shape[1]))
-
-    def similarities(self, columns: Array) -> Array:
-        return _cosines(self.decoder[-1]["weight"], columns)
-
-
-class _Elsa:
-    """elsa: x A A', with A the normalized rows of the item table."""
-
-    def __init__(self, weights: h5py.Group) -> None:
-        table = read_values(weights, "items/weight")
-        self.table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
-
-    def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
-        return np.asarray((_unit_rows(rows) @ self.table) @ self.table.T)
-
-    def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
-        return np.asarray(self.table[row.indices] @ self.table[listed].T * _unit_rows(row).data[:, None])
-
-    def similarities(self, columns: Array) -> Array:
-        return np.asarray(self.table[columns] @ self.table.T)
-
-
-class _Ease:
-    """ease: x B with a dense matrix B whose rows are source items."""
-
-    def __init__(self, weights: h5py.Group) -> None:
-        self.matrix = read_values(weights, "items/matrix")
-
-    def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
-        return np.asarray(rows @ self.matrix)
-
-    def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
-        return np.asarray(self.matrix[np.ix_(row.indices, listed)] * row.data[:, None])
-
-    def similarities(self, columns: Array) -> Array:
-        return self.matrix[columns]
-
-
-class _Neighbors:
-    """item_knn, and ease with neighbors: x B with a sparse matrix B whose rows are source items."""
-
-    def __init__(self, weights: h5py.Group, items: int) -> None:
-        self.matrix = read_matrix(weights["items"], items)
-
-    def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
-        return np.asarray((rows @ self.matrix).toarray())
-
-    def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
-        return np.asarray(self.matrix[row.indices][:, listed].toarray() * row.data[:, None])
-
-    def similarities(self, columns: Array) -> Array:
-        rows = self.matrix[columns]
-        found = np.full(rows.shape, -np.inf, np.float32)
-        for n in range(len(columns)):
-            row = rows[n]
-            found[n, row.indices] = row.data
-        return found
-
-
-def _cosines(table: Array, columns: Array) -> Array:
-    """Returns the cosines of some columns with all columns of a table; 0 for columns of zeros."""
-    table = table.astype(np.float64)
-    unit = table / np.maximum(np.linalg.norm(table, axis=0), 1e-300)
-    return np.asarray(unit[:, columns].T @ unit, np.float32)
-
-
-def _layers(weights: h5py.Group, name: str) -> list[Layer]:
-    """Returns the tensors of name_1, name_2, ..."""
-    layers: list[Layer] = []
-    while f"{name}_{len(layers) + 1}" in weights:
-        group = weights[f"{name}_{len(layers) + 1}"]
-        layers.append({tensor: read_values(group, tensor) for tensor in group})
-    return layers
 
 
 class Model:
@@ -212,21 +57,13 @@ class Model:
             """The titles of the items; None if the dataset had none."""
             self.item_users = read_values(file, "items/users")
             """The number of train users of each item."""
-            self._scorer = self._read_scorer(file["weights"])
+            scorer = read_scorer(file["weights"], self.type, self.config, self.items)
+        if scorer is None:
+            raise InputError(f"{self.path}: {self.type} is not a type of model of this version of the package; update it")
+        self._scorer = scorer
 
     def __repr__(self) -> str:
         return f"Model({str(self.path)!r}): {self.type}, {self.items} items, epoch {self.epoch}"
-
-    def _read_scorer(self, weights: h5py.Group) -> _Network | _RecVae | _Elsa | _Ease | _Neighbors:
-        if self.type in ("mult_vae", "mult_dae", "autoencoder"):
-            return _Network(weights, self.type, self.config)
-        if self.type == "recvae":
-            return _RecVae(weights)
-        if self.type == "elsa":
-            return _Elsa(weights)
-        if self.type in ("ease", "item_knn"):
-            return _Ease(weights) if "items/matrix" in weights else _Neighbors(weights, self.items)
-        raise InputError(f"{self.path}: {self.type} is not a type of model of this version of the package; update it")
 
     def titles(self, ids: pd.Series[Any] | Array) -> list[str]:
         """Returns the titles of items by their ids. Throws InputError if the model has no titles."""
@@ -469,7 +306,7 @@ class Model:
 
     def _batches(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Iterator[tuple[int, Array]]:
         """Yields the first row and the scores of one batch of users after the other."""
-        size = _batch_users(self.items)
+        size = batch_users(self.items)
         for first in range(0, rows.shape[0], size):
             part = rows[first : first + size]
             known = np.diff(part.indptr) > 0
