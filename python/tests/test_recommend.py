@@ -228,6 +228,15 @@ def test_similar_items_are_those_of_the_program(workspace: Workspace, name: str)
         ({"user": "uid", "item": "track", "users": [1]}, "users is for matrices"),
         ({"user": "uid", "item": "track", "unknown": "drop"}, 'must be "skip" or "raise"'),
         ({"user": "uid", "item": "track", "at_most": ({}, 0)}, "at least 1 item of a group, got 0"),
+        ({"user": "uid", "item": "track", "at_most": {}}, "at_most must be a pair of the kinds"),
+        ({"user": "uid", "item": "track", "at_most": ("genre", 2)}, "a Series or dict by item id, got str"),
+        ({"user": "uid", "item": "track", "at_most": (pd.DataFrame(), 2)}, "a Series or dict by item id, got DataFrame"),
+        ({"user": "uid", "item": "track", "at_most": ({"x1": "rock"}, 2)}, "at_most: x1 and all other ids"),
+        ({"user": "uid", "item": "track", "only": "u12"}, r"only must be a list of ids, got 'u12'; write \['u12'\]"),
+        ({"user": "uid", "item": "track", "include": 12}, "include must be a list of ids, got 12"),
+        ({"user": "uid", "item": "track", "exclude": "12"}, "exclude must be a list of ids, got '12'"),
+        ({"user": "uid", "item": "track", "exclude": {"u1": "12"}}, "exclude must be a list of ids, got '12'"),
+        ({}, "histories must be a matrix of numbers, got DataFrame; name the columns of a table .* by user= and item="),
     ],
 )
 def test_wrong_controls_are_input_errors(
@@ -243,5 +252,5 @@ def test_wrong_controls_are_input_errors(
     ):
         with pytest.raises(vaecf.InputError, match=reason):
             model.recommend(pd.DataFrame({"uid": [uid], "track": [track]}), user="uid", item="track")
-    with pytest.raises(vaecf.InputError, match="items: nothing not in"):
+    with pytest.raises(vaecf.InputError, match="items: nothing not in .*; correct the ids$"):
         model.similar("nothing")

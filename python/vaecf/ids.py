@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,31 +36,37 @@ def column_of(table: Any, name: str) -> Array:
     return np.asarray(table[name])
 
 
+def id_list(ids: Any, name: str) -> list[Any]:
+    """Returns ids as a list. `name`: the argument for messages. Throws InputError for a single id."""
+    if isinstance(ids, (str, bytes, int, float, np.generic)):
+        raise InputError(f"{name} must be a list of ids, got {ids!r}; write [{ids!r}]")
+    return list(ids)
+
+
 class IdLookup:
     """The positions of ids. Unknown ids are skipped and listed by a warning, or an error."""
 
-    def __init__(self, ids: Array, where: object, unknown: str) -> None:
-        """`unknown`: skip or raise. Throws InputError for another value."""
-        if unknown not in ("skip", "raise"):
+    def __init__(self, ids: Array, where: object, unknown: str | None) -> None:
+        """`unknown`: skip or raise, or None if the caller has no choice. Throws InputError for another value."""
+        if unknown not in ("skip", "raise", None):
             raise InputError(f'unknown must be "skip" or "raise", got {unknown!r}')
         self.index = pd.Index([id_text(value) for value in np.asarray(ids).tolist()], dtype=object)
         self.where = where
         self.skips = unknown == "skip"
+        self.advice = "correct the ids" + ("" if unknown is None else ', or skip some with unknown="skip"')
 
     def positions(self, ids: Iterable[Any], name: str, needed: bool = True) -> Array:
         """Returns the positions of ids, -1 for unknown ones. `name`: the argument for messages.
 
         Throws InputError for an unknown id if those are not skipped, or if no id is known although one is needed.
         """
-        texts = [id_text(value) for value in ids]
+        texts = [id_text(value) for value in id_list(ids, name)]
         found = self.index.get_indexer(pd.Index(texts, dtype=object))
         missing = list(dict.fromkeys(text for text, position in zip(texts, found, strict=True) if position < 0))
         if missing:
             shown = ", ".join(missing[:5]) + ("" if len(missing) <= 5 else " ...")
             if not self.skips or (needed and (found < 0).all()):
-                raise InputError(
-                    f'{name}: {shown} not in {self.where}; correct the ids, or skip some with unknown="skip"'
-                )
+                raise InputError(f"{name}: {shown} not in {self.where}; {self.advice}")
             warnings.warn(f"{name}: skipped {len(missing)} unknown ids ({shown})", stacklevel=4)
         return np.asarray(found)
 
@@ -100,11 +106,21 @@ def read_events(
 
 
 def group_codes(groups: Any, items: IdLookup) -> Array:
-    """Returns the number of each item's group, -1 without one. `groups`: a Series or dict of groups by item id."""
+    """Returns the number of each item's group, -1 without one.
+
+    `groups`: a Series or dict of groups by item id. Throws InputError for another type, and if no id is an item.
+    """
+    if not isinstance(groups, (pd.Series, Mapping)):
+        raise InputError(
+            f"at_most must have the kinds as a Series or dict by item id, got {type(groups).__name__}; "
+            'make one of a table, for example with items.set_index("item").genre'
+        )
     series = pd.Series(groups, dtype=object)
     codes, _ = pd.factorize(series)
     texts = [id_text(value) for value in series.index]
     found = items.index.get_indexer(pd.Index(texts, dtype=object))
+    if len(texts) > 0 and (found < 0).all():
+        raise InputError(f"at_most: {texts[0]} and all other ids of the kinds are not in {items.where}; correct the ids")
     of_items = np.full(len(items.index), -1, np.int64)
     of_items[found[found >= 0]] = codes[found >= 0]
     return of_items

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_values, titles_of
 from .errors import InputError
 from .hashing import feature_rows
-from .ids import IdLookup, column_of, group_codes, id_text, read_events, within_groups
+from .ids import IdLookup, column_of, group_codes, id_list, id_text, read_events, within_groups
 from .reasons import largest, series
 from .scorers import batch_users, read_scorer
 from .yaml_files import flatten, parse_yaml
@@ -179,6 +179,8 @@ class Model:
             raise InputError(f"explain must be 0 or more, got {explain}")
         if titles and self.item_title is None:
             raise InputError(f"{self.path}: contains no titles; omit titles=True, or prepare the dataset with titles")
+        if at_most is not None and not (isinstance(at_most, (tuple, list)) and len(at_most) == 2):
+            raise InputError("at_most must be a pair of the kinds by item id and the largest number of items of a kind")
         if at_most is not None and at_most[1] < 1:
             raise InputError(f"at_most must allow at least 1 item of a group, got {at_most[1]}")
         lookup = IdLookup(self.item_id, f"the items of {self.path}", unknown)
@@ -204,7 +206,7 @@ class Model:
             excluded[lookup.known(include, "include")] = False
         excluded_by_user: dict[str, Array] = {}
         if isinstance(exclude, Mapping):
-            lists = {id_text(key): list(items) for key, items in exclude.items()}
+            lists = {id_text(key): id_list(items, "exclude") for key, items in exclude.items()}
             positions = lookup.positions([each for items in lists.values() for each in items], "exclude", False)
             ends = np.cumsum([len(items) for items in lists.values()], dtype=np.int64)
             for key, some in zip(lists, np.split(positions, ends), strict=False):
@@ -248,7 +250,7 @@ class Model:
         if k < 1:
             raise InputError(f"k must be at least 1, got {k}")
         wanted = [items] if isinstance(items, (str, int, np.integer)) else list(items)
-        columns = IdLookup(self.item_id, f"the items of {self.path}", "raise").positions(wanted, "items")
+        columns = IdLookup(self.item_id, f"the items of {self.path}", None).positions(wanted, "items")
         scores = self._scorer.similarities(columns).copy()
         scores[np.arange(len(columns)), columns] = -np.inf
         tops = [_top(row, k) for row in scores]
@@ -320,9 +322,14 @@ class Model:
 
 def _as_rows(matrix: Any, columns: int, name: str, weighted: bool) -> sp.csr_matrix:
     """Returns a matrix as CSR without stored zeros, in float32; without weights, its values are 1."""
-    rows = sp.csr_matrix(matrix, copy=True)
+    is_table = hasattr(matrix, "columns") or hasattr(matrix, "column_names")
+    advice = "; name the columns of a table of users and items by user= and item=" if is_table else ""
+    try:
+        rows = sp.csr_matrix(matrix, copy=True)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a matrix of numbers, got {type(matrix).__name__}{advice}") from None
     if rows.shape[1] != columns:
-        raise InputError(f"{name} must have the model's {columns} columns, got {rows.shape[1]}")
+        raise InputError(f"{name} must have the model's {columns} columns, got {rows.shape[1]}{advice}")
     rows.sum_duplicates()
     rows.eliminate_zeros()
     rows.data = rows.data.astype(np.float32) if weighted else np.ones(rows.nnz, np.float32)
