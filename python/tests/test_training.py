@@ -58,6 +58,28 @@ def test_training_starts_from_the_weights_and_settings_of_a_run(space: Path) -> 
     assert vaecf.train("own.h5", start_from=solved.path, name="k").config["model.item_knn.neighbors"] == 7
 
 
+def test_model_weighs_its_input_by_the_rules_of_its_dataset(workspace: Workspace, space: Path) -> None:
+    lines = [f"u{user},{item},{1 + (user + item) % 5}\n" for user in range(60) for item in range(user % 7, 12)]
+    Path("plays.csv").write_text("user,item,plays\n" + "".join(lines * 2))
+    rules = {"rating": "plays", "min_rating": 1, "duplicates": "sum", "split": "random", "min_user_items": 2}
+    data = vaecf.prepare(
+        "plays.csv", file="plays.h5", user="user", item="item", validation_users=10, test_users=10,
+        settings={"data.prepare.weights": "log1p"}, **rules,
+    )  # fmt: skip
+    first = vaecf.train(data, model="elsa", epochs=1, progress=False, settings={"model.elsa.factors": 4})
+    second = vaecf.train(data, start_from=first, name="second", progress=False)
+    for run in (first, second):
+        assert run.config["data.prepare.duplicates"] == "sum" and run.config["data.prepare.weights"] == "log1p"
+        # Lines of one item are added, as in the dataset, and not the first one alone.
+        scores = []
+        for plays in (["0,2", "0,5", "1,3"], ["0,7", "1,3"]):
+            Path("new.csv").write_text("user,item,plays\n" + "".join(f"x,{line}\n" for line in plays))
+            command = [workspace.program, "recommend", "--checkpoint", str(run.path / "checkpoints" / "best.h5")]
+            command += ["--input", "new.csv", "--weight-column", "plays", "-q"]
+            scores.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        assert scores[0] == scores[1]
+
+
 def test_dataset_without_test_users_is_trained_on_by_ranks(workspace: Workspace, space: Path) -> None:
     size = ["--users", "400", "--items", "120", "--validation-users", "40", "--test-users", "0"]
     subprocess.run([workspace.program, "synthesize", "small.h5", *size], check=True, capture_output=True)

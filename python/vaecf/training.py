@@ -16,7 +16,7 @@ import numpy as np
 
 from .commands.tensorboard import follow
 from .commands.track import Tracked, package
-from .dataset import open_hdf5
+from .dataset import open_hdf5, read_attributes
 from .errors import InputError, Stopped
 from .events import Event, parse_events, smallest_is_best
 from .program import find_program, resolved_config, run_program, settings_arguments
@@ -97,6 +97,8 @@ def train(
         if key in values:
             raise InputError(f"settings: {key} is also given by an argument of train(); give it once")
         values[key] = value
+    for key, value in _weight_rules(file).items():
+        values.setdefault(key, value)
     kind = values.get("model.type") or (start.config["model.type"] if start else "mult_vae")
     values.setdefault("name", f"{file.stem}-{kind}")
     arguments = settings_arguments({key: _text(value) for key, value in values.items()})
@@ -144,6 +146,17 @@ def _text(value: Any) -> str:
         return os.fspath(other)
 
     return json.dumps(value, default=plain, ensure_ascii=False)
+
+
+def _weight_rules(file: Path) -> dict[str, Any]:
+    """Returns the keys by which `prepare` made the weights of a dataset; recommend makes those of its input by them."""
+    try:
+        with open_hdf5(file) as data:
+            made = read_attributes(data)
+    except InputError:  # The program says what is wrong with the file.
+        return {}
+    names = ("duplicates", "weights") if "weights" in made else ()
+    return {f"data.prepare.{name}": made[name] for name in names if name in made}
 
 
 def _has_test_users(file: Path) -> bool:
