@@ -37,7 +37,7 @@ def _events(workspace: Workspace) -> pd.DataFrame:
 
 def _program(workspace: Workspace, tmp_path: Path, run: str, events: pd.DataFrame, *options: str) -> pd.DataFrame:
     """Returns the lists of vaecf_dist recommend."""
-    events.to_csv(tmp_path / "events.csv", index=False, header=["user", "item"])
+    events.rename(columns={"uid": "user", "track": "item"}).to_csv(tmp_path / "events.csv", index=False)
     checkpoint = str(workspace.folder / "runs" / run / "checkpoints" / "best.h5")
     command = [workspace.program, "recommend", "--checkpoint", checkpoint, "--input", str(tmp_path / "events.csv")]
     result = subprocess.run(
@@ -187,6 +187,38 @@ def test_groups_have_at_most_n_items_in_a_list(workspace: Workspace, events: pd.
             assert mine.loc[mine["user"] == user, "item"].tolist() == expected[:12]
     unlimited = model.recommend(events, k=5, at_most=({}, 1), **columns)
     pd.testing.assert_frame_equal(unlimited, model.recommend(events, k=5, **columns))
+
+
+@pytest.mark.parametrize("duplicates", ["first", "last", "sum", "max"])
+def test_play_counts_of_a_table_are_weights_as_for_the_program(
+    workspace: Workspace, tmp_path: Path, events: pd.DataFrame, duplicates: str
+) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "elsa_weighted").model()
+    model.config["data.prepare.duplicates"] = duplicates
+    plays = events.assign(plays=1 + np.arange(len(events)) * 7 % 23)
+    options = ["--weight-column", "plays", "--set", f"data.prepare.duplicates={duplicates}", "--top", "5"]
+    theirs = _program(workspace, tmp_path, "elsa_weighted", plays, *options)
+    only = theirs["user"].drop_duplicates().tolist()
+    mine = model.recommend(plays, user="uid", item="track", rating="plays", only=only, k=5)
+    assert mine[["user", "item"]].equals(theirs[["user", "item"]])
+    np.testing.assert_allclose(mine["score"], theirs["score"], rtol=1e-4, atol=1e-5)
+
+
+def test_table_without_play_counts_is_a_warning_for_a_model_with_weights(
+    workspace: Workspace, events: pd.DataFrame
+) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "ease_weighted").model()
+    columns = {"user": "uid", "item": "track"}
+    with pytest.warns(UserWarning, match="trained with weights .log1p.; name the column .* by rating="):
+        same = model.recommend(events, **columns)
+    pd.testing.assert_frame_equal(same, model.recommend(events.assign(n=3), rating="n", **columns))
+    for value, message in (("two", "line 0 of the table has n two"), (None, "line 0"), (0, "n must be .* above 0")):
+        with pytest.raises(vaecf.InputError, match=message):
+            model.recommend(events.assign(n=value), rating="n", **columns)
+    with pytest.raises(vaecf.InputError, match="rating is for tables"):
+        model.recommend(np.ones((1, model.items)), rating="n")
+    with pytest.raises(vaecf.InputError, match="without weights of interactions; omit n"):
+        vaecf.Run(workspace.folder / "runs" / "ease").model().recommend(events.assign(n=3), rating="n", **columns)
 
 
 def test_titles_are_added_to_items_and_reasons(workspace: Workspace, events: pd.DataFrame, tmp_path: Path) -> None:

@@ -77,32 +77,50 @@ class IdLookup:
 
 
 def read_events(
-    table: Any, user: str, item: str, items: IdLookup, only: Iterable[Any] | None
+    table: Any, user: str, item: str, items: IdLookup, only: Iterable[Any] | None, rating: str | None, duplicates: str
 ) -> tuple[sp.csr_matrix, Array]:
-    """Returns the items of each user of a table with a line per user and item, as ones, (users, items), and the ids of
-    the users in the order of their first lines, or in that of `only`.
+    """Returns the items of each user of a table with a line per user and item, (users, items), and the ids of the users
+    in the order of their first lines, or in that of `only`.
 
-    Throws InputError for a line without user or item, and for unknown ids if those are not skipped.
+    The values are those of the column `rating`, which `duplicates` (first, last, sum or max) combines for an item with
+    several lines, or ones without it. Throws InputError for a line without user, item or rating, and for unknown ids if
+    those are not skipped.
     """
     people, names = pd.factorize(column_of(table, user))
     things, ids = pd.factorize(column_of(table, item))
     for codes, column in ((people, user), (things, item)):
         if (codes < 0).any():
             raise InputError(f"line {np.argmax(codes < 0)} of the table has no {column}; remove such lines")
+    values = np.ones(len(people)) if rating is None else _numbers(table, rating)
     if only is not None:
         chosen = IdLookup(names, "the table", "skip" if items.skips else "raise").known(only, "only")
         rows = np.full(len(names), -1)
         rows[chosen] = np.arange(len(chosen))
         kept = rows[people] >= 0
-        people, things, names = rows[people[kept]], things[kept], names[chosen]
+        people, things, values, names = rows[people[kept]], things[kept], values[kept], names[chosen]
     used, things = np.unique(things, return_inverse=True)
     columns = items.positions(ids[used], item)[things]
     known = columns >= 0
-    matrix = sp.csr_matrix(
-        (np.ones(known.sum(), np.float32), (people[known], columns[known])), (len(names), len(items.index))
-    )
-    matrix.data[:] = 1
+    shape = (len(names), len(items.index))
+    if rating is None:
+        matrix = sp.csr_matrix((np.ones(known.sum(), np.float32), (people[known], columns[known])), shape)
+        matrix.data[:] = 1
+    else:
+        pairs = pd.DataFrame({"user": people[known], "item": columns[known], "value": values[known]})
+        pairs = pairs.groupby(["user", "item"], as_index=False).agg(duplicates)
+        matrix = sp.csr_matrix((pairs["value"], (pairs["user"], pairs["item"])), shape)
     return matrix, np.asarray(names)
+
+
+def _numbers(table: Any, name: str) -> Array:
+    """Returns a column of numbers. Throws InputError for values that are not numbers or not finite."""
+    column = column_of(table, name)
+    numbers = pd.to_numeric(pd.Series(column), errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    wrong = ~np.isfinite(numbers)
+    if wrong.any():
+        line = np.argmax(wrong)
+        raise InputError(f"line {line} of the table has {name} {column[line]}; it must be a finite number")
+    return np.asarray(numbers)
 
 
 def group_codes(groups: Any, items: IdLookup) -> Array:

@@ -90,15 +90,15 @@ class Model:
         indices = np.array(list(chain.from_iterable(lists)), np.int32)
         data = np.array(list(chain.from_iterable(numbers)), np.float64)
         rows = sp.csr_matrix((data, (row, indices)), (len(lists), self.items))  # adds values of repeated items
-        rows.data = np.ones(rows.nnz, np.float32) if values is None else self._weights_of(rows)
+        rows.data = np.ones(rows.nnz, np.float32) if values is None else self._weights_of(rows, "values")
         return item_matrix(rows, self.item_id)
 
-    def _weights_of(self, rows: sp.csr_matrix) -> Array:
-        """Returns the weights of the values of `rows`, in the order of its data."""
+    def _weights_of(self, rows: sp.csr_matrix, name: str) -> Array:
+        """Returns the weights of the values of `rows`, in the order of its data. `name`: that of the values for messages."""
         if not self.weights:
-            raise InputError(f"{self.path}: the model was trained without weights of interactions; omit values")
+            raise InputError(f"{self.path}: the model was trained without weights of interactions; omit {name}")
         if not (np.isfinite(rows.data) & (rows.data > 0)).all():
-            raise InputError("values must be finite and above 0")
+            raise InputError(f"{name} must be finite and above 0")
         weights = np.log1p(rows.data) if self.weights == "log1p" else rows.data
         counts = np.diff(rows.indptr)
         row = np.repeat(np.arange(len(counts)), counts)
@@ -150,6 +150,7 @@ class Model:
         *,
         user: str | None = None,
         item: str | None = None,
+        rating: str | None = None,
         only: Iterable[Any] | None = None,
         exclude: Mapping[Any, Iterable[Any]] | Iterable[Any] | None = None,
         unknown: str = "raise",
@@ -159,7 +160,9 @@ class Model:
 
         `histories` and `features` are as for score(), or `histories` is a table of pandas, Polars or PyArrow with a line
         per user and item, whose columns `user` and `item` name; `features` is then a matrix, or a table of users with
-        the column `user`, as for features_of(). `users`: the ids for the column user of a matrix;
+        the column `user`, as for features_of(). `rating`: for a model trained with weights, the column of play counts or
+        ratings, which become weights as in training; those of an item with several lines are combined by the model's
+        data.prepare.duplicates. Without it all items weigh 1, with a warning. `users`: the ids for the column user of a matrix;
         default: row numbers. `only`: the ids of the users to recommend to, in this order. Items of the history are left
         out unless `keep_seen`. A user with neither items nor features gets the items with the most train users, with
         score nan. `titles` adds a column title.
@@ -186,10 +189,21 @@ class Model:
         lookup = IdLookup(self.item_id, f"the items of {self.path}", unknown)
         if (user is None) != (item is None):
             raise InputError("user and item must both name a column of the table, or none for a matrix")
+        if user is None and rating is not None:
+            raise InputError("rating is for tables; the values of a matrix are weights already")
         if user is not None and item is not None:
             if users is not None:
                 raise InputError("users is for matrices; the column user of the table has the ids")
-            histories, names = read_events(histories, user, item, lookup, only)
+            duplicates = str(self.config.get("data.prepare.duplicates", "first"))
+            histories, names = read_events(histories, user, item, lookup, only, rating, duplicates)
+            if rating is not None:
+                histories.data = self._weights_of(histories, rating)
+            elif self.weights:
+                warnings.warn(
+                    f"all items weigh the same, but the model was trained with weights ({self.weights}); "
+                    "name the column of play counts or ratings by rating=",
+                    stacklevel=2,
+                )
             if features is not None and not sp.issparse(features) and not isinstance(features, np.ndarray):
                 features = self.features_of(features, user, names)
         rows, wide = self._inputs(histories, features)
