@@ -166,6 +166,34 @@ def test_losses_of_unlike_models_have_charts_of_their_own(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_runs_on_different_datasets_have_no_best_value_and_their_own_numbers_of_users(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    small = tmp_path / "runs" / "small"
+    shutil.copytree(workspace.folder / "runs" / "elsa", small)
+    shutil.copy(workspace.folder / "elsa.per-user.h5", small / "per-user.h5")
+    with h5py.File(small / "per-user.h5", "r+") as file:
+        history = file["history"][:]
+        few = np.sort(np.concatenate([[np.argmin(history)], np.argsort(-history, kind="stable")[:20]]))
+        columns: list[str] = []
+        file.visititems(lambda name, each: columns.append(name) if isinstance(each, h5py.Dataset) else None)
+        for name in columns:
+            values = file[name][:][few]
+            del file[name]
+            file[name] = values
+    config = small / "config.yaml"
+    config.write_text(config.read_text().replace("file: data.h5", "file: other.h5"))
+    large = tmp_path / "runs" / "mult_vae"
+    shutil.copytree(workspace.folder / "runs" / "mult_vae", large)
+    shutil.copy(workspace.folder / "mult_vae.per-user.h5", large / "per-user.h5")
+    text = vaecf.report([large, small]).html
+    page = Page(text)
+    assert 'class="best"' not in text and "the runs have different datasets (data.file)." in page.words
+    counts = [row[1] for row in page.tables["groups-history"][1:]]
+    assert any(" or " in count for count in counts) and "nan" not in text
+    assert 'class="best"' in vaecf.report([large, workspace.folder / "runs" / "elsa"]).html
+
+
 def test_chosen_value_at_the_edge_of_its_list_is_named(workspace: Workspace, tmp_path: Path) -> None:
     assert main(["report", str(workspace.folder / "runs" / "ease"), "-o", str(tmp_path / "r.html")]) == 0
     text = (tmp_path / "r.html").read_text()

@@ -80,6 +80,13 @@ def _summary(runs: Sequence[Run]) -> str:
     return page.table("summary", ["", *names_of(runs)], rows)
 
 
+def _with_error(value: float, error: float | None) -> str:
+    """Returns a value with its standard error, which one user alone does not have; empty for nan."""
+    if pd.isna(value):
+        return ""
+    return f"{value:.4f}" if error is None or pd.isna(error) else f"{value:.4f} <small>± {error:.4f}</small>"
+
+
 def _test(runs: Sequence[Run]) -> str:
     """Returns the table of test results: a row per metric, a column per run and per baseline."""
     columns, metrics = test_columns(runs)
@@ -97,20 +104,22 @@ def _test(runs: Sequence[Run]) -> str:
             columns[title] = {metric: (mean(of_seeds), stdev(of_seeds)) for metric, of_seeds in found.items()}
             order.append(title)
     order += others
+    tested = [run for run in runs if run.last("test")]
+    alike = len({run.config.get("data.file") for run in tested}) == 1
     rows = []
     for metric in metrics:
         cells = [columns[title].get(metric) for title in order]
         best = (min if smallest_is_best(metric) else max)(value[0] for value in cells if value)
         row = [metric]
         for value in cells:
-            error = f" <small>± {value[1]:.4f}</small>" if value and value[1] is not None else ""
-            row.append(
-                page.cell(f"{value[0]:.4f}{error}" if value else "", "best" if value and value[0] == best else "")
-            )
+            kind = "best" if value and value[0] == best and alike else ""
+            row.append(page.cell(_with_error(*value) if value else "", kind))
         rows.append(row)
-    users = {run.last("test").get("users") for run in runs if run.last("test")}
+    users = {run.last("test").get("users") for run in tested}
     count = " or ".join(str(number) for number in sorted(users, key=str))
     words = f"Means over {count} test users, with standard errors."
+    if not alike:
+        words += " No value is marked as the best one, because the runs have different datasets (data.file)."
     for name, run in zip(names, runs, strict=True):
         for key, reason in run.last("test").items():
             if key.startswith("left_out_"):
@@ -227,14 +236,9 @@ def _groups(runs: Sequence[Run], files: dict[int, PerUser]) -> tuple[Charts, str
         charts.append((chart, partial(draw_groups, chart, labels)))
         rows = []
         for k, group in enumerate(labels):
-            cells = (
-                page.cell(
-                    "" if pd.isna(found["mean"][k]) else f"{found['mean'][k]:.4f} <small>± {found['se'][k]:.4f}</small>"
-                )
-                for found in means.values()
-            )
-            count = means[names[next(iter(files))]]["users"][k]
-            rows.append([group, page.cell(f"{0 if pd.isna(count) else count:.0f}"), *cells])
+            cells = (page.cell(_with_error(found["mean"][k], found["se"][k])) for found in means.values())
+            counts = dict.fromkeys(means[names[i]]["users"].fillna(0)[k] for i in files if names[i] in means)
+            rows.append([group, page.cell(" or ".join(f"{count:.0f}" for count in counts)), *cells])
         tables.append(page.table(f"groups-{column}", [f"{label}: {metric}", "users", *means], rows))
     legend = page.legend([(series.name, series.index) for series in charts[0][0].series]) if charts else ""
     return charts, legend + "\n" + "\n".join(tables)
@@ -308,7 +312,8 @@ def report(
             words += "Losses of different models have different scales, so that each model has its own chart of them. "
         words += "Of curves with more than 2,000 epochs, the lowest and highest of each range are drawn."
         figures = [page.figure(chart.title, draw(False)) for chart, draw in charts]
-        parts += [page.heading("Curves"), shown, page.grid(figures), page.paragraph(words)]
+        drawn = page.legend([(name, i) for i, name in enumerate(names) if not runs[i].epochs.empty])
+        parts += [page.heading("Curves"), drawn, page.grid(figures), page.paragraph(words)]
     if any(not run.solutions.empty for run in runs):
         parts += [page.heading("Solutions"), solutions_table(runs)]
     found, tables = _phases(runs, {i: timeline_phases(file) for i, file in sorted(files.items())})
