@@ -347,7 +347,8 @@ def test_errors_say_what_to_do(workspace: Workspace, tmp_path: Path) -> None:
         (lambda: model.recommend(np.ones((1, 120)), explain=-1), "0 or more"),
         (lambda: vaecf.Model(workspace.folder / "data.h5"), "is not a checkpoint"),
         (lambda: vaecf.Dataset(workspace.folder / "runs/elsa/checkpoints/best.h5"), "is not a dataset"),
-        (lambda: vaecf.Dataset(tmp_path / "missing.h5"), "cannot be read as HDF5"),
+        (lambda: vaecf.Dataset(tmp_path / "missing.h5"), "missing.h5: no such file; check the path$"),
+        (lambda: vaecf.Dataset(workspace.folder / "config.yaml"), "config.yaml: cannot be read as HDF5"),
         (lambda: vaecf.Run(tmp_path), "no metrics.jsonl"),
     ):
         with pytest.raises(vaecf.InputError, match=message):

@@ -20,6 +20,8 @@ def open_hdf5(path: str | Path) -> h5py.File:
     """Opens an HDF5 file for reading. Throws InputError if that is not possible."""
     try:
         return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; check the path") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read as HDF5: {error}") from None
 
