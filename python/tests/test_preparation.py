@@ -85,6 +85,20 @@ def test_all_kinds_of_frames_give_the_same_dataset(prepare: Callable[..., vaecf.
     assert not [name for name in os.listdir() if name.startswith((".", "data.h5.tmp"))]
 
 
+def test_dropped_lines_are_one_warning_for_each_reason(prepare: Callable[..., vaecf.Dataset]) -> None:
+    table = events()
+    table.loc[[0, 7, 9], "item"] = None
+    table.loc[[1, 20], "plays"] = np.nan
+    with pytest.warns(UserWarning) as found:
+        prepare(table, split="random", validation_users=10, test_users=10, duplicates="sum")
+    texts = [str(warning.message) for warning in found]
+    assert [text.splitlines()[0] for text in texts] == [
+        "3 dropped: the item id is empty",
+        "2 dropped: the rating is empty",
+    ]
+    assert [len(text.splitlines()) for text in texts] == [4, 3]
+
+
 def test_text_files_are_read_by_the_program(prepare: Callable[..., vaecf.Dataset], tmp_path: Path) -> None:
     table = events()
     expected = prepare(table, **RULES, dates=DATES)

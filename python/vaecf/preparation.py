@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +14,13 @@ import yaml
 
 from .dataset import Dataset
 from .errors import InputError
-from .program import run_program, settings_arguments
+from .program import run_program, settings_arguments, warnings_of
 
 BINARY = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
+
+TEXT_ID = re.compile("stdin:[0-9]+: (user|item) id .* is not an integer;", re.DOTALL)
+"""The warning about the first text in a column of ids."""
 
 MARK = "# Written by vaecf.prepare, which replaces this file.\n"
 
@@ -108,11 +112,10 @@ def prepare(
         shutil.rmtree(folder, ignore_errors=True)
     lasting = {key: value for key, value in values.items() if not str(value).startswith(str(folder))}
     config.write_text(MARK + _yaml(lasting), encoding="utf-8")
-    for line in log.splitlines():
-        line = line.removeprefix("warning: ")
-        # The first line of a column of text; a text file may have a wrong header.
-        if not (feed and line.startswith(("stdin:2: user id", "stdin:2: item id"))):
-            warnings.warn(line, stacklevel=2)
+    for text in warnings_of(log):
+        # A column of text has ids of text; in a text file, these may be the header.
+        if not (feed and TEXT_ID.match(text)):
+            warnings.warn(text, stacklevel=2)
     return Dataset(path)
 
 

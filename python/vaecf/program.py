@@ -81,6 +81,18 @@ def message_of(log: str) -> str:
     return said[-1].removeprefix("vaecf_dist: ") if said else ""
 
 
+def warnings_of(log: str) -> list[str]:
+    """Returns the warnings that vaecf_dist wrote to its log. Lines with blanks before them belong to the one before."""
+    found: list[str] = []
+    for line in log.splitlines():
+        text = line.removeprefix("warning: ")
+        if found and text.startswith(" "):
+            found[-1] += f"\n{text}"
+        else:
+            found.append(text)
+    return found
+
+
 def run_program(
     arguments: Sequence[str],
     *,

@@ -19,7 +19,7 @@ from .commands.track import Tracked, package
 from .dataset import open_hdf5, read_attributes
 from .errors import InputError, Stopped
 from .events import Event, parse_events, smallest_is_best
-from .program import find_program, resolved_config, run_program, settings_arguments
+from .program import find_program, resolved_config, run_program, settings_arguments, warnings_of
 from .run import Run
 
 
@@ -129,8 +129,8 @@ def train(
         finally:
             if bar:
                 bar.close()
-    for line in log.splitlines():
-        warnings.warn(line.removeprefix("warning: "), stacklevel=2)
+    for text in warnings_of(log):
+        warnings.warn(text, stacklevel=2)
     run = Run(folder)
     if track is not None:
         follow([Tracked(run, track, "vaecf")], False, 0.0)
