@@ -268,7 +268,7 @@ def test_similar_items_are_those_of_the_program(workspace: Workspace, name: str)
         ({"user": "uid", "item": "track", "include": 12}, "include must be a list of ids, got 12"),
         ({"user": "uid", "item": "track", "exclude": "12"}, "exclude must be a list of ids, got '12'"),
         ({"user": "uid", "item": "track", "exclude": {"u1": "12"}}, "exclude must be a list of ids, got '12'"),
-        ({}, "histories must be a matrix of numbers, got DataFrame; name the columns of a table .* by user= and item="),
+        ({}, "histories must be a matrix of numbers, got DataFrame; recommend.. takes a table .* user= and item= name"),
     ],
 )
 def test_wrong_controls_are_input_errors(
@@ -277,6 +277,10 @@ def test_wrong_controls_are_input_errors(
     model = vaecf.Run(workspace.folder / "runs" / "ease").model()
     with pytest.raises(vaecf.InputError, match=message):
         model.recommend(events, **controls)
+    with pytest.raises(vaecf.InputError, match="must be a DataFrame of pandas, Polars or PyArrow, got str; read a file"):
+        model.recommend("events.parquet", user="uid", item="track")
+    with pytest.raises(vaecf.InputError, match="each of the users must be a list of ids, got '12'"):
+        model.histories(["12"])
     for uid, track, reason in (
         (None, 3, "line 0 of the table has no uid"),
         ("u", None, "has no track"),

@@ -29,7 +29,13 @@ def id_text(value: Any) -> str:
 
 
 def column_of(table: Any, name: str) -> Array:
-    """Returns a column of a table of pandas, Polars or PyArrow. Throws InputError if there is none of this name."""
+    """Returns a column of a table of pandas, Polars or PyArrow. Throws InputError if there is none of this name, or for
+    another type."""
+    if hasattr(table, "collect") or not (hasattr(table, "columns") or hasattr(table, "column_names")):
+        raise InputError(
+            f"a table must be a DataFrame of pandas, Polars or PyArrow, got {type(table).__name__}; "
+            "read a file, and collect a LazyFrame, before"
+        )
     columns = [str(column) for column in getattr(table, "column_names", None) or table.columns]
     if name not in columns:
         raise InputError(f"{name} is not a column of the table; its columns are {', '.join(columns)}")

@@ -79,7 +79,7 @@ class Model:
         """
         columns = {str(item): column for column, item in enumerate(self.item_id.tolist())}
         try:
-            lists = [[columns[str(item)] for item in items] for items in users]
+            lists = [[columns[str(item)] for item in id_list(items, "each of the users")] for items in users]
         except KeyError as error:
             raise InputError(f"{self.path}: item {error.args[0]} is unknown; item_id lists the model's items") from None
         numbers = [[1.0] * len(items) for items in lists] if values is None else [list(row) for row in values]
@@ -337,7 +337,7 @@ class Model:
 def _as_rows(matrix: Any, columns: int, name: str, weighted: bool) -> sp.csr_matrix:
     """Returns a matrix as CSR without stored zeros, in float32; without weights, its values are 1."""
     is_table = hasattr(matrix, "columns") or hasattr(matrix, "column_names")
-    advice = "; name the columns of a table of users and items by user= and item=" if is_table else ""
+    advice = "; recommend() takes a table of users and items, whose columns user= and item= name" if is_table else ""
     try:
         rows = sp.csr_matrix(matrix, copy=True)
     except (TypeError, ValueError):
