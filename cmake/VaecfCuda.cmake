@@ -138,6 +138,13 @@ if(VAECF_HAS_CUDA)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
   enable_language(CUDA)
 
+  # For `native` without a usable GPU, e.g. with a driver older than the toolkit, CMake would stop.
+  if(CMAKE_CUDA_ARCHITECTURES STREQUAL "native" AND
+     NOT "${CMAKE_CUDA_ARCHITECTURES_NATIVE}" MATCHES "^((8|9|1[0-9])[0-9](-real)?;?)+$")
+    set(CMAKE_CUDA_ARCHITECTURES "80;90")
+    message(STATUS "CUDA backend: not every GPU here is usable and of compute capability 8.0 or newer: native means 80;90")
+  endif()
+
   # CMake 3.25 knows nvcc's dialects only up to C++17: tell it.
   foreach(_kind STANDARD EXTENSION)
     if(NOT CMAKE_CUDA20_${_kind}_COMPILE_OPTION)
@@ -173,5 +180,5 @@ if(VAECF_HAS_CUDA)
     get_filename_component(_folder "${_library}" DIRECTORY)
     target_link_options(vaecf_${_name} INTERFACE "LINKER:-rpath,${_folder}")
   endwhile()
-  message(STATUS "CUDA backend: ${_nvcc} ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${VAECF_CUDA_ARCHITECTURES}")
+  message(STATUS "CUDA backend: ${_nvcc} ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
 endif()

@@ -271,14 +271,14 @@ configure() {
 }
 
 # cuda_settings FOLDER [TOP]: sets the array `cuda` to arguments of `configure` for a new build folder: without an NVIDIA
-# driver no CUDA code, which takes minutes to compile, and otherwise code for the GPUs of this machine only. With a driver
-# but no usable GPU, e.g. on a login node, the defaults apply. TOP replaces / in tests.
+# driver no CUDA code, which takes minutes to compile, and otherwise code for the GPUs of this machine only. TOP replaces /
+# in tests.
 cuda_settings() {
   cuda=()
   if [ -f "$1/CMakeCache.txt" ]; then return; fi
-  if [ "$(gpus)" -gt 0 ]; then
+  if [ -e "${2:-}/proc/driver/nvidia/version" ] || nvidia-smi >/dev/null 2>&1; then
     cuda=(-DVAECF_CUDA_ARCHITECTURES=native)
-  elif [ ! -e "${2:-}/proc/driver/nvidia/version" ] && ! nvidia-smi >/dev/null 2>&1; then
+  else
     cuda=(-DVAECF_CUDA=OFF)
     say "no NVIDIA driver found: building for CPUs only; to build the CUDA code as well, run launch/build -DVAECF_CUDA=ON"
   fi
