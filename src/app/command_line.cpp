@@ -1,5 +1,6 @@
 #include "app/command_line.hpp"
 
+#include <vaecf/config/schema.hpp>
 #include <vaecf/models/model.hpp>
 
 #include <CLI/CLI.hpp>
@@ -75,6 +76,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   }
   CommandLine line;
   bool help_config = false;
+  bool config_schema = false;
   CLI::App app(
       format("Distributed trainer for autoencoders and other models of collaborative filtering ({}).",
              names_of<models::ModelType>()),
@@ -82,6 +84,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.footer(footer);
   app.set_version_flag("--version", "vaecf_dist " + version_text());
   app.add_flag("--help-config", help_config, "print all configuration keys with defaults and descriptions");
+  app.add_flag("--config-schema", config_schema,
+               "print a JSON Schema of all configuration keys, with which editors complete and check them");
   for (const auto add : {add_run, add_prepare, add_synthesize, add_recommend, add_evaluate, add_similar,
                          add_inspect, add_export, add_doctor})
     add(app, line);
@@ -105,6 +109,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   }
   refuse_empty_values(app);
   if (help_config) line.run = printer(config::reference_yaml());
+  if (config_schema) line.run = printer(config::schema_json());
   return line;
 }
 

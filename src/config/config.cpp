@@ -1,6 +1,8 @@
 #include <vaecf/base/text.hpp>
+#include <vaecf/config/schema.hpp>
 
 #include <cstdlib>
+#include <sstream>
 
 #include "config/keys.hpp"
 
@@ -93,6 +95,28 @@ std::string write_keys(const Config& config, bool explained) {
   return out;
 }
 
+/// Returns the value of a node of write_value() as JSON.
+io::Json json_of(const YAML::Node& node) {
+  if (node.IsSequence()) {
+    io::Json list = io::Json::array();
+    for (const auto& element : node) list.push_back(json_of(element));
+    return list;
+  }
+  if (node.IsNull()) return nullptr;
+  // Numbers and booleans are written as in JSON; a string that looks like one of them is in quotes.
+  if (node.Tag() == "!") return node.Scalar();
+  io::Json value = io::Json::parse(node.Scalar(), nullptr, false);
+  return value.is_discarded() ? io::Json(node.Scalar()) : value;
+}
+
+/// Returns the place of a key or section in the schema.
+io::Json::json_pointer schema_place(const std::string& path) {
+  io::Json::json_pointer place;
+  std::istringstream names(path);
+  for (std::string name; std::getline(names, name, '.');) place = place / "properties" / name;
+  return place;
+}
+
 /// Returns whether the value of this key may change when a run with a model of type `type` is resumed.
 bool may_change(const std::string& path, models::ModelType type) {
   // Other models use these for baselines only.
@@ -174,6 +198,41 @@ std::string reference_yaml() {
   return "# All configuration keys with their defaults. Any key can be set on the command line:\n"
          "# --set train.epochs=2\n" +
          write_keys(Config{}, true);
+}
+
+std::string schema_json() {
+  // A section may be empty.
+  const io::Json section{{"type", {"object", "null"}}, {"additionalProperties", false}};
+  io::Json schema{{"$schema", "http://json-schema.org/draft-07/schema#"},
+                  {"title", "configuration of vaecf_dist"}};
+  schema.update(section);
+  const std::vector<Key> keys = all_keys();
+  for (const Key& key : keys) {
+    for (auto dot = key.path.find('.'); dot != std::string::npos; dot = key.path.find('.', dot + 1)) {
+      const auto place = schema_place(key.path.substr(0, dot));
+      if (!schema.contains(place)) schema[place] = section;
+    }
+    io::Json& entry = schema[schema_place(key.path)];
+    entry["description"] = format("{} ({})", key.doc, limits(key));
+    entry.update(key.schema);
+    if (has_value(keys, key, Config{})) entry["default"] = json_of(YAML::Load(key.write(Config{})));
+  }
+  for (const Key& key : keys) {
+    if (key.exclusive_in.empty()) continue;
+    const std::string& prefix = key.exclusive_in;
+    io::Json& its_section = schema[schema_place(prefix)];
+    for (const Key& other : keys) {
+      if (other.exclusive_in != prefix || other.path == key.path) continue;
+      const auto name = [&](const Key& one) { return one.path.substr(prefix.size()); };
+      its_section["dependencies"][name(key)]["properties"][name(other)] = false;
+    }
+  }
+  for (const Key& key : keys) {
+    if (!key.section_shorthand) continue;
+    io::Json& its_section = schema[schema_place(key.exclusive_in)];
+    its_section = {{"anyOf", {schema[schema_place(key.path)], its_section}}};
+  }
+  return io::dump(schema, 1) + "\n";
 }
 
 std::vector<Difference> differences(const Config& first, const Config& second) {

@@ -9,6 +9,8 @@ namespace {
 template <class Number, class Member>
 Key or_word(Key key, const char* word, Number value, Member member) {
   key.type_name = format("{} or {}", word, key.type_name);
+  if (!key.schema.contains("anyOf")) key.schema = {{"anyOf", io::Json::array({key.schema})}};
+  key.schema["anyOf"].push_back({{"const", word}});
   key.read = [=, read = std::move(key.read)](Config& config, const YAML::Node& node) {
     if (!node.IsScalar() || node.Scalar() != word) return read(config, node);
     member(config) = value;
@@ -22,6 +24,7 @@ Key or_word(Key key, const char* word, Number value, Member member) {
 /// Adds `null` to the values of a number, stored as 0.
 Key or_null(Key key) {
   key.type_name = "null or " + key.type_name;
+  key.schema["type"] = {"null", key.schema["type"]};
   key.read = [read = std::move(key.read), reset = key.reset](Config& config, const YAML::Node& node) {
     if (!node.IsNull()) return read(config, node);
     reset(config);
@@ -118,7 +121,8 @@ std::vector<Key> all_keys() {
           "split stable: fraction of the users held out for the test"),
       KEY("data.prepare.held_out_fraction", prepare.held_out_fraction,
           Constraint{"greater than 0 and below 1",
-                     [](double fraction) { return fraction > 0 && fraction < 1; }},
+                     [](double fraction) { return fraction > 0 && fraction < 1; },
+                     io::Json{{"exclusiveMinimum", 0}, {"exclusiveMaximum", 1}}},
           "fraction of a held-out user's items that are targets"),
       KEY("data.prepare.split", prepare.split,
           "strong: liang2018 (bit-exact to the published split), random, stable (by hashes, so that no user changes its part when data are added); "

@@ -2,25 +2,22 @@
 
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/math/metrics.hpp>
-#include <vaecf/models/models.hpp>
-#include <vaecf/models/network_shape.hpp>
 
 #include <yaml-cpp/yaml.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "config/constraints.hpp"
 
 namespace vaecf::config {
 
@@ -30,6 +27,7 @@ struct Key {
   std::string doc;        ///< description, one line
   std::string type_name;  ///< name of its type: "an integer"
   std::string rule;       ///< limits of its value: "at least 1", "one of a, b"; empty: none
+  io::Json schema;        ///< type and limits of its value as JSON Schema
   /// Stores the node's value. Throws WrongType or OutOfRange, and then leaves the configuration unchanged.
   std::function<void(Config&, const YAML::Node&)> read;
   std::function<std::string(const Config&)> write;
@@ -155,148 +153,39 @@ std::string type_name() {
   return std::is_floating_point_v<T> ? "a number" : "a string";
 }
 
+/// Returns the JSON Schema of a T. Editors read digits as a number, which is a string for the program if the
+/// key has strings: a column may be named 3.
+template <class T>
+io::Json type_schema() {
+  if constexpr (List<T>) {
+    using Element = typename T::value_type;
+    io::Json schema{{"type", io::Json::array({"array"})}, {"items", type_schema<Element>()}};
+    if constexpr (std::is_floating_point_v<Element>) schema["type"].push_back("number");
+    if constexpr (std::same_as<Element, std::string>) schema["type"].push_back("string");
+    return schema;
+  } else if constexpr (NamedEnum<T>) {
+    io::Json names = io::Json::array();
+    for (const auto& [value, name] : enum_names<T>) names.push_back(name);
+    return {{"enum", names}};
+  } else if constexpr (std::same_as<T, std::string>) {
+    return {{"type", {"string", "number"}}};
+  } else if constexpr (std::same_as<T, bool>) {
+    return {{"type", "boolean"}};
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return {{"type", "number"}};
+  } else {
+    io::Json schema{{"type", "integer"}};
+    using Limits = std::numeric_limits<T>;
+    if (!std::same_as<T, std::int64_t>)
+      schema.update(io::Json{{"minimum", Limits::min()}, {"maximum", Limits::max()}});
+    return schema;
+  }
+}
+
 /// Returns the node as quoted in error messages, truncated: "many", [1, 2], a section of keys, nothing.
 std::string quote(const YAML::Node& node);
 
 // Helpers of the table of keys.
-
-/// A constraint on values, with its description in error messages and in reference_yaml().
-template <class Accepts>
-struct Constraint {
-  std::string description;
-  Accepts accepts;  ///< bool(value)
-};
-template <class Accepts>
-Constraint(std::string, Accepts) -> Constraint<Accepts>;
-
-template <class Number>
-auto at_least(Number low) {
-  return Constraint{format("at least {}", low), [low](auto value) { return value >= low; }};
-}
-
-template <class Number>
-auto between(Number low, Number high) {
-  return Constraint{format("between {} and {}", low, high),
-                    [low, high](auto value) { return value >= low && value <= high; }};
-}
-
-inline auto positive() {
-  return Constraint{"greater than 0", [](double value) { return value > 0; }};
-}
-
-inline auto mixture_of(std::size_t components) {
-  return Constraint{format("{} numbers greater than 0 with sum 1", components),
-                    [components](const std::vector<double>& weights) {
-                      const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-                      return weights.size() == components && std::abs(sum - 1.0) < 1e-6 &&
-                             std::ranges::all_of(weights, [](double weight) { return weight > 0.0; });
-                    }};
-}
-
-inline auto below_one() {
-  return Constraint{"at least 0 and below 1", [](double value) { return value >= 0 && value < 1; }};
-}
-
-// Accepts in fp32, too, the precision of weight updates.
-inline auto fp32_positive() {
-  return Constraint{"greater than 0, in fp32 too",
-                    [](double value) { return static_cast<float>(value) > 0.0F; }};
-}
-
-inline auto fp32_below_one() {
-  return Constraint{"at least 0 and below 1, in fp32 too",
-                    [](double value) { return value >= 0 && static_cast<float>(value) < 1.0F; }};
-}
-
-/// Limits the norm such that its square is a finite, normal fp32 number.
-inline auto clip_norm() {
-  return Constraint{"0, or between 1e-15 and 1e15",
-                    [](double norm) { return norm == 0.0 || (norm >= 1e-15 && norm <= 1e15); }};
-}
-
-inline auto one_of(const std::vector<std::string>& choices) {
-  return Constraint{"one of " + join(choices), [choices](const std::string& value) {
-                      return std::find(choices.begin(), choices.end(), value) != choices.end();
-                    }};
-}
-
-inline auto not_empty() {
-  return Constraint{"not empty", [](const std::string& value) { return !value.empty(); }};
-}
-
-/// The name of a run is also the name of its folder.
-inline auto folder_name() {
-  return Constraint{"a folder name without \"/\"", [](const std::string& value) {
-                      return !value.empty() && value != "." && value != ".." &&
-                             value.find('/') == std::string::npos;
-                    }};
-}
-
-inline bool is_metric(const std::string& name) {
-  try {
-    math::parse_metric(name);
-    return true;
-  } catch (const InputError&) {
-    return false;
-  }
-}
-
-inline auto metric_list() {
-  return Constraint{format("a list of one or more of {} (K at least 1), each once", math::metric_names()),
-                    [](std::vector<std::string> names) {
-                      std::sort(names.begin(), names.end());
-                      return !names.empty() && std::all_of(names.begin(), names.end(), is_metric) &&
-                             std::adjacent_find(names.begin(), names.end()) == names.end();
-                    }};
-}
-
-inline auto selection() {
-  return Constraint{format("a metric ({}) or last", math::metric_names()),
-                    [](const std::string& name) { return name == "last" || is_metric(name); }};
-}
-
-/// Accepts a list of one or more values that `each` accepts.
-template <class Accepts>
-auto list_of(const Constraint<Accepts>& each) {
-  return Constraint{"a number or a list of numbers, each " + each.description, [each](const auto& values) {
-                      return !values.empty() && std::ranges::all_of(values, each.accepts);
-                    }};
-}
-
-inline auto baseline_list() {
-  return Constraint{"auto, or a list of popularity, item_knn and ease",
-                    [](const std::vector<std::string>& names) {
-                      const auto is_name = [](const std::string& name) {
-                        const models::ModelFacts* facts = models::find_model(name);
-                        return name == "popularity" || (facts != nullptr && facts->solved);
-                      };
-                      return names == std::vector<std::string>{"auto"} || std::ranges::all_of(names, is_name);
-                    }};
-}
-
-inline auto two_quantiles() {
-  return Constraint{"a list of two increasing numbers above 0 and below 1", [](const auto& values) {
-                      return values.size() == 2 && values[0] > 0 && values[0] < values[1] && values[1] < 1;
-                    }};
-}
-
-inline auto two_dates() {
-  return Constraint{"a list of two increasing dates with the year first", [](const auto& dates) {
-                      double first = 0.0;
-                      double second = 0.0;
-                      return dates.size() == 2 && data::parse_date(dates[0], first) &&
-                             data::parse_date(dates[1], second) && first < second;
-                    }};
-}
-
-inline auto widths() {
-  return Constraint{format("a list of widths between 1 and {}, or []", models::max_layer_width),
-                    [](const std::vector<std::int64_t>& values) {
-                      return std::all_of(values.begin(), values.end(), [](auto width) {
-                        return width >= 1 && width <= models::max_layer_width;
-                      });
-                    }};
-}
 
 /// Makes a key of the member that `field` returns a reference to.
 template <class Field, class Accepts>
@@ -306,10 +195,13 @@ Key make_key(std::string path, Field field, Constraint<Accepts> constraint, std:
   const auto member = [field](const Config& config) -> const T& {
     return field(const_cast<Config&>(config));
   };
+  io::Json schema = type_schema<T>();
+  schema.merge_patch(constraint.schema);
   return {.path = std::move(path),
           .doc = std::move(doc),
           .type_name = type_name<T>(),
           .rule = constraint.description,
+          .schema = std::move(schema),
           .read =
               [=](Config& config, const YAML::Node& node) {
                 T value = read_value<T>(node);

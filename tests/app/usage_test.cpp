@@ -1,3 +1,6 @@
+#include <fstream>
+#include <iterator>
+
 #include "app/process_fixture.hpp"
 
 namespace vaecf::app {
@@ -13,6 +16,13 @@ TEST_F(Usage, HelpAndVersionArePrintedToStandardOutput) {
   expect_in(workspace.succeed("--help-config").out,
             {"learning_rate: 0.001", "(one of auto, fp32, bf16, fp16, tf32, bf16x3)"});
   workspace.succeed("recommend --help");
+}
+
+TEST_F(Usage, SchemaOfConfigurationsIsTheStoredOne) {
+  std::ifstream file(VAECF_SCHEMA);
+  const std::string stored((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_TRUE(workspace.succeed("--config-schema").out == stored)
+      << "to renew it after a change of keys: vaecf_dist --config-schema > configs/schema.json";
 }
 
 TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {

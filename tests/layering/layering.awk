@@ -10,7 +10,7 @@ BEGIN {
   allowed["comm"] = "device/model_parallel_group.hpp device/storage.hpp base"
   allowed["data"] = "io math base"
   allowed["models"] = "device math base"
-  allowed["config"] = "models comm data device math base"  # option structs, and the names of metrics
+  allowed["config"] = "models comm data io device math base"  # option structs, the names of metrics, and JSON
   # One header without sources, which modules below run may include.
   allowed["run/run.hpp"] = "models config comm io device math base"
   allowed["models/item"] = "models config run/run.hpp comm io device math base"

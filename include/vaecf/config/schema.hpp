@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+namespace vaecf::config {
+
+/// Returns a JSON Schema (draft 7) of a configuration file, for editors: sections, types, limits,
+/// descriptions and defaults of all keys. It lacks most constraints between keys, and names of keys with
+/// dots.
+std::string schema_json();
+
+}  // namespace vaecf::config
