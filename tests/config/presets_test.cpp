@@ -1,8 +1,10 @@
+#include <vaecf/base/text.hpp>
 #include <vaecf/config/config.hpp>
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,13 +13,17 @@
 namespace vaecf::config {
 namespace {
 
-TEST(Presets, EveryFileParsesAndHasItsStemAsName) {
+TEST(Presets, EveryFileParsesAndHasItsStemAsNameAndNamesTheSchema) {
   std::set<std::string> names;
   for (const char* folder : {"", "/models"}) {
     for (const auto& entry : std::filesystem::directory_iterator(std::string(VAECF_CONFIG_FOLDER) + folder)) {
       if (entry.path().extension() != ".yaml") continue;
       names.insert(entry.path().stem());
       EXPECT_EQ(load(entry.path()).options.name, entry.path().stem());
+      std::string first;
+      std::getline(std::ifstream(entry.path()), first);
+      EXPECT_EQ(first, format("# yaml-language-server: $schema={}schema.json", *folder == '\0' ? "" : "../"))
+          << entry.path() << ": editors find the keys by this line";
     }
   }
   for (const char* name :
