@@ -7,7 +7,7 @@ install(TARGETS vaecf_dist RUNTIME)
 install(DIRECTORY launch DESTINATION ${share} USE_SOURCE_PERMISSIONS
         REGEX "/launch/(build|bundle|fetch-libraries|gpu-[^/]*|quickstart|test)$" EXCLUDE)
 install(DIRECTORY configs docs DESTINATION ${share})
-install(FILES README.md LICENSE DESTINATION ${share})
+install(FILES README.md CHANGELOG.md CITATION.cff LICENSE DESTINATION ${share})
 if(EXISTS ${CMAKE_SOURCE_DIR}/python)
   install(DIRECTORY python DESTINATION ${share}
           PATTERN tests EXCLUDE PATTERN __pycache__ EXCLUDE PATTERN *.egg-info EXCLUDE)
