@@ -12,14 +12,15 @@ void add_run_arguments(CLI::App& app, CommandLine& line, RunArguments& arguments
   app.add_flag("--print-config", arguments.print_config,
                "print the configuration with every key as resolved, and do nothing else");
   add_config(app, line, false);
-  app.add_flag(
+  auto* train = app.add_flag(
       "--train", arguments.train,
       "train the model and keep the best checkpoint; an earlier run of this name is moved to NAME.1, NAME.2, ...");
-  app.add_flag("--test", arguments.test,
-               "test the best checkpoint; without --train, --test and --benchmark: train, then test");
-  app.add_option("--per-user", arguments.per_user,
-                 "with --test: also write the metrics of each test user to an HDF5 file")
-      ->type_name("FILE.h5");
+  auto* test =
+      app.add_flag("--test", arguments.test,
+                   "test the best checkpoint; without --train, --test and --benchmark: train, then test");
+  auto* per_user = app.add_option("--per-user", arguments.per_user,
+                                  "with --test: also write the metrics of each test user to an HDF5 file")
+                       ->type_name("FILE.h5");
   auto* benchmark = app.add_flag("--benchmark", arguments.benchmark, "measure the speed of training steps");
   auto* resume =
       app.add_option(
@@ -37,20 +38,27 @@ void add_run_arguments(CLI::App& app, CommandLine& line, RunArguments& arguments
       app.add_option("--timeline", arguments.timeline,
                      "write a trace of all ranks in Chrome trace format (Perfetto, chrome://tracing)")
           ->type_name("FILE");
-  app.add_option(
-         "--seeds", arguments.seeds,
-         "N runs one after the other, NAME-1 to NAME-N, with the seeds train.seed, train.seed + 1, ...; the last table has the mean and standard deviation of each metric of the tests; the file of --per-user gets the same numbers")
-      ->check(integer_check(2, 1000), "NUMBER")
-      ->type_name("N")
-      ->excludes(benchmark)
-      ->excludes(start_from)
-      ->excludes(timeline);
+  auto* seeds =
+      app.add_option(
+             "--seeds", arguments.seeds,
+             "N runs one after the other, NAME-1 to NAME-N, with the seeds train.seed, train.seed + 1, ...; the last table has the mean and standard deviation of each metric of the tests; the file of --per-user gets the same numbers")
+          ->check(integer_check(2, 1000), "NUMBER")
+          ->type_name("N")
+          ->excludes(benchmark)
+          ->excludes(start_from)
+          ->excludes(timeline);
+  auto* plan = app.add_flag(
+      "--plan", arguments.plan,
+      "time 20 steps, at most 10 seconds; print memory, communication, disk and time that training will take, and write nothing");
+  for (CLI::Option* other : {train, test, per_user, benchmark, resume, start_from, timeline, seeds})
+    plan->excludes(other);
   add_verbosity(app, line);
 }
 
 void complete_arguments(const CommandLine& line, RunArguments& arguments) {
   if (line.config.empty()) throw InputError("a configuration or a command is missing; see vaecf_dist --help");
-  if (!arguments.train && !arguments.test && !arguments.benchmark) arguments.train = arguments.test = true;
+  if (!arguments.train && !arguments.test && !arguments.benchmark && !arguments.plan)
+    arguments.train = arguments.test = true;
   const bool resumes_file = arguments.resume != "never" && arguments.resume != "auto";
   if (!arguments.train && resumes_file) {
     throw InputError(format(
@@ -72,9 +80,10 @@ void complete_arguments(const CommandLine& line, RunArguments& arguments) {
 }
 
 std::string flags_text(const RunArguments& arguments) {
-  return format("{}{}{}{}{}{}{}--resume {} of {}", arguments.timeline.empty() ? "" : "--timeline ",
+  return format("{}{}{}{}{}{}{}{}--resume {} of {}", arguments.timeline.empty() ? "" : "--timeline ",
                 arguments.per_user.empty() ? "" : "--per-user ", arguments.train ? "--train " : "",
                 arguments.test ? "--test " : "", arguments.benchmark ? "--benchmark " : "",
+                arguments.plan ? "--plan " : "",
                 arguments.seeds > 0 ? format("--seeds {} ", arguments.seeds) : "",
                 arguments.start_from.empty() ? "" : format("--start-from {} ", arguments.start_from),
                 arguments.resume, version_text());

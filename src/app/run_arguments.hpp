@@ -15,6 +15,7 @@ struct RunArguments {
   bool train = false;
   bool test = false;
   bool benchmark = false;
+  bool plan = false;
   int seeds = 0;  ///< number of runs, which differ by train.seed only; 0: one run, named `name`
   std::string resume = "never";  ///< never, auto, or a checkpoint's path
   std::string start_from;        ///< checkpoint with the initial weights; empty: random weights

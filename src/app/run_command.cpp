@@ -89,8 +89,8 @@ void log_run_header(Start& start) {
   Log& log = session.console.log;
   const std::string last =
       start.runs.size() == 1 ? "" : " to " + start.runs.back().config.options.run_folder();
-  log.info("vaecf_dist {}: {} into {}{}", version_text(), start.line.config, config.options.run_folder(),
-           last);
+  log.info("vaecf_dist {}: {} {} {}{}", version_text(), start.line.config,
+           start.arguments.plan ? "would train into" : "into", config.options.run_folder(), last);
   for (const std::string& note : config.notes) log.warn("{}", note);
   if (!config.unused.empty())
     log.info("a model of type {} does not use {}", to_string(config.options.model.type), join(config.unused));
@@ -221,6 +221,7 @@ void set_up(Start& start, const config::Config& config) {
   comm::Communicator& ranks = session.hosts();
   session.watch(config.options.distributed, &start.stop, [&](const std::string& message) {
     const PlannedRun& planned = start.runs[start.current];
+    if (arguments.plan) return;  // which writes nothing
     checkpoint::log_failure(planned.config.options.run_folder(), {planned.state.id, message, ranks.rank(),
                                                                   ranks.host(), ranks.activity().report()});
   });
@@ -232,8 +233,9 @@ void set_up(Start& start, const config::Config& config) {
   if (session.code() != ExitCode::done) return;
   const run::RunContext context{ranks, *session.device, session.console.log, *session.console.progress};
   session.together([&] {
-    start.item_slices = run::validate_run(make_run(start, start.runs.front(), context),
-                                          arguments.train || arguments.benchmark);
+    start.item_slices =
+        run::validate_run(make_run(start, start.runs.front(), context),
+                          arguments.train || arguments.benchmark || arguments.plan, !arguments.plan);
     if (arguments.test) run::require_test_users(*start.dataset);
   });
   session.together([&] {
@@ -258,15 +260,22 @@ void connect_gpus(RankSession& session, const config::Config& config) {
                                                        config.backend.allow_shared_gpu, distributed.timeout});
 }
 
-/// Trains, tests and benchmarks a run as requested, and adds its test to `tests`. Collective. Sets `phase` to
-/// the current task, for error messages. If training is stopped on request, returns ExitCode::stopped; the
-/// resumed run does the remaining tasks.
+/// Plans, trains, tests and benchmarks a run as requested, and adds its test to `tests`. Collective. Sets
+/// `phase` to the current task, for error messages. If training is stopped on request, returns
+/// ExitCode::stopped; the resumed run does the remaining tasks.
 ExitCode work_on(const PlannedRun& planned, Start& start, const run::RunContext& context, std::string& phase,
                  std::vector<run::SeedTest>& tests) {
   const RunArguments& arguments = start.arguments;
   const run::Run run = make_run(start, planned, context);
   const bool prints = start.session->hosts().rank() == 0;
   const auto& timeline = run.communicator.activity().timeline();
+  if (arguments.plan) {
+    phase = "the plan";
+    run.communicator.activity().enter(Phase::benchmark);
+    const std::string text = run::plan(run);
+    if (prints) print(text);
+    return ExitCode::done;
+  }
   bool trained = false;
   if (arguments.train) {
     phase = "training";
@@ -319,7 +328,7 @@ ExitCode work(Start& start, std::string& phase) {
   return ExitCode::done;
 }
 
-/// Runs --train, --test and --benchmark on all ranks.
+/// Runs --train, --test, --benchmark and --plan on all ranks.
 ExitCode run_on_ranks(const CommandLine& line, const RunArguments& given) {
   if (given.print_config && !line.config.empty()) {
     const config::Config config = config::load(line.config, line.overrides);

@@ -88,6 +88,13 @@ bool validates(const Run& run);
 /// Returns the metric that selects the best epoch or solution; "last" without validation.
 std::string selection_of(const Run& run);
 
+/// Returns the memory of a rank that is trained by steps, as one line.
+std::string memory_text(const Run& run);
+
+/// Returns the number of neighbors of an item in a model of `type`; 0: all items.
+std::int64_t neighbors_of(models::ModelType type, const models::ModelOptions& options);
+/// Returns the numbers of solutions and evaluations after the first `done` combinations of model.ease.
+std::string solutions_text(const Run& run, std::int64_t done = 0);
 /// Returns the bytes per host that a model of `type`, which is_solved(), takes while it is solved and
 /// evaluated.
 double memory_to_solve(models::ModelType type, const Run& run);

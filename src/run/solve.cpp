@@ -11,9 +11,9 @@
 namespace vaecf::run {
 namespace {
 
-/// Returns the number of neighbors of an item in a model of `type`; 0: all items.
-std::int64_t neighbors_of(models::ModelType type, const models::ModelOptions& options) {
-  return models::facts_of(type).inverts ? options.ease.neighbors : options.item_knn.neighbors;
+std::vector<models::EaseValues> candidates_of(const config::TrainingConfig& options) {
+  return models::facts_of(options.model.type).inverts ? models::combinations(options.model.ease)
+                                                      : std::vector<models::EaseValues>(1);
 }
 
 bool is_complete(const config::TrainingConfig& options) {
@@ -45,8 +45,7 @@ class SolveRun {
   explicit SolveRun(const Run& run)
       : run_(run),
         is_ease_(models::facts_of(run.options.model.type).inverts),
-        candidates_(is_ease_ ? models::combinations(run.options.model.ease)
-                             : std::vector<models::EaseValues>(1)) {
+        candidates_(candidates_of(run.options)) {
     run.communicator.activity().enter(Phase::loading);
     if (validates(run)) evaluator_.emplace(run, "validation", run.options.validation.metrics);
     state_.describe(run, selection_of(run));
@@ -101,7 +100,7 @@ class SolveRun {
     events_->write(start_event(run_, run_.dataset.rows("train"), items, items * weights));
     run_.log.info("{}: {} train users, {} items, {}, {} ranks, {}", excerpt(run_.options.name),
                   run_.dataset.rows("train"), items, vaecf::to_string(run_.options.model.type),
-                  run_.communicator.size(), plan());
+                  run_.communicator.size(), solutions_text(run_, state_.epoch));
     const models::Interactions train = models::read_interactions(run_);
     while (state_.epoch < std::ssize(candidates_) && !run_.any_rank_asked_to_stop())
       if (!solve_next(train)) break;
@@ -113,13 +112,6 @@ class SolveRun {
     if (state_.select != "last") end.set("best_metric", state_.best_metric);
     events_->write(end.set("seconds", seconds_since(begin)));
     comm::run_on_root(run_.communicator, [&] { events_->finish(); });
-  }
-
-  std::string plan() const {
-    const std::vector<models::EaseValues> left(candidates_.begin() + state_.epoch, candidates_.end());
-    return format("{} {} and {} evaluations to compute", models::inverses_of(left),
-                  is_ease_ && run_.options.model.ease.neighbors == 0 ? "inverses" : "solutions",
-                  evaluator_ ? std::ssize(left) : 0);
   }
 
   /// Solves the combination `values`, unless it follows from the last solution. Returns false if a request to
@@ -212,6 +204,19 @@ class SolveRun {
 };
 
 }  // namespace
+
+std::int64_t neighbors_of(models::ModelType type, const models::ModelOptions& options) {
+  return models::facts_of(type).inverts ? options.ease.neighbors : options.item_knn.neighbors;
+}
+
+std::string solutions_text(const Run& run, std::int64_t done) {
+  const bool is_ease = models::facts_of(run.options.model.type).inverts;
+  std::vector<models::EaseValues> left = candidates_of(run.options);
+  left.erase(left.begin(), left.begin() + done);
+  return format("{} {} and {} evaluations to compute", models::inverses_of(left),
+                is_ease && run.options.model.ease.neighbors == 0 ? "inverses" : "solutions",
+                validates(run) ? std::ssize(left) : 0);
+}
 
 double memory_to_solve(models::ModelType type, const Run& run) {
   const comm::Communicator& ranks = run.communicator;

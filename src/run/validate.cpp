@@ -90,9 +90,16 @@ void validate_dataset(const config::TrainingConfig& options, const io::DatasetFi
   }
 }
 
-/// Logs the memory of a rank. Throws InputError if the model configuration is invalid, or if the ranks of
-/// this host do not have enough memory.
-void plan_memory(const Run& run, int item_slices) {
+/// The memory of a rank that is trained by steps.
+struct MemoryPlan {
+  training::ItemSliceProblem problem;
+  double fixed = 0.0;   ///< bytes that do not depend on the number of parameters
+  double needed = 0.0;  ///< bytes of all
+  std::string text = {};
+};
+
+/// Throws InputError if the model configuration is invalid.
+MemoryPlan memory_plan(const Run& run, int item_slices) {
   const auto tensors = models::tensor_specs(run.options.model, model_input_dims(run.options, run.dataset));
   const training::ItemSliceProblem problem =
       training::item_slice_problem(run.options, tensors, run.dataset.items(), run.communicator);
@@ -127,20 +134,30 @@ void plan_memory(const Run& run, int item_slices) {
   const double block = 4.0 * static_cast<double>(checkpoint::min_block_rows * run.dataset.items());
   const double blocks = item_slices > 1 ? (2.0 + 1.0 / item_slices) * block : 0.0;
   constexpr double program = 64.0 * mib;
-  const double needed = bytes * parameters + data + outputs + blocks + program;
+  const double fixed = data + outputs + blocks + program;
+  const double needed = bytes * parameters + fixed;
   const std::string text = format(
-      "memory: about {:.0f} MiB per rank ({:.0f} for {:.0f} parameters with gradient and two moments, {:.0f} for outputs, {:.0f} for the train users, {:.0f} for other data){}",
+      "about {:.0f} MiB per rank ({:.0f} for {:.0f} parameters with gradient and two moments, {:.0f} for outputs, {:.0f} for the train users, {:.0f} for other data){}",
       needed / mib, bytes * parameters / mib, parameters, outputs / mib, data / mib, (blocks + program) / mib,
       copy > 0.0 ? format(", and {:.0f} MiB on rank 0 for the copy of a checkpoint", copy / mib) : "");
+  return {problem, fixed, needed, text};
+}
+
+/// Logs the memory of a rank. Throws InputError if the model configuration is invalid, or if the ranks of
+/// this host do not have enough memory.
+void plan_memory(const Run& run, int item_slices) {
+  const auto [problem, fixed, needed, text] = memory_plan(run, item_slices);
+  const int ranks = run.communicator.size();
+  constexpr double mib = 1048576.0;
   constexpr double gib = 1073741824.0;
   if (item_slices > 1) {
     run.log.info("{} model-parallel groups of {} item slices with {} items each", ranks / item_slices,
                  item_slices, (run.dataset.items() + item_slices - 1) / item_slices);
   }
   if (item_slices > 1 || needed > gib) {
-    run.log.info("{}", text);
+    run.log.info("memory: {}", text);
   } else {
-    run.log.debug("{}", text);
+    run.log.debug("memory: {}", text);
   }
   if (run.device.facts().kind != device::DeviceKind::cpu) return;  // a GPU reports what it lacks
   const double free = free_memory_bytes() / run.communicator.local_size();
@@ -148,9 +165,7 @@ void plan_memory(const Run& run, int item_slices) {
   std::string fits =
       "use a smaller model, fewer ranks on this host, or more hosts with distributed.item_slices";
   for (const int s : training::divisors(ranks)) {
-    if (s <= item_slices ||
-        training::item_slice_memory(problem, s) + data + outputs + blocks + program > free)
-      continue;
+    if (s <= item_slices || training::item_slice_memory(problem, s) + fixed > free) continue;
     fits = format("set distributed.item_slices to {} or more", s);
     break;
   }
@@ -196,6 +211,10 @@ void require_divisible(const config::TrainingConfig& options, std::int64_t item_
 
 }  // namespace
 
+std::string memory_text(const Run& run) {
+  return memory_plan(run, run.item_slices()).text;
+}
+
 bool validates(const Run& run) {
   return run.options.validation.every > 0 && run.dataset.entries("validation/held_out") > 0;
 }
@@ -212,7 +231,7 @@ io::DatasetFile open_dataset(const config::TrainingConfig& options) {
   return io::DatasetFile(options.data.file);
 }
 
-int validate_run(const Run& run, bool trains) {
+int validate_run(const Run& run, bool trains, bool writes) {
   // The only collective comes first, since the other checks may throw on some ranks only.
   comm::require_equal_on_all_ranks(run.communicator, run.configuration_text, "the configuration");
   const config::TrainingConfig& options = run.options;
@@ -225,7 +244,7 @@ int validate_run(const Run& run, bool trains) {
       require_memory_to_solve(facts->type, run);
   if (trains && solved) validate_solve(run);
   if (trains && !solved) plan_memory(run, item_slices);
-  if (run.communicator.rank() == 0) checkpoint::prepare_run_folder(options);
+  if (writes && run.communicator.rank() == 0) checkpoint::prepare_run_folder(options);
   return item_slices;
 }
 

@@ -45,7 +45,13 @@ TEST_F(Usage, InvalidArgumentsEndWithExitCode2AndAHint) {
                                 "c.yaml --test --per-user ''",
                                 "recommend c.yaml --input ''",
                                 "similar c.yaml",
-                                "c.yaml --timeline ''"}) {
+                                "c.yaml --timeline ''",
+                                "c.yaml --plan --train",
+                                "c.yaml --plan --test",
+                                "c.yaml --plan --benchmark",
+                                "c.yaml --plan --resume auto",
+                                "c.yaml --plan --timeline a.json",
+                                "c.yaml --plan --seeds 2"}) {
     EXPECT_EQ(count(workspace.refuse(arguments, "vaecf_dist --help").err, "\n"), 1) << arguments;
   }
 }

@@ -118,10 +118,10 @@ struct SeedTest {
 io::DatasetFile open_dataset(const config::TrainingConfig& options);
 
 /// Validates the run before any expensive work: configuration equal on all ranks, dataset, sizes, number of
-/// ranks, run folder writable, and if `trains`, the model. Returns choose_item_slices(). Collective. Throws
-/// InputError or RunError; most errors are thrown on the affected ranks only, so the caller must exchange the
-/// outcome.
-int validate_run(const Run& run, bool trains = true);
+/// ranks, if `writes`, run folder writable, and if `trains`, the model. Returns choose_item_slices().
+/// Collective. Throws InputError or RunError; most errors are thrown on the affected ranks only, so the
+/// caller must exchange the outcome.
+int validate_run(const Run& run, bool trains = true, bool writes = true);
 
 /// Returns the number of item slices that distributed.item_slices selects; with `auto`, logs why.
 /// Throws InputError if the ranks, the items or the model cannot be divided.
@@ -207,6 +207,13 @@ std::string to_table(const TestResult& result);
 /// Formats at least two tests: a row per metric, with the mean, the standard deviation with the divisor
 /// n - 1, and the value of each seed.
 std::string to_table(const std::vector<SeedTest>& tests);
+
+/// Returns about how many bytes the checkpoints of a run take at most at a time.
+std::int64_t checkpoint_bytes(const config::TrainingConfig& options, const io::DatasetFile& dataset);
+/// Returns a table of what training will take: memory, communication per step, checkpoints, and from 20 steps
+/// on these ranks, which take at most about 10 seconds, the time of an epoch and of the run. The time of a
+/// model that is solved is not predicted. Writes no file. Collective.
+std::string plan(const Run& run);
 
 /// Returns the number of warm-up steps: an epoch, or about `seconds` of steps of `step_seconds` each if that
 /// is less, but at least 12.

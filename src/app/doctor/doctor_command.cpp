@@ -167,12 +167,8 @@ class CheckRunner {
   std::int64_t checkpoint_bytes() const {
     std::int64_t bytes = std::int64_t{1} << 30;
     const auto& options = config_.options;
-    (void)run_and_capture([&] {
-      const io::DatasetFile data(options.data.file);
-      const std::int64_t parameters =
-          models::parameter_count(models::tensor_specs(options.model, run::model_input_dims(options, data)));
-      bytes = (options.run.keep + 2) * parameters * 3 * std::int64_t{sizeof(float)};
-    });
+    (void)run_and_capture(
+        [&] { bytes = run::checkpoint_bytes(options, io::DatasetFile(options.data.file)); });
     return bytes;
   }
 

@@ -1,0 +1,185 @@
+#include <vaecf/models/models.hpp>
+
+#include "run/parts.hpp"
+
+namespace vaecf::run {
+namespace {
+
+constexpr double mib = 1048576.0;
+constexpr std::int64_t timed_steps = 20;
+constexpr double max_timed_seconds = 10.0;
+
+std::string row(const std::string& label, const std::string& text) {
+  return format("  {:<19}{}\n", label, text);
+}
+
+std::string duration_text(double seconds) {
+  if (seconds >= 3600.0) return format("{:.1f} h", seconds / 3600.0);
+  return format("{:.{}f} s", seconds, seconds < 10.0 ? 2 : 0);
+}
+
+/// Returns the bytes of one checkpoint: weights and two moments, or at most the weights of a model that is
+/// solved. One of RecVAE within an epoch has also the prior.
+double bytes_of_checkpoint(const config::TrainingConfig& options, const io::DatasetFile& dataset) {
+  const models::ModelFacts& facts = models::facts_of(options.model.type);
+  if (facts.solved) {
+    const auto items = static_cast<double>(dataset.items());
+    const std::int64_t neighbors = neighbors_of(options.model.type, options.model);
+    if (facts.inverts && neighbors == 0) return 4.0 * items * items;
+    return 8.0 * items * (1.0 + (neighbors > 0 ? std::min(items, static_cast<double>(neighbors)) : items));
+  }
+  const auto tensors = models::tensor_specs(options.model, model_input_dims(options, dataset));
+  return 12.0 * static_cast<double>(models::parameter_count(tensors));
+}
+
+/// Returns the maximum number of checkpoints at a time: those to resume from, best.h5, and the one being
+/// written.
+std::int64_t count_of_checkpoints(const config::TrainingConfig& options) {
+  const config::CheckpointEvery& every = options.run.checkpoint_every;
+  const bool resumable =
+      !models::is_solved(options.model.type) && (every.epochs != 0 || every.steps > 0 || every.minutes > 0.0);
+  return (resumable ? options.run.keep : 0) + 2;
+}
+
+std::string disk_row(const Run& run) {
+  const double each = bytes_of_checkpoint(run.options, run.dataset);
+  const std::int64_t count = count_of_checkpoints(run.options);
+  return row(
+      "checkpoints",
+      format(
+          "about {:.1f} MiB on disk: at most {} files of {:.1f} MiB, with best.h5 and the one being written",
+          static_cast<double>(count) * each / mib, count, each / mib));
+}
+
+/// Predicts the first epoch from its first steps, or those of each of its passes.
+class EpochPrediction {
+ public:
+  EpochPrediction(const Run& run, training::Trainer& trainer) : run_(run), trainer_(trainer) {
+    const std::int64_t passes = std::ssize(models::passes_of_epoch(run.options.model));
+    for (std::int64_t pass = 0; pass < passes; ++pass) time_pass(pass, passes);
+  }
+
+  double seconds() const { return seconds_; }
+  std::string step_text() const {
+    return format("{:.3g} ms, the mean of {}", 1e3 * timed_seconds_ / static_cast<double>(timed_), timed_);
+  }
+  /// Returns the predicted duration of `users` users in training.
+  double seconds_of(std::int64_t users) const {
+    return seconds_ * static_cast<double>(users) / static_cast<double>(trainer_.users_per_epoch());
+  }
+  /// Returns what is left of the time for measurements.
+  double seconds_left() const { return max_timed_seconds - spent_; }
+
+ private:
+  double slowest(double seconds) const { return run_.communicator.all_reduce(seconds, comm::Reduction::max); }
+
+  /// Runs steps [begin, end) of the epoch. Returns their duration on the slowest rank.
+  double run_steps(std::int64_t begin, std::int64_t end) {
+    const auto start = Clock::now();
+    for (std::int64_t t = begin; t < end; ++t) trainer_.step(t);
+    (void)trainer_.losses();
+    const double seconds = slowest(seconds_since(start));
+    spent_ += seconds;
+    return seconds;
+  }
+
+  void time_pass(std::int64_t pass, std::int64_t passes) {
+    const std::int64_t steps = trainer_.steps_per_epoch() / passes;
+    const std::int64_t first = pass * steps;
+    const auto begin = Clock::now();
+    trainer_.restore_progress(first, trainer_.users_before(first), {});
+    trainer_.start_epoch(0, first);
+    const double sampling = slowest(seconds_since(begin));
+    spent_ += sampling;
+    // Later passes are sampled during the one before.
+    if (pass == 0) seconds_ += sampling;
+    // The first step allocates; a GPU also captures graphs, each in one of the first steps.
+    const std::int64_t gpu = run_.device.facts().kind == device::DeviceKind::cpu ? 0 : 11;
+    const std::int64_t warm = std::min(steps, 1 + gpu);
+    const double warm_seconds = run_steps(first, first + warm);
+    const double affordable =
+        (max_timed_seconds * static_cast<double>(pass + 1) / static_cast<double>(passes) - spent_) *
+        static_cast<double>(warm) / warm_seconds;
+    const std::int64_t most = std::max<std::int64_t>(1, timed_steps / passes);
+    const auto wanted = static_cast<std::int64_t>(std::clamp(affordable, 1.0, static_cast<double>(most)));
+    const std::int64_t end = std::min(steps, warm + wanted);
+    double timed = run_steps(first + warm, first + end);
+    std::int64_t count = end - warm;
+    seconds_ += warm_seconds + timed;
+    if (count == 0) {  // the pass has no other steps
+      timed = warm_seconds;
+      count = warm;
+    }
+    timed_ += count;
+    timed_seconds_ += timed;
+    // The last batch may be smaller than the others.
+    const std::int64_t left = trainer_.users_per_epoch() / passes - trainer_.users_before(end);
+    if (end < steps) {
+      const auto users = static_cast<double>(count * run_.options.train.batch_size);
+      seconds_ += timed / users * static_cast<double>(left);
+    }
+  }
+
+  const Run& run_;
+  training::Trainer& trainer_;
+  double seconds_ = 0.0;
+  double spent_ = 0.0;  // in sampling and steps
+  double timed_seconds_ = 0.0;
+  std::int64_t timed_ = 0;
+};
+
+/// Times steps and, if that takes little time, a validation.
+std::string timed_rows(const Run& run) {
+  const bool evaluates = validates(run);
+  training::Trainer trainer(run, evaluates ? run.device.facts().evaluation_batch : 0);
+  const std::int64_t epochs = run.options.train.epochs;
+  const EpochPrediction epoch(run, trainer);
+  std::string rows =
+      row("communication/step",
+          run.communicator.size() > 1 ? format_comm_volume(trainer.facts().comm_volume) : "none: one rank");
+  rows += row("step", epoch.step_text());
+  rows += row("epoch", format("{}, {} steps", duration_text(epoch.seconds()), trainer.steps_per_epoch()));
+  double seconds = static_cast<double>(epochs) * epoch.seconds();
+  std::string without = "checkpoints and tests";
+  if (evaluates) {
+    evaluate::Evaluator evaluator(run, "validation", run.options.validation.metrics);
+    // Ranking all items takes about as long as a step for the same users.
+    if (2.0 * epoch.seconds_of(evaluator.users()) < epoch.seconds_left()) {
+      evaluator.prepare(trainer.model());
+      const auto begin = Clock::now();
+      evaluator.evaluate(trainer.model());
+      const double once = run.communicator.all_reduce(seconds_since(begin), comm::Reduction::max);
+      const std::int64_t every = run.options.validation.every;
+      seconds += static_cast<double>((epochs + every - 1) / every) * once;
+      rows += row("validation", format("{}, {} users", duration_text(once), evaluator.users()));
+    } else {
+      without = "validation, checkpoints and tests";
+    }
+  }
+  return rows + row("run", format("{}, {} epochs, without {}", duration_text(seconds), epochs, without));
+}
+
+}  // namespace
+
+std::int64_t checkpoint_bytes(const config::TrainingConfig& options, const io::DatasetFile& dataset) {
+  return count_of_checkpoints(options) * static_cast<std::int64_t>(bytes_of_checkpoint(options, dataset));
+}
+
+std::string plan(const Run& run) {
+  const models::ModelType type = run.options.model.type;
+  comm::require_equal_on_all_ranks(run.communicator, run.dataset.fingerprint(),
+                                   format("the dataset {}", run.options.data.file));
+  std::string text =
+      format("plan of {}: {}, {} train users, {} items, {} ranks\n", excerpt(run.options.name),
+             vaecf::to_string(type), run.dataset.rows("train"), run.dataset.items(), run.communicator.size());
+  if (!models::is_solved(type))
+    return text + row("memory", memory_text(run)) + disk_row(run) + timed_rows(run);
+  const double host = run.communicator.all_reduce(memory_to_solve(type, run), comm::Reduction::max);
+  text += row("memory", format("about {:.0f} MiB per rank while it is solved",
+                               host / run.communicator.local_size() / mib));
+  return text + disk_row(run) +
+         row("run",
+             format("{}; the time is not predicted, since a solution has no steps", solutions_text(run)));
+}
+
+}  // namespace vaecf::run
