@@ -142,10 +142,10 @@ struct RecommendArguments {
   std::string include;                  ///< file of the only items to recommend; empty: all but new items
   std::pair<std::string, int> at_most;  ///< file of the categories of items, and the maximum number of items
                                         ///< of a category in a list; empty: no limit
-  int explain = 0;      ///< number of the user's items named as reasons for each item
-  bool titles = false;  ///< add a column of titles
-  std::string output;   ///< empty: standard output
-  std::string format;   ///< tsv, csv, jsonl, json, hdf5; empty: by the output's ending
+  int explain = 0;                      ///< number of the user's items named as reasons for each item
+  bool titles = false;                  ///< add a column of titles
+  std::string output;                   ///< empty: standard output
+  std::string format;                   ///< tsv, csv, jsonl, json, hdf5; empty: by the output's ending
 };
 
 /// Returns a mask of the items that may be recommended, by --include and --exclude; empty: all. The last
