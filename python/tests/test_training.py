@@ -116,6 +116,14 @@ def test_wrong_arguments_are_input_errors(space: Path, arguments: dict[str, obje
         vaecf.train(**{"data": space / "own.h5", "progress": False, **arguments})  # type: ignore[arg-type]
 
 
+def test_no_folder_is_made_for_a_wrong_dataset(space: Path) -> None:
+    (space / "text.h5").write_text("no HDF5")
+    for data in ("none.h5", "text.h5"):
+        with pytest.raises(vaecf.InputError, match=data):
+            vaecf.train(data, model="ease", progress=False)
+    assert not (space / "runs").exists()
+
+
 def test_names_outside_of_the_signature_are_type_errors(space: Path) -> None:
     with pytest.raises(TypeError, match="epoch"):
         vaecf.train(space / "own.h5", epoch=3)  # type: ignore[call-arg]

@@ -110,9 +110,10 @@ def train(
         config = resolved_config(found, str(base), arguments)
         folder = Path(str(config["run.directory"])) / str(config["name"])
         command = [str(base), "--quiet", *arguments]
-        if not _has_test_users(file):
+        tests = _has_test_users(file)
+        if tests is False:
             command.append("--train")
-        elif per_user:
+        elif tests and per_user:
             command += ["--per-user", str(folder / "per-user.h5")]
         if start and start.solutions.empty:  # A solved model has no weights to start from.
             command += ["--start-from", str(start.path / "checkpoints" / "best.h5")]
@@ -159,13 +160,15 @@ def _weight_rules(file: Path) -> dict[str, Any]:
     return {f"data.prepare.{name}": made[name] for name in names if name in made}
 
 
-def _has_test_users(file: Path) -> bool:
-    """Returns true if the file has test users, or is not a dataset, which is then the program's error."""
+def _has_test_users(file: Path) -> bool | None:
+    """Returns whether a dataset has test users; None if the file is not a dataset, which is then the program's error."""
     try:
         with open_hdf5(file) as data:
-            return "train" not in data or ("test" in data and len(data["test/fold_in/indptr"]) > 1)
+            if "train" not in data:
+                return None
+            return "test" in data and len(data["test/fold_in/indptr"]) > 1
     except InputError:
-        return True
+        return None
 
 
 class _Progress:
