@@ -178,7 +178,9 @@ class Dataset:
         row = re.compile(r"(?P<stage>.*\S) +(?P<events>[0-9,]+) +(?P<users>[0-9,]+) +(?P<items>[0-9,]+)")
         rows = map(row.fullmatch, str(self.attributes.get("report", "")).splitlines())
         table = pd.DataFrame([found.groupdict() for found in rows if found], columns=["stage", *row.groupindex][1:])
-        return table.set_index("stage").apply(lambda column: column.str.replace(",", "").astype(np.int64))
+        return pd.DataFrame(
+            {name: table[name].str.replace(",", "").astype(np.int64) for name in table.columns[1:]}
+        ).set_index(pd.Index(table["stage"], name="stage"))
 
     def titles(self, ids: pd.Series[Any] | np.ndarray[Any, Any]) -> list[str]:
         """Returns the titles of items by their ids. Throws InputError if the dataset has no titles."""
