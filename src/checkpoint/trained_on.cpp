@@ -113,10 +113,8 @@ std::vector<std::uint32_t> hash_users(const io::IdList& users) {
 
 KnownUsers find_known_users(const io::CheckpointFile& checkpoint, const io::DatasetFile& dataset) {
   KnownUsers found;
-  const auto split = dataset.attributes().find("split");
   // The older events of these users come before those that are held out.
-  if (split != dataset.attributes().end() && split->second == io::Attribute(std::string("time")))
-    return found;
+  if (text_of(dataset, "split") == "time") return found;
   const std::vector<std::uint32_t> known = checkpoint.dataset().user_hashes;
   if (known.empty() || !dataset.has_ids("train/user_id")) return found;
   std::unordered_set<std::string> train;
