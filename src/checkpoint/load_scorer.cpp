@@ -18,12 +18,10 @@ class StoredDenseModel final : public models::ItemModel {
       : matrix_(std::move(matrix)), items_(items) {}
   void score(const SparseRow& history, std::span<float> scores) const override {
     std::ranges::fill(scores, 0.0F);
-    for (std::size_t k = 0; k < history.columns.size(); ++k) {
-      const std::int64_t item = history.columns[k];
-      const float x = history.value(k);
+    models::for_elements(history, [&](std::int64_t item, float x) {
       const std::span<const float> weights = view(matrix_, {item * items_, (item + 1) * items_});
       for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += x * weights[j];
-    }
+    });
   }
   float weight(std::int32_t source, std::int32_t target) const override {
     return matrix_[source * items_ + target];

@@ -66,13 +66,9 @@ void add_gram_row(const Interactions& train, const UserWeights& weights,
     const SparseRow items = rows.sparse_row(users[n]);
     const float weight = weights.of_users[static_cast<std::size_t>(users[n])] * value_at(own_values, n);
     const auto add = [&](std::size_t from, std::size_t size) {
-      const std::span<const std::int32_t> others = items.columns.subspan(from, size);
-      if (items.values.empty()) {
-        for (const std::int32_t other : others) row[static_cast<std::size_t>(other)] += weight;
-      } else {
-        for (std::size_t k = 0; k < size; ++k)
-          row[static_cast<std::size_t>(others[k])] += weight * items.values[from + k];
-      }
+      const auto values = items.values.empty() ? items.values : items.values.subspan(from, size);
+      for_elements({items.columns.subspan(from, size), values},
+                   [&](std::int32_t other, float x) { row[static_cast<std::size_t>(other)] += weight * x; });
     };
     const auto begin = static_cast<std::size_t>(counted[first + n].begin);
     const auto count = static_cast<std::size_t>(counted[first + n].count);
@@ -210,15 +206,14 @@ void EaseModel::score(const SparseRow& history, std::span<float> scores) const {
   } else {
     const auto& inverse = std::get<Inverse>(solution_);
     std::ranges::fill(scores, 0.0F);
-    for (std::size_t k = 0; k < history.columns.size(); ++k) {
-      const std::span<const float> weights = inverse.row(history.columns[k]);
-      const float x = history.value(k);
+    for_elements(history, [&](std::int32_t item, float x) {
+      const std::span<const float> weights = inverse.row(item);
       for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += x * weights[j];
-    }
-    for (std::size_t k = 0; k < history.columns.size(); ++k) {
-      const auto item = static_cast<std::size_t>(history.columns[k]);
-      scores[item] -= history.value(k) * inverse.row(history.columns[k])[item];
-    }
+    });
+    for_elements(history, [&](std::int32_t item, float x) {
+      const auto j = static_cast<std::size_t>(item);
+      scores[j] -= x * inverse.row(item)[j];
+    });
   }
   for (std::size_t j = 0; j < scores.size(); ++j) scores[j] *= scale_[j];
 }

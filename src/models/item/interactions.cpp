@@ -56,15 +56,13 @@ UserWeights weigh_users(const Interactions& train, double power, double feature_
   }
   if (with_items > 0) weights.mean = weights.sum / static_cast<double>(with_items);
   for (std::int64_t item = 0; item < train.items.rows(); ++item) {
-    const SparseRow row = train.items.view().sparse_row(item);
     double popularity = 0.0, sum = 0.0, squares = 0.0;
-    for (std::size_t k = 0; k < row.columns.size(); ++k) {
-      const double weight = weights.of_users[static_cast<std::size_t>(row.columns[k])];
-      const double x = row.value(k);
+    for_elements(train.items.view().sparse_row(item), [&](std::int32_t user, double x) {
+      const double weight = weights.of_users[static_cast<std::size_t>(user)];
       popularity += weight;
       sum += weight * x;
       squares += weight * x * x;
-    }
+    });
     weights.popularity.push_back(popularity);
     weights.sums.push_back(sum);
     weights.of_items.push_back(squares);

@@ -102,12 +102,11 @@ class MatrixScorer final : public Scorer {
 
 void SparseWeights::score(const SparseRow& history, std::span<float> scores) const {
   std::ranges::fill(scores, 0.0F);
-  for (std::size_t n = 0; n < history.columns.size(); ++n) {
-    const auto i = static_cast<std::size_t>(history.columns[n]);
-    const float x = history.value(n);
+  for_elements(history, [&](std::int32_t item, float x) {
+    const auto i = static_cast<std::size_t>(item);
     for (auto k = static_cast<std::size_t>(indptr[i]); k < static_cast<std::size_t>(indptr[i + 1]); ++k)
       scores[static_cast<std::size_t>(indices[k])] += x * data[k];
-  }
+  });
 }
 
 float SparseWeights::weight(std::int32_t source, std::int32_t target) const {

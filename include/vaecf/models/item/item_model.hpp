@@ -17,6 +17,16 @@
 
 namespace vaecf::models {
 
+/// Calls use(column, value) for each element of a row, in loops of their own for ones and for values.
+template <class Use>
+void for_elements(const SparseRow& row, const Use& use) {
+  if (row.values.empty()) {
+    for (const std::int32_t column : row.columns) use(column, 1.0F);
+  } else {
+    for (std::size_t k = 0; k < row.columns.size(); ++k) use(row.columns[k], row.values[k]);
+  }
+}
+
 /// The name of a dense matrix B (items, items) in a checkpoint; the row is the source item.
 inline constexpr const char* matrix_name = "weights/items/matrix";
 

@@ -23,16 +23,6 @@ struct Interactions {
   Csr features = {};  ///< features of each item; no rows if the dataset has none
 };
 
-/// Calls use(column, value) for each element of a row, in loops of their own for ones and for values.
-template <class Use>
-void for_elements(const SparseRow& row, const Use& use) {
-  if (row.values.empty()) {
-    for (const std::int32_t column : row.columns) use(column, 1.0F);
-  } else {
-    for (std::size_t k = 0; k < row.columns.size(); ++k) use(row.columns[k], row.values[k]);
-  }
-}
-
 /// Reads /train and /items/features. Every rank reads all rows.
 Interactions read_interactions(const run::Run& run);
 /// Returns `users` and its transpose for `items` items.
