@@ -5,13 +5,11 @@ set(share ${CMAKE_INSTALL_DATADIR}/vaecf_dist)
 install(TARGETS vaecf_dist RUNTIME)
 # Scripts that build or test need the sources, so they are not installed.
 install(DIRECTORY launch DESTINATION ${share} USE_SOURCE_PERMISSIONS
-        REGEX "/launch/(build|bundle|fetch-libraries|gpu-[^/]*|quickstart|test)$" EXCLUDE)
+        REGEX "/launch/(build|bundle|fetch-libraries|gpu-[^/]*|quickstart|release|test)$" EXCLUDE)
 install(DIRECTORY configs docs DESTINATION ${share})
 install(FILES README.md CHANGELOG.md CITATION.cff LICENSE DESTINATION ${share})
-if(EXISTS ${CMAKE_SOURCE_DIR}/python)
-  install(DIRECTORY python DESTINATION ${share}
-          PATTERN tests EXCLUDE PATTERN __pycache__ EXCLUDE PATTERN *.egg-info EXCLUDE)
-endif()
+install(DIRECTORY python DESTINATION ${share}
+        PATTERN tests EXCLUDE PATTERN __pycache__ EXCLUDE PATTERN *.egg-info EXCLUDE)
 
 set(CPACK_PACKAGE_NAME vaecf_dist)
 set(CPACK_PACKAGE_VENDOR "the authors of vaecf_dist")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .texts import escaped
     from .training import train
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # The module of each name that is imported at its first use, so that `import vaecf` is fast. No module of the package
 # may have the name of a function, because importing it would replace the function.

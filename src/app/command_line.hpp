@@ -34,7 +34,7 @@ struct CommandLine {
 /// Parses argv. Throws InputError, with a reference to --help, if it is not a valid command line.
 CommandLine parse_command_line(int argc, const char* const* argv);
 
-/// Returns the version with the commit, if known: "0.1.0 (abc1234)".
+/// Returns the version with the commit, if known: "1.0.0 (abc1234)".
 std::string version_text();
 
 // Each adds a command with its arguments. Parsing an argv with it sets CommandLine::command and run. The
