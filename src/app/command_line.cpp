@@ -1,5 +1,6 @@
 #include "app/command_line.hpp"
 
+#include <vaecf/comm/communicator.hpp>
 #include <vaecf/config/schema.hpp>
 #include <vaecf/models/model.hpp>
 
@@ -113,6 +114,13 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   return line;
 }
 
+void find_config(CommandLine& line) {
+  const std::string found = config::find(line.config);
+  if (found == line.config) return;
+  Log(line.verbosity, comm::launcher_rank().value_or(0) == 0).info("reading the configuration {}", found);
+  line.config = found;
+}
+
 CLI::App& add_command(CLI::App& app, CommandLine& line, const char* name, const char* purpose,
                       const std::string& examples, std::function<ExitCode(const CommandLine& line)> run) {
   CLI::App& added = *app.add_subcommand(name, purpose);
@@ -135,7 +143,8 @@ void add_verbosity(CLI::App& app, CommandLine& line) {
 }
 
 void add_config(CLI::App& app, CommandLine& line, bool required) {
-  app.add_option("CONFIG.yaml", line.config, "configuration file; --help-config lists all keys")
+  app.add_option("CONFIG.yaml", line.config,
+                 "configuration file, here or in PREFIX/share/vaecf_dist; --help-config lists all keys")
       ->required(required);
   add_set(app, line);
 }

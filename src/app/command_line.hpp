@@ -34,6 +34,10 @@ struct CommandLine {
 /// Parses argv. Throws InputError, with a reference to --help, if it is not a valid command line.
 CommandLine parse_command_line(int argc, const char* const* argv);
 
+/// Replaces the path of a configuration that is not in the current folder by that of an installed one, if
+/// there is one, and logs it on the first rank.
+void find_config(CommandLine& line);
+
 /// Returns the version with the commit, if known: "1.0.0 (abc1234)".
 std::string version_text();
 

@@ -21,7 +21,10 @@ int run_program(int argc, const char* const* argv) {
   ExitCode code = ExitCode::done;
   const TaskResult outcome = run_and_capture([&] {
     CommandLine line;
-    const TaskResult usage = run_and_capture([&] { line = parse_command_line(argc, argv); });
+    const TaskResult usage = run_and_capture([&] {
+      line = parse_command_line(argc, argv);
+      find_config(line);
+    });
     code = usage.ok() ? line.run(line) : RankSession(make_communicator()).together(usage);
   });
   if (outcome.ok()) return static_cast<int>(code);

@@ -4,15 +4,19 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
+#include <system_error>
 
 #include "config/keys.hpp"
 
 namespace vaecf::config {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string leaf(const std::string& path) {
   return path.substr(path.rfind('.') + 1);
@@ -294,8 +298,16 @@ std::string file_text(const std::string& path) {
   std::string text(max_bytes + 1, '\0');
   std::ifstream file(path, std::ios::binary);
   text.resize(file.read(text.data(), max_bytes + 1).gcount());
-  if (!file.is_open() || file.bad())
-    throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(errno)));
+  if (!file.is_open() || file.bad()) {
+    const int error = errno;
+    const fs::path installed = installed_folder();
+    if (error == ENOENT && !installed.empty() && fs::path(path).is_relative()) {
+      throw InputError(
+          format("cannot read the configuration {}: it is neither in the current folder nor in {}", path,
+                 installed.string()));
+    }
+    throw InputError(format("cannot read the configuration {}: {}", path, std::strerror(error)));
+  }
   if (text.size() > max_bytes || text.find('\0') != std::string::npos) {
     throw InputError(format("{}: not a configuration ({}); use a YAML file such as configs/ml1m.yaml", path,
                             text.size() > max_bytes ? "larger than 1 MiB" : "binary"));
@@ -304,6 +316,21 @@ std::string file_text(const std::string& path) {
 }
 
 }  // namespace
+
+fs::path installed_folder() {
+  std::error_code unknown;
+  const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
+  fs::path folder = program.parent_path().parent_path() / "share" / "vaecf_dist";
+  return fs::is_directory(folder, unknown) ? folder : fs::path();
+}
+
+std::string find(const std::string& path, const fs::path& installed) {
+  std::error_code unknown;
+  if (path.empty() || installed.empty() || fs::path(path).is_absolute() || fs::exists(path, unknown))
+    return path;
+  const fs::path found = installed / path;
+  return fs::is_regular_file(found, unknown) ? found.string() : path;
+}
 
 Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
   Reader reader;

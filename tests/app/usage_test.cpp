@@ -93,6 +93,43 @@ TEST_F(Usage, ConfigurationErrorsNameFileAndLine) {
                  "VAECF_PROGRESS: must be bar, lines or none, got \"fancy\"");
 }
 
+TEST_F(Usage, ConfigurationOfTheInstallationIsReadInAnyFolder) {
+  workspace.make_small_run();
+  ASSERT_EQ(
+      workspace
+          .bash("mkdir -p p/bin p/share/vaecf_dist/configs && mv small.yaml p/share/vaecf_dist/configs && "
+                "cp \"$(readlink -f $PROGRAM)\" p/bin/vaecf_dist")
+          .code,
+      0);
+  const std::string installed = workspace.path("p/share/vaecf_dist");
+  const std::string program = workspace.path("p/bin/vaecf_dist");
+  const std::string message = "reading the configuration " + installed + "/configs/small.yaml\n";
+  const Result train =
+      workspace.bash("$MPIRUN -np 2 " + program + " configs/small.yaml --set train.epochs=1");
+  EXPECT_EQ(train.code, 0) << train.err;
+  EXPECT_EQ(count(train.err, message), 1) << train.err;
+  for (const char* command :
+       {"recommend configs/small.yaml --split test --output top.tsv", "doctor configs/small.yaml --quick",
+        "similar configs/small.yaml --item 1 --output s.tsv"}) {
+    const Result result = workspace.bash(program + " " + command);
+    EXPECT_EQ(result.code, 0) << result.err;
+    expect_in(result.err, {message});
+  }
+  expect_refused(workspace.bash(program + " prepare configs/small.yaml -q"),
+                 installed + "/configs/small.yaml: data.source.format is not set");
+  expect_refused(
+      workspace.bash(program + " configs/none.yaml"),
+      "cannot read the configuration configs/none.yaml: it is neither in the current folder nor in " +
+          installed + "\n");
+  expect_refused(workspace.bash(program + " /configs/none.yaml"),
+                 "cannot read the configuration /configs/none.yaml: No such file or directory\n");
+  // A file of the current folder comes first.
+  workspace.bash("mkdir configs && echo 'name: mine' > configs/small.yaml");
+  const Result mine = workspace.bash(program + " configs/small.yaml --print-config");
+  expect_in(mine.out, {"name: mine\n"});
+  EXPECT_EQ(mine.err, "");
+}
+
 TEST_F(Usage, FileThatIsNoConfigurationIsOneShortError) {
   std::string lines = "user,item,rating\n";
   while (lines.size() < 500000) lines += "1,2,3.5\n";

@@ -5,6 +5,7 @@
 #include <vaecf/data/prepare.hpp>
 #include <vaecf/device/options.hpp>
 
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -25,6 +26,14 @@ struct Config {
   std::vector<std::string> unused = {};  ///< keys that are set, but not used by a model of this type
   std::map<std::string, std::string> places = {};  ///< keys that are set, with "FILE:LINE" or the override
 };
+
+/// Returns PREFIX/share/vaecf_dist if it is a folder, where PREFIX is the folder above that of this program;
+/// else an empty path.
+std::filesystem::path installed_folder();
+
+/// Returns the path of the configuration that a command line names: `path` if it exists or is absolute, else
+/// the file of that name in `installed` if there is one, else `path`.
+std::string find(const std::string& path, const std::filesystem::path& installed = installed_folder());
 
 /// Reads the file at `path`, then applies `overrides`, each "key.path=value" with the value as YAML. Throws
 /// InputError if a file, key or value is invalid; the message names the file and line (or the override), the
