@@ -17,6 +17,8 @@
 #include <system_error>
 #include <utility>
 
+#include "app/doctor/doctor.hpp"
+
 namespace vaecf::app {
 namespace {
 
@@ -77,6 +79,11 @@ void print_error(const TaskResult& outcome, int rank) {
 
 std::unique_ptr<comm::Communicator> make_communicator(const comm::DistributedOptions& options) {
   if (!comm::launched_by_mpi()) return comm::make_self_communicator();
+  // Before MPI is initialized, which may fail for this reason.
+  if (comm::launcher_rank().value_or(0) == 0) {
+    for (const CheckResult& finding : check_mpirun(query_launcher(), comm::mpi_library()))
+      Log(Verbosity::quiet, true).warn("{}; {}", finding.text, finding.advice);
+  }
   return comm::make_mpi_communicator(options);
 }
 

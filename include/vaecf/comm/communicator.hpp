@@ -259,6 +259,14 @@ std::string pmi_mismatch_hint();
 /// not count: a plain shell inside a Slurm allocation has them too.
 bool launched_by_mpi();
 
+/// The MPI library that this process has loaded.
+struct MpiLibrary {
+  std::string version;  ///< such as "Open MPI v4.1.4"
+  std::string file;     ///< its path; empty if it is unknown
+};
+/// Queries the MPI library, which need not be initialized.
+MpiLibrary mpi_library();
+
 /// Returns the transports that Open MPI uses in this process: "UCX", "libfabric or PSM", or those that it
 /// selects from for each pair of ranks, such as "shared memory, TCP". Returns an empty string if MPI has not
 /// been initialized or the library provides no such information.

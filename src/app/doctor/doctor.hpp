@@ -87,8 +87,11 @@ struct Launcher {
   std::vector<std::string> command = {};      ///< its command line; empty: none on this host
   std::vector<std::string> environment = {};  ///< its variables: "NAME=VALUE"
   std::string folder = {};                    ///< its working directory
+  /// The program of this mpirun, or of its daemon on this host; empty if it is unknown, or another container
+  /// has other files.
+  std::string program = {};
 };
-/// Searches the ancestors of this process for an mpirun. `root` replaces / in tests.
+/// Searches the ancestors of this process for an mpirun or its daemon. `root` replaces / in tests.
 Launcher query_launcher(const std::string& root = "");
 
 /// The hosts that the user requested for the ranks.
@@ -104,6 +107,10 @@ RequestedHosts query_requested_hosts(const Launcher& launcher);
 /// list states no slots.
 CheckResults check_requested_hosts(const std::vector<RankPlacement>& placements,
                                    const RequestedHosts& requested);
+/// Warns if Open MPI's mpirun and the loaded library are of different major versions or installations; Open
+/// MPI 4 and 5 have libraries of the same name. Returns nothing under other launchers, or if either is
+/// unknown.
+CheckResults check_mpirun(const Launcher& launcher, const comm::MpiLibrary& library);
 /// Runs check_oversubscription() and, on rank 0, check_requested_hosts(). Collective. `threads` as in
 /// gather_placements().
 CheckResults check_placement(comm::Communicator& communicator, int threads);

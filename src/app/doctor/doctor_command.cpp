@@ -99,6 +99,7 @@ class CheckRunner {
     check(Scope::all, "launch", [&] { return check_launch(placements, separate_worlds_); });
     check(Scope::all, "launch",
           [&] { return check_requested_hosts(placements, query_requested_hosts(query_launcher())); });
+    check(Scope::all, "mpi", [&] { return check_mpirun(query_launcher(), comm::mpi_library()); });
     check(Scope::rank, "binding",
           [&] { return check_binding(placements[ranks_.rank()], ranks_.local_size(), wanted); });
     check(Scope::all, "oversubscription", [&] { return check_oversubscription(placements); });

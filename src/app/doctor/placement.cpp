@@ -267,11 +267,18 @@ Launcher query_launcher(const std::string& root) {
     const fs::path folder = format("{}/proc/{}", root, process);
     std::string name;
     std::ifstream(folder / "comm") >> name;
-    if (name.starts_with("orted") || name.starts_with("prted")) return {};
-    if (name == "mpirun" || name == "mpiexec" || name == "orterun" || name == "prterun") {
+    const bool daemon = name.starts_with("orted") || name.starts_with("prted");
+    if (daemon || name == "mpirun" || name == "mpiexec" || name == "orterun" || name == "prterun") {
       std::error_code ignored;
-      return {words_of(folder / "cmdline"), words_of(folder / "environ"),
-              fs::read_symlink(folder / "cwd", ignored).string()};
+      Launcher found;
+      const auto files = [&](const fs::path& of) { return fs::read_symlink(of / "ns/mnt", ignored); };
+      if (files(folder) == files(root + "/proc/self"))
+        found.program = fs::read_symlink(folder / "exe", ignored).string();
+      if (daemon) return found;
+      found.command = words_of(folder / "cmdline");
+      found.environment = words_of(folder / "environ");
+      found.folder = fs::read_symlink(folder / "cwd", ignored).string();
+      return found;
     }
     process = parent_of(process, root);
   }
@@ -336,6 +343,38 @@ CheckResults check_requested_hosts(const std::vector<RankPlacement>& placements,
            format("{} ranks run on {} host{}, but {} lists {}", placements.size(), ranks_on.size(),
                   ranks_on.size() == 1 ? "" : "s", requested.source, requested.slots.size()),
            advice}};
+}
+
+CheckResults check_mpirun(const Launcher& launcher, const comm::MpiLibrary& library) {
+  const std::string open_mpi = "Open MPI v";
+  if (env_text("OMPI_COMM_WORLD_SIZE").empty() || !library.version.starts_with(open_mpi)) return {};
+  // Open MPI 5 starts ranks by PRRTE and states its version and the folder of its libraries; earlier versions
+  // start them by ORTE.
+  const bool prrte = !env_text("PRTE_LAUNCHED").empty();
+  std::string version = prrte ? env_text("OMPI_VERSION") : "4";
+  if (version.empty()) version = "5";
+  const std::string libraries = prrte ? env_text("OMPI_LIBDIR_LOC") : "";
+  bool same = prrte == (std::atoi(library.version.c_str() + open_mpi.size()) >= 5);
+
+  const auto real = [](const fs::path& path) {
+    std::error_code ignored;
+    return fs::weakly_canonical(path, ignored).string();
+  };
+  const fs::path program = launcher.program;
+  const std::string file = real(library.file);
+  const auto lies_in = [&](const fs::path& folder) {
+    return !folder.empty() && file.starts_with(real(folder));
+  };
+  // PRRTE may have another prefix than Open MPI. Debian's libraries are in a folder of /usr/lib.
+  if (same && !program.empty() && !file.empty() && (!prrte || !libraries.empty()))
+    same = lies_in(program.parent_path().parent_path() / "lib") || lies_in(libraries);
+  if (same) return {};
+  const auto at = [](const std::string& path) { return path.empty() ? "" : format(" ({})", path); };
+  return {
+      {"mpi", Severity::warn,
+       format("mpirun is that of Open MPI {}{}, but the program has loaded {}{}", version,
+              at(launcher.program), library.version, at(library.file)),
+       "use the mpirun of this library, or put the folder of mpirun's libmpi first into LD_LIBRARY_PATH"}};
 }
 
 CheckResults check_placement(comm::Communicator& communicator, int threads) {

@@ -3,6 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/communicator.hpp>
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -242,6 +243,15 @@ std::string MpiSession::choose_all_reduce(AllReduceAlgorithm algorithm) {
   }
   const bool done = set_variable(all_reduce_variable, rings == 1 ? ring : 0);
   return rings == 1 && done ? "ring all-reduce" : "all-reduce algorithm chosen by the library";
+}
+
+MpiLibrary mpi_library() {
+  MpiLibrary library{MpiSession::library(), ""};
+  Dl_info found{};
+  // Tools that measure MPI replace MPI_Init, but not PMPI_Init.
+  if (dladdr(dlsym(RTLD_DEFAULT, "PMPI_Init"), &found) != 0 && found.dli_fname != nullptr)
+    library.file = found.dli_fname;
+  return library;
 }
 
 std::string mpi_transports() {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/doctor/doctor.hpp"
@@ -119,9 +120,80 @@ TEST_F(HostList, LauncherIsAnAncestor) {
   EXPECT_EQ(launcher.command, (std::vector<std::string>{"mpirun", "-np", "4"}));
   EXPECT_EQ(launcher.environment, (std::vector<std::string>{"A=1", "B="}));
   EXPECT_EQ(launcher.folder, "/somewhere");
+  EXPECT_EQ(launcher.program, "");
+  std::filesystem::create_symlink("/opt/bin/prterun", folder_.path() / "proc/4000/exe");
+  EXPECT_EQ(query_launcher(folder_.path()).program, "/opt/bin/prterun");
+  // The mpirun of a host that started a container has other files.
+  std::filesystem::create_directories(folder_.path() / "proc/4000/ns");
+  std::filesystem::create_symlink("mnt:[1]", folder_.path() / "proc/4000/ns/mnt");
+  EXPECT_EQ(query_launcher(folder_.path()).program, "");
   // Ranks of other hosts are started by a daemon.
   write(first + "comm", "prted\n");
+  std::filesystem::create_symlink("/opt/bin/prted", folder_.path() / first / "exe");
   EXPECT_TRUE(query_launcher(folder_.path()).command.empty());
+  EXPECT_EQ(query_launcher(folder_.path()).program, "/opt/bin/prted");
+}
+
+/// Compares mpirun with the loaded library, under Open MPI 4 unless a test sets the variables of 5.
+class Mpirun : public HostList {
+ protected:
+  static void under_open_mpi_5(const char* libraries) {
+    ::setenv("PRTE_LAUNCHED", "1", 1);
+    ::setenv("OMPI_VERSION", "5.0.8", 1);
+    ::setenv("OMPI_LIBDIR_LOC", libraries, 1);
+  }
+  void TearDown() override {
+    HostList::TearDown();
+    for (const char* name : {"OMPI_VERSION", "OMPI_LIBDIR_LOC"}) ::unsetenv(name);
+  }
+  /// Returns the warning for an mpirun and the version and path of a library; empty if there is none.
+  static std::string warning(const std::string& program, const std::string& version,
+                             const std::string& library) {
+    Launcher launcher;
+    launcher.program = program;
+    const CheckResults found = check_mpirun(launcher, {"Open MPI v" + version, library});
+    return found.empty() ? "" : found.front().text;
+  }
+};
+
+TEST_F(Mpirun, LibraryOfTheSameInstallationIsNoWarning) {
+  for (const auto& [program, library] : std::vector<std::pair<std::string, std::string>>{
+           {"/usr/bin/orterun", "/usr/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so.40.30.4"},  // Debian 12
+           {"/opt/openmpi/4.1.6/bin/orterun", "/opt/openmpi/4.1.6/lib/libmpi.so.40"},
+           {"/usr/lib64/openmpi/bin/orted", "/usr/lib64/openmpi/lib/libmpi.so.40"},
+           {"/a/bundle/libexec/mpirun", "/a/bundle/lib/libmpi.so.40"}}) {
+    EXPECT_EQ(warning(program, "4.1.6", library), "");
+  }
+  under_open_mpi_5("/opt/openmpi/5.0.8/lib");
+  EXPECT_EQ(warning("/opt/prrte/bin/prterun", "5.0.8", "/opt/openmpi/5.0.8/lib/libmpi.so.40"), "");
+  under_open_mpi_5("/home/me/venv/lib");
+  EXPECT_EQ(warning("/home/me/venv/bin/prterun", "5.0.8", "/home/me/venv/lib/libmpi.so.40"), "");
+  under_open_mpi_5("/usr/lib/x86_64-linux-gnu/openmpi/lib");
+  EXPECT_EQ(warning("/usr/bin/prterun", "5.0.8", "/usr/lib/x86_64-linux-gnu/libmpi.so.40.40.7"), "");
+}
+
+TEST_F(Mpirun, LibraryOfAnotherVersionOrInstallationIsAWarning) {
+  const std::string library = "/home/me/venv/lib/libmpi.so.40";
+  EXPECT_EQ(warning("/usr/bin/orterun", "5.0.8", library),
+            "mpirun is that of Open MPI 4 (/usr/bin/orterun), but the program has loaded Open MPI v5.0.8 "
+            "(/home/me/venv/lib/libmpi.so.40)");
+  EXPECT_NE(warning("", "5.0.8", library), "") << "the version is known on every host";
+  EXPECT_NE(warning("/usr/bin/orterun", "4.1.4", "/usr/local/lib/libmpi.so.40"), "");
+  under_open_mpi_5("/opt/openmpi/5.0.8/lib");
+  EXPECT_EQ(warning("/opt/openmpi/5.0.8/bin/prterun", "4.1.4", "/usr/lib/libmpi.so.40"),
+            "mpirun is that of Open MPI 5.0.8 (/opt/openmpi/5.0.8/bin/prterun), but the program has loaded "
+            "Open MPI v4.1.4 (/usr/lib/libmpi.so.40)");
+  EXPECT_NE(warning("/opt/openmpi/5.0.8/bin/prterun", "5.0.8", library), "");
+}
+
+TEST_F(Mpirun, WhatIsUnknownIsNoWarning) {
+  EXPECT_EQ(warning("/usr/bin/orterun", "4.1.4", ""), "");
+  EXPECT_EQ(warning("", "4.1.4", "/opt/lib/libmpi.so.40"), "");
+  EXPECT_TRUE(check_mpirun({}, {"MPICH Version: 4.0.2", "/opt/lib/libmpi.so.12"}).empty());
+  under_open_mpi_5("");  // prterun of a PRRTE of its own
+  EXPECT_EQ(warning("/opt/prrte/bin/prterun", "5.0.8", "/opt/openmpi/lib/libmpi.so.40"), "");
+  ::unsetenv("OMPI_COMM_WORLD_SIZE");  // srun, or no launcher
+  EXPECT_EQ(warning("/usr/bin/orterun", "5.0.8", "/opt/lib/libmpi.so.40"), "");
 }
 
 /// Returns the findings for `ranks` ranks on each of `hosts`, as "TEXT -> ADVICE".
