@@ -1,6 +1,7 @@
 """The command line `vaecf`: what it prints from files and names."""
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,25 @@ def test_package_is_imported_without_its_libraries() -> None:
     code = f"import sys, vaecf; print({heavy}); vaecf.Model, vaecf.train, vaecf.compare, vaecf.escaped; print('matplotlib' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split("\n") == ["set()", "False", ""]
+
+
+def test_package_without_its_libraries_says_what_to_install(tmp_path: Path) -> None:
+    package = Path(vaecf.__file__).parent.parent
+    (tmp_path / "vaecf").write_text("import sys\nfrom vaecf.cli import main\nsys.exit(main())\n")
+    sentence = r"vaecf requires numpy, .*; install them with: pip install 'vaecf-dist\[python\]'\n"
+    # Without the module site, Python finds only its own modules and those of PYTHONPATH.
+    for arguments, code, output in (
+        (["-c", "import vaecf"], 1, rf"(?s)Traceback .*\nImportError: {sentence}"),
+        (["-c", "from vaecf import Run"], 1, rf"(?s)Traceback .*\nImportError: {sentence}"),
+        ([str(tmp_path / "vaecf"), "report"], 2, sentence),
+        (["-m", "vaecf", "--version"], 2, sentence),
+    ):
+        command = [sys.executable, "-S", *arguments]
+        result = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=tmp_path, env={"PYTHONPATH": str(package)}
+        )
+        assert (result.returncode, result.stdout) == (code, "")
+        assert re.fullmatch(output, result.stderr), result.stderr
 
 
 def test_commands_replace_no_function(

@@ -1,6 +1,9 @@
 """Reads what vaecf_dist writes, starts it, and reports on its runs."""
 
 import importlib
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, RunError, Stopped
@@ -15,6 +18,17 @@ if TYPE_CHECKING:
     from .training import train
 
 __version__ = "1.0.0"
+
+# A wheel of vaecf_dist may be installed without what its Python package needs. The reports of scaling experiments work
+# without matplotlib.
+_missing = [name for name in ("numpy", "scipy", "pandas", "h5py", "yaml") if find_spec(name) is None]
+if _missing:
+    _message = f"vaecf requires {', '.join(_missing)}; install them with: pip install 'vaecf-dist[python]'"
+    # The script `vaecf` and `python3 -m vaecf` import this module before they can catch an exception.
+    if Path(sys.argv[0]).name in ("vaecf", "-m"):
+        print(_message, file=sys.stderr)
+        sys.exit(2)
+    raise ImportError(_message)
 
 # The module of each name that is imported at its first use, so that `import vaecf` is fast. No module of the package
 # may have the name of a function, because importing it would replace the function.

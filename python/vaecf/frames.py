@@ -20,7 +20,7 @@ try:
 except ImportError as error:
     raise InputError(
         f"DataFrames, Parquet and Feather files require PyArrow and narwhals ({error}); "
-        "install the extra frames: pip install 'vaecf[frames]'"
+        "install the extra frames: pip install 'vaecf-dist[frames]'"
     ) from None
 
 PARQUET, FEATHER = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")

@@ -397,5 +397,5 @@ def run(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name != "optuna":
             raise
-        raise InputError("vaecf sweep requires Optuna; install it with: pip install './python[sweep]'") from None
+        raise InputError("vaecf sweep requires Optuna; install it with: pip install 'vaecf-dist[sweep]'") from None
     return sweep.run()

@@ -135,7 +135,7 @@ class RunWriter(Follower):
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError:
             raise InputError(
-                "the package tensorboard is missing; pip install 'vaecf[tensorboard]' installs it"
+                "the package tensorboard is missing; pip install 'vaecf-dist[tensorboard]' installs it"
             ) from None
         super().__init__(run)
         self._events, self._summaries = event_pb2, summary_pb2
