@@ -10,7 +10,7 @@ from typing import IO
 import pytest
 
 from vaecf.errors import InputError, RunError, Stopped
-from vaecf.program import find_program, run_program
+from vaecf.program import find_config, find_program, launcher, run_program
 
 
 def _script(path: Path, text: str) -> str:
@@ -25,6 +25,7 @@ def test_program_is_found_by_argument_variable_path_and_build(tmp_path: Path, mo
     made = {name: _script(tmp_path / name / "vaecf_dist", "") for name in names}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
     monkeypatch.delenv("VAECF_DIST", raising=False)
     assert find_program() == "build/release/bin/vaecf_dist"
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
@@ -34,6 +35,35 @@ def test_program_is_found_by_argument_variable_path_and_build(tmp_path: Path, mo
     assert find_program(made["argument"]) == made["argument"]
     with pytest.raises(InputError, match="missing does not exist; build it"):
         find_program("missing")
+
+
+def test_programs_of_a_virtual_environment_come_first_as_if_it_was_active(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("vaecf_dist", "mpirun"):
+        _script(tmp_path / "prefix/bin" / name, "")
+        _script(tmp_path / "path" / name, "")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VAECF_DIST", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "prefix"))
+    assert find_program() == str(tmp_path / "prefix/bin/vaecf_dist")
+    assert launcher(2, "mpirun -v") == [str(tmp_path / "prefix/bin/mpirun"), "-v", "-np", "2"]
+    monkeypatch.setattr("sys.base_prefix", str(tmp_path / "prefix"))
+    assert find_program() == str(tmp_path / "path/vaecf_dist")
+    assert launcher(2, "mpirun -v") == ["mpirun", "-v", "-np", "2"]
+    monkeypatch.setenv("PATH", "")
+    assert find_program() == str(tmp_path / "prefix/bin/vaecf_dist")
+
+
+def test_configuration_is_found_as_by_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, installed = tmp_path / "p/bin/vaecf_dist", tmp_path / "p/share/vaecf_dist/a.yaml"
+    installed.parent.mkdir(parents=True)
+    installed.touch()
+    monkeypatch.chdir(tmp_path)
+    assert [find_config(str(program), name) for name in ("a.yaml", "b.yaml")] == [str(installed), "b.yaml"]
+    Path("a.yaml").touch()
+    assert find_config(str(program), "a.yaml") == "a.yaml"
 
 
 def test_exit_codes_are_exceptions_with_the_message(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,18 +21,32 @@ from .yaml_files import flatten, parse_yaml
 DEFAULT_MPIRUN = "mpirun --bind-to none --oversubscribe"
 
 
+def _search_path() -> str:
+    """Returns PATH with the folder of the interpreter's programs: first if that is a virtual environment, as if it was
+    active, else last."""
+    folders, own = os.environ.get("PATH", os.defpath), f"{sys.prefix}/bin"
+    order = [own, folders] if sys.prefix != sys.base_prefix else [folders, own]
+    return os.pathsep.join(filter(None, order))
+
+
 def find_program(program: str | Path | None = None) -> str:
     """Returns the path of vaecf_dist: `program`, the variable VAECF_DIST, or else the first of the folder bin of the
-    package, of PATH, and of build/*/bin in the current folder and in the checkout of the package."""
-    package = Path(__file__).resolve().parent
+    interpreter, of PATH, and of build/*/bin in the current folder and in the checkout of the package."""
+    checkout = Path(__file__).resolve().parent.parent.parent
     named = str(program or os.environ.get("VAECF_DIST", ""))
-    built = [*Path("build").glob("*/bin/vaecf_dist"), *package.parent.parent.glob("build/*/bin/vaecf_dist")]
+    built = [*Path("build").glob("*/bin/vaecf_dist"), *checkout.glob("build/*/bin/vaecf_dist")]
     built.sort(key=lambda path: path.parent.parent.name not in ("release", "cuda"))
-    for candidate in [named] if named else [str(package / "bin" / "vaecf_dist"), "vaecf_dist", *map(str, built)]:
-        found = shutil.which(candidate)
+    for candidate in [named] if named else ["vaecf_dist", *map(str, built)]:
+        found = shutil.which(candidate, path=_search_path())
         if found:
             return found
     raise InputError(f"{named or 'vaecf_dist'} does not exist; build it (launch/build), or set --program or VAECF_DIST")
+
+
+def find_config(program: str, config: str) -> str:
+    """Returns the path of a configuration as `program` finds it: in the current folder, else where it is installed."""
+    installed = Path(program).resolve().parent.parent / "share" / "vaecf_dist" / config
+    return str(installed) if not Path(config).exists() and installed.is_file() else config
 
 
 def launcher(ranks: int, mpirun: str) -> list[str]:
@@ -39,9 +54,11 @@ def launcher(ranks: int, mpirun: str) -> list[str]:
     if ranks == 1 and mpirun == DEFAULT_MPIRUN:
         return []
     command = [*shlex.split(mpirun), "-np", str(ranks)]
-    if shutil.which(command[0]) is None:
+    found = shutil.which(command[0], path=_search_path())
+    if found is None:
         raise InputError(f"{command[0]} is not in PATH; install MPI, or set --mpirun")
-    return command
+    # Open MPI 4 sets LD_LIBRARY_PATH if it is called with its path.
+    return command if found == shutil.which(command[0]) else [found, *command[1:]]
 
 
 def rank_environment(ranks: int, mpirun: str) -> dict[str, str]:

@@ -24,6 +24,7 @@ from ..errors import InputError
 from ..events import smallest_is_best
 from ..program import (
     DEFAULT_MPIRUN,
+    find_config,
     find_program,
     launcher,
     message_of,
@@ -341,7 +342,7 @@ class Sweep:
 
     def best_configuration(self, row: dict[str, Any]) -> str:
         """Returns the configuration of a trial as YAML, such that --test evaluates its checkpoint."""
-        config = load_yaml(self.options.config) or {}
+        config = load_yaml(find_config(self.program, self.options.config)) or {}
         changed = {**self.settings, **{p.key: text_of(row[p.key]) for p in self.parameters}}
         changed |= {"run.directory": str(self.folder), "name": row["folder"]}
         for key, value in changed.items():
