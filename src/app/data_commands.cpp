@@ -14,7 +14,7 @@
 namespace vaecf::app {
 namespace {
 
-/// Returns half of the available memory in GiB.
+/// Throws InputError, which says what to set `key` to, if it has no value.
 void require_key(const std::string& value, const std::string& config, const char* key, const char* meaning) {
   if (value.empty()) throw InputError(format("{}: {} is not set; set it to {}", config, key, meaning));
 }
@@ -23,6 +23,7 @@ void require_key(const std::string& value, const std::string& config, const char
 /// without which the dataset would be taken for another one.
 void check_unused(const config::Config& config, Log& log) {
   const auto& [source, options] = std::tie(config.source, config.prepare);
+  const data::PrepareOptions defaults;
   std::vector<std::string> unused;
   for (const auto& [key, place] : config.places) {
     if (!key.starts_with("data.source.") && !key.starts_with("data.prepare.")) continue;
@@ -34,7 +35,9 @@ void check_unused(const config::Config& config, Log& log) {
               ? format("data.source.format: {} has none, so set {}: 0", source.format, key)
               : "set data.source.rating_column to the column of ratings, or data.prepare.min_rating to 0"));
     }
-    if (key == "data.prepare.time_quantiles" || key == "data.prepare.dates") {
+    // With its default, which the configuration of a run contains, a key is no mistake.
+    if ((key == "data.prepare.time_quantiles" && options.time_quantiles != defaults.time_quantiles) ||
+        (key == "data.prepare.dates" && options.dates != defaults.dates)) {
       throw InputError(format(
           "{}: {} has no effect with data.prepare.split: {}; set data.prepare.split: time, or remove {}",
           place, key, to_string(options.split), key));

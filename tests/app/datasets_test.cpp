@@ -110,6 +110,12 @@ TEST_F(Prepare, KeysWhoseEffectIsMissingAreErrors) {
             {"rating >= 4"});
 }
 
+TEST_F(Prepare, ConfigurationWithEveryKeyPreparesTheSameDataset) {
+  const std::string made = workspace.succeed("prepare c.yaml").out;
+  workspace.write("every_key.yaml", workspace.succeed("c.yaml --print-config").out);
+  EXPECT_EQ(workspace.succeed("prepare every_key.yaml --force").out, made);
+}
+
 TEST_F(Prepare, EventsBeyondMemoryAreSpilledToATemporaryFile) {
   workspace.write("ratings.csv", made_ratings(600));
   const Result result = workspace.succeed("prepare c.yaml --set data.prepare.memory_gib=1e-6");
