@@ -108,8 +108,8 @@ find_program() {
   program=$1
   if [ -z "$program" ] && [ "$prefix" != "$root" ] && [ -x "$prefix/bin/vaecf_dist" ]; then
     program=$prefix/bin/vaecf_dist
-    # In a bundle, mpirun is next to the program.
-    PATH=$prefix/bin:$PATH
+    # In a bundle and in the environment of a wheel, mpirun is next to the program; but a module's MPI may replace it.
+    case $(ldd "$program" 2>/dev/null | awk '$1 ~ /^libmpi\./ { print $3 }') in '' | "$prefix"/*) PATH=$prefix/bin:$PATH ;; esac
   fi
   if [ -z "$program" ]; then
     for program in "$root/build/release/bin/vaecf_dist" "$root/build/cuda/bin/vaecf_dist" vaecf_dist; do

@@ -17,10 +17,10 @@ find_program() {
   local tree=${here%/launch/slurm} prefix
   prefix=${tree%/share/vaecf_dist}
   program=${VAECF_PROGRAM:-}
-  # Installed with this script; in a bundle, mpirun is next to it.
+  # Installed with this script. In a bundle and in the environment of a wheel, mpirun is next to it; but a module may replace it.
   if [ -z "$program" ] && [ "$prefix" != "$tree" ] && [ -x "$prefix/bin/vaecf_dist" ]; then
     program=$prefix/bin/vaecf_dist
-    PATH=$prefix/bin:$PATH
+    case $(ldd "$program" 2>/dev/null | awk '$1 ~ /^libmpi\./ { print $3 }') in '' | "$prefix"/*) PATH=$prefix/bin:$PATH ;; esac
   fi
   if [ -z "$program" ]; then
     for program in "$tree/build/release/bin/vaecf_dist" "$tree/build/cuda/bin/vaecf_dist" vaecf_dist; do
