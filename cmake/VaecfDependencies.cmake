@@ -24,6 +24,15 @@ if(missing)
                       "elsewhere: launch/fetch-libraries PREFIX), and add their folder to CMAKE_PREFIX_PATH.")
 endif()
 
+option(VAECF_PORTABLE "Compile fmt, spdlog and a newer function of glibc into the program, as launch/wheel does" OFF)
+if(VAECF_PORTABLE)
+  set(vaecf_fmt fmt::fmt-header-only)
+  set(vaecf_spdlog spdlog::spdlog_header_only)
+else()
+  set(vaecf_fmt fmt::fmt)
+  set(vaecf_spdlog spdlog::spdlog)
+endif()
+
 # The C++ bindings of MPI are long gone from the standard; their headers break C++20 builds.
 add_library(vaecf_mpi INTERFACE)
 target_link_libraries(vaecf_mpi INTERFACE MPI::MPI_C)

@@ -5,7 +5,7 @@ set(share ${CMAKE_INSTALL_DATADIR}/vaecf_dist)
 install(TARGETS vaecf_dist RUNTIME)
 # Scripts that build or test need the sources, so they are not installed.
 install(DIRECTORY launch DESTINATION ${share} USE_SOURCE_PERMISSIONS
-        REGEX "/launch/(build|bundle|fetch-libraries|gpu-[^/]*|quickstart|release|test)$" EXCLUDE)
+        REGEX "/launch/(build|bundle|binaries\\.sh|fetch-libraries|gpu-[^/]*|quickstart|release|test|wheel(\\.py)?)$" EXCLUDE)
 install(DIRECTORY configs docs DESTINATION ${share})
 install(FILES README.md CHANGELOG.md CITATION.cff LICENSE DESTINATION ${share})
 install(DIRECTORY python DESTINATION ${share}

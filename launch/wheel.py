@@ -1,0 +1,101 @@
+"""Writes a wheel: wheel.py TREE OUT NAME TAG REQUIREMENT..., for launch/wheel.
+
+TREE has the folders `scripts` and `data`, as pip names them, `package`, the Python package vaecf, and `licenses`. What is known
+of the package is read from python/pyproject.toml. Prints the file.
+"""
+
+import base64
+import hashlib
+import os
+import re
+import stat
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def version() -> str:
+    """Returns the version of the Python package, which is that of the program."""
+    text = (ROOT / "python/vaecf/__init__.py").read_text()
+    found = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    if found is None:
+        sys.exit("launch: python/vaecf/__init__.py has no line __version__")
+    return found[1]
+
+
+def requirement(text: str, extra: str) -> str:
+    """Returns the requirement of an extra, with its condition."""
+    package, _, marker = text.partition(";")
+    condition = f'extra == "{extra}"'
+    return f"{package.strip()}; " + (f"({marker.strip()}) and {condition}" if marker else condition)
+
+
+def metadata(name: str, requirements: list[str]) -> str:
+    """Returns the text of METADATA."""
+    project = tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {name}",
+        f"Version: {version()}",
+        "Summary: Distributed trainer for variational autoencoders for collaborative filtering",
+        f"License: {project['license']['text']}",
+        "License-File: LICENSE",
+        f"Requires-Python: {project['requires-python']}",
+        "Classifier: Operating System :: POSIX :: Linux",
+        "Description-Content-Type: text/markdown",
+    ]
+    if name != "vaecf-dist":  # the same files
+        lines += ["Provides-Dist: vaecf-dist", "Obsoletes-Dist: vaecf-dist"]
+    lines += [f"Requires-Dist: {text}" for text in requirements]
+    for extra, texts in project["optional-dependencies"].items():
+        lines.append(f"Provides-Extra: {extra}")
+        # An extra may require another one of the same distribution.
+        lines += [f"Requires-Dist: {requirement(text.replace('vaecf-dist[', f'{name}['), extra)}" for text in texts]
+    return "\n".join(lines) + "\n\n" + (ROOT / "README.md").read_text()
+
+
+def entry_points() -> str:
+    """Returns the text of entry_points.txt."""
+    scripts = tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]["scripts"]
+    return "[console_scripts]\n" + "".join(f"{name} = {place}\n" for name, place in scripts.items())
+
+
+def main() -> None:
+    """Writes the wheel."""
+    tree, out, name, tag, *requirements = sys.argv[1:]
+    prefix = f"{name.replace('-', '_')}-{version()}"
+    info = f"{prefix}.dist-info"
+    folders = {"scripts": f"{prefix}.data/scripts", "data": f"{prefix}.data/data", "package": "vaecf", "licenses": f"{info}/licenses"}
+    contents: dict[str, tuple[bytes, int]] = {}  # name in the wheel: bytes and permissions
+    for folder, target in folders.items():
+        for path in sorted((Path(tree) / folder).rglob("*")):
+            if path.is_file():
+                mode = 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644
+                contents[f"{target}/{path.relative_to(Path(tree) / folder)}"] = (path.read_bytes(), mode)
+    wheel = f"Wheel-Version: 1.0\nGenerator: vaecf_dist (launch/wheel)\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    texts = {"METADATA": metadata(name, requirements), "WHEEL": wheel, "entry_points.txt": entry_points()}
+    contents |= {f"{info}/{file}": (text.encode(), 0o644) for file, text in texts.items()}
+    record = f"{info}/RECORD"
+    rows = []
+    for file, (data, _) in contents.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        rows.append(f"{file},sha256={digest},{len(data)}\n")
+    contents[record] = ("".join([*rows, f"{record},,\n"]).encode(), 0o644)
+    target = Path(out) / f"{prefix}-{tag}.whl"
+    unfinished = target.with_suffix(".part")
+    # The same files give the same bytes: without the current time, and in the same order.
+    level = 9 if "manylinux" in tag else 1  # of a test, quickly
+    with zipfile.ZipFile(unfinished, "w") as archive:
+        for file, (data, mode) in contents.items():
+            entry = zipfile.ZipInfo(file)
+            entry.external_attr = (stat.S_IFREG | mode) << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED, level)
+    os.replace(unfinished, target)
+    print(target)
+
+
+if __name__ == "__main__":
+    main()
