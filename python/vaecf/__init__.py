@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import InputError, RunError, Stopped
+from .errors import InputError, RunError, Stopped, install
 
 if TYPE_CHECKING:
     from .dataset import Dataset, HeldOut, ItemMatrix
@@ -23,7 +23,7 @@ __version__ = "1.0.0"
 # without matplotlib.
 _missing = [name for name in ("numpy", "scipy", "pandas", "h5py", "yaml") if find_spec(name) is None]
 if _missing:
-    _message = f"vaecf requires {', '.join(_missing)}; install them with: pip install 'vaecf-dist[python]'"
+    _message = f"vaecf requires {', '.join(_missing)}; install them with: {install('python')}"
     # The script `vaecf` and `python3 -m vaecf` import this module before they can catch an exception.
     if Path(sys.argv[0]).name in ("vaecf", "-m"):
         print(_message, file=sys.stderr)

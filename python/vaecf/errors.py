@@ -9,6 +9,13 @@ from typing import TextIO
 DONE, FAILED, INVALID, STOPPED = 0, 1, 2, 75
 
 
+def install(extra: str) -> str:
+    """Returns the command that installs an extra of this distribution, whose wheel with CUDA has another name."""
+    from importlib.metadata import packages_distributions
+
+    return f"pip install '{packages_distributions().get('vaecf', ['vaecf-dist'])[0]}[{extra}]'"
+
+
 class InputError(Exception):
     """Wrong usage, configuration or input: exit code 2. The message says what to do."""
 

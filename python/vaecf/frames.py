@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from .errors import InputError
+from .errors import InputError, install
 
 try:
     import narwhals.stable.v1 as nw
@@ -20,7 +20,7 @@ try:
 except ImportError as error:
     raise InputError(
         f"DataFrames, Parquet and Feather files require PyArrow and narwhals ({error}); "
-        "install the extra frames: pip install 'vaecf-dist[frames]'"
+        f"install them with: {install('frames')}"
     ) from None
 
 PARQUET, FEATHER = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from .. import errors
-from ..errors import InputError
+from ..errors import InputError, install
 from ..events import smallest_is_best
 from ..program import (
     DEFAULT_MPIRUN,
@@ -398,5 +398,5 @@ def run(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name != "optuna":
             raise
-        raise InputError("vaecf sweep requires Optuna; install it with: pip install 'vaecf-dist[sweep]'") from None
+        raise InputError(f"vaecf sweep requires Optuna; install it with: {install('sweep')}") from None
     return sweep.run()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
-from ..errors import InputError
+from ..errors import InputError, install
 from ..events import Event, baseline_names, metric_names, parse_events
 from ..run import Run
 
@@ -134,9 +134,7 @@ class RunWriter(Follower):
             from tensorboard.plugins.text.summary_v2 import text_pb
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError:
-            raise InputError(
-                "the package tensorboard is missing; pip install 'vaecf-dist[tensorboard]' installs it"
-            ) from None
+            raise InputError(f"the package tensorboard is missing; install it with: {install('tensorboard')}") from None
         super().__init__(run)
         self._events, self._summaries = event_pb2, summary_pb2
         self._text = text_pb
