@@ -30,8 +30,8 @@ def _search_path() -> str:
 
 
 def find_program(program: str | Path | None = None) -> str:
-    """Returns the path of vaecf_dist: `program`, the variable VAECF_DIST, or else the first of the folder bin of the
-    interpreter, of PATH, and of build/*/bin in the current folder and in the checkout of the package."""
+    """Returns the path of vaecf_dist: `program`, the variable VAECF_DIST, or else the first of PATH with the folder bin
+    of the interpreter (_search_path), and of build/*/bin in the current folder and in the checkout of the package."""
     checkout = Path(__file__).resolve().parent.parent.parent
     named = str(program or os.environ.get("VAECF_DIST", ""))
     built = [*Path("build").glob("*/bin/vaecf_dist"), *checkout.glob("build/*/bin/vaecf_dist")]

@@ -363,11 +363,13 @@ CheckResults check_mpirun(const Launcher& launcher, const comm::MpiLibrary& libr
   const fs::path program = launcher.program;
   const std::string file = real(library.file);
   const auto lies_in = [&](const fs::path& folder) {
-    return !folder.empty() && file.starts_with(real(folder));
+    return !folder.empty() && file.starts_with(real(folder) + '/');
   };
   // PRRTE may have another prefix than Open MPI. Debian's libraries are in a folder of /usr/lib.
-  if (same && !program.empty() && !file.empty() && (!prrte || !libraries.empty()))
-    same = lies_in(program.parent_path().parent_path() / "lib") || lies_in(libraries);
+  if (same && !program.empty() && !file.empty() && (!prrte || !libraries.empty())) {
+    const fs::path prefix = program.parent_path().parent_path();
+    same = lies_in(prefix / "lib") || lies_in(prefix / "lib64") || lies_in(libraries);
+  }
   if (same) return {};
   const auto at = [](const std::string& path) { return path.empty() ? "" : format(" ({})", path); };
   return {
