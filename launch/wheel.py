@@ -13,6 +13,7 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -33,13 +34,12 @@ def requirement(text: str, extra: str) -> str:
     return f"{package.strip()}; " + (f"({marker.strip()}) and {condition}" if marker else condition)
 
 
-def metadata(name: str, requirements: list[str]) -> str:
+def metadata(project: dict[str, Any], release: str, name: str, requirements: list[str]) -> str:
     """Returns the text of METADATA."""
-    project = tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]
     lines = [
         "Metadata-Version: 2.1",
         f"Name: {name}",
-        f"Version: {version()}",
+        f"Version: {release}",
         "Summary: Distributed trainer for variational autoencoders for collaborative filtering",
         f"License: {project['license']['text']}",
         "License-File: LICENSE",
@@ -57,16 +57,17 @@ def metadata(name: str, requirements: list[str]) -> str:
     return "\n".join(lines) + "\n\n" + (ROOT / "README.md").read_text()
 
 
-def entry_points() -> str:
+def entry_points(project: dict[str, Any]) -> str:
     """Returns the text of entry_points.txt."""
-    scripts = tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]["scripts"]
-    return "[console_scripts]\n" + "".join(f"{name} = {place}\n" for name, place in scripts.items())
+    return "[console_scripts]\n" + "".join(f"{name} = {place}\n" for name, place in project["scripts"].items())
 
 
 def main() -> None:
     """Writes the wheel."""
     tree, out, name, tag, *requirements = sys.argv[1:]
-    prefix = f"{name.replace('-', '_')}-{version()}"
+    project = tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]
+    release = version()
+    prefix = f"{name.replace('-', '_')}-{release}"
     info = f"{prefix}.dist-info"
     folders = {"scripts": f"{prefix}.data/scripts", "data": f"{prefix}.data/data", "package": "vaecf", "licenses": f"{info}/licenses"}
     contents: dict[str, tuple[bytes, int]] = {}  # name in the wheel: bytes and permissions
@@ -76,7 +77,7 @@ def main() -> None:
                 mode = 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644
                 contents[f"{target}/{path.relative_to(Path(tree) / folder)}"] = (path.read_bytes(), mode)
     wheel = f"Wheel-Version: 1.0\nGenerator: vaecf_dist (launch/wheel)\nRoot-Is-Purelib: false\nTag: {tag}\n"
-    texts = {"METADATA": metadata(name, requirements), "WHEEL": wheel, "entry_points.txt": entry_points()}
+    texts = {"METADATA": metadata(project, release, name, requirements), "WHEEL": wheel, "entry_points.txt": entry_points(project)}
     contents |= {f"{info}/{file}": (text.encode(), 0o644) for file, text in texts.items()}
     record = f"{info}/RECORD"
     rows = []

@@ -172,7 +172,7 @@ def notebook(file: Path) -> str:
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             if "text/html" in data:
-                text += '<div class="output">\n' + "".join(data["text/html"]).strip() + "\n</div>\n\n"
+                text += '<div>\n' + "".join(data["text/html"]).strip() + "\n</div>\n\n"
             elif "image/png" in data:
                 text += f'<img alt="" src="data:image/png;base64,{"".join(data["image/png"]).strip()}">\n\n'
             elif plain := "".join(data.get("text/plain", output.get("text", []))):

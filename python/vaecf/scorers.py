@@ -44,11 +44,27 @@ def _affine(x: Any, layer: Layer) -> Array:
     return np.asarray(x @ layer["weight"] + layer["bias"])
 
 
-class Network:
+class _Layers:
+    """What networks share: an encoder, a decoder, and what follows from their scores."""
+
+    def __init__(self, weights: h5py.Group) -> None:
+        self.encoder, self.decoder = _layers(weights, "encoder"), _layers(weights, "decoder")
+
+    def score(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
+        raise NotImplementedError
+
+    def contributions(self, row: sp.csr_matrix, features: sp.csr_matrix | None, listed: Array) -> Array:
+        return differences(self.score, row, features, listed, batch_users(row.shape[1]))
+
+    def similarities(self, columns: Array) -> Array:
+        return _cosines(self.decoder[-1]["weight"], columns)
+
+
+class Network(_Layers):
     """mult_vae, mult_dae and autoencoder: chains of layers with one activation."""
 
     def __init__(self, weights: h5py.Group, kind: str, config: dict[str, Any]) -> None:
-        self.encoder, self.decoder = _layers(weights, "encoder"), _layers(weights, "decoder")
+        super().__init__(weights)
         self.variational = kind == "mult_vae"
         self.plain = kind == "autoencoder"
         names = {"sigmoid": expit, "tanh": np.tanh, "identity": lambda x: x}
@@ -68,18 +84,9 @@ class Network:
         scores = _affine(x, self.decoder[-1])
         return np.asarray(expit(scores)) if self.squared else scores
 
-    def contributions(self, row: sp.csr_matrix, features: sp.csr_matrix | None, listed: Array) -> Array:
-        return differences(self.score, row, features, listed, batch_users(row.shape[1]))
 
-    def similarities(self, columns: Array) -> Array:
-        return _cosines(self.decoder[-1]["weight"], columns)
-
-
-class RecVae:
+class RecVae(_Layers):
     """recvae: an encoder with dense skips and layer normalization, and a linear decoder."""
-
-    def __init__(self, weights: h5py.Group) -> None:
-        self.encoder, self.decoder = _layers(weights, "encoder"), _layers(weights, "decoder")
 
     def score(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
         s = _affine(unit_rows(rows), self.encoder[0])
@@ -92,12 +99,6 @@ class RecVae:
             skips += h
         latent = _affine(h, self.encoder[-1])
         return _affine(latent[:, : latent.shape[1] // 2], self.decoder[0])
-
-    def contributions(self, row: sp.csr_matrix, features: sp.csr_matrix | None, listed: Array) -> Array:
-        return differences(self.score, row, features, listed, batch_users(row.shape[1]))
-
-    def similarities(self, columns: Array) -> Array:
-        return _cosines(self.decoder[-1]["weight"], columns)
 
 
 class Elsa:
