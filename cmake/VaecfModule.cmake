@@ -42,7 +42,8 @@ function(vaecf_add_module name)
       target_include_directories(vaecf_${name}_headers PRIVATE
         $<TARGET_PROPERTY:vaecf_${name},INCLUDE_DIRECTORIES> ${CMAKE_SOURCE_DIR}/tests)
       target_compile_definitions(vaecf_${name}_headers PRIVATE $<TARGET_PROPERTY:vaecf_${name},COMPILE_DEFINITIONS>)
-      target_compile_options(vaecf_${name}_headers PRIVATE $<TARGET_PROPERTY:vaecf_${name},COMPILE_OPTIONS> -O0)  # there is nothing in them to optimize
+      target_compile_options(vaecf_${name}_headers PRIVATE $<TARGET_PROPERTY:vaecf_${name},COMPILE_OPTIONS>
+                             -O0 -U_FORTIFY_SOURCE)  # there is nothing in them to optimize
       if(NOT TARGET headers)
         add_custom_target(headers)
       endif()
@@ -51,8 +52,14 @@ function(vaecf_add_module name)
   endif()
 endfunction()
 
-# Flags of our own code: warnings, sanitizers.
+# Flags of our own code: hardening as of Debian's packages, warnings, sanitizers.
 add_library(vaecf_flags INTERFACE)
+if(NOT VAECF_SANITIZE AND NOT VAECF_FUZZ)
+  foreach(flag -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+    target_compile_options(vaecf_flags INTERFACE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${flag}>)
+  endforeach()
+  add_link_options(LINKER:-z,relro,-z,now)
+endif()
 target_compile_options(vaecf_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual>)
 # GCC 12 takes `"text" + std::string` for overlapping copies (its bug 105651).
