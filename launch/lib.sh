@@ -54,7 +54,7 @@ run_with_graceful_stop() {
 }
 
 # USR1 would end a program that is still starting, or be ignored by it.
-seconds_to_start=${VAECF_SECONDS_TO_START:-3}
+seconds_to_start=$(number_of VAECF_SECONDS_TO_START 3) || exit
 pass_request_on() {
   while [ $((SECONDS - started)) -le "$seconds_to_start" ] && ! ended "$child"; do sleep 0.1; done
   # Repeated requests within 10 s count once.
@@ -121,13 +121,16 @@ find_program() {
 }
 
 # find_python MODULE...: sets `python` to a Python of at least 3.11 that can import these modules, also those of python/;
-# fails if there is none. VAECF_PYTHON names the only one to try.
+# fails if there is none. VAECF_PYTHON names the only one to try. Run it with -P, or the current folder is searched first.
 python_packages='python3 python3-yaml python3-numpy python3-scipy python3-pandas python3-h5py python3-matplotlib'
 find_python() {
   local modules=$*
   export PYTHONPATH=$root/python${PYTHONPATH:+:$PYTHONPATH}
-  for python in ${VAECF_PYTHON:-python3 /usr/bin/python3}; do
-    if "$python" -c "import sys, ${modules// /, }; sys.exit(sys.version_info < (3, 11))" >/dev/null 2>&1; then return; fi
+  local candidates=(python3 /usr/bin/python3)
+  if [ -n "${VAECF_PYTHON:-}" ]; then candidates=("$VAECF_PYTHON"); fi
+  for python in "${candidates[@]}"; do
+    # -P: Python 3.11 imports nothing from the current folder, and older ones refuse the option.
+    if "$python" -P -c "import ${modules// /, }" >/dev/null 2>&1; then return; fi
   done
   return 1
 }
@@ -306,6 +309,8 @@ mpi_settings() {
   threads=$(($(cores) / ranks))
   if [ "$threads" -lt 1 ]; then threads=1; fi
   if [ -z "$given$hosts" ]; then export OMP_NUM_THREADS=$threads; fi
+  # OpenMP permits a list, for nested levels.
+  threads=$(OMP_NUM_THREADS=${given%%,*} number_of OMP_NUM_THREADS "$threads") || exit
   mpi=(mpirun -np "$ranks")
   if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
     # By default, Open MPI binds each of two ranks to one core, and rejects more ranks than slots.
@@ -319,5 +324,5 @@ mpi_settings() {
     fi
   fi
   # Spinning at barriers is very slow if ranks share cores.
-  if [ -z "$hosts" ] && [ "$(cores)" -lt $((ranks * OMP_NUM_THREADS)) ]; then export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}; fi
+  if [ -z "$hosts" ] && [ "$(cores)" -lt $((ranks * threads)) ]; then export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}; fi
 }

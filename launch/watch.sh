@@ -2,6 +2,12 @@
 # Functions to start the program with a launcher and to check how it ended, to be sourced by lib.sh and slurm/job.sh.
 # Open MPI 5's mpirun can exit with 0 after a node was lost, and on a host without ranks mpirun of any version can wait
 # about 15 minutes for a node that was lost. Exit codes and ends therefore follow from the log of the run.
+# shellcheck source=checked.sh
+. "${BASH_SOURCE[0]%/*}/checked.sh"
+
+run_folder=
+watch_folder=
+watcher=
 
 # ended PID: succeeds if the process does not exist, or is a zombie.
 ended() { ! grep -q '^State:[[:space:]]*[^ZX]' "/proc/$1/status" 2>/dev/null; }
@@ -53,7 +59,7 @@ identify_run() {
 # final_status CODE: returns the exit code of a start that ended with CODE: 1 if end_after_failure ended it, and 1 instead
 # of 0 if the log of the run does not prove that the program `program` did everything.
 final_status() {
-  if [ -n "${watch_folder:-}" ] && [ -e "$watch_folder/ended" ]; then return 1; fi
+  if [ -n "$watch_folder" ] && [ -e "$watch_folder/ended" ]; then return 1; fi
   if [ "$1" -ne 0 ] || [ -z "$run_folder" ]; then return "$1"; fi
   # shellcheck disable=SC2154 # of find_program
   "$program" inspect "$run_folder" --finished --id "$VAECF_RUN_ID" >&2 </dev/null && return
@@ -65,15 +71,15 @@ final_status() {
 # The messages by which ranks end a run: those of the watchdog, and those of errors.
 end_message='rank [0-9]+ on [^ ]+ has .*\. The run ends, because|rank [0-9]+ on [^ ]+, in [a-z]+, step [0-9]+: '
 end_message+='|rank [0-9]+: .* failed: .* \(on [^ ]+, in [a-z]+, step [0-9]+\)$'
-seconds_after_failure=${VAECF_SECONDS_AFTER_FAILURE:-30}
+seconds_after_failure=$(number_of VAECF_SECONDS_AFTER_FAILURE 30) || exit
 
 # start_watched COMMAND...: starts mpirun with this command in a separate process group, and sets `child` to its process
 # id. If it still runs 30 s after a rank has ended the run, it is ended.
 start_watched() {
   local errors
-  if [ -n "${watch_folder:-}" ]; then rm -rf "$watch_folder"; fi
+  if [ -n "$watch_folder" ]; then rm -rf "$watch_folder"; fi
   watch_folder=$(mktemp -d) || exit 1
-  trap 'kill -s KILL "${watcher:-}" 2>/dev/null || true; rm -rf "$watch_folder"' EXIT
+  trap 'kill -s KILL "$watcher" 2>/dev/null || true; rm -rf "$watch_folder"' EXIT
   # Each byte is passed on at once, since a progress bar has no line ends.
   # shellcheck disable=SC2094
   exec {errors}> >(
@@ -99,7 +105,8 @@ end_watch() {
 
 run_failed() {
   if [ -e "$watch_folder/failed" ]; then return; fi
-  [ -n "${run_folder:-}" ] && tail -c 65536 "$run_folder/metrics.jsonl" 2>/dev/null |
+  # A pipe would block tail.
+  [ -n "$run_folder" ] && [ -f "$run_folder/metrics.jsonl" ] && tail -c 65536 "$run_folder/metrics.jsonl" 2>/dev/null |
     grep -q "\"event\":\"failed\",\"id\":\"$VAECF_RUN_ID\""
 }
 end_after_failure() {  # PID
