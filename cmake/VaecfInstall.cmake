@@ -2,7 +2,8 @@
 # documentation, license and the Python package. cpack makes a .tar.gz of them and, on Debian and Ubuntu, a .deb.
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/vaecf_dist)
-install(TARGETS vaecf_dist RUNTIME)
+# A component of its own, which images install alone.
+install(TARGETS vaecf_dist RUNTIME COMPONENT program)
 # Scripts that build or test need the sources, so they are not installed.
 install(DIRECTORY launch DESTINATION ${share} USE_SOURCE_PERMISSIONS
         REGEX "/launch/(build|bundle|binaries\\.sh|fetch-libraries|gpu-[^/]*|quickstart|release|test|wheel(\\.py)?)$" EXCLUDE)

@@ -11,10 +11,10 @@ cuda_names='^lib(cuda|cudart|cublas|cublasLt|cusparse|nccl|nvJitLink|nvidia-.*)\
 copy_licenses() {
   mkdir -p "$1"
   # Packages may list /lib for what is in /usr/lib.
-  sed 'p; s|^/usr||' | xargs dpkg-query -S 2>/dev/null | sed 's/:.*//' | sort -u | while read -r package; do
+  sed 'p; s|^/usr||' | xargs -d '\n' dpkg-query -S 2>/dev/null | sed 's/:.*//' | sort -u | while read -r package; do
     if [ -f "/usr/share/doc/$package/copyright" ]; then cp -L "/usr/share/doc/$package/copyright" "$1/$package"; fi
   done || true  # a library may come from no package
 }
 
 # newest_glibc: prints the newest version of glibc that the files whose names it reads need.
-newest_glibc() { xargs readelf -V 2>/dev/null | grep -o 'GLIBC_2\.[0-9.]*' | sort -Vu | tail -n 1 | sed 's/^GLIBC_//'; }
+newest_glibc() { xargs -d '\n' readelf -V 2>/dev/null | grep -o 'GLIBC_2\.[0-9.]*' | sort -Vu | tail -n 1 | sed 's/^GLIBC_//'; }

@@ -18,11 +18,11 @@ number_of() {
   exit 2
 }
 
-# is_own_file FILE: succeeds if FILE is a regular file and no link, or does not exist; prints a message otherwise.
+# is_own_file FILE: succeeds if FILE is a regular file and no link, or does not exist; prints a message otherwise, and returns 2.
 is_own_file() {
   if [ ! -L "$1" ] && { [ -f "$1" ] || [ ! -e "$1" ]; }; then return; fi
   printf '%s: %s: is a link, or no regular file; remove it, or choose another folder\n' "${me:-${0##*/}}" "$1" >&2
-  return 1
+  return 2
 }
 
 # read_line FILE PATTERN: prints the first line of FILE. Fails if there is none, if PATTERN, an extended regular expression,
@@ -35,18 +35,19 @@ read_line() {
   printf '%s\n' "$line"
 }
 
-# replace_file FILE: replaces FILE by the standard input; readers find the old or the new contents. Fails if FILE is a link.
+# replace_file FILE: replaces FILE by the standard input; readers find the old or the new contents. Returns 2 if FILE is a link.
 replace_file() {
-  local new
-  is_own_file "$1" && new=$(mktemp -- "$(dirname -- "$1")/.new.XXXXXX") || return
+  local new folder=.
+  case $1 in */*) folder=${1%/*} ;; esac
+  is_own_file "$1" && new=$(mktemp -- "$folder/.new.XXXXXX") || return
   # mktemp makes files that only this user can read.
   if cat >"$new" && chmod '=rw' "$new" && mv -fT -- "$new" "$1"; then return; fi
   rm -f -- "$new"
   return 1
 }
 
-# open_new FILE: removes FILE, makes it anew, and sets `new` to its file descriptor, for output that readers follow. Fails
-# if FILE is a link.
+# open_new FILE: removes FILE, makes it anew, and sets `new` to its file descriptor, for output that readers follow.
+# Returns 2 if FILE is a link.
 open_new() {
   local status=0
   is_own_file "$1" && rm -f -- "$1" || return

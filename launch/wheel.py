@@ -89,7 +89,8 @@ def main() -> None:
     unfinished = target.with_suffix(".part")
     # The same files give the same bytes: without the current time, and in the same order.
     level = 9 if "manylinux" in tag else 1  # of a test, quickly
-    with zipfile.ZipFile(unfinished, "w") as archive:
+    unfinished.unlink(missing_ok=True)
+    with zipfile.ZipFile(unfinished, "x") as archive:  # through no link, in a folder of others
         for file, (data, mode) in contents.items():
             entry = zipfile.ZipInfo(file)
             entry.external_attr = (stat.S_IFREG | mode) << 16
