@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -107,6 +109,19 @@ def _workspace(program: str, tmp_path_factory: pytest.TempPathFactory) -> Worksp
     for name, settings in MODELS.items():
         space.train(name, settings, "--per-user", f"{name}.per-user.h5")
     return space
+
+
+@pytest.fixture(name="wait_for", scope="session")
+def _wait_for() -> Callable[[Callable[[], object]], None]:
+    """Returns a function that waits until its argument returns a true value, and fails after a minute."""
+
+    def wait(happened: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 60
+        while not happened():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    return wait
 
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}

@@ -263,10 +263,10 @@ def test_search_file_that_is_not_valid_throws(tmp_path, text):
 
 def test_values_of_a_configuration_are_compared_with_the_search():
     rate = Parameter("k", low=0.1, high=0.5, step=0.1)
-    assert rate.accepted(0.3) == 0.3
-    assert rate.accepted(0.35) is None and rate.accepted(0.6) is None and rate.accepted("auto") is None
-    widths = Parameter("k", choices=("[600]", "[600, 200]"))
-    assert widths.accepted([600, 200]) == "[600, 200]" and widths.accepted([200]) is None
+    assert rate.in_range(0.3) == 0.3
+    assert rate.in_range(0.35) is None and rate.in_range(0.6) is None and rate.in_range("auto") is None
+    assert rate.in_range([0.3]) == 0.3 and rate.in_range([0.3, 0.4]) is None and rate.in_range([0.35]) is None
+    assert rate.in_range(None) is None and rate.in_range(True) is None
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("2m", 120), ("1.5h", 5400)])
@@ -306,3 +306,47 @@ def test_sweep_of_the_program(tmp_path, monkeypatch, capsys, program):
     assert main([*command, "--output", "solved", "--set", "model.type=ease"]) == 0
     said = capsys.readouterr().out
     assert re.search(r"ndcg@100 0\.\d{4}, solution [12] of 2\b", said) and ", epoch " not in said
+
+
+DOTTED = """
+name: c
+data.file: d.h5
+model: {type: ease, ease.search: standard, item_knn.neighbors: 7}
+model.ease.user_power: [0.5]
+model.ease.relax: 0
+validation: {metrics: [ndcg@20, recall@10], select: ndcg@20}
+run: {checkpoint_every.steps: 5}
+"""
+
+SEARCH = """
+model.ease.l2: {choices: [7, [100, 300, 500, 1000]]}
+model.ease.user_power: {choices: [0.25, 0.5]}
+model.ease.relax: {choices: [[0.25], [0.00]]}
+model.ease.kept_weight: {range: [0.0, 1.0]}
+validation.metrics: {choices: [[ndcg@20], '[ndcg@20,recall@10]']}
+"""
+
+
+def test_configuration_may_have_dotted_keys_and_lists_in_any_notation(tmp_path, monkeypatch, program):
+    pytest.importorskip("optuna")
+    monkeypatch.chdir(tmp_path)
+    sizes = ["--users", "120", "--items", "20", "--interactions-per-user", "8", "--quiet"]
+    subprocess.run([program, "synthesize", "d.h5", *sizes], check=True)
+    Path("c.yaml").write_text(DOTTED)
+    Path("s.yaml").write_text(SEARCH)
+    command = ["sweep", "c.yaml", "--search", "s.yaml", "--program", program, "--trials", "1", "--output", "out"]
+    assert main([*command, "--set", "model.ease.dropout=0.25"]) == 0
+    (row,) = rows_of(tmp_path / "out")
+    # The first trial is the configuration itself.
+    values = [row[key] for key in parse_yaml(SEARCH)]
+    assert row["state"] == "complete"
+    assert values == ["[100, 300, 500, 1000]", "0.5", "[0.0]", "0.0", "[ndcg@20,recall@10]"]
+    subprocess.run([program, "out/best.yaml", "--test", "-q"], check=True, capture_output=True)
+
+    def resolved(*arguments):
+        printed = subprocess.run([program, *arguments, "--print-config"], check=True, capture_output=True, text=True)
+        return flatten(parse_yaml(printed.stdout))
+
+    own = ["--set", "model.ease.dropout=0.25", "--set", "run.checkpoint_every=0", "--set", "run.directory=out"]
+    assert resolved("out/best.yaml") == resolved("c.yaml", *own, "--set", "name=trial-0000")
+    assert len(flatten(load_yaml(tmp_path / "out" / "best.yaml"))) < 20  # not every key

@@ -1,5 +1,6 @@
 """`vaecf track` with MLflow and trackio, in databases of their own; Weights & Biases is not tested."""
 
+import datetime
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ def test_runs_are_logged_to_mlflow(
     assert found.data.params["model.latent"] == "8" and len(found.data.params) > 80
     curve = client.get_metric_history(found.info.run_id, "validation/ndcg_at_100")
     assert [(point.step, point.value) for point in curve] == list(run.validation["ndcg@100"].items())
+    times = [datetime.datetime.fromisoformat(time) for time in run.validation["time"]]
+    assert [point.timestamp for point in curve] == [1000 * int(time.timestamp()) for time in times]
     test = run.last("test")
     assert found.data.metrics["test_item_knn/recall_at_20"] == test["item_knn_recall@20"]
     assert found.data.tags["dataset_checksum"]

@@ -95,6 +95,24 @@ def test_progress_shows_epochs_and_the_metric(space: Path, capsys: pytest.Captur
     assert re.match(r"own-mult_vae: 100%.* 3/3 ", shown) and f"best {best}, epochs]" in shown
 
 
+def test_progress_into_a_file_is_lines_at_long_intervals(
+    space: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tqdm")
+    epochs = {"epochs": 40, "per_user": False, **SMALL}
+    monkeypatch.setattr("vaecf.training.SECONDS_PER_LINE", 1e9, raising=False)
+    vaecf.train(space / "own.h5", **epochs)
+    shown = capsys.readouterr().err
+    assert re.fullmatch(r"own-mult_vae: 100%[^\r\n]* 40/40 [^\r\n]*epochs\]\n", shown)
+    monkeypatch.setattr("vaecf.training.SECONDS_PER_LINE", 0)
+    vaecf.train(space / "own.h5", **epochs)
+    shown = capsys.readouterr().err
+    assert shown.count("\n") > 1 and "\r" not in shown
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    vaecf.train(space / "own.h5", **epochs)
+    assert capsys.readouterr().err.count("\r") > 1
+
+
 def test_warnings_of_the_program_are_warnings(space: Path) -> None:
     with pytest.warns(UserWarning, match="^training ends after 6 updates"):
         vaecf.train(space / "own.h5", epochs=1, batch_size=50, progress=False)

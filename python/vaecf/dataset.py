@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +17,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from .errors import InputError
+from .texts import local_path
 
 
 def open_hdf5(path: str | Path) -> h5py.File:
@@ -55,11 +59,23 @@ def read_values(group: h5py.Group, name: str) -> np.ndarray[Any, Any]:
 def read_matrix(group: h5py.Group, columns: int) -> sp.csr_matrix:
     """Returns a sparse matrix (rows, columns) of `indptr` and `indices`.
 
-    The values are `weights`, which are those of interactions, else `data`, else all 1.
+    The values are `weights`, which are those of interactions, else `data`, else all 1. Throws InputError if an index is
+    not that of a column, or the rows are not those of the values.
     """
     indptr, indices = read_values(group, "indptr"), read_values(group, "indices")
     values = next((name for name in ("weights", "data") if name in group), None)
     data = np.ones(len(indices), np.float32) if values is None else read_values(group, values)
+    if len(indices) and not (indices.min() >= 0 and indices.max() < columns):
+        wrong = indices.min() if indices.min() < 0 else indices.max()
+        raise InputError(
+            f"{group.file.filename}: {group.name}/indices contains {wrong}, but there are {columns} columns; write the file again"
+        )
+    ends = len(indptr) and indptr[0] == 0 and indptr[-1] == len(indices) == len(data)
+    if not ends or (np.diff(indptr) < 0).any():
+        raise InputError(
+            f"{group.file.filename}: {group.name}/indptr does not divide the {len(indices)} indices into rows; "
+            "write the file again"
+        )
     return sp.csr_matrix((data, indices, indptr), (len(indptr) - 1, columns))
 
 
@@ -117,12 +133,13 @@ class HeldOut:
 
 
 class Dataset:
-    """A dataset of vaecf_dist. Matrices are read at first use and kept."""
+    """A dataset of vaecf_dist. Matrices are read at first use and kept; no file stays open."""
 
     def __init__(self, path: str | Path) -> None:
         """Opens a dataset. Throws InputError if the file is not one."""
-        self.path = Path(path)
-        with open_hdf5(path) as file:
+        self.path = local_path(path)
+        self._file = self._stat()
+        with self._open() as file:
             self.attributes = read_attributes(file)
             if "train" not in file or "items" not in self.attributes:
                 raise InputError(f"{path}: is not a dataset; vaecf_dist prepare and synthesize write one")
@@ -132,16 +149,34 @@ class Dataset:
     def __repr__(self) -> str:
         return f"Dataset({str(self.path)!r}): {self.attributes.get('users')} users, {self.items} items"
 
+    def require_unchanged(self) -> None:
+        """Throws InputError if the file is not the one that was opened: if its inode, size or time is another."""
+        if self._stat() != self._file:
+            raise InputError(f"{self.path}: was replaced since it was opened; open it again with vaecf.Dataset")
+
+    def _stat(self) -> tuple[int, int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    @contextmanager
+    def _open(self) -> Iterator[h5py.File]:
+        with open_hdf5(self.path) as file:
+            self.require_unchanged()
+            yield file
+
     @cached_property
     def train(self) -> ItemMatrix:
         """The items of the train users, (users, items); the values are weights if the dataset has them, else 1."""
-        with open_hdf5(self.path) as file:
+        with self._open() as file:
             return item_matrix(read_matrix(file["train"], self.items), self.item_id)
 
     @cached_property
     def train_user_id(self) -> np.ndarray[Any, Any]:
         """The ids of the train users in the source; row numbers if the dataset has none."""
-        with open_hdf5(self.path) as file:
+        with self._open() as file:
             group = file["train"]
             return read_values(group, "user_id") if "user_id" in group else np.arange(len(group["indptr"]) - 1)
 
@@ -158,13 +193,13 @@ class Dataset:
     @cached_property
     def item_id(self) -> np.ndarray[Any, Any]:
         """The ids of the items in the source, in the order of the columns; their numbers if the dataset has none."""
-        with open_hdf5(self.path) as file:
+        with self._open() as file:
             return read_values(file, "items/id") if "items/id" in file else np.arange(self.items)
 
     @cached_property
     def item_title(self) -> np.ndarray[Any, Any] | None:
         """The titles of the items; None if the dataset has none."""
-        with open_hdf5(self.path) as file:
+        with self._open() as file:
             return read_values(file, "items/title") if "items/title" in file else None
 
     @cached_property
@@ -187,7 +222,7 @@ class Dataset:
         return titles_of(ids, self.item_id, self.item_title, self.path)
 
     def _held_out(self, split: str) -> HeldOut:
-        with open_hdf5(self.path) as file:
+        with self._open() as file:
             if split not in file:
                 raise InputError(f"{self.path}: the dataset has no {split} users")
             group = file[split]

@@ -35,6 +35,18 @@ def read_events(file: str | Path) -> list[Event]:
         raise InputError(f"{file}: cannot be read: {error.strerror}; pass the folder of a run") from None
 
 
+def first_start(file: str | Path) -> Event | None:
+    """Returns the first event `start` of a metrics.jsonl; None if there is none, or no such file.
+
+    It identifies a run by its id: a resumed run keeps it, and a later run of the same name has another one.
+    """
+    try:
+        with open(file, encoding="utf-8", errors="replace") as lines:
+            return next((event for line in lines for event in parse_events([line]) if event["event"] == "start"), None)
+    except OSError:
+        return None
+
+
 def metric_names(event: Event) -> list[str]:
     """Returns the names of the model's own metrics in an event `validation`, `solve` or `test`: those of the form NAME@K
     or new_items_NAME@K without the prefix of a baseline."""

@@ -18,6 +18,7 @@ from .hashing import feature_rows
 from .ids import IdLookup, column_of, group_codes, id_list, id_text, read_events, within_groups
 from .reasons import largest, series
 from .scorers import batch_users, read_scorer
+from .texts import local_path
 from .yaml_files import flatten, parse_yaml
 
 Array = np.ndarray[Any, Any]
@@ -31,8 +32,8 @@ class Model:
 
     def __init__(self, path: str | Path) -> None:
         """Reads a checkpoint. Throws InputError if the file is not one of this package's version."""
-        self.path = Path(path)
-        with open_hdf5(path) as file:
+        self.path = local_path(path)
+        with open_hdf5(self.path) as file:
             self.attributes = read_attributes(file)
             if "weights" not in file or "model_type" not in self.attributes:
                 raise InputError(f"{path}: is not a checkpoint; those of a run are in its folder checkpoints")

@@ -15,6 +15,8 @@ import yaml
 from .dataset import Dataset
 from .errors import InputError
 from .program import run_program, settings_arguments, warnings_of
+from .texts import local_path
+from .yaml_files import nested
 
 BINARY = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -60,7 +62,7 @@ def prepare(
     Blocks until the end. Throws InputError for wrong arguments, columns or data, and RunError if the program fails; then
     there is no new dataset. Exceptions of a DataFrame are passed on.
     """
-    path = Path(file)
+    path = local_path(file)
     config = path.with_suffix(".yaml")
     if config == path:
         raise InputError(f"{path}: a dataset cannot end in .yaml; choose a name such as {path.stem}.h5")
@@ -123,7 +125,8 @@ def _parts(source: Any) -> list[Any]:
     """Returns the parts of a source. A folder stands for the Parquet or Feather files in it, if there are any."""
     parts: list[Any] = []
     for part in source if isinstance(source, (list, tuple)) else [source]:
-        files = sorted(Path(part).iterdir()) if isinstance(part, (str, Path)) and Path(part).is_dir() else []
+        part = local_path(part) if isinstance(part, (str, Path)) else part
+        files = sorted(part.iterdir()) if isinstance(part, Path) and part.is_dir() else []
         parts += [file for file in files if file.suffix in BINARY] or [part]
     if not parts:
         raise InputError("the source is an empty list; give DataFrames or files")
@@ -204,11 +207,5 @@ def _text(value: Any) -> str:
 
 def _yaml(values: Mapping[str, Any]) -> str:
     """Returns dotted keys as nested YAML."""
-    nested: dict[str, Any] = {}
-    for key, value in values.items():
-        section = nested
-        *sections, last = key.split(".")
-        for each in sections:
-            section = section.setdefault(each, {})
-        section[last] = json.loads(_text(value))
-    return str(yaml.safe_dump(nested, sort_keys=False, allow_unicode=True))
+    config = nested({key: json.loads(_text(value)) for key, value in values.items()})
+    return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True))

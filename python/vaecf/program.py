@@ -91,6 +91,15 @@ def resolved_config(program: str, config: str, arguments: Sequence[str] = ()) ->
     return flatten(parse_yaml(result.stdout))
 
 
+def ending_with_python(command: Sequence[str], code: signal.Signals) -> list[str]:
+    """Returns a command whose program gets a signal when this process ends, even if that is killed.
+
+    setpriv of util-linux does so; where it is not installed, the command is returned as it is.
+    """
+    prefix = ["setpriv", "--pdeathsig", code.name.removeprefix("SIG")] if shutil.which("setpriv") else []
+    return [*prefix, *command]
+
+
 def message_of(log: str) -> str:
     """Returns the error that vaecf_dist wrote to its log, without the name of the program."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
@@ -123,18 +132,18 @@ def run_program(
     `feed` writes to the standard input of the program; if it fails, the program is killed before its input ends, and the
     exception is raised; the program is also killed if this process is. `watch` is called several times a second. An
     interrupt, such as Ctrl-C, stops the program with a checkpoint, if it trains, and raises KeyboardInterrupt after its
-    end; a second one kills it.
+    end; a second one kills it. The end of this process stops it as an interrupt does.
     Throws InputError for exit code 2, Stopped for 75, and RunError for others.
     """
     command = [*launcher(ranks, DEFAULT_MPIRUN), find_program(program), *arguments]
-    if feed is not None and shutil.which("setpriv"):  # of util-linux
-        command = ["setpriv", "--pdeathsig", "KILL", *command]
+    # Open MPI's mpirun passes USR1 on, but kills the ranks after INT.
+    stop = signal.SIGKILL if feed is not None else signal.SIGUSR1 if ranks > 1 else signal.SIGINT
     # In a session of its own, so that the interrupt of a terminal or notebook does not reach the program as a second one.
     with (
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as log,
         subprocess.Popen(
-            command,
+            ending_with_python(command, stop),
             stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
             stdout=out,
             stderr=log,
@@ -153,9 +162,7 @@ def run_program(
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(0.2)
         except BaseException as error:
-            # Open MPI's mpirun passes USR1 on, but kills the ranks after INT.
-            stops = isinstance(error, KeyboardInterrupt) and feed is None
-            _end(process, (signal.SIGUSR1 if ranks > 1 else signal.SIGINT) if stops else signal.SIGKILL)
+            _end(process, stop if isinstance(error, KeyboardInterrupt) else signal.SIGKILL)
             _close(process)
             raise
         texts = []

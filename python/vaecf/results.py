@@ -38,7 +38,7 @@ def names_of(runs: Sequence[Run]) -> list[str]:
 def test_columns(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Value]], list[str]]:
     """Returns the value and standard error of each metric for each tested run, and after them for each baseline; and the
     names of the metrics."""
-    columns: dict[str, dict[str, Value]] = {}
+    found: list[tuple[bool, str, str, dict[str, Value]]] = []  # baseline or not, title, name of the run, values
     metrics: dict[str, None] = {}
     names = names_of(runs)
     for name, run in zip(names, runs, strict=True):
@@ -51,14 +51,15 @@ def test_columns(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Value]], list
                 if event.get(prefix + metric) is not None
             }
             metrics.update(dict.fromkeys(values))
-            # Runs on one dataset share their baselines.
             title = {"": name, "cold": f"{name}, features alone"}.get(group, group.replace("_", "-"))
-            if columns.get(title, values) != values:
-                title = f"{title} ({name})"
             if event:
-                columns[title] = values
-    order = sorted(columns, key=lambda title: title not in names)
-    return {title: columns[title] for title in order}, list(metrics)
+                found.append((group != "", title, name, values))
+    columns: dict[str, dict[str, Value]] = {}
+    for _, title, name, values in sorted(found, key=lambda column: column[0]):
+        # Runs on one dataset share their baselines.
+        shared = columns.get(title, values) == values
+        columns[title if shared else f"{title} ({name})"] = values
+    return columns, list(metrics)
 
 
 def leaderboard(runs: Run | str | Path | Iterable[Run | str | Path]) -> pd.DataFrame:

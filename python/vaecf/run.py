@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import struct
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,23 +14,42 @@ import pandas as pd
 
 from .dataset import Dataset
 from .errors import InputError
-from .events import Event, read_events
+from .events import Event, first_start, read_events
 from .model import Model
+from .texts import local_path
 from .yaml_files import flatten, load_yaml
 
 
 class Run:
-    """A run folder of vaecf_dist, also of a run at work. Everything is read at first use and kept."""
+    """A run folder of vaecf_dist, also of a run at work. Everything is read at first use and kept.
+
+    It remains the same run when a later one of its name moves it to NAME.1, NAME.2, and so on.
+    """
 
     def __init__(self, path: str | Path) -> None:
         """Opens a run folder. Throws InputError if it has no metrics.jsonl."""
-        self.path = Path(path)
-        self.log = self.path / "metrics.jsonl"
-        if not self.log.is_file():
+        self._opened = self._path = local_path(path)
+        if not (self._path / "metrics.jsonl").is_file():
             raise InputError(f"{path}: no metrics.jsonl in this folder; pass the folder of a run, such as runs/ml20m")
+        self._start = first_start(self._path / "metrics.jsonl")
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        return f"Run({str(self._path)!r})"
+
+    @property
+    def path(self) -> Path:
+        """The folder of the run, wherever later runs of its name have moved it. Throws InputError if it is gone."""
+        found = first_start(self._path / "metrics.jsonl")
+        if self._start is None:  # The run was opened before it began.
+            self._start = found
+        if found != self._start:
+            self._path = self._find()
+        return self._path
+
+    @property
+    def log(self) -> Path:
+        """The file of its events. Throws InputError if the run is gone."""
+        return self.path / "metrics.jsonl"
 
     @property
     def name(self) -> str:
@@ -110,6 +131,18 @@ class Run:
             if (folder / file).is_file():
                 return Dataset(folder / file)
         raise InputError(f"{file}: the dataset of {self.path} does not exist here; open it with vaecf.Dataset")
+
+    def _find(self) -> Path:
+        """Returns the folder of the run, beside the one that was opened."""
+        folder = self._opened if self._opened.name.strip(".") else Path(os.path.abspath(self._opened))
+        moved = [path for path in folder.parent.glob(f"{glob.escape(folder.name)}.*") if path.suffix[1:].isdigit()]
+        for path in [self._opened, *moved]:
+            if first_start(path / "metrics.jsonl") == self._start:
+                return path
+        raise InputError(
+            f"{self._opened}: the run that was opened here was deleted or moved, and is not in {folder.name}.1 and so on "
+            "either; open it where it is now, with vaecf.Run"
+        )
 
 
 def seed_groups(runs: Sequence[Run]) -> list[list[int]]:

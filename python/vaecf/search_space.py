@@ -36,12 +36,10 @@ class Parameter:
             value = trial.suggest_float(self.key, self.low, self.high, step=self.step, log=self.log)
         return value
 
-    def accepted(self, value: Any) -> Value | None:
-        """Returns the value of a configuration, or None if it is not among those to search."""
-        value = scalar(value)
-        if self.choices:
-            return next((choice for choice in self.choices if choice == value), None)
-        if isinstance(value, (bool, str)) or not self.low <= value <= self.high:
+    def in_range(self, value: Any) -> Value | None:
+        """Returns the value of a configuration, a number or a list of one, or None if it is not in the range."""
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not self.low <= value <= self.high:
             return None
         if self.step is not None and abs((value - self.low) / self.step - round((value - self.low) / self.step)) > 1e-9:
             return None

@@ -1,7 +1,9 @@
-"""Texts of ids and names, which may be any bytes: those that are not UTF-8 are surrogates in str (PEP 383)."""
+"""Texts of ids and names, which may be any bytes: those that are not UTF-8 are surrogates in str (PEP 383); and paths."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pandas as pd
@@ -26,3 +28,9 @@ def escaped(texts: Texts) -> Texts:
     if isinstance(texts, pd.Series):
         return texts.map(_escape) if is_object_dtype(texts) or is_string_dtype(texts) else texts
     return cast(Texts, _escape(texts))
+
+
+def local_path(path: str | Path) -> Path:
+    """Returns a path as vaecf_dist reads those of a configuration: ~, alone or before a slash, is the variable HOME."""
+    text, home = os.fspath(path), os.environ.get("HOME")
+    return Path(home + text[1:]) if home and (text == "~" or text.startswith("~/")) else Path(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 import time
 import warnings
@@ -16,11 +17,15 @@ import numpy as np
 
 from .commands.tensorboard import follow
 from .commands.track import Tracked, package
-from .dataset import open_hdf5, read_attributes
+from .dataset import Dataset, open_hdf5, read_attributes
 from .errors import InputError, Stopped
 from .events import Event, parse_events, smallest_is_best
 from .program import find_program, resolved_config, run_program, settings_arguments, warnings_of
 from .run import Run
+from .texts import local_path
+
+
+SECONDS_PER_LINE = 30.0
 
 
 class HasPath(Protocol):
@@ -72,11 +77,14 @@ def train(
     at its end. `settings`: other keys of the configuration by dotted name.
     An earlier run of this name is moved to NAME.1, NAME.2, and so on.
 
-    Blocks until the end. An interrupt stops the training with a checkpoint, after which KeyboardInterrupt is raised.
+    Blocks until the end. An interrupt stops the training with a checkpoint, after which KeyboardInterrupt is raised; if
+    this process is killed, the training stops in the same way.
     Throws InputError for wrong arguments, keys or data, Stopped if the run is stopped by a signal, with a checkpoint, and
     RunError if it fails.
     """
-    file = Path(data) if isinstance(data, (str, Path)) else Path(data.path)
+    file = local_path(data) if isinstance(data, (str, Path)) else Path(data.path)
+    if isinstance(data, Dataset):
+        data.require_unchanged()
     if track is not None:
         package(track)
     start = Run(start_from) if isinstance(start_from, (str, Path)) else start_from
@@ -172,14 +180,21 @@ def _has_test_users(file: Path) -> bool | None:
 
 
 class _Progress:
-    """A progress bar of the epochs or solutions of a run at work, from the events in its metrics.jsonl."""
+    """A progress bar of the epochs or solutions of a run at work, from the events in its metrics.jsonl.
+
+    Where it cannot be redrawn, as in a file, it is a line at most every 30 seconds, and one at the end.
+    """
 
     def __init__(self, log: Path, config: Mapping[str, Any]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a notebook without the package ipywidgets
             from tqdm.auto import tqdm  # pylint: disable=import-outside-toplevel
         total = None if config["model.type"] in ("ease", "item_knn") else int(config["train.epochs"])
-        self.bar = tqdm(total=total, unit="epoch" if total else "solution", desc=str(config["name"]))
+        redrawn = sys.stderr.isatty() or "ipykernel" in sys.modules
+        self.nowhere = None if redrawn else open(os.devnull, "w", encoding="utf-8")
+        unit = "epoch" if total else "solution"
+        self.bar = tqdm(total=total, unit=unit, desc=str(config["name"]), file=self.nowhere)
+        self.last_line = time.monotonic()
         self.log = log
         self.metric = str(config["validation.select"])
         self.best: float | None = None
@@ -198,6 +213,9 @@ class _Progress:
         self.read_bytes += len(lines)
         for event in parse_events(lines.decode("utf-8", "replace").splitlines()):
             self._show(event)
+        if self.nowhere and time.monotonic() - self.last_line >= SECONDS_PER_LINE:
+            self.last_line = time.monotonic()
+            print(self.bar, file=sys.stderr, flush=True)
 
     def _show(self, event: Event) -> None:
         if event["event"] in ("epoch", "solve"):
@@ -214,3 +232,6 @@ class _Progress:
         """Shows the last events and leaves the bar as it is."""
         self.update()
         self.bar.close()
+        if self.nowhere:
+            self.nowhere.close()
+            print(self.bar, file=sys.stderr)

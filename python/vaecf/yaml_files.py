@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,15 @@ def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
     for key, value in config.items():
         values.update(flatten(value, f"{prefix}.{key}" if prefix else str(key)))
     return values
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a nested configuration of values by dotted key."""
+    config: dict[str, Any] = {}
+    for key, value in values.items():
+        section = config
+        *path, last = key.split(".")
+        for part in path:
+            section = section.setdefault(part, {})
+        section[last] = value
+    return config

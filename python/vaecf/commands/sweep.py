@@ -21,9 +21,10 @@ import yaml
 
 from .. import errors
 from ..errors import InputError, install
-from ..events import smallest_is_best
+from ..events import read_events, smallest_is_best
 from ..program import (
     DEFAULT_MPIRUN,
+    ending_with_python,
     find_config,
     find_program,
     launcher,
@@ -32,8 +33,8 @@ from ..program import (
     resolved_config,
     settings_arguments,
 )
-from ..search_space import read_search, text_of
-from ..yaml_files import load_yaml, parse_yaml
+from ..search_space import Value, read_search, text_of
+from ..yaml_files import flatten, load_yaml, nested
 
 SECONDS_TO_STOP = 60.0
 
@@ -46,14 +47,9 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def read_events(file: Path) -> list[dict[str, Any]]:
-    """Returns the events of a metrics.jsonl. An incomplete last line of a run at work is left out."""
-    events = []
-    if file.exists():
-        for line in file.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                events.append(json.loads(line))
-    return events
+def _events(folder: Path) -> list[dict[str, Any]]:
+    """Returns the events of a run; none before it has begun."""
+    return read_events(folder / "metrics.jsonl") if (folder / "metrics.jsonl").exists() else []
 
 
 def validations(events: Sequence[dict[str, Any]], metric: str) -> list[tuple[int, float]]:
@@ -124,7 +120,7 @@ class Sweep:
         self.parameters = read_search(options.search)
         self.settings = self._settings()
         self.base = resolved_config(self.program, options.config, settings_arguments(self.settings))
-        self._check_values()
+        self.start = self._values_of_configuration()
         self.metric = str(self.base["validation.select"])
         if self.metric == "last":
             raise InputError("validation.select: must be a metric in a sweep; use e.g. --set validation.select=ndcg@100")
@@ -132,8 +128,7 @@ class Sweep:
 
     def _settings(self) -> dict[str, str]:
         """Returns the settings that all trials share."""
-        # Of a trial only the best weights are of interest.
-        settings = {"run.checkpoint_every": "0"}
+        settings = {"run.checkpoint_every": "0"}  # Of a trial only the best weights are of interest.
         for text in self.options.set:
             key, separator, value = text.partition("=")
             if not separator:
@@ -148,15 +143,22 @@ class Sweep:
                 raise InputError(f"--set {text}: this key is searched by {self.options.search}")
         return {key: value for key, value in settings.items() if key not in searched}
 
-    def _check_values(self) -> None:
-        """Throws InputError if vaecf_dist does not accept an end of a range or a choice."""
+    def _values_of_configuration(self) -> dict[str, Value | None]:
+        """Returns the value of the configuration for each key, None if it is not among those to search. Throws InputError if
+        vaecf_dist does not accept an end of a range or a choice."""
+        start: dict[str, Value | None] = {}
         for parameter in self.parameters:
+            start[parameter.key] = None if parameter.choices else parameter.in_range(self.base.get(parameter.key))
             for value in parameter.extremes():
                 changed = {**self.settings, parameter.key: text_of(value)}
                 try:
-                    resolved_config(self.program, self.options.config, settings_arguments(changed))
+                    config = resolved_config(self.program, self.options.config, settings_arguments(changed))
                 except InputError as error:
                     raise InputError(f"{self.options.search}: {error}") from None
+                # A choice that does not change the configuration is its value, in whatever notation.
+                if parameter.choices and start[parameter.key] is None and config == self.base:
+                    start[parameter.key] = value
+        return start
 
     # The study
 
@@ -183,9 +185,8 @@ class Sweep:
                 raise InputError(f"{storage}: contains a sweep with another {name}; use another --output or --storage")
             if not existing:
                 study.set_user_attr(name, value)
-        start = {p.key: p.accepted(self.base.get(p.key)) for p in self.parameters}
-        if not existing and None not in start.values():  # The first trial has the values of the configuration.
-            study.enqueue_trial(start)
+        if not existing and None not in self.start.values():  # The first trial has the values of the configuration.
+            study.enqueue_trial(self.start)
         self._retry_interrupted(study)
         return study
 
@@ -231,7 +232,7 @@ class Sweep:
         trial.set_user_attr("folder", folder.name)
         started = time.monotonic()
         code, pruned = self.execute(trial, folder, values)
-        events = read_events(folder / "metrics.jsonl")
+        events = _events(folder)
         results = validations(events, self.metric)
         unit = "solution" if any(event.get("event") == "solve" for event in events) else "epoch"
         trial.set_user_attr("seconds", round(time.monotonic() - started, 3))
@@ -261,6 +262,7 @@ class Sweep:
         command += settings_arguments(settings)
         environment = rank_environment(self.options.ranks, self.options.mpirun)
         reported: set[int] = set()
+        command = ending_with_python(command, signal.SIGUSR1)
         with open(f"{folder}.log", "ab", opener=_open_no_link) as log, subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
         ) as process:
@@ -282,7 +284,7 @@ class Sweep:
 
     def report(self, trial: Any, folder: Path, reported: set[int]) -> None:
         """Passes the validations that are not in `reported` on to Optuna, for pruning and its plots."""
-        for epoch, value in validations(read_events(folder / "metrics.jsonl"), self.metric):
+        for epoch, value in validations(_events(folder), self.metric):
             if epoch not in reported:
                 reported.add(epoch)
                 trial.report(value, epoch)
@@ -342,17 +344,13 @@ class Sweep:
 
     def best_configuration(self, row: dict[str, Any]) -> str:
         """Returns the configuration of a trial as YAML, such that --test evaluates its checkpoint."""
-        config = load_yaml(find_config(self.program, self.options.config)) or {}
         changed = {**self.settings, **{p.key: text_of(row[p.key]) for p in self.parameters}}
         changed |= {"run.directory": str(self.folder), "name": row["folder"]}
-        for key, value in changed.items():
-            *path, last = key.split(".")
-            section = config
-            for part in path:
-                if not isinstance(section.get(part), dict):
-                    section[part] = {}
-                section = section[part]
-            section[last] = parse_yaml(value)
+        # The program resolves the keys, which may be dotted in the file, have short forms, and exclude each other.
+        resolved = resolved_config(self.program, self.options.config, settings_arguments(changed))
+        defaults = resolved_config(self.program, os.devnull)
+        given = {*flatten(load_yaml(find_config(self.program, self.options.config)) or {}), *changed}
+        config = nested({k: value for k, value in resolved.items() if k in given or value != defaults.get(k)})
         title = f"# Trial {row['trial']} of `vaecf sweep`: {self.metric} {row[self.metric]:.6f} on the validation users.\n"
         return title + str(yaml.safe_dump(config, sort_keys=False, default_flow_style=None))
 

@@ -60,7 +60,7 @@ class Follower:
     """Reads the events of one run: at each update, those that are new."""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
+        self._run, self._log = run, run.log  # A later run of the name writes there, too.
         self._position = 0
         self._identity = self._log_identity()
         self._ended = self._tested = False
@@ -71,10 +71,10 @@ class Follower:
 
         A run that is resumed or started anew replaces its log. Then restart() is called, and all of it is read again.
         """
-        if self._log_identity() != self._identity or self._run.log.stat().st_size < self._position:
+        if self._log_identity() != self._identity or self._log.stat().st_size < self._position:
             self._identity, self._position = self._log_identity(), 0
             self.restart()
-        with self._run.log.open("rb") as log:
+        with self._log.open("rb") as log:
             log.seek(self._position)
             data = log.read()
         complete = data[: data.rfind(b"\n") + 1]
@@ -104,7 +104,7 @@ class Follower:
         """Ends writing."""
 
     def _log_identity(self) -> int:
-        return self._run.log.stat().st_ino
+        return self._log.stat().st_ino
 
 
 def follow(followers: Sequence[Follower], forever: bool, interval: float) -> int:

@@ -104,14 +104,14 @@ class Tracked(Follower):
 
     def close(self) -> None:
         """Logs the checksum of the dataset, the best checkpoint, and the table of the test."""
-        best = self._run.path / "checkpoints" / "best.h5"
+        best = self._log.parent / "checkpoints" / "best.h5"
         if best.is_file():
             with open_hdf5(best) as file:
                 self._tracker.describe({"dataset_checksum": str(read_attributes(file).get("dataset_checksum", ""))})
             self._tracker.artifact(best)
         if self._tested:
             with tempfile.TemporaryDirectory() as folder:
-                leaderboard(Run(self._run.path)).to_csv(Path(folder) / "test.csv")
+                leaderboard(Run(self._log.parent)).to_csv(Path(folder) / "test.csv")
                 self._tracker.artifact(Path(folder) / "test.csv")
         self._tracker.close()
 
