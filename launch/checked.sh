@@ -13,47 +13,54 @@ is_number() {
 # no number ends the shell with 2; in $(...), the caller adds `|| exit`.
 number_of() {
   local value=${!1:-$2}
-  if is_number "$value"; then printf '%s\n' "$value"; return; fi
-  printf '%s: %s: must be an integer from 0 on, got %q\n' "${me:-${0##*/}}" "$1" "$value" >&2
-  exit 2
+  if ! is_number "$value"; then
+    printf '%s: %s: must be an integer from 0 on, got %q\n' "${me:-${0##*/}}" "$1" "$value" >&2
+    exit 2
+  fi
+  printf '%s\n' "$value"
 }
+
+# These also run in traps, where `return` without a number returns the status from before the trap.
 
 # is_own_file FILE: succeeds if FILE is a regular file and no link, or does not exist; prints a message otherwise, and returns 2.
 is_own_file() {
-  if [ ! -L "$1" ] && { [ -f "$1" ] || [ ! -e "$1" ]; }; then return; fi
-  printf '%s: %s: is a link, or no regular file; remove it, or choose another folder\n' "${me:-${0##*/}}" "$1" >&2
-  return 2
+  if [ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; }; then
+    printf '%s: %s: is a link, or no regular file; remove it, or choose another folder\n' "${me:-${0##*/}}" "$1" >&2
+    return 2
+  fi
 }
 
 # read_line FILE PATTERN: prints the first line of FILE. Fails if there is none, if PATTERN, an extended regular expression,
 # does not match the whole line, or if FILE is a link.
 read_line() {
   local line=
-  is_own_file "$1" && [ -e "$1" ] || return
-  read -r line <"$1" || [ -n "$line" ] || return
-  [[ $line =~ ^($2)$ ]] || return
-  printf '%s\n' "$line"
+  is_own_file "$1" && [ -e "$1" ] || return 1
+  read -r line <"$1" || [ -n "$line" ] || return 1
+  [[ $line =~ ^($2)$ ]] && printf '%s\n' "$line"
 }
 
 # replace_file FILE: replaces FILE by the standard input; readers find the old or the new contents. Returns 2 if FILE is a link.
 replace_file() {
   local new folder=.
   case $1 in */*) folder=${1%/*} ;; esac
-  is_own_file "$1" && new=$(mktemp -- "$folder/.new.XXXXXX") || return
+  is_own_file "$1" || return 2
+  new=$(mktemp -- "$folder/.new.XXXXXX") || return 1
   # mktemp makes files that only this user can read.
-  if cat >"$new" && chmod '=rw' "$new" && mv -fT -- "$new" "$1"; then return; fi
-  rm -f -- "$new"
-  return 1
+  if ! { cat >"$new" && chmod '=rw' "$new" && mv -fT -- "$new" "$1"; }; then
+    rm -f -- "$new"
+    return 1
+  fi
 }
 
 # open_new FILE: removes FILE, makes it anew, and sets `new` to its file descriptor, for output that readers follow.
 # Returns 2 if FILE is a link.
 open_new() {
   local status=0
-  is_own_file "$1" && rm -f -- "$1" || return
+  is_own_file "$1" || return 2
+  rm -f -- "$1" || return 1
   set -C  # a file that another user makes meanwhile is not opened
   # shellcheck disable=SC2034
-  exec {new}>"$1" || status=$?
+  exec {new}>"$1" || status=1
   set +C
   return "$status"
 }
