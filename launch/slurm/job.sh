@@ -9,6 +9,13 @@ refuse() { printf '%s\n' "$me: $*" >&2; exit 2; }
 # shellcheck source=../watch.sh
 . "$here/../watch.sh"
 
+# Bash evaluates text in arithmetic, which can contain commands.
+is_count() { [[ $1 =~ ^(0|[1-9][0-9]{0,14})$ ]]; }
+for name in SLURM_JOB_ID SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID SLURM_RESTART_COUNT SLURM_NTASKS SLURM_CPUS_PER_TASK \
+  SLURM_JOB_NUM_NODES VAECF_SECONDS_TO_START VAECF_MAX_FRUITLESS VAECF_USERS_PER_RANK; do
+  is_count "${!name:-0}" || refuse "$name: must be a whole number, got ${!name}"
+done
+
 # SLURM_JOB_ID may also be the id of the whole array, as for its last element.
 job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 job=${job:-$SLURM_JOB_ID}
@@ -62,28 +69,35 @@ launcher() {
     "${ranks:-all} ranks of $OMP_NUM_THREADS threads by ${launch[0]}" | paste -sd ' ' >&2
 }
 
-# Requests a checkpoint from the ranks. Ranks that are still starting would ignore the signal, or end.
+# Requests from now on are kept until the ranks have started. USR1 is from `--signal=B:USR1@...` or
+# `scancel --batch --signal=USR1`. TERM is from `scancel`, after which a job is not requeued. Under srun, Slurm sends TERM to
+# the ranks, except for `scancel --full` or `--batch` with `--signal=TERM`; hence they get USR1 then, too.
+asked='' canceled='' step=''
+trap 'ask' USR1
+trap 'canceled=yes; ask' TERM
+# Passes a request for a checkpoint on to the ranks, through srun or mpirun. It is repeated until the log proves that the ranks
+# had started before, because a signal is lost until then; a second one changes nothing.
 seconds_to_start=${VAECF_SECONDS_TO_START:-3}
 ask() {
-  signaled=yes
-  while [ $((SECONDS - started)) -le "$seconds_to_start" ] && kill -0 "$step" 2>/dev/null; do sleep 0.1; done
-  case ${launch[0]} in
-    # In the background, because scancel retries for a while if the job is ending.
-    srun) scancel --signal=USR1 "$job" 2>/dev/null & ;;
-    mpirun) kill -s USR1 "$step" 2>/dev/null ;;
-  esac
+  local pause=1 has_started
+  asked=yes
+  if [ -z "$step" ]; then return; fi
+  while [ $((SECONDS - started)) -le "$seconds_to_start" ] && ! ended "$step"; do sleep 0.1; done
+  until ended "$step"; do
+    if logged start; then has_started=yes; else has_started=''; fi
+    kill -s USR1 "$step" 2>/dev/null
+    if [ "$has_started" ]; then return; fi
+    wait_until_ended "$pause" "$step"
+    pause=$((pause < 8 ? 2 * pause : 8))
+  done
 }
 
 # run ARGUMENTS...: runs the program by `launch`, forwards stop requests to it, and returns its exit code, see
 # final_status. Requires identify_run.
 run() {
   local status command=("${launch[@]}" "$program" "$@")
-  canceled='' step='' started=$SECONDS
-  # From `--signal=B:USR1@...` or `scancel --batch --signal=USR1`.
-  trap ask USR1
-  # A canceled job is not requeued. Under srun, Slurm sends TERM to the ranks, except for `scancel --full` or `--batch`
-  # with `--signal=TERM`; hence USR1, which Slurm rejects for a canceled job.
-  trap 'canceled=yes; ask' TERM
+  if [ -n "$asked" ]; then return 75; fi
+  step='' started=$SECONDS
   # In a separate process group (-m), because srun and mpirun kill their ranks on TERM, which `scancel --full
   # --signal=TERM` sends to the group of this shell.
   if [ "${launch[0]}" = mpirun ]; then
@@ -95,21 +109,29 @@ run() {
     step=$!
     set +m
   fi
-  started=$SECONDS
-  while :; do
-    signaled=
-    wait "$step"
-    status=$?
-    if [ -z "$signaled" ]; then break; fi
-  done
+  if [ -n "$asked" ]; then ask; fi
+  # A signal ends `wait`, but not the command.
+  until ended "$step"; do wait "$step"; done
+  wait "$step"
+  status=$?
   if [ "${launch[0]}" = mpirun ]; then end_watch; fi
   final_status "$status"
+  status=$?
+  # The signal ends a launcher and ranks that are still starting. No step is lost.
+  if [ -n "$asked" ] && [ "$status" -ne 0 ] && [ "$status" -ne 2 ] && ! logged start; then status=75; fi
+  return "$status"
+}
+# logged EVENT [TEXT]: whether the log of the run contains such an event of this start, with this text.
+logged() {
+  [ -n "$run_folder" ] &&
+    grep -F "\"event\":\"$1\",\"id\":\"$VAECF_RUN_ID\"" "$run_folder/metrics.jsonl" 2>/dev/null | grep -F -- "${2:-}" >/dev/null
 }
 
-# run_job CONFIG ARGUMENTS...: replaces $SLURM_ARRAY_TASK_ID in the arguments, and trains until the run is complete, or until the time limit or preemption; then the run
-# writes a checkpoint, and the job is requeued.
+# run_job CONFIG ARGUMENTS...: trains until the run is complete, or until the time limit or preemption; then the run writes a
+# checkpoint, and the job is requeued. In an array, it replaces $SLURM_ARRAY_TASK_ID in the arguments, and without an argument
+# name=... adds the number of the element to the name of the run.
 run_job() {
-  local resume=(--resume auto) argument status=0 from_file=
+  local resume=(--resume auto) argument status=0 from_file='' has_name=''
   if [ $# -eq 0 ]; then refuse 'usage: sbatch [OPTIONS] FILE.sbatch CONFIG.yaml [ARGUMENTS...]'; fi
   # The shell that submits an array cannot expand this variable.
   if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then set -- "${@//'$SLURM_ARRAY_TASK_ID'/$SLURM_ARRAY_TASK_ID}"; fi
@@ -117,16 +139,22 @@ run_job() {
     case $argument in
       --resume | --resume=* | --start-from | --start-from=*) resume=() ;;
       --seeds | --seeds=*) refuse "$argument: trains one seed after the other; submit an array instead (docs/SLURM.md)" ;;
+      name=* | --set=name=*) has_name=yes ;;
     esac
   done
   case " $* " in *' --resume auto '* | *' --resume=auto '*) ;; *' --resume'[\ =]*) from_file=--resume ;; esac
   case " $* " in *' --start-from'[\ =]*) from_file=--start-from ;; esac
+  name_log
   find_program
   launcher ''
   identify_run "$program" "$@" "${resume[@]}"
-  review_last_start
-  if [ "$fruitless" -ge 2 ]; then without_progress; exit 1; fi
-  record_start "$VAECF_RUN_ID"
+  if [ -n "${SLURM_ARRAY_TASK_ID:-}" ] && [ -z "$has_name" ] && [ -n "$run_folder" ]; then
+    set -- "$@" --set "name=$(quoted "${run_folder##*/}-$SLURM_ARRAY_TASK_ID")"
+    identify_run "$program" "$@" "${resume[@]}"
+  fi
+  review_starts
+  if [ "$fruitless" -ge "$max_fruitless" ]; then without_progress; fi
+  record_start
   run "$@" "${resume[@]}" || status=$?
   if [ -n "$canceled" ] || [ "${VAECF_REQUEUE:-1}" = 0 ]; then exit "$status"; fi
   if [ -n "$from_file" ] && [ "$status" -eq 75 ]; then
@@ -135,55 +163,76 @@ run_job() {
     exit "$status"
   fi
   case $status in
-    75) again 'stopped with a checkpoint' ;;
-    # A preempted job that was killed before it wrote a checkpoint is requeued, too.
+    75) again 'stopped on request' ;;
     0 | 2) ;;
-    *) if preempted; then again 'preempted'; fi ;;
+    # A preempted job that was killed before it wrote a checkpoint is requeued, too.
+    *) if preempted; then again 'preempted'; elif lost_node "$status"; then again 'a rank or its node is lost'; fi ;;
   esac
   exit "$status"
 }
 preempted() { scontrol show job "$job" | grep -q 'PreemptTime=[0-9]'; }
+# 205 is the exit code of mpirun that lost one of its daemons. Under srun, Slurm may requeue the job before srun ends.
+lost_node() { [ "$1" -eq 205 ] || logged failed 'has sent no heartbeat'; }
 again() {  # REASON
-  review_start "$VAECF_RUN_ID"
-  if [ "$fruitless" -ge 2 ]; then without_progress; return; fi
-  record_start -
+  review_starts
+  if [ "$fruitless" -ge "$max_fruitless" ]; then without_progress; fi
   printf '%s\n' "$me: $1; requeueing job $job" >&2
   # This also ends this shell.
   scontrol requeue "$job" && exit 0
   printf '%s\n' "$me: the job could not be requeued; submit it by hand, unless Slurm has requeued it" >&2
 }
+quoted() { printf '%s' "'${1//\'/\'\'}'"; }  # for YAML
+
+# Renames the log of an array's element from NAME-JOB.log, the default of the batch files, to NAME-ARRAY_ELEMENT.log, as %A_%a
+# would have named it: as the default it would give jobs that are no arrays a meaningless number. A later start appends.
+name_log() {
+  local log named
+  log=$(readlink "/proc/$$/fd/1") || return
+  named=${log%/*}/${SLURM_JOB_NAME:-}-$job.log
+  if [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || [ "$log" != "${log%/*}/${SLURM_JOB_NAME:-}-$SLURM_JOB_ID.log" ]; then return; fi
+  if [ -f "$named" ] && [ ! -L "$named" ]; then cat "$named" >>"$log"; fi
+  mv -fT "$log" "$named"
+}
 
 # The file .slurm in the run folder ends a chain of starts that would never complete, as of a job whose time is too short
-# for a checkpoint. It contains: the job; the id of its last start, or - if that has been reviewed; the largest step so far;
-# the number of starts in a row that made no new step.
-record_start() {  # ID
+# for a checkpoint. Each start writes: the job; the largest step of a checkpoint; the number of starts in a row before it that
+# wrote no newer one.
+max_fruitless=${VAECF_MAX_FRUITLESS:-3}
+record_start() {
+  local file
   if [ -z "$run_folder" ]; then return; fi
-  mkdir -p "$run_folder" && printf '%s\n' "$job $1 $furthest $fruitless" >"$run_folder/.slurm"
+  mkdir -p "$run_folder" && file=$(mktemp "$run_folder/.slurm.XXXXXX") || return
+  printf '%s\n' "$job $furthest $fruitless" >"$file" && mv -fT "$file" "$run_folder/.slurm"
 }
-review_last_start() {
-  local of_job='' last=-
-  read -r of_job last furthest fruitless 2>/dev/null <"$run_folder/.slurm"
-  if [ "$of_job" != "$job" ]; then last=- furthest=0 fruitless=0; fi
-  if [ "$last" != - ]; then review_start "$last"; fi
-}
-review_start() {  # ID
-  local step
-  step=$(awk -v id="\"id\":\"$1\"" '
-    /"event":"start"/ { counts = index($0, id); next }
-    counts && match($0, /"step":[0-9]+/) { step = substr($0, RSTART + 7, RLENGTH - 7) + 0; if (step > most) most = step }
-    END { print most + 0 }' "$run_folder/metrics.jsonl" 2>/dev/null)
-  fruitless=$((fruitless + 1))
-  if [ "${step:-0}" -gt "$furthest" ]; then furthest=$step fruitless=0; fi
+# Sets `furthest` and `fruitless` from this file, and from what the log of the run says since then.
+review_starts() {
+  local line='' words step
+  furthest=0 fruitless=0
+  if [ -z "$run_folder" ]; then return; fi
+  if [ -L "$run_folder/.slurm" ]; then refuse "$run_folder/.slurm is a link, which no job makes; remove it"; fi
+  if [ ! -r "$run_folder/metrics.jsonl" ]; then step=0; else step=$(awk '/"event":"(checkpoint|solve)"/ && match($0, /"step":[0-9]+/) {
+      step = substr($0, RSTART + 7, RLENGTH - 7) + 0
+      if (step > most) most = step
+    }
+    END { printf "%.0f\n", most }' <"$run_folder/metrics.jsonl"); fi
+  if ! is_count "$step"; then step=0; fi
+  if [ -f "$run_folder/.slurm" ] && [ -r "$run_folder/.slurm" ]; then IFS= read -r line <"$run_folder/.slurm"; fi
+  read -ra words <<<"$line"
+  # Another job begins a new chain.
+  if [ "${words[0]:-}" != "$job" ] || ! is_count "${words[1]:-}" || ! is_count "${words[2]:-}"; then furthest=$step; return; fi
+  if [ "$step" -gt "${words[1]}" ]; then furthest=$step; else furthest=${words[1]} fruitless=$((words[2] + 1)); fi
 }
 without_progress() {
-  printf '%s\n' "$me: two starts in a row made no new step after step $furthest; job $job is not requeued; give it more time" \
-    "(--time, a partition with a longer GraceTime), or shorten run.checkpoint_every, and submit it again" | paste -sd ' ' >&2
+  printf '%s\n' "$me: $fruitless starts in a row wrote no checkpoint after step $furthest; job $job is not requeued; give it more" \
+    "time (--time, well above the two minutes of --signal; a partition with a longer GraceTime), and submit it again" |
+    paste -sd ' ' >&2
+  exit 1
 }
 
 # run_scaling CONFIG ARGUMENTS...: runs the benchmark; the number of ranks is the index of this array element.
 run_scaling() {
   local ranks=${SLURM_ARRAY_TASK_ID:-} tasks=${SLURM_NTASKS:-1} nodes=${SLURM_JOB_NUM_NODES:-1} each weak=()
-  local folder=${VAECF_SCALING_FOLDER:-runs/scaling-${SLURM_ARRAY_JOB_ID:-}} quote="'"
+  local folder=${VAECF_SCALING_FOLDER:-runs/scaling-${SLURM_ARRAY_JOB_ID:-}}
   if [ $# -eq 0 ]; then refuse 'usage: sbatch --array=1,2,4 --ntasks 4 FILE.sbatch CONFIG.yaml [ARGUMENTS...]'; fi
   if [ -z "$ranks" ]; then refuse 'no array job; set the numbers of ranks with sbatch --array=1,2,4'; fi
   if [ "$ranks" -lt 1 ] || [ "$ranks" -gt "$tasks" ]; then
@@ -196,11 +245,12 @@ run_scaling() {
   if [ "${launch[0]}" = srun ]; then launch+=(--nodes=$(((ranks + each - 1) / each))); fi
   local batch=${VAECF_USERS_PER_RANK:-} small
   if [ -n "$batch" ]; then weak=(--set "train.batch_size=$((ranks * batch))"); fi
-  local output=(--set "run.directory='${folder//$quote/$quote$quote}'")
+  local output=(--set "run.directory=$(quoted "$folder")")
   benchmark "$@" --benchmark "${weak[@]}" --set "name=ranks-$ranks" "${output[@]}" || return
   # A single rank also runs a smaller batch, so that the report can separate the costs per step and per user.
   if [ "$ranks" -eq 1 ] && [ "$tasks" -gt 1 ]; then
     batch=${batch:-$("$program" "$@" --print-config | sed -n 's/^  batch_size: //p')}
+    is_count "$batch" || refuse "train.batch_size of the configuration: must be a whole number, got $batch"
     small=$(((batch + tasks - 1) / tasks))
     benchmark "$@" --benchmark --set "train.batch_size=$small" --set name=ranks-1-small "${output[@]}"
   fi
