@@ -9,11 +9,9 @@ refuse() { printf '%s\n' "$me: $*" >&2; exit 2; }
 # shellcheck source=../watch.sh
 . "$here/../watch.sh"
 
-# Bash evaluates text in arithmetic, which can contain commands.
-is_count() { [[ $1 =~ ^(0|[1-9][0-9]{0,14})$ ]]; }
 for name in SLURM_JOB_ID SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID SLURM_RESTART_COUNT SLURM_NTASKS SLURM_CPUS_PER_TASK \
   SLURM_JOB_NUM_NODES VAECF_SECONDS_TO_START VAECF_MAX_FRUITLESS VAECF_USERS_PER_RANK; do
-  is_count "${!name:-0}" || refuse "$name: must be a whole number, got ${!name}"
+  number_of "$name" 0 >/dev/null
 done
 
 # SLURM_JOB_ID may also be the id of the whole array, as for its last element.
@@ -80,7 +78,7 @@ trap 'canceled=yes; ask' TERM
 seconds_to_start=${VAECF_SECONDS_TO_START:-3}
 ask() {
   local pause=1 has_started
-  asked=yes
+  asked=${asked:-$SECONDS}
   if [ -z "$step" ]; then return; fi
   while [ $((SECONDS - started)) -le "$seconds_to_start" ] && ! ended "$step"; do sleep 0.1; done
   until ended "$step"; do
@@ -174,6 +172,11 @@ preempted() { scontrol show job "$job" | grep -q 'PreemptTime=[0-9]'; }
 # 205 is the exit code of mpirun that lost one of its daemons. Under srun, Slurm may requeue the job before srun ends.
 lost_node() { [ "$1" -eq 205 ] || logged failed 'has sent no heartbeat'; }
 again() {  # REASON
+  # If the time limit is shorter than the lead of --signal, Slurm signals at once. What such starts add would go on for ever.
+  if [ "${asked:-60}" -lt 60 ] && ! preempted; then
+    furthest=$(last_checkpoint)
+    record_start
+  fi
   review_starts
   if [ "$fruitless" -ge "$max_fruitless" ]; then without_progress; fi
   printf '%s\n' "$me: $1; requeueing job $job" >&2
@@ -199,33 +202,36 @@ name_log() {
 # wrote no newer one.
 max_fruitless=${VAECF_MAX_FRUITLESS:-3}
 record_start() {
-  local file
   if [ -z "$run_folder" ]; then return; fi
-  mkdir -p "$run_folder" && file=$(mktemp "$run_folder/.slurm.XXXXXX") || return
-  printf '%s\n' "$job $furthest $fruitless" >"$file" && mv -fT "$file" "$run_folder/.slurm"
+  mkdir -p "$run_folder" && printf '%s\n' "$job $furthest $fruitless" | replace_file "$run_folder/.slurm"
 }
 # Sets `furthest` and `fruitless` from this file, and from what the log of the run says since then.
 review_starts() {
-  local line='' words step
+  local line step number='(0|[1-9][0-9]{0,14})'
   furthest=0 fruitless=0
   if [ -z "$run_folder" ]; then return; fi
-  if [ -L "$run_folder/.slurm" ]; then refuse "$run_folder/.slurm is a link, which no job makes; remove it"; fi
-  if [ ! -r "$run_folder/metrics.jsonl" ]; then step=0; else step=$(awk '/"event":"(checkpoint|solve)"/ && match($0, /"step":[0-9]+/) {
-      step = substr($0, RSTART + 7, RLENGTH - 7) + 0
-      if (step > most) most = step
-    }
-    END { printf "%.0f\n", most }' <"$run_folder/metrics.jsonl"); fi
-  if ! is_count "$step"; then step=0; fi
-  if [ -f "$run_folder/.slurm" ] && [ -r "$run_folder/.slurm" ]; then IFS= read -r line <"$run_folder/.slurm"; fi
-  read -ra words <<<"$line"
+  is_own_file "$run_folder/.slurm" || exit
+  furthest=$(last_checkpoint)
   # Another job begins a new chain.
-  if [ "${words[0]:-}" != "$job" ] || ! is_count "${words[1]:-}" || ! is_count "${words[2]:-}"; then furthest=$step; return; fi
-  if [ "$step" -gt "${words[1]}" ]; then furthest=$step; else furthest=${words[1]} fruitless=$((words[2] + 1)); fi
+  if ! line=$(read_line "$run_folder/.slurm" "$job $number $number"); then return; fi
+  read -r _ step fruitless <<<"$line"
+  if [ "$furthest" -gt "$step" ]; then fruitless=0; else furthest=$step fruitless=$((fruitless + 1)); fi
+}
+last_checkpoint() {  # prints its step
+  local last=0 log=$run_folder/metrics.jsonl
+  if [ -f "$log" ]; then
+    last=$(awk '/"event":"(checkpoint|solve)"/ && match($0, /"step":[0-9]+/) {
+        step = substr($0, RSTART + 7, RLENGTH - 7) + 0
+        if (step > most) most = step
+      }
+      END { printf "%.0f\n", most }' <"$log")
+  fi
+  if is_number "$last"; then echo "$last"; else echo 0; fi
 }
 without_progress() {
-  printf '%s\n' "$me: $fruitless starts in a row wrote no checkpoint after step $furthest; job $job is not requeued; give it more" \
-    "time (--time, well above the two minutes of --signal; a partition with a longer GraceTime), and submit it again" |
-    paste -sd ' ' >&2
+  printf '%s\n' "$me: $fruitless starts in a row wrote no new checkpoint, or had to stop within a minute (last step: $furthest);" \
+    "job $job is not requeued; give it more time (--time, well above the two minutes of --signal; a partition with a longer" \
+    "GraceTime), and submit it again" | paste -sd ' ' >&2
   exit 1
 }
 
@@ -250,7 +256,7 @@ run_scaling() {
   # A single rank also runs a smaller batch, so that the report can separate the costs per step and per user.
   if [ "$ranks" -eq 1 ] && [ "$tasks" -gt 1 ]; then
     batch=${batch:-$("$program" "$@" --print-config | sed -n 's/^  batch_size: //p')}
-    is_count "$batch" || refuse "train.batch_size of the configuration: must be a whole number, got $batch"
+    is_number "$batch" || refuse "train.batch_size of the configuration: must be an integer, got $batch"
     small=$(((batch + tasks - 1) / tasks))
     benchmark "$@" --benchmark --set "train.batch_size=$small" --set name=ranks-1-small "${output[@]}"
   fi

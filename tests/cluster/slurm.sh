@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2034,SC2154
 # A Slurm cluster on two hosts, for tests that have sourced hosts.sh and called own_world. `slurm_cluster` starts it, and
 # prepares the use of launch/slurm for the program.
 
