@@ -85,18 +85,92 @@ def test_all_kinds_of_frames_give_the_same_dataset(prepare: Callable[..., vaecf.
     assert not [name for name in os.listdir() if name.startswith((".", "data.h5.tmp"))]
 
 
-def test_dropped_lines_are_one_warning_for_each_reason(prepare: Callable[..., vaecf.Dataset]) -> None:
+def test_dropped_lines_are_a_table_of_reasons(prepare: Callable[..., vaecf.Dataset]) -> None:
     table = events()
     table.loc[[0, 7, 9], "item"] = None
-    table.loc[[1, 20], "plays"] = np.nan
+    rules: dict[str, Any] = {"split": "random", "validation_users": 10, "test_users": 10, "duplicates": "sum"}
     with pytest.warns(UserWarning) as found:
-        prepare(table, split="random", validation_users=10, test_users=10, duplicates="sum")
-    texts = [str(warning.message) for warning in found]
-    assert [text.splitlines()[0] for text in texts] == [
-        "3 dropped: the item id is empty",
-        "2 dropped: the rating is empty",
+        prepare(table, **rules)
+    (text,) = [str(warning.message) for warning in found]
+    assert text.splitlines()[0] == "3 dropped: the item id is empty"
+    assert [line.partition(": '")[0] for line in text.splitlines()[1:]] == [f"  source: row {row}" for row in (0, 7, 9)]
+    table.loc[range(100, 112), "plays"] = np.nan
+    with pytest.warns(UserWarning) as found:
+        prepare(table, **rules)
+    (text,) = [str(warning.message) for warning in found]
+    lines = [line.partition(", first at ") for line in text.splitlines()]
+    assert [line[0] for line in lines] == [
+        "some rows are dropped or unusual:",
+        "   3 dropped: the item id is empty",
+        "  12 dropped: the rating is empty",
     ]
-    assert [len(text.splitlines()) for text in texts] == [4, 3]
+    assert lines[1][2].startswith("source: row 0: ") and lines[2][2].startswith("source: row 100: ")
+
+
+def test_messages_name_arguments_and_rows(
+    prepare: Callable[..., vaecf.Dataset], capsys: pytest.CaptureFixture[str], program: str
+) -> None:
+    table = events()
+    Path("text.h5").write_text("text")
+    messages = []
+    for source, arguments in (
+        (table, {"file": "text.h5"}),
+        (table.assign(plays="x"), {}),
+        (table, {"rating": None, "duplicates": "sum"}),
+        (table, {"time": None, "split": "time"}),
+        (table, {"min_user_items": 10**6}),
+        ("none.csv", {}),
+        ([table, "a.csv"], {}),
+    ):
+        with pytest.raises(InputError) as error:
+            prepare(source, **arguments)
+        messages.append(str(error.value))
+    assert not [text for text in messages if any(word in text for word in ("data.source.path", "--", "*", "stdin"))]
+    assert "choose another file=, or move it away" in messages[0] and "source: row 0: " in messages[1]
+    assert "rating=" in messages[2] and "time=" in messages[3] and "lower min_user_items=" in messages[4]
+    table.to_parquet("events.parquet")
+    options = ["--file", "text.h5", "--user", "user", "--item", "item", "--program", program]
+    assert cli.main(["prepare", "events.parquet", *options]) == 2
+    assert "choose another --file, or move it away" in capsys.readouterr().err
+
+
+def test_columns_may_be_numbers_and_not_ambiguous(prepare: Callable[..., vaecf.Dataset]) -> None:
+    table = pd.DataFrame({"user": [1, 1, 2, 2] * 3, "item": [3, 4, 3, 5] * 3, "kind": ["a", "b", "a", "b"] * 3})
+    rules: dict[str, Any] = {"rating": None, "time": None, "split": "ratio", "min_user_items": 0}
+    expected = prepare(table, **rules)
+    train, ids = expected.train, expected.item_id.tolist()
+    numbers = table.rename(columns={"user": 1, "item": 0, "kind": 2})
+    data = prepare(numbers, user=1, item=0, **rules)
+    assert (data.train != train).nnz == 0 and data.item_id.tolist() == ids
+    features = {"data.prepare.item_features": [2]}
+    data = prepare(numbers, user=1, item=0, items=numbers, title=2, settings=features, **rules)
+    assert data.item_title is not None
+    assert data.item_title.tolist() == [{3: "a", 4: "b", 5: "b"}[item] for item in data.item_id]
+    assert "  2: 2 values" in data.attributes["report"]
+    twice = pd.concat([table, table], axis=1)
+    with pytest.raises(InputError, match="source: two columns are called 'user'"):
+        prepare(twice, **rules)
+    with pytest.raises(InputError, match="source: the columns have names of 2 levels .MultiIndex."):
+        prepare(pd.concat({"a": table}, axis=1), **rules)
+    with pytest.raises(InputError, match="no column 'user'.* in the index: call reset_index"):
+        prepare(table.set_index(["user", "item"]), **rules)
+    mixed = table.astype({"user": object})
+    mixed.loc[[1, 3], "user"] = ["1", "2"]
+    assert content(prepare(mixed, **rules)) != b"" and prepare(mixed, **rules).train_user_id.tolist() == [1, 2]
+
+
+def test_damaged_files_are_named(
+    prepare: Callable[..., vaecf.Dataset], program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events().drop(columns="at").to_parquet("events.parquet", compression="zstd")
+    whole = Path("events.parquet").read_bytes()
+    Path("events.parquet").write_bytes(whole[:200] + bytes(2000) + whole[2200:])
+    with pytest.raises(InputError, match="events.parquet: cannot be read: "):
+        prepare("events.parquet", time=None, split="ratio")
+    options = ["--file", "data.h5", "--user", "user", "--item", "item", "--split", "ratio", "--program", program]
+    assert cli.main(["prepare", "events.parquet", *options]) == 2
+    assert "vaecf: events.parquet: cannot be read: " in capsys.readouterr().err
+    assert os.listdir() == ["events.parquet"]
 
 
 def test_text_files_are_read_by_the_program(prepare: Callable[..., vaecf.Dataset], tmp_path: Path) -> None:
@@ -202,7 +276,7 @@ def test_errors_of_the_source_leave_no_dataset(prepare: Callable[..., vaecf.Data
         yield pa.Table.from_pandas(table).select(columns)
         raise ZeroDivisionError
 
-    frame = frames.Frame("source", list(table.columns), failing)
+    frame = frames.Frame("source", list(table.columns), failing)  # a DataFrame of another kind
     monkeypatch.setattr(frames, "frame_of", lambda source, name: frame)
     with pytest.raises(ZeroDivisionError):
         prepare(table, split="random")
@@ -242,5 +316,9 @@ def test_values_are_written_as_the_program_reads_them() -> None:
     assert written(frames.times, pa.array([1500], pa.timestamp("ms"))) == [1.5]
     assert written(frames.times, ["2026-07-01", None]) == ["2026-07-01", None]
     assert written(frames.times, [7, None]) == [7, None]
-    assert written(frames.values, pd.Series([25.0, None])) == [25, None]
-    assert written(frames.values, [["a", "b"], None, []]) == ["a|b", None, ""]
+    assert written(frames.titles, pd.Series([" a|b", None])) == ["a|b", ""]
+    assert written(frames.features("|"), pd.Series([25.0, None])) == ["25", ""]
+    assert written(frames.features(","), [["a", "b,c"], None, []]) == [f"a{frames.JOINT}b,c", "", ""]
+    assert written(frames.features(","), ["a, b", None]) == [f"a{frames.JOINT}b", ""]
+    with pytest.raises(InputError, match="control character"):
+        written(frames.features("|"), [f"a{frames.JOINT}b"])

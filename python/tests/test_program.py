@@ -1,11 +1,12 @@
 """Finding and running vaecf_dist, with scripts that stand in for it."""
 
 import signal
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -124,3 +125,27 @@ sys.exit(75)""",
         run_program([], program=program)
     thread.join()
     assert log.read_text().split() == ["began", "INT", "ended"]
+
+
+def test_second_interrupt_after_the_end_is_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = tmp_path / "ready"
+    program = _script(
+        tmp_path / "p",
+        f"""signal.signal(signal.SIGINT, lambda *_: sys.exit(75))
+pathlib.Path({str(ready)!r}).touch()
+time.sleep(60)""",
+    )
+    wait = subprocess.Popen.wait
+
+    def interrupted(process: Any, timeout: float | None = None) -> int:
+        code = wait(process, timeout)
+        monkeypatch.setattr(subprocess.Popen, "wait", wait)
+        raise KeyboardInterrupt(code)
+
+    def watch() -> None:
+        if ready.exists():
+            monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+            raise KeyboardInterrupt("first")
+
+    with pytest.raises(KeyboardInterrupt, match="first"):
+        run_program([], program=program, watch=watch)

@@ -100,8 +100,9 @@ def test_features_of_users_are_those_of_the_program(workspace: Workspace, tmp_pa
         assert model.features_of(people, "userId", [3, 99])[1].nnz == 0
     with pytest.raises(vaecf.InputError, match="land is not a column"):
         model.features_of(people[["userId", "band"]])
-    with pytest.raises(vaecf.InputError, match="user 3 is twice"):
-        model.features_of(people.iloc[[3, 3]], "userId", [3])
+    lines = people.iloc[[3, 4, 3]].assign(userId=[3, 4, 3], band=["35", "", "25"])
+    joined, alone = model.features_of(lines, "userId", [3, 4]), model.features_of(lines)
+    assert (joined[0] != alone[0].maximum(alone[2])).nnz == 0 and (joined[1] != alone[1]).nnz == 0
 
 
 def test_tables_of_other_libraries_and_kinds_of_ids_are_read(workspace: Workspace, events: pd.DataFrame) -> None:

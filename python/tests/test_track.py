@@ -1,7 +1,9 @@
 """`vaecf track` with MLflow and trackio, in databases of their own; Weights & Biases is not tested."""
 
 import datetime
+import socket
 import sqlite3
+import types
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,40 @@ def test_runs_are_logged_to_mlflow(
     assert {file.path for file in client.list_artifacts(found.info.run_id)} == {"best.h5", "test.csv"}
     trained = vaecf.train(workspace.folder / "data.h5", model="ease", track="mlflow", progress=False)
     assert {each.info.run_name for each in logged()} == {"mult_vae", trained.name}
+
+
+def test_tracker_that_cannot_be_used_is_found_before_training(
+    workspace: Workspace, run: vaecf.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    data = workspace.folder / "data.h5"
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # without listen(): connections are refused
+        server = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        mlflow.set_tracking_uri(server)
+        with pytest.raises(vaecf.InputError, match=f"mlflow: {server} cannot be used: .*MLFLOW_TRACKING_URI"):
+            vaecf.train(data, model="ease", track="mlflow", progress=False)
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/deleted.db")
+    client = mlflow.MlflowClient()
+    client.delete_experiment(client.create_experiment("vaecf"))
+    with pytest.raises(vaecf.InputError, match="the experiment vaecf was deleted; restore it with"):
+        vaecf.train(data, model="ease", track="mlflow", progress=False)
+    assert main(["track", str(run.path), "--to", "mlflow"]) == 2
+    assert not Path("runs").exists()
+
+
+def test_tracker_that_fails_after_training_is_a_warning(
+    workspace: Workspace, run: vaecf.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**_: Any) -> None:
+        raise ConnectionError("connection refused\nlong explanation")
+
+    failing = types.SimpleNamespace(__name__="wandb", init=init)
+    monkeypatch.setattr("vaecf.commands.track.package", lambda to: failing)
+    with pytest.warns(UserWarning, match="was not logged to wandb: connection refused; log it later with: vaecf track"):
+        trained = vaecf.train(workspace.folder / "data.h5", model="ease", track="wandb", progress=False)
+    assert trained.test.shape[0] > 0
+    assert main(["track", str(run.path), "--to", "wandb"]) == 1
 
 
 def test_runs_are_logged_to_trackio(run: vaecf.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+import pandas as pd
+
 from .errors import InputError, install
+from .ids import MAX_EXACT, column_names, index_advice
+from .values import SEPARATOR, field_texts, python_values, value_text
 
 try:
     import narwhals.stable.v1 as nw
@@ -28,6 +34,9 @@ PARQUET, FEATHER = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")
 ROWS = 1 << 17
 """The number of rows that are converted at a time."""
 
+JOINT = "\x1f"
+"""What separates the values of a field in the CSV: no text of a table contains this control character."""
+
 TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 """Units of times per second."""
 
@@ -41,6 +50,8 @@ class Frame:
     columns: Sequence[str]
     rows: Callable[[list[str]], Iterator[pa.Table]]
     """Yields the rows of the given columns in tables of at most ROWS rows."""
+    table: Any = None
+    """The DataFrame, if it is one."""
 
 
 def frame_of(source: Any, name: str) -> Frame:
@@ -50,9 +61,12 @@ def frame_of(source: Any, name: str) -> Frame:
     """
     if isinstance(source, (str, Path)):
         return _file(Path(source))
-    frame = nw.from_native(source, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
+    if isinstance(source, pd.DataFrame):
+        source = source.set_axis(column_names(source, name), axis=1)
+    with _readable(name):
+        frame = nw.from_native(source, pass_through=True)
+        if isinstance(frame, nw.LazyFrame):
+            frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
         raise InputError(
             f"{name} is of type {type(source).__name__}; give a DataFrame of pandas, Polars or PyArrow, or the path of a file"
@@ -60,30 +74,58 @@ def frame_of(source: Any, name: str) -> Frame:
 
     def rows(columns: list[str]) -> Iterator[pa.Table]:
         for start in range(0, len(frame), ROWS):
-            yield frame[start : start + ROWS].select(columns).to_arrow().select(columns)
+            with _readable(name):
+                part = frame[start : start + ROWS].select(columns)
+                try:
+                    table = part.to_arrow().select(columns)
+                except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column of objects of several types
+                    values = [_mixed(part[column].to_list(), f"{name}: column {column}") for column in columns]
+                    table = pa.table(values, columns)
+            yield table
 
-    return Frame(name, frame.columns, rows)
+    return Frame(name, column_names(frame, name), rows, source)
+
+
+@contextlib.contextmanager
+def _readable(name: object) -> Iterator[None]:
+    """Throws InputError for the exceptions of a library that reads a table. `name`: that of the table."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # pylint: disable=broad-exception-caught # Each library has classes of its own.
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"{name}: cannot be read: {reason}") from error
+
+
+def _mixed(values: Sequence[Any], name: str) -> pa.Array:
+    """Returns a column of objects; if they are of several types, as texts."""
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if any(np.ndim(value) > 0 for value in values):
+            raise InputError(f"{name}: some values are lists and others are not; make all of them lists") from None
+        texts = [value if isinstance(value, str) else value_text(value) or None for value in values]
+        return pa.array(texts, pa.string())
 
 
 def _file(path: Path) -> Frame:
     """Returns the table in a Parquet or Feather file."""
-    try:
+    with _readable(path):
         if path.suffix in PARQUET:
             names = pyarrow.parquet.read_schema(path).names
         else:
             names = pa.ipc.open_file(pa.memory_map(str(path))).schema.names
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
 
     def parquet(columns: list[str]) -> Iterator[pa.Table]:
         # A buffer per column instead of whole columns of a row group, which may be the whole file.
-        with pyarrow.parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        with _readable(path), pyarrow.parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             for batch in file.iter_batches(ROWS, columns=columns):
                 yield pa.Table.from_batches([batch]).select(columns)
 
     def feather(columns: list[str]) -> Iterator[pa.Table]:
         options = pa.ipc.IpcReadOptions(included_fields=[names.index(column) for column in columns])
-        with pa.memory_map(str(path)) as memory:
+        with _readable(path), pa.memory_map(str(path)) as memory:
             file = pa.ipc.open_file(memory, options=options)
             for index in range(file.num_record_batches):
                 batch = pa.Table.from_batches([file.get_batch(index)]).select(columns)
@@ -96,29 +138,33 @@ Convert = Callable[[pa.ChunkedArray, str], pa.ChunkedArray]
 """The conversion of a column to what is written as CSV; the text is the name of the column in messages."""
 
 
-def write_csv(frames: Sequence[Frame], columns: Mapping[str, Convert], to: IO[bytes]) -> None:
-    """Writes the given columns of all tables as one CSV file with a header.
+def write_csv(frames: Sequence[Frame], columns: Sequence[tuple[str, str, Convert]], to: IO[bytes]) -> None:
+    """Writes columns of all tables as one CSV file: for each its name, the one in the header, and its conversion.
 
-    Throws InputError if a column cannot be converted.
+    Throws InputError if a table cannot be read, or if a column cannot be converted.
     """
     header = io.StringIO()
-    csv.writer(header, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(columns)
+    csv.writer(header, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(title for _, title, _ in columns)
     to.write(header.getvalue().encode())
     options = pyarrow.csv.WriteOptions(include_header=False)
+    names = list(dict.fromkeys(name for name, _, _ in columns))
     for frame in frames:
-        for rows in frame.rows(list(columns)):
-            converted = [convert(rows[name], f"{frame.name}: column {name}") for name, convert in columns.items()]
+        for rows in frame.rows(names):
+            converted = [convert(rows[name], f"{frame.name}: column {name}") for name, _, convert in columns]
             pyarrow.csv.write_csv(pa.table(converted, list(map(str, range(len(columns))))), to, options)
 
 
 def require_columns(frames: Sequence[Frame], columns: Sequence[str]) -> None:
-    """Throws InputError if a table lacks a column."""
+    """Throws InputError if a table lacks a column, or has it twice."""
     for frame in frames:
         for name in columns:
             if name not in frame.columns:
                 raise InputError(
                     f"{frame.name}: there is no column {name!r}; the columns are {', '.join(frame.columns)}"
+                    + index_advice(name, frame.table)
                 )
+            if frame.columns.count(name) > 1:
+                raise InputError(f"{frame.name}: two columns are called {name!r}; rename or drop one")
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -146,7 +192,7 @@ def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         whole = column.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
-    return None if pc.any(pc.greater(pc.abs(whole), 1 << 53)).as_py() else whole
+    return None if pc.any(pc.greater(pc.abs(whole), MAX_EXACT)).as_py() else whole
 
 
 def ids(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -157,11 +203,15 @@ def ids(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if _is_text(column.type):
         return _text(column)
     whole = _whole(column) if pa.types.is_floating(column.type) else None
-    if whole is None:
+    if whole is not None:
+        return whole
+    if pa.types.is_floating(column.type) and pc.all(pc.equal(pc.round(column), column)).as_py():
         raise InputError(
-            f"{name}: ids must be integers or text, got {column.type}; convert them, for example by astype(str)"
+            f"{name}: floating-point numbers above 2^53 are not exact; read the column of ids as integers or texts"
         )
-    return whole
+    raise InputError(
+        f"{name}: ids must be integers or text, got {column.type}; convert them, for example by astype(str)"
+    )
 
 
 def numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -193,14 +243,35 @@ def times(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return seconds
 
 
-def values(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Converts titles and features: several values of a list become one text, separated by |."""
-    column = _plain(column)
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return pc.binary_join(column.cast(pa.list_(pa.string())), "|")
-    if pa.types.is_floating(column.type):
-        whole = _whole(column)
-        return column if whole is None else whole
-    if pa.types.is_nested(column.type):
+def titles(column: pa.ChunkedArray, name: str) -> pa.Array:
+    """Converts titles."""
+    return _joined(column, name, "", SEPARATOR)
+
+
+def features(separator: str) -> Convert:
+    """Returns the conversion of features, whose values JOINT separates afterwards. `separator`: that in their texts."""
+
+    def convert(column: pa.ChunkedArray, name: str) -> pa.Array:
+        return _joined(column, name, separator, JOINT)
+
+    return convert
+
+
+def _joined(column: pa.ChunkedArray, name: str, separator: str, joint: str) -> pa.Array:
+    """Converts fields to the texts of their values, between which is `joint`."""
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    is_list = any(check(column.type) for check in kinds)
+    if pa.types.is_nested(column.type) and not is_list:
         raise InputError(f"{name}: values must be text, numbers or lists of text, got {column.type}; convert them")
-    return _text(column)
+
+    def joined(field: Any) -> str:
+        texts = field_texts(field, separator)
+        if any(JOINT in text for text in texts):
+            raise InputError(f"{name}: {field!r} contains the control character U+001F; remove it")
+        return joint.join(texts)
+
+    fields = python_values(column)
+    if is_list:
+        return pa.array(map(joined, fields), pa.large_string())
+    texts = {field: joined(field) for field in set(fields)}
+    return pa.array([texts[field] for field in fields], pa.large_string())

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .ids import column_of, id_text
+from .ids import native_column
+from .values import field_texts, python_values
 
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
@@ -56,27 +57,24 @@ def xxh64(data: bytes, seed: int = 0) -> int:
     return result ^ result >> 32
 
 
-def _value_text(value: Any) -> str:
-    """Returns a value as text without blanks around it; whole numbers without a decimal point, missing ones empty."""
-    number = isinstance(value, (float, np.floating)) and value == value and not float(value).is_integer()
-    return str(value) if number else id_text(value).strip()
+def feature_rows(
+    table: Any, hashing: str, users: Sequence[Sequence[int]], features: int, separator: str
+) -> sp.csr_matrix:
+    """Returns the feature inputs of users by their rows in a table, (users, features); those of several rows are joined.
 
-
-def feature_rows(table: Any, hashing: str, rows: Sequence[int], features: int) -> sp.csr_matrix:
-    """Returns the feature inputs of some rows of a table, (rows, features); row -1 has none.
-
-    `hashing`: the attribute feature_hashing of a checkpoint. Throws InputError if a column is missing.
+    `hashing`: the attribute feature_hashing of a checkpoint. `separator`: that of the values of a field. Throws InputError
+    if a column is missing.
     """
-    found: list[set[int]] = [set() for _ in rows]
+    found: list[set[int]] = [set() for _ in users]
     first = 0
     for line in hashing.split("\n")[1:]:  # the first line names the hash
         hashes, buckets, name = line.split(" ", 2)
-        values = column_of(table, name)
+        fields = python_values(native_column(table, name))
+        texts = [[text for row in rows for text in field_texts(fields[row], separator)] for rows in users]
         for j in range(int(hashes)):
             seed = xxh64(name.encode(), j)
-            for columns, row in zip(found, rows, strict=True):
-                text = _value_text(values[row]) if row >= 0 else ""
-                if text:
+            for columns, of_user in zip(found, texts, strict=True):
+                for text in of_user:
                     columns.add(first + xxh64(text.encode("utf-8", "surrogateescape"), seed) % int(buckets))
             first += int(buckets)
     indices = np.array([column for columns in found for column in sorted(columns)], np.int32)

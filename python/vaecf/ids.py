@@ -11,35 +11,75 @@ import pandas as pd
 import scipy.sparse as sp
 
 from .errors import InputError
+from .values import is_missing
 
 Array = np.ndarray[Any, Any]
+
+MAX_EXACT = 1 << 53
+"""Floating-point numbers are exact integers up to here."""
 
 
 def id_text(value: Any) -> str:
     """Returns an id as text: whole floating-point numbers as integers, missing ones empty. Throws InputError for others."""
     if isinstance(value, str):
         return value
-    if value is None or value is pd.NA or value != value:
+    if is_missing(value):
         return ""
     if isinstance(value, (float, np.floating)):
         if not float(value).is_integer():
             raise InputError(f"{value} is not an id; ids must be integers or texts")
+        if abs(value) > MAX_EXACT:
+            raise InputError(
+                f"{value} is not an id: floating-point numbers above 2^53 are not exact; read the column of ids as "
+                "integers or texts"
+            )
         return str(int(value))
     return str(value)
 
 
-def column_of(table: Any, name: str) -> Array:
-    """Returns a column of a table of pandas, Polars or PyArrow. Throws InputError if there is none of this name, or for
-    another type."""
+def column_names(table: Any, name: str) -> list[str]:
+    """Returns the names of the columns of a table of pandas, Polars or PyArrow as texts. `name`: that of the table, for
+    messages. Throws InputError if two are the same, or if a name has several levels."""
+    columns = getattr(table, "column_names", None) or table.columns
+    if isinstance(columns, pd.MultiIndex):
+        raise InputError(
+            f"{name}: the columns have names of {columns.nlevels} levels (MultiIndex); name each by one text, by "
+            "table.columns = ['_'.join(map(str, names)) for names in table.columns]"
+        )
+    names = [str(column) for column in columns]
+    for each in names:
+        if names.count(each) > 1:
+            raise InputError(f"{name}: two columns are called {each!r}; rename or drop one")
+    return names
+
+
+def index_advice(name: Any, table: Any) -> str:
+    """Returns the end of the message that a table has no column of this name, for a DataFrame with such an index."""
+    index = getattr(getattr(table, "index", None), "names", None) or []
+    return "; it is in the index: call reset_index() before" if name in index else ""
+
+
+def native_column(table: Any, name: Any) -> Any:
+    """Returns a column of a table of pandas, Polars or PyArrow. Throws InputError if there is none of this name, and as
+    column_names(), or for another type."""
     if hasattr(table, "collect") or not (hasattr(table, "columns") or hasattr(table, "column_names")):
         raise InputError(
             f"a table must be a DataFrame of pandas, Polars or PyArrow, got {type(table).__name__}; "
             "read a file, and collect a LazyFrame, before"
         )
-    columns = [str(column) for column in getattr(table, "column_names", None) or table.columns]
-    if name not in columns:
-        raise InputError(f"{name} is not a column of the table; its columns are {', '.join(columns)}")
-    return np.asarray(table[name])
+    names = column_names(table, "the table")
+    if str(name) not in names:
+        raise InputError(
+            f"{name} is not a column of the table; its columns are {', '.join(names)}{index_advice(name, table)}"
+        )
+    if isinstance(table, pd.DataFrame):
+        return table.iloc[:, names.index(str(name))]
+    return table[str(name)]
+
+
+def column_of(table: Any, name: Any) -> Array:
+    """Returns a column as native_column() does, as an array."""
+    return np.asarray(native_column(table, name))
 
 
 def id_list(ids: Any, name: str) -> list[Any]:
@@ -57,6 +97,8 @@ class IdLookup:
         if unknown not in ("skip", "raise", None):
             raise InputError(f'unknown must be "skip" or "raise", got {unknown!r}')
         self.index = pd.Index([id_text(value) for value in np.asarray(ids).tolist()], dtype=object)
+        if not self.index.is_unique:
+            raise InputError(f"{self.index[self.index.duplicated()][0]} occurs twice in {where}; give each one once")
         self.where = where
         self.skips = unknown == "skip"
         self.advice = "correct the ids" + ("" if unknown is None else ', or skip some with unknown="skip"')
@@ -92,14 +134,11 @@ def read_events(
     several lines, or ones without it. Throws InputError for a line without user, item or rating, and for unknown ids if
     those are not skipped.
     """
-    people, names = pd.factorize(column_of(table, user))
-    things, ids = pd.factorize(column_of(table, item))
-    for codes, column in ((people, user), (things, item)):
-        if (codes < 0).any():
-            raise InputError(f"line {np.argmax(codes < 0)} of the table has no {column}; remove such lines")
+    people, names = _codes(table, user)
+    things, ids = _codes(table, item)
     values = np.ones(len(people)) if rating is None else _numbers(table, rating)
     if only is not None:
-        chosen = IdLookup(names, "the table", "skip" if items.skips else "raise").known(only, "only")
+        chosen = unique(IdLookup(names, "the table", "skip" if items.skips else "raise").known(only, "only"))
         rows = np.full(len(names), -1)
         rows[chosen] = np.arange(len(chosen))
         kept = rows[people] >= 0
@@ -116,6 +155,21 @@ def read_events(
         pairs = pairs.groupby(["user", "item"], as_index=False).agg(duplicates)
         matrix = sp.csr_matrix((pairs["value"], (pairs["user"], pairs["item"])), shape)
     return matrix, np.asarray(names)
+
+
+def unique(positions: Array) -> Array:
+    """Returns the distinct positions in the order of their first occurrences."""
+    return np.asarray(pd.unique(positions))
+
+
+def _codes(table: Any, name: Any) -> tuple[Array, Array]:
+    """Returns the number of each line's id in a column, and the ids in the order of their first lines. Ids with the same
+    text, such as 7 and "7", are the same. Throws InputError for a line without an id."""
+    codes, ids = pd.factorize(column_of(table, name))
+    texts, _ = pd.factorize(pd.Index([id_text(value) for value in ids.tolist()], dtype=object))
+    if (codes < 0).any():
+        raise InputError(f"line {np.argmax(codes < 0)} of the table has no {name}; remove such lines")
+    return texts[codes], np.asarray(ids)[np.unique(texts, return_index=True)[1]]
 
 
 def _numbers(table: Any, name: str) -> Array:

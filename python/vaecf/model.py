@@ -15,10 +15,11 @@ import scipy.sparse as sp
 from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_values, titles_of
 from .errors import InputError
 from .hashing import feature_rows
-from .ids import IdLookup, column_of, group_codes, id_list, id_text, read_events, within_groups
+from .ids import IdLookup, column_of, group_codes, id_list, id_text, read_events, unique, within_groups
 from .reasons import largest, series
 from .scorers import batch_users, read_scorer
 from .texts import local_path
+from .values import SEPARATOR
 from .yaml_files import flatten, parse_yaml
 
 Array = np.ndarray[Any, Any]
@@ -78,9 +79,9 @@ class Model:
         as in training: v or log(1 + v), divided by the mean of the user. Without values all items weigh 1. Throws
         InputError for an unknown id, and if the values do not fit the items or the model.
         """
-        columns = {str(item): column for column, item in enumerate(self.item_id.tolist())}
+        columns = {id_text(item): column for column, item in enumerate(self.item_id.tolist())}
         try:
-            lists = [[columns[str(item)] for item in id_list(items, "each of the users")] for items in users]
+            lists = [[columns[id_text(item)] for item in id_list(items, "each of the users")] for items in users]
         except KeyError as error:
             raise InputError(f"{self.path}: item {error.args[0]} is unknown; item_id lists the model's items") from None
         numbers = [[1.0] * len(items) for items in lists] if values is None else [list(row) for row in values]
@@ -110,20 +111,23 @@ class Model:
         """Returns the feature inputs (users, features) of the rows of a table of users.
 
         The table must have the columns that the dataset was prepared with. `user`, `users`: the name of its column of
-        ids, and the ids of the rows to return; users who are not in the table have no features, of which a warning
-        counts them. Throws InputError if a column is missing, or if the model was trained without features.
+        ids, and the ids of the rows to return. Users with several rows have the values of all of them; those who are not
+        in the table have no features, and a warning counts them. Throws InputError if a column is missing, or if the
+        model was trained without features.
         """
         if self.features == 0:
             raise InputError(f"{self.path}: the model was trained without features; omit them")
-        rows = np.arange(len(table))
+        rows = [[row] for row in range(len(table))]
         if user is not None and users is not None:
-            ids = pd.Index([id_text(value) for value in column_of(table, user)], dtype=object)
-            if not ids.is_unique:
-                raise InputError(f"user {ids[ids.duplicated()][0]} is twice in the table of features; remove a line")
-            rows = ids.get_indexer(pd.Index([id_text(value) for value in users], dtype=object))
-            if (rows < 0).any():
-                warnings.warn(f"{(rows < 0).sum()} users are not in the table; they have no features", stacklevel=3)
-        return feature_rows(table, str(self.attributes["feature_hashing"]), rows.tolist(), self.features)
+            rows_of: dict[str, list[int]] = {}
+            for row, value in enumerate(column_of(table, user).tolist()):
+                rows_of.setdefault(id_text(value), []).append(row)
+            rows = [rows_of.get(id_text(value), []) for value in users]
+            missing = rows.count([])
+            if missing:
+                warnings.warn(f"{missing} users are not in the table; they have no features", stacklevel=3)
+        separator = str(self.config.get("data.source.users.value_separator", SEPARATOR))
+        return feature_rows(table, str(self.attributes["feature_hashing"]), rows, self.features, separator)
 
     def score(self, histories: Any, features: Any = None) -> Array:
         """Returns the scores (users, items), float32, in the order of the columns.
@@ -213,7 +217,7 @@ class Model:
             if len(names) != rows.shape[0]:
                 raise InputError(f"users must have one id per row of histories, {rows.shape[0]}, got {len(names)}")
             if only is not None:
-                chosen = IdLookup(names, "users", unknown).known(only, "only")
+                chosen = unique(IdLookup(names, "users", unknown).known(only, "only"))
                 rows, names, wide = rows[chosen], names[chosen], wide if wide is None else wide[chosen]
         excluded = np.arange(self.items) >= self.items - self.new_items
         if include is not None:
@@ -252,7 +256,7 @@ class Model:
         if titles:
             table["title"] = self.titles(table["item"])
         if explain > 0:
-            self._explain(table, rows, wide, [items for items, _ in found], explain)
+            table = self._explain(table, rows, wide, [items for items, _ in found], explain)
         return table
 
     def similar(self, items: Any, k: int = 10, titles: bool = False) -> pd.DataFrame:
@@ -264,7 +268,7 @@ class Model:
         """
         if k < 1:
             raise InputError(f"k must be at least 1, got {k}")
-        wanted = [items] if isinstance(items, (str, int, np.integer)) else list(items)
+        wanted = [items] if isinstance(items, (str, int, float, np.number)) else list(items)
         columns = IdLookup(self.item_id, f"the items of {self.path}", None).positions(wanted, "items")
         scores = self._scorer.similarities(columns).copy()
         scores[np.arange(len(columns)), columns] = -np.inf
@@ -287,8 +291,8 @@ class Model:
         features: sp.csr_matrix | None,
         lists: list[Array],
         count: int,
-    ) -> None:
-        """Adds the reasons for the items in the list of each user to the table."""
+    ) -> pd.DataFrame:
+        """Returns the table with the reasons for the items in the list of each user."""
         found = [(np.empty((0, count), np.int64), np.empty((0, count), np.float32))]
         for u, items in enumerate(lists):
             row, wide = rows[u], None if features is None else features[u]
@@ -297,11 +301,13 @@ class Model:
                 values = self._scorer.contributions(row, wide, items)
             found.append(largest(row.indices, values, count))
         because, contributions = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        reasons: dict[str, Any] = {}
         for n in range(count):
-            table[f"because_{n + 1}"] = series(self.item_id, because[:, n])
-            table[f"contribution_{n + 1}"] = contributions[:, n]
+            reasons[f"because_{n + 1}"] = series(self.item_id, because[:, n])
+            reasons[f"contribution_{n + 1}"] = contributions[:, n]
             if "title" in table and self.item_title is not None:
-                table[f"because_title_{n + 1}"] = series(self.item_title, because[:, n])
+                reasons[f"because_title_{n + 1}"] = series(self.item_title, because[:, n])
+        return pd.concat([table, pd.DataFrame(reasons)], axis=1)
 
     def _inputs(self, histories: Any, features: Any) -> tuple[sp.csr_matrix, sp.csr_matrix | None]:
         """Returns the inputs as CSR matrices without stored zeros; all values are 1 except weights."""

@@ -13,9 +13,11 @@ from typing import IO, Any
 import yaml
 
 from .dataset import Dataset
-from .errors import InputError
+from .errors import InputError, RunError
 from .program import run_program, settings_arguments, warnings_of
 from .texts import local_path
+from .values import SEPARATOR
+from .wording import combined, python_words
 from .yaml_files import nested
 
 BINARY = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
@@ -31,13 +33,13 @@ def prepare(
     source: Any,
     *,
     file: str | Path,
-    user: str,
-    item: str,
-    rating: str | None = None,
-    time: str | None = None,
+    user: str | int,
+    item: str | int,
+    rating: str | int | None = None,
+    time: str | int | None = None,
     items: Any = None,
     users: Any = None,
-    title: str | None = None,
+    title: str | int | None = None,
     duplicates: str | None = None,
     min_rating: float | None = None,
     split: str | None = None,
@@ -60,7 +62,7 @@ def prepare(
     further keys of the configuration by dotted name.
 
     Blocks until the end. Throws InputError for wrong arguments, columns or data, and RunError if the program fails; then
-    there is no new dataset. Exceptions of a DataFrame are passed on.
+    there is no new dataset.
     """
     path = local_path(file)
     config = path.with_suffix(".yaml")
@@ -81,10 +83,14 @@ def prepare(
         "min_item_users": min_item_users,
         "seed": seed,
     }
-    columns = {"user": user, "item": item, "rating": rating, "time": time}
+    columns = {
+        name: str(column)
+        for name, column in (("user", user), ("item", item), ("rating", rating), ("time", time))
+        if column is not None
+    }
     parts = _parts(source)
     values: dict[str, Any] = {"name": path.stem, "data.file": str(path), **_location(parts)}
-    values.update((f"data.source.{name}_column", column) for name, column in columns.items() if column is not None)
+    values.update((f"data.source.{name}_column", column) for name, column in columns.items())
     values.update((f"data.prepare.{key}", value) for key, value in given.items() if value is not None)
     for key, value in (settings or {}).items():
         if key in values and not key.startswith("data.source."):
@@ -95,29 +101,38 @@ def prepare(
     earlier = _temporaries(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if users is not None:
-            values.update(_table("users", "user", users, [user, *_names(values.get("data.prepare.features"))], folder))
-        if items is not None:
-            used = [item, *_names(title), *_names(values.get("data.prepare.item_features"))]
-            values.update(_table("items", "item", items, used, folder))
-            if title is not None:
-                values["data.source.items.title_column"] = title
-        feed = _writer(parts, columns) if values["data.source.path"] == "-" else None
+        written: dict[str, Any] = {}  # where and how the program finds tables that are written for it
+        for name, one, table in (("users", "user", users), ("items", "item", items)):
+            if table is None:
+                continue
+            values.setdefault(f"data.source.{name}.{one}_column", columns[one])
+            if title is not None and name == "items":
+                values["data.source.items.title_column"] = str(title)
+            if isinstance(table, (str, Path)) and Path(table).suffix not in BINARY:
+                values[f"data.source.{name}.path"] = str(table)
+            else:
+                written.update(_table(name, one, table, values, folder))
+        feed = None
+        if values["data.source.path"] == "-":
+            feed = _writer(parts, columns)
+            written.update((f"data.source.{name}_column", _heading(column)) for name, column in columns.items())
         (folder / "config.yaml").write_text("{}\n", encoding="utf-8")
-        arguments = settings_arguments({key: _text(value) for key, value in values.items()})
-        _, log = run_program(["prepare", str(folder / "config.yaml"), "-q", *arguments], program=program, feed=feed)
+        arguments = settings_arguments({key: _text(value) for key, value in {**values, **written}.items()})
+        try:
+            _, log = run_program(["prepare", str(folder / "config.yaml"), "-q", *arguments], program=program, feed=feed)
+        except (InputError, RunError) as error:
+            raise type(error)(python_words(str(error), folder)) from None
     except BaseException:
         for left in _temporaries(path) - earlier:  # of a program that was killed
             left.unlink(missing_ok=True)
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    lasting = {key: value for key, value in values.items() if not str(value).startswith(str(folder))}
-    config.write_text(MARK + _yaml(lasting), encoding="utf-8")
-    for text in warnings_of(log):
-        # A column of text has ids of text; in a text file, these may be the header.
-        if not (feed and TEXT_ID.match(text)):
-            warnings.warn(text, stacklevel=2)
+    config.write_text(MARK + _yaml(values), encoding="utf-8")
+    # A column of text has ids of text; in a text file, these may be the header.
+    shown = [text for text in warnings_of(log) if not (feed and TEXT_ID.match(text))]
+    for text in combined(shown):
+        warnings.warn(python_words(text, folder), stacklevel=2)
     return Dataset(path)
 
 
@@ -141,7 +156,7 @@ def _location(parts: Sequence[Any]) -> dict[str, Any]:
     if len(parts) > 1:
         raise InputError(
             f"{texts[0]}: text files are read by vaecf_dist, which takes one path; "
-            "give their folder, or a pattern such as 'events-*.csv'"
+            "give the folder that contains them and no other files"
         )
     endings = texts[0].suffixes
     values: dict[str, Any] = {"data.source.format": "delimited", "data.source.path": str(texts[0])}
@@ -152,40 +167,50 @@ def _location(parts: Sequence[Any]) -> dict[str, Any]:
     return values
 
 
-def _writer(parts: Sequence[Any], columns: Mapping[str, str | None]) -> Callable[[IO[bytes]], None]:
+def _heading(column: str) -> str:
+    """Returns the name of a column in what is written for the program, which takes numbers for positions."""
+    return f"column {column}" if column.isdigit() else column
+
+
+def _writer(parts: Sequence[Any], columns: Mapping[str, str]) -> Callable[[IO[bytes]], None]:
     """Returns a function that writes the events of all parts as CSV."""
     from . import frames  # pylint: disable=import-outside-toplevel # It imports PyArrow.
 
     kinds = {"user": frames.ids, "item": frames.ids, "rating": frames.numbers, "time": frames.times}
-    wanted = {column: kinds[name] for name, column in columns.items() if column is not None}
     tables = [frames.frame_of(part, "source") for part in parts]
-    frames.require_columns(tables, list(wanted))
-    return lambda to: frames.write_csv(tables, wanted, to)
+    frames.require_columns(tables, list(columns.values()))
+    wanted = {column: (column, _heading(column), kinds[name]) for name, column in columns.items()}
+    return lambda to: frames.write_csv(tables, list(wanted.values()), to)
 
 
-def _table(name: str, one: str, table: Any, columns: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Returns the keys of data.source.NAME for a table of users or items; one that is not text is written to a folder.
-
-    `columns`: that of the ids, and those that are used.
-    """
-    keys = {f"data.source.{name}.path": str(table), f"data.source.{name}.{one}_column": columns[0]}
-    if isinstance(table, (str, Path)) and Path(table).suffix not in BINARY:
-        return keys
+def _table(name: str, one: str, table: Any, values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Writes the columns of a table of users or items that are used to a folder as CSV, and returns the keys of data.source
+    with which the program reads them. `values`: all keys."""
     from . import frames  # pylint: disable=import-outside-toplevel # It imports PyArrow.
 
+    section = f"data.source.{name}"
+    ids, separator = str(values[f"{section}.{one}_column"]), str(values.get(f"{section}.value_separator", SEPARATOR))
+    features = _names(values.get("data.prepare.features" if name == "users" else "data.prepare.item_features"))
+    titles = _names(values.get(f"{section}.title_column"))
+    columns: list[tuple[str, str, frames.Convert]] = [(ids, f"{one} of the line", frames.ids)]
+    columns += [(title, "title of the line", frames.titles) for title in titles]
+    columns += [(feature, feature, frames.features(separator)) for feature in features]
     tables = [frames.frame_of(part, name) for part in _parts(table)]
-    frames.require_columns(tables, columns)
+    frames.require_columns(tables, [column for column, _, _ in columns])
     file = folder / f"{name}.csv"
     with open(file, "wb") as to:
-        frames.write_csv(
-            tables, {column: frames.values if number else frames.ids for number, column in enumerate(columns)}, to
-        )
-    return {**keys, f"data.source.{name}.path": str(file), f"data.source.{name}.separator": ","}
+        frames.write_csv(tables, columns, to)
+    keys = {"path": str(file), "separator": ",", f"{one}_column": columns[0][1]}
+    if titles:
+        keys["title_column"] = "title of the line"
+    if features:
+        keys["value_separator"] = frames.JOINT
+    return {f"{section}.{key}": value for key, value in keys.items()}
 
 
-def _names(names: str | Sequence[str] | None) -> list[str]:
-    """Returns none, one or several names as a list."""
-    return [] if names is None else [names] if isinstance(names, str) else list(names)
+def _names(names: Any) -> list[str]:
+    """Returns none, one or several names of columns as a list."""
+    return [] if names is None else [str(name) for name in (names if isinstance(names, (list, tuple)) else [names])]
 
 
 def _temporaries(path: Path) -> set[Path]:

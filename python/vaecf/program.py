@@ -193,5 +193,6 @@ def _end(process: subprocess.Popen[bytes], code: signal.Signals) -> None:
         process.send_signal(code)
         process.wait()
     except KeyboardInterrupt:
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # It may have ended since.
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -15,10 +15,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .commands.tensorboard import follow
-from .commands.track import Tracked, package
+from .commands.track import check, log_run
 from .dataset import Dataset, open_hdf5, read_attributes
-from .errors import InputError, Stopped
+from .errors import InputError, RunError, Stopped
 from .events import Event, parse_events, smallest_is_best
 from .program import find_program, resolved_config, run_program, settings_arguments, warnings_of
 from .run import Run
@@ -86,7 +85,7 @@ def train(
     if isinstance(data, Dataset):
         data.require_unchanged()
     if track is not None:
-        package(track)
+        check(track, "vaecf")
     start = Run(start_from) if isinstance(start_from, (str, Path)) else start_from
     given = {
         "model": model,
@@ -142,7 +141,10 @@ def train(
         warnings.warn(text, stacklevel=2)
     run = Run(folder)
     if track is not None:
-        follow([Tracked(run, track, "vaecf")], False, 0.0)
+        try:
+            log_run(run, track)
+        except RunError as error:
+            warnings.warn(str(error), stacklevel=2)
     return run
 
 

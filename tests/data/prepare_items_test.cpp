@@ -94,11 +94,31 @@ TEST_F(PrepareItems, TitlesAreReadFromAColumnOfTheTable) {
   EXPECT_EQ(file().read_ids("items/title").strings, (Texts{"", "a, or A|1", "caf\xC3\xA9"}));
   EXPECT_EQ(file().item_features(), 0);
   EXPECT_TRUE(run().up_to_date);
+  source_.items.value_separator = ",";
+  EXPECT_TRUE(run().up_to_date) << "titles are not separated";
   source_.items.title_column = "id";
   EXPECT_FALSE(run().up_to_date);
   source_.items.title_column = "title";
   expect_in(refusal(),
             {"items.csv:1: there is no column 'title', which data.source.items.title_column names"});
+}
+
+TEST_F(PrepareItems, RepeatedLinesAreJoinedAndTheFirstTitleCounts) {
+  options_.split = SplitMethod::leave_one_out;
+  options_.test_users = options_.validation_users = 0;
+  source_.items.title_column = "name";
+  source_.items.path = folder_.write("items.csv", "id,genres,name\n1,A,\n2,\"B, A\",Two\n1,B,One\n1,C,Uno\n");
+  run("1,1\n1,2\n2,1\n");
+  EXPECT_EQ(file().read_ids("items/title").strings, (Texts{"One", "Two"}));
+  EXPECT_EQ(feature_rows()[0].size(), 6U);
+  EXPECT_EQ(feature_rows()[1].size(), 2U);
+  expect_in(to_table(report_),
+            {"0 of its 2 rows", "\n  2 lines were joined to an earlier line of the same item\n"});
+  mode_.force = false;
+  EXPECT_TRUE(run().up_to_date);
+  source_.items.value_separator = ",";
+  EXPECT_FALSE(run().up_to_date);
+  EXPECT_EQ(feature_rows()[1].size(), 4U);
 }
 
 TEST_F(PrepareItems, IdsThatAreStringsAreOrderedByHash) {

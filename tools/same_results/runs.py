@@ -235,6 +235,10 @@ def recommending():
         model = {"model.type": "ease", "model.ease.l2": "50", "model.ease.feature_weight": "[0, 20]"} | model
         steps = [Step("prepare config.yaml"), Step("config.yaml -v", 2), Step("config.yaml --test --per-user users.h5"), Step("recommend config.yaml --include some.txt")]
         yield Run(f"item-features-{name}", steps, configured(settings | of_items | model) | files | genres)
+    several = {"data.prepare.features": "[tags]", "data.prepare.item_features": "[kinds]", "data.source.users.path": "tags.csv", "data.source.items.path": "kinds.csv",
+               "data.source.users.value_separator": '","', "data.source.items.value_separator": '"/"'}
+    tables = {"tags.csv": b"user,tags\n1,A\n2,\"A, B\"\n1,C\n3,B|C\n", "kinds.csv": b"item,kinds\n1,A/B\n2,A\n1,C\n"}
+    yield Run("features-joined", [Step("prepare config.yaml"), Step("inspect -v data.h5")], configured(settings | several) | files | tables)
 
 
 def texts():

@@ -89,7 +89,7 @@ enum class DuplicateRule { first, last, sum, max };
 /// Kind of a feature table: its lines describe users or items.
 enum class TableOf { users, items };
 
-/// Location and format of a feature table: a text file with one line of attributes per user or item. The
+/// Location and format of a feature table: a text file with attributes of a user or item in each line. The
 /// files of MovieLens (users.dat, u.user; movies.csv, movies.dat, u.item) and LastFM-360K
 /// (usersha1-profile.tsv) are recognized by name; docs/DATA.md lists their columns.
 struct FeatureTableOptions {
@@ -99,8 +99,9 @@ struct FeatureTableOptions {
   std::string separator{};  ///< empty: that of a known file, else the first of TAB , :: | ; found in line 1
   bool header = true;       ///< the first line names the columns (ignored for known files)
   bool quotes = true;       ///< fields may be enclosed in double quotes (ignored for known files)
-  std::string id_column = "0";  ///< index from 0, or name (ignored for known files)
-  std::string title_column{};   ///< column of titles; empty: none, or those of the format (items only)
+  std::string id_column = "0";        ///< index from 0, or name (ignored for known files)
+  std::string title_column{};         ///< column of titles; empty: none, or those of the format (items only)
+  std::string value_separator = "|";  ///< between the values of a field; empty: a field has one value
 };
 
 /// Location and format of the raw ratings. docs/DATA.md describes the formats.
@@ -222,8 +223,9 @@ struct FeatureReport {
     std::int64_t members = 0;  ///< users or items of the dataset with a value
   };
   TableOf of = TableOf::users;
-  std::string table;  ///< file name; empty: no features
-  std::int64_t rows = 0;
+  std::string table;                ///< file name; empty: no features
+  std::int64_t rows = 0;            ///< users or items of the table
+  std::int64_t joined_lines = 0;    ///< lines whose users or items have an earlier one
   std::int64_t unmatched_rows = 0;  ///< rows whose users or items are not in the dataset
   std::int64_t members = 0;         ///< users or items of the dataset
   std::int64_t matched = 0;         ///< users or items of the dataset that are in the table

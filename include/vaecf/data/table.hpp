@@ -122,6 +122,10 @@ class FieldSplitter {
   std::list<std::string> unescaped_;  // fields whose doubled quotes were replaced
 };
 
+/// Returns the values in a field, which `separator` separates; an empty one separates none. Blanks around
+/// values are removed, and empty values left out. The results refer to `field`.
+std::vector<std::string_view> values_in(std::string_view field, std::string_view separator);
+
 /// Format of the lines of a table.
 struct TableLayout {
   std::string separator{};

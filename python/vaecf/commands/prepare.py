@@ -7,8 +7,9 @@ import sys
 import warnings
 
 from .. import errors
-from ..errors import InputError
+from ..errors import InputError, RunError
 from ..preparation import prepare
+from ..wording import option_words
 from ..yaml_files import parse_yaml
 
 
@@ -52,10 +53,13 @@ def run(options: argparse.Namespace) -> int:
         if not equals:
             raise InputError(f"--set {text}: must be KEY=VALUE")
         settings[key] = parse_yaml(value)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        data = prepare(options.sources, settings=settings, **arguments)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            data = prepare(options.sources, settings=settings, **arguments)
+    except (InputError, RunError) as error:
+        raise type(error)(option_words(str(error))) from None
     for warning in caught:
-        print(f"warning: {errors.escape(str(warning.message))}", file=sys.stderr)
+        print(f"warning: {errors.escape(option_words(str(warning.message)))}", file=sys.stderr)
     print(data.attributes["report"], end="")
     return errors.DONE

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import errors
 from ..dataset import open_hdf5, read_attributes
-from ..errors import InputError
+from ..errors import InputError, RunError
 from ..events import Event
 from ..results import leaderboard
 from ..run import Run
@@ -29,6 +29,50 @@ def package(to: str) -> Any:
         return importlib.import_module(to)
     except ImportError:
         raise InputError(f"the package {to} is missing; install it with: pip install {to}") from None
+
+
+def check(to: str, project: str) -> None:
+    """Throws InputError if a tracker is not installed, if MLflow cannot be used, or if its experiment was deleted."""
+    module = package(to)
+    if to != "mlflow":
+        return
+    key = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"  # Seven by default, for minutes.
+    given = os.environ.get(key)
+    os.environ.setdefault(key, "1")
+    try:
+        experiment = module.MlflowClient().get_experiment_by_name(project)
+    except Exception as error:  # pylint: disable=broad-exception-caught # of MLflow, a database or the network
+        raise InputError(
+            f"mlflow: {module.get_tracking_uri()} cannot be used: {_reason(error)}; "
+            "start its server, or set MLFLOW_TRACKING_URI to another one"
+        ) from error
+    finally:
+        if given is None:
+            del os.environ[key]
+    if experiment is not None and experiment.lifecycle_stage == "deleted":
+        number = experiment.experiment_id
+        raise InputError(
+            f"mlflow: the experiment {project} was deleted; restore it with: mlflow experiments restore -x {number}"
+        )
+
+
+def _reason(error: Exception) -> str:
+    """Returns the first line of the message of an exception."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def log_run(run: Run, to: str, project: str = "vaecf", forever: bool = False, interval: float = 0.0) -> int:
+    """Logs a run to a tracker, also until it has ended, and returns the number of events.
+
+    Throws RunError with the reason if the tracker fails.
+    """
+    try:
+        return follow([Tracked(run, to, project)], forever, interval)
+    except (InputError, RunError):
+        raise
+    except Exception as error:  # pylint: disable=broad-exception-caught # of a tracker, its database or the network
+        again = f"vaecf track {run.path} --to {to}" + ("" if project == "vaecf" else f" --project {project}")
+        raise RunError(f"{run.path}: was not logged to {to}: {_reason(error)}; log it later with: {again}") from error
 
 
 def legal_name(tag: str) -> str:
@@ -132,7 +176,8 @@ def run(options: argparse.Namespace) -> int:
     if options.interval <= 0:
         raise InputError(f"--interval: must be greater than 0, got {options.interval:g}")
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    check(options.to, options.project)
     for path in options.runs:
-        count = follow([Tracked(Run(path), options.to, options.project)], options.follow, options.interval)
+        count = log_run(Run(path), options.to, options.project, options.follow, options.interval)
         print(f"logged {count} events of {path} to {options.to}, project {options.project}", file=sys.stderr)
     return errors.DONE

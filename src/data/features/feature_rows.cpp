@@ -62,6 +62,7 @@ FeatureRows::FeatureRows(const FeatureTableOptions& table, const FeatureTableLoc
   report_.of = of_;
   report_.table = table_.file;
   report_.rows = static_cast<std::int64_t>(table_.ids.size());
+  report_.joined_lines = table_.joined_lines;
 }
 
 void FeatureRows::refuse_other_ids(std::int64_t ids) const {
@@ -132,6 +133,27 @@ void FeatureRows::finish(io::DatasetWriter& writer, FeatureReport& report, std::
   report.unmatched_rows = std::count(used_.begin(), used_.end(), false);
   issues_.log_to(log);
   issues.insert(issues.end(), issues_.list().begin(), issues_.list().end());
+}
+
+std::string to_table(const FeatureReport& features) {
+  if (features.table.empty()) return "";
+  const char* const many = words_of(features.of).many;
+  std::string table =
+      format("features of {} of {} {} from {}; {} of its {} rows belong to {} outside the dataset\n",
+             grouped(features.matched), grouped(features.members), many, features.table,
+             grouped(features.unmatched_rows), grouped(features.rows), many);
+  if (features.joined_lines > 0) {
+    table += format("  {} lines were joined to an earlier line of the same {}\n",
+                    grouped(features.joined_lines), words_of(features.of).one);
+  }
+  for (const FeatureReport::Column& column : features.columns) {
+    table += format("  {}: {} values in {} x {} columns, set for {} {}", column.name, grouped(column.values),
+                    column.hashes, grouped(column.buckets), grouped(column.members), many);
+    if (column.colliding_values > 0)
+      table += format("; {} values collide with another one", grouped(column.colliding_values));
+    table += "\n";
+  }
+  return table;
 }
 
 HashedUsers read_hashed_users(const FeatureTableOptions& table, const FeatureHashing& hashing, Log& log) {

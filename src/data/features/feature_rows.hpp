@@ -49,4 +49,7 @@ class FeatureRows {
   FeatureReport report_;
 };
 
+/// Returns the lines of the table of `prepare` about features; none without features.
+std::string to_table(const FeatureReport& features);
+
 }  // namespace vaecf::data

@@ -81,10 +81,10 @@ TableLayout layout_of(const FeatureTableOptions& options, const KnownTable* know
 // Reads the values of one requested column.
 class ColumnReader {
  public:
-  // `known`: the description of a known table, or nullptr. `split`: fields contain values separated by `|`.
+  // `known`: the description of a known table, or nullptr. `separator`: that of the values of a field.
   ColumnReader(Table& rows, const std::string& wanted, const std::string& why, const KnownTable* known,
-               bool split)
-      : rows_(&rows), known_(known), split_(split) {
+               std::string separator)
+      : rows_(&rows), known_(known), separator_(std::move(separator)) {
     if (known != nullptr && !known->flags.empty() && wanted == known->flags) {
       column_.name = wanted;
       rows.require(known->layout.names.size() - 1);
@@ -102,35 +102,40 @@ class ColumnReader {
     return nullptr;
   }
 
-  // Adds the values of the current row.
-  void take() {
+  // Adds the values of the current row to those of the user or item `of`.
+  void take(std::int32_t of) {
     if (!index_) {
       for (std::size_t c = known_->first_flag; c < known_->layout.names.size(); ++c)
-        if (rows_->at(c) == "1") add(known_->layout.names[c]);
-    } else if (const std::string_view field = rows_->at(*index_); !split_) {
-      add(field);
-    } else {
-      FieldSplitter values("|", false);
-      values.split(field, field.size() + 1);
-      std::ranges::for_each(values.fields(), [&](std::string_view value) { add(value); });
+        if (rows_->at(c) == "1") add(of, known_->layout.names[c]);
+      return;
     }
-    column_.of_row.append({});
+    for (const std::string_view value : values_in(rows_->at(*index_), separator_)) add(of, value);
   }
 
-  FeatureTableColumn finish() {
+  // Returns the column of a table of `rows` users or items.
+  FeatureTableColumn finish(std::size_t rows) {
     column_.values = values_.take();
+    std::ranges::stable_sort(found_, {}, [](const auto& each) { return each.first; });
+    auto next = found_.begin();
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (; next != found_.end() && std::cmp_equal(next->first, row); ++next)
+        column_.of_row.columns.push_back(next->second);
+      column_.of_row.append({});
+    }
     return std::move(column_);
   }
 
  private:
-  void add(std::string_view value) {
-    if (value.empty() || (known_ != nullptr && value == known_->nothing)) return;
-    column_.of_row.columns.push_back(values_.find_or_add(value));
+  void add(std::int32_t of, std::string_view value) {
+    if (known_ != nullptr && value == known_->nothing) return;
+    found_.emplace_back(of, values_.find_or_add(value));
   }
 
   Table* rows_;
   const KnownTable* known_;
-  bool split_;
+  std::string separator_;
+  std::vector<std::pair<std::int32_t, std::int32_t>>
+      found_;                         // (user or item, value) in the order of the lines
   std::optional<std::size_t> index_;  // none: the flags of a known table
   TextTable values_;
   FeatureTableColumn column_;
@@ -192,11 +197,11 @@ FeatureTable read_feature_table(const FeatureTableOptions& options, const Featur
   const KnownTable* const known = known_table(options, *lines);
   std::string id_column;
   const TableLayout layout = layout_of(options, known, *lines, id_column);
-  const bool split = options.of == TableOf::items && layout.separator != "|";
   Table rows(*lines, layout);
   const std::size_t id_index = rows.column(id_column, format("{}.{}_column names", words.section, words.one));
   std::vector<ColumnReader> columns;
-  for (const std::string& name : wanted) columns.emplace_back(rows, name, why, known, split);
+  for (const std::string& name : wanted)
+    columns.emplace_back(rows, name, why, known, options.value_separator);
 
   const auto drop = [&](std::string_view what) {
     issues.dropped(format("{} table: {}", words.one, what),
@@ -213,14 +218,14 @@ FeatureTable read_feature_table(const FeatureTableOptions& options, const Featur
     for (const ColumnReader& column : columns)
       if (const char* const problem = column.problem()) return drop(problem);
     const std::size_t before = table.ids.size();
-    table.ids.find_or_add(id);
-    if (table.ids.size() == before) return drop(format("the {} occurred in an earlier line", words.one));
-    for (ColumnReader& column : columns) column.take();
+    const std::int32_t of = table.ids.find_or_add(id);
+    if (table.ids.size() == before) ++table.joined_lines;
+    for (ColumnReader& column : columns) column.take(of);
   };
   table.columns_found = rows.columns_found();
   while (rows.next()) take();
 
-  for (ColumnReader& column : columns) table.columns.push_back(column.finish());
+  for (ColumnReader& column : columns) table.columns.push_back(column.finish(table.ids.size()));
   const std::int64_t dropped = issues.lines_dropped();
   if (table.ids.size() == 0 && dropped == 0) {
     throw InputError(

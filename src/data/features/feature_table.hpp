@@ -54,13 +54,14 @@ struct FeatureTable {
   std::string file;           ///< file name, for messages
   std::string columns_found;  ///< Table::columns_found()
   TextTable ids;
+  std::int64_t joined_lines = 0;            ///< lines of users or items that have an earlier one
   std::vector<FeatureTableColumn> columns;  ///< in the requested order
 };
 
 /// Reads the columns `wanted`, given by name or by index from 0. `why` names the origin of the request in
-/// messages. A field of an item has several values if it contains the separator `|`, unless that separates
-/// the columns. The first line of a user or item is used; malformed lines are reported in `issues`. Throws
-/// InputError if a column does not exist, if the table is empty, or if more lines are dropped than kept.
+/// messages. A field may have several values (FeatureTableOptions::value_separator), and a user or item
+/// several lines, whose values are joined. Malformed lines are reported in `issues`. Throws InputError if a
+/// column does not exist, if the table is empty, or if more lines are dropped than kept.
 FeatureTable read_feature_table(const FeatureTableOptions& options, const FeatureTableLocation& file,
                                 const std::vector<std::string>& wanted, const std::string& why,
                                 DataIssues& issues);

@@ -94,23 +94,6 @@ void write_users_and_items(io::DatasetWriter& writer, const RawRatings& ratings,
   }
 }
 
-std::string to_table(const FeatureReport& features) {
-  if (features.table.empty()) return "";
-  const char* const many = words_of(features.of).many;
-  std::string table =
-      format("features of {} of {} {} from {}; {} of its {} rows belong to {} outside the dataset\n",
-             grouped(features.matched), grouped(features.members), many, features.table,
-             grouped(features.unmatched_rows), grouped(features.rows), many);
-  for (const FeatureReport::Column& column : features.columns) {
-    table += format("  {}: {} values in {} x {} columns, set for {} {}", column.name, grouped(column.values),
-                    column.hashes, grouped(column.buckets), grouped(column.members), many);
-    if (column.colliding_values > 0)
-      table += format("; {} values collide with another one", grouped(column.colliding_values));
-    table += "\n";
-  }
-  return table;
-}
-
 /// Throws InputError for options that cannot be combined.
 void check_options(const SourceOptions& source, const PrepareOptions& options) {
   const auto require_ratings = [&](const std::string& option, const char* others) {
@@ -142,8 +125,9 @@ void check_options(const SourceOptions& source, const PrepareOptions& options) {
   }
 }
 
-/// Describes in the attributes with the prefix `prefix` how a feature table is read.
-void add_table(io::Attributes& attributes, const std::string& prefix, const FeatureTableOptions& table) {
+/// Describes in the attributes with the prefix `prefix` how a feature table is read, for features or titles.
+void add_table(io::Attributes& attributes, const std::string& prefix, const FeatureTableOptions& table,
+               bool has_features) {
   const std::string member = member_of_archive(table.path);
   attributes[prefix + "file"] = table.file;
   if (!member.empty()) attributes[prefix + "member"] = member;
@@ -151,6 +135,7 @@ void add_table(io::Attributes& attributes, const std::string& prefix, const Feat
   attributes[prefix + "header"] = std::int64_t{table.header};
   attributes[prefix + "quotes"] = std::int64_t{table.quotes};
   attributes[format("{}{}_column", prefix, words_of(table.of).one)] = table.id_column;
+  if (has_features) attributes[prefix + "value_separator"] = table.value_separator;
 }
 
 /// At the end of the scope, also by an exception, stops the computation of the digests, for which the
@@ -212,11 +197,12 @@ io::Attributes provenance_attributes(const SourceOptions& source, const PrepareO
   }
   if (!options.features.empty()) {
     attributes["features_of"] = join(options.features, "\n");
-    add_table(attributes, "users_", source.users);
+    add_table(attributes, "users_", source.users, true);
   }
   if (!options.item_features.empty()) attributes["item_features_of"] = join(options.item_features, "\n");
   set_if_present("items_title_column", source.items.title_column);
-  if (reads_items(source, options)) add_table(attributes, "items_", source.items);
+  if (reads_items(source, options))
+    add_table(attributes, "items_", source.items, !options.item_features.empty());
   if (options.new_items > 0) attributes["new_items_fraction"] = options.new_items;
   if (options.weights != WeightRule::none) attributes["weights"] = to_string(options.weights);
   return attributes;
@@ -269,7 +255,8 @@ bool is_used(std::string_view key, const SourceOptions& source, const PrepareOpt
   const SplitMethod split = options.split;
   const auto option = key.substr(key.rfind('.') + 1);
   if (key.starts_with("data.source.users.")) return !options.features.empty();
-  if (key.starts_with("data.source.items.")) return reads_items(source, options);
+  if (key.starts_with("data.source.items."))
+    return option == "value_separator" ? !options.item_features.empty() : reads_items(source, options);
   if (option == "feature_hashes" || option == "feature_buckets")
     return !options.features.empty() || !options.item_features.empty();
   if (option == "time_column" && !make_read_options(options, false).time) return false;

@@ -314,8 +314,9 @@ std::vector<std::string> titles_in(Table& table, std::size_t id, std::size_t tit
     if (table.problem() != nullptr) continue;
     const auto item = item_of.find(std::string(table.at(id)));
     if (item == item_of.end()) continue;
-    titles[item->second] = as_utf8(remainder ? table.remainder(title) : table.at(title));
     found = true;
+    std::string& text = titles[item->second];  // the first title counts
+    if (text.empty()) text = as_utf8(remainder ? table.remainder(title) : table.at(title));
   }
   return found ? titles : std::vector<std::string>();
 }

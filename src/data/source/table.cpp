@@ -116,6 +116,20 @@ bool FieldSplitter::split(std::string_view record, std::size_t max_fields) {
   return true;
 }
 
+std::vector<std::string_view> values_in(std::string_view field, std::string_view separator) {
+  constexpr std::string_view blanks = " \t\n\r\f\v";  // as in python/vaecf/values.py
+  std::vector<std::string_view> values;
+  while (true) {
+    const std::size_t end = separator.empty() ? std::string_view::npos : field.find(separator);
+    std::string_view value = field.substr(0, end);
+    value.remove_prefix(std::min(value.find_first_not_of(blanks), value.size()));
+    value = value.substr(0, value.find_last_not_of(blanks) + 1);
+    if (!value.empty()) values.push_back(value);
+    if (end == std::string_view::npos) return values;
+    field.remove_prefix(end + separator.size());
+  }
+}
+
 std::string separator_of(std::string_view first_line, std::initializer_list<std::string> likely) {
   for (const std::string& separator : likely)
     if (!separator.empty() && first_line.find(separator) != std::string_view::npos) return separator;
