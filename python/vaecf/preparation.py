@@ -23,8 +23,8 @@ from .yaml_files import nested
 BINARY = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 
-TEXT_ID = re.compile("stdin:[0-9]+: (user|item) id .* is not an integer;", re.DOTALL)
-"""The warning about the first text in a column of ids."""
+TEXT_ID = re.compile("stdin:[0-9]+: (user|item) id .* is not an integer[;,]", re.DOTALL)
+"""The warning about a text in a column of other ids."""
 
 MARK = "# Written by vaecf.prepare, which replaces this file.\n"
 

@@ -126,6 +126,22 @@ TEST_F(MalformedInput, AllIdsAreStringsIfOneIsNotAnInteger) {
   EXPECT_EQ(dropped.issues.lines_dropped(), 3);
 }
 
+TEST_F(MalformedInput, IdsOfTextAreNoReasonToWarnUnlessOthersAreIntegers) {
+  const auto warnings = [&](const std::string& text) {
+    log_ = Log(Verbosity::quiet, true);
+    ::testing::internal::CaptureStderr();
+    read_dat(text);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(warnings("a::x1::5\nb::x2::5\n"), "");
+  EXPECT_EQ(warnings("a::x1::5\n7::8::5\nb::x2::5\n"), "");
+  expect_in(warnings("7::x1::5\nb::x2::5\n"), {"warning: ", ":2: user id 'b' is not an integer"});
+  // A header that is read as data.
+  expect_in(warnings("user::item::5\n7::8::5\n9::8::5\n"),
+            {":1: user id 'user' is not an integer, but all others are", "data.source.header",
+             ":1: item id 'item' is not"});
+}
+
 TEST_F(MalformedInput, InvalidIdsAreReported) {
   const test::ReadSource ratings = read("caf\xE9,1,5\nb\xC3\xA9,1,5\n" + std::string(5000, 'x') + ",1,5\n" +
                                         std::string("z\0z", 3) + ",1,5\ncaf\xE9,2,5\n");

@@ -119,12 +119,21 @@ std::int32_t IdColumn::number_of_text(std::string_view field, Id& kind) {
     // All ids so far print exactly as in the source.
     for (const std::int64_t id : integers_.take()) strings_.find_or_add(std::to_string(id));
     text_ = true;
-    kind = Id::turned_to_text;
+    if (strings_.size() > 0) kind = Id::turned_to_text;
   }
   const std::size_t before = strings_.size();
   const std::int32_t number = strings_.find_or_add(field);
   if (kind == Id::known && strings_.size() > before) kind = Id::fresh;
   return number;
+}
+
+bool IdColumn::only_first_is_text() const {
+  const std::vector<std::string>& ids = strings_.ids();
+  const auto is_integer = [](const std::string& id) {
+    std::int64_t number = 0;
+    return parse_integer_id(id, number);
+  };
+  return ids.size() > 1 && !is_integer(ids.front()) && std::all_of(ids.begin() + 1, ids.end(), is_integer);
 }
 
 RatingsBuilder::RatingsBuilder(const ReadOptions& wanted, Log& log)
@@ -211,11 +220,23 @@ bool RatingsBuilder::read_time(std::string_view field, double& time) {
   return false;
 }
 
+io::IdList RatingsBuilder::take_ids(IdColumn& column, const char* what) {
+  const bool is_header = column.only_first_is_text();
+  io::IdList ids = column.take();
+  if (is_header) {
+    log_->warn(
+        "{}: {} id '{}' is not an integer, but all others are, which are stored as strings; if the line is a "
+        "header, set data.source.header: true, or remove it",
+        ratings_.locations.location_of(0), what, excerpt(ids.strings.front()));
+  }
+  return ids;
+}
+
 RawRatings RatingsBuilder::take() {
   ratings_.times_are_dates = times_ == Times::dates;
   if (!ratings_.numbered_by_source) {
-    ratings_.user_ids = users_.take();
-    ratings_.item_ids = items_.take();
+    ratings_.user_ids = take_ids(users_, "user");
+    ratings_.item_ids = take_ids(items_, "item");
   }
   return std::move(ratings_);
 }

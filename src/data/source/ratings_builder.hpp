@@ -198,6 +198,7 @@ const char* id_problem(std::string_view id);
 /// one that is not; from then on all are strings. They therefore print exactly as in the source.
 class IdColumn {
  public:
+  /// `turned_to_text`: the first id that is not an integer, after others that are.
   enum class Id { known, fresh, turned_to_text };
 
   std::int32_t number(std::string_view field, Id& kind) {
@@ -211,6 +212,8 @@ class IdColumn {
     return last_number_;
   }
   io::IdList take() { return {integers_.take(), strings_.take()}; }
+  /// Returns whether the first id is not an integer and all others are, as for a header that is read as data.
+  bool only_first_is_text() const;
 
  private:
   std::int32_t number_of_text(std::string_view field, Id& kind);
@@ -319,6 +322,8 @@ class RatingsBuilder {
   /// Returns whether `field` is a valid id; drops the line otherwise.
   [[nodiscard]] bool is_id(std::string_view field, const char* what);
   std::int32_t number(IdColumn& column, std::string_view field, const char* what);
+  /// Moves the ids out, with a warning about a first one that looks like a header.
+  io::IdList take_ids(IdColumn& column, const char* what);
 
   ReadOptions wanted_;
   Log* log_;
