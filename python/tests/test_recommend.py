@@ -153,6 +153,10 @@ def test_unknown_ids_are_listed_or_raised(workspace: Workspace, events: pd.DataF
         found = model.recommend(strange, unknown="skip", **columns)
     expected = model.recommend(events, **columns)
     pd.testing.assert_frame_equal(found, expected)
+    gaps = pd.DataFrame({"uid": [None, "u1"], "track": [3.0, None]})
+    with pytest.warns(UserWarning, match="skipped 1 lines without (uid|track)"):
+        found = model.recommend(pd.concat([events, gaps]), unknown="skip", **columns)
+    pd.testing.assert_frame_equal(found, expected)
     some = [9001, int(expected["item"][0])]
     for name, ids in (
         ("include", some),

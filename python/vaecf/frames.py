@@ -26,7 +26,7 @@ try:
 except ImportError as error:
     raise InputError(
         f"DataFrames, Parquet and Feather files require PyArrow and narwhals ({error}); "
-        f"install them with: {install('frames')}"
+        f"install them with: {install('python')}"
     ) from None
 
 PARQUET, FEATHER = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")

@@ -131,12 +131,22 @@ def read_events(
     in the order of their first lines, or in that of `only`.
 
     The values are those of the column `rating`, which `duplicates` (first, last, sum or max) combines for an item with
-    several lines, or ones without it. Throws InputError for a line without user, item or rating, and for unknown ids if
-    those are not skipped.
+    several lines, or ones without it. Throws InputError for a line without rating, and for unknown and missing ids if those
+    are not skipped.
     """
     people, names = _codes(table, user)
     things, ids = _codes(table, item)
-    values = np.ones(len(people)) if rating is None else _numbers(table, rating)
+    complete = np.ones(len(people), bool)
+    for codes, column in ((people, user), (things, item)):
+        missing = codes < 0
+        if missing.any() and not items.skips:
+            line = np.argmax(missing)
+            raise InputError(f'line {line} of the table has no {column}; remove such lines, or skip them with unknown="skip"')
+        if missing.any():
+            warnings.warn(f"skipped {missing.sum()} lines without {column}", stacklevel=3)
+            complete &= ~missing
+    values = np.ones(len(people)) if rating is None else _numbers(table, rating, complete)
+    people, things, values = people[complete], things[complete], values[complete]
     if only is not None:
         chosen = unique(IdLookup(names, "the table", "skip" if items.skips else "raise").known(only, "only"))
         rows = np.full(len(names), -1)
@@ -164,19 +174,17 @@ def unique(positions: Array) -> Array:
 
 def _codes(table: Any, name: Any) -> tuple[Array, Array]:
     """Returns the number of each line's id in a column, and the ids in the order of their first lines. Ids with the same
-    text, such as 7 and "7", are the same. Throws InputError for a line without an id."""
+    text, such as 7 and "7", are the same; the number of a line without one is -1."""
     codes, ids = pd.factorize(column_of(table, name))
     texts, _ = pd.factorize(pd.Index([id_text(value) for value in ids.tolist()], dtype=object))
-    if (codes < 0).any():
-        raise InputError(f"line {np.argmax(codes < 0)} of the table has no {name}; remove such lines")
-    return texts[codes], np.asarray(ids)[np.unique(texts, return_index=True)[1]]
+    return np.append(texts, -1)[codes], np.asarray(ids)[np.unique(texts, return_index=True)[1]]
 
 
-def _numbers(table: Any, name: str) -> Array:
-    """Returns a column of numbers. Throws InputError for values that are not numbers or not finite."""
+def _numbers(table: Any, name: str, used: Array) -> Array:
+    """Returns a column of numbers. Throws InputError for values in used lines that are not numbers or not finite."""
     column = column_of(table, name)
     numbers = pd.to_numeric(pd.Series(column), errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    wrong = ~np.isfinite(numbers)
+    wrong = ~np.isfinite(numbers) & used
     if wrong.any():
         line = np.argmax(wrong)
         raise InputError(f"line {line} of the table has {name} {column[line]}; it must be a finite number")

@@ -175,7 +175,7 @@ class Model:
         `include`: ids of the only items to recommend; default: all but new items. `exclude`: ids of items that are not
         recommended, or such ids by user. `at_most`: a Series or dict of groups by item id, such as genres, and the
         largest number of items of a group in a list; items without a group are not limited. `unknown`: for ids that are
-        not those of the model or table: raise an InputError, or skip them with a warning that lists them.
+        missing, or not those of the model or table: raise an InputError, or skip them with a warning that lists them.
 
         `explain`: the number of reasons for each item, as docs/SERVING.md describes: the items of the history with the
         largest contributions, in columns because_1, contribution_1 and so on, and because_title_1 with `titles`. Unused
