@@ -225,8 +225,7 @@ io::IdList RatingsBuilder::take_ids(IdColumn& column, const char* what) {
   io::IdList ids = column.take();
   if (is_header) {
     log_->warn(
-        "{}: {} id '{}' is not an integer, but all others are, which are stored as strings; if the line is a "
-        "header, set data.source.header: true, or remove it",
+        "{}: {} id '{}' is not an integer, but all others are; remove the header, or set data.source.header",
         ratings_.locations.location_of(0), what, excerpt(ids.strings.front()));
   }
   return ids;
