@@ -97,6 +97,11 @@ def prepare(
             raise InputError(f"settings: {key} is also given by an argument of prepare(); give it once")
         values[key] = value
 
+    if values["data.source.path"] == "-" and values.get("data.prepare.split") == "given":
+        raise InputError(
+            "split='given' reads the parts train.*, validation.* and test.*, which must be text files; "
+            "give source= their folder or the train file, or use another split"
+        )
     folder = path.parent / f".{path.stem}.tables"
     earlier = _temporaries(path)
     try:

@@ -133,6 +133,22 @@ TEST_F(Given, PartsThatAreNotRequestedAreSkipped) {
   EXPECT_EQ(file().rows("validation/held_out"), 0);
 }
 
+TEST_F(Given, TheTrainFileOfAFolderIsFound) {
+  source_.format = "delimited";
+  folder_.write("parts/train.csv", "1,10\n1,11\n2,10\n");
+  folder_.write("parts/test.csv", "1,12\n2,11\n");
+  folder_.write("parts/a.csv", "7,70\n");
+  source_.path = folder_.path("parts");
+  run();
+  EXPECT_EQ(train(), (ItemsOf{{"1", {"10", "11"}}, {"2", {"10"}}}));
+  EXPECT_EQ(held_test()["2"], (Items{"11"}));
+  folder_.write("parts/train.tsv", "1,10\n");
+  expect_in(refusal(), {"train.csv, ", "train.tsv, but data.prepare.split: given reads one train file"});
+  folder_.write("others/a.csv", "7,70\n");
+  source_.path = folder_.path("others");
+  expect_in(refusal(), {"others: this folder contains no file train.*"});
+}
+
 TEST_F(Given, RejectsSourcesWithoutHeldOutOrTrainEvents) {
   EXPECT_THROW(lists("1 10 11\n", "\n"), InputError);
   EXPECT_THROW(lists("1\n", "1 10\n"), InputError);

@@ -282,8 +282,9 @@ bool is_used(std::string_view key, const SourceOptions& source, const PrepareOpt
   return true;
 }
 
-PrepareReport prepare(const SourceOptions& source, const PrepareOptions& options, const std::string& name,
+PrepareReport prepare(const SourceOptions& given, const PrepareOptions& options, const std::string& name,
                       const std::string& output, const PrepareFlags& flags, Log& log, Progress& progress) {
+  const SourceOptions source = options.split == SplitMethod::given ? with_train_file(given) : given;
   check_options(source, options);
   const io::Attributes made_by = provenance_attributes(source, options);
   ReadOptions read_options = make_read_options(options, flags.strict);

@@ -239,6 +239,21 @@ SourceFiles source_files(const SourceOptions& source) {
       source.format));
 }
 
+SourceOptions with_train_file(SourceOptions source) {
+  if (!names_of(source).empty() || !format_of(source).whole_folder || !fs::is_directory(source.path))
+    return source;
+  Names found;
+  for (const std::string& part : parts_in(source.path))
+    if (io::unpacked_name(fs::path(part).filename().string()).starts_with("train.")) found.push_back(part);
+  if (found.size() == 1) {
+    source.path = found.front();
+    return source;
+  }
+  throw InputError(format(
+      "{}: this folder contains {}, but data.prepare.split: given reads one train file; set data.source.path to it",
+      source.path, found.empty() ? "no file train.*" : excerpt(join(found))));
+}
+
 std::vector<std::pair<SplitPart, SourceFiles>> part_files(const SourceOptions& source,
                                                           const ReadOptions& wanted) {
   const PartFiles places = format_of(source).parts;

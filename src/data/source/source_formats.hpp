@@ -34,6 +34,10 @@ bool reads_standard_input(const SourceOptions& source);
 /// or if its format is not read from standard input.
 SourceFiles source_files(const SourceOptions& source);
 
+/// Returns `source` with the file train.* of its folder as path, for the split `given`, if all files of a
+/// folder would be read otherwise. Throws InputError if the folder does not contain exactly one.
+SourceOptions with_train_file(SourceOptions source);
+
 /// Returns the files of the validation and test parts of an already split source, as far as they are
 /// requested and exist. Empty if all parts are in the same files. Throws InputError if the format does not
 /// support such parts, or if the source is standard input.
