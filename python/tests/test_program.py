@@ -25,10 +25,15 @@ def test_program_is_found_by_argument_variable_path_and_build(tmp_path: Path, mo
     names = ["build/debug/bin", "build/release/bin", "path", "variable", "argument"]
     made = {name: _script(tmp_path / name / "vaecf_dist", "") for name in names}
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "nothing"))
     monkeypatch.delenv("VAECF_DIST", raising=False)
-    assert find_program() == "build/release/bin/vaecf_dist"
+    # Not that of the current folder, which may be another user's.
+    monkeypatch.setattr("vaecf.program.__file__", str(tmp_path / "other/python/vaecf/program.py"))
+    with pytest.raises(InputError, match="vaecf_dist does not exist"):
+        find_program()
+    monkeypatch.setattr("vaecf.program.__file__", str(tmp_path / "python/vaecf/program.py"))
+    assert find_program() == made["build/release/bin"]
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     assert find_program() == made["path"]
     monkeypatch.setenv("VAECF_DIST", made["variable"])

@@ -31,10 +31,12 @@ def _search_path() -> str:
 
 def find_program(program: str | Path | None = None) -> str:
     """Returns the path of vaecf_dist: `program`, the variable VAECF_DIST, or else the first of PATH with the folder bin
-    of the interpreter (_search_path), and of build/*/bin in the current folder and in the checkout of the package."""
+    of the interpreter (_search_path), and of build/*/bin in the checkout of the package.
+
+    That of the current folder does not count, because others may have put it there."""
     checkout = Path(__file__).resolve().parent.parent.parent
     named = str(program or os.environ.get("VAECF_DIST", ""))
-    built = [*Path("build").glob("*/bin/vaecf_dist"), *checkout.glob("build/*/bin/vaecf_dist")]
+    built = list(checkout.glob("build/*/bin/vaecf_dist"))
     built.sort(key=lambda path: path.parent.parent.name not in ("release", "cuda"))
     for candidate in [named] if named else ["vaecf_dist", *map(str, built)]:
         found = shutil.which(candidate, path=_search_path())
