@@ -8,7 +8,7 @@ install(TARGETS vaecf_dist RUNTIME COMPONENT program)
 install(DIRECTORY launch DESTINATION ${share} USE_SOURCE_PERMISSIONS
         REGEX "/launch/(build|bundle|binaries\\.sh|fetch-libraries|gpu-[^/]*|quickstart|release|test|wheel(\\.py)?)$" EXCLUDE)
 install(DIRECTORY configs docs DESTINATION ${share})
-install(FILES README.md CHANGELOG.md CITATION.cff LICENSE DESTINATION ${share})
+install(FILES README.md CHANGELOG.md CITATION.cff LICENSE SECURITY.md DESTINATION ${share})
 install(DIRECTORY python DESTINATION ${share}
         PATTERN tests EXCLUDE PATTERN __pycache__ EXCLUDE PATTERN *.egg-info EXCLUDE)
 

@@ -27,6 +27,7 @@ OUTSIDE = {
     "index.md": "README.md",
     "CHANGELOG.md": "CHANGELOG.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "REPORTING.md": "SECURITY.md",
     "TOOLS.md": "tools/README.md",
 }
 # A page that is generated has the place of a file whose links it contains.
