@@ -105,8 +105,8 @@ int count(const std::string& text, const std::string& part);
 /// Returns ratings in the format movielens_csv: six of each user, all positive.
 std::string made_ratings(int users);
 
-/// Compares `scores` scores of m.onnx with those in top.tsv; `input`: table of user features or empty. Skips
-/// the test if Python has no onnx.
+/// Compares `scores` scores of m.onnx with those in top.tsv; `input`: table of user features or empty. If
+/// Python has no onnx, skips the test; with VAECF_REQUIRE_EXTRAS=1 that is a failure.
 void expect_same_scores(const TempWorkspace& workspace, const std::string& input, int scores);
 
 }  // namespace vaecf::app
