@@ -190,6 +190,69 @@ def test_text_files_are_read_by_the_program(prepare: Callable[..., vaecf.Dataset
         prepare(["events.csv", "events.jsonl"])
 
 
+LAST: dict[str, Any] = {
+    "rating": None,
+    "time": None,
+    "split": "leave_one_out",
+    "min_user_items": 0,
+    "settings": {"data.prepare.holdout": "last"},
+}
+
+
+def targets(data: vaecf.Dataset) -> dict[Any, Any]:
+    """Returns the target of each test user."""
+    rows = data.test.held_out
+    return dict(zip(data.test.user_id.tolist(), data.item_id[rows.indices].tolist(), strict=True))
+
+
+def test_files_of_a_folder_are_in_the_order_of_numbers(prepare: Callable[..., vaecf.Dataset], tmp_path: Path) -> None:
+    for part in range(1, 12):
+        table = pd.DataFrame({"user": [1, 2], "item": [part, 12 - part]})
+        for kind in ("parquet", "csv", "jsonl"):
+            (tmp_path / kind).mkdir(exist_ok=True)
+            (tmp_path / kind / f"_part-{part}").write_text("not a part")
+        table.to_parquet(f"parquet/part-{part}.parquet")
+        table.to_csv(f"csv/part-{part}.csv", index=False)
+        table.to_json(f"jsonl/part-{part}.jsonl", orient="records", lines=True)
+    for source in ("parquet", "csv", "jsonl", "parquet/*.parquet", "csv/*.csv", "jsonl/part-*.jsonl", ["parquet"]):
+        assert targets(prepare(source, **LAST)) == {1: 11, 2: 1}, source
+
+
+def test_files_are_recognized_by_their_content(prepare: Callable[..., vaecf.Dataset], tmp_path: Path) -> None:
+    table = pd.DataFrame({"user": [1, 1, 2, 2], "item": [7, 8, 8, 7]})
+    items = pd.DataFrame({"item": [7, 8], "title": ["A", "B"], "genre": ["x", "y"]})
+    users = pd.DataFrame({"user": [1, 2], "land": ["NL", "PE"]})
+    settings = {**LAST["settings"], "data.prepare.features": ["land"], "data.prepare.item_features": ["genre"]}
+    arguments: dict[str, Any] = {**LAST, "title": "title", "settings": settings}
+    expected = prepare(table, items=items, users=users, **arguments)
+    report, titles = expected.attributes["report"], expected.item_title
+    assert "land: 2 values" in report and "genre: 2 values" in report
+    assert titles is not None
+    for number, ending in enumerate(("parquet.gzip", "parq", "PARQUET", "bin", "ipc", "")):
+        names = {}
+        for name, each in (("source", table), ("items", items), ("users", users)):
+            names[name] = tmp_path / f"{name}{number}.{ending}"
+            if ending == "ipc":
+                each.to_feather(names[name])
+            else:
+                each.to_parquet(names[name], compression="gzip")
+        data = prepare(names["source"], items=names["items"], users=str(names["users"]), **arguments)
+        assert content(data) == content(expected) and data.item_title.tolist() == titles.tolist()
+    with pytest.raises(InputError, match=r"none\.parquet: no such file"):
+        prepare("none.parquet", **LAST)
+
+
+def test_arguments_without_effect_are_warnings(prepare: Callable[..., vaecf.Dataset]) -> None:
+    table = events()
+    for arguments, message in (
+        ({"users": pd.DataFrame({"user": ["a"]})}, "users= has no effect without data.prepare.features"),
+        ({"items": pd.DataFrame({"item": ["a"]})}, "items= has no effect without title= or data.prepare.item_features"),
+    ):
+        with pytest.warns(UserWarning, match=message) as found:
+            prepare(table, split="random", validation_users=5, test_users=5, duplicates="sum", **arguments)
+        assert len(found) == 1
+
+
 def test_command_prints_the_counts(
     prepare: Callable[..., vaecf.Dataset], program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from .errors import InputError, install
+from .files import kind_of
 from .ids import MAX_EXACT, column_names, index_advice
 from .values import SEPARATOR, field_texts, python_values, value_text
 
@@ -28,8 +29,6 @@ except ImportError as error:
         f"DataFrames, Parquet and Feather files require PyArrow and narwhals ({error}); "
         f"install them with: {install('python')}"
     ) from None
-
-PARQUET, FEATHER = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")
 
 ROWS = 1 << 17
 """The number of rows that are converted at a time."""
@@ -111,8 +110,9 @@ def _mixed(values: Sequence[Any], name: str) -> pa.Array:
 
 def _file(path: Path) -> Frame:
     """Returns the table in a Parquet or Feather file."""
+    is_parquet = kind_of(path) == "parquet"
     with _readable(path):
-        if path.suffix in PARQUET:
+        if is_parquet:
             names = pyarrow.parquet.read_schema(path).names
         else:
             names = pa.ipc.open_file(pa.memory_map(str(path))).schema.names
@@ -131,7 +131,7 @@ def _file(path: Path) -> Frame:
                 batch = pa.Table.from_batches([file.get_batch(index)]).select(columns)
                 yield from (batch.slice(start, ROWS) for start in range(0, batch.num_rows, ROWS))
 
-    return Frame(str(path), names, parquet if path.suffix in PARQUET else feather)
+    return Frame(str(path), names, parquet if is_parquet else feather)
 
 
 Convert = Callable[[pa.ChunkedArray, str], pa.ChunkedArray]

@@ -14,17 +14,18 @@ import yaml
 
 from .dataset import Dataset
 from .errors import InputError, RunError
+from .files import files_of, is_binary, kind_of, parts_of
 from .program import run_program, settings_arguments, warnings_of
 from .texts import local_path
 from .values import SEPARATOR
 from .wording import combined, python_words
 from .yaml_files import nested
 
-BINARY = (".parquet", ".pq", ".feather", ".arrow", ".ipc")
-JSON_LINES = (".jsonl", ".ndjson", ".json")
-
 TEXT_ID = re.compile("stdin:[0-9]+: (user|item) id .* is not an integer[;,]", re.DOTALL)
 """The warning about a text in a column of other ids."""
+
+FEATURES = {"users": "data.prepare.features", "items": "data.prepare.item_features"}
+"""The keys of the columns of tables that become features."""
 
 MARK = "# Written by vaecf.prepare, which replaces this file.\n"
 
@@ -54,11 +55,12 @@ def prepare(
 ) -> Dataset:
     """Prepares a dataset from events, a line per interaction of a user with an item, and returns it.
 
-    `source`: a DataFrame of pandas, Polars or PyArrow, the path of a Parquet or Feather file, or a list of these; or the
-    path of a CSV file or of JSON lines, which vaecf_dist reads itself. `file`: the dataset to write. A dataset made
+    `source`: a DataFrame of pandas, Polars or PyArrow, the path of a Parquet or Feather file, a folder of them or a
+    pattern, or a list of these; or the path of a CSV file or of JSON lines, their folder or a pattern, which vaecf_dist
+    reads itself. Files of a folder are read in the order of the numbers in their names. `file`: the dataset to write. A dataset made
     before is replaced, and NAME.yaml beside it is a configuration for the command line. `user`, `item`, `rating` and
-    `time` are columns. `items` and `users`: tables with a line per item and user, found by the same names of columns, for
-    the column `title` and the features in `settings`. The other arguments are keys of data.prepare, and `settings` has
+    `time` are columns. `items` and `users`: tables of the same kinds for items and users, found by the same names of
+    columns, for the column `title` and the features in `settings`. The other arguments are keys of data.prepare, and `settings` has
     further keys of the configuration by dotted name.
 
     Blocks until the end. Throws InputError for wrong arguments, columns or data, and RunError if the program fails; then
@@ -88,7 +90,9 @@ def prepare(
         for name, column in (("user", user), ("item", item), ("rating", rating), ("time", time))
         if column is not None
     }
-    parts = _parts(source)
+    parts = parts_of(source)
+    if not parts:
+        raise InputError("the source is an empty list; give DataFrames or files")
     values: dict[str, Any] = {"name": path.stem, "data.file": str(path), **_location(parts)}
     values.update((f"data.source.{name}_column", column) for name, column in columns.items())
     values.update((f"data.prepare.{key}", value) for key, value in given.items() if value is not None)
@@ -106,17 +110,23 @@ def prepare(
     earlier = _temporaries(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        unused = []
         written: dict[str, Any] = {}  # where and how the program finds tables that are written for it
         for name, one, table in (("users", "user", users), ("items", "item", items)):
             if table is None:
                 continue
+            if not _used_columns(name, title, values):
+                where = "" if name == "users" else "title= or "
+                unused.append(f"{name}= has no effect without {where}{FEATURES[name]} in settings=")
+                continue
             values.setdefault(f"data.source.{name}.{one}_column", columns[one])
             if title is not None and name == "items":
                 values["data.source.items.title_column"] = str(title)
-            if isinstance(table, (str, Path)) and Path(table).suffix not in BINARY:
-                values[f"data.source.{name}.path"] = str(table)
+            tables = parts_of(table)
+            if isinstance(table, (str, Path)) and not is_binary(tables[0]):
+                values[f"data.source.{name}.path"] = str(tables[0])
             else:
-                written.update(_table(name, one, table, values, folder))
+                written.update(_table(name, one, tables, values, folder))
         feed = None
         if values["data.source.path"] == "-":
             feed = _writer(parts, columns)
@@ -136,26 +146,14 @@ def prepare(
     config.write_text(MARK + _yaml(values), encoding="utf-8")
     # A column of text has ids of text; in a text file, these may be the header.
     shown = [text for text in warnings_of(log) if not (feed and TEXT_ID.match(text))]
-    for text in combined(shown):
+    for text in [*unused, *combined(shown)]:
         warnings.warn(python_words(text, folder), stacklevel=2)
     return Dataset(path)
 
 
-def _parts(source: Any) -> list[Any]:
-    """Returns the parts of a source. A folder stands for the Parquet or Feather files in it, if there are any."""
-    parts: list[Any] = []
-    for part in source if isinstance(source, (list, tuple)) else [source]:
-        part = local_path(part) if isinstance(part, (str, Path)) else part
-        files = sorted(part.iterdir()) if isinstance(part, Path) and part.is_dir() else []
-        parts += [file for file in files if file.suffix in BINARY] or [part]
-    if not parts:
-        raise InputError("the source is an empty list; give DataFrames or files")
-    return parts
-
-
 def _location(parts: Sequence[Any]) -> dict[str, Any]:
     """Returns the keys of data.source that say where the program finds events: in a file, or in its standard input."""
-    texts = [Path(part) for part in parts if isinstance(part, (str, Path)) and Path(part).suffix not in BINARY]
+    texts = [Path(part) for part in parts if isinstance(part, (str, Path)) and not is_binary(part)]
     if not texts:
         return {"data.source.format": "delimited", "data.source.path": "-"}
     if len(parts) > 1:
@@ -163,11 +161,11 @@ def _location(parts: Sequence[Any]) -> dict[str, Any]:
             f"{texts[0]}: text files are read by vaecf_dist, which takes one path; "
             "give the folder that contains them and no other files"
         )
-    endings = texts[0].suffixes
+    first = next(iter(files_of(texts[0])), texts[0])
     values: dict[str, Any] = {"data.source.format": "delimited", "data.source.path": str(texts[0])}
-    if any(ending in JSON_LINES for ending in endings):
+    if kind_of(first) == "json":
         values["data.source.format"] = "json_lines"
-    elif ".tsv" in endings:
+    elif ".tsv" in first.suffixes:
         values["data.source.separator"] = "\t"
     return values
 
@@ -188,19 +186,25 @@ def _writer(parts: Sequence[Any], columns: Mapping[str, str]) -> Callable[[IO[by
     return lambda to: frames.write_csv(tables, list(wanted.values()), to)
 
 
-def _table(name: str, one: str, table: Any, values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _used_columns(name: str, title: Any, values: Mapping[str, Any]) -> list[str]:
+    """Returns the columns of a table of users or items that are used. `values`: all keys."""
+    titles = values.get(f"data.source.{name}.title_column", title if name == "items" else None)
+    return _names(titles) + _names(values.get(FEATURES[name]))
+
+
+def _table(name: str, one: str, parts: Sequence[Any], values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Writes the columns of a table of users or items that are used to a folder as CSV, and returns the keys of data.source
     with which the program reads them. `values`: all keys."""
     from . import frames  # pylint: disable=import-outside-toplevel # It imports PyArrow.
 
     section = f"data.source.{name}"
     ids, separator = str(values[f"{section}.{one}_column"]), str(values.get(f"{section}.value_separator", SEPARATOR))
-    features = _names(values.get("data.prepare.features" if name == "users" else "data.prepare.item_features"))
+    features = _names(values.get(FEATURES[name]))
     titles = _names(values.get(f"{section}.title_column"))
     columns: list[tuple[str, str, frames.Convert]] = [(ids, f"{one} of the line", frames.ids)]
     columns += [(title, "title of the line", frames.titles) for title in titles]
     columns += [(feature, feature, frames.features(separator)) for feature in features]
-    tables = [frames.frame_of(part, name) for part in _parts(table)]
+    tables = [frames.frame_of(part, name) for part in parts]
     frames.require_columns(tables, [column for column, _, _ in columns])
     file = folder / f"{name}.csv"
     with open(file, "wb") as to:

@@ -15,7 +15,7 @@ from ..yaml_files import parse_yaml
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Defines the options: the arguments of vaecf.prepare."""
-    parser.add_argument("sources", nargs="+", metavar="FILE", help="files of events, or a folder of Parquet files")
+    parser.add_argument("sources", nargs="+", metavar="FILE", help="files of events, or a folder of them")
     parser.add_argument(
         "--file", required=True, metavar="DATA.h5", help="the dataset to write, and DATA.yaml beside it"
     )
