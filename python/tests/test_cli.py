@@ -108,3 +108,12 @@ def test_names_are_escaped_on_a_terminal_only(tmp_path: Path, monkeypatch: pytes
         assert main(["compare", *files]) == 0
         assert sys.stdout is stream
         assert shown in stream.getvalue() and (RED in stream.getvalue()) == (shown == RED)
+
+
+def test_interrupt_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vaecf.commands.report.run", interrupted)
+    assert main(["report", "runs/x"]) == 130
+    assert capsys.readouterr().err == "vaecf: interrupted\n"

@@ -45,5 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (errors.InputError, errors.RunError, errors.Stopped) as error:
         print(f"vaecf: {errors.escape(str(error))}", file=sys.stderr)
         return error.code
+    except KeyboardInterrupt as interrupt:
+        print(f"vaecf: {errors.escape(str(interrupt)) or 'interrupted'}", file=sys.stderr)
+        return errors.INTERRUPTED
     except BrokenPipeError:
         return errors.FAILED

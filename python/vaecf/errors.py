@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TextIO
 
-DONE, FAILED, INVALID, STOPPED = 0, 1, 2, 75
+DONE, FAILED, INVALID, STOPPED, INTERRUPTED = 0, 1, 2, 75, 130
 
 
 def install(extra: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +12,9 @@ import pandas as pd
 
 BLANKS = " \t\n\r\f\v"
 """What is removed around texts, as vaecf_dist does (src/data/source/table.cpp)."""
+
+WHOLE = re.compile(r"-?[0-9]+\.0")
+"""The text of a whole number in floating point."""
 
 SEPARATOR = "|"
 """The default of data.source.users.value_separator and data.source.items.value_separator."""
@@ -37,11 +41,13 @@ def is_missing(value: Any) -> bool:
 def value_text(value: Any) -> str:
     """Returns the text of one value, empty if it is missing.
 
-    Texts are without blanks around them, bools are True and False, and numbers as Python's repr, whole ones without .0.
-    Dates and times are as 2024-01-05 00:00:00, in UTC, with a fraction of a second only if it is not 0.
+    Texts are without blanks around them, bools are True and False, and numbers as Python's repr. Whole numbers are without
+    .0, also texts, since pandas writes it for integers with gaps. Dates and times are as 2024-01-05 00:00:00, in UTC, with a
+    fraction of a second only if it is not 0.
     """
     if isinstance(value, str):
-        return value.strip(BLANKS)
+        text = value.strip(BLANKS)
+        return text[:-2] if WHOLE.fullmatch(text) else text
     if is_missing(value):
         return ""
     if isinstance(value, (float, np.floating, Decimal)):

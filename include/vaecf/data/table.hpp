@@ -122,8 +122,13 @@ class FieldSplitter {
   std::list<std::string> unescaped_;  // fields whose doubled quotes were replaced
 };
 
-/// Returns the values in a field, which `separator` separates; an empty one separates none. Blanks around
-/// values are removed, and empty values left out. The results refer to `field`.
+/// Returns a value of a feature without blanks around it, and a whole number without ".0", which pandas adds
+/// to integers with gaps: the text that is hashed, as value_text in python/vaecf/values.py. The result refers
+/// to `value`.
+std::string_view value_text(std::string_view value);
+
+/// Returns the texts of the values in a field, which `separator` separates; an empty one separates none.
+/// Empty values are left out. The results refer to `field`.
 std::vector<std::string_view> values_in(std::string_view field, std::string_view separator);
 
 /// Format of the lines of a table.

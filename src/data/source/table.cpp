@@ -116,14 +116,22 @@ bool FieldSplitter::split(std::string_view record, std::size_t max_fields) {
   return true;
 }
 
+std::string_view value_text(std::string_view value) {
+  constexpr std::string_view blanks = " \t\n\r\f\v";
+  value.remove_prefix(std::min(value.find_first_not_of(blanks), value.size()));
+  value = value.substr(0, value.find_last_not_of(blanks) + 1);
+  if (!value.ends_with(".0")) return value;
+  const std::string_view whole = value.substr(0, value.size() - 2);
+  const std::string_view digits = whole.substr(whole.starts_with('-') ? 1 : 0);
+  const bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+  return number ? whole : value;
+}
+
 std::vector<std::string_view> values_in(std::string_view field, std::string_view separator) {
-  constexpr std::string_view blanks = " \t\n\r\f\v";  // as in python/vaecf/values.py
   std::vector<std::string_view> values;
   while (true) {
     const std::size_t end = separator.empty() ? std::string_view::npos : field.find(separator);
-    std::string_view value = field.substr(0, end);
-    value.remove_prefix(std::min(value.find_first_not_of(blanks), value.size()));
-    value = value.substr(0, value.find_last_not_of(blanks) + 1);
+    const std::string_view value = value_text(field.substr(0, end));
     if (!value.empty()) values.push_back(value);
     if (end == std::string_view::npos) return values;
     field.remove_prefix(end + separator.size());
