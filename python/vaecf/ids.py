@@ -125,7 +125,7 @@ class IdLookup:
 
 
 def read_events(
-    table: Any, user: str, item: str, items: IdLookup, only: Iterable[Any] | None, rating: str | None, duplicates: str
+    table: Any, user: Any, item: Any, items: IdLookup, only: Iterable[Any] | None, rating: Any, duplicates: str
 ) -> tuple[sp.csr_matrix, Array]:
     """Returns the items of each user of a table with a line per user and item, (users, items), and the ids of the users
     in the order of their first lines, or in that of `only`.
@@ -154,7 +154,7 @@ def read_events(
         kept = rows[people] >= 0
         people, things, values, names = rows[people[kept]], things[kept], values[kept], names[chosen]
     used, things = np.unique(things, return_inverse=True)
-    columns = items.positions(ids[used], item)[things]
+    columns = items.positions(ids[used], str(item))[things]
     known = columns >= 0
     shape = (len(names), len(items.index))
     if rating is None:

@@ -107,7 +107,9 @@ class Model:
         means = np.bincount(row, weights, len(counts)) / np.maximum(counts, 1)
         return np.asarray(weights / means[row], np.float32)
 
-    def features_of(self, table: Any, user: str | None = None, users: Sequence[Any] | Array | None = None) -> sp.csr_matrix:
+    def features_of(
+        self, table: Any, user: str | int | None = None, users: Sequence[Any] | Array | None = None
+    ) -> sp.csr_matrix:
         """Returns the feature inputs (users, features) of the rows of a table of users.
 
         The table must have the columns that the dataset was prepared with. `user`, `users`: the name of its column of
@@ -153,9 +155,9 @@ class Model:
         include: Iterable[Any] | None = None,
         explain: int = 0,
         *,
-        user: str | None = None,
-        item: str | None = None,
-        rating: str | None = None,
+        user: str | int | None = None,
+        item: str | int | None = None,
+        rating: str | int | None = None,
         only: Iterable[Any] | None = None,
         exclude: Mapping[Any, Iterable[Any]] | Iterable[Any] | None = None,
         unknown: str = "raise",
@@ -202,7 +204,7 @@ class Model:
             duplicates = str(self.config.get("data.prepare.duplicates", "first"))
             histories, names = read_events(histories, user, item, lookup, only, rating, duplicates)
             if rating is not None:
-                histories.data = self._weights_of(histories, rating)
+                histories.data = self._weights_of(histories, str(rating))
             elif self.weights:
                 warnings.warn(
                     f"all items weigh the same, but the model was trained with weights ({self.weights}); "
