@@ -1,7 +1,9 @@
 """Texts of features, and ids: what training makes of a table is what serving makes of it."""
 
+import csv
 import datetime
 import decimal
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,23 @@ def people() -> pd.DataFrame:
     table["tags"] = [["a", "b"], ["a", None], ["a|b"], []] * 10
     table["mixed"] = [7, "7", 2.5, None] * 10
     return table
+
+
+def test_columns_are_written_for_the_program_with_the_same_texts() -> None:
+    pytest.importorskip("pyarrow")
+    from vaecf import frames  # pylint: disable=import-outside-toplevel
+
+    table = people()
+    table["band"] = pd.cut(table["user"].where(table["user"] != 3), [-1, 10, 40])
+    table["month"] = pd.period_range("2024-01", periods=40, freq="M")
+    table["after"] = pd.to_timedelta(table["user"], unit="s")
+    frame = frames.frame_of(table, "users")
+    for name in table:
+        text = io.BytesIO()
+        frames.write_csv([frame], [(name, "column", frames.features("|"))], text)
+        expected = [frames.JOINT.join(field_texts(field, "|")) for field in python_values(table[name])]
+        lines = list(csv.reader(io.StringIO(text.getvalue().decode())))
+        assert [line[0] if line else "" for line in lines] == ["column", *expected], name
 
 
 @pytest.fixture(name="trained")

@@ -77,8 +77,15 @@ def frame_of(source: Any, name: str) -> Frame:
                 part = frame[start : start + ROWS].select(columns)
                 try:
                     table = part.to_arrow().select(columns)
-                except (pa.ArrowInvalid, pa.ArrowTypeError):  # a column of objects of several types
-                    values = [_mixed(part[column].to_list(), f"{name}: column {column}") for column in columns]
+                    kinds = [getattr(kind, "value_type", kind) for kind in table.schema.types]
+                    objects = [isinstance(kind, pa.BaseExtensionType) for kind in kinds]  # such as those of pandas.cut
+                except pa.ArrowException:  # a column of objects of several types
+                    objects = [True] * len(columns)
+                if any(objects):
+                    values = [
+                        _objects(part[column].to_list(), f"{name}: column {column}") if is_object else table[column]
+                        for column, is_object in zip(columns, objects, strict=True)
+                    ]
                     table = pa.table(values, columns)
             yield table
 
@@ -97,15 +104,14 @@ def _readable(name: object) -> Iterator[None]:
         raise InputError(f"{name}: cannot be read: {reason}") from error
 
 
-def _mixed(values: Sequence[Any], name: str) -> pa.Array:
-    """Returns a column of objects; if they are of several types, as texts."""
-    try:
+def _objects(values: Sequence[Any], name: str) -> pa.Array:
+    """Returns a column of objects; as texts if they are of several types or of one that Arrow does not have."""
+    with contextlib.suppress(pa.ArrowException):
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        if any(np.ndim(value) > 0 for value in values):
-            raise InputError(f"{name}: some values are lists and others are not; make all of them lists") from None
-        texts = [value if isinstance(value, str) else value_text(value) or None for value in values]
-        return pa.array(texts, pa.string())
+    if any(np.ndim(value) > 0 for value in values):
+        raise InputError(f"{name}: some values are lists and others are not; make all of them lists")
+    texts = [value if isinstance(value, str) else value_text(value) or None for value in values]
+    return pa.array(texts, pa.string())
 
 
 def _file(path: Path) -> Frame:
