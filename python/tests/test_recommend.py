@@ -160,36 +160,81 @@ def test_unknown_ids_are_listed_or_raised(workspace: Workspace, events: pd.DataF
     some = [9001, int(expected["item"][0])]
     for name, ids in (
         ("include", some),
-        ("exclude", some),
-        ("exclude", {"u1": [9001], "u2": some}),
         ("only", ["u1", "x"]),
     ):
         with pytest.warns(UserWarning, match=f"{name}: skipped"):
             model.recommend(events, unknown="skip", **columns, **{name: ids})
         with pytest.raises(vaecf.InputError, match=f"{name}: (9001|x) not in"):
             model.recommend(events, **columns, **{name: ids})
-    with pytest.warns(UserWarning, match="exclude: skipped 1"):
-        model.recommend(events, unknown="skip", exclude=[9001], **columns)
     with pytest.raises(vaecf.InputError, match="only: x not in the table"):  # none is known
         model.recommend(events, unknown="skip", only=["x"], **columns)
 
 
-def test_groups_have_at_most_n_items_in_a_list(workspace: Workspace, events: pd.DataFrame) -> None:
+@pytest.mark.parametrize("unknown", ["raise", "skip"])
+def test_unknown_items_to_exclude_or_limit_are_a_warning(
+    workspace: Workspace, events: pd.DataFrame, unknown: str
+) -> None:
+    model = vaecf.Run(workspace.folder / "runs" / "ease").model()
+    columns = {"user": "uid", "item": "track", "k": 5, "unknown": unknown}
+    plain = model.recommend(events, **columns)
+    ids = ", ".join(map(str, model.item_id[:3]))
+    for name, value in (("exclude", [9001]), ("exclude", {"u1": [9001]}), ("at_most", ({9001: "rock"}, 1))):
+        with pytest.warns(
+            UserWarning, match=f"^{name} has no effect, since none of its ids .9001. is in .*best.h5 .{ids} "
+        ):
+            found = model.recommend(events, **columns, **{name: value})
+        pd.testing.assert_frame_equal(found, plain)
+    best = plain["item"].iloc[0]
+    for name, value in (
+        ("exclude", [9001, best]),
+        ("exclude", {"u1": [9001], "u2": [best]}),
+        ("at_most", ({9001: "rock", best: "pop"}, 1)),
+    ):
+        with pytest.warns(UserWarning, match=f"^{name}: skipped 1 unknown ids .9001.$"):
+            model.recommend(events, **columns, **{name: value})
+
+
+def _limited(full: pd.DataFrame, k: int, most: int, categories: dict[int, list[str]]) -> list[tuple[str, int]]:
+    """Returns users and items of lists in which no category has more than `most` items, from lists of all items."""
+    found: list[tuple[str, int]] = []
+    for user, part in full.groupby("user", sort=False):
+        counts: dict[str, int] = {}
+        items: list[int] = []
+        for item in part["item"]:
+            mine = categories.get(item, [])
+            if len(items) < k and all(counts.get(category, 0) < most for category in mine):
+                items.append(item)
+                counts.update({category: counts.get(category, 0) + 1 for category in mine})
+        found += [(str(user), item) for item in items]
+    return found
+
+
+def test_items_of_several_categories_are_limited_as_by_the_program(
+    workspace: Workspace, tmp_path: Path, events: pd.DataFrame
+) -> None:
     model = vaecf.Run(workspace.folder / "runs" / "ease").model()
     columns = {"user": "uid", "item": "track", "only": ["u0", "u1"]}
-    genre = pd.Series([["rock", "jazz", None][n % 3] for n in range(120)], index=model.item_id)
+    kinds = [["rock"], ["rock", "jazz"], [], ["jazz", "pop", "folk"], ["pop"]]
+    categories = {int(item): kinds[n % len(kinds)] for n, item in enumerate(model.item_id)}
     full = model.recommend(events, k=120, **columns)
+    text = pd.Series({item: " | ".join(names) or None for item, names in categories.items()})
+    lists = pd.Series({item: [*names, None] for item, names in categories.items()})
+    forms: list[Any] = [text, text.to_dict(), lists, lists.to_dict(), lists.explode(), text.astype("category")]
+    forms += [pd.Series({str(item): tuple(names) for item, names in categories.items()})]
     for most in (1, 3):
-        mine = model.recommend(events, k=12, at_most=(genre, most), **columns)
-        for user, part in full.groupby("user"):
-            counts: dict[object, int] = {}
-            expected = []
-            for item in part["item"]:
-                group = genre[item]
-                counts[group] = counts.get(group, 0) + 1
-                if pd.isna(group) or counts[group] <= most:
-                    expected.append(item)
-            assert mine.loc[mine["user"] == user, "item"].tolist() == expected[:12]
+        expected = _limited(full, 12, most, categories)
+        assert expected != _limited(full, 12, most, {})
+        for form in forms:
+            mine = model.recommend(events, k=12, at_most=(form, most), **columns)
+            assert list(zip(mine["user"], mine["item"], strict=True)) == expected, form
+        text.rename("genres").rename_axis("item").reset_index().assign(n=1).to_csv(tmp_path / "kinds.csv")
+        options = ["--at-most", str(tmp_path / "kinds.csv"), str(most), "--category-column", "genres"]
+        users = ["--user", "u0", "--user", "u1"]
+        theirs = _program(workspace, tmp_path, "ease", events, "--top", "12", *users, *options)
+        assert list(zip(theirs["user"], theirs["item"], strict=True)) == expected
+    one = next(item for item, names in categories.items() if names == ["rock"])
+    whole = model.recommend(events, k=120, at_most=({one: ["rock|jazz"], **{i: "rock" for i in categories if i != one}}, 1))
+    assert one in set(whole["item"])  # The text in a list is one value.
     unlimited = model.recommend(events, k=5, at_most=({}, 1), **columns)
     pd.testing.assert_frame_equal(unlimited, model.recommend(events, k=5, **columns))
 
@@ -264,14 +309,14 @@ def test_similar_items_are_those_of_the_program(workspace: Workspace, name: str)
         ({"user": "uid", "item": "song"}, "song is not a column of the table; its columns are uid, track"),
         ({"user": "uid", "item": "track", "users": [1]}, "users is for matrices"),
         ({"user": "uid", "item": "track", "unknown": "drop"}, 'must be "skip" or "raise"'),
-        ({"user": "uid", "item": "track", "at_most": ({}, 0)}, "at least 1 item of a group, got 0"),
-        ({"user": "uid", "item": "track", "at_most": {}}, "at_most must be a pair of the kinds"),
+        ({"user": "uid", "item": "track", "at_most": ({}, 0)}, "at least 1 item of a category, got 0"),
+        ({"user": "uid", "item": "track", "at_most": {}}, "at_most must be a pair of the categories"),
         ({"user": "uid", "item": "track", "at_most": ("genre", 2)}, "a Series or dict by item id, got str"),
         ({"user": "uid", "item": "track", "at_most": (pd.DataFrame(), 2)}, "a Series or dict by item id, got DataFrame"),
-        ({"user": "uid", "item": "track", "at_most": ({"x1": "rock"}, 2)}, "at_most: x1 and all other ids"),
         ({"user": "uid", "item": "track", "only": "u12"}, r"only must be a list of ids, got 'u12'; write \['u12'\]"),
         ({"user": "uid", "item": "track", "include": 12}, "include must be a list of ids, got 12"),
         ({"user": "uid", "item": "track", "exclude": "12"}, "exclude must be a list of ids, got '12'"),
+        ({"user": "uid", "item": "track", "exclude": pd.DataFrame({"a": [1]})}, r'exclude .* got a DataFrame; pass .* table\["item"\]'),
         ({"user": "uid", "item": "track", "exclude": {"u1": "12"}}, "exclude must be a list of ids, got '12'"),
         ({}, "histories must be a matrix of numbers, got DataFrame; recommend.. takes a table .* user= and item= name"),
     ],

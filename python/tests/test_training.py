@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import Workspace
 
@@ -126,6 +127,7 @@ def test_warnings_of_the_program_are_warnings(space: Path) -> None:
         ({"settings": {"data.file": "x"}}, "data.file is also given"),
         ({"model": "eese"}, "model.type must be one of"),
         ({"data": "missing.h5"}, "missing.h5: no such file"),
+        ({"data": pd.DataFrame({"path": [1]})}, "a prepared dataset or its path, got a DataFrame; pass vaecf.prepare.table, "),
         ({"program": "nowhere"}, "nowhere does not exist"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,9 @@ def column_of(table: Any, name: Any) -> Array:
 
 
 def id_list(ids: Any, name: str) -> list[Any]:
-    """Returns ids as a list. `name`: the argument for messages. Throws InputError for a single id."""
+    """Returns ids as a list. `name`: the argument for messages. Throws InputError for a single id or a table."""
+    if hasattr(ids, "collect") or hasattr(ids, "columns") or hasattr(ids, "column_names"):
+        raise InputError(f'{name} must be a list of ids, got a {type(ids).__name__}; pass one of its columns, as table["item"]')
     if isinstance(ids, (str, bytes, int, float, np.generic)):
         raise InputError(f"{name} must be a list of ids, got {ids!r}; write [{ids!r}]")
     return list(ids)
@@ -106,16 +108,21 @@ class IdLookup:
     def positions(self, ids: Iterable[Any], name: str, needed: bool = True) -> Array:
         """Returns the positions of ids, -1 for unknown ones. `name`: the argument for messages.
 
-        Throws InputError for an unknown id if those are not skipped, or if no id is known although one is needed.
+        Throws InputError if no id is known, or for an unknown id if those are not skipped. If ids are not `needed`,
+        unknown ones are always a warning.
         """
         texts = [id_text(value) for value in id_list(ids, name)]
         found = self.index.get_indexer(pd.Index(texts, dtype=object))
         missing = list(dict.fromkeys(text for text, position in zip(texts, found, strict=True) if position < 0))
         if missing:
             shown = ", ".join(missing[:5]) + ("" if len(missing) <= 5 else " ...")
-            if not self.skips or (needed and (found < 0).all()):
+            none = bool((found < 0).all())
+            if needed and (none or not self.skips):
                 raise InputError(f"{name}: {shown} not in {self.where}; {self.advice}")
-            warnings.warn(f"{name}: skipped {len(missing)} unknown ids ({shown})", stacklevel=4)
+            text = f"{name}: skipped {len(missing)} unknown ids ({shown})"
+            if none:
+                text = f"{name} has no effect, since none of its ids ({shown}) is in {self.where} ({', '.join(self.index[:3])} ...)"
+            warnings.warn(text, stacklevel=4)
         return np.asarray(found)
 
     def known(self, ids: Iterable[Any], name: str, needed: bool = True) -> Array:
@@ -189,34 +196,3 @@ def _numbers(table: Any, name: str, used: Array) -> Array:
         line = np.argmax(wrong)
         raise InputError(f"line {line} of the table has {name} {column[line]}; it must be a finite number")
     return np.asarray(numbers)
-
-
-def group_codes(groups: Any, items: IdLookup) -> Array:
-    """Returns the number of each item's group, -1 without one.
-
-    `groups`: a Series or dict of groups by item id. Throws InputError for another type, and if no id is an item.
-    """
-    if not isinstance(groups, (pd.Series, Mapping)):
-        raise InputError(
-            f"at_most must have the kinds as a Series or dict by item id, got {type(groups).__name__}; "
-            'make one of a table, for example with items.set_index("item").genre'
-        )
-    series = pd.Series(groups, dtype=object)
-    codes, _ = pd.factorize(series)
-    texts = [id_text(value) for value in series.index]
-    found = items.index.get_indexer(pd.Index(texts, dtype=object))
-    if len(texts) > 0 and (found < 0).all():
-        raise InputError(f"at_most: {texts[0]} and all other ids of the kinds are not in {items.where}; correct the ids")
-    of_items = np.full(len(items.index), -1, np.int64)
-    of_items[found[found >= 0]] = codes[found >= 0]
-    return of_items
-
-
-def within_groups(ranked: Array, codes: Array, most: int) -> Array:
-    """Returns the scores of a user's items with minus infinity for all but the `most` best of each group, ties by
-    position."""
-    order = np.argsort(-ranked, kind="stable")
-    places = pd.Series(codes[order]).groupby(codes[order]).cumcount().to_numpy()
-    limited = ranked.copy()
-    limited[order[(places >= most) & (codes[order] >= 0)]] = -np.inf
-    return limited

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from .categories import Categories
 from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_values, titles_of
 from .errors import InputError
 from .hashing import feature_rows
-from .ids import IdLookup, column_of, group_codes, id_list, id_text, read_events, unique, within_groups
+from .ids import IdLookup, column_of, id_list, id_text, read_events, unique
 from .reasons import largest, series
 from .scorers import batch_users, read_scorer
 from .texts import local_path
@@ -175,9 +176,11 @@ class Model:
         score nan. `titles` adds a column title.
 
         `include`: ids of the only items to recommend; default: all but new items. `exclude`: ids of items that are not
-        recommended, or such ids by user. `at_most`: a Series or dict of groups by item id, such as genres, and the
-        largest number of items of a group in a list; items without a group are not limited. `unknown`: for ids that are
-        missing, or not those of the model or table: raise an InputError, or skip them with a warning that lists them.
+        recommended, or such ids by user. `at_most`: a Series or dict of categories by item id, such as genres, and the
+        largest number of items of a category in a list. An item may have several: "A|B", a list, or repeated ids of a
+        Series; items without one are not limited. `unknown`: for ids that are missing, or not those of the model or
+        table: raise an InputError, or skip them with a warning that lists them. Those of `exclude` and `at_most` are
+        always skipped.
 
         `explain`: the number of reasons for each item, as docs/SERVING.md describes: the items of the history with the
         largest contributions, in columns because_1, contribution_1 and so on, and because_title_1 with `titles`. Unused
@@ -190,9 +193,9 @@ class Model:
         if titles and self.item_title is None:
             raise InputError(f"{self.path}: contains no titles; omit titles=True, or prepare the dataset with titles")
         if at_most is not None and not (isinstance(at_most, (tuple, list)) and len(at_most) == 2):
-            raise InputError("at_most must be a pair of the kinds by item id and the largest number of items of a kind")
+            raise InputError("at_most must be a pair of the categories by item id and the largest number of items of one")
         if at_most is not None and at_most[1] < 1:
-            raise InputError(f"at_most must allow at least 1 item of a group, got {at_most[1]}")
+            raise InputError(f"at_most must allow at least 1 item of a category, got {at_most[1]}")
         lookup = IdLookup(self.item_id, f"the items of {self.path}", unknown)
         if (user is None) != (item is None):
             raise InputError("user and item must both name a column of the table, or none for a matrix")
@@ -227,14 +230,10 @@ class Model:
             excluded[lookup.known(include, "include")] = False
         excluded_by_user: dict[str, Array] = {}
         if isinstance(exclude, Mapping):
-            lists = {id_text(key): id_list(items, "exclude") for key, items in exclude.items()}
-            positions = lookup.positions([each for items in lists.values() for each in items], "exclude", False)
-            ends = np.cumsum([len(items) for items in lists.values()], dtype=np.int64)
-            for key, some in zip(lists, np.split(positions, ends), strict=False):
-                excluded_by_user[key] = some[some >= 0]
+            excluded_by_user = _excluded_by_user(exclude, lookup)
         elif exclude is not None:
             excluded[lookup.known(exclude, "exclude", False)] = True
-        groups = None if at_most is None else group_codes(at_most[0], lookup)
+        categories = None if at_most is None else Categories(*at_most, lookup)
         found: list[tuple[Array, Array]] = []
         for first, scores in self._batches(rows, wide):
             for u, shown in enumerate(scores):
@@ -245,9 +244,7 @@ class Model:
                     ranked[excluded_by_user.get(id_text(names[first + u]), [])] = -np.inf
                 if not keep_seen:
                     ranked[rows.indices[rows.indptr[first + u] : rows.indptr[first + u + 1]]] = -np.inf
-                if groups is not None and at_most is not None:
-                    ranked = within_groups(ranked, groups, at_most[1])
-                items = _top(ranked, k)
+                items = _top(ranked, k) if categories is None else categories.top(ranked, k)
                 found.append((items, shown[items]))
         counts = [len(items) for items, _ in found]
         columns = np.concatenate([np.empty(0, np.int64), *[items for items, _ in found]])
@@ -341,6 +338,14 @@ class Model:
             scores = self._scorer.score(part, wide).astype(np.float32, copy=False)
             scores[~known] = np.nan
             yield first, scores
+
+
+def _excluded_by_user(exclude: Mapping[Any, Iterable[Any]], items: IdLookup) -> dict[str, Array]:
+    """Returns the positions of the items to exclude by the texts of the users' ids."""
+    lists = {id_text(key): id_list(ids, "exclude") for key, ids in exclude.items()}
+    positions = items.positions([each for ids in lists.values() for each in ids], "exclude", needed=False)
+    ends = np.cumsum([len(ids) for ids in lists.values()], dtype=np.int64)
+    return {key: some[some >= 0] for key, some in zip(lists, np.split(positions, ends), strict=False)}
 
 
 def _as_rows(matrix: Any, columns: int, name: str, weighted: bool) -> sp.csr_matrix:

@@ -81,7 +81,13 @@ def train(
     Throws InputError for wrong arguments, keys or data, Stopped if the run is stopped by a signal, with a checkpoint, and
     RunError if it fails.
     """
-    file = local_path(data) if isinstance(data, (str, Path)) else Path(data.path)
+    path = getattr(data, "path", data)
+    if not isinstance(path, (str, Path)):
+        raise InputError(
+            f"train() takes a prepared dataset or its path, got a {type(data).__name__}; "
+            'pass vaecf.prepare(table, user="user", item="item", file="data/own.h5")'
+        )
+    file = local_path(path)
     if isinstance(data, Dataset):
         data.require_unchanged()
     if track is not None:

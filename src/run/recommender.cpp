@@ -29,11 +29,14 @@ models::Popularity most_popular_items(const io::CheckpointFile& checkpoint) {
 bool limit_categories(const RecommendOptions& choice, std::span<const std::int32_t> ranked,
                       std::span<const float> ranked_scores, std::span<std::int32_t> items,
                       std::span<float> scores) {
+  const CsrView categories = choice.categories.view();
   std::unordered_map<std::int32_t, int> taken;
   std::size_t count = 0;
   for (std::size_t place = 0; place < ranked.size() && ranked[place] >= 0 && count < items.size(); ++place) {
-    const std::int32_t category = choice.categories[static_cast<std::size_t>(ranked[place])];
-    if (category >= 0 && ++taken[category] > choice.at_most) continue;
+    const auto of_item = categories.row(ranked[place]);
+    const auto is_full = [&](std::int32_t category) { return taken[category] >= choice.at_most; };
+    if (std::ranges::any_of(of_item, is_full)) continue;
+    for (const std::int32_t category : of_item) ++taken[category];
     items[count] = ranked[place];
     scores[count++] = ranked_scores[place];
   }
@@ -111,7 +114,7 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
   if (features.rows() == 0) features = {no_features, {}};
   const auto users = model_->load_users({seen, features, {}, 0});
   const Inputs inputs{seen, features, *users};
-  if (choice_.categories.empty()) return rank(inputs, {0, seen.rows()}, width, items, scores);
+  if (choice_.categories.rows() == 0) return rank(inputs, {0, seen.rows()}, width, items, scores);
   std::vector<std::int32_t> ranked;
   std::vector<float> ranked_scores;
   for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {

@@ -216,9 +216,11 @@ def recommending():
                 "data.prepare.validation_users": "10", "data.prepare.test_users": "10", "data.prepare.min_user_items": "3"}
     files = MOVIELENS_1M | {"new.csv": b"user,item\nann,3\nann,5\nbob,3\nbob,999\ncy,8\n", "users.dat": users_of("{u}::{g}::{a}::{o}::1"),
                             "some.txt": b"1\n2\n3\n4\n7\n", "none.txt": b"2\n"}
+    kinds = "".join(f"{item},1999,{('a|b', 'b', 'c', '')[item % 4]}\n" for item in range(1, 100))
+    files["kinds.csv"] = f"item,year,kinds\n{kinds}".encode()
     ways = ["--titles --output top.csv", "--split train --keep-seen --output top.jsonl", "--split validation --output top.json",
             "--input new.csv", "--input new.csv --format jsonl", "--users users.dat --top 3", "--split all --user 5 --user 7",
-            "--include some.txt --exclude none.txt", "--split all --user-list some.txt --output top.h5"]
+            "--include some.txt --exclude none.txt", "--at-most kinds.csv 2 --category-column kinds", "--split all --user-list some.txt --output top.h5"]
     steps = [Step("prepare config.yaml"), Step("config.yaml"), *[Step(f"recommend config.yaml {way}") for way in ways],
              Step("recommend config.yaml --split all --output ranks.tsv", 3), Step(f"similar --checkpoint {CHECKPOINT} --item 3 --titles --output like.tsv"),
              Step("evaluate data.h5 --lists top.csv --metrics ndcg@10,coverage@10 --per-user users.h5"),

@@ -277,10 +277,10 @@ struct RecommendOptions {
   int k = 10;              ///< number of items per user
   bool keep_seen = false;  ///< also recommend items that the user already has
   std::vector<std::uint8_t>
-      allowed_items;  ///< (I) 0 for items that must not be recommended; empty: all are allowed
-  int reasons = 0;    ///< number of the user's items named as reasons for each item; 0: none
-  std::vector<std::int32_t> categories = {};  ///< (I) category of each item, -1: none; empty: no limit
-  int at_most = 0;                            ///< maximum number of items of a category in a list
+      allowed_items;    ///< (I) 0 for items that must not be recommended; empty: all are allowed
+  int reasons = 0;      ///< number of the user's items named as reasons for each item; 0: none
+  Csr categories = {};  ///< (I) numbers of the categories of each item; no rows: no limit
+  int at_most = 0;      ///< maximum number of items of a category in a list
 };
 
 class Reasons;

@@ -13,7 +13,7 @@
 namespace vaecf::app {
 
 ItemNames::ItemNames(const io::IdList& ids, const io::IdList& titles)
-    : size_(ids.size()), numeric_(ids.numeric()) {
+    : size_(ids.size()), numeric_(ids.numeric()), first_ids_(app::first_ids(ids)) {
   for (std::int64_t i = 0; i < ids.size(); ++i) ids_.emplace(ids.text(i), static_cast<std::int32_t>(i));
   for (std::int64_t i = 0; i < titles.size(); ++i) {
     const auto [title, is_new] = titles_.emplace(titles.text(i), static_cast<std::int32_t>(i));
@@ -61,7 +61,7 @@ bool is_header_for(std::string_view text, std::string_view what) {
   constexpr std::array kinds = {"item", "movie", "track", "song", "product", "book"};
   const auto heads = [&](std::string_view name) { return word == name || word == std::string(name) + "id"; };
   if (what == "user") return heads("user") || word == "uid";
-  if (what == "rank" || what == "title") return word == what;
+  if (what == "rank" || what == "title" || what == "category") return word == what;
   if (what == "score") return word == "score" || word == "prediction";
   return std::ranges::any_of(kinds, heads) || word == "iid" || word == "id" || word == "title";
 }
@@ -83,79 +83,6 @@ void read_rows(const std::string& path, const data::TableLayout& expected,
   while (rows.next())
     if (header.empty() || rows.line() != header) each(rows);
   (void)lines.next_file();  // throws if the archive contains another file
-}
-
-ItemList read_item_list(const std::string& path, const ItemNames& names) {
-  ItemList list;
-  const auto first = [](data::Table& rows) {
-    rows.require(0);
-    return is_header_for(rows.at(0), "item");
-  };
-  read_rows(path, {}, first, [&](const data::Table& row) {
-    if (row.at(0).empty()) return;
-    const std::int32_t item = names.find(row, 0);
-    if (item < 0)
-      list.unknown.add(std::string(row.at(0)));
-    else
-      list.items.push_back(item);
-  });
-  std::ranges::sort(list.items);
-  list.items.erase(std::unique(list.items.begin(), list.items.end()), list.items.end());
-  return list;
-}
-
-namespace {
-
-void warn_of_unknown(const char* option, const std::string& path, const UnknownNames& unknown, Log& log) {
-  if (unknown.count() == 0) return;
-  log.warn("{} {}: skipped {} lines with unknown items ({})", option, path, unknown.count(), unknown.text());
-}
-
-}  // namespace
-
-std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments, const ItemNames& names,
-                                             std::int64_t new_items, Log& log) {
-  if (arguments.include.empty() && arguments.exclude.empty() && new_items == 0) return {};
-  std::vector<std::uint8_t> allowed_items(names.size() - new_items, arguments.include.empty());
-  allowed_items.resize(names.size(), 0);
-  const auto set = [&](const char* option, const std::string& path, std::uint8_t value) {
-    if (path.empty()) return;
-    const ItemList list = read_item_list(path, names);
-    warn_of_unknown(option, path, list.unknown, log);
-    for (const std::int32_t item : list.items) allowed_items[item] = value;
-  };
-  set("--include", arguments.include, 1);
-  set("--exclude", arguments.exclude, 0);
-  return allowed_items;
-}
-
-std::vector<std::int32_t> read_item_categories(const std::string& path, const ItemNames& names, Log& log) {
-  if (path.empty()) return {};
-  UnknownNames unknown;
-  std::vector<std::int32_t> categories(names.size(), -1);
-  std::unordered_map<std::string, std::int32_t> numbers;
-  const auto first = [](data::Table& rows) {
-    rows.require(1);
-    return is_header_for(rows.at(0), "item");
-  };
-  read_rows(path, {}, first, [&](const data::Table& row) {
-    if (row.problem() != nullptr || row.at(0).empty() || row.at(1).empty()) {
-      throw InputError(
-          format("{}: must have an item and its category, separated by a TAB or a comma, got \"{}\"",
-                 row.location(), excerpt(row.line())));
-    }
-    const std::int32_t item = names.find(std::string(row.at(0)));
-    if (item < 0) return unknown.add(std::string(row.at(0)));
-    const auto next = static_cast<std::int32_t>(numbers.size());
-    const std::int32_t category = numbers.emplace(row.at(1), next).first->second;
-    if (categories[item] >= 0 && categories[item] != category) {
-      throw InputError(format("{}: item {} has another category in an earlier line; an item has one category",
-                              row.location(), excerpt(row.at(0))));
-    }
-    categories[item] = category;
-  });
-  warn_of_unknown("--at-most", path, unknown, log);
-  return categories;
 }
 
 namespace {
@@ -181,10 +108,11 @@ bool has_numbers_as_names(const data::Table& first, const data::SourceLayout& la
       first.location(), excerpt(first.line()), excerpt(layout.user), excerpt(layout.item)));
 }
 
-/// Returns the position of the column named `name`, else of the only column with a usual header for `kind`,
-/// a title only without others; empty if there is none. `numbers`: a number may be a name.
-Position named(const Fields& fields, const std::string& name, std::string_view kind, bool numbers) {
-  auto at = data::column_number(name) && !numbers ? fields.end() : std::ranges::find(fields, name);
+}  // namespace
+
+Position find_named(const Fields& fields, const std::string& name, std::string_view kind, bool numbers) {
+  const bool index = data::column_number(name) && !numbers;
+  auto at = name.empty() || index ? fields.end() : std::ranges::find(fields, name);
   for (const bool titles : {false, true}) {
     const auto usual = [&](std::string_view field) {
       return is_header_for(field, kind) && (titles || !is_header_for(field, "title"));
@@ -195,8 +123,6 @@ Position named(const Fields& fields, const std::string& name, std::string_view k
   return at == fields.end() ? std::nullopt : Position(static_cast<std::size_t>(at - fields.begin()));
 }
 
-}  // namespace
-
 UserItemColumns find_columns(const data::Table& first, const data::SourceLayout& layout,
                              const ItemNames& items) {
   const Fields& fields = first.fields();
@@ -206,8 +132,8 @@ UserItemColumns find_columns(const data::Table& first, const data::SourceLayout&
   if (std::max(user.value_or(0), item.value_or(1)) >= fields.size()) user = item = std::nullopt;
   const UserItemColumns data = user && item ? UserItemColumns{*user, *item} : UserItemColumns{};
   const bool numbers = has_numbers_as_names(first, layout);
-  const Position named_user = named(fields, layout.user, "user", numbers);
-  const Position named_item = named(fields, layout.item, "item", numbers);
+  const Position named_user = find_named(fields, layout.user, "user", numbers);
+  const Position named_item = find_named(fields, layout.item, "item", numbers);
   if (!named_user) {
     const bool integer = fields[data.item].find_first_not_of("-0123456789") == std::string_view::npos;
     const bool may_be_unknown = items.numeric() ? integer : !layout.table.header && !named_item;

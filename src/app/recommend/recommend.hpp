@@ -36,10 +36,13 @@ class ItemNames {
   std::int64_t size() const { return size_; }
   /// Returns whether the source's ids are integers.
   bool numeric() const { return numeric_; }
+  /// Returns the first three ids, for messages: "1, 2, 3".
+  const std::string& first_ids() const { return first_ids_; }
 
  private:
   std::int64_t size_;
   bool numeric_;
+  std::string first_ids_;
   std::unordered_map<std::string, std::int32_t> ids_;
   std::unordered_map<std::string, std::int32_t> titles_;
 };
@@ -62,9 +65,9 @@ class UnknownNames {
   bool more_ = false;
 };
 
-/// Returns whether `text` is a usual header of the column `what` ("user", "item", "title", "rank" or
-/// "score"): for "item" title, item, item_id, itemId, Item ID ..., also with movie, track, song, product or
-/// book instead of item.
+/// Returns whether `text` is a usual header of the column `what` ("user", "item", "title",
+/// "category", "rank" or "score"): for "item" title, item, item_id, itemId, Item ID ..., also with movie,
+/// track, song, product or book instead of item.
 bool is_header_for(std::string_view text, std::string_view what);
 
 /// Reads a TSV or CSV file: plain, compressed, the only file of an archive, or a pipe. The separator is a TAB
@@ -75,16 +78,6 @@ bool is_header_for(std::string_view text, std::string_view what);
 void read_rows(const std::string& path, const data::TableLayout& expected,
                const std::function<bool(data::Table& rows)>& first,
                const std::function<void(const data::Table& row)>& each);
-
-/// The items in a list file.
-struct ItemList {
-  std::vector<std::int32_t> items;  ///< ascending, unique
-  UnknownNames unknown;
-};
-/// Reads a file with an item's id or title in the first column of each line. A header line (item, item_id,
-/// movieId,
-/// ...) is allowed. Throws InputError if the file cannot be read.
-ItemList read_item_list(const std::string& path, const ItemNames& names);
 
 /// The rules for weights of interactions in the input of a model that was trained with weights.
 struct InputWeights {
@@ -107,6 +100,11 @@ struct Histories {
 /// the first one of a repeated column counts; empty: all are 1.
 Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows,
                 const std::vector<std::vector<float>>& values = {});
+
+/// Returns the position of the column named `name`, else of the only column with a usual header for `kind`,
+/// a title only without others; empty if there is none. `numbers`: a number may be a name.
+std::optional<std::size_t> find_named(const std::vector<std::string_view>& fields, const std::string& name,
+                                      std::string_view kind, bool numbers = false);
 
 /// The columns of a file with a user and an item in each line.
 struct UserItemColumns {
@@ -142,22 +140,12 @@ struct RecommendArguments {
   std::string include;                  ///< file of the only items to recommend; empty: all but new items
   std::pair<std::string, int> at_most;  ///< file of the categories of items, and the maximum number of items
                                         ///< of a category in a list; empty: no limit
+  std::string category_column{};        ///< column of categories in that file; empty: as in docs/SERVING.md
   int explain = 0;                      ///< number of the user's items named as reasons for each item
   bool titles = false;                  ///< add a column of titles
   std::string output;                   ///< empty: standard output
   std::string format;                   ///< tsv, csv, jsonl, json, hdf5; empty: by the output's ending
 };
-
-/// Returns a mask of the items that may be recommended, by --include and --exclude; empty: all. The last
-/// `new_items` items are left out unless --include names them. Logs unknown items.
-std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments, const ItemNames& names,
-                                             std::int64_t new_items, Log& log);
-
-/// Reads a file with an item's id or title and its category in the first two columns of each line. A header
-/// line is allowed. Returns the category of each item, numbered from 0; -1 for items that are not in the
-/// file; nothing if `path` is empty. Logs unknown items. Throws InputError if the file cannot be read, and
-/// with file and line if there is no category, or another one than in an earlier line of the item.
-std::vector<std::int32_t> read_item_categories(const std::string& path, const ItemNames& names, Log& log);
 
 /// The users to recommend to, with their items and features.
 struct TargetUsers {
@@ -189,8 +177,9 @@ TargetUsers make_target_users(const RecommendArguments& arguments, const data::S
                               data::DuplicateRule duplicates = data::DuplicateRule::first);
 
 /// Returns the users of --user and --user-list, in this order and each once. Logs unknown ids. Throws
-/// InputError if no id is known, or the file cannot be read.
-TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments, Log& log);
+/// InputError if one of the two has no known id, or the file cannot be read. `source` describes its columns.
+TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments,
+                         const data::SourceOptions& source, Log& log);
 
 /// The formats of recommendations: tables, one JSON object per user and line or in one array, and HDF5.
 enum class OutputFormat { tsv, csv, jsonl, json, hdf5 };

@@ -13,6 +13,7 @@
 
 #include "app/command_line.hpp"
 #include "app/rank_session.hpp"
+#include "app/recommend/id_files.hpp"
 #include "app/recommend/recommend.hpp"
 
 namespace vaecf::app {
@@ -99,17 +100,17 @@ class RecommendJob {
     target_users_ = make_target_users(arguments_, source, dataset_ ? &*dataset_ : nullptr, checkpoint, names,
                                       console_.log, config.prepare.duplicates);
     if (!arguments_.user.empty() || !arguments_.user_list.empty())
-      target_users_ = select_users(std::move(target_users_), arguments_, console_.log);
+      target_users_ = select_users(std::move(target_users_), arguments_, source, console_.log);
     users_ = {0, target_users_.users.size()};
     if (users_.size() == 0) throw InputError(format("the {}: there are none", target_users_.description));
     session.device = device::make_device(backend_options_for_rank(config, ranks_));
     console_.log.debug("backend: {}", session.device->facts().description);
     run::RecommendOptions choice{
         arguments_.top, arguments_.keep_seen,
-        read_allowed_items(arguments_, names, optional_attribute<std::int64_t>(checkpoint, "new_items"),
-                           console_.log),
+        read_allowed_items(arguments_, source, names,
+                           optional_attribute<std::int64_t>(checkpoint, "new_items"), console_.log),
         arguments_.explain};
-    choice.categories = read_item_categories(arguments_.at_most.first, names, console_.log);
+    choice.categories = read_item_categories(arguments_, source, names, console_.log);
     choice.at_most = arguments_.at_most.second;
     add_to_digest(choice.allowed_items);
     add_to_digest(choice.categories);
@@ -356,12 +357,19 @@ void add_recommend(CLI::App& app, CommandLine& line) {
           "--include", arguments.include,
           "file with the items that may be recommended, one per line; new items of the dataset are recommended only if they are in it")
       ->type_name("FILE");
+  auto* at_most =
+      command
+          .add_option(
+              "--at-most", arguments.at_most,
+              "lists have at most N items of each category; the file has lines item,category or item,category|category, and items that are not in it have no limit")
+          ->type_name("FILE N")
+          ->check(CLI::Validator(integer_check(1, std::numeric_limits<int>::max()), "").application_index(1));
   command
       .add_option(
-          "--at-most", arguments.at_most,
-          "lists have at most N items of each category; the file has lines item,category, and items that are not in it have no limit")
-      ->type_name("FILE N")
-      ->check(CLI::Validator(integer_check(1, std::numeric_limits<int>::max()), "").application_index(1));
+          "--category-column", arguments.category_column,
+          "column of categories in the file of --at-most, by name or by index from 0; default: category, or the other of two columns")
+      ->type_name("NAME")
+      ->needs(at_most);
   command
       .add_option(
           "--explain", arguments.explain,

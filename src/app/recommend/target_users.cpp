@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "app/recommend/id_files.hpp"
 #include "app/recommend/recommend.hpp"
 
 namespace vaecf::app {
@@ -246,41 +247,41 @@ TargetUsers make_target_users(const RecommendArguments& arguments, const data::S
                   false);
 }
 
-TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments, Log& log) {
+TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments,
+                         const data::SourceOptions& source, Log& log) {
   std::unordered_map<std::string, std::int64_t> index;
   for (std::int64_t i = 0; i < all.users.size(); ++i) index.emplace(all.users.text(i), i);
+  const auto find = [&](std::string_view id) {
+    const auto found = index.find(std::string(id));
+    return found == index.end() ? -1 : found->second;
+  };
   std::vector<std::int64_t> chosen;
   std::unordered_set<std::int64_t> taken;
-  UnknownNames unknown;
-  const auto add = [&](const std::string& id) {
-    const auto found = index.find(id);
-    if (found == index.end()) return false;
-    if (taken.insert(found->second).second) chosen.push_back(found->second);
-    return true;
+  const auto add = [&](const std::string& option, const FoundIds& ids) {
+    if (ids.positions.empty() && ids.unknown.count() == 0)
+      throw InputError(format("{}: contains no id", option));
+    if (ids.positions.empty()) {
+      throw InputError(format("{} {}: not among the {} {}; their ids are {} ...", option, ids.unknown.text(),
+                              all.users.size(), all.description, first_ids(all.users)));
+    }
+    if (ids.unknown.count() > 0) {
+      log.warn("{} skipped {} users who are not among the {} {} ({})",
+               option.ends_with(':') ? option : option + ":", ids.unknown.count(), all.users.size(),
+               all.description, ids.unknown.text());
+    }
+    for (const std::int64_t user : ids.positions)
+      if (taken.insert(user).second) chosen.push_back(user);
   };
-  for (const std::string& id : arguments.user)
-    if (!add(id)) unknown.add(id);
+  FoundIds named;
+  for (const std::string& id : arguments.user) named.add(find(id), id);
+  if (!arguments.user.empty()) add("--user", named);
   const std::string& list = arguments.user_list;
   if (!list.empty()) {
-    const auto first = [&](data::Table& rows) {
-      rows.require(0);
-      return is_header_for(rows.at(0), "user") && !index.contains(std::string(rows.at(0)));
+    const auto find_in = [&](const data::Table& row, std::size_t column) {
+      const std::int64_t whole = find(row.remainder(column));
+      return whole >= 0 ? whole : find(row.at(column));
     };
-    read_rows(list, {}, first, [&](const data::Table& row) {
-      const std::string id(row.at(0));
-      if (!id.empty() && !add(std::string(row.remainder(0))) && !add(id)) unknown.add(id);
-    });
-  }
-  const std::string option = list.empty() ? "--user" : format("--user-list {}", list);
-  if (chosen.empty() && unknown.count() == 0) throw InputError(format("{}: contains no id", option));
-  if (chosen.empty()) {
-    throw InputError(format("{}{} {}: not among the {} {}; their ids are {} ...", option,
-                            list.empty() ? "" : ":", unknown.text(), all.users.size(), all.description,
-                            first_ids(all.users)));
-  }
-  if (unknown.count() > 0) {
-    log.warn("{}: skipped {} users who are not among the {} {} ({})", option, unknown.count(),
-             all.users.size(), all.description, unknown.text());
+    add(format("--user-list {}:", list), read_ids(list, source, "user", find_in));
   }
   io::IdList ids = all.users.select(chosen);
   const auto shared = std::make_shared<const std::vector<std::int64_t>>(std::move(chosen));

@@ -13,14 +13,20 @@ namespace {
 using AtMost = TrainedRun;
 
 /// Returns the first `top` lines of each user of which no category has more than `most`. Item i is in
-/// category i mod 4; those of category 3 are not in the file.
-std::vector<std::string> expected_lines(const std::vector<Recommended>& all, std::size_t top, int most) {
+/// category i mod 4, in none if that is 3, and, if `several`, in category 4 if i mod 3 = 0.
+std::vector<std::string> expected_lines(const std::vector<Recommended>& all, std::size_t top, int most,
+                                        bool several = false) {
   std::map<std::string, std::size_t> count;
   std::map<std::pair<std::string, int>, int> taken;
   std::vector<std::string> kept;
   for (const Recommended& line : all) {
-    const int category = std::stoi(line.item) % 4;
-    if (count[line.user] == top || (category != 3 && taken[{line.user, category}]++ >= most)) continue;
+    std::vector<int> categories;
+    if (std::stoi(line.item) % 4 != 3) categories.push_back(std::stoi(line.item) % 4);
+    if (several && std::stoi(line.item) % 3 == 0) categories.push_back(4);
+    bool full = count[line.user] == top;
+    for (const int category : categories) full = full || taken[{line.user, category}] >= most;
+    if (full) continue;
+    for (const int category : categories) ++taken[{line.user, category}];
     ++count[line.user];
     kept.push_back(format("{} {} {:g}", line.user, line.item, line.score));
   }
@@ -59,6 +65,29 @@ TEST_F(AtMost, ListsSkipItemsOfFullCategories) {
   }
 }
 
+TEST_F(AtMost, ItemsMayHaveSeveralCategories) {
+  std::string fields = ",year,genres,item\n";
+  std::string lines = "item,category\n";
+  for (int item = 1; item <= 60; ++item) {
+    const std::string first = item % 4 == 3 ? "" : format("genre {}", item % 4);
+    fields += format("{},1999,{} |{},{}\n", item % 7, first, item % 3 == 0 ? " 4|4" : "", item);
+    lines += format("{0},{1}\n{0},{2}\n", item, first, item % 3 == 0 ? "4" : "");
+  }
+  workspace.write("fields.csv", fields);
+  workspace.write("lines.csv", lines);
+  const std::string command = "recommend small.yaml --quiet --top ";
+  const auto all = lines_of(workspace.succeed(command + "60").out);
+  for (const auto& [top, most] : std::vector<std::pair<int, int>>{{4, 1}, {10, 2}, {30, 3}}) {
+    const auto expected = expected_lines(all, top, most, true);
+    EXPECT_NE(expected, expected_lines(all, top, most));
+    const std::string limited = command + format("{} --at-most ", top);
+    for (const std::string& way :
+         {format("fields.csv {} --category-column genres", most),
+          format("fields.csv {} --category-column 2", most), format("lines.csv {}", most)})
+      EXPECT_EQ(texts(lines_of(workspace.succeed(limited + way).out)), expected) << way;
+  }
+}
+
 TEST_F(AtMost, PopularItemsAreLimitedToo) {
   workspace.write("categories", "1,a\n2,a\n3,a\n4,a\n5,a\n6,a\n");
   workspace.write("new.csv", "user,item\nbob,nothing\n");
@@ -75,14 +104,24 @@ TEST_F(AtMost, PopularItemsAreLimitedToo) {
   }
 }
 
+TEST_F(AtMost, FileWithoutKnownItemsIsAWarning) {
+  workspace.write("items", "nothing\n");
+  workspace.write("categories", "nothing,drama\n");
+  const std::string command = "recommend small.yaml --top 5 ";
+  const Result result = workspace.succeed(command + "--exclude items --at-most categories 1");
+  const std::string without = "since none of its items (nothing) is among those of the model (";
+  expect_in(result.err, {"--exclude items: excludes nothing, " + without,
+                         "--at-most categories: limits nothing, " + without});
+  EXPECT_EQ(result.out, workspace.succeed(command).out);
+}
+
 TEST_F(AtMost, InvalidCategoriesAreErrors) {
-  workspace.write("two", "item,genre\n1,rock\n1,pop\n");
+  workspace.write("two", "item,genre\n1,rock\n2,pop\n");
   workspace.write("short", "1,rock\n2\n");
-  workspace.write("empty", "1,rock\n2,\n");
+  workspace.write("empty", "1,rock\n,pop\n");
   for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
-           {"two 1", "two:3: item 1 has another category in an earlier line"},
-           {"short 1", "short:2: must have an item and its category"},
-           {"empty 1", "empty:2: must have an item and its category"},
+           {"short 1", "short:2: must have an item in column 0 and its categories in column 1"},
+           {"empty 1", "empty:2: must have an item in column 0 and its categories in column 1"},
            {"none 1", "none"},
            {"two 0", "must be an integer from 1"},
            {"two", "--at-most"}})

@@ -114,9 +114,6 @@ TEST_F(ListFiles, ItemsAreFoundByIdThenByTitle) {
   EXPECT_EQ(histories.seen.offsets, (std::vector<std::int64_t>{0, 2, 3}));
   EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 3}));
   EXPECT_EQ(histories.unknown.count(), 1);
-  const ItemList list = read_item_list(write("movieId\n40\n10\n40\n7\n"), names);
-  EXPECT_EQ(list.items, (std::vector<std::int32_t>{0, 3}));
-  EXPECT_EQ(list.unknown.text(), "7");
 }
 
 TEST_F(ListFiles, LastItemsOfLongHistoriesAreInTheOrderOfTheFile) {
@@ -152,12 +149,6 @@ TEST_F(ListFiles, TitlesMayContainCommas) {
   const io::IdList ids{{10, 20, 30}, {}};
   const io::IdList titles{{}, {"Matrix, The (1999)", "Matrix", "\"Great Performances\" Cats (1998)"}};
   const ItemNames names(ids, titles);
-  const ItemList list = read_item_list(
-      write("title\nMatrix, The (1999)\n\"Great Performances\" Cats (1998) \r\nHeat, The (1995)\n"), names);
-  EXPECT_EQ(list.items, (std::vector<std::int32_t>{0, 2}));
-  EXPECT_EQ(list.unknown.count(), 1);
-  EXPECT_EQ(read_item_list(write("Matrix,1999\n"), names).items, (std::vector<std::int32_t>{1}))
-      << "further columns are ignored";
   const Histories histories = read_histories(
       write("ann,Matrix, The (1999)\nbob,Matrix,5\neve,\"Matrix, The (1999)\",5\n"), {}, names);
   EXPECT_EQ(histories.seen.columns, (std::vector<std::int32_t>{0, 1, 0}));

@@ -137,7 +137,8 @@ TEST_F(Recommend, ReadsNewUsersAndListsOfItems) {
        lines_of(workspace.succeed(command + "--exclude list --top 100 --quiet").out))
     EXPECT_TRUE(line.item != a && line.item != b && line.item != c) << line.item;
   workspace.write("nothing", "nothing\n");
-  workspace.refuse(command + "--include nothing", "no item is left to recommend");
+  workspace.refuse(command + "--include nothing", "--include nothing: none of its items (nothing) is among",
+                   2);
 }
 
 // Items 0 to 7 have users, 8 and 9 are new. Even items have feature 0, odd ones feature 1, as users like
@@ -376,15 +377,16 @@ TEST_F(Serving, SelectedUsersInTheOrderOfTheRequest) {
   workspace.write("users.txt", "user_id\n7\n\n8,further,columns\nnobody\n9\r\n7\n");
   const Result result = workspace.succeed(command + "--user 12 --user-list users.txt --user none");
   EXPECT_EQ(selected(result), (Users{"12", "7", "8", "9"}));
-  expect_in(
-      result.err,
-      {"--user-list users.txt: skipped 2 users who are not among the 40 users of films.h5 (none, nobody)"});
+  expect_in(result.err,
+            {"--user: skipped 1 users who are not among the 40 users of films.h5 (none)",
+             "--user-list users.txt: skipped 1 users who are not among the 40 users of films.h5 (nobody)"});
   EXPECT_EQ(workspace.succeed(command + "--user 12 --user-list users.txt --user none", 3).out, result.out);
   workspace.refuse(command + "--user a --user b",
                    "--user a, b: not among the 40 users of films.h5; their ids are ");
   workspace.write("unknown.txt", "a\nb\n");
   workspace.refuse(command + "--user-list unknown.txt",
                    "--user-list unknown.txt: a, b: not among the 40 users of films.h5");
+  workspace.refuse(command + "--user 12 --user-list unknown.txt", "--user-list unknown.txt: a, b: not among");
   workspace.write("none.txt", "user\n");
   workspace.refuse(command + "--user-list none.txt", "--user-list none.txt: contains no id");
   const Result ann = workspace.succeed("recommend c.yaml --quiet --input new.csv --user ann");
