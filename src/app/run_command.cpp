@@ -226,6 +226,7 @@ void set_up(Start& start, const config::Config& config) {
                                                                   ranks.host(), ranks.activity().report()});
   });
   session.together([&] { check_same_on_all_ranks(ranks, arguments, config); });
+  session.together([&] { run::validate_ranks(config.options, ranks.size()); });
   session.together([&] { open_rank(start, config); });
   // A separate phase because it communicates: all ranks must reach it.
   session.together([&] { check_ranks(session, config); });

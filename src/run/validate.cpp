@@ -37,22 +37,26 @@ void validate_servers(const Run& run) {
   }
 }
 
+/// Throws InputError if more ranks divide the users than there are virtual shards.
+void require_shards(const config::TrainingConfig& options, int ranks, std::int64_t item_slices) {
+  const auto parts = item_slices > 1 ? static_cast<int>(ranks / item_slices)
+                                     : comm::Roles(options.distributed, ranks).workers;
+  if (parts <= options.data.virtual_shards || models::is_solved(options.model.type)) return;
+  throw InputError(format(
+      "the number of {} must be at most data.virtual_shards ({}), got {}; start fewer ranks, or raise data.virtual_shards",
+      item_slices > 1 ? "model-parallel groups" : "workers", options.data.virtual_shards, parts));
+}
+
 int validate_distributed(const Run& run) {
   const comm::DistributedOptions& distributed = run.options.distributed;
   validate_servers(run);
   const int item_slices = choose_item_slices(run.options, model_input_dims(run.options, run.dataset), run);
-  const int ranks = item_slices > 1 ? run.communicator.size() / item_slices
-                                    : comm::Roles(distributed, run.communicator.size()).workers;
   if (item_slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {
     throw InputError(format(
         "distributed.optimizer: sharded is not possible with {} item slices, which divide weights, gradients and moments already; set it to replicated, or item_slices to 1",
         item_slices));
   }
-  if (ranks > run.options.data.virtual_shards && !models::is_solved(run.options.model.type)) {
-    throw InputError(format(
-        "the number of {} must be at most data.virtual_shards ({}), got {}; start fewer ranks, or raise data.virtual_shards",
-        item_slices > 1 ? "model-parallel groups" : "workers", run.options.data.virtual_shards, ranks));
-  }
+  require_shards(run.options, run.communicator.size(), item_slices);
   return item_slices;
 }
 
@@ -229,6 +233,12 @@ io::DatasetFile open_dataset(const config::TrainingConfig& options) {
         "data.file is not set; set it to a dataset made by `vaecf_dist prepare` or `synthesize`");
   }
   return io::DatasetFile(options.data.file);
+}
+
+void validate_ranks(const config::TrainingConfig& options, int ranks) {
+  const std::int64_t wanted = options.distributed.item_slices;
+  if (wanted == comm::automatic_item_slices) return;
+  require_shards(options, ranks, wanted == comm::all_item_slices ? ranks : wanted);
 }
 
 int validate_run(const Run& run, bool trains, bool writes) {

@@ -25,6 +25,13 @@ TEST_F(Ranks, SetupErrorsComeFromOneRank) {
   workspace.refuse("small.yaml --set data.file=none.h5", "none.h5", 2);
   workspace.refuse("small.yaml --set data.virtual_shards=2",
                    "the number of workers must be at most data.virtual_shards (2), got 3", 3);
+  // Before the dataset is opened.
+  for (const std::string more : {"", " --set distributed.item_slices=1", " --test", " --benchmark"})
+    workspace.refuse("small.yaml --set data.virtual_shards=2 --set data.file=none.h5" + more,
+                     "the number of workers must be at most data.virtual_shards (2), got 3", 3);
+  workspace.refuse(
+      "small.yaml --set data.virtual_shards=1 --set data.file=none.h5 --set distributed.item_slices=2",
+      "the number of model-parallel groups must be at most data.virtual_shards (1), got 2", 4);
   workspace.refuse("small.yaml --set run.directory=data.h5/runs", "data.h5/runs", 2, 1);
   workspace.refuse("small.yaml --test", "--test: runs/small/checkpoints/best.h5 does not exist", 2);
 }
