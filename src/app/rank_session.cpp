@@ -2,6 +2,7 @@
 
 #include <vaecf/base/host.hpp>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +42,15 @@ void end_by(int number) {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+/// Returns what to do if the system refuses a thread.
+std::string thread_advice() {
+  rlimit limit{};
+  const bool limited = getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return format(
+      "raise the limit of this user's processes and threads (RLIMIT_NPROC, ulimit -u), which is {}, or that of the container or job (pids.max), or set backend.threads or start fewer ranks",
+      limited ? format("{}", limit.rlim_cur) : "not set");
+}
+
 int fair_share(CpuAffinity cores, int ranks_on_host) {
   return std::max(1, cores_within(cores.limit, cores.available) / std::max(1, ranks_on_host));
 }
@@ -64,6 +74,11 @@ TaskResult run_and_capture(const std::function<void()>& work) {
         ExitCode::failed,
         "out of memory; raise the limit (ulimit -v, the job's limit), or reduce the need: in training a smaller batch or model or more ranks, in prepare data.prepare.memory_gib",
         false};
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again)
+      return {ExitCode::failed, format("internal error: {}", error.what()), false};
+    return {ExitCode::failed, format("a thread cannot be started ({}); {}", error.what(), thread_advice()),
+            false};
   } catch (const std::exception& error) {
     return {ExitCode::failed, format("internal error: {}", error.what()), false};
   }
@@ -240,11 +255,7 @@ StopSignals::StopSignals(StopFlag& flag) : flag_(flag) {
   std::signal(SIGTERM, SIG_DFL);
   // Ctrl-C also ends the reader of a pipe that receives the log, as in `vaecf_dist c.yaml 2>&1 | tee log`.
   std::signal(SIGPIPE, SIG_IGN);
-  try {
-    thread_ = std::thread([this] { wait_for_signals(); });
-  } catch (const std::system_error& error) {
-    throw RunError(std::string("cannot start the thread that waits for stop signals: ") + error.what());
-  }
+  thread_ = std::thread([this] { wait_for_signals(); });
 }
 
 void StopSignals::handle_sigint() {

@@ -146,7 +146,7 @@ class StopSignals {
  public:
   /// Blocks the signals in this thread and in all threads that it starts later. Must be constructed before
   /// any library starts a thread. At most one object may exist at a time. `flag` must outlive it. Throws
-  /// RunError if the thread cannot be started.
+  /// std::system_error if the thread cannot be started.
   explicit StopSignals(StopFlag& flag);
   /// Unblocks the signals in the calling thread, which must be the one that constructed the object.
   ~StopSignals();

@@ -2,6 +2,9 @@
 #include <vaecf/comm/communicator.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -90,6 +93,27 @@ TEST(CommandLine, InvalidNumberErrorNamesTheRange) {
   for (const char* number : {"-1", "18446744073709551616", "1e3", "0x"})
     expect_in(refusal({"synthesize", "o.h5", "--seed", number}), {"must be an integer from 0 to"});
   EXPECT_NO_THROW(parse({"synthesize", "o.h5", "--test-users", "0", "--seed", "18446744073709551615"}));
+}
+
+// A child process, because the limit counts all processes of the user. It does not apply to root.
+TEST(TaskResult, RefusedThreadNamesTheLimit) {
+  constexpr int not_enforced = 77;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit none{0, 0};
+    if (::getuid() == 0 && ::setuid(65534) != 0) ::_exit(not_enforced);
+    ::setrlimit(RLIMIT_NPROC, &none);
+    const TaskResult result = run_and_capture([] { std::thread([] {}).join(); });
+    if (result.ok()) ::_exit(not_enforced);
+    const bool named = result.message.find("a thread cannot be started") == 0 &&
+                       result.message.find("(RLIMIT_NPROC, ulimit -u), which is 0,") != std::string::npos;
+    ::_exit(named && result.code == ExitCode::failed ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == not_enforced) GTEST_SKIP() << "this system does not enforce RLIMIT_NPROC";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(TaskResult, AttemptConvertsExceptionsToExitCodes) {

@@ -96,6 +96,18 @@ CheckResult check_locked_memory(const HostInfo& facts, bool gpus) {
           facts.infiniband ? "InfiniBand" : "copying to GPUs at full speed"));
 }
 
+CheckResult check_processes(const HostInfo& facts, int ranks) {
+  if (facts.processes < 0) return {"processes", Severity::ok, "no limit"};
+  // Each rank has some threads besides those that compute: of MPI, of signals and of files.
+  const std::int64_t wanted = facts.cores + std::int64_t{16} * ranks;
+  return warn_if(
+      facts.processes < wanted, "processes",
+      format("at most {} processes and threads of this user (RLIMIT_NPROC)", facts.processes),
+      format(
+          "{} ranks may start {} threads; raise the limit (ulimit -u), or set backend.threads or start fewer ranks here",
+          ranks, wanted));
+}
+
 namespace fs = std::filesystem;
 
 fs::path existing_part_of(const std::string& folder) {
@@ -173,7 +185,8 @@ CheckResults check_host(const HostInfo& facts, int ranks, bool gpus) {
            : format("this container or job may use {:.1f} of {} cores", facts.cpu_limit, facts.cores)},
       check_memory(facts, ranks),
       check_shared_memory(facts, ranks, gpus),
-      check_locked_memory(facts, gpus)};
+      check_locked_memory(facts, gpus),
+      check_processes(facts, ranks)};
 }
 
 HostInfo query_host_info(const std::string& root) {
@@ -193,6 +206,8 @@ HostInfo query_host_info(const std::string& root) {
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     facts.locked_memory = static_cast<std::int64_t>(limit.rlim_cur);
+  if (getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    facts.processes = static_cast<std::int64_t>(limit.rlim_cur);
   // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ..."
   std::ifstream words(root + "/proc/driver/nvidia/version");
   for (std::string word; facts.nvidia_driver.empty() && words >> word;)
@@ -313,6 +328,19 @@ CheckResults check_gpus(const GpuCheckInput& question) {
 
 CheckResult check_item_slices(const training::ItemSliceProblem& problem,
                               std::span<const run::AllReduceTiming> times) {
+  const auto users = static_cast<double>(problem.batch_users);
+  const double activations = 4.0 * problem.exchanged_per_user / 2.0 * users;
+  const double gradient = 4.0 * (problem.table_parameters + problem.middle_parameters);
+  // Latency, not bandwidth, determines the duration of smaller messages.
+  constexpr std::int64_t min_bytes_for_bandwidth = mib;
+  const std::int64_t measured = times.back().bytes;
+  if (measured < min_bytes_for_bandwidth && std::max(gradient, activations) > static_cast<double>(measured)) {
+    return {
+        "item slices", Severity::ok,
+        format(
+            "communication of a step of {} users: not measured, since no all-reduce of more than {} bytes was",
+            problem.batch_users, measured)};
+  }
   // Linear between the measured sizes, and by the bandwidth of the largest one above it.
   const auto seconds = [&](double bytes) {
     const run::AllReduceTiming* before = &times.front();
@@ -327,9 +355,7 @@ CheckResult check_item_slices(const training::ItemSliceProblem& problem,
     return before->seconds * bytes / static_cast<double>(before->bytes);
   };
   // A reduce-scatter and an all-gather take as long as one all-reduce of the same size.
-  const auto users = static_cast<double>(problem.batch_users);
-  const double activations = 4.0 * problem.exchanged_per_user / 2.0 * users;
-  const double data_parallel = seconds(4.0 * (problem.table_parameters + problem.middle_parameters));
+  const double data_parallel = seconds(gradient);
   const double item_slices = seconds(activations) + seconds(4.0 * problem.middle_parameters);
   const std::string text = format(
       "a step of {} users takes about {:.1f} ms of communication with data parallelism, and {:.1f} ms with the items divided over all ranks",

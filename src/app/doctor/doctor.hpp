@@ -52,6 +52,7 @@ struct HostInfo {
   std::int64_t memory_limit = 0;          ///< limit of the container or job in bytes; 0: none
   std::int64_t shared_memory_free = -1;   ///< bytes free in /dev/shm; -1: it does not exist
   std::int64_t locked_memory = -1;        ///< bytes that this process may lock; -1: unlimited
+  std::int64_t processes = -1;            ///< this user's processes and threads at most; -1: unlimited
   std::string nvidia_driver;              ///< version; empty: not loaded
   bool infiniband = false;
 };
@@ -156,12 +157,12 @@ inline constexpr std::array<DeviceRate, 3> device_rates = {
      {"memory", "memory_gbytes", "GB/s", device::Precision::fp32, device::Rate::memory}}};
 
 /// Compares the communication of a step with and without item slices. `times`: measured all-reduces between
-/// all ranks, by ascending size.
+/// all ranks, by ascending size, at least one. Without a size large enough, states that it is not measured.
 CheckResult check_item_slices(const training::ItemSliceProblem& problem,
                               std::span<const run::AllReduceTiming> times);
 
-/// Warns if a rank computes much slower than the median. `measured`: the measurements of one device in the
-/// report.
+/// Warns if a measured rank computes much slower than the median. `measured`: the measurements of one device
+/// in the report.
 CheckResults check_stragglers(const io::Json& measured);
 
 /// Returns the report, identical on all ranks. Collective. Its keys are:

@@ -199,7 +199,8 @@ class CheckRunner {
     }
     std::vector<run::AllReduceTiming> times;
     if (cpu) {
-      check(Scope::rank, subject, [&] { return check_gemm(engines[0], engines[1], mine[1] < mine[0]); });
+      check(Scope::rank, subject,
+            [&] { return check_gemm(engines[0], engines[1], 0.0 < mine[1] && mine[1] < mine[0]); });
       auto sizes = run::all_reduce_benchmark_sizes();
       // The MPI library needs memory, too.
       std::erase_if(sizes, [&](std::int64_t bytes) { return 4 * bytes > spare_bytes_; });

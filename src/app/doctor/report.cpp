@@ -65,12 +65,27 @@ std::string scope_text(const io::Json& finding, const io::Json& report) {
 }
 
 /// Formats throughput: "210.0 GFLOP/s" for one rank; "210.0 GFLOP/s in total, 105.0 to 105.0 per rank" for
-/// several.
+/// several. A rate of 0 is not measured.
 std::string rates_text(const std::vector<double>& rates, const char* unit) {
+  if (std::ranges::max(rates) == 0.0) return "not measured";
   const double sum = std::accumulate(rates.begin(), rates.end(), 0.0);
   if (rates.size() == 1) return format("{:.1f} {}", sum, unit);
+  std::vector<int> missing;
+  for (std::size_t rank = 0; rank < rates.size(); ++rank)
+    if (rates[rank] == 0.0) missing.push_back(static_cast<int>(rank));
+  if (!missing.empty())
+    return format("{:.1f} {} in total, not measured on ranks {}", sum, unit, format_ranges(missing));
   const auto [low, high] = std::ranges::minmax(rates);
   return format("{:.1f} {} in total, {:.1f} to {:.1f} per rank", sum, unit, low, high);
+}
+
+/// Returns the line of the all-reduces that were not measured; empty if all were, or there is one rank.
+std::string unmeasured_text(const io::Json& measured) {
+  const io::Json& sums = measured["all_reduce"];
+  if (sums.empty()) return measured[device_rates[0].key].size() > 1 ? "  all-reduce: not measured\n" : "";
+  const auto largest = static_cast<std::int64_t>(io::get_number(sums.back(), "bytes"));
+  if (largest >= run::all_reduce_benchmark_sizes().back()) return "";
+  return format("  all-reduce of more than {} bytes: not measured\n", largest);
 }
 
 std::string table_of(const io::Json& measured) {
@@ -82,7 +97,7 @@ std::string table_of(const io::Json& measured) {
                    io::get_number(sum, "bytes"), 1e6 * io::get_number(sum, "seconds"),
                    io::get_number(sum, "gbytes"), io::get_number(sum, "bus_gbytes"));
   }
-  return text;
+  return text + unmeasured_text(measured);
 }
 
 }  // namespace
@@ -91,11 +106,13 @@ CheckResults check_stragglers(const io::Json& measured) {
   constexpr double much_slower = 0.7;
   const auto rates = measured[device_rates[0].key].get<std::vector<double>>();
   std::vector<double> sorted = rates;
+  std::erase(sorted, 0.0);  // not measured
+  if (sorted.empty()) return {};
   std::ranges::sort(sorted);
   const double usual = sorted[sorted.size() / 2];
   std::vector<int> slow;
   for (std::size_t rank = 0; rank < rates.size(); ++rank)
-    if (rates[rank] < much_slower * usual) slow.push_back(static_cast<int>(rank));
+    if (rates[rank] > 0.0 && rates[rank] < much_slower * usual) slow.push_back(static_cast<int>(rank));
   if (slow.empty()) return {};
   return {
       {"pace", Severity::warn,

@@ -60,6 +60,12 @@ TEST(DoctorHost, EachProblemIsAWarningWithAdvice) {
   expect_in(lines(check_host(facts, 8, true)), {"warn memlock: "});
   facts.infiniband = true;
   expect_in(lines(check_host(facts, 8, false)), {"warn memlock: "});
+  expect_in(lines(check_host(facts, 8, false)), {"ok processes: no limit"});
+  facts.processes = 100;
+  expect_in(lines(check_host(facts, 8, false)),
+            {"warn processes: at most 100 processes and threads of this user (RLIMIT_NPROC)", "ulimit -u"});
+  facts.processes = 1000;
+  expect_in(lines(check_host(facts, 8, false)), {"ok processes: at most 1000 "});
   // A single rank does not need shared memory.
   expect_in(lines(check_host(facts, 1, false)), {"ok /dev/shm: "});
 }
@@ -197,6 +203,22 @@ TEST(DoctorFindings, ItemSlicesAreComparedWithDataParallelism) {
   expect_in(lines({check_item_slices(problem, times)}), {"all ranks -> \n"});
 }
 
+TEST(DoctorFindings, RateOfCommunicationIsNotDerivedFromSmallMessages) {
+  training::ItemSliceProblem problem;
+  problem.ranks = 64;
+  problem.items = 100000;
+  problem.batch_users = 500;
+  problem.table_parameters = 20e6;
+  problem.middle_parameters = 0.5e6;
+  problem.exchanged_per_user = 400;
+  const std::vector<run::AllReduceTiming> slow = {{4, 0.7}};
+  EXPECT_EQ(lines({check_item_slices(problem, slow)}),
+            "ok item slices: communication of a step of 500 users: not measured, since no all-reduce of more "
+            "than 4 bytes was -> \n");
+  expect_in(lines({check_item_slices(problem, std::vector<run::AllReduceTiming>{{4, 1e-3}, {1 << 20, 0.7}})}),
+            {"takes about ", "consider distributed.item_slices: all"});
+}
+
 TEST(DoctorFindings, NumbersAreFormattedAsRanges) {
   EXPECT_EQ(format_ranges({}), "");
   EXPECT_EQ(format_ranges({4}), "4");
@@ -228,6 +250,28 @@ TEST(DoctorReport, TableNamesRanksAndHosts) {
   expect_in(quiet, {"four"});
   EXPECT_EQ(quiet.find("five"), std::string::npos) << quiet;
   EXPECT_EQ(quiet.find("GFLOP"), std::string::npos) << quiet;
+}
+
+TEST(DoctorReport, NamesWhatWasNotMeasured) {
+  const auto table = [](const io::Json& measured) {
+    io::Json report = {{"ok", 0}, {"warn", 0}, {"fail", 0}};
+    report["measured"] = {measured};
+    return summary_table(report, false);
+  };
+  io::Json measured = measured_rates;
+  expect_in(table(measured), {"  all-reduce of more than 8 bytes: not measured\n"});
+  measured["all_reduce"] = io::Json::array();
+  expect_in(table(measured), {"  all-reduce: not measured\n"});
+  measured["all_reduce"] = {{{"bytes", std::int64_t{64} << 20}, {"seconds", 1.0}}};
+  EXPECT_EQ(table(measured).find("not measured"), std::string::npos);
+  EXPECT_EQ(check_stragglers(measured).size(), 1U);
+  measured["fp32_gflops"] = {10.0, 0.0, 9.0};
+  measured["bf16_gflops"] = {0.0, 0.0, 0.0};
+  expect_in(table(measured),
+            {"19.0 GFLOP/s in total, not measured on ranks 1\n", "GEMM, bf16      not measured\n"});
+  EXPECT_TRUE(check_stragglers(measured).empty());
+  measured["fp32_gflops"] = {0.0, 0.0, 0.0};
+  EXPECT_TRUE(check_stragglers(measured).empty());
 }
 
 TEST(DoctorReport, LaterFindingsAreAdded) {
