@@ -150,8 +150,10 @@ std::string timed_rows(const Run& run) {
       evaluator.evaluate(trainer.model());
       const double once = run.communicator.all_reduce(seconds_since(begin), comm::Reduction::max);
       const std::int64_t every = run.options.validation.every;
-      seconds += static_cast<double>((epochs + every - 1) / every) * once;
-      rows += row("validation", format("{}, {} users", duration_text(once), evaluator.users()));
+      const std::int64_t times = (epochs + every - 1) / every;  // the last epoch is always validated
+      seconds += static_cast<double>(times) * once;
+      rows +=
+          row("validation", format("{}, {} users, {} times", duration_text(once), evaluator.users(), times));
     } else {
       without = "validation, checkpoints and tests";
     }

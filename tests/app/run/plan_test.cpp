@@ -1,5 +1,9 @@
 // Tests --plan, which predicts a run and writes nothing.
+#include <vaecf/base/error.hpp>
+
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "app/process_fixture.hpp"
 
@@ -28,8 +32,23 @@ TEST_F(Plan, StatesTheMemoryAndCommunicationOfARunAndWritesNothing) {
     EXPECT_EQ(after(plan.out, "\n  memory"), after(run.err, "memory: "));
     EXPECT_EQ(after(plan.out, "communication/step"),
               ranks == 0 ? "none: one rank" : after(run.err, "communication per step: "));
-    expect_in(plan.out, {"plan of small: mult_vae, 160 train users, 60 items, ", " ms, the mean of 3\n",
-                         " s, 4 steps\n", " s, 20 users\n", " s, 2 epochs, without checkpoints and tests\n"});
+    expect_in(plan.out,
+              {"plan of small: mult_vae, 160 train users, 60 items, ", " ms, the mean of 3\n",
+               " s, 4 steps\n", " s, 20 users, 2 times\n", " s, 2 epochs, without checkpoints and tests\n"});
+    workspace.bash("rm -r runs");
+  }
+}
+
+TEST_F(Plan, CountsTheValidationsOfTheRun) {
+  for (const auto& [epochs, every] : std::vector<std::pair<int, int>>{{1, 3}, {3, 3}, {4, 3}, {5, 2}}) {
+    SCOPED_TRACE(::testing::Message() << epochs << " " << every);
+    const std::string run = format(
+        "small.yaml --quiet --set name=run --set train.epochs={} --set validation.every={} ", epochs, every);
+    const std::string plan = workspace.succeed(run + "--plan").out;
+    workspace.succeed(run + "--train");
+    const int validations = workspace.events("validation", "run");
+    EXPECT_EQ(validations, (epochs + every - 1) / every);
+    expect_in(plan, {format(" s, 20 users, {} times\n", validations)});
     workspace.bash("rm -r runs");
   }
 }
