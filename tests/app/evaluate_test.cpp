@@ -1,9 +1,11 @@
+#include <vaecf/base/error.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <hdf5.h>
 
 #include <map>
 #include <sstream>
+#include <vector>
 
 #include "app/process_fixture.hpp"
 
@@ -18,6 +20,19 @@ std::string metrics_in(const std::string& table) {
   while (std::getline(in, line) && !line.starts_with("  left out"))
     if (line.find('@') != std::string::npos) rows += line.substr(0, 36) + "\n";
   return rows;
+}
+
+/// Returns a dataset of a file of --per-user.
+std::vector<double> read_column(const TempWorkspace& workspace, const std::string& name, const char* column) {
+  const hid_t file = H5Fopen(workspace.path(name).c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  const hid_t dataset = H5Dopen2(file, column, H5P_DEFAULT);
+  const hid_t space = H5Dget_space(dataset);
+  std::vector<double> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
+  EXPECT_GE(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0) << column;
+  H5Sclose(space);
+  H5Dclose(dataset);
+  H5Fclose(file);
+  return values;
 }
 
 class Evaluate : public ProgramTest {
@@ -104,6 +119,34 @@ TEST_F(Evaluate, ComputesTheMetricsOfAnyLists) {
             "  4 lists have fewer than 10 items: the rest are misses\n");
 }
 
+TEST_F(Evaluate, LongListOfAUserHasNoPartInTheNext) {
+  {
+    io::DatasetWriter writer(workspace.path("long.h5"));
+    for (const char* const matrix : {"train", "test/fold_in"})
+      for (int user = 0; user < 2; ++user) writer.append_row(matrix, std::vector<std::int32_t>{0});
+    for (int user = 0; user < 2; ++user)
+      writer.append_row("test/held_out", std::vector<std::int32_t>{50, 130});
+    writer.write_ids("test/user_id", {{}, {"ann", "bob"}});
+    writer.set_attribute("items", std::int64_t{200});
+    writer.commit();
+  }
+  std::string lists;
+  for (int item = 1; item <= 150; ++item) lists += format("ann\t{}\n", item);
+  workspace.write("one.tsv", lists + "bob\t1\n");
+  const std::string command = " --metrics recall@100,recall@150 --per-user users.h5";
+  const auto recall = [&](const std::string& file, const char* metric) {
+    workspace.succeed("evaluate long.h5 --lists " + file + command);
+    return read_column(workspace, "users.h5", metric);
+  };
+  using Values = std::vector<double>;
+  EXPECT_EQ(recall("one.tsv", "recall@100"), (Values{0.5, 0.0}));
+  EXPECT_EQ(recall("one.tsv", "recall@150"), (Values{1.0, 0.0}));
+  // The other way round, each user's own places count.
+  for (int item = 1; item <= 150; ++item) lists += format("bob\t{}\n", item);
+  workspace.write("both.tsv", lists);
+  EXPECT_EQ(recall("both.tsv", "recall@150"), (Values{1.0, 1.0}));
+}
+
 TEST_F(Evaluate, InvalidArgumentsAreErrors) {
   workspace.write("twice.tsv", "ann\tb\nann\tb\n");
   const std::string command = "evaluate letters.h5 --lists ";
@@ -118,22 +161,7 @@ TEST_F(Evaluate, InvalidArgumentsAreErrors) {
   workspace.refuse(command + "twice.tsv --per-user letters.h5", "letters.h5");
 }
 
-class EvaluateTrained : public SmallRun {
- protected:
-  /// Returns a dataset of a file of --per-user.
-  std::vector<double> read_column(const std::string& name, const char* column) const {
-    const hid_t file = H5Fopen(workspace.path(name).c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-    const hid_t dataset = H5Dopen2(file, column, H5P_DEFAULT);
-    const hid_t space = H5Dget_space(dataset);
-    std::vector<double> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
-    EXPECT_GE(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0) << column;
-    H5Sclose(space);
-    H5Dclose(dataset);
-    H5Fclose(file);
-    EXPECT_EQ(values.size(), 20U);
-    return values;
-  }
-};
+using EvaluateTrained = SmallRun;
 
 // The lists of `recommend` are as long as the metrics need.
 TEST_F(EvaluateTrained, ListsOfRecommendHaveTheMetricsOfTheTest) {
@@ -157,9 +185,11 @@ TEST_F(EvaluateTrained, ListsOfRecommendHaveTheMetricsOfTheTest) {
       EXPECT_EQ(count(judged, ": left out") + count(judged, ": misses") + count(judged, "fewer"), 0)
           << judged;
       for (const char* const column : {"user_id", "history", "targets", "target_popularity", "ndcg@10",
-                                       "recall@5", "hit@3", "map@10", "popularity@10", "novelty@10"})
-        EXPECT_EQ(read_column("judged.h5", column), read_column("tested.h5", column))
-            << name << " " << column;
+                                       "recall@5", "hit@3", "map@10", "popularity@10", "novelty@10"}) {
+        const std::vector<double> values = read_column(workspace, "judged.h5", column);
+        EXPECT_EQ(values.size(), 20U) << column;
+        EXPECT_EQ(values, read_column(workspace, "tested.h5", column)) << name << " " << column;
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 #include "app/process_fixture.hpp"
 
@@ -109,6 +110,48 @@ TEST_F(StartFrom, ANewRunHasTheWeightsOfTheCheckpoint) {
   EXPECT_EQ(workspace.read("runs/small.1/checkpoints/best.h5"), first);
   expect_in(workspace.succeed("small.yaml --train --start-from runs/small.1/checkpoints/best.h5").err,
             {"which was moved to runs/small.2\n", "starting from runs/small.1/checkpoints/best.h5: "});
+}
+
+// An item's neighbors are those of the checkpoint, not those of the item with its number there.
+TEST_F(StartFrom, AsManyItemsOfAnotherDatasetAreMatchedById) {
+  workspace.write("c.yaml",
+                  "name: first\n"
+                  "data:\n"
+                  "  file: first.h5\n"
+                  "  source: {format: movielens_csv, path: ratings.csv}\n"
+                  "  prepare: {validation_users: 6, test_users: 6, min_item_users: 1}\n"
+                  "model: {hidden: [16], latent: 8}\n"
+                  "train: {epochs: 2, batch_size: 20, precision: fp32, annealing: {steps: 10}}\n"
+                  "device: cpu\n");
+  const std::string ratings = made_ratings(60);
+  workspace.write("ratings.csv", ratings);
+  workspace.succeed("prepare c.yaml --quiet");
+  workspace.succeed("c.yaml --train --quiet");
+  // Item 1 is now item 10, so that all others have the number before theirs.
+  std::string changed = ratings;
+  for (std::size_t at = 0; (at = changed.find(",1,4.5", at)) != std::string::npos;)
+    changed.insert(at + 2, "0");
+  workspace.write("ratings.csv", changed);
+  const std::string other = "c.yaml --set name=other --set data.file=other.h5 ";
+  workspace.succeed("prepare " + other + "--quiet");
+  const std::string start =
+      "--train --set train.optimizer.learning_rate=1e-30 "
+      "--start-from runs/first/checkpoints/best.h5 ";
+  expect_in(workspace.succeed("c.yaml --set name=same " + start).err,
+            {"weights of 9 items; 0 items are new, 0 are gone"});
+  expect_in(workspace.succeed(other + start).err, {"weights of 8 items; 1 items are new, 1 are gone"});
+  const auto similar = [&](const std::string& run) {
+    std::string lines;
+    std::istringstream all(workspace.succeed("similar c.yaml --quiet --item 5 --set name=" + run).out);
+    for (std::string line; std::getline(all, line);)
+      if (line.find("\t1\t") == std::string::npos && line.find("\t10\t") == std::string::npos)
+        lines += line + "\n";
+    return lines;
+  };
+  const std::string expected = similar("first");
+  EXPECT_GE(count(expected, "\n"), 7) << expected;
+  EXPECT_EQ(similar("same"), expected);
+  EXPECT_EQ(similar("other"), expected);
 }
 
 TEST_F(StartFrom, HeldOutUsersThatTheCheckpointWasTrainedOnAreCounted) {

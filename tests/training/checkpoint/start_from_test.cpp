@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <numeric>
+
 #include "training/checkpoint/resume_fixture.hpp"
 
 namespace vaecf::training {
@@ -64,6 +67,29 @@ class StartFrom : public Resume {
     return all[0];
   }
 
+  /// Returns the weights of a run that starts from `before`, a model of `items_before` items, by tensor:
+  /// item i has those of item `from[i]` there, or if that is -1, the initial ones.
+  Tensors started_from(const Tensors& before, std::int64_t items_before,
+                       const std::vector<std::int64_t>& from, const Tensors& initial) const {
+    Tensors all;
+    const std::int64_t items = std::ssize(from);
+    for (const device::TensorSpec& spec : models::tensor_specs(options_.model, {items, 0})) {
+      const std::int64_t columns_before = spec.columns == items ? items_before : spec.columns;
+      std::vector<float>& expected = all[spec.name] = initial.at(spec.name);
+      EXPECT_EQ(std::ssize(expected), spec.rows * spec.columns);
+      for (std::int64_t r = 0; r < spec.rows; ++r) {
+        for (std::int64_t c = 0; c < spec.columns; ++c) {
+          const std::int64_t row = spec.rows == items ? from[static_cast<std::size_t>(r)] : r;
+          const std::int64_t column = spec.columns == items ? from[static_cast<std::size_t>(c)] : c;
+          if (row < 0 || column < 0) continue;
+          expected[static_cast<std::size_t>(r * spec.columns + c)] =
+              before.at("weights/" + spec.name)[static_cast<std::size_t>(row * columns_before + column)];
+        }
+      }
+    }
+    return all;
+  }
+
   std::vector<models::ModelOptions> models() const {
     std::vector<models::ModelOptions> all = {{ModelType::mult_vae, {20, 7}, 6},
                                              {ModelType::mult_dae, {20}, 6},
@@ -81,23 +107,11 @@ TEST_F(StartFrom, ItemsAreMatchedByIdOnAnyNumberOfRanksAndMomentsAreZero) {
     options_.model = model;
     const Tensors before = train_first();
     const Started now = start(1);
-    int by_item = 0;
-    for (const device::TensorSpec& spec : models::tensor_specs(model, {9, 0})) {
-      by_item += static_cast<int>(spec.rows == 9) + static_cast<int>(spec.columns == 9);
-      const std::int64_t columns_before = spec.columns == 9 ? 13 : spec.columns;
-      std::vector<float> expected = now.initial.at(spec.name);
-      ASSERT_EQ(std::ssize(expected), spec.rows * spec.columns);
-      for (std::int64_t r = 0; r < spec.rows; ++r) {
-        for (std::int64_t c = 0; c < spec.columns; ++c) {
-          const std::int64_t row = spec.rows == 9 ? sources[static_cast<std::size_t>(r)] : r;
-          const std::int64_t column = spec.columns == 9 ? sources[static_cast<std::size_t>(c)] : c;
-          if (row < 0 || column < 0) continue;
-          expected[static_cast<std::size_t>(r * spec.columns + c)] =
-              before.at("weights/" + spec.name)[static_cast<std::size_t>(row * columns_before + column)];
-        }
-      }
-      EXPECT_EQ(now.weights.at(spec.name), expected) << spec.name;
-    }
+    for (const auto& [name, expected] : started_from(before, 13, sources, now.initial))
+      EXPECT_EQ(now.weights.at(name), expected) << name;
+    const auto by_item = std::ranges::count_if(models::tensor_specs(model, {9, 0}), [](const auto& spec) {
+      return spec.rows == 9 || spec.columns == 9;
+    });
     EXPECT_EQ(by_item, model.type == ModelType::elsa ? 1 : 3);
     EXPECT_EQ(start(3).weights, now.weights);
     options_.distributed.optimizer = comm::OptimizerPlacement::sharded;
@@ -116,6 +130,28 @@ TEST_F(StartFrom, ItemsAreMatchedByIdOnAnyNumberOfRanksAndMomentsAreZero) {
       }
     }
     std::filesystem::remove_all(folder("old"));
+  }
+}
+
+TEST_F(StartFrom, AsManyItemsInAnotherOrderAreMatchedById) {
+  const Tensors before = train_first();
+  const std::int64_t items = old_ids.size();
+  // The same items the other way round, and another one in place of one of them.
+  io::IdList ids = old_ids;
+  std::ranges::reverse(ids.numbers);
+  ids.numbers[4] = 7;
+  std::vector<std::int64_t> from(static_cast<std::size_t>(items));
+  std::iota(from.rbegin(), from.rend(), 0);
+  from[4] = -1;
+  options_.data.file = make_items("other.h5", items, ids);
+  for (const int ranks : {1, 2}) {
+    const Started now = start(ranks);
+    for (const auto& [name, expected] : started_from(before, items, from, now.initial)) {
+      EXPECT_EQ(now.weights.at(name), expected) << name;
+      EXPECT_EQ(expected == before.at("weights/" + name),
+                !name.starts_with("encoder_1/weight") && !name.starts_with("decoder_2/"))
+          << name;
+    }
   }
 }
 
