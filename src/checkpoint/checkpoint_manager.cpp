@@ -1,9 +1,12 @@
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
+#include <vaecf/checkpoint/last_write.hpp>
 #include <vaecf/comm/communicator.hpp>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <new>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -70,6 +73,8 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, tr
   const Phase before = activity.report().phase;
   activity.enter(Phase::checkpoint);
   const Timeline::Span span(activity.timeline(), Track::run, "checkpoint", "step", state.updates_done);
+  if (std::exchange(saved_step_, state.updates_done) != state.updates_done) saved_ = {};
+  saved_ = {saved_.resumable || role.resumable, saved_.best || role.best};
   if (run_.item_slices() > 1) {
     save_item_slices(state, role, trainer);
     activity.enter(before);
@@ -229,25 +234,40 @@ void CheckpointManager::prune() {
   }
 }
 
-void CheckpointManager::finish(bool stopped) {
-  comm::run_on_root(run_.communicator, [&] {
+std::string CheckpointManager::write_rest(bool stopped) {
+  wait();
+  if (best_ && diverged_.empty()) {
+    start();
     wait();
-    if (best_ && diverged_.empty()) {
-      start();
-      wait();
-    }
-    require_finite();
-    const std::string failed =
-        events_.failures() > 1 ? format(" ({} writes of events and checkpoints failed)", events_.failures())
-                               : "";
-    if (!best_error_.empty() && !stopped)
-      throw RunError(format("training is done, but best.h5 could not be written: {}{}", best_error_, failed));
-    if (!resumable_error_.empty()) {
-      throw RunError(format("{}, but its last checkpoint could not be written: {}{}",
-                            stopped ? "training was stopped" : "training is done", resumable_error_, failed));
-    }
-    if (events_.failures() > 1)
-      run_.log.warn("{} writes of events and checkpoints failed", events_.failures());
+  }
+  require_finite();
+  if (!best_error_.empty() && !stopped)
+    return format("training is done, but best.h5 could not be written: {}", best_error_);
+  if (resumable_error_.empty()) return "";
+  return format("{}, but its last checkpoint could not be written: {}",
+                stopped ? "training was stopped" : "training is done", resumable_error_);
+}
+
+void CheckpointManager::finish(bool stopped, const std::function<void(CheckpointRole missing)>& save_again) {
+  LastWrite last(run_);
+  std::string error;           // on rank 0
+  std::array<bool, 3> next{};  // whether to attempt again, and what to save for that
+  do {
+    comm::run_on_root(run_.communicator, [&] {
+      error = write_rest(stopped);
+      const CheckpointRole lost = save_again ? missing() : CheckpointRole{};
+      const bool possible = best_ || lost.resumable || lost.best;
+      next = {!error.empty() && possible && last.wait_to_retry(error), lost.resumable, lost.best};
+    });
+    run_.communicator.broadcast(std::span<bool>(next), 0);
+    if (next[0] && (next[1] || next[2])) save_again({.resumable = next[1], .best = next[2]});
+  } while (next[0]);
+  comm::run_on_root(run_.communicator, [&] {
+    const std::string failed = events_.failures() > 1
+                                   ? format("{} writes of events and checkpoints failed", events_.failures())
+                                   : "";
+    if (!error.empty()) throw RunError(failed.empty() ? error : format("{} ({})", error, failed));
+    if (!failed.empty()) run_.log.warn("{}", failed);
   });
 }
 

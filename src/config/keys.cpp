@@ -278,6 +278,8 @@ std::vector<Key> all_keys() {
                     "minutes between checkpoints, if an epoch takes less time than writing a checkpoint")),
       KEY("run.keep", options.run.keep, at_least(1),
           "number of checkpoints to keep, the newest ones, in addition to best.h5"),
+      KEY("run.retry_seconds", options.run.retry_seconds, at_least(0.0),
+          "seconds for which the last checkpoint is attempted again if it cannot be written; 0: one attempt"),
       KEY("benchmark.seconds", options.benchmark.seconds, positive(),
           "duration of the timed steps of --benchmark; at most train.epochs epochs, at least 20 steps"),
       KEY("benchmark.warm_up_seconds", options.benchmark.warm_up_seconds, at_least(0.0),

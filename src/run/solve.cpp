@@ -1,5 +1,6 @@
 
 #include <vaecf/base/host.hpp>
+#include <vaecf/checkpoint/last_write.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/checkpoint.hpp>
@@ -186,8 +187,14 @@ class SolveRun {
         attributes["neighbors"] = values.neighbors;
       }
       const models::StoredWeights weights = model_->stored();
-      io::write_checkpoint(run_.options.best_checkpoint(), attributes, weights.tensors, weights.arrays,
-                           state_.dataset.get());
+      for (checkpoint::LastWrite last(run_);;) {
+        try {
+          return io::write_checkpoint(run_.options.best_checkpoint(), attributes, weights.tensors,
+                                      weights.arrays, state_.dataset.get());
+        } catch (const RunError& error) {
+          if (!last.wait_to_retry(error.what())) throw;
+        }
+      }
     });
   }
 

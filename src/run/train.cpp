@@ -49,7 +49,10 @@ class TrainingRun {
       finish_training(stopped);
     }
     run_.communicator.activity().enter(Phase::checkpoint);
-    checkpoint_manager_->finish(stopped);
+    std::function<void(checkpoint::CheckpointRole)> save_again;
+    if (state_.updates_done == trainer_->updates_done())
+      save_again = [&](checkpoint::CheckpointRole role) { save(role); };
+    checkpoint_manager_->finish(stopped, save_again);
     const double seconds = seconds_since(begin);
     const bool over = patience_exhausted() && state_.epoch < run_.options.train.epochs;
     io::Event end(io::EventKind::end);

@@ -356,7 +356,7 @@ TEST_F(Disk, FullDiskLeavesNoPartialFiles) {
   };
   expect_refused(within(8, "synthesize big.h5 --users 3000 --items 200"), "big.h5", 1);
   EXPECT_EQ(workspace.files(), before);
-  const Result trained = within(8, "small.yaml --set train.epochs=5");
+  const Result trained = within(8, "small.yaml --set train.epochs=5 --set run.retry_seconds=0");
   expect_refused(trained, "vaecf_dist: training is done, but", 1);
   EXPECT_EQ(count(trained.err, "\n"), 2) << trained.err;  // the warning and the error, not one for each epoch
   expect_in(trained.err, {"further failed writes are counted", "writes of events and checkpoints failed)"});

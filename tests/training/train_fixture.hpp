@@ -168,6 +168,7 @@ class TrainTest : public ::testing::Test {
     options_.validation.metrics = {"ndcg@10", "recall@5"};
     options_.validation.select = "ndcg@10";
     options_.run.directory = file("runs");
+    options_.run.retry_seconds = 0.0;
     options_.distributed.bucket_mib = 0.001;  // many buckets even for a small model
     state_.configuration_text = "name: made_up\n";
     state_.version = "0";

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -45,9 +46,11 @@ class CheckpointManager {
   void save(const TrainingState& state, CheckpointRole role, training::Trainer& trainer);
   /// Logs the results of completed writes, if any. Does not block.
   void poll();
-  /// Writes what is kept in memory, and waits. Collective. Throws RunError on all ranks if the last
-  /// checkpoint to resume from was not written, or unless `stopped`, if the last best.h5 was not.
-  void finish(bool stopped);
+  /// Writes what is kept in memory, and waits. What the last save() did not write is attempted again as
+  /// LastWrite allows: what is no longer in memory by `save_again`, a save() of the same state, if that is
+  /// possible. Collective. Throws RunError on all ranks if the last checkpoint to resume from was not
+  /// written, or unless `stopped`, if the last best.h5 was not.
+  void finish(bool stopped, const std::function<void(CheckpointRole missing)>& save_again = {});
 
   /// Returns the step of the last save() to resume from, whether or not it was written; -1: none.
   std::int64_t last_step() const { return last_step_; }
@@ -81,6 +84,13 @@ class CheckpointManager {
   /// Writes a checkpoint of tensors that are divided over ranks, which training waits for. Collective.
   void save_item_slices(const TrainingState& state, CheckpointRole role, training::Trainer& trainer);
   void wait();
+  /// Attempts what is kept in memory, and waits. Returns why the run is not complete on disk; empty if it is.
+  /// For rank 0. Throws RunError as due() does.
+  std::string write_rest(bool stopped);
+  /// Returns what the last save() did not write. For rank 0.
+  CheckpointRole missing() const {
+    return {saved_.resumable && !resumable_error_.empty(), saved_.best && !best_error_.empty()};
+  }
   void require_finite() const;
   void on_write_finished(Write done);
   void prune();
@@ -96,6 +106,8 @@ class CheckpointManager {
   std::atomic<bool> superseded_ = false;  // a newer checkpoint to resume from waits for the active writes
   std::vector<std::string> kept_;         // files to resume from, oldest first
   std::int64_t last_step_ = -1;
+  std::int64_t saved_step_ = -1;  // of the last save()
+  CheckpointRole saved_;          // of all save() at this step
   std::string last_file_;
   std::string diverged_;         // error of a snapshot that was not finite
   std::string resumable_error_;  // error of the last write to resume from; empty if it succeeded

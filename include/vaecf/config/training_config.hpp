@@ -65,7 +65,8 @@ struct CheckpointEvery {
 struct RunOptions {
   std::string directory = "runs";
   CheckpointEvery checkpoint_every;
-  std::int64_t keep = 2;  ///< number of newest checkpoints to keep, in addition to best.h5
+  std::int64_t keep = 2;        ///< number of newest checkpoints to keep, in addition to best.h5
+  double retry_seconds = 60.0;  ///< for which the last checkpoint is attempted again if it cannot be written
 };
 
 /// The configuration of --benchmark.

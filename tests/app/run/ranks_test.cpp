@@ -53,7 +53,8 @@ TEST_F(Ranks, FullDiskEndsAllRanks) {
   // Only rank 0, which writes files, has the limit. TCP is used because shared-memory files of MPI would
   // exceed it.
   workspace.write("wrapper",
-                  "[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] && ulimit -f 8\nexec $PROGRAM small.yaml --quiet\n");
+                  "[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] && ulimit -f 8\nexec $PROGRAM small.yaml --quiet "
+                  "--set run.retry_seconds=0\n");
   const Result result =
       workspace.bash("OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo $MPIRUN -np 2 bash wrapper");
   expect_refused(result, "training failed: ", 1);

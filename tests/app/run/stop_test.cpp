@@ -77,6 +77,21 @@ TEST_F(Stop, RunResumesAfterTermToMpirun) {
   EXPECT_EQ(workspace.events("epoch"), epochs);
 }
 
+// The folder of the checkpoints is a file, so that the last one cannot be written.
+TEST_F(Stop, SecondInterruptEndsTheAttemptsToWriteTheLastCheckpoint) {
+  const Result result = workspace.interrupted(
+      "$PROGRAM small.yaml --set validation.every=1000000 --set run.retry_seconds=1e9 2>job.err",
+      "until [ -f runs/small/checkpoints ]; do rm -rf runs/small/checkpoints; : >runs/small/checkpoints; done "
+      "2>/dev/null\n"
+      "kill -INT $job\n"
+      "for i in $(seq 400); do grep -q 'attempted again for up to 1e+09 seconds' job.err && break; sleep 0.05; "
+      "done\n"
+      "kill -0 $job && kill -INT $job");
+  EXPECT_EQ(result.out, "code 130\n") << workspace.read("job.err");
+  expect_in(workspace.read("job.err"),
+            {"training was stopped, but its last checkpoint could not be written"});
+}
+
 // The configuration is read from a pipe, so that the request arrives before training begins.
 TEST_F(Stop, BeforeTheFirstStep) {
   for (const std::string signal : {"USR1", "TERM"}) {

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <stop_token>
 #include <thread>
 
 #include "device/cpu/device.hpp"
@@ -24,6 +25,30 @@ class CheckpointRetention : public TrainTest {
   /// Makes writing checkpoint `name` fail: no file can be renamed to the name of a non-empty folder.
   void block(const std::string& name) const {
     std::filesystem::create_directories(options_.checkpoint_folder() + "/" + name + "/x");
+  }
+
+  /// Calls `then` once the log of the run has this many events "checkpoint_failed", unless the caller's scope
+  /// ends before.
+  template <class Then>
+  std::jthread after_failures(int failures, Then then) const {
+    return std::jthread([this, failures, then](const std::stop_token& ended) {
+      const std::string log = options_.run_folder() + "/metrics.jsonl";
+      const auto failed = [&] {
+        int found = 0;
+        const std::string text = text_of(log);
+        for (std::size_t at = 0; (at = text.find("checkpoint_failed", at)) != std::string::npos; ++at)
+          ++found;
+        return found;
+      };
+      while (failed() < failures) {
+        if (ended.stop_requested()) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      then();
+    });
+  }
+  void unblock(const std::string& name) const {
+    std::filesystem::remove_all(options_.checkpoint_folder() + "/" + name);
   }
 };
 
@@ -111,6 +136,81 @@ TEST_F(CheckpointRetention, FailedWriteOfTheLastCheckpointThrowsAtTheEnd) {
   options_.validation.every = 0;
   expect_error<RunError>({"training is done, but", "epoch-0003.h5"}, [&] { train_on(2); });
   EXPECT_TRUE(std::filesystem::is_regular_file(options_.checkpoint_folder() + "/epoch-0002.h5"));
+}
+
+TEST_F(CheckpointRetention, LastCheckpointIsAttemptedAgain) {
+  options_.run.retry_seconds = 600.0;
+  const config::CheckpointEvery automatic;
+  struct Case {
+    config::CheckpointEvery every;
+    int ranks;
+    int item_slices;
+    std::string blocked;
+  };
+  for (const Case& now : {Case{{1, 0, 0.0}, 1, 1, "epoch-0003.h5"}, Case{automatic, 2, 1, "epoch-0003.h5"},
+                          Case{automatic, 1, 1, "best.h5"}, Case{{2, 0, 0.0}, 2, 2, "epoch-0003.h5"}}) {
+    SCOPED_TRACE(::testing::Message() << now.every.epochs << " " << now.item_slices << " " << now.blocked);
+    options_.run.checkpoint_every = now.every;
+    options_.distributed.item_slices = now.item_slices;
+    options_.name = "whole";
+    train_on(now.ranks);
+    const std::string folder = options_.checkpoint_folder();
+    options_.name = "again";
+    block(now.blocked);
+    {
+      const std::jthread mends = after_failures(2, [&] { unblock(now.blocked); });
+      EXPECT_EQ(train_on(now.ranks).epochs, 3);
+    }
+    EXPECT_GE(std::ssize(events("checkpoint_failed")), 2);
+    EXPECT_EQ(io::get_string(events("end").at(0), "reason"), "epochs");
+    for (const char* const name : {"/epoch-0003.h5", "/best.h5"})
+      EXPECT_EQ(tensors_in(options_.checkpoint_folder() + name), tensors_in(folder + name)) << name;
+    std::filesystem::remove_all(options_.run.directory);
+  }
+}
+
+TEST_F(CheckpointRetention, StoppedRunAttemptsItsCheckpointAgain) {
+  options_.run.retry_seconds = 600.0;
+  StopFlag stop;
+  StopsAfter progress(stop, 1);
+  block("step-00000001.h5");
+  const std::jthread mends = after_failures(2, [&] { unblock("step-00000001.h5"); });
+  EXPECT_TRUE(run_with(progress, &stop).stopped);
+  EXPECT_EQ(names(), std::vector<std::string>{"step-00000001.h5"});
+}
+
+TEST_F(CheckpointRetention, RequestToStopEndsTheAttempts) {
+  options_.run.retry_seconds = 1e9;
+  StopFlag stop;
+  Progress progress;
+  block("epoch-0003.h5");
+  const std::jthread interrupts = after_failures(2, [&] { stop.request(); });
+  expect_error<RunError>({"training is done, but ", " could not be written: ", "epoch-0003.h5",
+                          "writes of events and checkpoints failed"},
+                         [&] { run_with(progress, &stop); });
+}
+
+TEST_F(CheckpointRetention, SolutionIsAttemptedAgain) {
+  options_.run.retry_seconds = 600.0;
+  options_.model.type = ModelType::ease;
+  options_.validation.baselines = {};
+  block("best.h5");
+  on_ranks(1, [&](const run::Run& run) {
+    // While it waits, a rank notes progress, which the write does not.
+    const std::jthread mends([&](const std::stop_token& ended) {
+      const Activity& activity = run.communicator.activity();
+      Activity::Report begin = activity.report();
+      for (Activity::Report now = begin; now.phase != Phase::checkpoint || now.progress < begin.progress + 4;
+           now = activity.report()) {
+        if (ended.stop_requested()) return;
+        if (now.phase != Phase::checkpoint) begin = now;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      unblock("best.h5");
+    });
+    EXPECT_EQ(train(run).best_epoch, 1);
+  });
+  EXPECT_EQ(names(), std::vector<std::string>{"best.h5"});
 }
 
 TEST_F(CheckpointRetention, FullDiskIsAWarningAndPendingEventsAreWrittenLater) {
