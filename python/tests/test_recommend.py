@@ -233,8 +233,10 @@ def test_items_of_several_categories_are_limited_as_by_the_program(
         theirs = _program(workspace, tmp_path, "ease", events, "--top", "12", *users, *options)
         assert list(zip(theirs["user"], theirs["item"], strict=True)) == expected
     one = next(item for item, names in categories.items() if names == ["rock"])
-    whole = model.recommend(events, k=120, at_most=({one: ["rock|jazz"], **{i: "rock" for i in categories if i != one}}, 1))
-    assert one in set(whole["item"])  # The text in a list is one value.
+    others = {item: "rock" for item in categories if item != one}
+    for value, alone in (("rock | jazz", False), (["rock|jazz"], True)):  # The text in a list is one value.
+        mine = model.recommend(events, k=120, keep_seen=True, at_most=({one: value, **others}, 1), **columns)
+        assert mine["user"].value_counts().eq(2 if alone else 1).all() and (one in set(mine["item"]) or not alone)
     unlimited = model.recommend(events, k=5, at_most=({}, 1), **columns)
     pd.testing.assert_frame_equal(unlimited, model.recommend(events, k=5, **columns))
 

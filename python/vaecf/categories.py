@@ -32,7 +32,8 @@ class Categories:
         else:
             ids, values = list(categories), list(categories.values())
         found = items.positions(ids, "at_most", needed=False)
-        pairs = [(item, name) for item, value in zip(found, values, strict=True) if item >= 0 for name in field_texts(value, SEPARATOR)]
+        known = [(item, value) for item, value in zip(found, values, strict=True) if item >= 0]
+        pairs = [(item, name) for item, value in known for name in field_texts(value, SEPARATOR)]
         codes, names = pd.factorize(np.array([name for _, name in pairs], dtype=object))
         rows = np.array([item for item, _ in pairs], np.int64)
         table = sp.csr_matrix((np.ones(len(rows)), (rows, codes)), (len(items.index), len(names)))  # each pair once

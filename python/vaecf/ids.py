@@ -85,7 +85,8 @@ def column_of(table: Any, name: Any) -> Array:
 def id_list(ids: Any, name: str) -> list[Any]:
     """Returns ids as a list. `name`: the argument for messages. Throws InputError for a single id or a table."""
     if hasattr(ids, "collect") or hasattr(ids, "columns") or hasattr(ids, "column_names"):
-        raise InputError(f'{name} must be a list of ids, got a {type(ids).__name__}; pass one of its columns, as table["item"]')
+        kind = type(ids).__name__
+        raise InputError(f'{name} must be a list of ids, got a {kind}; pass one of its columns, as table["item"]')
     if isinstance(ids, (str, bytes, int, float, np.generic)):
         raise InputError(f"{name} must be a list of ids, got {ids!r}; write [{ids!r}]")
     return list(ids)
@@ -121,7 +122,8 @@ class IdLookup:
                 raise InputError(f"{name}: {shown} not in {self.where}; {self.advice}")
             text = f"{name}: skipped {len(missing)} unknown ids ({shown})"
             if none:
-                text = f"{name} has no effect, since none of its ids ({shown}) is in {self.where} ({', '.join(self.index[:3])} ...)"
+                first = ", ".join(self.index[:3])
+                text = f"{name} has no effect, since none of its ids ({shown}) is in {self.where} ({first} ...)"
             warnings.warn(text, stacklevel=4)
         return np.asarray(found)
 
