@@ -57,6 +57,7 @@ def test_resumed_run_is_the_same_run(space: Path, workspace: Workspace) -> None:
     command = [workspace.program, str(run.path / "config.yaml"), "--resume", "auto", "--set", "train.epochs=2", "-q"]
     subprocess.run(command, check=True, capture_output=True)
     assert len(run.epochs) == 2 and run.path == Path("runs/own-mult_vae")
+    assert len({event["id"] for event in run.events if event["event"] == "start"}) == 2
     assert run.model().epoch in (1, 2)
 
 
@@ -171,6 +172,30 @@ def test_threads_read_at_once(workspace: Workspace) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(read, range(32)))
     assert set(found[::2]) == {120} and all((matrix != expected).nnz == 0 for matrix in found[1::2])
+
+
+def test_tilde_is_the_home_folder(space: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = space / "home me"
+    home.mkdir()
+    (space / "own.h5").rename(home / "own.h5")
+    shutil.copy(workspace.folder / "weighted.h5", home / "weighted.h5")
+    monkeypatch.setenv("HOME", str(home))
+    assert vaecf.Dataset("~/own.h5").path == home / "own.h5"
+    run = vaecf.train("~/weighted.h5", model="item_knn", directory="~/runs", progress=False)
+    assert run.path == home / "runs" / "weighted-item_knn" and run.config["data.file"] == str(home / "weighted.h5")
+    assert run.config["data.prepare.weights"] == "log1p"
+    assert vaecf.Run("~/runs/weighted-item_knn").model().path.is_relative_to(home)
+    (home / "c.yaml").write_text("{name: c, data: {file: ~/own.h5}, run: {directory: ~/more}, model: {type: item_knn}}")
+    subprocess.run([workspace.program, home / "c.yaml", "-q"], check=True, capture_output=True)
+    assert (home / "more" / "c" / "config.yaml").is_file()
+    lines = "".join(f"{user},{item}\n" for user in range(30) for item in range(user % 5, 9))
+    (home / "r.csv").write_text(f"u,i\n{lines}")
+    sizes = {"split": "random", "validation_users": 3, "test_users": 3, "min_user_items": 2}
+    data = vaecf.prepare("~/r.csv", file="~/made.h5", user="u", item="i", **sizes)
+    assert data.path == home / "made.h5" and not (space / "~").exists()
+    monkeypatch.delenv("HOME")
+    with pytest.raises(vaecf.InputError, match="~/own.h5: no such file"):
+        vaecf.Dataset("~/own.h5")
 
 
 def test_run_named_as_a_baseline_and_different_baselines_are_told_apart(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -66,14 +67,21 @@ struct Start {
   int item_slices = 1;
 };
 
+/// Returns the id of this start of the program: VAECF_RUN_ID, or 16 random hexadecimal digits.
+std::string start_id() {
+  const char* given = std::getenv("VAECF_RUN_ID");
+  if (given != nullptr && *given != '\0') return given;
+  std::random_device random;
+  return format("{:08x}{:08x}", random(), random());
+}
+
 /// Plans the run of `config`, or those of --seeds.
 void plan_runs(Start& start, const config::Config& config) {
   const RunArguments& arguments = start.arguments;
-  run::RunState state{"", version_text(), commit, "", {}, "", ""};
+  run::RunState state{"", version_text(), commit, start_id(), {}, "", ""};
   for (const auto& [wanted, task] : {std::pair(arguments.train, "train"), std::pair(arguments.test, "test"),
                                      std::pair(arguments.benchmark, "benchmark")})
     if (wanted) state.tasks.emplace_back(task);
-  if (const char* id = std::getenv("VAECF_RUN_ID")) state.id = id;
   const std::string& per_user = arguments.per_user;
   if (arguments.seeds == 0) start.runs.push_back({config, state, per_user});
   for (int number = 1; number <= arguments.seeds; ++number) {
@@ -219,6 +227,8 @@ void set_up(Start& start, const config::Config& config) {
   RankSession& session = *start.session;
   const RunArguments& arguments = start.arguments;
   comm::Communicator& ranks = session.hosts();
+  const std::string id = ranks.broadcast_string(start.runs.front().state.id, 0);
+  for (PlannedRun& planned : start.runs) planned.state.id = id;
   session.watch(config.options.distributed, &start.stop, [&](const std::string& message) {
     const PlannedRun& planned = start.runs[start.current];
     if (arguments.plan) return;  // which writes nothing

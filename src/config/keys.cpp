@@ -1,6 +1,7 @@
 #include "config/keys.hpp"
 
 #include <array>
+#include <cstdlib>
 
 namespace vaecf::config {
 namespace {
@@ -35,6 +36,18 @@ Key or_null(Key key) {
   return key;
 }
 
+/// Makes the value of a key a path, in which "~", alone or before a slash, is the home folder: the variable
+/// HOME.
+Key as_path(Key key) {
+  key.read = [read = std::move(key.read)](Config& config, const YAML::Node& node) {
+    const char* const home = std::getenv("HOME");
+    const bool at_home = node.IsScalar() && (node.Scalar() == "~" || node.Scalar().starts_with("~/"));
+    if (!at_home || home == nullptr || *home == '\0') return read(config, node);
+    read(config, YAML::Node(home + node.Scalar().substr(1)));
+  };
+  return key;
+}
+
 }  // namespace
 
 std::vector<Key> all_keys() {
@@ -45,19 +58,21 @@ std::vector<Key> all_keys() {
   const auto only = [](std::string_view option) { return data::formats_that_use(option) + ": "; };
   return {
       KEY("name", options.name, folder_name(), "name of the run; its folder is run.directory/name"),
-      KEY("data.file", options.data.file,
-          "path of the HDF5 dataset, written by prepare and read in training"),
+      as_path(KEY("data.file", options.data.file,
+                  "path of the HDF5 dataset, written by prepare and read in training")),
       KEY("data.virtual_shards", options.data.virtual_shards, at_least(1),
           "number of partitions of the train users, distributed over the ranks"),
       KEY("data.source.format", source.format, one_of(data::source_formats()),
           "prepare: format of the raw ratings"),
-      KEY("data.source.path", source.path,
-          "prepare: file of raw ratings, compressed or not, its folder, or a pattern such as \"combined_data_*.txt\"; delimited: \"-\" for standard input"),
+      as_path(KEY(
+          "data.source.path", source.path,
+          "prepare: file of raw ratings, compressed or not, its folder, or a pattern such as \"combined_data_*.txt\"; delimited: \"-\" for standard input")),
       KEY("data.source.file", source.file,
           "which file of a folder or archive to read; empty: the usual one of the format"),
-      KEY("data.source.validation_path", source.validation_path,
-          "split given: validation file; empty: validation.*, valid.* or val.* next to train.*"),
-      KEY("data.source.test_path", source.test_path, "split given: test file; empty: test.* next to train.*"),
+      as_path(KEY("data.source.validation_path", source.validation_path,
+                  "split given: validation file; empty: validation.*, valid.* or val.* next to train.*")),
+      as_path(KEY("data.source.test_path", source.test_path,
+                  "split given: test file; empty: test.* next to train.*")),
       KEY("data.source.separator", source.separator,
           only("separator") +
               "string between columns, e.g. \";\" or \"\\t\"; empty: a comma, or as a first line \"sep=;\" says"),
@@ -75,8 +90,9 @@ std::vector<Key> all_keys() {
       KEY("data.source.list_starts_with", source.list_starts_with,
           only("list_starts_with") +
               "first field of a line: the user, or the number of items (the user is then the line index from 0)"),
-      KEY("data.source.users.path", source.users.path,
-          "user table for data.prepare.features; empty: users.dat, u.user, ... next to the ratings or in their archive"),
+      as_path(KEY(
+          "data.source.users.path", source.users.path,
+          "user table for data.prepare.features; empty: users.dat, u.user, ... next to the ratings or in their archive")),
       KEY("data.source.users.file", source.users.file,
           "which file of a folder or archive to read; empty: the one with a known name, or the only one"),
       KEY("data.source.users.separator", source.users.separator,
@@ -89,8 +105,9 @@ std::vector<Key> all_keys() {
           "column of user ids: index from 0, or name in the header (ignored for known files)"),
       KEY("data.source.users.value_separator", source.users.value_separator,
           "string between several values in a field of features; empty: a field is one value"),
-      KEY("data.source.items.path", source.items.path,
-          "table of items for data.prepare.item_features; empty: movies.csv, movies.dat or u.item next to the ratings or in their archive"),
+      as_path(KEY(
+          "data.source.items.path", source.items.path,
+          "table of items for data.prepare.item_features; empty: movies.csv, movies.dat or u.item next to the ratings or in their archive")),
       KEY("data.source.items.file", source.items.file, "as data.source.users.file"),
       KEY("data.source.items.separator", source.items.separator, "as data.source.users.separator"),
       KEY("data.source.items.header", source.items.header, "as data.source.users.header"),
@@ -262,7 +279,7 @@ std::vector<Key> all_keys() {
       KEY("validation.baselines", options.validation.baselines, baseline_list(),
           "models to compare with in every test; auto: popularity, item_knn, and ease up to 10^12 operations per thread; "
           "ease with default model.ease chooses l2 of 100, 200, 500 and 1000 on validation"),
-      KEY("run.directory", options.run.directory, not_empty(), "parent folder of the run folders"),
+      as_path(KEY("run.directory", options.run.directory, not_empty(), "parent folder of the run folders")),
       exclusive(
           or_word(
               KEY("run.checkpoint_every.epochs", options.run.checkpoint_every.epochs, at_least(0),

@@ -77,6 +77,22 @@ class Reader {
     resolve_exclusive_keys();
   }
 
+  /// Sets name and run.directory to the folder of the configuration at `path` if it is that of a run, moved
+  /// or not: if it contains the run's metrics.jsonl.
+  void read_run_folder(const fs::path& path) {
+    std::error_code unknown;
+    fs::path folder = path.parent_path() / "";
+    if (path.filename() != "config.yaml" || !fs::exists(folder / "metrics.jsonl", unknown)) return;
+    if (fs::equivalent(config_.options.run_folder(), folder / ".", unknown)) return;
+    folder = folder.lexically_normal().parent_path();
+    if (folder.empty() || folder.filename() == "." || folder.filename() == "..")
+      folder = fs::canonical(fs::absolute(path).parent_path());
+    layer_.clear();
+    visit("run.directory", YAML::Node("run.directory"),
+          YAML::Node(folder.has_parent_path() ? folder.parent_path().string() : "."));
+    visit("name", YAML::Node("name"), YAML::Node(folder.filename().string()));
+  }
+
   /// Reads all overrides of a command line, in order, as one layer.
   void read_overrides(std::span<const std::string> overrides) {
     layer_.clear();
@@ -315,6 +331,16 @@ std::string file_text(const std::string& path) {
   return text;
 }
 
+/// Returns the configuration that was read, changed by `overrides`.
+Config resolve(Reader& reader, std::span<const std::string> overrides) {
+  reader.read_overrides(overrides);
+  reader.resolve_search();
+  reader.check();
+  Config config = reader.take();
+  config.text = dump(config);
+  return config;
+}
+
 }  // namespace
 
 fs::path installed_folder() {
@@ -335,12 +361,7 @@ std::string find(const std::string& path, const fs::path& installed) {
 Config parse(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
   Reader reader;
   reader.read_file_text(text, name);
-  reader.read_overrides(overrides);
-  reader.resolve_search();
-  reader.check();
-  Config config = reader.take();
-  config.text = dump(config);
-  return config;
+  return resolve(reader, overrides);
 }
 
 Config parse_stored(const std::string& text, const std::string& checkpoint) {
@@ -358,7 +379,10 @@ Config parse_served(const std::string& text, const std::string& checkpoint,
 }
 
 Config load(const std::string& path, std::span<const std::string> overrides) {
-  return parse(file_text(path), path, overrides);
+  Reader reader;
+  reader.read_file_text(file_text(path), path);
+  reader.read_run_folder(path);
+  return resolve(reader, overrides);
 }
 
 }  // namespace vaecf::config

@@ -162,6 +162,26 @@ TEST_F(Finished, EachCommandProvesItselfByItsId) {
   expect_finished(workspace, "runs/small --finished --id other", "no start with id other");
 }
 
+TEST_F(Finished, EveryStartHasAnIdWhichIsRandomUnlessGiven) {
+  const auto ids = [&] {
+    std::vector<std::string> found;
+    for (const io::Json& event : events_of_small_run(workspace, "start"))
+      found.push_back(io::get_string(event, "id"));
+    return found;
+  };
+  const std::string train = " $PROGRAM small.yaml --train --quiet --set train.epochs=";
+  workspace.bash("unset VAECF_RUN_ID; $MPIRUN -np 2" + train + "1");
+  const std::vector<std::string> first = ids();
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].size(), 16U) << first[0];
+  workspace.bash("VAECF_RUN_ID=mine" + train + "2 --resume auto");
+  EXPECT_EQ(ids(), (std::vector<std::string>{first[0], "mine"})) << "a resumed run keeps its first start";
+  workspace.bash("VAECF_RUN_ID=" + train + "1");
+  ASSERT_EQ(ids().size(), 1U);
+  EXPECT_EQ(ids()[0].size(), 16U);
+  EXPECT_NE(ids(), first);
+}
+
 TEST_F(Finished, ErrorOfARankIsLoggedWithItsReason) {
   for (const std::string start : {"", "$MPIRUN -np 2 "}) {
     const std::string id = start.empty() ? "alone" : "two";

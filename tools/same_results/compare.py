@@ -22,7 +22,7 @@ VARYING = [
     (re.compile(r"\[\[\d+,\d+\],\d+\]"), "JOB"),
     (re.compile(r"\b(PID|pid) \d+"), "PID"),
 ]
-VARYING_KEY = re.compile(r"seconds|per_second|^time$")
+VARYING_KEY = re.compile(r"seconds|per_second|^time$|^id$")
 # The program writes checkpoints in the background, so the place of these lines depends on timing.
 BACKGROUND_LINE = re.compile(r"^checkpoint .* written in the background")
 

@@ -19,6 +19,19 @@ TEST_F(Program, TrainsThenTestsWithoutAFlag) {
   EXPECT_EQ(again.err, "");
 }
 
+TEST_F(Program, MovedRunIsThatOfItsConfiguration) {
+  const Result trained = workspace.succeed("small.yaml");
+  workspace.bash("mkdir kept && mv runs/small kept/moved && rmdir runs");
+  EXPECT_EQ(workspace.succeed("kept/moved/config.yaml --test --quiet").out, trained.out);
+  workspace.succeed("recommend kept/moved/config.yaml --top 3 --quiet");
+  const std::string resume = "kept/moved/config.yaml --resume auto --set train.epochs=3";
+  expect_in(workspace.succeed(resume, 2).err, {"resuming from kept/moved/checkpoints/"});
+  EXPECT_EQ(count(workspace.read("kept/moved/metrics.jsonl"), "\"event\":\"epoch\""), 3);
+  EXPECT_FALSE(workspace.exists("runs"));
+  workspace.refuse("kept/moved/config.yaml --test --set name=other",
+                   "--test: kept/other/checkpoints/best.h5");
+}
+
 TEST_F(Program, WritesTheMetricsOfEachTestUser) {
   workspace.succeed("small.yaml --train --quiet");
   expect_in(workspace.succeed("small.yaml --test --per-user users/one.h5").err,
