@@ -219,8 +219,11 @@ def test_run_named_as_a_baseline_and_different_baselines_are_told_apart(tmp_path
     ]
 
 
+# The program gets a signal for each thread of Python that ends.
 KILLED = """
-import vaecf
+import threading, time, vaecf
+for _ in range(16):
+    threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
 vaecf.train("own.h5", name="long", epochs=10**6, ranks={ranks}, progress=False, batch_size=50,
             settings={{"model.hidden": [24], "model.latent": 8}})
 """

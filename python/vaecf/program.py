@@ -93,10 +93,12 @@ def resolved_config(program: str, config: str, arguments: Sequence[str] = ()) ->
     return flatten(parse_yaml(result.stdout))
 
 
-def ending_with_python(command: Sequence[str], code: signal.Signals) -> list[str]:
+def ending_with_python(command: Sequence[str], code: signal.Signals = signal.SIGUSR1) -> list[str]:
     """Returns a command whose program gets a signal when this process ends, even if that is killed.
 
-    setpriv of util-linux does so; where it is not installed, the command is returned as it is.
+    By default it stops a training with a checkpoint. The kernel may send the signal once for each thread of this process,
+    and a second INT would end the training at once. setpriv of util-linux asks for it; where that is not installed, the
+    command is returned as it is.
     """
     prefix = ["setpriv", "--pdeathsig", code.name.removeprefix("SIG")] if shutil.which("setpriv") else []
     return [*prefix, *command]
@@ -145,7 +147,7 @@ def run_program(
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as log,
         subprocess.Popen(
-            ending_with_python(command, stop),
+            ending_with_python(command, signal.SIGUSR1 if feed is None else signal.SIGKILL),
             stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
             stdout=out,
             stderr=log,

@@ -262,7 +262,7 @@ class Sweep:
         command += settings_arguments(settings)
         environment = rank_environment(self.options.ranks, self.options.mpirun)
         reported: set[int] = set()
-        command = ending_with_python(command, signal.SIGUSR1)
+        command = ending_with_python(command)
         with open(f"{folder}.log", "ab", opener=_open_no_link) as log, subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
         ) as process:
