@@ -3,7 +3,6 @@
 #include <vaecf/base/error.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <unordered_map>
 
@@ -158,7 +157,6 @@ Csr read_item_categories(const RecommendArguments& arguments, const data::Source
   };
   std::vector<std::vector<std::int32_t>> categories(names.size());
   std::unordered_map<std::string, std::int32_t> numbers;
-  data::FieldSplitter values("|", false);
   FoundIds items;
   read_rows(path, layout.table, first, [&](const data::Table& row) {
     if (row.problem() != nullptr || row.at(columns.item).empty()) {
@@ -169,10 +167,9 @@ Csr read_item_categories(const RecommendArguments& arguments, const data::Source
     const std::int64_t item = find(row, columns.item);
     items.add(item, row.at(columns.item));
     if (item < 0) return;
-    values.split(row.at(columns.category), std::numeric_limits<std::size_t>::max());
-    for (const std::string_view value : values.fields()) {
+    for (const std::string_view value : data::values_in(row.at(columns.category), "|")) {
       const auto next = static_cast<std::int32_t>(numbers.size());
-      if (!value.empty()) categories[item].push_back(numbers.emplace(value, next).first->second);
+      categories[item].push_back(numbers.emplace(value, next).first->second);
     }
   });
   warn_of_unknown("--at-most", path, items, names, "limits nothing", log);
