@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -109,6 +110,20 @@ def _workspace(program: str, tmp_path_factory: pytest.TempPathFactory) -> Worksp
     for name, settings in MODELS.items():
         space.train(name, settings, "--per-user", f"{name}.per-user.h5")
     return space
+
+
+def child_of(process: "subprocess.Popen[Any]") -> int:
+    """Returns the id of the only child process of a process."""
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return int(child)
+
+
+def has_ended(process: int) -> bool:
+    """Returns whether a process has ended, also if nobody has waited for it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 @pytest.fixture(name="wait_for", scope="session")

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from conftest import Workspace
+from conftest import Workspace, child_of, has_ended
 
 import vaecf
 
@@ -240,12 +241,12 @@ def test_killed_python_stops_its_training_with_a_checkpoint(space: Path, wait_fo
 
     with subprocess.Popen([sys.executable, "-c", KILLED.format(ranks=ranks)], stderr=subprocess.DEVNULL) as python:
         wait_for(lambda: logged('"event":"epoch"') or python.poll() is not None)
-        (program,) = Path(f"/proc/{python.pid}/task/{python.pid}/children").read_text().split()
+        program = child_of(python)
         python.kill()
     try:
         wait_for(lambda: logged('"reason":"stopped"'))
-        wait_for(lambda: not Path(f"/proc/{program}").exists() or "Z" in Path(f"/proc/{program}/stat").read_text())
+        wait_for(lambda: has_ended(program))
     finally:
-        if Path(f"/proc/{program}").exists():
-            os.killpg(int(program), 9)
+        if not has_ended(program):
+            os.killpg(program, signal.SIGKILL)
     assert [path for path in vaecf.Run(log.parent).checkpoints if path.name != "best.h5"]

@@ -4,6 +4,7 @@ import csv
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import child_of, has_ended
 
 from vaecf.cli import main
 from vaecf.commands.sweep import parse_duration, validations
@@ -160,7 +162,10 @@ def test_no_trial_starts_after_the_timeout(sweep, tmp_path):
     assert 1 <= len(rows_of(tmp_path / "runs" / "sweep-base")) < 1000
 
 
-def test_stopped_sweep_continues_its_trial(sweep, tmp_path):
+@pytest.mark.parametrize("code", [signal.SIGTERM, signal.SIGKILL])
+def test_stopped_or_killed_sweep_stops_its_trial_and_continues_it(sweep, tmp_path, wait_for, code):
+    if code == signal.SIGKILL and shutil.which("setpriv") is None:
+        pytest.skip("setpriv of util-linux is not installed")
     command = [sys.executable, "-m", "vaecf", "sweep", "c.yaml", "--search", "s.yaml", "--program", "./vaecf_dist"]
     command += ["--trials", "2", "--set", "mode=wait"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
@@ -169,9 +174,16 @@ def test_stopped_sweep_continues_its_trial(sweep, tmp_path):
     deadline = time.monotonic() + 60
     while not (began.exists() and began.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
+    trial = child_of(process)
+    process.send_signal(code)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 75 and "the same command resumes" in said
+    if code == signal.SIGTERM:
+        assert process.returncode == 75 and "the same command resumes" in said
+    try:
+        wait_for(lambda: has_ended(trial))
+    finally:
+        if not has_ended(trial):
+            os.killpg(trial, signal.SIGKILL)
     # The second call continues in the folder of the interrupted trial, which does not count.
     assert sweep("--trials", "1", "--set", "mode=wait") == 0
     rows = rows_of(tmp_path / "runs" / "sweep-base")

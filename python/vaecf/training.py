@@ -23,7 +23,6 @@ from .program import find_program, resolved_config, run_program, settings_argume
 from .run import Run
 from .texts import local_path
 
-
 SECONDS_PER_LINE = 30.0
 
 
