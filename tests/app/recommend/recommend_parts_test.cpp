@@ -335,7 +335,7 @@ TEST_F(ListFiles, SplitAllListsEveryUserOnce) {
   const Csr some = everybody.seen({1, 3});
   EXPECT_EQ(some.columns, (std::vector<std::int32_t>{1, 3, 0, 4, 5}));
   arguments.user = {"6", "5"};
-  const TargetUsers chosen = select_users(everybody, arguments, log);
+  const TargetUsers chosen = select_users(everybody, arguments, {}, log);
   EXPECT_EQ(chosen.seen({1, 2}).columns, (std::vector<std::int32_t>{1, 3}));
   EXPECT_EQ(chosen.features({0, 2}).rows(), 0);
 }
@@ -373,7 +373,7 @@ TEST_F(ListFiles, RowsOfADatasetKeepTheirWeights) {
   EXPECT_EQ(seen.columns, (std::vector{0, 1, 2, 5, 3, 4}));
   EXPECT_EQ(seen.values, (std::vector{1.0F, 0.25F, 1.5F, 1.75F, 0.75F, 1.25F}));
   arguments.user = {"8", "7"};
-  EXPECT_EQ(select_users(all, arguments, log).seen({0, 1}).values, (std::vector{0.75F, 1.25F}));
+  EXPECT_EQ(select_users(all, arguments, {}, log).seen({0, 1}).values, (std::vector{0.75F, 1.25F}));
 }
 
 }  // namespace
