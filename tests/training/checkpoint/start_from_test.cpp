@@ -143,7 +143,8 @@ TEST_F(StartFrom, AsManyItemsInAnotherOrderAreMatchedById) {
   std::vector<std::int64_t> from(static_cast<std::size_t>(items));
   std::iota(from.rbegin(), from.rend(), 0);
   from[4] = -1;
-  options_.data.file = make_items("other.h5", items, ids);
+  options_.data.file = make(
+      "other.h5", {.users = 90, .items = items, .tastes = 3, .validation = 0, .test = 0, .item_ids = ids});
   for (const int ranks : {1, 2}) {
     const Started now = start(ranks);
     for (const auto& [name, expected] : started_from(before, items, from, now.initial)) {
