@@ -13,6 +13,7 @@
 #include <mutex>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -43,15 +44,19 @@ class ScopedExitTimer {
  public:
   /// After `seconds`, writes `message` (if not empty) to standard error and ends the process with `code`.
   /// Seconds in which the process is suspended do not count: it sleeps for at most a second at a time, and
-  /// each sleep counts once, however long it took.
-  ScopedExitTimer(double seconds, std::string message, int code = 1)
-      : thread_([seconds, message = std::move(message), code](const std::stop_token& stop) {
-          for (double left = seconds; left > 0.0; left -= 1.0) {
-            if (stopped_within(std::min(left, 1.0), stop)) return;
-          }
-          if (!message.empty()) write_error_line(message);
-          std::_Exit(code);
-        }) {}
+  /// each sleep counts once, however long it took. If the system refuses a thread, there is no limit.
+  ScopedExitTimer(double seconds, std::string message, int code = 1) {
+    try {
+      thread_ = std::jthread([seconds, message = std::move(message), code](const std::stop_token& stop) {
+        for (double left = seconds; left > 0.0; left -= 1.0) {
+          if (stopped_within(std::min(left, 1.0), stop)) return;
+        }
+        if (!message.empty()) write_error_line(message);
+        std::_Exit(code);
+      });
+    } catch (const std::system_error&) {  // the call that may hang is attempted all the same
+    }
+  }
 
  private:
   std::jthread thread_;

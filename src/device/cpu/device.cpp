@@ -5,12 +5,15 @@
 
 #include <omp.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "device/cpu/kernels/gemm.hpp"
 #include "device/cpu/kernels/isa_kernels.hpp"
@@ -267,6 +270,24 @@ void Device::column_sums(const Matrix& d, float* to) {
   });
 }
 
+/// Starts this many threads at once, and ends them. Throws std::system_error if the system refuses one, for
+/// which libgomp would end the process without naming the limit.
+static void require_threads(int threads) {
+  std::atomic<bool> all_started = false;
+  const auto release = [&] {
+    all_started = true;
+    all_started.notify_all();
+  };
+  std::vector<std::jthread> others;
+  try {
+    for (int t = 1; t < threads; ++t) others.emplace_back([&] { all_started.wait(false); });
+  } catch (...) {
+    release();
+    throw;
+  }
+  release();
+}
+
 std::unique_ptr<Device> make_device(const device::BackendOptions& options, const std::string& why_no_gpu) {
   if (options.precision == device::Precision::fp16 || options.precision == device::Precision::tf32 ||
       options.precision == device::Precision::bf16x3) {
@@ -281,6 +302,7 @@ std::unique_ptr<Device> make_device(const device::BackendOptions& options, const
                                                                    : device::Precision::fp32;
   }
   const int threads = options.threads > 0 ? options.threads : omp_get_max_threads();
+  require_threads(threads);
   return std::make_unique<Device>(threads, precision, portable, portable ? nullptr : choose_tiles(),
                                   choose_panels());
 }
