@@ -19,15 +19,14 @@ struct IdColumn {
 
 /// Returns the column of ids by the first line, as read_ids() describes. `name`: that of the source.
 IdColumn find_id_column(const data::Table& first, const std::string& name, std::string_view kind,
-                        const FindId& find, bool numeric) {
+                        const FindId& find) {
   const auto& fields = first.fields();
   if (find(first, 0) >= 0) return {};
   if (const Position named = find_named(fields, name, kind)) return {*named, true};
-  const bool integer = fields[0].find_first_not_of("-0123456789") == std::string_view::npos;
-  if (fields.size() == 1 || (!fields[0].empty() && (!numeric || integer))) return {};
+  if (!fields[0].empty()) return {};
   throw InputError(format(
-      "{}: the first line has neither a known {} in its first column nor a header that names the column; found {}, expected {}{}, {}_id or the like; correct the header",
-      first.location(), kind, excerpt(join({fields.begin(), fields.end()})),
+      "{}: the first line has neither an id in its first column nor a header that names the column; found {}, expected {}{}, {}_id or the like; correct the header",
+      first.location(), excerpt(join({fields.begin(), fields.end()})),
       data::column_number(name) ? "" : excerpt(name) + ", ", kind, kind));
 }
 
@@ -54,7 +53,7 @@ struct CategoryColumns {
 /// Returns the columns by the first line, as read_item_categories() describes. `name`: that of items in the
 /// source; `asked`: --category-column.
 CategoryColumns find_category_columns(const data::Table& first, const std::string& name,
-                                      const std::string& asked, const FindId& find, bool numeric) {
+                                      const std::string& asked, const FindId& find) {
   const auto& fields = first.fields();
   const auto position = [&](const std::string& wanted) {
     const auto at = std::ranges::find(fields, wanted);
@@ -68,7 +67,7 @@ CategoryColumns find_category_columns(const data::Table& first, const std::strin
   if (category && find(first, 0) < 0) {
     item = {find_named(fields, name, "item").value_or(*category == 0 ? 1 : 0), true};
   } else {
-    item = find_id_column(first, name, "item", find, numeric);
+    item = find_id_column(first, name, "item", find);
     category = item.header && index ? position(asked) : std::nullopt;
   }
   if (!category) category = index;
@@ -96,12 +95,12 @@ void FoundIds::add(std::int64_t position, std::string_view id) {
 }
 
 FoundIds read_ids(const std::string& path, const data::SourceOptions& source, std::string_view kind,
-                  const FindId& find, bool numeric) {
+                  const FindId& find) {
   const data::SourceLayout layout = data::source_layout(source);
   IdColumn ids;
   FoundIds found;
   const auto first = [&](data::Table& rows) {
-    ids = find_id_column(rows, kind == "user" ? layout.user : layout.item, kind, find, numeric);
+    ids = find_id_column(rows, kind == "user" ? layout.user : layout.item, kind, find);
     rows.require(ids.column);
     return ids.header;
   };
@@ -123,7 +122,7 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
   allowed_items.resize(names.size(), 0);
   const auto find = [&](const data::Table& row, std::size_t column) { return names.find(row, column); };
   if (!arguments.include.empty()) {
-    const FoundIds items = read_ids(arguments.include, source, "item", find, names.numeric());
+    const FoundIds items = read_ids(arguments.include, source, "item", find);
     if (items.positions.empty() && items.unknown.count() > 0) {
       throw InputError(
           format("--include {}: none of its items ({}) is among those of the model ({} ...); correct the ids",
@@ -133,7 +132,7 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
     for (const std::int64_t item : items.positions) allowed_items[item] = 1;
   }
   if (!arguments.exclude.empty()) {
-    const FoundIds items = read_ids(arguments.exclude, source, "item", find, names.numeric());
+    const FoundIds items = read_ids(arguments.exclude, source, "item", find);
     warn_of_unknown("--exclude", arguments.exclude, items, names, "excludes nothing", log);
     for (const std::int64_t item : items.positions) allowed_items[item] = 0;
   }
@@ -151,7 +150,7 @@ Csr read_item_categories(const RecommendArguments& arguments, const data::Source
   };
   CategoryColumns columns;
   const auto first = [&](data::Table& rows) {
-    columns = find_category_columns(rows, layout.item, arguments.category_column, find, names.numeric());
+    columns = find_category_columns(rows, layout.item, arguments.category_column, find);
     rows.require(std::max(columns.item, columns.category));
     return columns.header;
   };

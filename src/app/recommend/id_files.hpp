@@ -30,10 +30,10 @@ using FindId = std::function<std::int64_t(const data::Table& row, std::size_t co
 
 /// Reads the ids in a file with one in each line. The column is the one that a header names as in `source`,
 /// or that has a usual header for `kind`, "item" or "user"; without a header the first. A first line that
-/// begins with a known id is no header. `numeric`: all known ids are integers. Throws InputError if the file
-/// cannot be read, a line is too short, or the first of several columns is neither an id nor a header.
+/// begins with a known id is no header. Throws InputError if the file cannot be read, a line is too short, or
+/// the first line begins with an empty field and is no header.
 FoundIds read_ids(const std::string& path, const data::SourceOptions& source, std::string_view kind,
-                  const FindId& find, bool numeric = false);
+                  const FindId& find);
 
 /// Returns a mask of the items that may be recommended, by --include and --exclude; empty: all. The last
 /// `new_items` items are left out unless --include names them. Logs unknown items. Throws InputError if all

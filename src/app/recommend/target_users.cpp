@@ -257,31 +257,31 @@ TargetUsers select_users(TargetUsers all, const RecommendArguments& arguments,
   };
   std::vector<std::int64_t> chosen;
   std::unordered_set<std::int64_t> taken;
-  const auto add = [&](const std::string& option, const FoundIds& ids) {
+  // `end`: after an option with a file.
+  const auto add = [&](const std::string& option, const char* end, const FoundIds& ids) {
     if (ids.positions.empty() && ids.unknown.count() == 0)
       throw InputError(format("{}: contains no id", option));
     if (ids.positions.empty()) {
-      throw InputError(format("{} {}: not among the {} {}; their ids are {} ...", option, ids.unknown.text(),
-                              all.users.size(), all.description, first_ids(all.users)));
+      throw InputError(format("{}{} {}: not among the {} {}; their ids are {} ...", option, end,
+                              ids.unknown.text(), all.users.size(), all.description, first_ids(all.users)));
     }
     if (ids.unknown.count() > 0) {
-      log.warn("{} skipped {} users who are not among the {} {} ({})",
-               option.ends_with(':') ? option : option + ":", ids.unknown.count(), all.users.size(),
-               all.description, ids.unknown.text());
+      log.warn("{}: skipped {} users who are not among the {} {} ({})", option, ids.unknown.count(),
+               all.users.size(), all.description, ids.unknown.text());
     }
     for (const std::int64_t user : ids.positions)
       if (taken.insert(user).second) chosen.push_back(user);
   };
   FoundIds named;
   for (const std::string& id : arguments.user) named.add(find(id), id);
-  if (!arguments.user.empty()) add("--user", named);
+  if (!arguments.user.empty()) add("--user", "", named);
   const std::string& list = arguments.user_list;
   if (!list.empty()) {
     const auto find_in = [&](const data::Table& row, std::size_t column) {
       const std::int64_t whole = find(row.remainder(column));
       return whole >= 0 ? whole : find(row.at(column));
     };
-    add(format("--user-list {}:", list), read_ids(list, source, "user", find_in));
+    add(format("--user-list {}", list), ":", read_ids(list, source, "user", find_in));
   }
   io::IdList ids = all.users.select(chosen);
   const auto shared = std::make_shared<const std::vector<std::int64_t>>(std::move(chosen));

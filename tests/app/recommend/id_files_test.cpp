@@ -32,7 +32,7 @@ class IdFiles : public ::testing::Test {
   std::string items(const std::string& text, const ItemNames& names, const data::SourceOptions& source = {}) {
     const FindId find = [&](const data::Table& row, std::size_t column) { return names.find(row, column); };
     return text_of([&] {
-      const FoundIds found = read_ids(write(text), source, "item", find, names.numeric());
+      const FoundIds found = read_ids(write(text), source, "item", find);
       std::string positions;
       for (const std::int64_t position : found.positions) positions += format("{} ", position);
       return positions + found.unknown.text();
@@ -87,14 +87,14 @@ TEST_F(IdFiles, ColumnOfIdsIsFoundByHeader) {
   EXPECT_EQ(items("sku,n\nb,0\n", words_), "1 sku");
 }
 
-TEST_F(IdFiles, FirstOfSeveralColumnsIsAnIdOrHasAHeader) {
-  for (const std::string text : {",sku\n0,4\n1,6\n", "sku,n\n4,1\n", ",what\n0,4\n"})
-    expect_in(items(text, numbers_),
-              {"ids.txt:1: the first line has neither a known item in its first column nor",
-               "expected item, item_id or the like; correct the header"});
-  expect_in(items(",sku\n0,a\n", words_), {":1: the first line has neither"});
-  expect_in(items("sku;n\n4;1\n", numbers_, named_),
-            {"found sku, n, expected what, item, item_id or the like"});
+TEST_F(IdFiles, FirstLineIsAnIdOrAHeader) {
+  EXPECT_EQ(items("nothing,4\n4,1\n", numbers_), "0 nothing") << "an unknown title, perhaps";
+  expect_in(items(",sku\n0,4\n1,6\n", numbers_),
+            {"ids.txt:1: the first line has neither an id in its first column nor",
+             "found , sku, expected item", "item_id or the like; correct the header"});
+  expect_in(items(",what\n0,a\n", words_), {":1: the first line has neither"});
+  expect_in(items(";sku\n1;4\n", numbers_, named_),
+            {"found , sku, expected what, item, item_id or the like"});
   expect_in(items("n,item\n1,4\n2\n", numbers_),
             {"ids.txt:3: must have an id in column 1 (from 0), got \"2\""});
 }
