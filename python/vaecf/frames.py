@@ -75,19 +75,8 @@ def frame_of(source: Any, name: str) -> Frame:
         for start in range(0, len(frame), ROWS):
             with _readable(name):
                 part = frame[start : start + ROWS].select(columns)
-                try:
-                    table = part.to_arrow().select(columns)
-                    kinds = [getattr(kind, "value_type", kind) for kind in table.schema.types]
-                    objects = [isinstance(kind, pa.BaseExtensionType) for kind in kinds]  # such as those of pandas.cut
-                except pa.ArrowException:  # a column of objects of several types
-                    objects = [True] * len(columns)
-                if any(objects):
-                    values = [
-                        _objects(part[column].to_list(), f"{name}: column {column}") if is_object else table[column]
-                        for column, is_object in zip(columns, objects, strict=True)
-                    ]
-                    table = pa.table(values, columns)
-            yield table
+                columns_of_part = [_arrow(part, column, f"{name}: column {column}") for column in columns]
+            yield pa.table(columns_of_part, columns)
 
     return Frame(name, column_names(frame, name), rows, source)
 
@@ -104,13 +93,17 @@ def _readable(name: object) -> Iterator[None]:
         raise InputError(f"{name}: cannot be read: {reason}") from error
 
 
-def _objects(values: Sequence[Any], name: str) -> pa.Array:
-    """Returns a column of objects; as texts if they are of several types or of one that Arrow does not have."""
+def _arrow(part: Any, column: str, name: str) -> pa.Array | pa.ChunkedArray:
+    """Returns a column of a DataFrame of narwhals; one of objects of several types or of a type that Arrow does not have,
+    such as those of pandas.cut, as texts."""
     with contextlib.suppress(pa.ArrowException):
-        return pa.array(values, from_pandas=True)
-    if any(np.ndim(value) > 0 for value in values):
+        values = part.select(column).to_arrow()[column]
+        if not isinstance(getattr(values.type, "value_type", values.type), pa.BaseExtensionType):
+            return values
+    objects = part[column].to_list()
+    if any(np.ndim(value) > 0 for value in objects):
         raise InputError(f"{name}: some values are lists and others are not; make all of them lists")
-    texts = [value if isinstance(value, str) else value_text(value) or None for value in values]
+    texts = [value if isinstance(value, str) else value_text(value) or None for value in objects]
     return pa.array(texts, pa.string())
 
 
