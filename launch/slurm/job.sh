@@ -201,6 +201,7 @@ name_log() {
 # for a checkpoint. Each start writes: the job; the largest step of a checkpoint; the number of starts in a row before it that
 # wrote no newer one.
 max_fruitless=${VAECF_MAX_FRUITLESS:-3}
+if [ "$max_fruitless" -eq 0 ]; then refuse 'VAECF_MAX_FRUITLESS: must be at least 1, got 0'; fi
 record_start() {
   if [ -z "$run_folder" ]; then return; fi
   mkdir -p "$run_folder" && printf '%s\n' "$job $furthest $fruitless" | replace_file "$run_folder/.slurm"
