@@ -19,34 +19,28 @@ void require_key(const std::string& value, const std::string& config, const char
   if (value.empty()) throw InputError(format("{}: {} is not set; set it to {}", config, key, meaning));
 }
 
-/// Logs the keys of data.source and data.prepare that are set but have no effect. Throws InputError for those
+/// Warns of keys of data.source and data.prepare that are set but have no effect. Throws InputError for those
 /// without which the dataset would be taken for another one.
 void check_unused(const config::Config& config, Log& log) {
   const auto& [source, options] = std::tie(config.source, config.prepare);
-  const data::PrepareOptions defaults;
-  std::vector<std::string> unused;
-  for (const auto& [key, place] : config.places) {
-    if (!key.starts_with("data.source.") && !key.starts_with("data.prepare.")) continue;
-    if (data::is_used(key, source, options)) continue;
-    if (key == "data.prepare.min_rating" && options.min_rating > 0) {
-      throw InputError(format(
-          "{}: {} is {}, but no ratings are read; {}", place, key, options.min_rating,
-          data::formats_that_use("rating_column").find(source.format) == std::string::npos
-              ? format("data.source.format: {} has none, so set {}: 0", source.format, key)
-              : "set data.source.rating_column to the column of ratings, or data.prepare.min_rating to 0"));
-    }
-    // With its default, which the configuration of a run contains, a key is no mistake.
-    if ((key == "data.prepare.time_quantiles" && options.time_quantiles != defaults.time_quantiles) ||
-        (key == "data.prepare.dates" && options.dates != defaults.dates)) {
-      throw InputError(format(
-          "{}: {} has no effect with data.prepare.split: {}; set data.prepare.split: time, or remove {}",
-          place, key, to_string(options.split), key));
-    }
-    unused.push_back(key);
+  const auto place = config.places.find("data.prepare.min_rating");
+  if (place != config.places.end() && options.min_rating > 0 && !data::has_ratings(source)) {
+    throw InputError(format(
+        "{}: {} is {}, but no ratings are read; {}", place->second, place->first, options.min_rating,
+        data::formats_that_use("rating_column").find(source.format) == std::string::npos
+            ? format("data.source.format: {} has none, so set {}: 0", source.format, place->first)
+            : "set data.source.rating_column to the column of ratings, or data.prepare.min_rating to 0"));
+  }
+  const std::vector<std::string> unused = unused_keys(config, config::Command::prepare);
+  for (const std::string& key : unused) {
+    if (key != "data.prepare.time_quantiles" && key != "data.prepare.dates") continue;
+    throw InputError(
+        format("{}: {} has no effect with data.prepare.split: {}; set data.prepare.split: time, or remove {}",
+               config.places.at(key), key, to_string(options.split), key));
   }
   if (unused.empty()) return;
-  log.info("data.source.format: {} with data.prepare.split: {} does not use {}", source.format,
-           to_string(options.split), join(unused));
+  log.warn("data.source.format: {} with data.prepare.split: {} does not use {}; remove what has no effect",
+           source.format, to_string(options.split), join(unused));
 }
 
 void run_prepare(const CommandLine& line, const data::PrepareFlags& flags) {

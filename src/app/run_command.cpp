@@ -100,8 +100,10 @@ void log_run_header(Start& start) {
   log.info("vaecf_dist {}: {} {} {}{}", version_text(), start.line.config,
            start.arguments.plan ? "would train into" : "into", config.options.run_folder(), last);
   for (const std::string& note : config.notes) log.warn("{}", note);
-  if (!config.unused.empty())
-    log.info("a model of type {} does not use {}", to_string(config.options.model.type), join(config.unused));
+  if (const auto unused = unused_keys(config, config::Command::train); !unused.empty()) {
+    log.warn("a model of type {} does not use {} with the other settings; remove what has no effect",
+             to_string(config.options.model.type), join(unused));
+  }
   log.info("backend: {}", session.device->facts().description);
   log.info("ranks: {}", session.ranks().description());
   log.debug("configuration:\n{}", config.text);

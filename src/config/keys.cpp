@@ -86,13 +86,13 @@ std::vector<Key> all_keys() {
           only("rating_column") + "column of ratings; empty: every line is an interaction"),
       KEY("data.source.time_column", source.time_column,
           only("time_column") +
-              "column of times, for holdout: last and split: time; empty: lines are in order of time"),
+              "column of times, which duplicates, holdout: last and split: time follow; empty: lines are in order of time"),
       KEY("data.source.list_starts_with", source.list_starts_with,
           only("list_starts_with") +
               "first field of a line: the user, or the number of items (the user is then the line index from 0)"),
       as_path(KEY(
           "data.source.users.path", source.users.path,
-          "user table for data.prepare.features; empty: users.dat, u.user, ... next to the ratings or in their archive")),
+          "user table for data.prepare.features: a file, a folder of parts, or a pattern, of columns or JSON lines; empty: users.dat, u.user, ... next to the ratings or in their archive")),
       KEY("data.source.users.file", source.users.file,
           "which file of a folder or archive to read; empty: the one with a known name, or the only one"),
       KEY("data.source.users.separator", source.users.separator,
@@ -107,7 +107,7 @@ std::vector<Key> all_keys() {
           "string between several values in a field of features; empty: a field is one value"),
       as_path(KEY(
           "data.source.items.path", source.items.path,
-          "table of items for data.prepare.item_features; empty: movies.csv, movies.dat or u.item next to the ratings or in their archive")),
+          "table of items for data.prepare.item_features: as data.source.users.path; empty: movies.csv, movies.dat or u.item next to the ratings or in their archive")),
       KEY("data.source.items.file", source.items.file, "as data.source.users.file"),
       KEY("data.source.items.separator", source.items.separator, "as data.source.users.separator"),
       KEY("data.source.items.header", source.items.header, "as data.source.users.header"),
@@ -350,28 +350,6 @@ std::vector<Key> all_keys() {
       KEY("distributed.allow_shared_gpu", backend.allow_shared_gpu,
           "let several ranks share a GPU, for tests; timings are then meaningless"),
   };
-}
-
-bool is_used(const std::string& path, models::ModelType type) {
-  const models::ModelFacts& facts = models::facts_of(type);
-  if (facts.solved && (path.starts_with("train.") || path == "data.virtual_shards")) return false;
-  // Keys, or sections of keys, that only some types use.
-  const std::array<std::pair<const char*, bool>, 10> used = {
-      {{"model.dropout", facts.layers && !facts.plain},
-       {"model.history_dropout", facts.layers && !facts.plain},
-       {"model.features", facts.features},
-       {"model.hidden", facts.layers},
-       {"model.latent", facts.layers},
-       {"model.recvae.", facts.alternates},
-       {"model.elsa.", facts.item_vectors},
-       {"model.autoencoder.", facts.plain},
-       {"train.annealing.", facts.anneals},
-       {"train.weight_decay", !facts.alternates}}};
-  return std::ranges::all_of(used, [&](const auto& entry) {
-    const std::string key = entry.first;
-    const bool matches = key.ends_with('.') ? path.starts_with(key) : path == key;
-    return entry.second || !matches;
-  });
 }
 
 }  // namespace vaecf::config

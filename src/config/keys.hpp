@@ -42,8 +42,8 @@ struct Key {
 /// Returns all keys in the order of dump() and reference_yaml(); the keys of a section are adjacent.
 std::vector<Key> all_keys();
 
-/// Returns whether a model of type `type` uses the key `path`. Baselines use model.ease.* and
-/// model.item_knn.*.
+/// Returns whether models of type `type` use the key `path`, perhaps with other values of other keys.
+/// Baselines use model.ease.* and model.item_knn.*.
 bool is_used(const std::string& path, models::ModelType type);
 
 /// Returns whether `path` is a key that require_resumable() compares, or a section with such a key.

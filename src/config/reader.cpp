@@ -166,10 +166,6 @@ class Reader {
   }
 
   Config take() {
-    for (const Key& key : keys_) {
-      if (places_.contains(key.path) && !is_used(key.path, config_.options.model.type))
-        config_.unused.push_back(key.path);
-    }
     config_.places = places_;
     return std::move(config_);
   }

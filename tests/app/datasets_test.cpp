@@ -80,8 +80,9 @@ TEST_F(Prepare, InvalidRatingsAreErrorsAndLeaveNoFileButLinesAreSkippedUnlessStr
 TEST_F(Prepare, KeysWithoutEffectAreNamed) {
   const std::string unused =
       workspace.succeed("prepare c.yaml --set data.source.test_path=x --set data.prepare.holdout=last").err;
-  expect_in(unused, {"data.source.format: movielens_csv with data.prepare.split: liang2018 does not use "
-                     "data.prepare.holdout, data.source.test_path"});
+  expect_in(unused,
+            {"warning: data.source.format: movielens_csv with data.prepare.split: liang2018 does not use "
+             "data.source.test_path, data.prepare.holdout; remove"});
   EXPECT_EQ(workspace.succeed("prepare c.yaml --force").err.find("does not use"), std::string::npos);
   workspace.succeed("prepare c.yaml --set data.prepare.holdout=last --set data.prepare.split=leave_one_out");
 }

@@ -252,9 +252,9 @@ TEST(Config, KeysThatASolvedModelDoesNotUseAreListedAndMayChange) {
       "model: {type: ease, hidden: [300], ease: {l2: 200}, item_knn: {neighbors: 9}}\n"
       "data: {file: d.h5, virtual_shards: 8}\ntrain: {epochs: 3}\nbackend: {threads: 2}\n";
   const Config ease = read(text, {"train.seed=7"});
-  EXPECT_EQ(ease.unused,
+  EXPECT_EQ(unused_keys(ease, Command::train),
             (std::vector<std::string>{"data.virtual_shards", "model.hidden", "train.epochs", "train.seed"}));
-  EXPECT_TRUE(read(text, {"model.type=mult_vae"}).unused.empty());
+  EXPECT_TRUE(unused_keys(read(text, {"model.type=mult_vae"}), Command::train).empty());
   Log log;
   const auto resumes_from = [&](const std::vector<std::string>& overrides) {
     require_resumable(ease, "c.h5", read(text, overrides).text, log);
@@ -368,15 +368,6 @@ TEST(OtherVersions, InvalidKeysOfAStoredConfigurationAreIgnoredUnlessCompared) {
                     log);
   EXPECT_THROW(require_resumable(now, "c.h5", "train: {batch_size: many}", log), InputError);
   EXPECT_THROW(require_resumable(now, "c.h5", "data: {virtual_shards: many}", log), InputError);
-}
-
-TEST(UnusedKeys, AreListedIfTheFileOrAnOverrideSetsThem) {
-  const std::string text =
-      "model: {type: mult_vae, hidden: [9], dropout: 0.5}\ntrain: {annealing: {cap: 0.5}}";
-  EXPECT_EQ(read(text).unused, std::vector<std::string>{});
-  const std::vector<std::string> overrides = {"model.type=elsa", "model.elsa.factors=8", "model.latent=7"};
-  EXPECT_EQ(read(text, overrides).unused, (std::vector<std::string>{"model.hidden", "model.latent",
-                                                                    "model.dropout", "train.annealing.cap"}));
 }
 
 }  // namespace

@@ -92,8 +92,10 @@ TEST_F(Duplicates, SumHasTheTimeAtWhichItReachesTheMinimum) {
 }
 
 // Without times, the order of lines decides, and the number of a column follows the line that counts.
-TEST_F(Duplicates, LineThatCountsNumbersItemsIfNoTimesAreRead) {
-  const std::string text = "1 a 1 9\n1 b 4 8\n1 a 4 7\n1 c 2 6\n1 c 1 5\n2 b 5 4\n";
+TEST_F(Duplicates, LineThatCountsNumbersItemsIfThereAreNoTimes) {
+  const std::string text = "1 a 1\n1 b 4\n1 a 4\n1 c 2\n1 c 1\n2 b 5\n";
+  source_.separator = " ";
+  source_.rating_column = "2";
   struct Case {
     DuplicateRule rule;
     double min_rating;
@@ -110,9 +112,75 @@ TEST_F(Duplicates, LineThatCountsNumbersItemsIfNoTimesAreRead) {
                                    {sum, 5, {"a", "b"}}}) {  // a reaches 5 in line 3, b in line 6
     options_.duplicates = rule;
     options_.min_rating = min_rating;
-    run_lines(text);
+    run(text);
     EXPECT_EQ(items(), expected) << static_cast<int>(rule) << ", at least " << min_rating;
   }
+}
+
+TEST_F(Duplicates, TimesThatAreGivenCountInEverySplit) {
+  using enum SplitMethod;
+  options_.min_rating = 4;
+  options_.validation_fraction = options_.test_fraction = 0.0;
+  source_.rating_column = "2";
+  source_.time_column = "3";
+  folder_.write("test.csv", "1,c,1,9\n1,c,5,8\n2,b,5,1\n");
+  const std::string early = "1,a,5,10\n1,b,5,10\n2,a,5,10\n2,c,5,10\n";
+  const std::string late = "1,a,1,30\n";
+  for (const std::string& text : {early + late, late + early}) {
+    source_.path = folder_.write("train.csv", text);
+    for (const SplitMethod split : {liang2018, SplitMethod::random, stable, leave_one_out, ratio, given}) {
+      SCOPED_TRACE(format("{}, {}", to_string(split), text));
+      options_.split = split;
+      options_.test_users = split == given ? 1 : 0;
+      options_.duplicates = DuplicateRule::last;
+      run();
+      EXPECT_EQ(train(), (ItemsOf{{"1", {"b"}}, {"2", {"a", "c"}}}));
+      const auto expect_target = [&](const Items& items) {
+        if (split == given) {
+          EXPECT_EQ(items_of("test/held_out")["1"], items);
+        }
+      };
+      expect_target({});
+      options_.duplicates = DuplicateRule::first;
+      run();
+      EXPECT_EQ(train(), (ItemsOf{{"1", {"a", "b"}}, {"2", {"a", "c"}}}));
+      expect_target({"c"});
+    }
+  }
+}
+
+TEST_F(Duplicates, LineWithoutATimeIsKeptAndCountsLast) {
+  options_.min_rating = 4;
+  const std::string text =
+      "1 a 5 soon\n1 a 1 30\n1 a 2 40\n1 b 1 \"\"\n1 b 5 2\n1 c 5 2005-09-06\n2 a 5 10\n";
+  for (const bool reverse : {false, true}) {
+    options_.duplicates = DuplicateRule::last;
+    run_lines(text, reverse);
+    EXPECT_EQ(train(), (ItemsOf{{"1", {"a", "c"}}, {"2", {"a"}}}));
+    options_.duplicates = DuplicateRule::first;
+    run_lines(text, reverse);
+    EXPECT_EQ(train(), (ItemsOf{{"1", {"b", "c"}}, {"2", {"a"}}}));
+    EXPECT_EQ(report_.lines_read, 7);
+    std::map<std::string, std::int64_t> kept;
+    for (const DataIssue& issue : report_.issues)
+      if (!issue.dropped) kept[issue.what.substr(0, issue.what.find(';'))] += issue.count;
+    EXPECT_EQ(kept.size(), 3U);
+    EXPECT_EQ(kept["the time is empty"], 1);
+    EXPECT_EQ(kept["the time is neither a number nor a date with the year first"], 1);
+    EXPECT_EQ(kept["the time is a date, but a number on earlier lines"], 1);
+    expect_in(to_table(report_),
+              {"1 kept: the time is empty; the line counts as the last of its user and item"});
+  }
+  split_by_time({"1970-01-02", "1970-01-03"});
+  options_.min_rating = 0;
+  const PrepareReport& report = run_lines(text + "2 b 5 90000\n2 c 5 200000\n2 d 5 bad\n");
+  EXPECT_EQ(train()["2"], Items{"a"});
+  EXPECT_TRUE(std::ranges::none_of(report.issues, [](const DataIssue& issue) {
+    return !issue.dropped && issue.what.starts_with("the time");
+  })) << "a split by time drops them";
+  options_.split = SplitMethod::random;
+  mode_.strict = true;
+  expect_in(message_of<InputError>([&] { run_lines(text); }), {"the time is neither a number nor a date"});
 }
 
 TEST_F(Duplicates, NegativeRatingsAfterTheMinimumCount) {

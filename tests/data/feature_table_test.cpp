@@ -178,6 +178,69 @@ TEST_F(UserTablesInArchives, TablesAreFoundInFoldersAndArchives) {
   expect(options_.path, "M");
 }
 
+TEST_F(UserTables, PartsOfAFolderAreOneTableInTheOrderOfNumbers) {
+  options_.id_column = "id";
+  folder_.write("parts/_SUCCESS", "");
+  folder_.write("parts/part-2.csv", "land,id\nNL,7\nPE,9\n");
+  folder_.write("parts/part-10.csv", "id,land\n8,NL\n7,CH\n");
+  folder_.write("parts/part-11.csv", "");
+  folder_.write("parts/part-1.jsonl", "{\"id\": 6, \"land\": \"SE\"}\n");
+  for (const char* path : {"parts", "parts/part-*"}) {
+    options_.path = folder_.path(path);
+    const FeatureTable table = read({"land"});
+    EXPECT_EQ(table.ids.ids(), (Texts{"6", "7", "9", "8"})) << path;
+    EXPECT_EQ(values_of(table.columns[0]), (Texts{"SE", "NL+CH", "PE", "NL"})) << path;
+    EXPECT_EQ(table.file, options_.path);
+  }
+  options_.path = folder_.path("parts");
+  options_.file = "part-10.csv";
+  EXPECT_EQ(read({"land"}).ids.ids(), (Texts{"8", "7"}));
+  options_.file = "";
+  std::filesystem::create_directory(folder_.path("parts/more"));
+  expect_in(refusal({"land"}), {"contains the folder more; set data.source.users.path"});
+  options_.path = folder_.path("none");
+  std::filesystem::create_directory(options_.path);
+  expect_in(refusal({"land"}), {"this folder contains no file; check data.source.users.path"});
+}
+
+// As the values of a DataFrame: a list has several values, a text is separated, numbers and booleans are as
+// in Python.
+TEST_F(UserTables, JsonObjectsAreRows) {
+  use("people.jsonl",
+      R"({"id": 7, "tags": ["A", null, "B|C", " D "], "n": 1999.0, "b": true, "x": NaN}
+{"id": "8", "tags": "A|B", "n": 1e20, "b": false}
+
+{"n": 0.1, "tags": [], "id": 9.0, "b": null}
+{"id": 7, "tags": [1, 2.5], "n": 1e-7}
+{"id": 10, "tags": {}}
+{"id": 11 "tags": []}
+{"tags": []}
+[1]
+{"id": 12}
+)");
+  options_.id_column = "id";
+  const FeatureTable table = read({"tags", "n", "b"});
+  EXPECT_EQ(table.ids.ids(), (Texts{"7", "8", "9", "12"}));
+  EXPECT_EQ(table.joined_lines, 1);
+  EXPECT_EQ(values_of(table.columns[0]), (Texts{"A+B|C+D+1+2.5", "A+B", "-", "-"}));
+  EXPECT_EQ(values_of(table.columns[1]), (Texts{"1999+1e-07", "1e+20", "0.1", "-"}));
+  EXPECT_EQ(values_of(table.columns[2]), (Texts{"True", "False", "-", "-"}));
+  EXPECT_EQ(table.columns[1].name, "n");
+  Texts problems;
+  for (const DataIssue& issue : issues_.list()) problems.push_back(issue.what);
+  EXPECT_EQ(problems,
+            (Texts{"user table: a value is neither text, a number, true or false, nor a list of these",
+                   "user table: the line is not JSON", "user table: the user id is empty",
+                   "user table: the line is not a JSON object"}));
+  expect_in(issues_.list()[1].examples[0], {"people.jsonl:7: '{", "(column 16: syntax error"});
+  expect_in(refusal({"tags", "age"}),
+            {"people.jsonl: no JSON object has the key 'age', which the test requires", "data.source.users"});
+  options_.id_column = "0";
+  expect_in(refusal({"tags"}), {"has the key '0', which data.source.users.user_column names"});
+  use("array.json", "[{\"id\": 7, \"tags\": 1}]\n");
+  expect_in(refusal({"tags"}), {"array.json: is a JSON array", "jq -c '.[]'"});
+}
+
 class ItemTables : public UserTables {
  protected:
   ItemTables() { options_.of = TableOf::items; }

@@ -289,8 +289,43 @@ TEST_F(Formats, JsonLines) {
                    "the value of user is neither a string nor an integer",
                    "the value of item is neither a string nor an integer",
                    "the value of stars is neither a number nor a string", "the line is not a JSON object"}));
-  expect_in(refusal_of("[\n{\"user\": 1,\n\"item\": 2}\n]\n", "json_lines"),
-            {"table.csv:1: '[': the line is not a JSON object"});
+  for (const char* array : {"[\n{\"user\": 1,\n\"item\": 2}\n]\n", "[{\"user\": 1, \"item\": 2}]"})
+    expect_in(refusal_of(array, "json_lines"), {"table.csv: is a JSON array", "jq -c '.[]'"});
+}
+
+TEST_F(Formats, NumbersThatJsonLacksAreMissingValues) {
+  use("user", "item", "stars");
+  source_.time_column = "at";
+  wanted_.time = true;
+  wanted_.keep_untimed = true;
+  const test::ReadSource ratings = read_text(
+      R"({"user": 1, "x": NaN, "y": [Infinity, -Infinity, {"NaN": "a \" NaN"}], "item": "NaN, \\", "stars": 5, "at": 3}
+{"user": 2, "item": 1, "stars": NaN, "at": 1}
+{"user": NaN, "item": 2, "stars": 5, "at": 1}
+{"user": 3, "item":-Infinity, "stars": 5, "at": 1}
+{"user": 4, "item": "b", "stars": 5, "at": NaN}
+{"user": 5, "item": "b", "stars": 5, "at": [1]}
+)",
+      "json_lines");
+  EXPECT_EQ(ratings.pairs, (Texts{"1/NaN, \\", "4/b", "5/b"}));
+  EXPECT_EQ(
+      ratings.problems(),
+      (Texts{"the rating is empty", "the user id is empty", "the item id is empty",
+             "the time is empty; the line counts as the last of its user and item",
+             "the value of at is neither a number nor a string; the line counts as the last of its user "
+             "and item"}));
+}
+
+TEST_F(Formats, ErrorsOfJsonHaveReasonAndPlace) {
+  use("user", "item");
+  const std::string good = "{\"user\": 1, \"item\": 2}\n";
+  const test::ReadSource ratings = read_text(
+      good + good + good + "{\"user\": NaN, \"item\" 2}\n{\"user\": NaN, 'item': 2}\n", "json_lines");
+  ASSERT_EQ(ratings.problems(), Texts{"the line is not JSON"});
+  const DataIssue& issue = ratings.issues.list()[0];
+  EXPECT_EQ(issue.count, 2);
+  expect_in(issue.examples[0], {"table.csv:4: '{\"user\": NaN, \"item\" 2}' (column 22: syntax error"});
+  expect_in(issue.examples[1], {"table.csv:5: ", "(column 15: syntax error"});
 }
 
 TEST_F(Formats, OtherFormatsAreNamedWithTheirConversion) {

@@ -121,6 +121,28 @@ TEST_F(PrepareItems, RepeatedLinesAreJoinedAndTheFirstTitleCounts) {
   EXPECT_EQ(feature_rows()[1].size(), 4U);
 }
 
+TEST_F(PrepareItems, TitlesAndFeaturesAreReadFromPartsAndJsonLines) {
+  mode_.force = false;
+  const std::string text = "1,20\n1,21\n2,20\n2,21\n";
+  options_.split = SplitMethod::random;
+  options_.validation_users = options_.test_users = 0;
+  source_.items.id_column = "id";
+  source_.items.title_column = "name";
+  source_.items.path = folder_.path("items");
+  folder_.write("items/part-2.jsonl", "{\"id\": 21, \"name\": \"B\", \"genres\": [\"x\", \"y\"]}\n");
+  folder_.write("items/part-10.csv", "name,genres,id\nA,x|y,20\nC,,21\n");
+  const auto titles = [&] { return file().read_ids("items/title").strings; };
+  run(text);
+  EXPECT_EQ(items(), (Texts{"20", "21"}));
+  EXPECT_EQ(titles(), (Texts{"A", "B"}));
+  EXPECT_EQ(feature_rows()[0], feature_rows()[1]);
+  EXPECT_TRUE(run().up_to_date);
+  folder_.write("items/part-10.csv", "name,genres,id\nD,,20\n");
+  EXPECT_FALSE(run().up_to_date) << "every part counts";
+  EXPECT_EQ(titles(), (Texts{"D", "B"}));
+  EXPECT_TRUE(feature_rows()[0].empty());
+}
+
 TEST_F(PrepareItems, IdsThatAreStringsAreOrderedByHash) {
   options_.split = SplitMethod::leave_one_out;
   options_.test_users = options_.validation_users = 0;

@@ -89,11 +89,14 @@ TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
     for (const std::string& key : unused) EXPECT_FALSE(is_used("data." + key, source_, options_)) << key;
   };
   options_.split = SplitMethod::liang2018;
-  expect(
-      {"source.path", "source.file", "prepare.min_rating", "prepare.seed", "prepare.held_out_fraction",
-       "prepare.duplicates"},
-      {"source.separator", "source.list_starts_with", "source.test_path", "prepare.holdout", "prepare.dates",
-       "prepare.feature_hashes", "source.users.path", "source.time_column", "source.users.value_separator"});
+  expect({"source.path", "prepare.min_rating", "prepare.seed", "prepare.held_out_fraction",
+          "prepare.duplicates"},
+         {"source.separator", "source.list_starts_with", "source.test_path", "prepare.holdout",
+          "prepare.dates", "prepare.feature_hashes", "source.users.path", "source.time_column",
+          "source.users.value_separator", "source.file"});
+  source_.path = folder_.path("");
+  expect({"source.file"}, {});
+  source_.path = folder_.path("ratings.csv");
   source_.items.title_column = "title";
   expect({"source.items.path"}, {"source.items.value_separator"});
   options_.item_features = {"genres"};
@@ -101,11 +104,11 @@ TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
   source_.items.title_column = "";
   options_.item_features = {};
   options_.split = SplitMethod::given;
-  expect({"source.test_path"}, {"prepare.seed", "prepare.min_user_items", "prepare.repeat_filters"});
+  expect({"source.test_path", "prepare.seed"}, {"prepare.min_user_items", "prepare.repeat_filters"});
   source_.format = "delimited";
   expect({}, {"prepare.min_rating"});
   source_.rating_column = "stars";
-  expect({"prepare.min_rating"}, {"source.time_column"});
+  expect({"prepare.min_rating", "source.time_column"}, {});
   options_.split = SplitMethod::ratio;
   options_.holdout = Holdout::last;
   expect({"source.time_column", "prepare.holdout"}, {});

@@ -231,9 +231,27 @@ TEST_F(Tables, TimesAreNumbersOrDates) {
   const test::ReadSource dates = read_text(
       "1,3,2005-09-06\n1,4,2005-09-06 13:59:01\n1,5,20050907\n1,6,\n1,7,12/31/2004\n1,8,2005-09-07\n");
   EXPECT_EQ(dates.columns.time, (std::vector<double>{1125964800, 1126015141, 1126051200}));
-  ASSERT_EQ(dates.issues.list().size(), 2U);
-  EXPECT_EQ(dates.problems()[0], "the time is a number, but a date on earlier lines");
-  EXPECT_EQ(dates.issues.list()[1].count, 2) << "dates with the day first are rejected";
+  EXPECT_EQ(dates.problems(), (Texts{"the time is a number, but a date on earlier lines", "the time is empty",
+                                     "the time is neither a number nor a date with the year first"}))
+      << "dates with the day first are rejected";
+}
+
+// Numbers such as 20050906 are in the order of time, but no seconds.
+TEST_F(Tables, NumbersLikeDatesAreAWarning) {
+  wanted_.time = true;
+  source_.header = false;
+  source_.time_column = "2";
+  const auto warning = [&](const std::string& text) {
+    ::testing::internal::CaptureStderr();
+    log_ = Log(Verbosity::quiet, true);
+    EXPECT_EQ(read_text(text).columns.time.size(), 2U);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  expect_in(warning("1,1,20050906\n1,2,20051231\n"),
+            {"warning: all times are whole numbers of the form YYYYMMDD, such as 20050906"});
+  for (const char* text : {"1,1,20050906\n1,2,20051331\n", "1,1,20050906\n1,2,20051231.5\n",
+                           "1,1,2005-09-06\n1,2,20050907\n1,3,2005-09-08\n", "1,1,978300760\n1,2,20051231\n"})
+    EXPECT_EQ(warning(text).find("YYYYMMDD"), std::string::npos) << text;
 }
 
 // Expected values from `date -u -d ... +%s`.
@@ -242,20 +260,42 @@ TEST(Dates, YearFirst) {
     double value = -1;
     return parse_date(text, value) ? value : -1.0;
   };
-  for (const char* same : {"2005-09-06T13:59:01", "2005/09/06 13:59:01", "20050906T135901",
-                           "2005-09-06t13:59:01z", "2005-09-06 13:59:01+00:00", "2005-09-06T15:59:01+02:00",
-                           "2005-09-06 08:29:01 -0530", "2005-09-06T14:59:01+01"}) {
+  for (const char* same :
+       {"2005-09-06T13:59:01", "2005/09/06 13:59:01", "20050906T135901", "2005-09-06t13:59:01z",
+        "2005-09-06 13:59:01+00:00", "2005-09-06T15:59:01+02:00", "2005-09-06 08:29:01 -0530",
+        "2005-09-06T14:59:01+01", "2005-09-06 13:59:01 UTC", "2005-09-06 13:59:01 GMT",
+        "2005-09-06T13:59:01Z[UTC]", "2005-09-06T15:59:01+02:00[Europe/Paris]",
+        "2005-09-06T15:59:01+02[Europe/Paris]"}) {
     EXPECT_EQ(seconds(same), 1126015141.0) << same;
   }
   EXPECT_NEAR(seconds("2005-09-06T13:59:01.25Z"), 1126015141.25, 1e-6);
   EXPECT_EQ(seconds("2005-09-06 13:59"), 1126015140.0);
   EXPECT_EQ(seconds("2004-02-29"), 1078012800.0);
+  EXPECT_EQ(seconds("2019-10-01 00:00:00 UTC"), 1569888000.0);
   EXPECT_EQ(seconds("1969-12-31T23:59:00"), -60.0);
-  for (const char* none :
-       {"", "2005", "2005-09", "2005-13-01", "2005-02-29", "2005-09-06 ", "2005-09-06T", "2005-09-06T13",
-        "2005-09-06 25:00", "2005-09-06 13:60", "2005-09-06 13:59:", "2005-09-06 13:59:01.", "06.09.2005",
-        "2005-09-06 13:59:01+", "2005-09-06 13:59:01+02:", "2005-09-06 13:59:01 UTC", "-005-09-06",
-        "2005--9-06", "2005-09-06x"}) {
+  for (const char* none : {"",
+                           "2005",
+                           "2005-09",
+                           "2005-13-01",
+                           "2005-02-29",
+                           "2005-09-06 ",
+                           "2005-09-06T",
+                           "2005-09-06T13",
+                           "2005-09-06 25:00",
+                           "2005-09-06 13:60",
+                           "2005-09-06 13:59:",
+                           "2005-09-06 13:59:01.",
+                           "06.09.2005",
+                           "2005-09-06 13:59:01+",
+                           "2005-09-06 13:59:01+02:",
+                           "2005-09-06 13:59:01 CET",
+                           "-005-09-06",
+                           "2005--9-06",
+                           "2005-09-06x",
+                           "2005-09-06 13:59:01 UTC+1",
+                           "2005-09-06T13:59:01Z[UTC",
+                           "2005-09-06T13:59:01Z[UTC]x",
+                           "2005-09-06T13:59:01[Europe/Paris]"}) {
     EXPECT_EQ(seconds(none), -1.0) << none;
   }
 }

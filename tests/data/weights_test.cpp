@@ -168,6 +168,29 @@ TEST_F(Weights, PlaysAfterACutDoNotWeighBeforeIt) {
   expect_row("train", "1", {{"a", 2}, {"b", 4}});
 }
 
+// Dates are midnight, at which the first play of a day may be.
+TEST_F(Weights, PlaysAtTheTimeOfACutCountAfterIt) {
+  split_by_time();
+  const std::string others =
+      "1,b,4,2010-10-01\n1,c,3,2010-10-16\n1,d,1,2010-10-26\n2,c,1,2010-10-02\n2,b,8,2010-10-03\n2,d,1,2010-10-17\n";
+  for (const auto& [rule, before, after] : std::vector<std::tuple<DuplicateRule, double, double>>{
+           {DuplicateRule::sum, 2, 2 + 50}, {DuplicateRule::max, 2, 50}}) {
+    SCOPED_TRACE(to_string(rule));
+    options_.duplicates = rule;
+    run("1,a,2,2010-10-14T23:59:59.5\n1,a,50,2010-10-15\n1,a,900,2010-10-25\n" + others);
+    expect_row("train", "1", {{"a", before}, {"b", 4}});
+    expect_row("validation/fold_in", "1", {{"a", before}, {"b", 4}});
+    expect_row("test/fold_in", "1", {{"a", after}, {"b", 4}, {"c", 3}});
+    // The same with times as numbers, and cuts at a quantile: of 7 pairs the fifth and the seventh time.
+    options_.dates = {};
+    options_.time_quantiles = {0.6, 0.9};
+    run("1,a,2,1\n1,a,50,50\n1,a,900,70\n1,b,4,1\n1,c,3,50\n1,d,1,70\n2,c,1,1\n2,b,8,1\n2,d,1,50\n");
+    expect_row("train", "1", {{"a", before}, {"b", 4}});
+    expect_row("test/fold_in", "1", {{"a", after}, {"b", 4}, {"c", 3}});
+    split_by_time();
+  }
+}
+
 TEST_F(Weights, AreOfTheRatingThatDuplicatesGives) {
   const std::string text = "1,a,3\n1,a,2\n1,b,5\n1,a,4\n2,a,1\n2,b,1\n";
   const std::map<DuplicateRule, double> of_a{

@@ -1,6 +1,7 @@
 #include <vaecf/io/json.hpp>
 
 #include <limits>
+#include <map>
 
 #include "io/io_fixture.hpp"
 
@@ -24,6 +25,23 @@ TEST_F(EventLogTest, FieldsKeepTheirOrderAndTypeAndKinds) {
     EXPECT_EQ(event_kind(Event(kind).fields()), kind) << name;
   EXPECT_EQ(event_kind(Json::parse(R"({"event":"another","step":1})")), std::nullopt);
   EXPECT_EQ(event_kind(Json::parse(R"({"event":1})")), std::nullopt);
+}
+
+TEST(JsonLines, NumbersThatJsonLacksAreNullAndErrorsHaveTheirPlace) {
+  std::string problem;
+  EXPECT_EQ(dump(parse_line(R"({"a":NaN,"b":[-Infinity,Infinity],"NaN":"\"NaN, Infinity"})", problem)),
+            R"({"a":null,"b":[null,null],"NaN":"\"NaN, Infinity"})");
+  EXPECT_EQ(problem, "");
+  for (const auto& [line, place] :
+       std::map<std::string, std::string>{{R"({"a":1,})", "column 8: "},
+                                          {R"({"a":NaN,"b":NaN,})", "column 18: "},
+                                          {R"({"a":Nan})", "column 6: "},
+                                          {"{", "column 2: "},
+                                          {"{\"a\":\"\xff\"}", "column 7: "}}) {
+    EXPECT_TRUE(parse_line(line, problem).is_discarded()) << line;
+    EXPECT_EQ(problem.substr(0, place.size()), place) << line << ": " << problem;
+    EXPECT_GT(problem.size(), place.size() + 10) << problem;
+  }
 }
 
 TEST_F(EventLogTest, AppendsEachLineAtOnce) {

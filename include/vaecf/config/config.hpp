@@ -21,9 +21,8 @@ struct Config {
   data::SourceOptions source;
   data::PrepareOptions prepare;
   device::BackendOptions backend;
-  std::string text = {};                 ///< dump() of the configuration; filled by load and parse
-  std::vector<std::string> notes = {};   ///< log messages about ignored keys
-  std::vector<std::string> unused = {};  ///< keys that are set, but not used by a model of this type
+  std::string text = {};                           ///< dump() of the configuration; filled by load and parse
+  std::vector<std::string> notes = {};             ///< log messages about ignored keys
   std::map<std::string, std::string> places = {};  ///< keys that are set, with "FILE:LINE" or the override
 };
 
@@ -65,6 +64,13 @@ struct Difference {
 
 /// Returns the keys whose values differ, in the order of dump().
 std::vector<Difference> differences(const Config& first, const Config& second);
+
+/// Command whose keys unused_keys() lists: `train` also tests.
+enum class Command { prepare, train };
+
+/// Returns the keys that are set to another value than the default but have no effect on the command, with
+/// the values of the other keys: those of data.source and data.prepare for `prepare`, else all others.
+std::vector<std::string> unused_keys(const Config& config, Command command);
 
 /// Checks that a run with `config` may resume from `checkpoint`, which stores the configuration `its_text`.
 /// Compares model.*, train.* and data.virtual_shards, except the keys of train.* that may change on resume.

@@ -11,6 +11,7 @@
 #include <future>
 #include <initializer_list>
 #include <list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -90,6 +91,10 @@ class LineReader {
 /// `name`: its path, for the message.
 void refuse_office_file(const std::string& name, std::string_view member);
 
+/// Throws InputError if the first line of a file of JSON lines begins with that of an array. `lines` must be
+/// before its first line, which is not consumed.
+void refuse_json_array(LineReader& lines);
+
 /// Splits a record into its first fields and removes the blanks around them.
 class FieldSplitter {
  public:
@@ -133,6 +138,7 @@ std::vector<std::string_view> values_in(std::string_view field, std::string_view
 
 /// Format of the lines of a table.
 struct TableLayout {
+  bool json = false;  ///< each line is a JSON object, whose keys are the columns; the rest is not used then
   std::string separator{};
   bool header = false;               ///< the first line names the columns
   bool quotes = false;               ///< fields may be enclosed in double quotes
@@ -162,7 +168,8 @@ bool may_be_data(std::span<const std::string_view> fields);
 bool is_missing_value(std::string_view id);
 
 /// Reads the records of one text file of ratings, users, titles or items. A record is a line, or several if
-/// a quoted field contains line breaks.
+/// a quoted field contains line breaks. Values of JSON as text: True, False, whole numbers without a point,
+/// and the others with the digits that determine them.
 class Table {
  public:
   /// Reads the header, if the layout has one. Until next() is called, fields() are those of the first record.
@@ -175,6 +182,8 @@ class Table {
   /// Throws InputError if no column or several match, and if a header of numbers allows both readings;
   /// `asked_by` completes "there is no column 'x', which ...".
   std::size_t column(const std::string& wanted, std::string_view asked_by);
+  /// Returns the columns that are keys of no JSON object so far, each with the `asked_by` of column().
+  std::map<std::string, std::string> missing_keys() const;
   /// Returns whether column() reads `wanted` as a name.
   bool is_name(const std::string& wanted) const;
   /// Returns "column 1 for "0" (by name)" and so on for the calls of column() so far.
@@ -189,10 +198,16 @@ class Table {
   [[nodiscard]] bool next();
   /// Returns the defect of the row, such as "too few columns", or nullptr if there is none.
   const char* problem() const;
-  /// Returns a field, without blanks and quotes around it, of a row without defect.
-  std::string_view at(std::size_t column) const { return splitter_.fields()[column]; }
+  /// Returns the parser's reason for a defect of JSON, with its place; otherwise an empty text.
+  const std::string& reason() const { return reason_; }
+  /// Returns a field, without blanks and quotes around it, of a row without defect. Of a list of JSON,
+  /// returns its first value.
+  std::string_view at(std::size_t column) const { return layout_.json ? first_of(column) : field(column); }
+  /// Returns the values in a field as values_in() does; those of a list of JSON are not separated further.
+  std::vector<std::string_view> values(std::size_t column, std::string_view separator) const;
   /// Returns whether the field is an id that stands for a missing value.
   bool is_missing(std::size_t column) const {
+    if (layout_.json) return false;
     const std::string_view id = at(column);
     const bool digits = !id.empty() && id.front() >= '0' && id.front() <= '9';  // the usual case
     return !digits && is_missing_value(id) && !splitter_.quoted(column);
@@ -202,6 +217,8 @@ class Table {
   /// Returns the fields up to the last required column.
   const std::vector<std::string_view>& fields() const { return splitter_.fields(); }
   std::string_view line() const { return line_; }
+  /// Returns the name of the file, for messages.
+  const std::string& name() const { return lines_->name(); }
   /// Returns the number of the first line of the record, from 1.
   std::int64_t number() const { return number_; }
   /// Returns whether the record has several lines.
@@ -210,10 +227,24 @@ class Table {
   std::string location() const;
 
  private:
+  /// A key of JSON objects, and its value in the current one.
+  struct Key {
+    std::string name;
+    std::string asked_by;
+    bool found = false;                // in any object
+    bool list = false;                 // the value is a list
+    std::vector<std::string> texts{};  // of the value or of the values in the list
+  };
   [[nodiscard]] bool read_record();
+  void read_object();
+  std::string_view field(std::size_t column) const { return splitter_.fields()[column]; }
+  std::string_view first_of(std::size_t column) const;
 
   LineReader* lines_;
   TableLayout layout_;
+  std::vector<Key> keys_;  // in the order of column()
+  const char* json_defect_ = nullptr;
+  std::string reason_;
   FieldSplitter splitter_;
   std::size_t count_ = 0;  // number of columns of the first line
   std::size_t needed_;

@@ -21,6 +21,11 @@ using Json = nlohmann::ordered_json;
 /// UTF-8 becomes U+FFFD.
 std::string dump(const Json& json, int indent = -1);
 
+/// Parses a line of a file of JSON lines. NaN, Infinity and -Infinity, which are no JSON but are written by
+/// some programs, become null. If the line is not JSON, the result is discarded, and `problem` is the reason
+/// with its place: "column 7: ...". Otherwise `problem` is empty.
+Json parse_line(std::string_view line, std::string& problem);
+
 /// Returns the content of a JSON file. Throws InputError, with the line, if it is not JSON or cannot be read.
 Json read_json(const std::string& path);
 

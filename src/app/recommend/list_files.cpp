@@ -2,9 +2,11 @@
 #include <vaecf/io/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -106,12 +108,30 @@ std::optional<std::size_t> find_header(const data::Table& first, std::string_vie
   return at == fields.end() ? std::nullopt : std::optional<std::size_t>(at - fields.begin());
 }
 
+/// Throws InputError if the first line is that of a TREC run, which the columns of other tables are not.
+void refuse_trec_run(const data::Table& first) {
+  std::array<std::string, 7> words;
+  std::istringstream line{std::string(first.line())};
+  std::size_t count = 0;
+  while (count < words.size() && line >> words[count]) ++count;
+  std::int64_t rank = 0;
+  double score = 0.0;
+  if (count != 6 || (words[1] != "Q0" && words[1] != "q0") || !parse_number(words[3], rank) ||
+      !parse_number(words[4], score)) {
+    return;
+  }
+  throw InputError(format(
+      "{}: is a TREC run (user Q0 item rank score name), which is not read; convert it: awk 'BEGIN {{print \"user,item,rank\"}} {{print $1 \",\" $3 \",\" $4}}' FILE > lists.csv",
+      first.location()));
+}
+
 /// Reads a table and returns how the places are sorted.
 std::string read_table(const std::string& path, const ItemNames& items, Places& places) {
   UserItemColumns columns;
   std::optional<std::size_t> rank;
   std::optional<std::size_t> score;
   const auto first = [&](data::Table& table) {
+    refuse_trec_run(table);
     const std::size_t count = table.fields().size();
     if (count > 1) columns = find_columns(table, data::source_layout({}), items);
     if (columns.header) {
@@ -147,8 +167,9 @@ std::optional<std::string> id_in(const io::Json& json) {
   return std::nullopt;
 }
 
-/// Adds the list of a user from an object {"user": .., "items": [..]}.
-void add_object(const io::Json& object, std::int64_t number, Places& places) {
+/// Adds the list of a user from an object {"user": .., "items": [..]}. `problem`: why it is not JSON, or
+/// empty.
+void add_object(const io::Json& object, const std::string& problem, std::int64_t number, Places& places) {
   const auto user = object.find("user");
   const auto items = object.find("items");
   const auto id = user == object.end() ? std::nullopt : id_in(*user);
@@ -159,9 +180,9 @@ void add_object(const io::Json& object, std::int64_t number, Places& places) {
     valid = item.has_value();
   }
   if (valid) return;
-  throw InputError(
-      format("{}: must be an object {{\"user\": ID, \"items\": [ID, ..]}}, whose ids are strings or integers",
-             places.location(number)));
+  throw InputError(format(
+      "{}: must be an object {{\"user\": ID, \"items\": [ID, ..]}}, whose ids are strings or integers{}{}",
+      places.location(number), problem.empty() ? "" : "; ", problem));
 }
 
 void read_json_list(const std::string& path, Places& places) {
@@ -169,15 +190,19 @@ void read_json_list(const std::string& path, Places& places) {
   if (!lists.is_array())
     throw InputError(format("{}: must be a JSON array of objects; or name it .jsonl", path));
   for (std::size_t i = 0; i < lists.size(); ++i)
-    add_object(lists[i], static_cast<std::int64_t>(i) + 1, places);
+    add_object(lists[i], "", static_cast<std::int64_t>(i) + 1, places);
 }
 
 void read_json_lines(const std::string& path, Places& places) {
   Progress quiet;
   data::LineReader lines(io::SourceReader({path}, [](const std::string&) { return true; }), quiet, true);
   (void)lines.next_file();
-  for (std::string_view line; lines.next(line);)
-    add_object(io::Json::parse(line, nullptr, /*allow_exceptions=*/false), lines.number(), places);
+  refuse_json_array(lines);
+  std::string problem;
+  for (std::string_view line; lines.next(line);) {
+    const io::Json object = io::parse_line(line, problem);
+    add_object(object, problem, lines.number(), places);
+  }
 }
 
 void read_hdf5(const std::string& path, Places& places) {

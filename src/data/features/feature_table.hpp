@@ -26,8 +26,8 @@ bool reads_items(const SourceOptions& source, const PrepareOptions& options);
 
 /// Location of a feature table on disk.
 struct FeatureTableLocation {
-  std::string path;
-  std::vector<std::string> members;  ///< candidate names in a folder or an archive at `path`; empty: any
+  std::vector<std::string> paths;    ///< in reading order; several are parts of the table
+  std::vector<std::string> members;  ///< candidate names in an archive; empty: any
   bool any = false;                  ///< accept the only file if none of these exists
 };
 

@@ -20,7 +20,7 @@ namespace vaecf::data {
 namespace {
 
 // Incremented when the same source and options give a different dataset than before.
-constexpr std::int64_t recipe_version = 3;
+constexpr std::int64_t recipe_version = 4;
 
 // Returns whether only some recipes have the attribute `key`; its absence then matters as much as its value.
 bool is_optional(std::string_view key) {
@@ -59,6 +59,11 @@ std::string digest_of(const std::string& path, const std::stop_token& stop, std:
   if (!file.eof() && !stop.stop_requested())
     throw InputError(format("{}: cannot be read ({}); check data.source.path", path, std::strerror(errno)));
   return hash.hash128();
+}
+
+// Returns whether `path` is a file that is read whole, so that data.source.file and the like have no effect.
+bool is_one_file(const std::string& path) {
+  return std::filesystem::is_regular_file(path) && !io::is_archive(path);
 }
 
 constexpr double gibibyte = 1073741824.0;
@@ -254,15 +259,21 @@ bool is_used(std::string_view key, const SourceOptions& source, const PrepareOpt
   using enum SplitMethod;
   const SplitMethod split = options.split;
   const auto option = key.substr(key.rfind('.') + 1);
-  if (key.starts_with("data.source.users.")) return !options.features.empty();
-  if (key.starts_with("data.source.items."))
-    return option == "value_separator" ? !options.item_features.empty() : reads_items(source, options);
+  for (const FeatureTableOptions& table : {source.users, source.items}) {
+    const bool of_users = table.of == TableOf::users;
+    if (!key.starts_with(format("{}.", words_of(table.of).section))) continue;
+    const bool features = of_users ? !options.features.empty() : !options.item_features.empty();
+    if (option == "value_separator") return features;
+    return (features || (!of_users && reads_items(source, options))) &&
+           (option != "file" || !(table.path.empty() || is_one_file(table.path)));
+  }
   if (option == "feature_hashes" || option == "feature_buckets")
     return !options.features.empty() || !options.item_features.empty();
-  if (option == "time_column" && !make_read_options(options, false).time) return false;
-  if (option == "validation_path" || option == "test_path")
-    return split == given && format_of(source).parts == PartFiles::separate;
-  if (key == "data.source.file" && reads_standard_input(source)) return false;
+  if (option == "validation_path" || option == "test_path") {
+    const std::int64_t users = option == "test_path" ? options.test_users : options.validation_users;
+    return split == given && users > 0 && format_of(source).parts == PartFiles::separate;
+  }
+  if (key == "data.source.file" && (reads_standard_input(source) || is_one_file(source.path))) return false;
   if (key.starts_with("data.source.")) {
     const auto uses = [&](const SourceFormat& format) {
       return std::ranges::find(format.options, option) != format.options.end();
@@ -270,9 +281,9 @@ bool is_used(std::string_view key, const SourceOptions& source, const PrepareOpt
     return std::ranges::none_of(formats(), uses) || uses(format_of(source));
   }
   if (option == "min_rating") return has_ratings(source);
-  if (option == "min_user_items" || option == "min_item_users" || option == "repeat_filters" ||
-      option == "seed")
-    return split != given;
+  if (option == "repeat_filters") return split != given && options.min_item_users > 0;
+  if (option == "min_user_items" || option == "min_item_users") return split != given;
+  if (option == "seed") return format_of(source).parts != PartFiles::same;  // the order of the users
   if (option == "held_out_fraction")
     return split == liang2018 || split == SplitMethod::random || split == stable || split == ratio;
   if (option == "validation_users" || option == "test_users") return split != stable;
@@ -287,7 +298,7 @@ PrepareReport prepare(const SourceOptions& given, const PrepareOptions& options,
   const SourceOptions source = options.split == SplitMethod::given ? with_train_file(given) : given;
   check_options(source, options);
   const io::Attributes made_by = provenance_attributes(source, options);
-  ReadOptions read_options = make_read_options(options, flags.strict);
+  ReadOptions read_options = make_read_options(source, options, flags.strict);
   std::vector<std::string> paths;
   if (!reads_standard_input(source)) paths = source_files(source).paths;
   const auto add_path = [&](const std::string& path) {
@@ -301,8 +312,7 @@ PrepareReport prepare(const SourceOptions& given, const PrepareOptions& options,
   FeatureTableLocation items;
   if (!options.features.empty()) users = feature_table_location_of(source, source.users);
   if (reads_items(source, options)) items = feature_table_location_of(source, source.items);
-  for (const FeatureTableLocation& table : {users, items})
-    if (!table.path.empty()) add_path(table.path);
+  for (const FeatureTableLocation& table : {users, items}) std::ranges::for_each(table.paths, add_path);
   io::validate_output_path(output, "data.file", paths);
   // Checked first, so that an output that must not be replaced is rejected before the long work.
   const bool intact = io::check_replaceable(output, flags.replace);

@@ -93,6 +93,13 @@ void refuse_office_file(const std::string& name, std::string_view member) {
          "an Excel file (or another Office document)", from_excel);
 }
 
+void refuse_json_array(LineReader& lines) {
+  if (!lines.peek().starts_with('[')) return;
+  throw InputError(format(
+      "{}: is a JSON array, but the lines of a file of JSON lines are objects; convert it: jq -c '.[]' '{}' > lines.jsonl",
+      lines.name(), lines.name()));
+}
+
 LineReader::LineReader(io::SourceReader files, Progress& progress, bool one_file)
     : files_(std::move(files)),
       progress_(&progress),

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "data/source/source_formats.hpp"
+
 namespace vaecf::data {
 namespace {
 
@@ -43,17 +45,36 @@ bool take_clock(std::string_view& text, double& seconds) {
   return hour <= 24 && minute <= 59 && second <= 60;  // 60: a leap second
 }
 
-// Parses Z, +hh[:mm] or an empty time zone, and adjusts `seconds`.
+// Consumes a name in brackets behind an offset, as Java writes it: Z[UTC], +02:00[Europe/Paris].
+void take_zone_name(std::string_view& text) {
+  if (text.starts_with('[') && text.find(']') == text.size() - 1) text = {};
+}
+
+// Parses Z, UTC, GMT, +hh[:mm] or an empty time zone, and adjusts `seconds`.
 bool take_zone(std::string_view& text, double& seconds) {
-  if (take(text, "Zz")) return true;
+  for (const std::string_view name : {"UTC", "GMT", "Z", "z"}) {
+    if (!text.starts_with(name)) continue;
+    text.remove_prefix(name.size());
+    take_zone_name(text);
+    return true;
+  }
   const bool east = text.starts_with('+');
   if (!take(text, "+-")) return true;
   int hours = 0;
   int minutes = 0;
   if (!take_digits(text, 2, hours)) return false;
-  if ((take(text, ":") || !text.empty()) && !take_digits(text, 2, minutes)) return false;
+  const bool more = take(text, ":") || (!text.empty() && text.front() != '[');
+  if (more && !take_digits(text, 2, minutes)) return false;
+  take_zone_name(text);
   seconds -= (east ? 1 : -1) * (3600.0 * hours + 60.0 * minutes);
   return true;
+}
+
+// Returns whether a time is a whole number of the form YYYYMMDD, from 1900 to 2100.
+bool is_like_date(double time) {
+  if (time < 19000101 || time > 21001231 || time != std::floor(time)) return false;
+  double seconds = 0.0;
+  return parse_date(format("{:.0f}", time), seconds);
 }
 
 }  // namespace
@@ -99,15 +120,18 @@ const char* id_problem(std::string_view id) {
   return id.find('\0') == std::string_view::npos ? nullptr : "id contains a zero byte";
 }
 
-ReadOptions make_read_options(const PrepareOptions& options, bool strict) {
+ReadOptions make_read_options(const SourceOptions& source, const PrepareOptions& options, bool strict) {
+  const bool by_time =
+      options.split == SplitMethod::time ||
+      ((options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
+       options.holdout == Holdout::last);
   ReadOptions wanted;
   wanted.min_rating = options.min_rating;
   wanted.part = options.split == SplitMethod::given;
   wanted.validation = options.validation_users > 0;
   wanted.test = options.test_users > 0;
-  wanted.time = options.split == SplitMethod::time ||
-                ((options.split == SplitMethod::leave_one_out || options.split == SplitMethod::ratio) &&
-                 options.holdout == Holdout::last);
+  wanted.time = by_time || (takes_columns(source) && has_times(source));
+  wanted.keep_untimed = !by_time;
   wanted.rating = combines_ratings(options.duplicates) || options.weights != WeightRule::none;
   wanted.strict = strict;
   return wanted;
@@ -205,19 +229,35 @@ bool RatingsBuilder::read_rating(std::string_view field, double& rating) {
 }
 
 bool RatingsBuilder::read_time(std::string_view field, double& time) {
+  if (field.empty()) return lack_time("the time is empty", time);
   Times form = Times::numbers;
   if (!parse_number(field, time) || !std::isfinite(time)) {
-    if (!parse_date(field, time)) {
-      drop("the time is neither a number nor a date with the year first");
-      return false;
-    }
     form = Times::dates;
+    if (!parse_date(field, time))
+      return lack_time("the time is neither a number nor a date with the year first", time);
   }
-  if (times_ == Times::unknown) times_ = form;
-  if (times_ == form) return true;
-  drop(form == Times::dates ? "the time is a date, but a number on earlier lines"
-                            : "the time is a number, but a date on earlier lines");
-  return false;
+  if (times_ == Times::unknown) {
+    times_ = form;
+    first_time_ = time;
+  }
+  if (times_ != form) {
+    return lack_time(form == Times::dates ? "the time is a date, but a number on earlier lines"
+                                          : "the time is a number, but a date on earlier lines",
+                     time);
+  }
+  all_like_dates_ = all_like_dates_ && is_like_date(time);
+  return true;
+}
+
+bool RatingsBuilder::lack_time(std::string_view what, double& time) {
+  if (!wanted_.keep_untimed) {
+    drop(what);
+    return false;
+  }
+  issues().kept(format("{}; the line counts as the last of its user and item", what),
+                [&] { return where(); });
+  time = std::numeric_limits<double>::infinity();
+  return true;
 }
 
 io::IdList RatingsBuilder::take_ids(IdColumn& column, const char* what) {
@@ -233,6 +273,11 @@ io::IdList RatingsBuilder::take_ids(IdColumn& column, const char* what) {
 
 RawRatings RatingsBuilder::take() {
   ratings_.times_are_dates = times_ == Times::dates;
+  if (times_ == Times::numbers && all_like_dates_) {
+    log_->warn(
+        "all times are whole numbers of the form YYYYMMDD, such as {:.0f}, and are read as numbers; write dates with separators, as 2005-09-06",
+        first_time_);
+  }
   if (!ratings_.numbered_by_source) {
     ratings_.user_ids = take_ids(users_, "user");
     ratings_.item_ids = take_ids(items_, "item");

@@ -243,7 +243,8 @@ class IdColumn {
 struct ReadOptions {
   double min_rating = 0.0;
   bool time = false;
-  bool rating = false;  ///< store the ratings, not only whether they are at least `min_rating`
+  bool keep_untimed = false;  ///< keep lines whose time cannot be read, as the last of their user and item
+  bool rating = false;        ///< store the ratings, not only whether they are at least `min_rating`
   bool part = false;
   bool validation = true;  ///< read the validation part of an already split source
   bool test = true;        ///< read its test part
@@ -264,8 +265,10 @@ constexpr bool combines_ratings(DuplicateRule rule) {
   return rule == DuplicateRule::sum || rule == DuplicateRule::max;
 }
 
-/// Returns the reader options that `options` imply.
-ReadOptions make_read_options(const PrepareOptions& options, bool strict);
+/// Returns the reader options that `source` and `options` imply. Times are read if the split needs them, and
+/// of every source whose columns the configuration names, since the events of a pair are ordered by time. In
+/// other formats a pair has one event.
+ReadOptions make_read_options(const SourceOptions& source, const PrepareOptions& options, bool strict);
 
 /// The note about a record with line breaks in a quoted field.
 inline constexpr const char* several_lines =
@@ -294,9 +297,9 @@ class RatingsBuilder {
   }
   /// Returns "file:line: 'text'" of the current line.
   std::string where() const;
-  /// Reports the current line as dropped because of `what`.
-  void drop(std::string_view what) {
-    issues().dropped(what, [&] { return where(); });
+  /// Reports the current line as dropped because of `what`. `detail` follows the text of the line.
+  void drop(std::string_view what, std::string_view detail = {}) {
+    issues().dropped(what, [&] { return detail.empty() ? where() : format("{} ({})", where(), detail); });
   }
   /// Reports the current line as unusual because of `what`; never an error.
   void note(std::string_view what) {
@@ -311,9 +314,12 @@ class RatingsBuilder {
   void add_numbered(std::int32_t user, std::int32_t item);
   /// Parses a rating. Drops the line and returns false if it is not a finite number.
   [[nodiscard]] bool read_rating(std::string_view field, double& rating);
-  /// Parses a time, either a number or a date such as 2005-09-06. Drops the line and returns false for other
-  /// text, and for a form that differs from that of the first line, since the two cannot be compared.
+  /// Parses a time, either a number or a date such as 2005-09-06. Other text, and a form that differs from
+  /// that of the first line, cannot be compared: calls lack_time() and returns its result.
   [[nodiscard]] bool read_time(std::string_view field, double& time);
+  /// Reports that the current line has no time because of `what`. With ReadOptions::keep_untimed, sets `time`
+  /// to infinity and returns true; otherwise drops the line and returns false.
+  [[nodiscard]] bool lack_time(std::string_view what, double& time);
   /// Moves the result out.
   RawRatings take();
 
@@ -335,6 +341,8 @@ class RatingsBuilder {
   std::int64_t line_ = 0;
   std::string_view text_;
   enum class Times { unknown, numbers, dates } times_ = Times::unknown;
+  double first_time_ = 0.0;
+  bool all_like_dates_ = true;  // all times are whole numbers of the form YYYYMMDD
 };
 
 }  // namespace vaecf::data

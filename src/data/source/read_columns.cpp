@@ -87,7 +87,9 @@ const char* text_of(const io::Json& object, const std::string& key, bool fractio
 }
 
 void read_object(std::string_view line, const SourceLayout& keys, RatingsBuilder& to, ObjectText& text) {
-  const io::Json object = io::Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  std::string reason;
+  const io::Json object = io::parse_line(line, reason);
+  if (!reason.empty()) return to.drop("the line is not JSON", reason);
   if (!object.is_object()) return to.drop("the line is not a JSON object");
   const auto take = [&](const std::string& key, bool fraction, std::string& value) {
     const char* const problem = text_of(object, key, fraction, value);
@@ -99,9 +101,13 @@ void read_object(std::string_view line, const SourceLayout& keys, RatingsBuilder
   double time = 0;
   if (!keys.rating.empty() && (!take(keys.rating, true, text.rating) || !to.read_rating(text.rating, rating)))
     return;
-  if (to.wanted().time && !keys.time.empty() &&
-      (!take(keys.time, true, text.time) || !to.read_time(text.time, time)))
-    return;
+  if (to.wanted().time && !keys.time.empty()) {
+    const char* const problem = text_of(object, keys.time, true, text.time);
+    const bool kept = problem == nullptr
+                          ? to.read_time(text.time, time)
+                          : to.lack_time(format("the value of {} {}", keys.time, problem), time);
+    if (!kept) return;
+  }
   to.add(text.user, text.item, rating, time);
 }
 
@@ -151,6 +157,7 @@ void read_json_objects(const SourceOptions& source, const SourceFiles& of, Split
   const SourceLayout keys = source_layout(source);
   ObjectText text;
   each_file(of, part, to, progress, [&](LineReader& lines) {
+    refuse_json_array(lines);
     for (std::string_view line; lines.next(line);) {
       to.start_line(lines.number(), line);
       read_object(line, keys, to, text);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <unordered_map>
 
 #include "data/source/source_formats.hpp"
 
@@ -37,10 +36,8 @@ bool natural_less(const std::string& a, const std::string& b) {
   return std::pair(sort_key(a), a) < std::pair(sort_key(b), b);
 }
 
-// Expands `path`: an existing file or folder, or the files that match the pattern.
-Names matching_paths(const std::string& path) {
-  if (path.empty()) throw InputError("data.source.path is empty; set it to the file of ratings");
-  if (fs::exists(path)) return {path};
+// Returns the files that match the pattern `path`; none if it is not one.
+Names matching_files(const std::string& path) {
   Names paths;
   if (path.find_first_of("*?[{") != std::string::npos) {
     glob_t found{};
@@ -49,6 +46,14 @@ Names matching_paths(const std::string& path) {
     ::globfree(&found);
     std::sort(paths.begin(), paths.end(), natural_less);
   }
+  return paths;
+}
+
+// Expands `path`: an existing file or folder, or the files that match the pattern.
+Names matching_paths(const std::string& path) {
+  if (path.empty()) throw InputError("data.source.path is empty; set it to the file of ratings");
+  if (fs::exists(path)) return {path};
+  Names paths = matching_files(path);
   if (paths.empty()) throw InputError(format("{}: no such file; check the paths in data.source", path));
   return paths;
 }
@@ -84,21 +89,21 @@ Names files_in(const std::string& folder, const Names& wanted) {
 }
 
 // Returns all files of a folder of parts but hidden ones and those of the programs that write parts
-// (_SUCCESS).
-Names parts_in(const std::string& folder) {
+// (_SUCCESS). `key`: the key of the configuration that names the folder.
+Names parts_in(const std::string& folder, const std::string& key) {
   Names found;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with('.') || name.starts_with('_')) continue;
     if (entry.is_directory()) {
       throw InputError(format(
-          "{}: contains the folder {}; set data.source.path to the folder with the files, or to a pattern such as \"{}/*/*.csv\"",
-          folder, name, folder));
+          "{}: contains the folder {}; set {} to the folder with the files, or to a pattern such as \"{}/*/*.csv\"",
+          folder, name, key, folder));
     }
+    require_file(entry.path().string());
     found.push_back(entry.path().string());
   }
-  if (found.empty())
-    throw InputError(format("{}: this folder contains no file; check data.source.path", folder));
+  if (found.empty()) throw InputError(format("{}: this folder contains no file; check {}", folder, key));
   std::sort(found.begin(), found.end(), natural_less);
   return found;
 }
@@ -122,10 +127,8 @@ SourceFiles files_at(const SourceOptions& source, const std::string& path, const
       continue;
     }
     if (names.empty() && format_of(source).whole_folder) {
-      for (const std::string& part : parts_in(each)) {
-        require_file(part);
-        files.paths.push_back(part);
-      }
+      const Names parts = parts_in(each, "data.source.path");
+      files.paths.insert(files.paths.end(), parts.begin(), parts.end());
       continue;
     }
     if (names.empty()) {
@@ -207,6 +210,11 @@ std::string as_utf8(std::string_view text) {
 
 }  // namespace
 
+std::vector<std::string> files_of_table(const std::string& path, const std::string& key) {
+  if (fs::is_directory(path)) return parts_in(path, key);
+  return matching_files(path);
+}
+
 std::string archive_for(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   if (fs::exists(path) || folder.empty()) return "";
@@ -243,7 +251,7 @@ SourceOptions with_train_file(SourceOptions source) {
   if (!names_of(source).empty() || !format_of(source).whole_folder || !fs::is_directory(source.path))
     return source;
   Names found;
-  for (const std::string& part : parts_in(source.path))
+  for (const std::string& part : parts_in(source.path, "data.source.path"))
     if (io::unpacked_name(fs::path(part).filename().string()).starts_with("train.")) found.push_back(part);
   if (found.size() == 1) {
     source.path = found.front();
@@ -318,22 +326,24 @@ TitleFile title_file(const SourceOptions& source) {
   return {};
 }
 
-std::vector<std::string> titles_in(Table& table, std::size_t id, std::size_t title, bool remainder,
-                                   const io::IdList& item_ids) {
-  std::unordered_map<std::string, std::size_t> item_of;
+TitleList::TitleList(const io::IdList& item_ids) : titles_(item_ids.size()) {
   for (std::int64_t i = 0; i < item_ids.size(); ++i)
-    item_of.emplace(item_ids.text(i), static_cast<std::size_t>(i));
-  std::vector<std::string> titles(item_ids.size());
-  bool found = false;
+    item_of_.emplace(item_ids.text(i), static_cast<std::size_t>(i));
+}
+
+void TitleList::read(Table& table, std::size_t id, std::size_t title, bool remainder) {
   while (table.next()) {
     if (table.problem() != nullptr) continue;
-    const auto item = item_of.find(std::string(table.at(id)));
-    if (item == item_of.end()) continue;
-    found = true;
-    std::string& text = titles[item->second];  // the first title counts
+    const auto item = item_of_.find(std::string(table.at(id)));
+    if (item == item_of_.end()) continue;
+    found_ = true;
+    std::string& text = titles_[item->second];
     if (text.empty()) text = as_utf8(remainder ? table.remainder(title) : table.at(title));
   }
-  return found ? titles : std::vector<std::string>();
+}
+
+std::vector<std::string> TitleList::take() {
+  return found_ ? std::move(titles_) : std::vector<std::string>();
 }
 
 std::vector<std::string> read_titles(const SourceOptions& source, const io::IdList& item_ids) {
@@ -348,7 +358,9 @@ std::vector<std::string> read_titles(const SourceOptions& source, const io::IdLi
   of_file.separator = take_separator(lines, layout.layout.separator, "the separator of the titles", {});
   Table table(lines, of_file);
   table.require(layout.title);
-  return titles_in(table, 0, layout.title, layout.remainder, item_ids);
+  TitleList titles(item_ids);
+  titles.read(table, 0, layout.title, layout.remainder);
+  return titles.take();
 }
 
 }  // namespace vaecf::data

@@ -6,6 +6,7 @@
 #include <vaecf/io/source_reader.hpp>
 
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,11 @@ std::string archive_for(const std::string& path);
 
 /// Returns whether the archive at `path` contains a file named `member`.
 bool archive_holds(const std::string& path, const std::string& member);
+
+/// Returns the files of a table of users or items, in the order in which those of a source are read: all
+/// parts in the folder `path`, or the files that match a pattern; none for other paths. `key`: the key of the
+/// configuration, for messages. Throws InputError for a folder without files or with folders.
+std::vector<std::string> files_of_table(const std::string& path, const std::string& key);
 
 /// Throws InputError for pipes and devices, which can be read only once.
 void require_file(const std::string& path);
@@ -129,17 +135,27 @@ struct TitleFile {
 /// are not searched, because that would read them a second time.
 TitleFile title_file(const SourceOptions& source);
 
-/// Returns one title per id of `item_ids`, in UTF-8 and empty if there is none, from the columns `id` and
-/// `title` of the following rows. With `remainder`, a title extends to the end of the line. Text that is not
-/// UTF-8 is decoded as Latin-1. Returns an empty vector if no title is found.
-std::vector<std::string> titles_in(Table& table, std::size_t id, std::size_t title, bool remainder,
-                                   const io::IdList& item_ids);
+/// Titles of items, in UTF-8. Text that is not UTF-8 is decoded as Latin-1.
+class TitleList {
+ public:
+  explicit TitleList(const io::IdList& item_ids);
+  /// Reads the columns `id` and `title` of the following rows. With `remainder`, a title extends to the end
+  /// of the line. The first title of an item counts.
+  void read(Table& table, std::size_t id, std::size_t title, bool remainder);
+  /// Returns one title per id, empty if there is none, or an empty vector if no item was found.
+  std::vector<std::string> take();
 
-/// Returns one title per id of `item_ids`, as titles_in(): from read_item_titles() if data.source.items has a
+ private:
+  std::unordered_map<std::string, std::size_t> item_of_;
+  std::vector<std::string> titles_;
+  bool found_ = false;
+};
+
+/// Returns one title per id of `item_ids`, as TitleList: from read_item_titles() if data.source.items has a
 /// column of titles, otherwise from title_file(). Returns an empty vector if there is neither.
 std::vector<std::string> read_titles(const SourceOptions& source, const io::IdList& item_ids);
 
-/// Returns one title per id of `item_ids`, as titles_in(), from the table of items. Throws InputError if the
+/// Returns one title per id of `item_ids`, as TitleList, from the table of items. Throws InputError if the
 /// table, or its column of ids or of titles, does not exist.
 std::vector<std::string> read_item_titles(const SourceOptions& source, const io::IdList& item_ids);
 

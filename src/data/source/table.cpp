@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/data/table.hpp>
+#include <vaecf/io/json.hpp>
 
 #include <array>
 
@@ -48,6 +49,21 @@ class QuoteScanner {
   std::size_t at_ = 0;  // begin of a field, or within an open one
   bool open_ = false;
 };
+
+// Appends a value of JSON as text; null has none. Returns false for lists and objects.
+bool append_text(const io::Json& value, std::vector<std::string>& texts) {
+  if (value.is_structured()) return false;
+  if (value.is_string()) {
+    texts.push_back(value.get<std::string>());
+  } else if (value.is_boolean()) {
+    texts.emplace_back(value.get<bool>() ? "True" : "False");
+  } else if (value.is_number_float()) {
+    texts.push_back(format("{}", value.get<double>()));
+  } else if (!value.is_null()) {
+    texts.push_back(io::dump(value));
+  }
+  return true;
+}
 }  // namespace
 
 // Consumes a quoted field. `line` starts with a quote; afterwards it starts with a separator or is empty.
@@ -185,6 +201,11 @@ Table::Table(LineReader& lines, TableLayout layout)
       splitter_(layout_.separator, layout_.quotes, layout_.lenient),
       needed_(layout_.exactly) {
   const bool any = read_record();
+  if (layout_.json) {
+    layout_.header = false;
+    pending_ = any;
+    return;
+  }
   splitter_.split(line_, max_columns);
   count_ = splitter_.fields().size();
   pending_ = any && !layout_.header;
@@ -201,7 +222,7 @@ Table::Table(LineReader& lines, TableLayout layout)
 bool Table::read_record() {
   if (!lines_->next(line_)) return false;
   number_ = lines_->number();
-  if (!layout_.quotes || !lines_->holds_quote()) return true;
+  if (layout_.json || !layout_.quotes || !lines_->holds_quote()) return true;
   QuoteScanner scanner(layout_.separator);
   while (scanner.open_after(line_)) {
     const bool too_long = line_.size() > LineReader::max_line_bytes;
@@ -222,7 +243,55 @@ bool Table::is_name(const std::string& wanted) const {
   return !column_number(wanted) || !may_be_data(std::vector<std::string_view>(names.begin(), names.end()));
 }
 
+// Reads the values of the keys from the current line.
+void Table::read_object() {
+  const io::Json object = io::parse_line(line_, reason_);
+  json_defect_ = !reason_.empty()      ? "the line is not JSON"
+                 : !object.is_object() ? "the line is not a JSON object"
+                                       : nullptr;
+  if (json_defect_ != nullptr) return;
+  for (Key& key : keys_) {
+    key.texts.clear();
+    const auto value = object.find(key.name);
+    if (value == object.end()) continue;
+    key.found = true;
+    key.list = value->is_array();
+    bool valid = true;
+    if (key.list) {
+      for (const io::Json& each : *value) valid = valid && append_text(each, key.texts);
+    } else {
+      valid = append_text(*value, key.texts);
+    }
+    if (!valid) json_defect_ = "a value is neither text, a number, true or false, nor a list of these";
+  }
+}
+
+std::string_view Table::first_of(std::size_t column) const {
+  const Key& key = keys_[column];
+  return key.texts.empty() ? std::string_view() : key.texts.front();
+}
+
+std::vector<std::string_view> Table::values(std::size_t column, std::string_view separator) const {
+  if (!layout_.json || !keys_[column].list) return values_in(at(column), separator);
+  std::vector<std::string_view> values;
+  for (const std::string& text : keys_[column].texts)
+    for (const std::string_view value : values_in(text, "")) values.push_back(value);
+  return values;
+}
+
+std::map<std::string, std::string> Table::missing_keys() const {
+  std::map<std::string, std::string> missing;
+  for (const Key& key : keys_)
+    if (!key.found) missing.emplace(key.name, key.asked_by);
+  return missing;
+}
+
 std::size_t Table::column(const std::string& wanted, std::string_view asked_by) {
+  if (layout_.json) {
+    found_.push_back(format("key \"{}\"", excerpt(wanted)));
+    keys_.push_back({wanted, std::string(asked_by)});
+    return keys_.size() - 1;
+  }
   const std::vector<std::string>& names = layout_.names;
   std::optional<std::size_t> index = column_number(wanted);
   // Tables written by R have one more column than names.
@@ -262,11 +331,16 @@ const std::string& Table::name_of(std::size_t column, const std::string& otherwi
 
 bool Table::next() {
   if (!std::exchange(pending_, false) && !read_record()) return false;
+  if (layout_.json) {
+    read_object();
+    return true;
+  }
   well_quoted_ = splitter_.split(line_, needed_);
   return true;
 }
 
 const char* Table::problem() const {
+  if (layout_.json) return json_defect_;
   if (!header_.empty() && line_ == header_) return "the line repeats the header";
   if (!well_quoted_) return "text follows a closing quote";
   if (splitter_.fields().size() < needed_) return "too few columns";

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -33,6 +34,31 @@ std::ifstream open_text(const std::string& path) {
   return file;
 }
 
+// Replaces NaN, Infinity and -Infinity outside of strings by null, at most with blanks of the same length.
+// Returns the places in `text` behind which the result is longer by one character: those of NaN.
+std::vector<std::size_t> replace_non_json_numbers(std::string& text) {
+  std::vector<std::size_t> longer;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (in_string && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      for (const std::string_view number : {"NaN", "-Infinity", "Infinity"}) {
+        if (!std::string_view(text).substr(i).starts_with(number)) continue;
+        std::string null = "null";
+        if (number.size() > null.size()) null.resize(number.size(), ' ');
+        if (number.size() < null.size()) longer.push_back(i);
+        text.replace(i, number.size(), null);
+        i += null.size() - 1;
+        break;
+      }
+    }
+  }
+  return longer;
+}
+
 }  // namespace
 
 std::string dump(const Json& json, int indent) {
@@ -47,6 +73,24 @@ double get_number(const Json& json, std::string_view key, double default_value) 
 std::string get_string(const Json& json, std::string_view key, const std::string& default_value) {
   const auto field = json.find(key);
   return field != json.end() && field->is_string() ? field->get<std::string>() : default_value;
+}
+
+Json parse_line(std::string_view line, std::string& problem) {
+  problem.clear();
+  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_discarded()) return json;
+  std::string text(line);
+  const std::vector<std::size_t> longer = replace_non_json_numbers(text);
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    const std::string_view reason = error.what();
+    const std::size_t column = reason.find(": ");
+    const auto before = std::ranges::count_if(longer, [&](std::size_t at) { return at + 1 < error.byte; });
+    problem = format("column {}: {}", error.byte - before,
+                     excerpt(reason.substr(column == std::string_view::npos ? 0 : column + 2), 200));
+  }
+  return json;
 }
 
 Json read_json(const std::string& path) {

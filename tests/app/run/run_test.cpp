@@ -97,7 +97,7 @@ TEST_F(Solved, ModelIsSolvedTestedAndInspectedOnAnyNumberOfRanks) {
   std::string table;
   for (const int ranks : {0, 3}) {
     const Result result = workspace.succeed(solved, ranks);
-    expect_in(result.err, {"a model of type ease does not use data.virtual_shards, model.hidden, ",
+    expect_in(result.err, {"warning: a model of type ease does not use data.virtual_shards, model.hidden, ",
                            "2 inverses and 2 evaluations to compute", "EASE l2 50 solved in ",
                            "EASE l2 20 solved in ", "  best\n"});
     expect_in(result.out, {"test of EASE l2 ", "popularity", "item-kNN"});
