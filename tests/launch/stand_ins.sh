@@ -66,7 +66,8 @@ esac
 asked=
 echo "arguments: $*" >>"$NOTES"
 echo ready >>"$NOTES"
-until [ "$asked" ]; do sleep 0.05; done
+waited=0
+until [ "$asked" ] || [ $((waited += 1)) -gt 2400 ]; do sleep 0.05; done  # ends also if its test was killed
 sleep 0.3
 echo checkpoint >>"$NOTES"
 exit 75'
