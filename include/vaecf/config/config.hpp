@@ -34,9 +34,11 @@ std::filesystem::path installed_folder();
 /// the file of that name in `installed` if there is one, else `path`.
 std::string find(const std::string& path, const std::filesystem::path& installed = installed_folder());
 
-/// Reads the file at `path`, then applies `overrides`, each "key.path=value" with the value as YAML. Throws
-/// InputError if a file, key or value is invalid; the message names the file and line (or the override), the
-/// key, and the allowed values or the closest valid key.
+/// Reads the file at `path`, then applies `overrides`, each "key.path=value" with the value as YAML. A
+/// config.yaml beside the metrics.jsonl of a run is the configuration of that run: before `overrides`, name
+/// and run.directory are set to its folder, which may have been moved. Throws InputError if a file, key or
+/// value is invalid; the message names the file and line (or the override), the key, and the allowed values
+/// or the closest valid key.
 Config load(const std::string& path, std::span<const std::string> overrides = {});
 
 /// Reads the YAML string `text`, then applies `overrides` as load() does. `name` replaces the file name in
