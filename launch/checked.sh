@@ -41,13 +41,19 @@ read_line() {
 
 # replace_file FILE: replaces FILE by the standard input; readers find the old or the new contents. Returns 2 if FILE is a link.
 replace_file() {
-  local new folder=.
+  local to folder=. name status=0
   case $1 in */*) folder=${1%/*} ;; esac
   is_own_file "$1" || return 2
-  new=$(mktemp -- "$folder/.new.XXXXXX") || return 1
-  # mktemp makes files that only this user can read.
-  if ! { cat >"$new" && chmod '=rw' "$new" && mv -fT -- "$new" "$1"; }; then
-    rm -f -- "$new"
+  name=$folder/.new.$$.$RANDOM$RANDOM
+  # Opened once, and only if it does not exist, so that nobody can put a link in its place before it is written.
+  set -C
+  exec {to}>"$name" || status=1
+  set +C
+  if [ "$status" -ne 0 ]; then return 1; fi
+  cat >&"$to" || status=1
+  exec {to}>&-
+  if [ "$status" -ne 0 ] || ! mv -fT -- "$name" "$1"; then
+    rm -f -- "$name"
     return 1
   fi
 }

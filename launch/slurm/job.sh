@@ -121,7 +121,7 @@ run() {
 }
 # logged EVENT [TEXT]: whether the log of the run contains such an event of this start, with this text.
 logged() {
-  [ -n "$run_folder" ] &&
+  [ -n "$run_folder" ] && [ -f "$run_folder/metrics.jsonl" ] &&
     grep -F "\"event\":\"$1\",\"id\":\"$VAECF_RUN_ID\"" "$run_folder/metrics.jsonl" 2>/dev/null | grep -F -- "${2:-}" >/dev/null
 }
 
@@ -193,7 +193,8 @@ name_log() {
   log=$(readlink "/proc/$$/fd/1") || return
   named=${log%/*}/${SLURM_JOB_NAME:-}-$job.log
   if [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || [ "$log" != "${log%/*}/${SLURM_JOB_NAME:-}-$SLURM_JOB_ID.log" ]; then return; fi
-  if [ -f "$named" ] && [ ! -L "$named" ]; then cat "$named" >>"$log"; fi
+  # The standard output is the log, so it is not opened by its name again.
+  if [ -f "$named" ] && [ ! -L "$named" ]; then cat "$named"; fi
   mv -fT "$log" "$named"
 }
 
