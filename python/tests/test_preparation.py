@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import vaecf
-from vaecf import InputError, cli
+from vaecf import InputError, cli, wording
 
 pa = pytest.importorskip("pyarrow")
 nw = pytest.importorskip("narwhals.stable.v1")
@@ -399,3 +399,34 @@ def test_values_are_written_as_the_program_reads_them() -> None:
     assert written(frames.features(","), ["a, b", None]) == [f"a{frames.JOINT}b", ""]
     with pytest.raises(InputError, match="control character"):
         written(frames.features("|"), [f"a{frames.JOINT}b"])
+
+
+@pytest.mark.parametrize(
+    ("message", "python", "options"),
+    [
+        (
+            '--set data.prepare.split="bad": data.prepare.split must be one of random, time',
+            "split= must be one of random, time",
+            "--split must be one of random, time",
+        ),
+        (
+            '--set data.prepare.dates=["2019-01-01", "2020-01-01"]: data.prepare.dates has no effect',
+            "dates= has no effect",
+            "--dates has no effect",
+        ),
+        (
+            "none.csv: no such file; check the paths in data.source",
+            "none.csv: no such file; check source=, items= and users=",
+            "none.csv: no such file; check FILE, --items and --users",
+        ),
+        (
+            "data.source.format: delimited with data.prepare.split: random does not use data.prepare.min_rating",
+            "this source with split=random does not use min_rating=",
+            "this source with --split random does not use --min-rating",
+        ),
+    ],
+)
+def test_messages_name_arguments(message: str, python: str, options: str) -> None:
+    words = wording.python_words(message, Path("/nowhere"))
+    assert words == python
+    assert wording.option_words(words) == options

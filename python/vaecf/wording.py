@@ -23,7 +23,12 @@ ARGUMENTS = {
 _KEY = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, ARGUMENTS))})(?![\w]|\.\w)(?:: (?=[\w-]))?")
 _OPTION = re.compile(rf"(?<![\w.-])({'|'.join(ARGUMENTS.values())})=(?=([^\s,;)]?))")
 
+# The program names the option that set a key before its message, which names the key.
+_SET = re.compile(rf"--set ({'|'.join(map(re.escape, ARGUMENTS))})=.*?: (?=\1(?![\w.]))", re.DOTALL)
+_FORMAT = re.compile(r"data\.source\.format: \w+(?= with| has)")
+
 _PHRASES = (
+    ("check the paths in data.source", "check source=, items= and users="),
     ("; choose another file, or pass --replace to overwrite it", "; choose another file=, or move it away"),
     (
         "check data.source.format, path, separator, header and columns",
@@ -40,6 +45,7 @@ def python_words(text: str, folder: Path) -> str:
     of what was written for the program to its standard input or the folder."""
     for phrase, other in _PHRASES:
         text = text.replace(phrase, other)
+    text = _FORMAT.sub("this source", _SET.sub("", text))
     text = _KEY.sub(lambda found: f"{ARGUMENTS[found[1]]}=", _PATTERN.sub("", text))
 
     def row(found: re.Match[str]) -> str:
