@@ -112,6 +112,16 @@ def _workspace(program: str, tmp_path_factory: pytest.TempPathFactory) -> Worksp
     return space
 
 
+@pytest.fixture(name="space")
+def _space(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An own current folder with the dataset own.h5."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VAECF_DIST", workspace.program)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "own.h5").symlink_to(workspace.folder / "data.h5")
+    return tmp_path
+
+
 def child_of(process: "subprocess.Popen[Any]") -> int:
     """Returns the id of the only child process of a process."""
     (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

@@ -18,15 +18,6 @@ from conftest import Workspace, child_of, has_ended
 import vaecf
 
 
-@pytest.fixture(name="space")
-def _space(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("VAECF_DIST", workspace.program)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    (tmp_path / "own.h5").symlink_to(workspace.folder / "data.h5")
-    return tmp_path
-
-
 def _ease(l2: float) -> vaecf.Run:
     return vaecf.train("own.h5", model="ease", progress=False, settings={"model.ease.l2": l2})
 

@@ -18,15 +18,6 @@ import vaecf
 SMALL = {"batch_size": 50, "settings": {"model.hidden": [24], "model.latent": 8, "train.annealing.steps": 20}}
 
 
-@pytest.fixture(name="space")
-def _space(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("VAECF_DIST", workspace.program)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    (tmp_path / "own.h5").symlink_to(workspace.folder / "data.h5")
-    return tmp_path
-
-
 def test_training_returns_the_run_with_the_given_keys(space: Path) -> None:
     data = vaecf.Dataset(space / "own.h5")
     run = vaecf.train(

@@ -20,11 +20,12 @@ ARGUMENTS = {
 }
 """The argument of vaecf.prepare for each key that has one."""
 
-_KEY = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, ARGUMENTS))})(?![\w]|\.\w)(?:: (?=[\w-]))?")
+_KEYS = "|".join(map(re.escape, ARGUMENTS))
+_KEY = re.compile(rf"(?<![\w.])({_KEYS})(?![\w]|\.\w)(?:: (?=[\w-]))?")
 _OPTION = re.compile(rf"(?<![\w.-])({'|'.join(ARGUMENTS.values())})=(?=([^\s,;)]?))")
 
 # The program names the option that set a key before its message, which names the key.
-_SET = re.compile(rf"--set ({'|'.join(map(re.escape, ARGUMENTS))})=.*?: (?=\1(?![\w.]))", re.DOTALL)
+_SET = re.compile(rf"--set ({_KEYS})=.*?: (?=\1(?![\w.]))", re.DOTALL)
 _FORMAT = re.compile(r"data\.source\.format: \w+(?= with| has)")
 
 _PHRASES = (
