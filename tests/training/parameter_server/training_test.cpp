@@ -3,9 +3,9 @@
 #include <thread>
 
 #include "support/thread_communicator.hpp"
-#include "training/checkpoint/resume_fixture.hpp"
+#include "checkpoint/resume_fixture.hpp"
 #include "training/parameter_server/server.hpp"
-#include "training/step/multi_rank_fixture.hpp"
+#include "training/multi_rank_fixture.hpp"
 
 namespace vaecf::training {
 namespace {

@@ -1,0 +1,98 @@
+// All ranks must capture and replay graphs with collectives together (NCCL). As on a GPU, emulated device
+// memory is reallocated when the batches of a rank outgrow it.
+#include <vaecf/evaluate/evaluator.hpp>
+
+#include <memory>
+
+#include "device/cuda/device.hpp"
+#include "support/cuda_emulator/communicator.hpp"
+#include "training/multi_rank_fixture.hpp"
+
+namespace vaecf::training {
+namespace {
+
+/// Graphs that run the work again, including collectives, which emulated graphs cannot contain. Their
+/// validity is determined by the emulated device.
+class Repeating : public cuda::Device {
+ public:
+  struct Repeated : device::Graph {
+    std::function<void()> work;
+    std::unique_ptr<device::Graph> nothing;
+  };
+
+  Repeating(const device::BackendOptions& options, std::string& log) : cuda::Device(options, 0), steps(log) {}
+
+  std::unique_ptr<device::Graph> capture(const std::function<void()>& work) override {
+    work();
+    steps += 'o';
+    auto repeated = std::make_unique<Repeated>();
+    repeated->work = work;
+    repeated->nothing = cuda::Device::capture([] {});
+    if (!repeated->nothing) return nullptr;
+    return repeated;
+  }
+  bool is_valid(const device::Graph& graph) const override {
+    return cuda::Device::is_valid(*device::own<Repeated>(graph).nothing);
+  }
+  bool replay(device::Graph& graph) override {
+    if (!is_valid(graph)) return false;
+    device::own<Repeated>(graph).work();
+    steps += '>';
+    return true;
+  }
+
+  std::string& steps;  ///< recorded o, replayed >
+};
+
+class CudaEmulatedCapture : public MultiRankTest {
+ protected:
+  struct Outcome {
+    std::string steps;
+    Tensors weights;
+  };
+
+  /// Returns the outcome of each rank after four epochs, after each of which only the first rank evaluates.
+  std::vector<Outcome> train_on(int ranks, Toggle graph) {
+    backend_.cuda_graph = graph;
+    std::vector<Outcome> all(static_cast<std::size_t>(ranks));
+    const auto train = [&](comm::Communicator& communicator) {
+      Outcome& outcome = all[static_cast<std::size_t>(communicator.rank())];
+      Repeating device(backend_, outcome.steps);
+      Log log;
+      Progress progress;
+      const run::Run run = run_of({communicator, device, log, progress});
+      Trainer trainer(run, run.device.facts().evaluation_batch);
+      train_epochs(trainer, 4, [&] {
+        models::Model& model = trainer.model();
+        if (communicator.rank() != 0) return;
+        comm::run_ranks(1, [&](comm::Communicator& alone) {
+          const run::Run mine = run_of({alone, device, log, progress});
+          evaluate::Evaluator(mine, "validation", options_.validation.metrics).evaluate(model);
+        });
+      });
+      outcome.weights = read_all(trainer, StateTensor::weights);
+    };
+    comm::run_ranks(ranks, train, cuda::emulator::thread_device(true));
+    return all;
+  }
+};
+
+// The batch size is not a multiple of the virtual shards, so that a rank's part changes from step to step.
+TEST_F(CudaEmulatedCapture, RanksCaptureAndReplayTheSameSteps) {
+  options_.data.file = make("more.h5", {.users = 1000, .validation = 400});
+  options_.train.batch_size = 40;
+  for (const int ranks : {2, 5}) {
+    SCOPED_TRACE(ranks);
+    const std::vector<Outcome> recorded = train_on(ranks, Toggle::automatic);
+    for (const Outcome& rank : recorded) {
+      EXPECT_EQ(rank.steps, recorded[0].steps);
+      EXPECT_EQ(rank.weights, recorded[0].weights);
+    }
+    EXPECT_EQ(recorded[0].steps.size(), 4U * 25U);
+    EXPECT_GT(std::ranges::count(recorded[0].steps, '>'), 20) << recorded[0].steps;
+    EXPECT_EQ(train_on(ranks, Toggle::off)[0].weights, recorded[0].weights);
+  }
+}
+
+}  // namespace
+}  // namespace vaecf::training
