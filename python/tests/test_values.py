@@ -17,7 +17,9 @@ import vaecf
 from vaecf import InputError
 from vaecf.hashing import feature_rows
 from vaecf.ids import IdLookup, id_text, read_events
-from vaecf.values import field_texts, python_values
+from vaecf.values import field_texts, python_values, value_text
+
+ROOT = Path(__file__).parents[2]
 
 CELLS: list[tuple[Any, list[str]]] = [
     (True, ["True"]),
@@ -30,7 +32,7 @@ CELLS: list[tuple[Any, list[str]]] = [
     (decimal.Decimal("1.50"), ["1.5"]),
     (2**60, [str(2**60)]),
     (" a b\t", ["a b"]),
-    ("25.0| -3.0|2.50|1.0.0", ["25", "-3", "2.50", "1.0.0"]),
+    ("25.0| -3.0|2.50|1.0.0", ["25", "-3", "2.5", "1.0.0"]),
     ("Drama | Action||", ["Drama", "Action"]),
     (["A", None, "", float("nan")], ["A"]),
     (["A|B", 3.0], ["A|B", "3"]),
@@ -46,6 +48,30 @@ def test_a_value_has_one_text() -> None:
     for cell, texts in CELLS:
         assert field_texts(cell, "|") == texts, repr(cell)
     assert field_texts("a, b|c", ",") == ["a", "b|c"] and field_texts("a|b", "") == ["a|b"]
+
+
+def test_values_have_the_texts_of_the_table_that_the_tests_of_the_program_read() -> None:
+    lines = (ROOT / "tests" / "data" / "value_texts.tsv").read_text().splitlines()[1:]
+    cells = [line.split("\t") for line in lines]
+    assert len(cells) > 300
+    for kind, field, expected in cells:
+        assert value_text(f"\t{field} ") == expected and value_text(expected) == expected, field
+        if kind == "number":
+            assert value_text(float(field)) == expected == repr(float(field) + 0.0).removesuffix(".0")
+            assert value_text(np.float64(field)) == expected
+        if kind == "time" and not field.startswith("0"):
+            zoned = pd.Timestamp(field)
+            assert value_text(zoned) == expected, field
+    titles = pa_titles(["25.0", " 1e20", "2024-01-05", None])
+    assert titles == ["25.0", "1e20", "2024-01-05", ""]
+
+
+def pa_titles(texts: list[str | None]) -> list[str]:
+    """Returns the titles that are written for the program."""
+    pa = pytest.importorskip("pyarrow")
+    from vaecf import frames  # pylint: disable=import-outside-toplevel
+
+    return frames.titles(pa.chunked_array([texts]), "titles").to_pylist()
 
 
 def test_numbers_in_fp32_have_their_shortest_text() -> None:
@@ -149,6 +175,41 @@ def test_features_of_frames_files_and_tables_are_the_same(trained: Callable[...,
         assert [sorted(row.indices) for row in found] == list(expected.values())
     pa.parquet.write_table(served[-1], "people.parquet")
     assert rows_of(trained("people.parquet", names)[0]) == expected
+
+
+def test_numbers_and_times_of_a_csv_are_those_of_a_frame(
+    trained: Callable[..., tuple[Any, Any]], workspace: Workspace
+) -> None:
+    pytest.importorskip("pyarrow")
+    random = np.random.default_rng(5)
+    table = pd.DataFrame({"user": range(40)})
+    table["zero"] = [-0.0, 1e20, 0.0, 1e-7] * 10
+    table["number"] = random.uniform(-1, 1, 40) * 10.0 ** random.integers(-8, 25, 40)
+    table["fixed"] = random.uniform(-1e6, 1e6, 40).round(2)
+    table["day"] = pd.to_datetime("2024-01-05") + pd.to_timedelta(np.arange(40) % 7, unit="D")
+    table["time"] = table["day"] + pd.to_timedelta(np.arange(40) * 0.25, unit="s")
+    table["zoned"] = table["time"].dt.tz_localize("Europe/Paris")
+    names = list(table.columns[1:])
+    data, model = trained(table, names)
+    expected = rows_of(data)
+    assert len({tuple(row) for row in expected.values()}) == len(expected)
+    written = table.assign(fixed=table["fixed"].map("{:.4f}".format), number=table["number"].map("{:.17e}".format))
+    written.to_csv("people.csv", index=False)
+    assert "1.500000" in Path("people.csv").read_text() and ",-0.0," in Path("people.csv").read_text()
+    assert rows_of(trained("people.csv", names)[0]) == expected
+    exact = pd.read_csv("people.csv", float_precision="round_trip")
+    for each in (table, exact, pd.read_csv("people.csv", dtype=str)):
+        found = model.features_of(each, "user", list(expected))
+        assert [sorted(row.indices) for row in found] == list(expected.values())
+    # The program reads those of --users, written in other ways, by the same rule.
+    config = str(model.path.parent.parent / "config.yaml")
+    space = Workspace(workspace.program, Path.cwd())
+    lists = []
+    table.to_csv("others.csv", index=False, date_format="%Y-%m-%dT%H:%M:%S.%f%z")
+    for file in ("people.csv", "others.csv"):
+        space.call("recommend", config, "--users", file, "--output", "out.tsv", "--set", "train.precision=fp32")
+        lists.append(Path("out.tsv").read_text())
+    assert lists[0] == lists[1]
 
 
 def test_values_of_fields_and_of_lines_are_those_of_the_program(

@@ -16,7 +16,7 @@ import pandas as pd
 from .errors import InputError, install
 from .files import kind_of
 from .ids import MAX_EXACT, column_names, index_advice
-from .values import SEPARATOR, field_texts, python_values, value_text
+from .values import SEPARATOR, field_texts, plain_text, python_values, value_text
 
 try:
     import narwhals.stable.v1 as nw
@@ -244,19 +244,19 @@ def times(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 def titles(column: pa.ChunkedArray, name: str) -> pa.Array:
     """Converts titles."""
-    return _joined(column, name, "", SEPARATOR)
+    return _joined(column, name, lambda field: field_texts(field, "", plain_text), SEPARATOR)
 
 
 def features(separator: str) -> Convert:
     """Returns the conversion of features, whose values JOINT separates afterwards. `separator`: that in their texts."""
 
     def convert(column: pa.ChunkedArray, name: str) -> pa.Array:
-        return _joined(column, name, separator, JOINT)
+        return _joined(column, name, lambda field: field_texts(field, separator), JOINT)
 
     return convert
 
 
-def _joined(column: pa.ChunkedArray, name: str, separator: str, joint: str) -> pa.Array:
+def _joined(column: pa.ChunkedArray, name: str, texts_of: Callable[[Any], list[str]], joint: str) -> pa.Array:
     """Converts fields to the texts of their values, between which is `joint`."""
     kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     is_list = any(check(column.type) for check in kinds)
@@ -264,7 +264,7 @@ def _joined(column: pa.ChunkedArray, name: str, separator: str, joint: str) -> p
         raise InputError(f"{name}: values must be text, numbers or lists of text, got {column.type}; convert them")
 
     def joined(field: Any) -> str:
-        texts = field_texts(field, separator)
+        texts = texts_of(field)
         if any(JOINT in text for text in texts):
             raise InputError(f"{name}: {field!r} contains the control character U+001F; remove it")
         return joint.join(texts)

@@ -66,8 +66,9 @@ TEST_F(UserTables, ValuesOfRepeatedLinesAreJoined) {
 TEST_F(UserTables, ValuesAreSeparatedAsConfiguredAndHaveNoBlanksAroundThem) {
   use("people.csv", "id,tags\n7,\" Drama, Romance ,|\"\n8,\"\t a  b \"\n9,\" \"\n");
   EXPECT_EQ(values_of(read({"tags"}).columns[0]), (Texts{"Drama, Romance ,", "a  b", "-"}));
-  use("numbers.csv", "id,n\n7,25.0\n8,25\n9,-3.0|.0|1.0.0|2.50\n");
-  EXPECT_EQ(values_of(read({"n"}).columns[0]), (Texts{"25", "25", "-3+.0+1.0.0+2.50"}));
+  use("numbers.csv", "id,n\n7,25.0\n8,25\n9,-3.0|.0|1.0.0|2.50\n0,1e20|2024-01-05\n");
+  EXPECT_EQ(values_of(read({"n"}).columns[0]),
+            (Texts{"25", "25", "-3+0+1.0.0+2.5", "1e+20+2024-01-05 00:00:00"}));
   use("people.csv", "id,tags\n7,\" Drama, Romance ,|\"\n8,\"\t a  b \"\n9,\" \"\n");
   options_.value_separator = ",";
   EXPECT_EQ(values_of(read({"tags"}).columns[0]), (Texts{"Drama+Romance+|", "a  b", "-"}));

@@ -127,15 +127,6 @@ class FieldSplitter {
   std::list<std::string> unescaped_;  // fields whose doubled quotes were replaced
 };
 
-/// Returns a value of a feature without blanks around it, and a whole number without ".0", which pandas adds
-/// to integers with gaps: the text that is hashed, as value_text in python/vaecf/values.py. The result refers
-/// to `value`.
-std::string_view value_text(std::string_view value);
-
-/// Returns the texts of the values in a field, which `separator` separates; an empty one separates none.
-/// Empty values are left out. The results refer to `field`.
-std::vector<std::string_view> values_in(std::string_view field, std::string_view separator);
-
 /// Format of the lines of a table.
 struct TableLayout {
   bool json = false;  ///< each line is a JSON object, whose keys are the columns; the rest is not used then
@@ -204,7 +195,7 @@ class Table {
   /// returns its first value.
   std::string_view at(std::size_t column) const { return layout_.json ? first_of(column) : field(column); }
   /// Returns the values in a field as values_in() does; those of a list of JSON are not separated further.
-  std::vector<std::string_view> values(std::size_t column, std::string_view separator) const;
+  std::vector<std::string> values(std::size_t column, std::string_view separator) const;
   /// Returns whether the field is an id that stands for a missing value.
   bool is_missing(std::size_t column) const {
     if (layout_.json) return false;

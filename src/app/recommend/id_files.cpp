@@ -1,6 +1,7 @@
 #include "app/recommend/id_files.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/data/value_text.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -166,7 +167,7 @@ Csr read_item_categories(const RecommendArguments& arguments, const data::Source
     const std::int64_t item = find(row, columns.item);
     items.add(item, row.at(columns.item));
     if (item < 0) return;
-    for (const std::string_view value : data::values_in(row.at(columns.category), "|")) {
+    for (const std::string& value : data::values_in(row.at(columns.category), "|")) {
       const auto next = static_cast<std::int32_t>(numbers.size());
       categories[item].push_back(numbers.emplace(value, next).first->second);
     }

@@ -147,7 +147,7 @@ class ColumnReader {
         if (rows_->at(c) == "1") add(of, known_->layout.names[c]);
       return;
     }
-    for (const std::string_view value : rows_->values(*index_, separator_)) add(of, value);
+    for (const std::string& value : rows_->values(*index_, separator_)) add(of, value);
   }
 
   // Returns the column of a table of `rows` users or items.

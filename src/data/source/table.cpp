@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/data/table.hpp>
+#include <vaecf/data/value_text.hpp>
 #include <vaecf/io/json.hpp>
 
 #include <array>
@@ -132,28 +133,6 @@ bool FieldSplitter::split(std::string_view record, std::size_t max_fields) {
   return true;
 }
 
-std::string_view value_text(std::string_view value) {
-  constexpr std::string_view blanks = " \t\n\r\f\v";
-  value.remove_prefix(std::min(value.find_first_not_of(blanks), value.size()));
-  value = value.substr(0, value.find_last_not_of(blanks) + 1);
-  if (!value.ends_with(".0")) return value;
-  const std::string_view whole = value.substr(0, value.size() - 2);
-  const std::string_view digits = whole.substr(whole.starts_with('-') ? 1 : 0);
-  const bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
-  return number ? whole : value;
-}
-
-std::vector<std::string_view> values_in(std::string_view field, std::string_view separator) {
-  std::vector<std::string_view> values;
-  while (true) {
-    const std::size_t end = separator.empty() ? std::string_view::npos : field.find(separator);
-    const std::string_view value = value_text(field.substr(0, end));
-    if (!value.empty()) values.push_back(value);
-    if (end == std::string_view::npos) return values;
-    field.remove_prefix(end + separator.size());
-  }
-}
-
 std::string separator_of(std::string_view first_line, std::initializer_list<std::string> likely) {
   for (const std::string& separator : likely)
     if (!separator.empty() && first_line.find(separator) != std::string_view::npos) return separator;
@@ -271,11 +250,11 @@ std::string_view Table::first_of(std::size_t column) const {
   return key.texts.empty() ? std::string_view() : key.texts.front();
 }
 
-std::vector<std::string_view> Table::values(std::size_t column, std::string_view separator) const {
+std::vector<std::string> Table::values(std::size_t column, std::string_view separator) const {
   if (!layout_.json || !keys_[column].list) return values_in(at(column), separator);
-  std::vector<std::string_view> values;
+  std::vector<std::string> values;
   for (const std::string& text : keys_[column].texts)
-    for (const std::string_view value : values_in(text, "")) values.push_back(value);
+    for (std::string& value : values_in(text, "")) values.push_back(std::move(value));
   return values;
 }
 
