@@ -7,14 +7,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "support/emulated_thread_group.hpp"
 #include "support/messages.hpp"
+#include "support/reference_file.hpp"
 
 namespace vaecf::math {
 namespace {
@@ -134,77 +132,52 @@ TEST(MetricsOfLists, GiniAndCoverageEqualTheDefinition) {
   EXPECT_EQ(coverage(std::vector<std::int64_t>{0, 0}), 0.0);
 }
 
-/// Reader of tests/reference/metrics_reference.txt; the script that writes it describes the format.
-class Reference {
- public:
-  Reference() : file_(VAECF_REFERENCE_DIRECTORY "/metrics_reference.txt") {
-    if (!file_) throw std::runtime_error("cannot open metrics_reference.txt");
-  }
-
-  bool at_end() { return file_.peek() == std::ifstream::traits_type::eof(); }
-
-  template <class T>
-  std::vector<T> line(const std::string& name) {
-    std::string text;
-    std::getline(file_, text);
-    std::istringstream words(text);
-    std::string first;
-    words >> first;
-    if (first != name) throw std::runtime_error("expected a line '" + name + "', found '" + first + "'");
-    std::vector<T> values;
-    for (T value; words >> value;) values.push_back(value);
-    if (!words.eof()) throw std::runtime_error("invalid value in a line '" + name + "'");
-    return values;
-  }
-
- private:
-  std::ifstream file_;
-};
-
 TEST(MetricsReference, ValuesMeansAndErrorsAreEqualOnThreadAndBlock) {
   testing::EmulatedThreadGroup thread_group(64);
-  Reference reference;
+  const testing::ReferenceFile reference(VAECF_REFERENCE_DIRECTORY "/metrics_reference.h5");
   std::vector<Metric> metrics;
-  for (const std::string& name : reference.line<std::string>("metrics"))
-    metrics.push_back(parse_metric(name));
+  const io::IdList names = reference.names("metrics");
+  for (std::int64_t i = 0; i < names.size(); ++i) metrics.push_back(parse_metric(names.text(i)));
   int compared = 0;
   int without_target = 0;
-  while (!reference.at_end()) {
-    const auto shape = reference.line<std::int64_t>("block");
+  for (int number = 0; number < static_cast<int>(reference.number("blocks")); ++number) {
+    const std::string block = "block_" + std::to_string(number) + "/";
+    const Csr fold_in{reference.at<std::int64_t>(block + "fold_in_offsets"),
+                      reference.at<std::int32_t>(block + "fold_in")};
+    const Csr targets{reference.at<std::int64_t>(block + "targets_offsets"),
+                      reference.at<std::int32_t>(block + "targets")};
+    const auto scores = reference.at<float>(block + "scores");
+    const auto values = reference.at(block + "values");
+    const std::int64_t items = std::ssize(scores) / targets.rows();
     std::vector<MetricSums> sums(metrics.size());
-    for (std::int64_t user = 0; user < shape.at(0); ++user) {
-      const auto scores = reference.line<float>("scores");
-      const auto fold_in = reference.line<std::int32_t>("fold_in");
-      const auto targets = reference.line<std::int32_t>("targets");
-      const auto values = reference.line<double>("values");
-      ASSERT_EQ(static_cast<std::int64_t>(scores.size()), shape.at(1));
+    for (std::int64_t user = 0; user < targets.rows(); ++user) {
+      const auto score = [&](std::int32_t item) {
+        return scores.at(static_cast<std::size_t>(user * items + item));
+      };
       std::vector<std::int32_t> ranks;
-      for (const std::int32_t target : targets) {
-        const auto masked = [&](std::int32_t item) { return std::ranges::binary_search(fold_in, item); };
+      for (const std::int32_t target : targets.view().row(user)) {
+        const auto masked = [&](std::int32_t item) {
+          return std::ranges::binary_search(fold_in.view().row(user), item);
+        };
         std::int32_t rank = 0;
-        for (std::int32_t item = 0; item < shape.at(1); ++item) {
-          rank += masked(target) ||
-                  (!masked(item) && ranks_ahead(scores.at(static_cast<std::size_t>(item)), item,
-                                                scores.at(static_cast<std::size_t>(target)), target));
-        }
+        for (std::int32_t item = 0; item < items; ++item)
+          rank += masked(target) || (!masked(item) && ranks_ahead(score(item), item, score(target), target));
         ranks.push_back(rank);
       }
-      if (targets.empty()) {
-        ASSERT_TRUE(values.empty());
-        ++without_target;
-        continue;
-      }
+      without_target += ranks.empty();
       for (std::size_t i = 0; i < metrics.size(); ++i) {
-        const double value = user_metric(thread_group, metrics[i], ranks.data(),
-                                         static_cast<std::int64_t>(ranks.size()), shape.at(1));
+        const double expected = values.at(static_cast<std::size_t>(user) * metrics.size() + i);
+        ASSERT_EQ(std::isnan(expected), ranks.empty());
+        if (ranks.empty()) continue;
+        const double value = user_metric(thread_group, metrics[i], ranks.data(), std::ssize(ranks), items);
         sums[i].add(value);
-        EXPECT_NEAR(value, values.at(i), 1e-13) << to_string(metrics[i]) << " of user " << user;
-        EXPECT_NEAR(metric_of_user(metrics[i], ranks, shape.at(1)), value, 1e-13);
+        EXPECT_NEAR(value, expected, 1e-13) << to_string(metrics[i]) << " of user " << user;
+        EXPECT_NEAR(metric_of_user(metrics[i], ranks, items), value, 1e-13);
         ++compared;
       }
     }
-    const auto means = reference.line<double>("mean");
-    const auto errors = reference.line<double>("error");
+    const auto means = reference.at(block + "mean");
+    const auto errors = reference.at(block + "error");
     for (std::size_t i = 0; i < metrics.size(); ++i) {
       EXPECT_NEAR(sums[i].mean(), means.at(i), 1e-13);
       EXPECT_NEAR(sums[i].standard_error(), errors.at(i), 1e-10);

@@ -3,59 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <map>
 #include <optional>
 #include <ostream>
-#include <stdexcept>
 
 #include "models/model_fixture.hpp"
+#include "support/reference_file.hpp"
 #include "training/strategy.hpp"
 
 namespace vaecf::models {
 namespace {
-
-/// Reader of the file written by tests/reference/make_reference.py, which describes its format.
-class ReferenceFile {
- public:
-  explicit ReferenceFile(const std::string& path) {
-    std::ifstream stream(path);
-    if (!stream) throw std::runtime_error(path + " cannot be read");
-    while (stream.peek() == '#') {
-      std::string comment;
-      std::getline(stream, comment);
-    }
-    std::string name;
-    for (int dimensions = 0; stream >> name >> dimensions;) {
-      std::size_t count = 1;
-      for (int d = 0; d < dimensions; ++d) {
-        std::size_t size = 0;
-        stream >> size;
-        count *= size;
-      }
-      std::vector<double> values(count);
-      for (double& value : values) stream >> value;
-      if (!stream) throw std::runtime_error(path + ": entry " + name + " is truncated");
-      entries_[name] = std::move(values);
-    }
-  }
-
-  const std::vector<double>& at(const std::string& name) const {
-    const auto found = entries_.find(name);
-    if (found == entries_.end()) throw std::out_of_range("the reference file has no entry " + name);
-    return found->second;
-  }
-  bool has(const std::string& name) const { return entries_.contains(name); }
-  double number(const std::string& name) const { return at(name).at(0); }
-  template <class T>
-  std::vector<T> as(const std::string& name) const {
-    const std::vector<double>& values = at(name);
-    return {values.begin(), values.end()};
-  }
-
- private:
-  std::map<std::string, std::vector<double>> entries_;
-};
 
 struct Case {
   int number;
@@ -73,35 +29,35 @@ class Reference : public ::testing::TestWithParam<Case> {
     ASSERT_GT(file_->number("cases"), GetParam().number) << "the file has fewer cases";
     prefix_ = "case_" + std::to_string(GetParam().number) + "/";
     options_.type = number("config/sampled") == 1.0 ? ModelType::mult_vae : ModelType::mult_dae;
-    options_.hidden = file_->as<std::int64_t>(prefix_ + "config/hidden");
+    options_.hidden = file_->at<std::int64_t>(prefix_ + "config/hidden");
     options_.latent = static_cast<std::int64_t>(number("config/latent"));
     options_.dropout = 1.0 - number("config/keep");
     options_.history_dropout = 1.0 - number("config/keep_history");
     items_ = static_cast<std::int64_t>(number("config/items"));
     seed_ = static_cast<std::uint64_t>(number("config/seed"));
-    users_ = {file_->as<std::int64_t>(prefix_ + "input/indptr"),
-              file_->as<std::int32_t>(prefix_ + "input/indices")};
-    if (file_->has(prefix_ + "input/values")) users_.values = file_->as<float>(prefix_ + "input/values");
+    users_ = {file_->at<std::int64_t>(prefix_ + "input/indptr"),
+              file_->at<std::int32_t>(prefix_ + "input/indices")};
+    if (file_->has(prefix_ + "input/values")) users_.values = file_->at<float>(prefix_ + "input/values");
 
     device_ = fp32_device(GetParam().kernels);
     const auto features = static_cast<std::int64_t>(number("config/features"));
     model_.emplace(options_, InputDims{items_, features}, *device_, users_.rows());
     whole_.emplace(*device_, users_, first_user(), items_);
     if (features > 0) {
-      features_ = {file_->as<std::int64_t>(prefix_ + "input/feature_indptr"),
-                   file_->as<std::int32_t>(prefix_ + "input/feature_indices")};
+      features_ = {file_->at<std::int64_t>(prefix_ + "input/feature_indptr"),
+                   file_->at<std::int32_t>(prefix_ + "input/feature_indices")};
       beside_.emplace(*device_, features_, first_user(), features);
     }
     gradients_ = device_->make_buffer(model_->layout().size);
     for (const device::TensorLayout& tensor : model_->layout().tensors) {
       import_tensor(*device_, model_->layout(), tensor.spec.name,
-                    file_->as<float>(prefix_ + "weights/" + tensor.spec.name), model_->parameters().master());
+                    file_->at<float>(prefix_ + "weights/" + tensor.spec.name), model_->parameters().master());
     }
     device_->refresh_copies(model_->parameters(), {0, model_->parameters().layout().size});
   }
 
   double number(const std::string& name) const { return file_->number(prefix_ + name); }
-  const std::vector<double>& values(const std::string& name) const { return file_->at(prefix_ + name); }
+  std::vector<double> values(const std::string& name) const { return file_->at(prefix_ + name); }
   std::int64_t first_user() const { return static_cast<std::int64_t>(number("config/first_user")); }
 
   NetworkInput input() const { return {*whole_->batch, beside_ ? beside_->batch.get() : nullptr}; }
@@ -133,7 +89,7 @@ class Reference : public ::testing::TestWithParam<Case> {
     std::vector<float> scores(users * width);
     const auto held = model_->load_users({users_.view(), features_.view(), {}, first_user()});
     model_->top_k(*held, {0, users_.rows()}, history, false, static_cast<int>(items_), items, scores);
-    const std::vector<double>& logits = values(name);
+    const std::vector<double> logits = values(name);
     for (std::size_t u = 0; u < users; ++u) {
       const auto own = users_.view().row(static_cast<std::int64_t>(u));
       for (std::size_t j = 0; j < width; ++j) {
@@ -148,7 +104,7 @@ class Reference : public ::testing::TestWithParam<Case> {
     }
   }
 
-  std::optional<ReferenceFile> file_;
+  std::optional<testing::ReferenceFile> file_;
   std::string prefix_;
   ModelOptions options_;
   std::int64_t items_ = 0;
@@ -167,7 +123,7 @@ TEST_P(Reference, MasksAndNoiseAreBitwiseEqual) {
   const std::uint64_t threshold = math::dropout_threshold(static_cast<float>(number("config/keep")));
   const std::uint64_t of_histories =
       math::dropout_threshold(static_cast<float>(number("config/keep_history")));
-  const std::vector<double>& mask = values("random/mask");
+  const std::vector<double> mask = values("random/mask");
   ASSERT_EQ(mask.size(), static_cast<std::size_t>(users_.rows() * items_));
   for (std::size_t i = 0; i < mask.size(); ++i) {
     const auto user = static_cast<std::uint32_t>(first_user() + static_cast<std::int64_t>(i) / items_);
@@ -177,7 +133,7 @@ TEST_P(Reference, MasksAndNoiseAreBitwiseEqual) {
     ASSERT_EQ(kept, mask[i] == 1.0) << i;
   }
   if (options_.type != ModelType::mult_vae) return;
-  const std::vector<double>& noise = values("random/noise");
+  const std::vector<double> noise = values("random/noise");
   for (std::size_t i = 0; i < noise.size(); ++i) {
     const auto user =
         static_cast<std::uint32_t>(first_user() + static_cast<std::int64_t>(i) / options_.latent);

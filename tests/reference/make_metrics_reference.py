@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Writes metrics_reference.txt: NDCG@k and Recall@k as published (Liang et al., WWW 2018, section 4.2 and its
+"""Writes metrics_reference.h5: NDCG@k and Recall@k as published (Liang et al., WWW 2018, section 4.2 and its
 notebook), recall over all targets (NGCF, LightGCN), hit rate (NCF), MRR, MAP (over min(k, targets)) and precision, rendered with numpy on random scores with ties, masked fold-in items and users without targets.
 
-    python3 make_metrics_reference.py > metrics_reference.txt
-
 Ties go to the lower item; users without targets are left out of means (both are rules of this program: the
-notebook leaves the order of ties open and divides 0 by 0). Format, one record a line:
-    metrics NAME...
-    block USERS ITEMS
-    scores  ITEMS floats               \\
-    fold_in ITEM...                     | once per user
-    targets ITEM...                     |
-    values  one per metric, or nothing /
-    mean    one per metric
-    error   one per metric             population standard deviation / sqrt(users)
+notebook leaves the order of ties open and divides 0 by 0). HDF5 datasets, for U users, I items and M metrics:
+
+    blocks                       the number of blocks
+    metrics (M)                  names
+    block_0/scores (U, I)        fp32
+    block_0/fold_in_offsets (U + 1), fold_in        items of user u are those from offset u to offset u + 1
+    block_0/targets_offsets (U + 1), targets
+    block_0/values (U, M)        NaN for users without targets
+    block_0/{mean, error} (M)    error: population standard deviation / sqrt(users)
 """
+import os
+
+import h5py
 import numpy as np
 
 CUTOFFS = [("ndcg", 1), ("ndcg", 5), ("ndcg", 10), ("ndcg", 100), ("recall", 1), ("recall", 5), ("recall", 20),
@@ -40,9 +41,8 @@ METRICS = {
 }
 
 
-def write_block(rng, users, items, step):
-    print(f"block {users} {items}")
-    rows = []
+def block(rng, users, items, step):
+    all_scores, all_values, fold_in, targets = [], [], [], []
     for user in range(users):
         scores = rng.normal(size=items).astype(np.float32)
         if step:
@@ -56,28 +56,30 @@ def write_block(rng, users, items, step):
         order = np.argsort(-masked, kind="stable")
         held_out = np.zeros(items)
         held_out[held] = 1.0
-        print("scores", *(f"{s:.9g}" for s in scores))
-        print("fold_in", *seen)
-        print("targets", *held)
-        if len(held):
-            values = [METRICS[kind](held_out[order[:k]], len(held), k) for kind, k in CUTOFFS]
-            rows.append(values)
-            print("values", *(f"{v:.17g}" for v in values))
-        else:
-            print("values")
-    rows = np.array(rows)
-    print("mean", *(f"{v:.17g}" for v in rows.mean(axis=0)))
-    print("error", *(f"{v:.17g}" for v in rows.std(axis=0) / np.sqrt(len(rows))))
+        all_scores.append(scores)
+        fold_in.append(seen)
+        targets.append(held)
+        all_values.append([METRICS[kind](held_out[order[:k]], len(held), k) if len(held) else np.nan
+                           for kind, k in CUTOFFS])
+    values = np.array(all_values)
+    rows = values[~np.isnan(values[:, 0])]
+    entries = {"scores": np.array(all_scores), "values": values, "mean": rows.mean(axis=0),
+               "error": rows.std(axis=0) / np.sqrt(len(rows))}
+    for name, lists in (("fold_in", fold_in), ("targets", targets)):
+        entries[name] = np.concatenate(lists)
+        entries[f"{name}_offsets"] = np.concatenate([[0], np.cumsum([len(row) for row in lists])])
+    return entries
 
 
 def main():
     rng = np.random.default_rng(20108)
-    print("metrics", *(f"{kind}@{k}" for kind, k in CUTOFFS))
-    write_block(rng, 24, 50, 0.0)
-    write_block(rng, 40, 45, 0.5)
-    write_block(rng, 24, 30, 4.0)
-    write_block(rng, 12, 3, 0.5)
-    write_block(rng, 6, 160, 0.25)
+    shapes = [(24, 50, 0.0), (40, 45, 0.5), (24, 30, 4.0), (12, 3, 0.5), (6, 160, 0.25)]
+    entries = {"blocks": [len(shapes)], "metrics": np.array([f"{kind}@{k}" for kind, k in CUTOFFS], dtype="S")}
+    for number, shape in enumerate(shapes):
+        entries.update({f"block_{number}/{name}": value for name, value in block(rng, *shape).items()})
+    with h5py.File(os.path.join(os.path.dirname(os.path.abspath(__file__)), "metrics_reference.h5"), "w") as file:
+        for name, value in entries.items():
+            file.create_dataset(name, data=value, track_times=False)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes multvae_reference.txt: what small Mult-VAE and Mult-DAE models compute, in fp64.
+"""Makes multvae_reference.h5: what small Mult-VAE and Mult-DAE models compute, in fp64.
 
 Independent of the C++ program: forward and backward pass, optimizer and Philox4x32-10 are written in NumPy.
 The stored gradients are those of PyTorch's autograd, which this backward pass equals.
@@ -7,8 +7,7 @@ Model: Liang et al., "Variational Autoencoders for Collaborative Filtering", WWW
 
 With --check, it computes everything again and compares with the file (1e-10).
 
-File format: lines starting with # are comments; then entries `NAME NDIM DIM_1 .. DIM_NDIM`, each followed by the
-product(DIMS) numbers, row-major. The first one, `cases`, is the number of cases; then NAME is case_0/ENTRY, ... Entries:
+Of its HDF5 datasets, `cases` is the number of cases; the others are case_0/ENTRY, ... A number is an array of one. Entries:
 
     config/{sampled, hidden, latent, items, first_user, seed}           sampled: 1 mult_vae, 0 mult_dae
     config/{step, beta, keep}                       of the single step below; user number = first_user + row
@@ -42,9 +41,10 @@ Adam in TensorFlow's form: rate sqrt(1 - beta2^t) / (1 - beta1^t), epsilon outsi
 import os
 import sys
 
+import h5py
 import numpy as np
 
-OUTPUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "multvae_reference.txt")
+OUTPUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "multvae_reference.h5")
 DROPOUT, LATENT_NOISE, HISTORY = 1, 2, 5
 
 CASES = [
@@ -286,32 +286,22 @@ def reference_of(case, random):
     return {f"{part}/{name}": value for part, entries in parts.items() for name, value in entries.items()}
 
 
-def text_of(entries):
-    lines = ["# Made by make_reference.py, which says what every entry is; do not edit."]
-    for name, value in entries.items():
-        value = np.asarray(value)
-        lines.append(" ".join([name, str(value.ndim), *map(str, value.shape)]))
-        rows = value.reshape(-1, value.shape[-1]) if value.ndim else value.reshape(1, 1)
-        lines += [" ".join("%.17g" % number for number in row) for row in rows]
-    return "\n".join(lines) + "\n"
-
-
 def main():
     random = np.random.RandomState(20181)
     entries = {"cases": len(CASES)}
     for number, case in enumerate(CASES):
         entries.update({f"case_{number}/{name}": value for name, value in reference_of(case, random).items()})
-    text = text_of(entries)
     if sys.argv[1:] != ["--check"]:
-        with open(OUTPUT, "w") as file:
-            file.write(text)
+        with h5py.File(OUTPUT, "w") as file:
+            for name, value in entries.items():
+                file.create_dataset(name, data=np.atleast_1d(value), track_times=False)
         return
-    with open(OUTPUT) as file:
-        stored = file.read().splitlines()
-    for old, new in zip(stored, text.splitlines(), strict=True):
-        if old != new:
-            np.testing.assert_allclose([float(word) for word in old.split()],
-                                       [float(word) for word in new.split()], rtol=1e-10, atol=1e-10)
+    with h5py.File(OUTPUT, "r") as file:
+        stored = []
+        file.visititems(lambda name, entry: stored.append(name) if isinstance(entry, h5py.Dataset) else None)
+        assert sorted(stored) == sorted(entries)
+        for name, value in entries.items():
+            np.testing.assert_allclose(file[name][:], np.atleast_1d(value), rtol=1e-10, atol=1e-10, err_msg=name)
     print(f"{OUTPUT}: {len(entries)} entries agree")
 
 
