@@ -15,9 +15,10 @@ import pytest
 from conftest import child_of, has_ended
 
 from vaecf.cli import main
-from vaecf.commands.sweep import parse_duration, validations
+from vaecf.commands.sweep import parse_duration
 from vaecf.errors import InputError
 from vaecf.search_space import Parameter, read_search
+from vaecf.trial import validations
 from vaecf.yaml_files import flatten, load_yaml, parse_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -278,6 +279,8 @@ def test_values_of_a_configuration_are_compared_with_the_search():
     assert rate.in_range(0.3) == 0.3
     assert rate.in_range(0.35) is None and rate.in_range(0.6) is None and rate.in_range("auto") is None
     assert rate.in_range([0.3]) == 0.3 and rate.in_range([0.3, 0.4]) is None and rate.in_range([0.35]) is None
+    assert rate.holds_all([0.3, 0.4]) and not rate.holds_all([0.3, 0.35]) and not rate.holds_all([0.3])
+    assert not rate.holds_all([0.1, True]) and not Parameter("k", choices=(0.3, 0.4)).holds_all([0.3, 0.4])
     assert rate.in_range(None) is None and rate.in_range(True) is None
 
 
@@ -362,3 +365,43 @@ def test_configuration_may_have_dotted_keys_and_lists_in_any_notation(tmp_path, 
     own = ["--set", "model.ease.dropout=0.25", "--set", "run.checkpoint_every=0", "--set", "run.directory=out"]
     assert resolved("out/best.yaml") == resolved("c.yaml", *own, "--set", "name=trial-0000")
     assert len(flatten(load_yaml(tmp_path / "out" / "best.yaml"))) < 20  # not every key
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_first_trial_has_the_lists_of_the_configuration(tmp_path, monkeypatch, program, interrupted):
+    pytest.importorskip("optuna")
+    monkeypatch.chdir(tmp_path)
+    sizes = ["--users", "120", "--items", "20", "--interactions-per-user", "8", "--quiet"]
+    subprocess.run([program, "synthesize", "d.h5", *sizes], check=True)
+    Path("c.yaml").write_text(
+        "name: c\ndata.file: d.h5\nmodel: {type: ease, ease.l2: [50, 200], ease.dropout: [0.1, 0.2]}\n"
+        "validation: {metrics: [ndcg@20], select: ndcg@20}\n"
+    )
+    Path("s.yaml").write_text(
+        "model.ease.l2: {range: [1, 1000], log: true}\nmodel.ease.dropout: {choices: [0.1, [0.1, 0.2]]}\n"
+    )
+    command = ["sweep", "c.yaml", "--search", "s.yaml", "--program", program, "--output", "out"]
+    if interrupted:  # It ended with the first trial at work.
+        from vaecf.commands import sweep  # pylint: disable=import-outside-toplevel
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sweep, "execute", lambda *_: (_ for _ in ()).throw(sweep.Stopped))
+            assert main([*command, "--trials", "1"]) == 75
+    assert main([*command, "--trials", "1"]) == 0
+    (row,) = rows_of(tmp_path / "out")
+    assert (row["folder"], row["model.ease.l2"], row["model.ease.dropout"]) == (
+        "trial-0000",
+        "[50.0, 200.0]",
+        "[0.1, 0.2]",
+    )
+    run = flatten(load_yaml(tmp_path / "out" / "trial-0000" / "config.yaml"))
+    best = flatten(load_yaml(tmp_path / "out" / "best.yaml"))
+    for config in (run, best):
+        assert (config["model.ease.l2"], config["model.ease.dropout"]) == ([50, 200], [0.1, 0.2])
+    # Other trials have numbers of the range; the page shows both.
+    assert main([*command, "--trials", "3"]) == 0
+    rows = {row["trial"]: row["model.ease.l2"] for row in rows_of(tmp_path / "out")}
+    assert sum(text == "[50.0, 200.0]" for text in rows.values()) == 1 and len(rows) == 3
+    assert all(1 <= float(text) <= 1000 for text in rows.values() if text != "[50.0, 200.0]")
+    assert main(["report", "out", "--output", "page.html"]) == 0
+    assert "The configuration's own list of values is not drawn" in Path("page.html").read_text()

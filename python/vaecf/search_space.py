@@ -45,6 +45,11 @@ class Parameter:
             return None
         return int(value) if self.integer else float(value)
 
+    def holds_all(self, value: Any) -> bool:
+        """Returns whether a value of a configuration is a list of several values, all in the range."""
+        is_list = not self.choices and isinstance(value, list) and len(value) > 1
+        return is_list and all(self.in_range(each) is not None for each in value)
+
     def extremes(self) -> list[Value]:
         """Returns the ends of the range, or all choices."""
         ends = [self.low, self.high]

@@ -73,6 +73,11 @@ def importance(values: Array, results: Array, choices: bool) -> float:
     return max(0.0, 1 - within / total * (len(ranks) - 1) / (len(ranks) - len(parts)))
 
 
+def _is_point(parameter: Parameter, text: str) -> bool:
+    """Returns whether a value has a position; a list of the configuration in a range has none."""
+    return bool(parameter.choices) or not text.startswith("[")
+
+
 def _edge(parameter: Parameter, text: str) -> str:
     """Returns smallest or largest if a value is at an end of the values that were searched; else an empty text."""
     if parameter.choices:
@@ -80,6 +85,8 @@ def _edge(parameter: Parameter, text: str) -> str:
             return ""
         low, high = min(parameter.choices), max(parameter.choices)
         return "" if low == high else {str(low): "smallest", str(high): "largest"}.get(text, "")
+    if not _is_point(parameter, text):
+        return ""
     place = positions(parameter, [text])[0]
     return "smallest" if place < 0.02 else "largest" if place > 0.98 else ""
 
@@ -115,8 +122,10 @@ def sweep_page(folder: str | Path) -> tuple[str, list[tuple[Chart, Any]]]:
                 words += f" Its {parameter.key}, {complete[0][parameter.key]}, is the {end} that was searched; "
                 words += f"try {'smaller' if end == 'smallest' else 'larger'} values."
     parts.append(page.paragraph(words))
-    if len(complete) > 1:
-        shown = complete[:MAX_TRIALS]
+    drawn = [trial for trial in complete if all(_is_point(each, trial[each.key]) for each in parameters)]
+    results = np.array([float(trial[metric]) for trial in drawn])
+    if len(drawn) > 1:
+        shown = drawn[:MAX_TRIALS]
         axes = [_axis(parameter, [trial[parameter.key] for trial in shown]) for parameter in parameters]
         low, high = sorted((results[0], results[: len(shown)][-1]))
         span = high - low if high > low else 1.0
@@ -126,11 +135,13 @@ def sweep_page(folder: str | Path) -> tuple[str, list[tuple[Chart, Any]]]:
         chart = Chart("parallel", "Values and results of trials", "", metric)
         charts.append((chart, partial(draw_parallel, chart, axes, best)))
         parts += [page.heading("Trials"), page.wide(page.figure(chart.title, charts[0][1](False)))]
-        parts.append(page.paragraph(f"A line is a complete trial; the best one is bold, the best {best} are colored."))
+        lists = "" if len(drawn) == len(complete) else " The configuration's own list of values is not drawn."
+        words = f"A line is a complete trial; the best one is bold, the best {best} are colored.{lists}"
+        parts.append(page.paragraph(words))
         sign = 1 if smallest_is_best(metric) else -1
         rows = []
         for parameter in parameters:
-            values = positions(parameter, [trial[parameter.key] for trial in complete])
+            values = positions(parameter, [trial[parameter.key] for trial in drawn])
             rows.append((importance(values, sign * results, bool(parameter.choices)), parameter.key))
         rows = [(share, key) for share, key in rows if share == share]
         if rows:

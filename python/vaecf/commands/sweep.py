@@ -9,8 +9,6 @@ import fcntl
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -21,22 +19,19 @@ import yaml
 
 from .. import errors
 from ..errors import InputError, install
-from ..events import read_events, smallest_is_best
+from ..events import smallest_is_best
 from ..program import (
     DEFAULT_MPIRUN,
-    ending_with_python,
     find_config,
     find_program,
     launcher,
-    message_of,
     rank_environment,
     resolved_config,
     settings_arguments,
 )
-from ..search_space import Value, read_search, text_of
+from ..search_space import Value, read_search, scalar, text_of
+from ..trial import Stopped, events_of, execute, failure, open_no_link, stop_signals, validations
 from ..yaml_files import flatten, load_yaml, nested
-
-SECONDS_TO_STOP = 60.0
 
 
 def parse_duration(text: str) -> float:
@@ -47,44 +42,11 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def _events(folder: Path) -> list[dict[str, Any]]:
-    """Returns the events of a run; none before it has begun."""
-    return read_events(folder / "metrics.jsonl") if (folder / "metrics.jsonl").exists() else []
-
-
-def validations(events: Sequence[dict[str, Any]], metric: str) -> list[tuple[int, float]]:
-    """Returns the epochs and values of `metric` on the validation users. Models without epochs count solutions."""
-    found = [e for e in events if e.get("event") in ("validation", "solve") and e.get(metric) is not None]
-    return [(int(event.get("epoch", number)), float(event[metric])) for number, event in enumerate(found, 1)]
-
-
-class Stopped(Exception):
-    """The sweep was asked to stop, by Ctrl-C or SIGTERM."""
-
-
-@contextlib.contextmanager
-def _stop_signals() -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise Stopped
-
-    before = {code: signal.signal(code, stop) for code in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for code, handler in before.items():
-            signal.signal(code, handler)
-
-
-def _open_no_link(path: str, flags: int) -> int:
-    """Opens a file as open() does, except a symbolic link: in a folder that other users may write to, it can lead to any file."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        descriptor = _open_no_link(f"{folder}/lock", os.O_RDWR | os.O_CREAT)
+        descriptor = open_no_link(f"{folder}/lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise InputError(f"{folder}/lock: cannot be opened: {error.strerror}; remove it, or use another --output") from None
     with open(descriptor, "r+", encoding="utf-8") as file:
@@ -93,16 +55,6 @@ def _locked(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(f"{folder}: another sweep is at work in this folder; use another --output") from None
         yield
-
-
-def end(process: subprocess.Popen[bytes], code: signal.Signals) -> None:
-    """Asks a run to stop after its step, and kills it if it has not ended a minute later."""
-    process.send_signal(code)
-    try:
-        process.wait(SECONDS_TO_STOP)
-    except (subprocess.TimeoutExpired, Stopped):  # A second request ends it at once.
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 class Sweep:
@@ -121,6 +73,8 @@ class Sweep:
         self.settings = self._settings()
         self.base = resolved_config(self.program, options.config, settings_arguments(self.settings))
         self.start = self._values_of_configuration()
+        # Lists of several values in a range, which no other trial can have. They are not passed to Optuna.
+        self.lists = {p.key: text_of(scalar(self.base[p.key])) for p in self.parameters if p.holds_all(self.base.get(p.key))}
         self.metric = str(self.base["validation.select"])
         if self.metric == "last":
             raise InputError("validation.select: must be a metric in a sweep; use e.g. --set validation.select=ndcg@100")
@@ -185,8 +139,9 @@ class Sweep:
                 raise InputError(f"{storage}: contains a sweep with another {name}; use another --output or --storage")
             if not existing:
                 study.set_user_attr(name, value)
-        if not existing and None not in self.start.values():  # The first trial has the values of the configuration.
-            study.enqueue_trial(self.start)
+        numbers = {key: value for key, value in self.start.items() if key not in self.lists}
+        if not existing and None not in numbers.values():  # The first trial has the values of the configuration.
+            study.enqueue_trial(numbers, user_attrs={"lists": self.lists})
         self._retry_interrupted(study)
         return study
 
@@ -195,12 +150,18 @@ class Sweep:
         for trial in study.get_trials(deepcopy=False, states=[self.states.RUNNING]):
             study.tell(trial.number, state=self.states.FAIL)
             study.set_user_attr(f"interrupted-{trial.number}", True)
-            if trial.params:
-                study.enqueue_trial(trial.params, user_attrs={"folder": self._folder_name(trial)})
+            lists = self._lists_of(trial)
+            if trial.params or lists:
+                study.enqueue_trial(trial.params, user_attrs={"folder": self._folder_name(trial), "lists": lists})
 
     @staticmethod
     def _folder_name(trial: Any) -> str:
         return str(trial.user_attrs.get("folder", f"trial-{trial.number:04d}"))
+
+    @staticmethod
+    def _lists_of(trial: Any) -> dict[str, str]:
+        """Returns the values of the keys for which a trial has that of the configuration, a list."""
+        return dict(trial.user_attrs.get("lists", {}))
 
     def finished(self, study: Any) -> list[Any]:
         """Returns the trials that have ended, without interrupted ones."""
@@ -212,7 +173,7 @@ class Sweep:
     def run(self) -> int:
         """Runs trials until there are enough or time is up. Returns the exit code."""
         seconds = parse_duration(self.options.timeout) if self.options.timeout else float("inf")
-        with _locked(self.folder), _stop_signals():
+        with _locked(self.folder), stop_signals():
             study = self.open_study()
             deadline = time.monotonic() + seconds
             stopped = False
@@ -227,12 +188,17 @@ class Sweep:
 
     def run_trial(self, study: Any, trial: Any) -> None:
         """Runs one trial and records its result, also that of a failure."""
-        values = {parameter.key: text_of(parameter.suggest(trial)) for parameter in self.parameters}
+        values = self._lists_of(trial)
+        values = {p.key: values.get(p.key) or text_of(p.suggest(trial)) for p in self.parameters}
         folder = self.folder / self._folder_name(trial)
         trial.set_user_attr("folder", folder.name)
         started = time.monotonic()
-        code, pruned = self.execute(trial, folder, values)
-        events = _events(folder)
+        settings = {**self.settings, **values, "run.directory": str(self.folder), "name": folder.name}
+        command = [*self.command, self.program, self.options.config, "--train", "--resume", "auto"]
+        command += settings_arguments(settings)
+        environment = rank_environment(self.options.ranks, self.options.mpirun)
+        code, pruned = execute(command, environment, folder, trial, self.metric, self.options.prune)
+        events = events_of(folder)
         results = validations(events, self.metric)
         unit = "solution" if any(event.get("event") == "solve" for event in events) else "epoch"
         trial.set_user_attr("seconds", round(time.monotonic() - started, 3))
@@ -249,54 +215,11 @@ class Sweep:
             study.tell(trial, value)
             outcome += "  best" if study.best_trial.number == trial.number else ""
         else:
-            reason = self.failure(folder, code)
+            reason = failure(folder, code, self.metric)
             trial.set_user_attr("error", reason)
             study.tell(trial, state=self.states.FAIL)
             outcome = f"failed: {reason}"
         print(f"trial {trial.number}: {' '.join(f'{key}={value}' for key, value in values.items())}\n  {outcome}", flush=True)
-
-    def execute(self, trial: Any, folder: Path, values: dict[str, str]) -> tuple[int, bool]:
-        """Runs vaecf_dist. Returns its exit code, and true if the trial was pruned."""
-        settings = {**self.settings, **values, "run.directory": str(self.folder), "name": folder.name}
-        command = [*self.command, self.program, self.options.config, "--train", "--resume", "auto"]
-        command += settings_arguments(settings)
-        environment = rank_environment(self.options.ranks, self.options.mpirun)
-        reported: set[int] = set()
-        command = ending_with_python(command)
-        with open(f"{folder}.log", "ab", opener=_open_no_link) as log, subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
-        ) as process:
-            try:
-                while self.options.prune:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(1.0)
-                        break
-                    self.report(trial, folder, reported)
-                    if trial.should_prune() and process.poll() is None:
-                        end(process, signal.SIGUSR1)
-                        return process.returncode, True
-                code = process.wait()
-                self.report(trial, folder, reported)
-                return code, False
-            except Stopped:
-                end(process, signal.SIGTERM)
-                raise
-
-    def report(self, trial: Any, folder: Path, reported: set[int]) -> None:
-        """Passes the validations that are not in `reported` on to Optuna, for pruning and its plots."""
-        for epoch, value in validations(_events(folder), self.metric):
-            if epoch not in reported:
-                reported.add(epoch)
-                trial.report(value, epoch)
-
-    def failure(self, folder: Path, code: int) -> str:
-        """Returns the reason of a failed trial, from its log."""
-        if code == 0:
-            return f"no validation result of {self.metric}; the dataset requires validation users"
-        log = Path(f"{folder}.log").read_text(encoding="utf-8", errors="replace")
-        ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-        said = message_of(log)
-        return f"{ended}: {said}" if said else ended
 
     # The result
 
@@ -312,7 +235,7 @@ class Sweep:
                 "best_epoch": t.user_attrs.get("best_epoch"),
                 "epochs": t.user_attrs.get("epochs"),
                 "seconds": t.user_attrs.get("seconds"),
-                **{parameter.key: t.params.get(parameter.key) for parameter in self.parameters},
+                **{p.key: self._lists_of(t).get(p.key, t.params.get(p.key)) for p in self.parameters},
                 "error": t.user_attrs.get("error", ""),
                 "folder": t.user_attrs.get("folder", ""),
             }
