@@ -404,4 +404,4 @@ def test_first_trial_has_the_lists_of_the_configuration(tmp_path, monkeypatch, p
     assert sum(text == "[50.0, 200.0]" for text in rows.values()) == 1 and len(rows) == 3
     assert all(1 <= float(text) <= 1000 for text in rows.values() if text != "[50.0, 200.0]")
     assert main(["report", "out", "--output", "page.html"]) == 0
-    assert "The configuration's own list of values is not drawn" in Path("page.html").read_text()
+    assert "A list of values in a range is not drawn" in Path("page.html").read_text()

@@ -135,7 +135,7 @@ def sweep_page(folder: str | Path) -> tuple[str, list[tuple[Chart, Any]]]:
         chart = Chart("parallel", "Values and results of trials", "", metric)
         charts.append((chart, partial(draw_parallel, chart, axes, best)))
         parts += [page.heading("Trials"), page.wide(page.figure(chart.title, charts[0][1](False)))]
-        lists = "" if len(drawn) == len(complete) else " The configuration's own list of values is not drawn."
+        lists = "" if len(drawn) == len(complete) else " A list of values in a range is not drawn."
         words = f"A line is a complete trial; the best one is bold, the best {best} are colored.{lists}"
         parts.append(page.paragraph(words))
         sign = 1 if smallest_is_best(metric) else -1
