@@ -121,6 +121,10 @@ def test_messages_name_arguments_and_rows(
         (table, {"min_user_items": 10**6}),
         ("none.csv", {}),
         ([table, "a.csv"], {}),
+        (table, {"settings": {"zzz.y": 1}}),
+        (table, {"settings": {"data.prepare.split": "bad"}}),
+        (table, {"seed": "x"}),
+        (table, {"settings": {"data.prepare.compression": 77}}),
     ):
         with pytest.raises(InputError) as error:
             prepare(source, **arguments)
@@ -249,6 +253,16 @@ def test_arguments_without_effect_are_warnings(prepare: Callable[..., vaecf.Data
         ({"items": pd.DataFrame({"item": ["a"]})}, "items= has no effect without title= or data.prepare.item_features"),
         ({"settings": {"data.prepare.holdout": "last"}}, "does not use data.prepare.holdout"),
         ({"settings": {"data.source.users.quotes": False}}, "does not use data.source.users.quotes"),
+        ({"settings": {"data.source.separator": ";"}}, "data.source.separator in settings= has no effect, since source= is"),
+        ({"settings": {"data.source.header": False}}, "data.source.header in settings= has no effect, since source= is"),
+        ({"settings": {"data.source.format": "json_lines"}}, "data.source.format in settings= has no effect"),
+        (
+            {
+                "users": pd.DataFrame({"user": table["user"].unique(), "age": 7}),
+                "settings": {"data.prepare.features": ["age"], "data.source.users.separator": ";"},
+            },
+            "data.source.users.separator in settings= has no effect, since users= is not a text file",
+        ),
         ({"settings": {"data.source.list_starts_with": "count"}}, "does not use data.source.list_starts_with"),
     ):
         with pytest.warns(UserWarning, match=message) as found:

@@ -14,6 +14,9 @@ import pytest
 from conftest import Workspace
 
 import vaecf
+from vaecf import wording
+
+ROOT = Path(__file__).parents[2]
 
 SMALL = {"batch_size": 50, "settings": {"model.hidden": [24], "model.latent": 8, "train.annealing.steps": 20}}
 
@@ -116,15 +119,82 @@ def test_warnings_of_the_program_are_warnings(space: Path) -> None:
         ({"settings": {"train.epohs": 3}}, "train.epohs is not a key"),
         ({"epochs": 3, "settings": {"train.epochs": 3}}, "train.epochs is also given by an argument"),
         ({"settings": {"data.file": "x"}}, "data.file is also given"),
-        ({"model": "eese"}, "model.type must be one of"),
+        ({"settings": {"train.patience": 3, "validation.every": 0}}, "^train.patience counts validations"),
+        ({"settings": {"zzz.y": 'a: "b"'}}, "^zzz.y is not a key; the attribute config of a vaecf.Run has all keys$"),
+        ({"model": "eese"}, "^model= must be one of"),
+        ({"epochs": 0}, "^epochs= must be at least 1, got \"0\"$"),
+        ({"directory": ""}, "^directory= must be"),
+        ({"data": "nope.h5"}, "nope.h5: .*create a dataset with vaecf.prepare$"),
         ({"data": "missing.h5"}, "missing.h5: no such file"),
         ({"data": pd.DataFrame({"path": [1]})}, "a prepared dataset or its path, got a DataFrame; pass vaecf.prepare.table, "),
         ({"program": "nowhere"}, "nowhere does not exist"),
     ],
 )
 def test_wrong_arguments_are_input_errors(space: Path, arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(vaecf.InputError, match=message):
+    with pytest.raises(vaecf.InputError, match=message) as found:
         vaecf.train(**{"data": space / "own.h5", "progress": False, **arguments})  # type: ignore[arg-type]
+    assert "--" not in str(found.value) and "vaecf_dist" not in str(found.value)
+
+
+def test_messages_about_a_run_name_arguments(space: Path) -> None:
+    with pytest.warns(UserWarning, match="^a model of type ease does not use epochs=, seed= with") as found:
+        vaecf.train(space / "own.h5", model="ease", epochs=1, seed=4, progress=False)
+    assert len(found) == 1
+    run = vaecf.train(space / "own.h5", epochs=1, name="start", progress=False, **SMALL)  # type: ignore[arg-type]
+    with pytest.raises(vaecf.InputError, match="^start_from=: a model of type ease is solved at once"):
+        vaecf.train(space / "own.h5", start_from=run, model="ease", progress=False)
+    config = run.path / "config.yaml"
+    config.write_text(config.read_text().replace("epochs: 1", "epochs: 0", 1))
+    with pytest.raises(vaecf.InputError, match="config.yaml:[0-9]+: epochs= must be at least 1, got \"0\"$") as error:
+        vaecf.train(space / "own.h5", start_from=run, progress=False)
+    assert str(error.value).startswith(str(run.path))
+
+
+PROGRAM_ONLY = (
+    # Python gives keys with values, has no option for these, or never resumes.
+    "must be KEY=VALUE, for example",
+    "the value is not valid YAML",
+    "omit --strict",
+    "with --resume auto",
+    "--resume auto continues",
+    "--resume never solves it again",
+    "use --resume auto",
+    "--timeline",
+    "--test: {} does not exist",
+    "checkpoints for --resume;",
+    "steps of --benchmark;",
+    "--set validation.baselines",
+    "pass the same file and --set",
+    "# --set train.epochs=2",
+    "--force prepares it again",
+)
+
+
+def test_no_message_of_the_program_has_an_option_in_python(program: str) -> None:
+    """Messages are the string literals below src/; only the files of prepare and of runs count of src/app."""
+    usage = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    usage += subprocess.run([program, "prepare", "--help"], capture_output=True, text=True, check=True).stdout
+    options = {*re.findall(r"(?<![\w-])--[a-z][a-z-]+", usage)} - {"--bind-to"}  # one of mpirun
+    assert {"--set", "--train", "--replace", "--help-config", "--start-from"} <= options
+    found = []
+    sources = [*(ROOT / "src").rglob("*.cpp")]
+    assert len(sources) > 100
+    for source in sources:
+        place = source.relative_to(ROOT / "src")
+        if place.parts[0] == "app" and place.name not in ("run_command.cpp", "data_commands.cpp", "rank_session.cpp"):
+            continue
+        for line in source.read_text().splitlines():
+            literal = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', line)) if "add_" not in line else ""
+            if len(literal.split()) < 2 or literal.startswith("  ") or any(words in literal for words in PROGRAM_ONLY):
+                continue
+            for text in (
+                wording.training_words(literal, Path("/nowhere/train.yaml"), None),
+                wording.python_words(literal, Path("/nowhere")),
+            ):
+                named = {*re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)} & options
+                if named or "vaecf_dist prepare" in text:
+                    found.append(f"{place}: {text}")
+    assert not found, "\n".join(found)
 
 
 def test_no_folder_is_made_for_a_wrong_dataset(space: Path) -> None:

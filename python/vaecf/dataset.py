@@ -142,7 +142,7 @@ class Dataset:
         with self._open() as file:
             self.attributes = read_attributes(file)
             if "train" not in file or "items" not in self.attributes:
-                raise InputError(f"{path}: is not a dataset; vaecf_dist prepare and synthesize write one")
+                raise InputError(f"{path}: is not a dataset; vaecf.prepare writes one")
         self.items = int(self.attributes["items"])
         self.name = str(self.attributes.get("name", self.path.stem))
 

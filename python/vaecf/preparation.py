@@ -27,6 +27,9 @@ TEXT_ID = re.compile("stdin:[0-9]+: (user|item) id .* is not an integer[;,]", re
 FEATURES = {"users": "data.prepare.features", "items": "data.prepare.item_features"}
 """The keys of the columns of tables that become features."""
 
+TEXT_KEYS = ("format", "file", "separator", "header", "quotes")
+"""The keys that say how a text file is read."""
+
 MARK = "# Written by vaecf.prepare, which replaces this file.\n"
 
 
@@ -106,11 +109,13 @@ def prepare(
             "split='given' reads the parts train.*, validation.* and test.*, which must be text files; "
             "give source= their folder or the train file, or use another split"
         )
+    unused = []
+    if values["data.source.path"] == "-":
+        unused += _without_text_keys("data.source", "source", values, settings or {})
     folder = path.parent / f".{path.stem}.tables"
     earlier = _temporaries(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        unused = []
         written: dict[str, Any] = {}  # where and how the program finds tables that are written for it
         for name, one, table in (("users", "user", users), ("items", "item", items)):
             if table is None:
@@ -126,6 +131,7 @@ def prepare(
             if isinstance(table, (str, Path)) and not is_binary(tables[0]):
                 values[f"data.source.{name}.path"] = str(tables[0])
             else:
+                unused += _without_text_keys(f"data.source.{name}", name, values, settings or {})
                 written.update(_table(name, one, tables, values, folder))
         feed = None
         if values["data.source.path"] == "-":
@@ -168,6 +174,16 @@ def _location(parts: Sequence[Any]) -> dict[str, Any]:
     elif ".tsv" in first.suffixes:
         values["data.source.separator"] = "\t"
     return values
+
+
+def _without_text_keys(section: str, name: str, values: dict[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """Takes keys that say how a text file is read from the values of a table that is none, and returns a warning for each
+    that is set. `name`: the argument of the table."""
+    ignored = [key for key in (f"{section}.{each}" for each in TEXT_KEYS) if key in settings]
+    for key in ignored:
+        del values[key]
+    values.setdefault("data.source.format", "delimited")
+    return [f"{key} in settings= has no effect, since {name}= is not a text file; remove it" for key in ignored]
 
 
 def _heading(column: str) -> str:

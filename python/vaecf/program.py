@@ -42,7 +42,7 @@ def find_program(program: str | Path | None = None) -> str:
         found = shutil.which(candidate, path=_search_path())
         if found:
             return found
-    raise InputError(f"{named or 'vaecf_dist'} does not exist; build it (launch/build), or set --program or VAECF_DIST")
+    raise InputError(f"{named or 'vaecf_dist'} does not exist; build it (launch/build), or set VAECF_DIST to its path")
 
 
 def find_config(program: str, config: str) -> str:
@@ -58,7 +58,8 @@ def launcher(ranks: int, mpirun: str) -> list[str]:
     command = [*shlex.split(mpirun), "-np", str(ranks)]
     found = shutil.which(command[0], path=_search_path())
     if found is None:
-        raise InputError(f"{command[0]} is not in PATH; install MPI, or set --mpirun")
+        remedy = "install MPI" if mpirun == DEFAULT_MPIRUN else "install it, or correct --mpirun"
+        raise InputError(f"{command[0]} is not in PATH; {remedy}")
     # Open MPI 4 sets LD_LIBRARY_PATH if it is called with its path.
     return command if found == shutil.which(command[0]) else [found, *command[1:]]
 
@@ -89,7 +90,7 @@ def resolved_config(program: str, config: str, arguments: Sequence[str] = ()) ->
     command = [program, config, "--print-config", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        raise InputError(result.stderr.strip().removeprefix("vaecf_dist: ") or f"{shlex.join(command)} failed")
+        raise InputError(result.stderr.strip().removeprefix("vaecf_dist: ") or f"{program} failed")
     return flatten(parse_yaml(result.stdout))
 
 
@@ -181,7 +182,7 @@ def run_program(
     if code == errors.STOPPED:
         raise Stopped(reason)
     ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-    raise RunError(f"{shlex.join(command)} ended with {ended}: {reason}")
+    raise RunError(f"vaecf_dist ended with {ended}: {reason}")
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

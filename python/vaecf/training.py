@@ -9,6 +9,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from .events import Event, parse_events, smallest_is_best
 from .program import find_program, resolved_config, run_program, settings_arguments, warnings_of
 from .run import Run
 from .texts import local_path
+from .wording import TRAINING, training_words
 
 SECONDS_PER_LINE = 30.0
 
@@ -32,18 +34,8 @@ class HasPath(Protocol):
     path: Path
 
 
-# The key of each named argument of train().
-KEYS = {
-    "model": "model.type",
-    "name": "name",
-    "epochs": "train.epochs",
-    "batch_size": "train.batch_size",
-    "learning_rate": "train.optimizer.learning_rate",
-    "seed": "train.seed",
-    "device": "device",
-    "precision": "train.precision",
-    "directory": "run.directory",
-}
+KEYS = {argument: key for key, argument in TRAINING.items()}
+"""The key of each named argument of train() that has one."""
 
 
 def train(
@@ -119,7 +111,11 @@ def train(
     with tempfile.TemporaryDirectory() as temporary:
         base = Path(temporary) / "train.yaml"
         base.write_bytes((start.path / "config.yaml").read_bytes() if start else b"{}\n")
-        config = resolved_config(found, str(base), arguments)
+        told = partial(training_words, written=base, start=start.path / "config.yaml" if start else None)
+        try:
+            config = resolved_config(found, str(base), arguments)
+        except InputError as error:
+            raise InputError(told(str(error))) from None
         folder = Path(str(config["run.directory"])) / str(config["name"])
         command = [str(base), "--quiet", *arguments]
         tests = _has_test_users(file)
@@ -139,11 +135,13 @@ def train(
             stopped.folder = folder
             stopped.args = (f"{folder}: stopped with a checkpoint; {hint}",)
             raise
+        except (InputError, RunError) as error:
+            raise type(error)(told(str(error))) from None
         finally:
             if bar:
                 bar.close()
     for text in warnings_of(log):
-        warnings.warn(text, stacklevel=2)
+        warnings.warn(told(text), stacklevel=2)
     run = Run(folder)
     if track is not None:
         try:

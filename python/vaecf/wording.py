@@ -1,9 +1,9 @@
-"""Puts messages of `vaecf_dist prepare` into the words of vaecf.prepare and `vaecf prepare`."""
+"""Puts messages of vaecf_dist into the words of vaecf.train, vaecf.prepare and `vaecf prepare`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _OF_PREPARE = ("duplicates", "min_rating", "split", "dates", "validation_users", "test_users")
@@ -20,17 +20,40 @@ ARGUMENTS = {
 }
 """The argument of vaecf.prepare for each key that has one."""
 
-_KEYS = "|".join(map(re.escape, ARGUMENTS))
-_KEY = re.compile(rf"(?<![\w.])({_KEYS})(?![\w]|\.\w)(?:: (?=[\w-]))?")
-_OPTION = re.compile(rf"(?<![\w.-])({'|'.join(ARGUMENTS.values())})=(?=([^\s,;)]?))")
+TRAINING = {
+    "name": "name",
+    "model.type": "model",
+    "train.epochs": "epochs",
+    "train.batch_size": "batch_size",
+    "train.optimizer.learning_rate": "learning_rate",
+    "train.seed": "seed",
+    "device": "device",
+    "train.precision": "precision",
+    "run.directory": "directory",
+}
+"""The argument of vaecf.train for each key that has one."""
 
-# The program names the option that set a key before its message, which names the key.
-_SET = re.compile(rf"--set ({_KEYS})=.*?: (?=\1(?![\w.]))", re.DOTALL)
+_OPTION = re.compile(rf"(?<![\w.-])({'|'.join(ARGUMENTS.values())})=(?=([^\s,;)]?))")
 _FORMAT = re.compile(r"data\.source\.format: \w+(?= with| has)")
 
+_ALL_KEYS = "; the attribute config of a vaecf.Run has all keys"
+
 _PHRASES = (
+    # The program names the option that set a key before its message, which mostly names the key.
+    (re.compile(r"--set ([\w.]+)=.*?: (?=\1(?![\w.]))", re.DOTALL), ""),
+    (re.compile(r"--set ([\w.]+)=(?:\"(?:[^\"\\]|\\.)*\"|.)*?: ", re.DOTALL), r"\1: "),
+    (re.compile("; --help-config lists all keys"), _ALL_KEYS),
+    (re.compile("`vaecf_dist prepare`(?: or `vaecf_dist synthesize`)?"), "vaecf.prepare"),
+    (re.compile("; choose another file, or pass --replace to overwrite it"), "; choose another file=, or move it away"),
+    (re.compile("pass --train to skip the test, or "), ""),
+    (re.compile("continue with --resume, or use another name or run.directory"), "or use another name= or directory="),
+    (re.compile(", or start from scratch with --resume never"), ""),
+    (re.compile(r"--(start-from|per-user)(?![-\w])"), lambda found: found[1].replace("-", "_") + "="),
+    (re.compile(r" \(mpirun [^)]*\)"), ""),
+)
+
+_OF_SOURCES = (
     ("check the paths in data.source", "check source=, items= and users="),
-    ("; choose another file, or pass --replace to overwrite it", "; choose another file=, or move it away"),
     (
         "check data.source.format, path, separator, header and columns",
         "check the columns, and data.source.separator and data.source.header in settings=",
@@ -41,13 +64,28 @@ _PATTERN = re.compile(r', or to a pattern such as "[^"]*"')
 _ISSUE = re.compile(r"([0-9]+) (dropped|kept): ([^\n]*)(?:\n  ([^\n]*))?")
 
 
-def python_words(text: str, folder: Path) -> str:
-    """Returns a message with arguments of vaecf.prepare instead of keys, and with rows of tables, from 0, instead of lines
-    of what was written for the program to its standard input or the folder."""
+def _named(text: str, arguments: Mapping[str, str]) -> str:
+    """Returns a message with arguments of Python instead of options and of keys, by the argument of each key."""
     for phrase, other in _PHRASES:
+        text = phrase.sub(other, text)
+    keys = "|".join(re.escape(key) for key, argument in arguments.items() if key != argument)
+    key_in_text = re.compile(rf"(?<![\w.])({keys})(?![\w]|\.\w)(?:: (?=[\w/~-]))?")
+    return key_in_text.sub(lambda found: f"{arguments[found[1]]}=", text)
+
+
+def training_words(text: str, written: Path, start: Path | None) -> str:
+    """Returns a message with arguments of vaecf.train instead of keys and options. `written`: the configuration that was
+    written for the program, a copy of `start`, if there is one."""
+    where = re.compile(rf"{re.escape(str(written))}((?::[0-9]+)?: )?")
+    return _named(where.sub(lambda found: f"{start}{found[1] or ''}" if start else "", text), TRAINING)
+
+
+def python_words(text: str, folder: Path) -> str:
+    """Returns a message with arguments of vaecf.prepare instead of keys and options, and with rows of tables, from 0, instead
+    of lines of what was written for the program to its standard input or the folder."""
+    for phrase, other in _OF_SOURCES:
         text = text.replace(phrase, other)
-    text = _FORMAT.sub("this source", _SET.sub("", text))
-    text = _KEY.sub(lambda found: f"{ARGUMENTS[found[1]]}=", _PATTERN.sub("", text))
+    text = _named(_FORMAT.sub("this source", _PATTERN.sub("", text.replace(f"{folder}/config.yaml: ", ""))), ARGUMENTS)
 
     def row(found: re.Match[str]) -> str:
         name, line = found[1] or "source", found[2]
@@ -63,7 +101,8 @@ def option_words(text: str) -> str:
         name = "FILE" if found[1] == "source" else f"--{found[1].replace('_', '-')}"
         return f"{name} " if found[2] else name
 
-    return _OPTION.sub(option, text.replace("in settings=", "with --set"))
+    text = text.replace("in settings=", "with --set").replace(_ALL_KEYS, "; vaecf_dist --help-config lists all keys")
+    return _OPTION.sub(option, text)
 
 
 def combined(warnings: Sequence[str]) -> list[str]:
