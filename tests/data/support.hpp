@@ -200,9 +200,11 @@ class PrepareTest : public DataTest {
   Texts items() const { return texts_of(file().read_ids("items/id")); }
   /// Returns the rows of a matrix by id.
   ItemsOf items_of(const std::string& matrix) const {
-    const Texts item_ids = items();
-    const io::IdList user_ids = users(matrix.substr(0, matrix.find('/')));
-    const Csr csr = rows(matrix);
+    const io::DatasetFile file(output_);
+    const Texts item_ids = texts_of(file.read_ids("items/id"));
+    const std::string part = matrix.substr(0, matrix.find('/')) + "/user_id";
+    const io::IdList user_ids = file.has_ids(part) ? file.read_ids(part) : io::IdList{};
+    const Csr csr = file.read_rows(matrix, {0, file.rows(matrix)});
     ItemsOf all;
     for (std::int64_t r = 0; r < csr.rows(); ++r) {
       Items& of_user = all[user_ids.text(r)];
