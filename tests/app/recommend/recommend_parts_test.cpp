@@ -69,6 +69,36 @@ TEST_F(ListFiles, WrittenCsvFieldsAreQuotedWhereNeeded) {
             "\"two\nlines\",\"a \"\"quote\"\"\",2\n");
 }
 
+TEST(OutputFormats, FollowTheOptionOrTheEnding) {
+  const auto format_of = [](const std::string& output, const std::string& format = "") {
+    RecommendArguments arguments;
+    arguments.output = output;
+    arguments.format = format;
+    return output_format(arguments);
+  };
+  EXPECT_EQ(format_of(""), OutputFormat::tsv);
+  EXPECT_EQ(format_of("plain"), OutputFormat::tsv);
+  EXPECT_EQ(format_of("a.b/top.csv"), OutputFormat::csv);
+  EXPECT_EQ(format_of("top.jsonl"), OutputFormat::jsonl);
+  EXPECT_EQ(format_of("top.h5"), OutputFormat::hdf5);
+  EXPECT_EQ(format_of("top.hdf5"), OutputFormat::hdf5);
+  EXPECT_EQ(format_of("top", "csv"), OutputFormat::csv);
+  for (const std::string ending : {".parquet", ".xlsx", ".TSV"}) {
+    expect_in(message_of<InputError>([&] { format_of("top" + ending); }), {".h5 or .hdf5, got " + ending});
+    EXPECT_EQ(format_of("top" + ending, "tsv"), OutputFormat::tsv);
+  }
+  expect_in(message_of<InputError>([&] { format_of("", "hdf5"); }), {"requires a file; set --output"});
+}
+
+TEST_F(ListFiles, FilesWithoutLinesAreErrors) {
+  EXPECT_NE(message_of<InputError>([&] {
+              read_histories(write(""), {}, ItemNames({{10}, {}}));
+            }),
+            "(nothing thrown)");
+  const std::string none = (folder_.path() / "none.csv").string();
+  expect_in(message_of<InputError>([&] { read_histories(none, {}, ItemNames({{10}, {}})); }), {none});
+}
+
 TEST_F(ListFiles, TsvHasNoQuotes) {
   EXPECT_EQ(rows(write("ann\t\"Heat\", 1995\n")), (Rows{{"ann", "\"Heat\", 1995"}}));
 }
