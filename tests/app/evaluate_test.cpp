@@ -167,6 +167,12 @@ TEST_F(Evaluate, OtherFormsOfListsAreNamed) {
   workspace.refuse(command + "run.txt", "run.txt:1: is a TREC run");
   workspace.write("array.jsonl", "[{\"user\": \"ann\", \"items\": [\"b\"]}]\n");
   workspace.refuse(command + "array.jsonl", "array.jsonl: is a JSON array");
+  for (const char* const array :
+       {"[{\"user\": \"ann\", \"items\": [\"b\"]}]\n", "[\n{\"user\": \"ann\"}\n]\n"}) {
+    workspace.write("array.csv", array);
+    workspace.refuse(command + "array.csv",
+                     "array.csv: is a JSON array, but must be a TSV or CSV file; name it .json");
+  }
   const std::string line = "{\"user\": \"ann\", \"score\": NaN, \"items\": [\"b\"]}\n";
   workspace.write("comma.jsonl", line + "{\"user\": \"bob\" \"items\": []}\n");
   workspace.refuse(command + "comma.jsonl", "are strings or integers; column 22: syntax error");

@@ -293,6 +293,22 @@ TEST_F(Formats, JsonLines) {
     expect_in(refusal_of(array, "json_lines"), {"table.csv: is a JSON array", "jq -c '.[]'"});
 }
 
+TEST_F(Formats, JsonArraysAndTrecRunsAreNamed) {
+  for (const char* array :
+       {"[\n{\"user\": 1,\n\"item\": 2}\n]\n", "[{\"user\": 1, \"item\": 2}]", " [ {\"user\": \"a"})
+    expect_in(refusal_of(array),
+              {"table.csv: is a JSON array", "jq -c '.[]'", "data.source.format: json_lines"});
+  const std::string run = "ann Q0 b 1 9.5 bm25\nann Q0 c 2 9.25 bm25\n";
+  for (const char* format : {"delimited", "json_lines", "movielens_csv"})
+    expect_in(refusal_of(run, format), {"table.csv:1: is a TREC run (user Q0 item rank score name)", "awk"});
+  // An id, and a run whose columns are configured.
+  source_.header = false;
+  EXPECT_EQ(read_text("[a,2\n").pairs, (Texts{"[a/2"}));
+  source_.separator = " ";
+  source_.item_column = "2";
+  EXPECT_EQ(read_text(run).pairs, (Texts{"ann/b", "ann/c"}));
+}
+
 TEST_F(Formats, NumbersThatJsonLacksAreMissingValues) {
   use("user", "item", "stars");
   source_.time_column = "at";

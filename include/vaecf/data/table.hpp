@@ -91,9 +91,14 @@ class LineReader {
 /// `name`: its path, for the message.
 void refuse_office_file(const std::string& name, std::string_view member);
 
-/// Throws InputError if the first line of a file of JSON lines begins with that of an array. `lines` must be
-/// before its first line, which is not consumed.
-void refuse_json_array(LineReader& lines);
+/// Throws InputError if the first line, which is not consumed, begins a JSON array of objects. `expected` and
+/// `remedy` complete the message: is a JSON array, but EXPECTED; REMEDY. Without them, lines of objects are
+/// expected.
+void refuse_json_array(LineReader& lines, std::string_view expected = {}, std::string_view remedy = {});
+
+/// Throws InputError if the first line, which is not consumed, is that of a TREC run: six fields between
+/// blanks, of which the second one is Q0.
+void refuse_trec_run(LineReader& lines);
 
 /// Splits a record into its first fields and removes the blanks around them.
 class FieldSplitter {

@@ -12,6 +12,9 @@ namespace {
 
 using Position = std::optional<std::size_t>;
 
+constexpr const char* for_array =
+    "write one id per line, for example by jq -r '.[]' or jq -r '.[].item' FILE > ids.csv";
+
 /// A column of ids.
 struct IdColumn {
   std::size_t column = 0;
@@ -105,7 +108,7 @@ FoundIds read_ids(const std::string& path, const data::SourceOptions& source, st
     rows.require(ids.column);
     return ids.header;
   };
-  read_rows(path, layout.table, first, [&](const data::Table& row) {
+  read_rows(path, layout.table, for_array, first, [&](const data::Table& row) {
     if (row.problem() != nullptr) {
       throw InputError(format("{}: must have an id in column {} (from 0), got \"{}\"", row.location(),
                               ids.column, excerpt(row.line())));
@@ -158,7 +161,7 @@ Csr read_item_categories(const RecommendArguments& arguments, const data::Source
   std::vector<std::vector<std::int32_t>> categories(names.size());
   std::unordered_map<std::string, std::int32_t> numbers;
   FoundIds items;
-  read_rows(path, layout.table, first, [&](const data::Table& row) {
+  read_rows(path, layout.table, for_array, first, [&](const data::Table& row) {
     if (row.problem() != nullptr || row.at(columns.item).empty()) {
       throw InputError(
           format("{}: must have an item in column {} and its categories in column {} (from 0), got \"{}\"",

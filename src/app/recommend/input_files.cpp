@@ -66,12 +66,14 @@ bool is_header_for(std::string_view text, std::string_view what) {
   return std::ranges::any_of(kinds, heads) || word == "iid" || word == "id" || word == "title";
 }
 
-void read_rows(const std::string& path, const data::TableLayout& expected,
+void read_rows(const std::string& path, const data::TableLayout& expected, std::string_view for_array,
                const std::function<bool(data::Table& rows)>& first,
                const std::function<void(const data::Table& row)>& each) {
   Progress quiet;
   data::LineReader lines(io::SourceReader({path}, [](const std::string&) { return true; }), quiet, true);
   if (!lines.next_file()) throw InputError(format("{}: contains no file; pass a TSV or CSV file", path));
+  data::refuse_json_array(lines, "must be a TSV or CSV file", for_array);
+  data::refuse_trec_run(lines);
   const std::string separator = data::take_separator(lines, "", "", {"\t", expected.separator});
   const bool quotes = separator == expected.separator ? expected.quotes : separator == ",";
   data::Table rows(lines, {.separator = separator, .quotes = quotes, .lenient = true});
@@ -270,7 +272,8 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
     table.require(std::max({columns.user, columns.item, value_column.value_or(0)}));
     return columns.header;
   };
-  read_rows(path, layout.table, first, [&](const data::Table& row) {
+  const char* const for_array = "convert it: jq -r '.[] | [.user, .item] | @csv' FILE > lines.csv";
+  read_rows(path, layout.table, for_array, first, [&](const data::Table& row) {
     if (row.problem() != nullptr || row.at(columns.user).empty() || row.at(columns.item).empty() ||
         row.is_missing(columns.user) || row.is_missing(columns.item)) {
       throw InputError(format(

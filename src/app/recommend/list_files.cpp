@@ -2,11 +2,9 @@
 #include <vaecf/io/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <sstream>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -108,30 +106,12 @@ std::optional<std::size_t> find_header(const data::Table& first, std::string_vie
   return at == fields.end() ? std::nullopt : std::optional<std::size_t>(at - fields.begin());
 }
 
-/// Throws InputError if the first line is that of a TREC run, which the columns of other tables are not.
-void refuse_trec_run(const data::Table& first) {
-  std::array<std::string, 7> words;
-  std::istringstream line{std::string(first.line())};
-  std::size_t count = 0;
-  while (count < words.size() && line >> words[count]) ++count;
-  std::int64_t rank = 0;
-  double score = 0.0;
-  if (count != 6 || (words[1] != "Q0" && words[1] != "q0") || !parse_number(words[3], rank) ||
-      !parse_number(words[4], score)) {
-    return;
-  }
-  throw InputError(format(
-      "{}: is a TREC run (user Q0 item rank score name), which is not read; convert it: awk 'BEGIN {{print \"user,item,rank\"}} {{print $1 \",\" $3 \",\" $4}}' FILE > lists.csv",
-      first.location()));
-}
-
 /// Reads a table and returns how the places are sorted.
 std::string read_table(const std::string& path, const ItemNames& items, Places& places) {
   UserItemColumns columns;
   std::optional<std::size_t> rank;
   std::optional<std::size_t> score;
   const auto first = [&](data::Table& table) {
-    refuse_trec_run(table);
     const std::size_t count = table.fields().size();
     if (count > 1) columns = find_columns(table, data::source_layout({}), items);
     if (columns.header) {
@@ -145,7 +125,8 @@ std::string read_table(const std::string& path, const ItemNames& items, Places& 
     table.require(std::max({columns.user, columns.item, rank.value_or(0), score.value_or(0)}));
     return columns.header;
   };
-  read_rows(path, {}, first, [&](const data::Table& row) {
+  const data::TableLayout any;
+  read_rows(path, any, "name it .json", first, [&](const data::Table& row) {
     if (row.problem() != nullptr || row.at(columns.user).empty() || row.at(columns.item).empty()) {
       throw InputError(
           format("{}: must have a user in column {} and an item in column {} (from 0), got \"{}\"",

@@ -74,8 +74,8 @@ bool is_header_for(std::string_view text, std::string_view what);
 /// if the first line contains one, else that of `expected` if the line contains it, else a comma; CSV fields
 /// may be quoted. `first` is called with the first line; it requires the columns to read, and returns whether
 /// the line is a header. `each` is called with every other line. Throws InputError if the file cannot be
-/// read.
-void read_rows(const std::string& path, const data::TableLayout& expected,
+/// read, or is a TREC run or a JSON array; `for_array` is what to do with an array instead.
+void read_rows(const std::string& path, const data::TableLayout& expected, std::string_view for_array,
                const std::function<bool(data::Table& rows)>& first,
                const std::function<void(const data::Table& row)>& each);
 

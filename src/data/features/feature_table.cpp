@@ -73,7 +73,8 @@ TableLayout layout_of(const FeatureTableOptions& options, const KnownTable* know
   id_column = options.id_column;
   const std::string section = words_of(options.of).section;
   const std::string_view line = lines.peek();
-  if (line == "[" || line.starts_with("[{")) refuse_json_array(lines);
+  refuse_json_array(lines, "is read as columns or as lines of objects",
+                    format("convert it: jq -c '.[]' '{}' > lines.jsonl", lines.name()));
   if (line.starts_with('{')) return {.json = true, .keys = section};
   std::string separator = options.separator == "\\t" ? "\t" : options.separator;
   separator = take_separator(lines, separator, section + ".separator", {"\t", ",", "::", "|", ";"});

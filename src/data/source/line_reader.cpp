@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cstring>
+#include <sstream>
 
 namespace vaecf::data {
 namespace {
@@ -93,10 +94,32 @@ void refuse_office_file(const std::string& name, std::string_view member) {
          "an Excel file (or another Office document)", from_excel);
 }
 
-void refuse_json_array(LineReader& lines) {
-  if (!lines.peek().starts_with('[')) return;
+void refuse_json_array(LineReader& lines, std::string_view expected, std::string_view remedy) {
+  std::string_view line = lines.peek();
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  if (!line.starts_with('[')) return;
+  line.remove_prefix(1);
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  if (!expected.empty() && !line.empty() && !line.starts_with('{')) return;
+  const std::string convert = format("convert it: jq -c '.[]' '{}' > lines.jsonl", lines.name());
+  throw InputError(format("{}: is a JSON array, but {}; {}", lines.name(),
+                          expected.empty() ? "the lines of a file of JSON lines are objects" : expected,
+                          remedy.empty() ? convert : remedy));
+}
+
+void refuse_trec_run(LineReader& lines) {
+  std::array<std::string, 7> words;
+  std::istringstream line{std::string(lines.peek().substr(0, 1000))};
+  std::size_t count = 0;
+  while (count < words.size() && line >> words[count]) ++count;
+  std::int64_t rank = 0;
+  double score = 0.0;
+  if (count != 6 || (words[1] != "Q0" && words[1] != "q0") || !parse_number(words[3], rank) ||
+      !parse_number(words[4], score)) {
+    return;
+  }
   throw InputError(format(
-      "{}: is a JSON array, but the lines of a file of JSON lines are objects; convert it: jq -c '.[]' '{}' > lines.jsonl",
+      "{}:1: is a TREC run (user Q0 item rank score name), which is not read; convert it: awk 'BEGIN {{print \"user,item,rank\"}} {{print $1 \",\" $3 \",\" $4}}' '{}' > lists.csv",
       lines.name(), lines.name()));
 }
 

@@ -139,8 +139,15 @@ void read_delimited(const SourceOptions& source, const SourceFiles& of, SplitPar
   std::string name;
   bool first = true;
   each_file(of, part, to, progress, [&](LineReader& lines) {
+    refuse_json_array(
+        lines, "the lines of this format have columns",
+        format("convert it (jq -c '.[]' '{}' > lines.jsonl), and set data.source.format: json_lines",
+               lines.name()));
     TableLayout of_file = layout.table;
     of_file.separator = take_separator(lines, given, "data.source.separator", {});
+    // Without a header, the configured columns may be those of a run.
+    if (of_file.header || lines.peek().find(of_file.separator) == std::string_view::npos)
+      refuse_trec_run(lines);
     Table table(lines, of_file);
     const Columns columns = columns_of(layout, table, to);
     if (layout.table.header && first) to.log().info("{}: {}", lines.name(), table.columns_found());
@@ -158,6 +165,7 @@ void read_json_objects(const SourceOptions& source, const SourceFiles& of, Split
   ObjectText text;
   each_file(of, part, to, progress, [&](LineReader& lines) {
     refuse_json_array(lines);
+    refuse_trec_run(lines);
     for (std::string_view line; lines.next(line);) {
       to.start_line(lines.number(), line);
       read_object(line, keys, to, text);
