@@ -31,7 +31,7 @@ class ListFiles : public ::testing::Test {
       table.require(9);
       return false;
     };
-    read_rows(path, {}, first, [&](const data::Table& row) {
+    read_rows(path, {}, "", first, [&](const data::Table& row) {
       all.emplace_back(row.fields().begin(), row.fields().end());
       last_location_ = row.location();
     });
