@@ -14,11 +14,11 @@ from conftest import MODELS, Workspace
 import vaecf
 from vaecf import page
 from vaecf.commands.compare import PerUser
-from vaecf.commands.report import report
 from vaecf.dataset import item_matrix
 from vaecf.events import baseline_names, metric_names
 from vaecf.model import _top
 from vaecf.reasons import differences, largest
+from vaecf.runs_page import runs_page
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -236,7 +236,7 @@ def test_ids_in_any_bytes_and_titles_are_read_from_the_checkpoint(workspace: Wor
     assert PerUser(tmp_path / "runs/odd/per-user.h5").table["user_id"].tolist() == data.test.user_id.tolist()
     os.rename(tmp_path / "runs/odd", tmp_path / "runs" / os.fsdecode(b"n\xe9w"))
     runs = [vaecf.Run(tmp_path / "runs" / os.fsdecode(b"n\xe9w"))] * 2
-    page.write_text(tmp_path / "report.html", report(runs)[0])
+    page.write_text(tmp_path / "report.html", runs_page(runs)[0])
     assert "n\\xe9w" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 

@@ -15,8 +15,8 @@ from conftest import Page, Workspace
 import vaecf
 from vaecf.charts import MAX_POINTS, thin
 from vaecf.cli import main
-from vaecf.commands.report import group_means
 from vaecf.phases import timeline_phases
+from vaecf.runs_page import group_means
 from vaecf.solutions_table import at_edge
 
 

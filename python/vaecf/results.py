@@ -14,12 +14,9 @@ import pandas as pd
 from .commands.compare import PerUser
 from .commands.compare import compare as compare_files
 from .errors import InputError
-from .events import baseline_names, metric_names
-from .run import Run
+from .run import Run, names_of
+from .tested_runs import test_columns
 from .texts import escaped
-
-Value = tuple[float, float | None]
-
 
 def as_runs(runs: Run | str | Path | Iterable[Run | str | Path]) -> list[Run]:
     """Returns runs, also of one run or of folders."""
@@ -27,39 +24,6 @@ def as_runs(runs: Run | str | Path | Iterable[Run | str | Path]) -> list[Run]:
     if not listed:
         raise InputError("runs must be at least one run, got none")
     return [run if isinstance(run, Run) else Run(run) for run in listed]
-
-
-def names_of(runs: Sequence[Run]) -> list[str]:
-    """Returns the names of the runs; their paths if two have the same name."""
-    names = [run.name for run in runs]
-    return [escaped(name) for name in (names if len(set(names)) == len(names) else [str(run.path) for run in runs])]
-
-
-def test_columns(runs: Sequence[Run]) -> tuple[dict[str, dict[str, Value]], list[str]]:
-    """Returns the value and standard error of each metric for each tested run, and after them for each baseline; and the
-    names of the metrics."""
-    found: list[tuple[bool, str, str, dict[str, Value]]] = []  # baseline or not, title, name of the run, values
-    metrics: dict[str, None] = {}
-    names = names_of(runs)
-    for name, run in zip(names, runs, strict=True):
-        event = run.last("test")
-        for group in ["", *baseline_names(event)]:
-            prefix = f"{group}_" if group else ""
-            values = {
-                metric: (float(event[prefix + metric]), event.get(f"{prefix}{metric}_se"))
-                for metric in metric_names(event)
-                if event.get(prefix + metric) is not None
-            }
-            metrics.update(dict.fromkeys(values))
-            title = {"": name, "cold": f"{name}, features alone"}.get(group, group.replace("_", "-"))
-            if event:
-                found.append((group != "", title, name, values))
-    columns: dict[str, dict[str, Value]] = {}
-    for _, title, name, values in sorted(found, key=lambda column: column[0]):
-        # Runs on one dataset share their baselines.
-        shared = columns.get(title, values) == values
-        columns[title if shared else f"{title} ({name})"] = values
-    return columns, list(metrics)
 
 
 def leaderboard(runs: Run | str | Path | Iterable[Run | str | Path]) -> pd.DataFrame:
@@ -151,9 +115,9 @@ def report(runs: Run | str | Path | Iterable[Run | str | Path]) -> Report:
 
     Throws InputError if one is not a run.
     """
-    from .commands.report import report as page_of  # with Matplotlib  # pylint: disable=import-outside-toplevel
+    from .runs_page import runs_page  # with Matplotlib  # pylint: disable=import-outside-toplevel
     from .sweep_page import is_sweep, sweep_page  # pylint: disable=import-outside-toplevel
 
     if isinstance(runs, (str, Path)) and is_sweep(runs):
         return Report(sweep_page(runs)[0])
-    return Report(page_of(as_runs(runs))[0])
+    return Report(runs_page(as_runs(runs))[0])

@@ -16,7 +16,7 @@ from .dataset import Dataset
 from .errors import InputError
 from .events import Event, first_start, read_events
 from .model import Model
-from .texts import local_path
+from .texts import escaped, local_path
 from .yaml_files import flatten, load_yaml
 
 
@@ -143,6 +143,12 @@ class Run:
             f"{self._opened}: the run that was opened here was deleted or moved, and is not in {folder.name}.1 and so on "
             "either; open it where it is now, with vaecf.Run"
         )
+
+
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """Returns the names of the runs; their paths if two have the same name."""
+    names = [run.name for run in runs]
+    return [escaped(name) for name in (names if len(set(names)) == len(names) else [str(run.path) for run in runs])]
 
 
 def seed_groups(runs: Sequence[Run]) -> list[list[int]]:

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from . import page
-from .results import names_of
-from .run import Run
+from .run import Run, names_of
 
 # Values of searched parameters at which a range ends by itself, so that there is nothing to try beyond them.
 LIMITS = {"user_power": (0, 2), "dropout": (0,), "relax": (0, 1), "kept_weight": (0,), "feature_weight": (0,)}
