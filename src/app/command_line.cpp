@@ -1,6 +1,6 @@
 #include "app/command_line.hpp"
 
-#include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/launcher.hpp>
 #include <vaecf/config/schema.hpp>
 #include <vaecf/models/model.hpp>
 

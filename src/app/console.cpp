@@ -2,7 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/timeline.hpp>
-#include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/launcher.hpp>
 
 #include <unistd.h>
 

@@ -1,6 +1,9 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/text.hpp>
 #include <vaecf/data/prepare.hpp>
+#include <vaecf/data/prepare_report.hpp>
+#include <vaecf/data/source_options.hpp>
+#include <vaecf/data/synthesize.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
 #include <CLI/CLI.hpp>

@@ -2,7 +2,9 @@
 #include <vaecf/device/device.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/run/train.hpp>
+#include <vaecf/run/benchmark.hpp>
+#include <vaecf/run/test.hpp>
+#include <vaecf/run/validate.hpp>
 
 #include <CLI/CLI.hpp>
 

@@ -1,4 +1,5 @@
 #include <vaecf/base/text.hpp>
+#include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/math/metrics.hpp>

@@ -5,6 +5,7 @@
 
 #include "app/command_line.hpp"
 #include "app/rank_session.hpp"
+#include "app/task_result.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,6 +1,7 @@
 #include "app/rank_session.hpp"
 
 #include <vaecf/base/host.hpp>
+#include <vaecf/comm/launcher.hpp>
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,7 +19,12 @@
 #include <system_error>
 #include <utility>
 
-#include "app/doctor/doctor.hpp"
+#include "app/cores.hpp"
+#include "app/doctor/check_result.hpp"
+#include "app/doctor/launcher.hpp"
+#include "app/rank_devices.hpp"
+#include "app/stop_signals.hpp"
+#include "app/task_result.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,9 +1,21 @@
 #include <vaecf/base/text.hpp>
+#include <vaecf/checkpoint/resume_point.hpp>
+#include <vaecf/checkpoint/run_failure.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
+#include <vaecf/checkpoint/start_point.hpp>
 #include <vaecf/comm/nccl.hpp>
+#include <vaecf/context/context.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/file_lock.hpp>
+#include <vaecf/run/benchmark.hpp>
+#include <vaecf/run/events.hpp>
+#include <vaecf/run/plan.hpp>
+#include <vaecf/run/previous_run.hpp>
+#include <vaecf/run/run_timeline.hpp>
+#include <vaecf/run/test.hpp>
 #include <vaecf/run/train.hpp>
+#include <vaecf/run/validate.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -17,9 +29,14 @@
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
-#include "app/doctor/doctor.hpp"
+#include "app/cores.hpp"
+#include "app/doctor/check_result.hpp"
+#include "app/doctor/placement.hpp"
+#include "app/rank_devices.hpp"
 #include "app/rank_session.hpp"
 #include "app/run_arguments.hpp"
+#include "app/stop_signals.hpp"
+#include "app/task_result.hpp"
 #include "app/version.hpp"
 
 namespace vaecf::app {
@@ -146,7 +163,7 @@ void lock_run_folders(Start& start) {
   }
 }
 
-run::Run make_run(const Start& start, const PlannedRun& planned, const run::RunContext& context) {
+run::Run make_run(const Start& start, const PlannedRun& planned, const Context& context) {
   return {context, planned.state, planned.config.options, *start.dataset};
 }
 
@@ -155,10 +172,10 @@ run::Run make_run(const Start& start, const PlannedRun& planned, const run::RunC
 void choose_checkpoint(const RunArguments& arguments, const config::Config& config, run::Run& run) {
   if (!arguments.start_from.empty()) {
     run.start_from = arguments.start_from;
-    checkpoint::validate_start(run);
+    checkpoint::validate_start(run, run.options, run.dataset, run.start_from);
   }
   if (arguments.resume == "never") return;
-  const auto point = checkpoint::find_resume_point(run, arguments.resume);
+  const auto point = checkpoint::find_resume_point(run, run.options, run.dataset, arguments.resume);
   if (!point) {
     run.log.info("{} contains no valid checkpoint; starting from scratch",
                  config.options.checkpoint_folder());
@@ -170,7 +187,7 @@ void choose_checkpoint(const RunArguments& arguments, const config::Config& conf
 
 /// Locks the folders of all runs, and prepares them for training: chooses all checkpoints, then moves earlier
 /// runs. Collective.
-void prepare_run_folders(Start& start, const run::RunContext& context) {
+void prepare_run_folders(Start& start, const Context& context) {
   RankSession& session = *start.session;
   session.together([&] {
     if (context.communicator.rank() == 0) lock_run_folders(start);
@@ -244,7 +261,7 @@ void set_up(Start& start, const config::Config& config) {
   session.together([&] { check_ranks(session, config); });
   session.together([&] { start.dataset = run::open_dataset(config.options); });
   if (session.code() != ExitCode::done) return;
-  const run::RunContext context{ranks, *session.device, session.console.log, *session.console.progress};
+  const Context context{ranks, *session.device, session.console.log, *session.console.progress};
   session.together([&] {
     start.item_slices =
         run::validate_run(make_run(start, start.runs.front(), context),
@@ -276,7 +293,7 @@ void connect_gpus(RankSession& session, const config::Config& config) {
 /// Plans, trains, tests and benchmarks a run as requested, and adds its test to `tests`. Collective. Sets
 /// `phase` to the current task, for error messages. If training is stopped on request, returns
 /// ExitCode::stopped; the resumed run does the remaining tasks.
-ExitCode work_on(const PlannedRun& planned, Start& start, const run::RunContext& context, std::string& phase,
+ExitCode work_on(const PlannedRun& planned, Start& start, const Context& context, std::string& phase,
                  std::vector<run::SeedTest>& tests) {
   const RunArguments& arguments = start.arguments;
   const run::Run run = make_run(start, planned, context);
@@ -323,9 +340,9 @@ ExitCode work_on(const PlannedRun& planned, Start& start, const run::RunContext&
 /// Works on one run after the other, as work_on() does, and prints the table of --seeds. Collective.
 ExitCode work(Start& start, std::string& phase) {
   RankSession& session = *start.session;
-  const run::RunContext context{session.ranks(),     *session.device,
-                                session.console.log, *session.console.progress,
-                                &start.stop,         run::divide_ranks(session.ranks(), start.item_slices)};
+  const Context context{session.ranks(),     *session.device,
+                        session.console.log, *session.console.progress,
+                        &start.stop,         run::divide_ranks(session.ranks(), start.item_slices)};
   const std::size_t count = start.runs.size();
   std::vector<run::SeedTest> tests;
   for (std::size_t i = 0; i < count; ++i) {

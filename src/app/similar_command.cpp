@@ -1,5 +1,5 @@
 #include <vaecf/io/atomic_file.hpp>
-#include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -11,7 +11,9 @@
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
-#include "app/recommend/recommend.hpp"
+#include "app/recommend/item_names.hpp"
+#include "app/recommend/output.hpp"
+#include "app/recommend/user_item_columns.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,6 +1,6 @@
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
 #include <vaecf/checkpoint/last_write.hpp>
-#include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/collective_checks.hpp>
 
 #include <algorithm>
 #include <array>
@@ -32,10 +32,11 @@ std::vector<std::string> resumable_checkpoints(const std::string& folder, std::i
 
 }  // namespace
 
-CheckpointManager::CheckpointManager(const run::Run& run, std::int64_t steps_per_epoch, RunLog& events)
-    : run_(run), events_(events) {
-  if (run.communicator.rank() == 0)
-    kept_ = resumable_checkpoints(run.options.checkpoint_folder(), steps_per_epoch);
+CheckpointManager::CheckpointManager(const Context& context, const config::TrainingConfig& options,
+                                     std::int64_t steps_per_epoch, RunLog& events)
+    : context_(context), options_(options), events_(events) {
+  if (context.communicator.rank() == 0)
+    kept_ = resumable_checkpoints(options.checkpoint_folder(), steps_per_epoch);
 }
 
 CheckpointManager::~CheckpointManager() {
@@ -69,20 +70,20 @@ Snapshot CheckpointManager::free_snapshot(training::Trainer& trainer) {
 }
 
 void CheckpointManager::save(const TrainingState& state, CheckpointRole role, training::Trainer& trainer) {
-  Activity& activity = run_.communicator.activity();
+  Activity& activity = context_.communicator.activity();
   const Phase before = activity.report().phase;
   activity.enter(Phase::checkpoint);
   const Timeline::Span span(activity.timeline(), Track::run, "checkpoint", "step", state.updates_done);
   if (std::exchange(saved_step_, state.updates_done) != state.updates_done) saved_ = {};
   saved_ = {saved_.resumable || role.resumable, saved_.best || role.best};
-  if (run_.item_slices() > 1) {
+  if (context_.item_slices() > 1) {
     save_item_slices(state, role, trainer);
     activity.enter(before);
     return;
   }
   const bool waits = role.resumable || !automatic();
   Write write{Snapshot(), role};
-  comm::run_on_root(run_.communicator, [&] {
+  comm::run_on_root(context_.communicator, [&] {
     superseded_ = automatic() && role.resumable;
     if (waits) wait();
     require_finite();
@@ -94,12 +95,12 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, tr
     require_finite();
   });
   const auto begin = Clock::now();
-  write.snapshot.take(run_, state, trainer);
+  write.snapshot.take(context_, options_, state, trainer);
   write.copy_seconds = seconds_since(begin);
   spent_seconds_ += write.copy_seconds;
   if (role.resumable) last_step_ = state.updates_done;
   activity.enter(before);
-  if (run_.communicator.rank() != 0) return;
+  if (context_.communicator.rank() != 0) return;
 
   if (waits) return start(std::move(write));
   best_ = std::move(write);
@@ -107,17 +108,17 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, tr
 
 void CheckpointManager::save_item_slices(const TrainingState& state, CheckpointRole role,
                                          training::Trainer& trainer) {
-  comm::run_on_root(run_.communicator, [&] { require_finite(); });
-  auto gathered = std::make_unique<GatheredState>(run_, trainer);
+  comm::run_on_root(context_.communicator, [&] { require_finite(); });
+  auto gathered = std::make_unique<GatheredState>(context_, trainer);
   GatheredState& gathered_state = *gathered;
   Write write{Snapshot(std::move(gathered)), role};
-  write.snapshot.take(run_, state, trainer);
+  write.snapshot.take(context_, options_, state, trainer);
   if (role.resumable) last_step_ = state.updates_done;
-  if (run_.model_parallel_group() > 0) return;
-  if (run_.communicator.rank() > 0) return gathered_state.serve();
+  if (context_.model_parallel_group() > 0) return;
+  if (context_.communicator.rank() > 0) return gathered_state.serve();
   std::vector<Write> writes;
   writes.push_back(std::move(write));
-  for (Write& done : write_all(std::move(writes), run_.communicator.activity().timeline())) {
+  for (Write& done : write_all(std::move(writes), context_.communicator.activity().timeline())) {
     gathered_state.finish();
     on_write_finished(std::move(done));
   }
@@ -129,8 +130,8 @@ std::vector<CheckpointManager::Write> CheckpointManager::write_all(
   for (Write& write : writes) {
     const auto begin = Clock::now();
     const Timeline::Span span(timeline, Track::writer, "writing a checkpoint", "step", write.snapshot.step());
-    write.file = write.role.resumable ? run_.options.checkpoint_folder() + "/" + write.snapshot.name()
-                                      : run_.options.best_checkpoint();
+    write.file = write.role.resumable ? options_.checkpoint_folder() + "/" + write.snapshot.name()
+                                      : options_.best_checkpoint();
     // A checkpoint to resume from must not name a best epoch that is not on disk.
     write.error = error;
     write.skipped = superseded_ && !write.role.best;
@@ -145,7 +146,7 @@ std::vector<CheckpointManager::Write> CheckpointManager::write_all(
     }
     if (write.error.empty() && write.role.resumable && write.role.best) {
       try {
-        io::link_or_copy(write.file, run_.options.best_checkpoint());
+        io::link_or_copy(write.file, options_.best_checkpoint());
       } catch (const std::exception& problem) {
         write.best_error = problem.what();
       }
@@ -161,7 +162,7 @@ void CheckpointManager::start(std::optional<Write> next) {
   if (best_) writes.push_back(*std::exchange(best_, std::nullopt));
   if (next) writes.push_back(std::move(*next));
   superseded_ = false;
-  writing_ = std::async(std::launch::async, [this, timeline = run_.communicator.activity().timeline(),
+  writing_ = std::async(std::launch::async, [this, timeline = context_.communicator.activity().timeline(),
                                              todo = std::move(writes)]() mutable {
     return write_all(std::move(todo), timeline);
   });
@@ -177,7 +178,7 @@ void CheckpointManager::poll() {
 }
 
 bool CheckpointManager::due() {
-  return comm::query_root(run_.communicator, [&] {
+  return comm::query_root(context_.communicator, [&] {
     poll();
     require_finite();
     return !writing_.valid() && spent_seconds_ < 0.1 * seconds_since(begin_);
@@ -191,7 +192,7 @@ void CheckpointManager::require_finite() const {
 void CheckpointManager::on_write_finished(Write done) {
   const std::string& error = done.error.empty() ? done.best_error : done.error;
   const bool retry =
-      run_.item_slices() == 1 && automatic() && !done.role.resumable && !error.empty() && !best_;
+      context_.item_slices() == 1 && automatic() && !done.role.resumable && !error.empty() && !best_;
   spent_seconds_ += done.seconds;
   if (done.diverged) diverged_ = done.error;
   if (!done.skipped && !done.diverged) {
@@ -211,8 +212,8 @@ void CheckpointManager::on_write_finished(Write done) {
         .set("copy_seconds", done.copy_seconds)
         .set("seconds", done.seconds);
     if (error.empty()) {
-      run_.log.debug("checkpoint {}: copied in {:.2f} s, written in the background in {:.2f} s", done.file,
-                     done.copy_seconds, done.seconds);
+      context_.log.debug("checkpoint {}: copied in {:.2f} s, written in the background in {:.2f} s",
+                         done.file, done.copy_seconds, done.seconds);
     } else {
       event.set("error", error);
     }
@@ -221,13 +222,13 @@ void CheckpointManager::on_write_finished(Write done) {
   }
   if (retry) {
     best_ = Write{std::move(done.snapshot), done.role, done.copy_seconds};
-  } else if (run_.item_slices() == 1) {
+  } else if (context_.item_slices() == 1) {
     free_.push_back(std::move(done.snapshot));
   }
 }
 
 void CheckpointManager::prune() {
-  while (static_cast<std::int64_t>(kept_.size()) > run_.options.run.keep) {
+  while (static_cast<std::int64_t>(kept_.size()) > options_.run.keep) {
     std::error_code ignored;  // a file that cannot be removed is harmless
     std::filesystem::remove(kept_.front(), ignored);
     kept_.erase(kept_.begin());
@@ -249,25 +250,25 @@ std::string CheckpointManager::write_rest(bool stopped) {
 }
 
 void CheckpointManager::finish(bool stopped, const std::function<void(CheckpointRole missing)>& save_again) {
-  LastWrite last(run_);
+  LastWrite last(context_, options_.run.retry_seconds);
   std::string error;           // on rank 0
   std::array<bool, 3> next{};  // whether to attempt again, and what to save for that
   do {
-    comm::run_on_root(run_.communicator, [&] {
+    comm::run_on_root(context_.communicator, [&] {
       error = write_rest(stopped);
       const CheckpointRole lost = save_again ? missing() : CheckpointRole{};
       const bool possible = best_ || lost.resumable || lost.best;
       next = {!error.empty() && possible && last.wait_to_retry(error), lost.resumable, lost.best};
     });
-    run_.communicator.broadcast(std::span<bool>(next), 0);
+    context_.communicator.broadcast(std::span<bool>(next), 0);
     if (next[0] && (next[1] || next[2])) save_again({.resumable = next[1], .best = next[2]});
   } while (next[0]);
-  comm::run_on_root(run_.communicator, [&] {
+  comm::run_on_root(context_.communicator, [&] {
     const std::string failed = events_.failures() > 1
                                    ? format("{} writes of events and checkpoints failed", events_.failures())
                                    : "";
     if (!error.empty()) throw RunError(failed.empty() ? error : format("{} ({})", error, failed));
-    if (!failed.empty()) run_.log.warn("{}", failed);
+    if (!failed.empty()) context_.log.warn("{}", failed);
   });
 }
 

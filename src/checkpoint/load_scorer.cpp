@@ -1,6 +1,8 @@
+#include <vaecf/base/aligned_array.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/checkpoint/checkpoint_reader.hpp>
+#include <vaecf/checkpoint/load_scorer.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/device/host_solvers.hpp>
 #include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/item/solvers.hpp>
 #include <vaecf/models/trainable_model.hpp>
@@ -14,7 +16,7 @@ constexpr std::int64_t broadcast_elements = std::int64_t{4} << 20;
 
 class StoredDenseModel final : public models::ItemModel {
  public:
-  explicit StoredDenseModel(device::AlignedArray<float> matrix, std::int64_t items)
+  explicit StoredDenseModel(AlignedArray<float> matrix, std::int64_t items)
       : matrix_(std::move(matrix)), items_(items) {}
   void score(const SparseRow& history, std::span<float> scores) const override {
     std::ranges::fill(scores, 0.0F);
@@ -35,7 +37,7 @@ class StoredDenseModel final : public models::ItemModel {
   bool is_dense() const override { return true; }
 
  private:
-  device::AlignedArray<float> matrix_;  // (items, items)
+  AlignedArray<float> matrix_;  // (items, items)
   std::int64_t items_;
 };
 
@@ -54,7 +56,7 @@ void broadcast_vector(std::vector<T>& values, comm::Communicator& ranks) {
 }
 
 std::shared_ptr<const models::ItemModel> read_dense(CheckpointReader& reader, std::int64_t items,
-                                                    const run::RunContext& context) {
+                                                    const Context& context) {
   comm::Communicator& ranks = context.communicator;
   const double bytes = 4.0 * static_cast<double>(items) * static_cast<double>(items);
   const double missing = ranks.all_reduce(missing_memory(bytes * ranks.local_size()), comm::Reduction::max);
@@ -66,7 +68,7 @@ std::shared_ptr<const models::ItemModel> read_dense(CheckpointReader& reader, st
     const auto* info = file.find_tensor(models::matrix_name);
     require(info->rows == items && info->columns == items, "matrix");
   });
-  device::AlignedArray<float> matrix(items * items);
+  AlignedArray<float> matrix(items * items);
   const std::int64_t step = std::max<std::int64_t>(1, broadcast_elements / items);
   for (std::int64_t begin = 0; begin < items; begin += step) {
     const Range rows{begin, std::min(items, begin + step)};
@@ -104,7 +106,7 @@ std::shared_ptr<const models::ItemModel> read_sparse(CheckpointReader& reader, s
 }  // namespace
 
 std::shared_ptr<const models::ItemModel> read_item_model(CheckpointReader& reader, models::ModelType type,
-                                                         std::int64_t items, const run::RunContext& context) {
+                                                         std::int64_t items, const Context& context) {
   std::int64_t dense = 0;
   reader.read_file([&](const io::CheckpointFile& file) {
     const auto& stored = file.attribute<std::string>("model_type");
@@ -118,7 +120,7 @@ std::shared_ptr<const models::ItemModel> read_item_model(CheckpointReader& reade
   return dense > 0 ? read_dense(reader, items, context) : read_sparse(reader, items, context.communicator);
 }
 
-std::string solution_title(CheckpointReader& reader, const run::RunContext& context) {
+std::string solution_title(CheckpointReader& reader, const Context& context) {
   std::string title;
   reader.read_file([&](const io::CheckpointFile& file) {
     // Older checkpoints have no weight of features.
@@ -138,7 +140,7 @@ std::string solution_title(CheckpointReader& reader, const run::RunContext& cont
 }
 
 std::unique_ptr<models::Scorer> load_scorer(CheckpointReader& reader, const config::TrainingConfig& options,
-                                            const models::InputDims& inputs, const run::RunContext& context,
+                                            const models::InputDims& inputs, const Context& context,
                                             std::int64_t max_users) {
   if (models::is_solved(options.model.type)) {
     return models::make_item_scorer(read_item_model(reader, options.model.type, inputs.items, context),

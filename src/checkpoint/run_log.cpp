@@ -1,8 +1,11 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/checkpoint/run_failure.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
-#include <vaecf/comm/communicator.hpp>
+#include <vaecf/checkpoint/run_log.hpp>
+#include <vaecf/comm/collective.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/file_lock.hpp>
 
 #include <array>
 #include <chrono>
@@ -39,14 +42,15 @@ std::string utc_now() {
   return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &parts)};
 }
 
-io::EventLog open_events(const run::Run& run, RunLog::Mode mode) {
-  if (run.communicator.rank() != 0) return {};
-  prepare_run_folder(run.options);
+io::EventLog open_events(const Context& context, const config::TrainingConfig& options,
+                         const std::string& configuration, RunLog::Mode mode) {
+  if (context.communicator.rank() != 0) return {};
+  prepare_run_folder(options);
   if (mode != RunLog::Mode::append) {
-    io::remove_stale_temporaries(run.options.checkpoint_folder());
-    io::write_file_atomically(run.options.run_folder() + "/config.yaml", run.configuration_text);
+    io::remove_stale_temporaries(options.checkpoint_folder());
+    io::write_file_atomically(options.run_folder() + "/config.yaml", configuration);
   }
-  return io::EventLog(run.options.run_folder() + "/metrics.jsonl");
+  return io::EventLog(options.run_folder() + "/metrics.jsonl");
 }
 
 }  // namespace
@@ -93,11 +97,12 @@ void prepare_run_folder(const config::TrainingConfig& options) {
   }
 }
 
-void rewind_run_folder(const run::Run& run, std::int64_t epochs_done, std::int64_t step) {
+void rewind_run_folder(const config::TrainingConfig& options, Log& log, std::int64_t epochs_done,
+                       std::int64_t step) {
   // Checkpoints are moved first: if the run is killed in between, the log still covers the newest checkpoint.
-  set_aside_later_checkpoints(run.options, epochs_done, step);
+  set_aside_later_checkpoints(options, epochs_done, step);
   const io::FilterResult cut =
-      io::filter_event_log(run.options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
+      io::filter_event_log(options.run_folder() + "/metrics.jsonl", [&](const io::Json& event) {
         using enum io::EventKind;
         const auto kind = io::event_kind(event);
         if (kind == end || kind == test) return false;  // the run is no longer finished
@@ -105,12 +110,14 @@ void rewind_run_folder(const run::Run& run, std::int64_t epochs_done, std::int64
         return io::get_number(event, "step") <= step;
       });
   if (cut.dropped + cut.unreadable > 0) {
-    run.log.debug("metrics.jsonl: removed {} lines newer than the checkpoint and {} unreadable ones",
-                  cut.dropped, cut.unreadable);
+    log.debug("metrics.jsonl: removed {} lines newer than the checkpoint and {} unreadable ones", cut.dropped,
+              cut.unreadable);
   }
 }
 
-RunLog::RunLog(const run::Run& run, Mode mode) : log_(run.log), events_(open_events(run, mode)) {}
+RunLog::RunLog(const Context& context, const config::TrainingConfig& options,
+               const std::string& configuration, Mode mode)
+    : log_(context.log), events_(open_events(context, options, configuration, mode)) {}
 
 void RunLog::flush_pending() {
   for (; !pending_.empty(); pending_.pop_front()) events_.write(pending_.front());

@@ -1,7 +1,11 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/checkpoint/resume_point.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
+#include <vaecf/checkpoint/start_point.hpp>
+#include <vaecf/comm/collective.hpp>
+#include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/file_lock.hpp>
 
 #include <algorithm>
 #include <array>
@@ -14,7 +18,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "checkpoint/known_users.hpp"
 #include "checkpoint/tensor_rows.hpp"
+#include "checkpoint/trained_on.hpp"
 
 namespace vaecf::checkpoint {
 namespace {
@@ -44,9 +50,8 @@ bool is_same_dataset(const TrainingState& state, const io::DatasetFile& dataset)
 }
 
 /// Returns the index of each item of `dataset` in the checkpoint; -1 for an item that it does not contain.
-std::vector<std::int64_t> match_items(const run::Run& run, const TrainingState& state,
-                                      const io::CheckpointFile& file) {
-  const io::DatasetFile& dataset = run.dataset;
+std::vector<std::int64_t> match_items(const io::DatasetFile& dataset, const std::string& path,
+                                      const TrainingState& state, const io::CheckpointFile& file) {
   std::vector<std::int64_t> sources(dataset.items(), -1);
   if (is_same_dataset(state, dataset)) {
     std::iota(sources.begin(), sources.end(), 0);
@@ -63,7 +68,7 @@ std::vector<std::int64_t> match_items(const run::Run& run, const TrainingState& 
   if (std::ranges::any_of(sources, [](std::int64_t source) { return source >= 0; })) return sources;
   throw InputError(
       format("{}: none of its {} items is in {}, for example {}; use a checkpoint with the same item ids",
-             run.start_from, before.size(), dataset.path(), excerpt(before.text(0))));
+             path, before.size(), dataset.path(), excerpt(before.text(0))));
 }
 
 /// Returns the depth of `file`, or of the target of a link, below `folder`: 1 if it is directly in the
@@ -126,14 +131,15 @@ std::int64_t epoch_of(const std::string& path) {
 
 /// Returns whether best.h5 contains the best epoch of `state`, after restoring it from another checkpoint of
 /// that epoch if possible. For rank 0 only.
-bool best_exists(const run::Run& run, const TrainingState& state) {
-  if (epoch_of(run.options.best_checkpoint()) == state.best_epoch) return true;
+bool best_exists(const config::TrainingConfig& options, const std::string& resume_from,
+                 const TrainingState& state) {
+  if (epoch_of(options.best_checkpoint()) == state.best_epoch) return true;
   // The previous run may have ended after it wrote the checkpoint, but before it created best.h5.
-  const std::string by_epoch = run.options.checkpoint_folder() + "/" +
-                               io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
-  for (const std::string& file : {run.resume_from, by_epoch}) {
+  const std::string by_epoch =
+      options.checkpoint_folder() + "/" + io::checkpoint_name(io::CheckpointKind::epoch, state.best_epoch);
+  for (const std::string& file : {resume_from, by_epoch}) {
     if (epoch_of(file) != state.best_epoch) continue;
-    io::link_or_copy(file, run.options.best_checkpoint());
+    io::link_or_copy(file, options.best_checkpoint());
     return true;
   }
   return false;
@@ -141,21 +147,21 @@ bool best_exists(const run::Run& run, const TrainingState& state) {
 
 }  // namespace
 
-StartPoint::StartPoint(const run::Run& run) : run_(run), checkpoint_(run.start_from, run) {
+StartPoint::StartPoint(const Context& context, const config::TrainingConfig& options,
+                       const io::DatasetFile& dataset, const std::string& path)
+    : context_(context), dataset_(dataset), path_(path), checkpoint_(path, context) {
   checkpoint_.read_file([&](const io::CheckpointFile& file) {
-    const std::string& path = run.start_from;
     const TrainingState& state = checkpoint_.state();
     if (const auto type = file.attribute<std::string>("model_type");
-        type != vaecf::to_string(run.options.model.type)) {
+        type != vaecf::to_string(options.model.type)) {
       throw InputError(format(
           "{}: the checkpoint contains a model of type {}, but model.type is {}; set model.type to {}, or train from scratch",
-          path, excerpt(type), vaecf::to_string(run.options.model.type), excerpt(type)));
+          path, excerpt(type), vaecf::to_string(options.model.type), excerpt(type)));
     }
-    require_same_features(path, state, run);
-    const auto specs =
-        models::tensor_specs(run.options.model, run::model_input_dims(run.options, run.dataset));
+    require_same_features(path, state, options.model, dataset);
+    const auto specs = models::tensor_specs(options.model, models::input_dims(options.model, dataset));
     check_shapes(path, file, with_items(specs, state.items), "weights");
-    sources_ = match_items(run, state, file);
+    sources_ = match_items(dataset, path, state, file);
   });
 }
 
@@ -163,7 +169,7 @@ void StartPoint::load_weights(training::Trainer& trainer) {
   models::Model& model = trainer.model();
   const std::vector<device::TensorSpec> specs = model.tensors();
   const std::vector<device::TensorSpec> stored = with_items(specs, checkpoint_.state().items);
-  comm::Communicator& communicator = run_.communicator;
+  comm::Communicator& communicator = context_.communicator;
   std::vector<float> before;
   // A value that the checkpoint does not contain; the weights of checkpoints are finite.
   constexpr float none = std::numeric_limits<float>::quiet_NaN();
@@ -209,39 +215,41 @@ void StartPoint::load_weights(training::Trainer& trainer) {
   });
   const std::int64_t added = std::ranges::count(sources_, -1);
   const std::int64_t mapped = std::ssize(sources_) - added;
-  run_.log.info("starting from {}: weights of {} items; {} items are new, {} are gone", run_.start_from,
-                mapped, added, checkpoint_.state().items - mapped);
+  context_.log.info("starting from {}: weights of {} items; {} items are new, {} are gone", path_, mapped,
+                    added, checkpoint_.state().items - mapped);
   checkpoint_.read_file([&](const io::CheckpointFile& file) {
-    if (is_same_dataset(checkpoint_.state(), run_.dataset)) return;
+    if (is_same_dataset(checkpoint_.state(), dataset_)) return;
     const bool weighted = file.attributes().contains("weights");
-    if (weighted != run_.dataset.weighted()) {
-      run_.log.warn(
+    if (weighted != dataset_.weighted()) {
+      context_.log.warn(
           "{} was trained {} weights of interactions, but {} has {}; metrics of the first epochs may be low, since the scale of the input has changed",
-          run_.start_from, weighted ? "with" : "without", run_.dataset.path(), weighted ? "none" : "them");
+          path_, weighted ? "with" : "without", dataset_.path(), weighted ? "none" : "them");
     }
-    const KnownUsers known = find_known_users(file, run_.dataset);
+    const KnownUsers known = find_known_users(file, dataset_);
     if (known.by_chance) return;
-    run_.log.warn(
+    context_.log.warn(
         "{} was trained on {} validation and {} test users of {}, so that their metrics are too high; prepare both datasets with data.prepare.split: stable, and train again",
-        run_.start_from, known.validation, known.test, run_.dataset.path());
+        path_, known.validation, known.test, dataset_.path());
   });
 }
 
-void validate_start(const run::Run& run) {
-  if (models::is_solved(run.options.model.type)) {
+void validate_start(const Context& context, const config::TrainingConfig& options,
+                    const io::DatasetFile& dataset, const std::string& path) {
+  if (models::is_solved(options.model.type)) {
     throw comm::on_all_ranks(InputError(format(
         "--start-from: a model of type {} is solved at once, so that nothing is to be started from; omit it",
-        vaecf::to_string(run.options.model.type))));
+        vaecf::to_string(options.model.type))));
   }
-  StartPoint checkpoint(run);
+  StartPoint checkpoint(context, options, dataset, path);
 }
 
-std::optional<ResumePoint> find_resume_point(const run::Run& run, const std::string& requested) {
-  comm::Communicator& communicator = run.communicator;
+std::optional<ResumePoint> find_resume_point(const Context& context, const config::TrainingConfig& options,
+                                             const io::DatasetFile& dataset, const std::string& requested) {
+  comm::Communicator& communicator = context.communicator;
   std::optional<ResumeCandidate> point;
   comm::run_on_root(communicator, [&] {
     if (requested == "auto") {
-      point = newest_valid_checkpoint(run.options.checkpoint_folder(), run.log);
+      point = newest_valid_checkpoint(options.checkpoint_folder(), context.log);
     } else {
       point = {requested, read_training_state(requested, io::CheckpointFile(requested))};
     }
@@ -250,29 +258,32 @@ std::optional<ResumePoint> find_resume_point(const run::Run& run, const std::str
   if (!point) point.emplace();
   point->path = communicator.broadcast_string(std::move(point->path), 0);
   broadcast(point->state, communicator);
-  require_same_dataset(point->path, point->state, run.dataset);
+  require_same_dataset(point->path, point->state, dataset);
   return ResumePoint{point->path, point->state.configuration};
 }
 
-bool resumes_in_place(const run::Run& run) {
-  return comm::query_root(run.communicator,
-                          [&] { return depth_in(run.options.checkpoint_folder(), run.resume_from) == 1; });
+bool resumes_in_place(const Context& context, const config::TrainingConfig& options,
+                      const std::string& resume_from) {
+  return comm::query_root(context.communicator,
+                          [&] { return depth_in(options.checkpoint_folder(), resume_from) == 1; });
 }
 
-void reconcile_best_checkpoint(const run::Run& run, const std::string& select, TrainingState& state) {
+void reconcile_best_checkpoint(const Context& context, const config::TrainingConfig& options,
+                               const std::string& resume_from, const std::string& select,
+                               TrainingState& state) {
   if (state.best_epoch == 0) return;
-  const bool there = comm::query_root(run.communicator, [&] {
+  const bool there = comm::query_root(context.communicator, [&] {
     std::string other;
     if (state.select != select) {
       other = format("validation.select has changed from \"{}\" to \"{}\"", excerpt(state.select), select);
-    } else if (!best_exists(run, state)) {
-      other = format("{} does not contain epoch {}, the best so far", run.options.best_checkpoint(),
+    } else if (!best_exists(options, resume_from, state)) {
+      other = format("{} does not contain epoch {}, the best so far", options.best_checkpoint(),
                      state.best_epoch);
     }
     if (other.empty()) return true;
-    run.log.warn("{}; best-epoch tracking restarts here", other);
-    const std::string best = run.options.best_checkpoint();
-    if (std::filesystem::is_regular_file(best)) set_aside(run.options, best);
+    context.log.warn("{}; best-epoch tracking restarts here", other);
+    const std::string best = options.best_checkpoint();
+    if (std::filesystem::is_regular_file(best)) set_aside(options, best);
     return false;
   });
   if (!there) state.reset_best();

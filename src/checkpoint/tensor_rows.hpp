@@ -1,8 +1,7 @@
 #pragma once
 
-#include <vaecf/comm/communicator.hpp>
-#include <vaecf/device/storage.hpp>
-#include <vaecf/run/run.hpp>
+#include <vaecf/context/context.hpp>
+#include <vaecf/device/tensor_layout.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <span>
@@ -28,7 +27,7 @@ StoredRows stored_rows(const device::TensorSpec& spec, Range rows, std::span<con
 class GatheredState final : public training::StateCopy {
  public:
   /// For the ranks of the first model-parallel group. `trainer` must outlive this object.
-  GatheredState(const run::RunContext& context, training::Trainer& trainer)
+  GatheredState(const Context& context, training::Trainer& trainer)
       : context_(context), trainer_(trainer), specs_(trainer.model().tensors()) {}
 
   /// Reads logical rows of a tensor, on rank 0.
@@ -43,7 +42,7 @@ class GatheredState final : public training::StateCopy {
   /// Gathers stored rows of every rank; `to` is used on rank 0 only.
   void gather(training::StateTensor state, int tensor, Range rows, std::span<float> to);
 
-  run::RunContext context_;
+  Context context_;
   training::Trainer& trainer_;
   std::vector<device::TensorSpec> specs_;
   std::vector<float> part_;

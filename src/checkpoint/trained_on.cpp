@@ -1,10 +1,15 @@
+#include "checkpoint/trained_on.hpp"
+
+#include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/hash.hpp>
 #include <vaecf/models/item/item_model.hpp>
 
 #include <cmath>
 #include <unordered_set>
 #include <variant>
+
+#include "checkpoint/known_users.hpp"
 
 namespace vaecf::checkpoint {
 namespace {
@@ -27,11 +32,10 @@ std::string feature_hashing_of(const io::DatasetFile& dataset) {
 }
 
 /// Returns the part of the dataset that checkpoints contain, on rank 0; empty on other ranks. Collective.
-io::DatasetSummary summarize(const run::Run& run) {
-  const io::DatasetFile& dataset = run.dataset;
-  const std::vector<std::int64_t> users = models::count_train_users(run).of_item;
+io::DatasetSummary summarize(const Context& context, const io::DatasetFile& dataset) {
+  const std::vector<std::int64_t> users = models::count_train_users(context, dataset).of_item;
   io::DatasetSummary summary;
-  comm::run_on_root(run.communicator, [&] {
+  comm::run_on_root(context.communicator, [&] {
     summary.item_ids = io::ids_or_numbers(dataset, "items/id", dataset.items());
     if (dataset.has_ids("items/title")) summary.item_titles = dataset.read_ids("items/title");
     for (const std::int64_t count : users) summary.item_users.push_back(static_cast<std::int32_t>(count));
@@ -48,9 +52,9 @@ std::string weights_of(const io::DatasetFile& dataset) {
   return text.empty() ? "rating" : text;
 }
 
-void require_same_features(const std::string& path, const TrainingState& checkpoint, const run::Run& run) {
-  const io::DatasetFile& dataset = run.dataset;
-  const std::int64_t expected = run::model_input_dims(run.options, dataset).features;
+void require_same_features(const std::string& path, const TrainingState& checkpoint,
+                           const models::ModelOptions& options, const io::DatasetFile& dataset) {
+  const std::int64_t expected = models::input_dims(options, dataset).features;
   if (checkpoint.features == 0 && expected == 0) return;
   if (checkpoint.features == 0) {
     throw InputError(format(
@@ -72,16 +76,18 @@ void require_same_features(const std::string& path, const TrainingState& checkpo
       excerpt(hashing)));
 }
 
-void TrainingState::describe(const run::Run& run, const std::string& metric) {
+void TrainingState::describe(const Context& context, const config::TrainingConfig& options,
+                             const io::DatasetFile& data, const std::string& configuration_text,
+                             const std::string& metric) {
   select = metric;
-  configuration = run.configuration_text;
-  items = run.dataset.items();
-  new_items = run.dataset.new_items();
-  weights = weights_of(run.dataset);
-  dataset_checksum = run.dataset.fingerprint();
-  features = run::model_input_dims(run.options, run.dataset).features;
-  feature_hashing = feature_hashing_of(run.dataset);
-  if (!dataset) dataset = std::make_shared<const io::DatasetSummary>(summarize(run));
+  configuration = configuration_text;
+  items = data.items();
+  new_items = data.new_items();
+  weights = weights_of(data);
+  dataset_checksum = data.fingerprint();
+  features = models::input_dims(options.model, data).features;
+  feature_hashing = feature_hashing_of(data);
+  if (!dataset) dataset = std::make_shared<const io::DatasetSummary>(summarize(context, data));
 }
 
 void require_same_dataset(const std::string& path, const TrainingState& checkpoint,
@@ -98,9 +104,10 @@ void require_same_dataset(const std::string& path, const TrainingState& checkpoi
   }
 }
 
-void CheckpointReader::require_trained_on(const run::Run& run) const {
-  require_same_features(path_, state_, run);
-  require_same_dataset(path_, state_, run.dataset);
+void CheckpointReader::require_trained_on(const models::ModelOptions& options,
+                                          const io::DatasetFile& dataset) const {
+  require_same_features(path_, state_, options, dataset);
+  require_same_dataset(path_, state_, dataset);
 }
 
 std::vector<std::uint32_t> hash_users(const io::IdList& users) {

@@ -1,3 +1,5 @@
+#include <vaecf/checkpoint/checkpoint_reader.hpp>
+#include <vaecf/checkpoint/snapshot.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/math/metrics.hpp>
 
@@ -229,15 +231,16 @@ void broadcast(TrainingState& state, comm::Communicator& communicator) {
   });
 }
 
-void Snapshot::take(const run::Run& run, const TrainingState& state, training::Trainer& trainer) {
+void Snapshot::take(const Context& context, const config::TrainingConfig& options, const TrainingState& state,
+                    training::Trainer& trainer) {
   specs_ = trainer.model().tensors();
   prior_tensors_ = trainer.facts().prior_tensors;
   updates_by_parameter_group_ = trainer.updates_by_parameter_group();
-  comm::run_on_root(run.communicator, [&] {
+  comm::run_on_root(context.communicator, [&] {
     state_ = state;
-    options_ = &run.options;
+    options_ = &options;
   });
-  item_slices_ = run.item_slices();
+  item_slices_ = context.item_slices();
   if (item_slices_ == 1) trainer.copy_state(values_.get());
 }
 
@@ -274,7 +277,7 @@ std::string Snapshot::name() const {
                                    : io::checkpoint_name(io::CheckpointKind::step, state_.updates_done);
 }
 
-CheckpointReader::CheckpointReader(const std::string& path, const run::RunContext& context)
+CheckpointReader::CheckpointReader(const std::string& path, const Context& context)
     : path_(path), context_(context) {
   comm::run_on_root(context.communicator, [&] {
     file_.emplace(path);
@@ -283,7 +286,7 @@ CheckpointReader::CheckpointReader(const std::string& path, const run::RunContex
   broadcast(state_, context.communicator);
 }
 
-CheckpointReader::CheckpointReader(const io::CheckpointFile& file, const run::RunContext& context)
+CheckpointReader::CheckpointReader(const io::CheckpointFile& file, const Context& context)
     : path_(file.path()), context_(context), file_(file), state_(read_training_state(path_, file)) {}
 
 void CheckpointReader::read(const std::string& prefix, const std::vector<device::TensorSpec>& specs,

@@ -1,5 +1,8 @@
 #include <vaecf/base/host.hpp>
+#include <vaecf/comm/collective.hpp>
+#include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/usable_cores.hpp>
 
 #include <sched.h>
 

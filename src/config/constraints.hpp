@@ -1,6 +1,7 @@
 #pragma once
 
-#include <vaecf/data/prepare.hpp>
+#include <vaecf/base/error.hpp>
+#include <vaecf/data/date.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/models/models.hpp>

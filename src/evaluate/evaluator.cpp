@@ -14,14 +14,16 @@ struct Evaluator::Values {
   std::vector<std::vector<std::int64_t>> lists;  // number of lists with each item, for each catalog metric
 };
 
-Evaluator::Evaluator(const run::Run& run, const std::string& split, const std::vector<std::string>& metrics)
-    : run_(run),
+Evaluator::Evaluator(const Context& context, const io::DatasetFile& dataset, const std::string& split,
+                     const std::vector<std::string>& metrics)
+    : context_(context),
+      dataset_(dataset),
       split_(split),
-      items_(run.dataset.items() - run.dataset.new_items()),
-      new_items_(run.dataset.new_items()),
-      all_users_(run.dataset.rows(split + "/fold_in")),
-      held_out_(
-          data::read_held_out(run.dataset, split, run.model_parallel_group(), run.model_parallel_groups())) {
+      items_(dataset.items() - dataset.new_items()),
+      new_items_(dataset.new_items()),
+      all_users_(dataset.rows(split + "/fold_in")),
+      held_out_(data::read_held_out(dataset, split, context.model_parallel_group(),
+                                    context.model_parallel_groups())) {
   for (const std::string& name : metrics) {
     const math::Metric metric = math::parse_metric(name);
     const bool of_catalog = math::catalog_metric(metric) != nullptr;
@@ -53,12 +55,12 @@ void Evaluator::prepare_popularity() {
   std::int64_t needed = list_metrics_.empty() ? 0 : 1;
   for (std::int64_t row = 0; row < held_out_.targets.rows(); ++row)
     if (held_out_.targets.view().row_size(row) > 0 && held_out_.fold_in.view().row_size(row) == 0) needed = 1;
-  if (run_.communicator.all_reduce(needed, comm::Reduction::max) > 0) popularity();
+  if (context_.communicator.all_reduce(needed, comm::Reduction::max) > 0) popularity();
   popularity_prepared_ = true;
 }
 
 std::shared_ptr<const models::Popularity> Evaluator::popularity() {
-  if (!popularity_) popularity_ = std::make_shared<models::Popularity>(run_);
+  if (!popularity_) popularity_ = std::make_shared<models::Popularity>(context_, dataset_);
   return popularity_;
 }
 
@@ -104,23 +106,23 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
   const std::unique_ptr<models::LoadedUsers> loaded = prepared ? nullptr : load_users(model, held_out_);
   models::LoadedUsers& users = prepared ? *prepared_users_ : *loaded;
   prepare_popularity();
-  Activity& activity = run_.communicator.activity();
+  Activity& activity = context_.communicator.activity();
   const CsrView targets = held_out_.targets.view();
   const CsrView features = model.features() > 0 ? held_out_.features.view() : CsrView{};
   // Of this rank's users, about as many are done as of all.
   const auto report = [&](std::int64_t done) {
     activity.note_progress();
-    run_.progress.update(done * all_users_ / std::max<std::int64_t>(1, targets.rows()));
+    context_.progress.update(done * all_users_ / std::max<std::int64_t>(1, targets.rows()));
   };
   if (new_items_ > 0) rank_among(model, false);
-  run_.progress.begin(format("ranking for {} users", split_), all_users_, "users");
+  context_.progress.begin(format("ranking for {} users", split_), all_users_, "users");
   Values values{model.evaluate(users, history, rank_metrics_, report),
                 {catalog_metrics_.size(), std::vector<std::int64_t>(items_)}};
   values.of_users.resize(names_.size() * static_cast<std::size_t>(targets.rows()));
 
-  if (list_length_ > 0) run_.progress.begin(format("lists of {} users", split_), all_users_, "users");
+  if (list_length_ > 0) context_.progress.begin(format("lists of {} users", split_), all_users_, "users");
   const auto length = static_cast<std::size_t>(list_length_);
-  const std::int64_t step = std::min(run_.device.facts().evaluation_batch, model.max_users());
+  const std::int64_t step = std::min(context_.device.facts().evaluation_batch, model.max_users());
   std::vector<std::int32_t> lists(static_cast<std::size_t>(step) * length);
   std::vector<float> scores(lists.size());
   for (std::int64_t begin = 0; length > 0 && begin < targets.rows(); begin += step) {
@@ -140,9 +142,9 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
     }
     report(rows.end);
   }
-  run_.progress.end();
+  context_.progress.end();
   if (model.divides_items()) {  // the other ranks of the model-parallel group have computed other values
-    comm::Communicator& ranks = run_.grid->model_parallel_ranks();
+    comm::Communicator& ranks = context_.grid->model_parallel_ranks();
     ranks.all_reduce(std::span<double>(values.of_users));
     for (std::vector<std::int64_t>& of_metric : values.lists)
       ranks.all_reduce(std::span<std::int64_t>(of_metric));
@@ -191,7 +193,7 @@ Metrics Evaluator::means(const Values& values, UserSet of, std::int64_t users) c
       if (is_member(row)) sums.add(*value);
     moments.insert(moments.end(), {sums.sum, sums.sum_of_squares});
   }
-  run_.data_parallel_ranks().all_reduce(std::span<double>(moments));
+  context_.data_parallel_ranks().all_reduce(std::span<double>(moments));
   Metrics means;
   for (std::size_t m = 0; m < names_.size(); ++m) {
     const math::MetricSums total{moments[2 * m], moments[2 * m + 1], users};
@@ -208,7 +210,7 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     ++users[counts ? 0 : 1];
     if (counts && held_out_.fold_in.view().row_size(row) == 0) ++users[2];
   }
-  run_.data_parallel_ranks().all_reduce(std::span<std::int64_t>(users));
+  context_.data_parallel_ranks().all_reduce(std::span<std::int64_t>(users));
 
   EvaluationResult result;
   result.users = users[0];
@@ -225,7 +227,7 @@ EvaluationResult Evaluator::reduce(Values& values) const {
     value += targets.rows();
   }
   for (std::size_t m = 0; m < catalog_metrics_.size(); ++m) {
-    run_.data_parallel_ranks().all_reduce(std::span<std::int64_t>(values.lists[m]));
+    context_.data_parallel_ranks().all_reduce(std::span<std::int64_t>(values.lists[m]));
     const double total = math::catalog_metric(catalog_metrics_[m])(values.lists[m]);
     result.metrics[math::to_string(catalog_metrics_[m])] = {total, std::nullopt};
   }
@@ -251,7 +253,7 @@ std::vector<T> gather(comm::Communicator& ranks, const std::vector<T>& mine) {
 
 io::UserColumns Evaluator::per_user(
     const std::vector<std::pair<std::string, const EvaluationResult*>>& results) {
-  comm::Communicator& ranks = run_.data_parallel_ranks();
+  comm::Communicator& ranks = context_.data_parallel_ranks();
   const CsrView fold_in = held_out_.fold_in.view();
   const CsrView targets = held_out_.targets.view();
   const std::span<const std::int64_t> counts = popularity()->counts();
@@ -299,8 +301,8 @@ io::UserColumns Evaluator::per_user(
 
 io::IdList Evaluator::ids_of(const std::vector<std::int64_t>& rows) const {
   const std::string path = split_ + "/user_id";
-  if (!run_.dataset.has_ids(path)) return {rows, {}};
-  return run_.dataset.read_ids(path).select(rows);
+  if (!dataset_.has_ids(path)) return {rows, {}};
+  return dataset_.read_ids(path).select(rows);
 }
 
 }  // namespace vaecf::evaluate

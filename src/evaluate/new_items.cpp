@@ -30,7 +30,7 @@ void Evaluator::rank_among(models::Scorer& model, bool new_items) const {
 }
 
 std::optional<NewItemsResult> Evaluator::evaluate_new_items(models::Scorer& model, models::History history) {
-  Activity& activity = run_.communicator.activity();
+  Activity& activity = context_.communicator.activity();
   const data::HeldOutUsers& users = new_item_users_.held_out;
   const CsrView targets = users.targets.view();
   rank_among(model, true);
@@ -40,7 +40,7 @@ std::optional<NewItemsResult> Evaluator::evaluate_new_items(models::Scorer& mode
                                               rank_metrics_, [&](std::int64_t) { activity.note_progress(); });
   model.restrict_to({});
   // The other ranks of a model-parallel group have computed other values.
-  if (model.divides_items()) run_.grid->model_parallel_ranks().all_reduce(std::span<double>(values));
+  if (model.divides_items()) context_.grid->model_parallel_ranks().all_reduce(std::span<double>(values));
 
   // New items have no users, so that popularity leaves them in their order.
   const CsrView features = model.features() > 0 ? users.features.view() : CsrView{};
@@ -70,7 +70,7 @@ std::optional<NewItemsResult> Evaluator::evaluate_new_items(models::Scorer& mode
     }
     sums.insert(sums.end(), {of_model.sum, of_model.sum_of_squares, of_random.sum});
   }
-  run_.data_parallel_ranks().all_reduce(std::span<double>(sums));
+  context_.data_parallel_ranks().all_reduce(std::span<double>(sums));
   NewItemsResult result{new_items_, static_cast<std::int64_t>(sums[0])};
   if (result.users == 0) return std::nullopt;
   auto value = values.begin();

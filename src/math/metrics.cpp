@@ -1,6 +1,9 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/text.hpp>
+#include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,5 @@
 #include <vaecf/math/random_order.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 

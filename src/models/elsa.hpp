@@ -2,6 +2,7 @@
 
 #include <vaecf/models/models.hpp>
 #include <vaecf/models/network_shape.hpp>
+#include <vaecf/models/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <array>

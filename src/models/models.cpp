@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/models.hpp>
 #include <vaecf/models/network_shape.hpp>
 
@@ -35,6 +36,12 @@ const ModelFacts& facts_of(ModelType type) {
 const ModelFacts* find_model(std::string_view name) {
   const auto type = parse_enum<ModelType>(name);
   return type ? &facts_of(*type) : nullptr;
+}
+
+InputDims input_dims(const ModelOptions& options, const io::DatasetFile& dataset,
+                     device::ModelParallelGroup& model_parallel) {
+  const bool uses_features = options.features != FeaturesInput::off && facts_of(options.type).features;
+  return {dataset.items(), uses_features ? dataset.features() : 0, model_parallel};
 }
 
 NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {

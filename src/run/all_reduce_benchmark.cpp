@@ -1,5 +1,5 @@
 #include <vaecf/base/timeline.hpp>
-#include <vaecf/run/train.hpp>
+#include <vaecf/run/all_reduce_benchmark.hpp>
 
 namespace vaecf::run {
 

@@ -1,8 +1,13 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/text.hpp>
 #include <vaecf/base/timeline.hpp>
-#include <vaecf/checkpoint/run_folder.hpp>
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/comm/collective_checks.hpp>
+#include <vaecf/comm/usable_cores.hpp>
+#include <vaecf/io/hash.hpp>
+#include <vaecf/run/all_reduce_benchmark.hpp>
+#include <vaecf/run/benchmark.hpp>
+#include <vaecf/run/events.hpp>
+#include <vaecf/run/test.hpp>
 #include <vaecf/run/train.hpp>
 
 #include <cmath>
@@ -29,7 +34,8 @@ constexpr double max_evaluation_seconds =
 
 class BenchmarkRun {
  public:
-  explicit BenchmarkRun(const Run& run) : run_(run), trainer_(run, run.device.facts().evaluation_batch) {}
+  explicit BenchmarkRun(const Run& run)
+      : run_(run), trainer_(run, run.options, run.dataset, run.device.facts().evaluation_batch) {}
 
   BenchmarkResult run() {
     warm_up();
@@ -269,7 +275,7 @@ class BenchmarkRun {
   void measure_evaluation() {
     const std::string split = run_.dataset.entries("validation/held_out") > 0 ? "validation" : "test";
     if (run_.dataset.entries(split + "/held_out") == 0) return;
-    evaluate::Evaluator evaluator(run_, split, run_.options.validation.metrics);
+    evaluate::Evaluator evaluator(run_, run_.dataset, split, run_.options.validation.metrics);
     models::Model& model = trainer_.model();
     evaluator.prepare(model);
     double seconds = 0.0;

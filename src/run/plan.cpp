@@ -1,6 +1,11 @@
+#include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/models/models.hpp>
+#include <vaecf/run/events.hpp>
+#include <vaecf/run/plan.hpp>
 
-#include "run/parts.hpp"
+#include "run/memory.hpp"
+#include "run/selection.hpp"
+#include "run/solve.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -28,7 +33,7 @@ double bytes_of_checkpoint(const config::TrainingConfig& options, const io::Data
     if (facts.inverts && neighbors == 0) return 4.0 * items * items;
     return 8.0 * items * (1.0 + (neighbors > 0 ? std::min(items, static_cast<double>(neighbors)) : items));
   }
-  const auto tensors = models::tensor_specs(options.model, model_input_dims(options, dataset));
+  const auto tensors = models::tensor_specs(options.model, models::input_dims(options.model, dataset));
   return 12.0 * static_cast<double>(models::parameter_count(tensors));
 }
 
@@ -131,7 +136,8 @@ class EpochPrediction {
 /// Times steps and, if that takes little time, a validation.
 std::string timed_rows(const Run& run) {
   const bool evaluates = validates(run);
-  training::Trainer trainer(run, evaluates ? run.device.facts().evaluation_batch : 0);
+  training::Trainer trainer(run, run.options, run.dataset,
+                            evaluates ? run.device.facts().evaluation_batch : 0);
   const std::int64_t epochs = run.options.train.epochs;
   const EpochPrediction epoch(run, trainer);
   std::string rows =
@@ -142,7 +148,7 @@ std::string timed_rows(const Run& run) {
   double seconds = static_cast<double>(epochs) * epoch.seconds();
   std::string without = "checkpoints and tests";
   if (evaluates) {
-    evaluate::Evaluator evaluator(run, "validation", run.options.validation.metrics);
+    evaluate::Evaluator evaluator(run, run.dataset, "validation", run.options.validation.metrics);
     // Ranking all items takes about as long as a step for the same users.
     if (2.0 * epoch.seconds_of(evaluator.users()) < epoch.seconds_left()) {
       evaluator.prepare(trainer.model());

@@ -1,5 +1,8 @@
-#include <vaecf/checkpoint/run_folder.hpp>
+#include <vaecf/checkpoint/resume_point.hpp>
+#include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/file_lock.hpp>
+#include <vaecf/run/previous_run.hpp>
 
 #include <sys/stat.h>
 
@@ -9,7 +12,8 @@
 #include <system_error>
 #include <utility>
 
-#include "run/parts.hpp"
+#include "run/past_events.hpp"
+#include "run/solve.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -115,7 +119,7 @@ void move_previous_run(Run& run) {
     if (models::is_solved(run.options.model.type)) {
       if (continues_solutions(run)) return;
       run.resume_from.clear();
-    } else if (checkpoint::resumes_in_place(run)) {
+    } else if (checkpoint::resumes_in_place(run, run.options, run.resume_from)) {
       return;
     }
   }

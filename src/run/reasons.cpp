@@ -2,8 +2,9 @@
 
 #include <vaecf/base/parallel_for.hpp>
 #include <vaecf/base/text.hpp>
+#include <vaecf/checkpoint/load_scorer.hpp>
 #include <vaecf/math/loss.hpp>
-#include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
 #include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
@@ -140,7 +141,7 @@ struct OutputTable {
 /// output layer only the listed items are computed.
 class NetworkReasons final : public Reasons {
  public:
-  NetworkReasons(models::TrainableModel& model, OutputTable output, const RunContext& context)
+  NetworkReasons(models::TrainableModel& model, OutputTable output, const Context& context)
       : model_(model),
         output_(std::move(output)),
         context_(context),
@@ -241,7 +242,7 @@ class NetworkReasons final : public Reasons {
 
   models::TrainableModel& model_;
   OutputTable output_;
-  RunContext context_;
+  Context context_;
   int threads_;
 };
 
@@ -258,7 +259,7 @@ std::vector<float> read_weights(const io::CheckpointFile& checkpoint, const devi
 
 ExplainedModel load_explained(checkpoint::CheckpointReader& reader, const io::CheckpointFile& checkpoint,
                               const config::TrainingConfig& options, const models::InputDims& inputs,
-                              const RunContext& context, std::int64_t max_users) {
+                              const Context& context, std::int64_t max_users) {
   const int threads = models::item_model_threads(context);
   if (models::is_solved(options.model.type)) {
     auto model = checkpoint::read_item_model(reader, options.model.type, inputs.items, context);

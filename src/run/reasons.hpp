@@ -1,10 +1,10 @@
 // Reasons for recommended items: the contributions of a user's items to their scores.
 #pragma once
 
-#include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/models/model.hpp>
+#include <vaecf/run/recommender.hpp>
 #include <vaecf/run/run.hpp>
-#include <vaecf/run/train.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -51,7 +51,7 @@ struct ExplainedModel {
 /// `reader` reads `checkpoint`, on a single rank. The device of `context` must compute in fp32.
 ExplainedModel load_explained(checkpoint::CheckpointReader& reader, const io::CheckpointFile& checkpoint,
                               const config::TrainingConfig& options, const models::InputDims& inputs,
-                              const RunContext& context, std::int64_t max_users);
+                              const Context& context, std::int64_t max_users);
 
 /// Throws std::logic_error unless the contributions to the score of `item` add up to `score`, within 1e-5 of
 /// the sum of their absolute values or, if that is larger, of `scale`.

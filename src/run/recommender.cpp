@@ -1,7 +1,9 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/checkpoint/checkpoint_reader.hpp>
+#include <vaecf/checkpoint/load_scorer.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/models/item/item_model.hpp>
-#include <vaecf/run/train.hpp>
+#include <vaecf/run/recommender.hpp>
 
 #include <limits>
 #include <unordered_map>
@@ -47,7 +49,7 @@ bool limit_categories(const RecommendOptions& choice, std::span<const std::int32
 
 }  // namespace
 
-Recommender::Recommender(const config::TrainingConfig& options, const RunContext& context,
+Recommender::Recommender(const config::TrainingConfig& options, const Context& context,
                          const io::CheckpointFile& checkpoint, RecommendOptions choice)
     : checkpoint_(checkpoint),
       choice_(std::move(choice)),

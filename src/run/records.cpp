@@ -1,4 +1,7 @@
-#include <vaecf/checkpoint/run_folder.hpp>
+#include <vaecf/checkpoint/run_log.hpp>
+#include <vaecf/comm/collective_checks.hpp>
+#include <vaecf/run/events.hpp>
+#include <vaecf/run/run_timeline.hpp>
 
 #include <cmath>
 #include <cstdlib>
@@ -7,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "run/parts.hpp"
+#include "run/past_events.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -95,7 +98,7 @@ std::vector<io::Json> read_events(const config::TrainingConfig& options) {
 
 void append_event(const Run& run, const io::Event& event) {
   comm::run_on_root(run.communicator, [&] {
-    checkpoint::RunLog log(run, checkpoint::RunLog::Mode::append);
+    checkpoint::RunLog log(run, run.options, run.configuration_text, checkpoint::RunLog::Mode::append);
     log.write(event);
     log.finish();
   });

@@ -1,7 +1,7 @@
+#include <vaecf/run/test.hpp>
+
 #include <cmath>
 #include <numeric>
-
-#include "run/parts.hpp"
 
 namespace vaecf::run {
 

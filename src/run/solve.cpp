@@ -1,13 +1,20 @@
 
+#include "run/solve.hpp"
+
 #include <vaecf/base/host.hpp>
+#include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/last_write.hpp>
+#include <vaecf/checkpoint/resume_point.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
+#include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/item/solvers.hpp>
+#include <vaecf/run/events.hpp>
 
-#include "run/parts.hpp"
+#include "run/past_events.hpp"
+#include "run/selection.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -48,8 +55,8 @@ class SolveRun {
         is_ease_(models::facts_of(run.options.model.type).inverts),
         candidates_(candidates_of(run.options)) {
     run.communicator.activity().enter(Phase::loading);
-    if (validates(run)) evaluator_.emplace(run, "validation", run.options.validation.metrics);
-    state_.describe(run, selection_of(run));
+    if (validates(run)) evaluator_.emplace(run, run.dataset, "validation", run.options.validation.metrics);
+    state_.describe(run, run.options, run.dataset, run.configuration_text, selection_of(run));
     comm::require_equal_on_all_ranks(run.communicator, state_.dataset_checksum,
                                      format("the dataset {}", run.options.data.file));
     state_.gather_sums({}, run.communicator);
@@ -87,10 +94,11 @@ class SolveRun {
     }
     comm::run_on_root(run_.communicator, [&] {
       if (complete_) return;
-      if (continues) checkpoint::rewind_run_folder(run_, state_.epoch, state_.updates_done);
-      events_.emplace(run_, checkpoint::RunLog::Mode::train);
+      if (continues) checkpoint::rewind_run_folder(run_.options, run_.log, state_.epoch, state_.updates_done);
+      events_.emplace(run_, run_.options, run_.configuration_text, checkpoint::RunLog::Mode::train);
     });
-    if (!events_) events_.emplace(run_, checkpoint::RunLog::Mode::append);
+    if (!events_)
+      events_.emplace(run_, run_.options, run_.configuration_text, checkpoint::RunLog::Mode::append);
   }
 
   void search() {
@@ -102,7 +110,7 @@ class SolveRun {
     run_.log.info("{}: {} train users, {} items, {}, {} ranks, {}", excerpt(run_.options.name),
                   run_.dataset.rows("train"), items, vaecf::to_string(run_.options.model.type),
                   run_.communicator.size(), solutions_text(run_, state_.epoch));
-    const models::Interactions train = models::read_interactions(run_);
+    const models::Interactions train = models::read_interactions(run_, run_.dataset);
     while (state_.epoch < std::ssize(candidates_) && !run_.any_rank_asked_to_stop())
       if (!solve_next(train)) break;
     const bool all = state_.epoch == std::ssize(candidates_);
@@ -187,7 +195,7 @@ class SolveRun {
         attributes["neighbors"] = values.neighbors;
       }
       const models::StoredWeights weights = model_->stored();
-      for (checkpoint::LastWrite last(run_);;) {
+      for (checkpoint::LastWrite last(run_, run_.options.run.retry_seconds);;) {
         try {
           return io::write_checkpoint(run_.options.best_checkpoint(), attributes, weights.tensors,
                                       weights.arrays, state_.dataset.get());
@@ -248,7 +256,7 @@ double memory_to_solve(models::ModelType type, const Run& run) {
   const double bytes = ranks.local_size() * (is_sparse ? sparse(items * most) : dense);
   if (inverts || missing_memory(bytes) == 0.0) return bytes;
   // Few pairs of items have a user in common. They are counted only if it matters.
-  const models::Interactions train = models::read_interactions(run);
+  const models::Interactions train = models::read_interactions(run, run.dataset);
   const int threads = models::item_model_threads(run);
   return ranks.local_size() *
          sparse(static_cast<double>(models::item_knn_entries(train, neighbors, threads)));
@@ -281,7 +289,7 @@ void validate_solve(const Run& run) {
 }
 
 bool continues_solutions(const Run& run) {
-  if (!checkpoint::resumes_in_place(run)) {
+  if (!checkpoint::resumes_in_place(run, run.options, run.resume_from)) {
     throw comm::on_all_ranks(InputError(
         format("{}: models of type {} are solved at once, so that only a run in its own folder can continue; "
                "use --resume auto",

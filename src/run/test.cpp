@@ -1,14 +1,17 @@
 #include <vaecf/base/host.hpp>
-#include <vaecf/checkpoint/run_folder.hpp>
-#include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/checkpoint/checkpoint_reader.hpp>
+#include <vaecf/checkpoint/load_scorer.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/item/solvers.hpp>
+#include <vaecf/run/events.hpp>
 
 #include <limits>
 #include <utility>
 
-#include "run/parts.hpp"
+#include "run/baselines.hpp"
+#include "run/per_user.hpp"
+#include "run/solve.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -113,7 +116,7 @@ std::vector<Baseline> evaluate_baselines(const Run& run, evaluate::Evaluator& ev
     baselines.push_back({"popularity", "popularity", evaluator.evaluate(scorer)});
   }
   if (!knn && !ease) return baselines;
-  const models::Interactions train = models::read_interactions(run);
+  const models::Interactions train = models::read_interactions(run, run.dataset);
   if (knn) {
     const auto scorer =
         models::make_item_scorer(std::make_shared<models::SparseWeights>(
@@ -126,7 +129,7 @@ std::vector<Baseline> evaluate_baselines(const Run& run, evaluate::Evaluator& ev
 
   const std::vector<models::EaseValues> candidates = ease_candidates(run);
   const std::string& select = run.options.validation.select;
-  RunContext without_stop = run;  // a test is never left incomplete
+  Context without_stop = run;  // a test is never left incomplete
   without_stop.stop = nullptr;
   std::shared_ptr<models::EaseModel> model;
   Baseline best{vaecf::to_string(models::ModelType::ease), "", {}};
@@ -142,7 +145,7 @@ std::vector<Baseline> evaluate_baselines(const Run& run, evaluate::Evaluator& ev
     const auto scorer = models::make_item_scorer(model, items, run);
     double metric = 0.0;
     if (candidates.size() > 1) {
-      evaluate::Evaluator validation(run, "validation", {select});
+      evaluate::Evaluator validation(run, run.dataset, "validation", {select});
       metric = validation.evaluate(*scorer).metrics.at(select).mean;
     }
     if (c > 0 && !math::is_better(select, metric, best_metric)) continue;
@@ -173,15 +176,15 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
                                    format("the dataset {}", run.options.data.file));
   require_test_users(run.dataset);
   checkpoint::CheckpointReader reader(checkpoint, run);
-  reader.require_trained_on(run);
+  reader.require_trained_on(run.options.model, run.dataset);
 
-  evaluate::Evaluator evaluator(run, "test", run.options.validation.metrics);
+  evaluate::Evaluator evaluator(run, run.dataset, "test", run.options.validation.metrics);
   TestResult result;
   result.epoch = reader.state().epoch;
   result.title = format("epoch {}", result.epoch);
   {
     const auto model = checkpoint::load_scorer(
-        reader, run.options, model_input_dims(run.options, run.dataset, run.model_parallel()), run,
+        reader, run.options, models::input_dims(run.options.model, run.dataset, run.model_parallel()), run,
         run.device.facts().evaluation_batch);
     if (models::is_solved(run.options.model.type)) result.title = checkpoint::solution_title(reader, run);
     result.model = evaluator.evaluate(*model);

@@ -3,13 +3,13 @@
 #include <filesystem>
 #include <utility>
 
-#include "run/parts.hpp"
+#include "run/per_user.hpp"
 
 namespace vaecf::run {
 
 ListTestResult test_lists(const Run& run, const std::string& split, evaluate::Lists lists,
                           const std::string& title, const std::string& per_user) {
-  evaluate::Evaluator evaluator(run, split, run.options.validation.metrics);
+  evaluate::Evaluator evaluator(run, run.dataset, split, run.options.validation.metrics);
   const CsrView fold_in = evaluator.held_out().fold_in.view();
   const CsrView targets = evaluator.held_out().targets.view();
   ListTestResult result;

@@ -1,8 +1,14 @@
 #include <vaecf/base/text.hpp>
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
+#include <vaecf/checkpoint/resume_point.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
+#include <vaecf/checkpoint/run_log.hpp>
+#include <vaecf/checkpoint/start_point.hpp>
+#include <vaecf/run/events.hpp>
 
-#include "run/parts.hpp"
+#include "run/selection.hpp"
+#include "run/solve.hpp"
+#include "run/step_coordinator.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -26,11 +32,11 @@ class TrainingRun {
         coordinator_(run.options.run, run, min_sync_interval(run.options.distributed)) {
     const Timeline::Span span(timeline(), Track::run, "loading");
     run.communicator.activity().enter(Phase::loading);
-    state_.describe(run, selection_of(run));
+    state_.describe(run, run.options, run.dataset, run.configuration_text, selection_of(run));
     comm::require_equal_on_all_ranks(run.communicator, state_.dataset_checksum,
                                      format("the dataset {}", run.options.data.file));
-    if (validates_) evaluator_.emplace(run, "validation", run.options.validation.metrics);
-    trainer_.emplace(run, validates_ ? run.device.facts().evaluation_batch : 0);
+    if (validates_) evaluator_.emplace(run, run.dataset, "validation", run.options.validation.metrics);
+    trainer_.emplace(run, run.options, run.dataset, validates_ ? run.device.facts().evaluation_batch : 0);
     if (evaluator_) evaluator_->prepare(trainer_->model());
     open_run_folder();
   }
@@ -78,7 +84,7 @@ class TrainingRun {
   /// to the checkpoint or new.
   void open_run_folder() {
     const bool resumes = !run_.resume_from.empty();
-    const bool in_place = resumes && checkpoint::resumes_in_place(run_);
+    const bool in_place = resumes && checkpoint::resumes_in_place(run_, run_.options, run_.resume_from);
     if (resumes) {
       checkpoint::CheckpointReader checkpoint(run_.resume_from, run_);
       checkpoint.restore(*trainer_);
@@ -86,22 +92,23 @@ class TrainingRun {
       state_ = checkpoint.state();
       state_.dataset = summary;
     } else if (!run_.start_from.empty()) {
-      checkpoint::StartPoint(run_).load_weights(*trainer_);
+      checkpoint::StartPoint(run_, run_.options, run_.dataset, run_.start_from).load_weights(*trainer_);
     }
     comm::run_on_root(run_.communicator, [&] {
-      if (in_place) checkpoint::rewind_run_folder(run_, state_.epoch, state_.updates_done);
-      events_.emplace(run_, checkpoint::RunLog::Mode::train);
+      if (in_place) checkpoint::rewind_run_folder(run_.options, run_.log, state_.epoch, state_.updates_done);
+      events_.emplace(run_, run_.options, run_.configuration_text, checkpoint::RunLog::Mode::train);
     });
-    if (!events_) events_.emplace(run_, checkpoint::RunLog::Mode::append);
+    if (!events_)
+      events_.emplace(run_, run_.options, run_.configuration_text, checkpoint::RunLog::Mode::append);
     if (resumes) {
-      checkpoint::reconcile_best_checkpoint(run_, selection_of(run_), state_);
-      state_.describe(run_, selection_of(run_));
+      checkpoint::reconcile_best_checkpoint(run_, run_.options, run_.resume_from, selection_of(run_), state_);
+      state_.describe(run_, run_.options, run_.dataset, run_.configuration_text, selection_of(run_));
       if (!selects()) state_.reset_best();
       if (in_place) resumed_at_ = state_.updates_done;
       coordinator_.saved(state_.updates_done);
       enter_epoch();
     }
-    checkpoint_manager_.emplace(run_, trainer_->steps_per_epoch(), *events_);
+    checkpoint_manager_.emplace(run_, run_.options, trainer_->steps_per_epoch(), *events_);
     if (timeline()) trainer_->enable_timing(true);
     timed_updates_ = trainer_->updates_done();
   }
@@ -121,7 +128,7 @@ class TrainingRun {
 
   void announce() {
     const std::int64_t parameters = models::parameter_count(trainer_->model().tensors());
-    const models::InputDims inputs = model_input_dims(run_.options, run_.dataset);
+    const models::InputDims inputs = models::input_dims(run_.options.model, run_.dataset);
     events_->write(start_event(run_, run_.dataset.rows("train"), inputs, parameters));
     run_.log.info("{}: {} train users, {} items, {}{} parameters, {} ranks, {} epochs of {} steps",
                   excerpt(run_.options.name), run_.dataset.rows("train"), inputs.items,

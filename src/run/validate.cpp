@@ -1,12 +1,15 @@
 #include <vaecf/base/host.hpp>
+#include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
-#include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/models/model.hpp>
 #include <vaecf/models/network_shape.hpp>
+#include <vaecf/run/validate.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
 
-#include "run/parts.hpp"
+#include "run/memory.hpp"
+#include "run/selection.hpp"
+#include "run/solve.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -50,7 +53,8 @@ void require_shards(const config::TrainingConfig& options, int ranks, std::int64
 int validate_distributed(const Run& run) {
   const comm::DistributedOptions& distributed = run.options.distributed;
   validate_servers(run);
-  const int item_slices = choose_item_slices(run.options, model_input_dims(run.options, run.dataset), run);
+  const int item_slices =
+      choose_item_slices(run.options, models::input_dims(run.options.model, run.dataset), run);
   if (item_slices > 1 && distributed.optimizer == comm::OptimizerPlacement::sharded) {
     throw InputError(format(
         "distributed.optimizer: sharded is not possible with {} item slices, which divide weights, gradients and moments already; set it to replicated, or item_slices to 1",
@@ -104,7 +108,8 @@ struct MemoryPlan {
 
 /// Throws InputError if the model configuration is invalid.
 MemoryPlan memory_plan(const Run& run, int item_slices) {
-  const auto tensors = models::tensor_specs(run.options.model, model_input_dims(run.options, run.dataset));
+  const auto tensors =
+      models::tensor_specs(run.options.model, models::input_dims(run.options.model, run.dataset));
   const training::ItemSliceProblem problem =
       training::item_slice_problem(run.options, tensors, run.dataset.items(), run.communicator);
   const double parameters = problem.table_parameters / item_slices + problem.middle_parameters;
@@ -259,7 +264,7 @@ int validate_run(const Run& run, bool trains, bool writes) {
 }
 
 int choose_item_slices(const config::TrainingConfig& options, const models::InputDims& inputs,
-                       const RunContext& context) {
+                       const Context& context) {
   const std::int64_t wanted = options.distributed.item_slices;
   const int ranks = context.communicator.size();
   if (wanted == 1) return 1;

@@ -2,6 +2,7 @@
 
 #include <vaecf/base/text.hpp>
 #include <vaecf/base/views.hpp>
+#include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/distributed_options.hpp>
 #include <vaecf/comm/rank_grid.hpp>

@@ -1,5 +1,6 @@
 // The training step with distributed.strategy: allreduce: every rank computes gradients, and collectives sum
 // them.
+#include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
 
@@ -7,7 +8,9 @@
 #include <utility>
 
 #include "training/gradient_exchange.hpp"
+#include "training/optimizer.hpp"
 #include "training/strategy.hpp"
+#include "training/training_data.hpp"
 
 namespace vaecf::training {
 namespace {

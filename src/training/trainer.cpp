@@ -4,8 +4,10 @@
 #include <thread>
 #include <utility>
 
+#include "training/device_state_copy.hpp"
 #include "training/gradient_exchange.hpp"
 #include "training/strategy.hpp"
+#include "training/training_data.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -24,19 +26,20 @@ ItemSliceRows read_train_rows(const io::DatasetFile& dataset, Range rows, const 
 }
 
 /// Returns the number of threads that sample the next epoch; 1 on CPUs, whose cores are busy with the steps.
-int sampling_threads(const run::Run& run) {
-  if (run.device.facts().kind == device::DeviceKind::cpu) return 1;
+int sampling_threads(const Context& context) {
+  if (context.device.facts().kind == device::DeviceKind::cpu) return 1;
   const int cores = cores_within(cpu_limit(), static_cast<int>(std::thread::hardware_concurrency()));
-  return std::clamp(cores / run.communicator.local_size(), 1, 4);
+  return std::clamp(cores / context.communicator.local_size(), 1, 4);
 }
 
 /// Returns the range of the virtual shards of this rank's model-parallel group; empty if the rank is a server
 /// of the parameter server.
-Range owned_shards(const run::Run& run, const data::VirtualShards& shards) {
-  if (run.item_slices() > 1)
-    return shards.owned_shards(run.model_parallel_group(), run.model_parallel_groups());
-  const comm::Communicator& communicator = run.communicator;
-  const comm::Roles roles(run.options.distributed, communicator.size());
+Range owned_shards(const Context& context, const comm::DistributedOptions& distributed,
+                   const data::VirtualShards& shards) {
+  if (context.item_slices() > 1)
+    return shards.owned_shards(context.model_parallel_group(), context.model_parallel_groups());
+  const comm::Communicator& communicator = context.communicator;
+  const comm::Roles roles(distributed, communicator.size());
   if (!roles.is_worker(communicator.rank())) return {};
   return shards.owned_shards(communicator.rank(), roles.workers);
 }
@@ -101,22 +104,23 @@ data::EpochRows TrainingData::own_users(const data::EpochRows& batches) const {
   return own;
 }
 
-Trainer::Trainer(const run::Run& run, std::int64_t min_model_rows)
-    : run_(run),
-      grid_(run.grid ? run.grid : std::make_shared<const comm::RankGrid>(run.communicator)),
-      shards_(run.dataset.rows("train"), run.options.data.virtual_shards),
-      owned_(owned_shards(run, shards_)),
-      sampler_(shards_, owned_, run.options.train.batch_size,
-               run.options.train.last_batch == config::LastBatch::keep, run.options.train.seed),
-      sampling_threads_(sampling_threads(run)),
-      parameter_groups_(models::passes_of_epoch(run.options.model)),
-      timer_(run.device, false),
-      annealing_(run.options.train.annealing, sampler_.steps_per_epoch()) {
-  const config::TrainingConfig& options = run.options;
+Trainer::Trainer(const Context& context, const config::TrainingConfig& options,
+                 const io::DatasetFile& dataset, std::int64_t min_model_rows)
+    : context_(context),
+      options_(options),
+      grid_(context.grid ? context.grid : std::make_shared<const comm::RankGrid>(context.communicator)),
+      shards_(dataset.rows("train"), options.data.virtual_shards),
+      owned_(owned_shards(context, options.distributed, shards_)),
+      sampler_(shards_, owned_, options.train.batch_size, options.train.last_batch == config::LastBatch::keep,
+               options.train.seed),
+      sampling_threads_(sampling_threads(context)),
+      parameter_groups_(models::passes_of_epoch(options.model)),
+      timer_(context.device, false),
+      annealing_(options.train.annealing, sampler_.steps_per_epoch()) {
   const bool servers = options.distributed.strategy == comm::StrategyKind::parameter_server;
-  const int owners = servers ? options.distributed.servers : run.communicator.size();
-  data_ = std::make_unique<TrainingData>(run.device, run.dataset, shards_.rows_of(owned_), options.model,
-                                         run::model_input_dims(options, run.dataset, grid_->model_parallel()),
+  const int owners = servers ? options.distributed.servers : context.communicator.size();
+  data_ = std::make_unique<TrainingData>(context.device, dataset, shards_.rows_of(owned_), options.model,
+                                         models::input_dims(options.model, dataset, grid_->model_parallel()),
                                          std::max(min_model_rows, sampler_.max_local_rows()),
                                          BucketPlan::alignment_elements * owners, options.train.seed);
   strategy_ = servers ? make_parameter_server(options, *grid_, *data_, timer_)
@@ -150,11 +154,11 @@ void Trainer::start_epoch(std::int64_t epoch, std::int64_t t) {
 }
 
 void Trainer::set_losses(const device::LossSums& sums) {
-  run_.device.set_losses(sums, *data_->state);
+  context_.device.set_losses(sums, *data_->state);
 }
 
 device::LossScale Trainer::loss_scale() {
-  return run_.device.sums(*data_->state).scale;
+  return context_.device.sums(*data_->state).scale;
 }
 
 models::Model& Trainer::model() {
@@ -167,7 +171,7 @@ std::optional<Staleness> Trainer::take_staleness() {
 
 std::int64_t Trainer::users_before(std::int64_t t) const {
   const std::int64_t steps = sampler_.steps_per_epoch();
-  return t / steps * sampler_.users_per_epoch() + t % steps * run_.options.train.batch_size;
+  return t / steps * sampler_.users_per_epoch() + t % steps * options_.train.batch_size;
 }
 
 std::vector<std::int64_t> Trainer::updates_by_parameter_group() const {
@@ -190,7 +194,7 @@ ParameterGroup Trainer::next_parameter_group() const {
 }
 
 double Trainer::beta() const {
-  if (models::facts_of(run_.options.model.type).alternates) return run_.options.model.recvae.beta;
+  if (models::facts_of(options_.model.type).alternates) return options_.model.recvae.beta;
   return annealing_.beta(updates_done_, users_seen_);
 }
 
@@ -199,28 +203,25 @@ void Trainer::restore_progress(std::int64_t updates_done, std::int64_t users_see
   users_seen_ = users_seen;
   if (scale.scale <= 0.0F) return;
   set_losses({});
-  run_.device.set_loss_scale(scale, *data_->state);
+  context_.device.set_loss_scale(scale, *data_->state);
 }
 
 void Trainer::step(std::int64_t t) {
-  run_.communicator.activity().begin_step(updates_done_);
+  context_.communicator.activity().begin_step(updates_done_);
   const std::int64_t steps = sampler_.steps_per_epoch();
   start_pass(epoch_ * passes() + t / steps);
   const std::int64_t batch = t % steps;
   const std::int64_t batch_users = sampler_.batch_users(batch);
-  const device::StepParams params{run_.options.train.seed,
-                                  static_cast<std::uint32_t>(updates_done_),
-                                  batch,
-                                  static_cast<float>(beta()),
-                                  {}};
+  const device::StepParams params{
+      options_.train.seed, static_cast<std::uint32_t>(updates_done_), batch, static_cast<float>(beta()), {}};
   strategy_->step(params, batch_users, next_parameter_group());
-  if (const auto sums = run_.device.poll_losses(*data_->state)) require_finite_loss(*sums);
+  if (const auto sums = context_.device.poll_losses(*data_->state)) require_finite_loss(*sums);
   ++updates_done_;
   users_seen_ += batch_users;
 }
 
 device::LossSums Trainer::losses() {
-  const device::LossSums sums = run_.device.sums(*data_->state).losses;
+  const device::LossSums sums = context_.device.sums(*data_->state).losses;
   require_finite_loss(sums);
   return sums;
 }
@@ -247,10 +248,10 @@ std::span<const StateTensor> Trainer::state_tensors() const {
 std::unique_ptr<StateCopy> Trainer::make_state_copy(bool spare_only) {
   const device::ParameterLayout& layout = data_->model->layout();
   const auto bytes = static_cast<std::int64_t>(state_tensors().size() * sizeof(float)) * layout.size;
-  const bool fits = bytes <= run_.device.spare_bytes();
+  const bool fits = bytes <= context_.device.spare_bytes();
   if (spare_only && !fits) return nullptr;
-  if (!exporter_) exporter_ = run_.device.make_exporter();
-  return std::make_unique<DeviceStateCopy>(run_.device, *exporter_, layout, state_tensors(), fits);
+  if (!exporter_) exporter_ = context_.device.make_exporter();
+  return std::make_unique<DeviceStateCopy>(context_.device, *exporter_, layout, state_tensors(), fits);
 }
 
 void Trainer::copy_state(StateCopy* copy) {
@@ -258,18 +259,18 @@ void Trainer::copy_state(StateCopy* copy) {
     const device::Buffer& flat = strategy_->gather_state(state);
     if (copy != nullptr) static_cast<DeviceStateCopy&>(*copy).take(state, flat);
   }
-  if (copy != nullptr) exporter_->wait_event(run_.device.record_event());
+  if (copy != nullptr) exporter_->wait_event(context_.device.record_event());
 }
 
 void Trainer::read_state_rows(StateTensor state, int tensor, Range rows, std::span<float> to) {
-  run_.device.export_rows(data_->model->layout(), tensor, rows, strategy_->gather_state(state), to);
+  context_.device.export_rows(data_->model->layout(), tensor, rows, strategy_->gather_state(state), to);
 }
 
 void Trainer::write_state(StateTensor state, bool round_weights,
                           const std::function<void(const WriteRows&)>& fill) {
   strategy_->load_state(state, [&](device::Buffer& flat) {
     fill([&](int tensor, Range rows, std::span<const float> values) {
-      run_.device.import_rows(data_->model->layout(), tensor, rows, values, flat);
+      context_.device.import_rows(data_->model->layout(), tensor, rows, values, flat);
     });
   });
   if (state == StateTensor::weights && round_weights) strategy_->round_weights();
@@ -277,18 +278,18 @@ void Trainer::write_state(StateTensor state, bool round_weights,
 
 void Trainer::enable_timing(bool on) {
   strategy_->enable_graphs(!on);
-  timer_ = models::StepTimer(run_.device, on);
+  timer_ = models::StepTimer(context_.device, on);
 }
 
 void Trainer::require_finite_loss(const device::LossSums& sums) const {
   if (sums.nonfinite_step < 0) return;
   const std::string kl =
-      models::facts_of(run_.options.model.type).has_kl ? format(", kl {}", sums.nonfinite_kl) : std::string();
+      models::facts_of(options_.model.type).has_kl ? format(", kl {}", sums.nonfinite_kl) : std::string();
   throw RunError(format(
       "the loss is not finite at step {} on rank {} (nll {}{}), since the weights have diverged; "
       "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",
-      sums.nonfinite_step + 1, run_.communicator.rank(), sums.nonfinite_nll, kl,
-      run_.options.optimizer.learning_rate));
+      sums.nonfinite_step + 1, context_.communicator.rank(), sums.nonfinite_nll, kl,
+      options_.optimizer.learning_rate));
 }
 
 void add_phase_intervals(Timeline& timeline, const std::vector<models::PhaseInterval>& intervals,

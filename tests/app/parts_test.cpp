@@ -21,8 +21,9 @@
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
+#include "app/cores.hpp"
 #include "app/rank_session.hpp"
-#include "app/recommend/recommend.hpp"
+#include "app/task_result.hpp"
 #include "support/messages.hpp"
 
 namespace vaecf::app {

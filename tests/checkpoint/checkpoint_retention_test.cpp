@@ -4,9 +4,9 @@
 
 #include "device/cpu/device.hpp"
 #include "io/bad_disk.hpp"
-#include "run/parts.hpp"
-#include "training/strategy.hpp"
+#include "run/step_coordinator.hpp"
 #include "support/train_fixture.hpp"
+#include "training/device_state_copy.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -236,7 +236,8 @@ TEST_F(CheckpointRetention, SeriesOfFailedWritesIsOneWarningAndOneSummary) {
   on_ranks(1, [&](const run::Run& run) {
     Log log(Verbosity::quiet, true);
     const run::Run with_log = run_of({run.communicator, run.device, log, run.progress});
-    checkpoint::RunLog events(with_log, checkpoint::RunLog::Mode::train);
+    checkpoint::RunLog events(with_log, with_log.options, with_log.configuration_text,
+                              checkpoint::RunLog::Mode::train);
     events.write(io::Event(io::EventKind::start).set("config", std::string(1000, 'x')));
     ::testing::internal::CaptureStderr();
     {
@@ -305,9 +306,9 @@ TEST_F(CheckpointRetention, ShortMemoryMakesTrainingWaitForWrites) {
   on_devices(
       1, [](int) { return ShortOfMemory(); },
       [&](const run::Run& run) {
-        checkpoint::RunLog log(run, checkpoint::RunLog::Mode::train);
-        Trainer trainer(run, 0);
-        checkpoint::CheckpointManager manager(run, trainer.steps_per_epoch(), log);
+        checkpoint::RunLog log(run, run.options, run.configuration_text, checkpoint::RunLog::Mode::train);
+        Trainer trainer(run, run.options, run.dataset, 0);
+        checkpoint::CheckpointManager manager(run, run.options, trainer.steps_per_epoch(), log);
         checkpoint::TrainingState state;
         for (state.epoch = 1; state.epoch <= 4; ++state.epoch) {
           if (state.epoch < 4) state.best_epoch = state.epoch;

@@ -1,3 +1,4 @@
+#include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 
 #include <limits>
@@ -13,19 +14,19 @@ class Checkpoint : public TrainTest {
   /// Trains a few steps on `ranks` ranks and saves; returns the metrics on /test by the weights in memory.
   evaluate::EvaluationResult save(int ranks, const std::string& path) {
     return of_ranks(ranks, [&](const run::Run& run) {
-      Trainer trainer(run, run.device.facts().evaluation_batch);
+      Trainer trainer(run, run.options, run.dataset, run.device.facts().evaluation_batch);
       train_epochs(trainer, 1);
       checkpoint::TrainingState state;
-      state.describe(run, "ndcg@10");
+      state.describe(run, run.options, run.dataset, run.configuration_text, "ndcg@10");
       state.updates_done = trainer.updates_done();
       state.epoch = 1;
       state.users_seen = trainer.users_seen();
       state.update_best(0.25);
       checkpoint::Snapshot snapshot(run.communicator.rank() == 0 ? trainer.make_state_copy(false) : nullptr);
-      snapshot.take(run, state, trainer);
+      snapshot.take(run, run.options, state, trainer);
       comm::run_on_root(run.communicator, [&] { snapshot.write(path); });
       run.communicator.barrier();
-      evaluate::Evaluator evaluator(run, "test", options_.validation.metrics);
+      evaluate::Evaluator evaluator(run, run.dataset, "test", options_.validation.metrics);
       const evaluate::EvaluationResult result = evaluator.evaluate(trainer.model());
       Tensors mine;
       for (const auto& [prefix, which] : {std::pair{"weights/", StateTensor::weights},

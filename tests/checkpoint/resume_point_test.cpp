@@ -18,7 +18,7 @@ TEST_F(ResumePoint, AutoSelectsTheNewestValidCheckpoint) {
   options_.name = "whole";
   const auto newest = [&] {
     return of_ranks(2, [&](const run::Run& run) -> std::string {
-      const auto point = checkpoint::find_resume_point(run, "auto");
+      const auto point = checkpoint::find_resume_point(run, run.options, run.dataset, "auto");
       if (!point) return "none";
       EXPECT_EQ(point->configuration, state_.configuration_text);
       return std::filesystem::path(point->path).filename();
@@ -93,7 +93,7 @@ TEST_F(ResumePoint, OnlyRankZeroAccessesTheRunFolder) {
     config::TrainingConfig options = options_;
     options.name = "whole";
     run::Run mine = run_of(run, options);
-    const auto point = checkpoint::find_resume_point(mine, "auto");
+    const auto point = checkpoint::find_resume_point(mine, mine.options, mine.dataset, "auto");
     ASSERT_TRUE(point);
     mine.resume_from = point->path;
     if (run.communicator.rank() == 1) options.run.directory = file("of another host");

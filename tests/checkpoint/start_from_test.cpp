@@ -1,6 +1,9 @@
+#include <vaecf/checkpoint/start_point.hpp>
+
 #include <algorithm>
 #include <numeric>
 
+#include "checkpoint/known_users.hpp"
 #include "checkpoint/resume_fixture.hpp"
 
 namespace vaecf::training {
@@ -49,10 +52,10 @@ class StartFrom : public Resume {
   };
   Started start(int ranks) const {
     const std::vector<Started> all = of_ranks(ranks, [&](const run::Run& run) {
-      Trainer trainer(run, 0);
+      Trainer trainer(run, run.options, run.dataset, 0);
       Started started;
       started.initial = read_all(trainer, StateTensor::weights);
-      checkpoint::StartPoint(run).load_weights(trainer);
+      checkpoint::StartPoint(run, run.options, run.dataset, run.start_from).load_weights(trainer);
       started.weights = read_all(trainer, StateTensor::weights);
       started.first_moment = read_all(trainer, StateTensor::first_moment);
       started.second_moment = read_all(trainer, StateTensor::second_moment);
@@ -178,8 +181,8 @@ TEST_F(StartFrom, WarnsIfOneOfTheDatasetsHasNoWeights) {
       on_ranks(2, [&](const run::Run& run) {
         Log log(Verbosity::quiet, run.communicator.rank() == 0);
         const run::Run mine = run_of({run.communicator, run.device, log, run.progress});
-        Trainer trainer(mine, 0);
-        checkpoint::StartPoint(mine).load_weights(trainer);
+        Trainer trainer(mine, mine.options, mine.dataset, 0);
+        checkpoint::StartPoint(mine, mine.options, mine.dataset, mine.start_from).load_weights(trainer);
       });
       const std::string text = ::testing::internal::GetCapturedStderr();
       const std::string warning =
@@ -263,7 +266,8 @@ TEST_F(StartFrom, ChecksTheModelOnAllRanksBeforeAnyWork) {
   train_first();
   const auto contains = [&](const std::string& part, int ranks = 1) {
     on_ranks(ranks, [&](const run::Run& run) {
-      expect_error<InputError>({part}, [&] { checkpoint::validate_start(run); });
+      expect_error<InputError>(
+          {part}, [&] { checkpoint::validate_start(run, run.options, run.dataset, run.start_from); });
     });
   };
   const models::ModelOptions model = options_.model;

@@ -1,7 +1,10 @@
 // Tests the collectives of every kind of communicator. Inputs are small integers, which are exact in bf16
 // too, so that results must equal the serial ones bitwise. Tests of rounding use other inputs.
 #include <vaecf/base/host.hpp>
+#include <vaecf/comm/collective.hpp>
+#include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/usable_cores.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // Tests point-to-point messages between thread ranks and between MPI ranks.
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/messages.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,7 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/usable_cores.hpp>
 
 #include <gtest/gtest.h>
 

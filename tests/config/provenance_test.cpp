@@ -1,4 +1,7 @@
+#include "data/prepare/provenance.hpp"
+
 #include <vaecf/data/prepare.hpp>
+#include <vaecf/data/source_options.hpp>
 
 #include <gtest/gtest.h>
 

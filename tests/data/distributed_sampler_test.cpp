@@ -1,4 +1,5 @@
 #include <vaecf/data/shards.hpp>
+#include <vaecf/device/device_objects.hpp>
 #include <vaecf/math/random.hpp>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,8 @@
 #include "data/features/feature_table.hpp"
 
+#include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/data/hashed_users.hpp>
+
 #include <gtest/gtest.h>
 
 #include <tuple>

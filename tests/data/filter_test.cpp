@@ -1,9 +1,10 @@
+#include "data/prepare/filter.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <limits>
 
-#include "data/prepare/split.hpp"
 #include "data/support.hpp"
 
 namespace vaecf::data {

@@ -1,9 +1,11 @@
 // Malformed and unusual input is either read as intended, or counted and reported.
+
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "data/prepare/split.hpp"
+#include "data/prepare/filter.hpp"
+#include "data/prepare/provenance.hpp"
 #include "data/support.hpp"
 
 namespace vaecf::data {

@@ -1,4 +1,6 @@
 // Datasets do not depend on whether the events fit into the memory limit.
+#include <vaecf/io/dataset_file.hpp>
+
 #include <gtest/gtest.h>
 
 #include <chrono>

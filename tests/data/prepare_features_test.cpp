@@ -1,3 +1,6 @@
+#include <vaecf/base/views.hpp>
+#include <vaecf/data/feature_hashing.hpp>
+
 #include <gtest/gtest.h>
 
 #include "data/support.hpp"

@@ -1,3 +1,5 @@
+#include <vaecf/base/views.hpp>
+
 #include <gtest/gtest.h>
 
 #include <numeric>

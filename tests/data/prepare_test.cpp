@@ -1,3 +1,5 @@
+#include <vaecf/io/dataset_file.hpp>
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

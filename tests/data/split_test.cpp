@@ -1,12 +1,11 @@
 // The expected values of the liang2018 split come from the independent implementation
 // tests/reference/liang_split.py.
-#include "data/prepare/split.hpp"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdlib>
 
+#include "data/prepare/split_draws.hpp"
 #include "data/random.hpp"
 #include "data/support.hpp"
 

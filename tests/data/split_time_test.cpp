@@ -1,3 +1,5 @@
+#include <vaecf/data/date.hpp>
+
 #include <gtest/gtest.h>
 
 #include <random>

@@ -3,7 +3,12 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/text.hpp>
+#include <vaecf/base/views.hpp>
 #include <vaecf/data/prepare.hpp>
+#include <vaecf/data/prepare_options.hpp>
+#include <vaecf/data/prepare_report.hpp>
+#include <vaecf/data/source_options.hpp>
+#include <vaecf/io/dataset_file.hpp>
 
 #include <gtest/gtest.h>
 

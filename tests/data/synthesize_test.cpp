@@ -1,3 +1,6 @@
+#include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/data/synthesize.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cmath>

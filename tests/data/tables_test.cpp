@@ -1,4 +1,5 @@
 // Tables of ratings: lines, quoted fields, columns, headers and times.
+#include <vaecf/data/date.hpp>
 #include <vaecf/data/table.hpp>
 
 #include <gtest/gtest.h>

@@ -9,13 +9,13 @@ target_compile_definitions(cuda_device_test PRIVATE VAECF_TEST_HAS_CUDA=$<BOOL:$
 add_library(vaecf_cuda_emulator OBJECT
   ${VAECF_CUDA_OP_SOURCES}
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/device.cpp
-  ${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/products.cpp
+  ${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/matmuls.cpp
   ${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/stream.cpp)
 set_source_files_properties(${VAECF_CUDA_OP_SOURCES} PROPERTIES LANGUAGE CXX)
 # Optimized in every build, because it processes 20,108 items by 600 columns. Under sanitizers, -Og is as fast and
 # compiles faster.
 target_compile_options(vaecf_cuda_emulator PRIVATE $<IF:$<BOOL:${VAECF_SANITIZE}>,-Og,-O1>)
-set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/products.cpp
+set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/support/cuda_emulator/matmuls.cpp
   PROPERTIES COMPILE_OPTIONS -O3)
 target_compile_definitions(vaecf_cuda_emulator PUBLIC VAECF_CUDA_EMULATOR)
 target_include_directories(vaecf_cuda_emulator PUBLIC

@@ -1,5 +1,6 @@
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
 #include <vaecf/models/item/item_model.hpp>
 
 #include <array>
@@ -74,7 +75,7 @@ TEST_F(Evaluation, MetricsOfListsFollowFromTheListsOnAnyNumberOfRanks) {
     std::vector<std::int32_t> lists(310);
     std::vector<float> scores(310);
     network->top_k(*held, {0, 31}, models::History::items, false, 10, lists, scores);
-    const models::Popularity popularity(run);
+    const models::Popularity popularity(run, run.dataset);
     for (std::int64_t u = 0; u < 31; ++u) {
       if (users.targets.view().row_size(u) == 0) continue;
       const auto list = std::span(lists).subspan(static_cast<std::size_t>(u) * 10, 10);
@@ -87,7 +88,7 @@ TEST_F(Evaluation, MetricsOfListsFollowFromTheListsOnAnyNumberOfRanks) {
     on_ranks(ranks, [&](const run::Run& run) {
       const auto model = initial_model(run, 8);
       evaluate::Evaluator evaluator(
-          run, "validation",
+          run, run.dataset, "validation",
           {"popularity@10", "tail@3", "novelty@7", "gini@10", "coverage@1", "coverage@10"});
       const evaluate::EvaluationResult result = evaluator.evaluate(*model);
       const evaluate::Metrics& found = result.metrics;
@@ -111,7 +112,7 @@ TEST_F(Evaluation, UsersWithoutTargetAreExcludedAndThoseWithOneItemHaveAHistory)
   const auto evaluate = [&](const std::string& part) {
     return of_ranks(2, [&](const run::Run& run) {
       const auto model = initial_model(run, 8);  // several blocks of users
-      return evaluate::Evaluator(run, part, {"recall@60", "recall@5"}).evaluate(*model);
+      return evaluate::Evaluator(run, run.dataset, part, {"recall@60", "recall@5"}).evaluate(*model);
     })[0];
   };
   options_.data.file = make("some.h5", {.without_target = 4});
@@ -157,7 +158,7 @@ TEST_F(Evaluation, WeightsOfTheFoldInAreInputOnAnyNumberOfRanks) {
   for (const int ranks : {1, 2, 3}) {
     on_ranks(ranks, [&](const run::Run& run) {
       const auto model = initial_model(run, 8);
-      const auto result = evaluate::Evaluator(run, "validation", {"ndcg@10"}).evaluate(*model);
+      const auto result = evaluate::Evaluator(run, run.dataset, "validation", {"ndcg@10"}).evaluate(*model);
       EXPECT_NEAR(result.metrics.at("ndcg@10").mean, sums[0].mean(), 1e-12);
     });
   }
@@ -166,7 +167,7 @@ TEST_F(Evaluation, WeightsOfTheFoldInAreInputOnAnyNumberOfRanks) {
 TEST_F(Evaluation, MetricsDoNotDependOnTheBatchSize) {
   options_.data.file = make("many.h5", {.validation = 700, .without_target = 4});
   on_ranks(1, [&](const run::Run& run) {
-    evaluate::Evaluator evaluator(run, "validation", {"ndcg@10", "recall@5", "coverage@3"});
+    evaluate::Evaluator evaluator(run, run.dataset, "validation", {"ndcg@10", "recall@5", "coverage@3"});
     const auto model = initial_model(run, 1);
     const evaluate::EvaluationResult expected = evaluator.evaluate(*model);
     EXPECT_EQ(expected.users, 696);

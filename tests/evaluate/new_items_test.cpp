@@ -7,7 +7,6 @@
 #include <array>
 #include <numeric>
 
-#include "run/parts.hpp"
 #include "support/train_fixture.hpp"
 
 namespace vaecf::training {
@@ -81,7 +80,7 @@ class NewItems : public TrainTest {
 
 /// Makes a model with initial weights, of which this rank has its item slice.
 std::unique_ptr<models::TrainableModel> make_initial(const run::Run& run) {
-  const models::InputDims inputs = run::model_input_dims(run.options, run.dataset, run.model_parallel());
+  const models::InputDims inputs = models::input_dims(run.options.model, run.dataset, run.model_parallel());
   auto model = models::make_model(run.options.model, inputs, run.device, 8);
   model->initialize(1);
   return model;
@@ -178,7 +177,7 @@ TEST_F(NewItems, AreRankedAmongThemselvesByTheirFeatures) {
 
   for (const int ranks : {1, 3}) {
     on_ranks(ranks, [&](const run::Run& run) {
-      evaluate::Evaluator evaluator(run, "test", options_.validation.metrics);
+      evaluate::Evaluator evaluator(run, run.dataset, "test", options_.validation.metrics);
       models::ItemScorer scorer(evaluator.popularity(), all_items, 1);
       const evaluate::EvaluationResult popularity = evaluator.evaluate(scorer);
       const io::UserColumns content = evaluator.per_user({{"", &popularity}});
@@ -219,7 +218,7 @@ TEST_F(NewItems, OfNetworksAreExcludedWhileTheOthersAreRanked) {
     std::map<std::string, math::MetricSums> expected;
     on_ranks(1, [&](const run::Run& run) {
       const auto model = make_initial(run);
-      evaluate::Evaluator evaluator(run, "test", {"ndcg@10", "recall@3"});
+      evaluate::Evaluator evaluator(run, run.dataset, "test", {"ndcg@10", "recall@3"});
       evaluator.evaluate(*model);
       // Afterwards no item is excluded: the complete lists order both kinds of items.
       const data::HeldOutUsers users = data::read_held_out(run.dataset, "test", 0, 1);
@@ -254,7 +253,7 @@ TEST_F(NewItems, OfNetworksAreExcludedWhileTheOthersAreRanked) {
       options_.distributed.item_slices = item_slices;
       on_ranks(ranks, [&](const run::Run& run) {
         const auto model = make_initial(run);
-        evaluate::Evaluator evaluator(run, "test", {"ndcg@10", "recall@3"});
+        evaluate::Evaluator evaluator(run, run.dataset, "test", {"ndcg@10", "recall@3"});
         evaluator.prepare(*model);
         const evaluate::EvaluationResult result = evaluator.evaluate(*model);
         for (const std::string name : {"ndcg@10", "recall@3"}) {

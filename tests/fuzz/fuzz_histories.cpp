@@ -1,6 +1,7 @@
 // Fuzzes the list of users to recommend for. The first byte selects numeric or string ids, and the
 // description of the dataset.
-#include "app/recommend/recommend.hpp"
+#include "app/recommend/histories.hpp"
+#include "app/recommend/item_names.hpp"
 #include "fuzz/support.hpp"
 
 void vaecf::fuzz::run(std::span<const std::uint8_t> bytes, const std::filesystem::path& folder) {

@@ -1,6 +1,8 @@
 // Fuzzes ratings files of all formats, which must be prepared into a dataset or rejected with a message. The
 // first byte selects the format, the second the split.
 #include <vaecf/data/prepare.hpp>
+#include <vaecf/data/prepare_options.hpp>
+#include <vaecf/data/source_options.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include "fuzz/support.hpp"

@@ -1,6 +1,8 @@
 // Fuzzes tables of users and items, and the text form of FeatureHashing. The first byte selects between them,
 // the second the table format.
-#include <vaecf/data/prepare.hpp>
+#include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/data/hashed_users.hpp>
+#include <vaecf/data/source_options.hpp>
 
 #include "fuzz/support.hpp"
 

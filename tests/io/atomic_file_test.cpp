@@ -1,6 +1,8 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/descriptor.hpp>
+#include <vaecf/io/file_lock.hpp>
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,3 +1,5 @@
+#include <vaecf/device/parameters.hpp>
+
 #include <functional>
 #include <limits>
 #include <tuple>

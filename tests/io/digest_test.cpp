@@ -1,4 +1,4 @@
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/hash.hpp>
 
 #include "io/io_fixture.hpp"
 

@@ -1,6 +1,7 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/json.hpp>
+#include <vaecf/io/spill_file.hpp>
 
 #include <functional>
 #include <numeric>

@@ -7,17 +7,16 @@ BEGIN {
   allowed["math"] = "base"
   allowed["io"] = "base"
   allowed["device"] = "math base"
-  allowed["comm"] = "device/model_parallel_group.hpp device/storage.hpp base"
+  allowed["comm"] = "device/model_parallel_group.hpp device/array.hpp base"
+  allowed["context"] = "comm device base"
   allowed["data"] = "io math base"
-  allowed["models"] = "device math base"
+  allowed["models"] = "context io device math base"
+  allowed["models/item"] = "models context comm io device math base"
   allowed["config"] = "models comm data io device math base"  # option structs, the names of metrics, and JSON
-  # One header without sources, which modules below run may include.
-  allowed["run/run.hpp"] = "models config comm io device math base"
-  allowed["models/item"] = "models config run/run.hpp comm io device math base"
-  allowed["training"] = "models config run/run.hpp comm data io device math base"
-  allowed["evaluate"] = "models models/item config run/run.hpp comm data io device math base"
-  allowed["checkpoint"] = "training models models/item config run/run.hpp comm io device math base"
-  allowed["run"] = "run/run.hpp checkpoint evaluate training models models/item config comm data io device math base"
+  allowed["training"] = "models config context comm data io device math base"
+  allowed["evaluate"] = "models models/item context comm data io device math base"
+  allowed["checkpoint"] = "training models models/item config context comm io device math base"
+  allowed["run"] = "checkpoint evaluate training models models/item config context comm data io device math base"
   allowed["app"] = "run " allowed["run"]
 
   # Library, the only folder under src/ and include/vaecf/ that may name it, its headers, its names.
@@ -67,8 +66,10 @@ function folder_of(file,   parts) {
   return (parts[1] "/" parts[2]) in allowed ? parts[1] "/" parts[2] : parts[1]
 }
 
-function check_reach(file,   target) {
+function check_reach(file,   target, parts) {
   target = folder_of(file)
+  split(file, parts, "/")
+  if (parts[1] != module) reached[module " " parts[1]] = FILENAME ":" FNR
   if (target != folder && index(" " allowed[folder] " ", " " target " ") == 0 &&
       index(" " allowed[folder] " ", " " file " ") == 0)
     complain("<vaecf/" file ">: " folder " may not include " (index(allowed[folder], target "/") ? file : target))
@@ -159,7 +160,40 @@ function check_model_names(line) {
 function check_cmake(line) {
   if (line ~ /^vaecf_add_module\(/ && (line ~ / ALIGNMENT_SANITIZER( |$)/) != (module in takes_bytes))
     complain("vaecf_add_module(" module "): ALIGNMENT_SANITIZER is for the modules that may take bytes for values, and for all of them")
+  check_depends(line)
   if (line ~ /cuda_driver|-lcuda( |$)/) complain("never link the driver, so that the program starts without it")
+}
+
+# DEPENDS of vaecf_add_module, which may go on over lines. A library of a module's part, as comm_mpi, counts as the module.
+function check_depends(line,   words, count, i) {
+  sub(/#.*/, "", line)
+  count = split(line, words, /[ \t]+/)
+  for (i = 1; i <= count; i++) {
+    if (words[i] == "DEPENDS") { in_depends = 1; continue }
+    if (words[i] ~ /^[A-Z(]/) in_depends = 0
+    if (!in_depends || words[i] == "") continue
+    if (words[i] ~ /\)$/) { sub(/\).*/, "", words[i]); in_depends = -1 }
+    sub(/_.*/, "", words[i])
+    if (words[i] != "" && words[i] != module) depends[module " " words[i]] = FILENAME ":" FNR
+    if (in_depends == -1) in_depends = 0
+  }
+  declares[module] = 1
+}
+
+# Every module that another one includes is in its DEPENDS, and no other.
+function check_dependencies(   pair, parts) {
+  for (pair in reached) {
+    split(pair, parts, " ")
+    if (!(parts[1] in declares) || (pair in depends)) continue
+    printf "%s: %s is not in DEPENDS of %s\n", reached[pair], parts[2], parts[1]
+    bad++
+  }
+  for (pair in depends) {
+    if (pair in reached) continue
+    split(pair, parts, " ")
+    printf "%s: %s is in DEPENDS of %s, which includes nothing of it\n", depends[pair], parts[2], parts[1]
+    bad++
+  }
 }
 
 function end_of_file() {
@@ -204,5 +238,6 @@ function check_public_headers(   path, found, files, count, i) {
 END {
   if (previous != "") end_of_file()
   check_public_headers()
+  check_dependencies()
   exit bad > 0
 }

@@ -1,5 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/math/random_order.hpp>
+#include <vaecf/math/ranking.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <gtest/gtest.h>
 

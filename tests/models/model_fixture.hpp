@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/models/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <cmath>

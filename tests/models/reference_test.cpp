@@ -8,7 +8,7 @@
 
 #include "models/model_fixture.hpp"
 #include "support/reference_file.hpp"
-#include "training/strategy.hpp"
+#include "training/optimizer.hpp"
 
 namespace vaecf::models {
 namespace {

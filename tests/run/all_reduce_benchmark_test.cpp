@@ -1,5 +1,5 @@
 // Runs on every kind of communicator.
-#include <vaecf/run/train.hpp>
+#include <vaecf/run/all_reduce_benchmark.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
+#include "run/baselines.hpp"
+
 #include <vaecf/models/item/item_model.hpp>
 
-#include "run/parts.hpp"
 #include "models/item/item_models_fixture.hpp"
 
 namespace vaecf::training {
@@ -11,7 +12,7 @@ TEST_F(ItemModels, BaselinesAreEqualOnAnyNumberOfRanks) {
   std::vector<run::Baseline> expected;
   for (const int ranks : {1, 2, 3, 4}) {
     on_ranks(ranks, [&](const run::Run& run) {
-      evaluate::Evaluator evaluator(run, "test", options_.validation.metrics);
+      evaluate::Evaluator evaluator(run, run.dataset, "test", options_.validation.metrics);
       const std::vector<run::Baseline> found = run::evaluate_baselines(run, evaluator);
       ASSERT_EQ(found.size(), 3U);
       if (ranks == 1) expected = found;
@@ -34,7 +35,7 @@ TEST_F(ItemModels, BaselinesAreEqualOnAnyNumberOfRanks) {
 
 TEST_F(ItemModels, SelectedBaselinesAreEvaluatedAlone) {
   on_ranks(1, [&](const run::Run& run) {
-    evaluate::Evaluator evaluator(run, "test", {"ndcg@10"});
+    evaluate::Evaluator evaluator(run, run.dataset, "test", {"ndcg@10"});
     options_.validation.baselines = {"ease"};
     options_.model.ease = {{30.0, 70.0}, {0.3}};
     const std::vector<run::Baseline> found = run::evaluate_baselines(run, evaluator);
@@ -55,13 +56,13 @@ TEST_F(ItemModels, BestOfAllValuesOfEaseIsABaseline) {
   options_.model.ease = {.l2 = {30.0, 70.0}, .dropout = {0.3}, .user_power = {0.5}, .relax = {0.2, 0.4}};
   on_ranks(2, [&](const run::Run& run) {
     const std::string& select = options_.validation.select;
-    evaluate::Evaluator evaluator(run, "test", {select});
-    evaluate::Evaluator validation(run, "validation", {select});
+    evaluate::Evaluator evaluator(run, run.dataset, "test", {select});
+    evaluate::Evaluator validation(run, run.dataset, "validation", {select});
     std::vector<run::LeftOut> left_out;
     const std::vector<run::Baseline> found = run::evaluate_baselines(run, evaluator, &left_out);
     EXPECT_TRUE(left_out.empty());
     ASSERT_EQ(found.size(), 3U);
-    const models::Interactions train = models::read_interactions(run);
+    const models::Interactions train = models::read_interactions(run, run.dataset);
     std::string title;
     double best = 0.0, of_test = 0.0;
     for (const models::EaseValues& values : models::combinations(options_.model.ease)) {
@@ -123,7 +124,7 @@ TEST_F(ItemModels, LeftOutBaselinesAreInTheLastLine) {
   options_.validation.baselines = {"auto"};
   options_.model.item_knn.neighbors = 0;  // all: at most 894 GiB, but few items have a user in common
   on_ranks(2, [&](const run::Run& run) {
-    evaluate::Evaluator evaluator(run, "test", {"ndcg@10"});
+    evaluate::Evaluator evaluator(run, run.dataset, "test", {"ndcg@10"});
     run::TestResult result;
     result.baselines = run::evaluate_baselines(run, evaluator, &result.left_out);
     ASSERT_EQ(result.baselines.size(), 2U);
@@ -164,7 +165,7 @@ TEST_F(ItemModels, LongPhasesReportTheirProgressWithATotal) {
     on_ranks(1, [&](const run::Run& run) {
       Recorder recorder;
       const run::Run recorded = with(run, recorder);
-      evaluate::Evaluator evaluator(recorded, "test", {"ndcg@10", "coverage@10"});
+      evaluate::Evaluator evaluator(recorded, recorded.dataset, "test", {"ndcg@10", "coverage@10"});
       run::evaluate_baselines(recorded, evaluator);
       for (const char* const phase : {"item-kNN, 60 items", "EASE ", "ranking for validation users",
                                       "ranking for test users", "lists of test users"})

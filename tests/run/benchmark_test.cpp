@@ -1,3 +1,5 @@
+#include <vaecf/run/benchmark.hpp>
+
 #include <sstream>
 
 #include "support/train_fixture.hpp"

@@ -69,7 +69,7 @@ TEST_F(Features, PredictAndRecommendItemsWithoutHistory) {
 TEST_F(Features, BelongToTheirUserInAnyBatch) {
   on_ranks(3, [&](const run::Run& run) {
     const auto network = initial_model(run, 7);
-    evaluate::Evaluator evaluator(run, "test", {"ndcg@10"});
+    evaluate::Evaluator evaluator(run, run.dataset, "test", {"ndcg@10"});
     // Evaluates user by user on one rank, with the same result.
     const auto all = data::read_held_out(run.dataset, "test", 0, 1);
     const std::vector<math::Metric> metrics = {math::parse_metric("ndcg@10")};

@@ -1,10 +1,12 @@
+#include "run/solve.hpp"
+
 #include <vaecf/models/item/solvers.hpp>
 
 #include <array>
 #include <numeric>
 
-#include "run/parts.hpp"
 #include "models/item/item_models_fixture.hpp"
+#include "run/baselines.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -82,7 +84,7 @@ TEST_F(Solve, SmallestOfPopularityAndGiniIsKept) {
     // The baseline is the same solution.
     options_.validation.baselines = {"ease"};
     on_ranks(1, [&](const run::Run& run) {
-      evaluate::Evaluator evaluator(run, "test", {select});
+      evaluate::Evaluator evaluator(run, run.dataset, "test", {select});
       EXPECT_EQ(run::evaluate_baselines(run, evaluator).at(0).title,
                 models::ease_title({.l2 = least->at("l2"), .dropout = least->at("dropout")}))
           << select;
@@ -199,7 +201,7 @@ TEST_F(Solve, SearchOnADatasetWithWeightsStoresTheSolutionOfItsValues) {
         const std::vector<float> matrix = matrix_of(model->stored(), 60);
         return std::vector<double>(matrix.begin(), matrix.end());
       };
-      models::Interactions train = models::read_interactions(run);
+      models::Interactions train = models::read_interactions(run, run.dataset);
       EXPECT_EQ(solve(train), stored);
       train.users.values.clear();
       EXPECT_NE(solve(models::make_interactions(train.users, 60)), stored);

@@ -3,7 +3,7 @@
 #include <array>
 #include <numeric>
 
-#include "run/parts.hpp"
+#include "run/baselines.hpp"
 #include "support/train_fixture.hpp"
 
 namespace vaecf::training {
@@ -29,7 +29,7 @@ TEST_F(TestUsers, AreCountedWithTheListsOfRecommend) {
       const data::HeldOutUsers users = data::read_held_out(run.dataset, "test", 0, 1);
       const Lists lists = recommend(run, options_.best_checkpoint(), {10, false, {}}, users.fold_in.view(),
                                     features ? users.features.view() : CsrView{});
-      const models::Popularity counts(run);
+      const models::Popularity counts(run, run.dataset);
       for (std::int64_t u = 0; u < 20; ++u) {
         const auto list = std::span(lists.items).subspan(static_cast<std::size_t>(u) * 10, 10);
         const auto targets = users.targets.view().row(u);
@@ -92,7 +92,7 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
   std::vector<double> expected_popularity;
   on_ranks(1, [&](const run::Run& run) {
     const data::HeldOutUsers users = data::read_held_out(run.dataset, "test", 0, 1);
-    const models::Popularity counts(run);
+    const models::Popularity counts(run, run.dataset);
     for (std::int64_t u = 0; u < 17; ++u) {
       expected_history.push_back(users.fold_in.view().row_size(u));
       const auto targets = users.targets.view().row(u);
@@ -103,7 +103,7 @@ TEST_F(TestUsers, HaveMetricsWhoseMeansAreThoseOfTheTest) {
   io::UserColumns first;
   for (const int ranks : {1, 2, 3, 4}) {
     on_ranks(ranks, [&](const run::Run& run) {
-      evaluate::Evaluator evaluator(run, "test", options_.validation.metrics);
+      evaluate::Evaluator evaluator(run, run.dataset, "test", options_.validation.metrics);
       const auto model = initial_model(run, 7);
       run::TestResult result{
           evaluator.evaluate(*model), evaluator.evaluate(*model, models::History::none), {}, 1};

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/cpu/kernels/isa_kernels.hpp"
+#include "device/cpu/kernels/tiles.hpp"
 
 namespace vaecf::testing {
 

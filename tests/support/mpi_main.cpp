@@ -2,6 +2,8 @@
 // their failures.
 #include "support/mpi_main.hpp"
 
+#include <vaecf/comm/mpi.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -7,7 +7,7 @@ namespace vaecf::training {
 const bool on_emulator = true;
 
 void run_on_ranks(int ranks, const device::BackendOptions& options,
-                  const std::function<void(const run::RunContext&)>& body) {
+                  const std::function<void(const Context&)>& body) {
   const auto run = [&](comm::Communicator& communicator) {
     cuda::Device device(options, 0);
     Log log;

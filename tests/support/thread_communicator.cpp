@@ -1,7 +1,9 @@
 #include "support/thread_communicator.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/messages.hpp>
 
 #include <algorithm>
 #include <array>

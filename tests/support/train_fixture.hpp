@@ -6,7 +6,11 @@
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
+#include <vaecf/run/previous_run.hpp>
+#include <vaecf/run/recommender.hpp>
+#include <vaecf/run/test.hpp>
 #include <vaecf/run/train.hpp>
+#include <vaecf/run/validate.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <gtest/gtest.h>
@@ -188,10 +192,10 @@ class TrainTest : public ::testing::Test {
   }
 
   /// Returns a run of `options` or options_, with its dataset.
-  run::Run run_of(const run::RunContext& context, const config::TrainingConfig& options) const {
+  run::Run run_of(const Context& context, const config::TrainingConfig& options) const {
     return {context, state_, options, io::DatasetFile(options.data.file)};
   }
-  run::Run run_of(const run::RunContext& context) const { return run_of(context, options_); }
+  run::Run run_of(const Context& context) const { return run_of(context, options_); }
   /// Returns `run` with another progress, and a request to stop.
   static run::Run with(run::Run run, Progress& progress, const StopFlag* stop = nullptr) {
     return {{run.communicator, run.device, run.log, progress, stop, run.grid}, run, run.options, run.dataset};
@@ -200,8 +204,8 @@ class TrainTest : public ::testing::Test {
   /// Calls `body` with a run of options_ on thread ranks, each with its own device. If options_ selects item
   /// slices, model-parallel groups of that many ranks share the items.
   void on_ranks(int ranks, const std::function<void(const run::Run&)>& body) const {
-    run_on_ranks(ranks, backend_, [&](const run::RunContext& context) {
-      run::RunContext divided = context;
+    run_on_ranks(ranks, backend_, [&](const Context& context) {
+      Context divided = context;
       const auto item_slices = static_cast<int>(options_.distributed.item_slices);
       if (item_slices > 1) divided.grid = run::divide_ranks(context.communicator, item_slices);
       body(run_of(divided));
@@ -277,11 +281,12 @@ class TrainTest : public ::testing::Test {
   void with_manager(int ranks, Body&& body) const {
     on_ranks(ranks, [&](const run::Run& run) {
       std::optional<checkpoint::RunLog> log;
-      if (run.communicator.rank() == 0) log.emplace(run, checkpoint::RunLog::Mode::train);
+      if (run.communicator.rank() == 0)
+        log.emplace(run, run.options, run.configuration_text, checkpoint::RunLog::Mode::train);
       run.communicator.barrier();
-      if (!log) log.emplace(run, checkpoint::RunLog::Mode::append);
-      Trainer trainer(run, 0);
-      checkpoint::CheckpointManager manager(run, trainer.steps_per_epoch(), *log);
+      if (!log) log.emplace(run, run.options, run.configuration_text, checkpoint::RunLog::Mode::append);
+      Trainer trainer(run, run.options, run.dataset, 0);
+      checkpoint::CheckpointManager manager(run, run.options, trainer.steps_per_epoch(), *log);
       body(run, trainer, manager);
     });
   }
@@ -365,7 +370,7 @@ inline Tensors read_all(Trainer& trainer, StateTensor state) {
 /// Makes the network of a run with initial weights for up to `max_users` users.
 inline std::unique_ptr<models::Model> initial_model(const run::Run& run, std::int64_t max_users,
                                                     std::uint64_t seed = 1) {
-  const models::InputDims inputs = run::model_input_dims(run.options, run.dataset);
+  const models::InputDims inputs = models::input_dims(run.options.model, run.dataset);
   auto model = models::make_model(run.options.model, inputs, run.device, max_users);
   models::initialize(*model, models::network_shape(run.options.model, inputs), seed);
   return model;

@@ -99,7 +99,7 @@ TEST_F(Sharded, OverflowOnOneRankSkipsTheUpdateOnAll) {
     const auto device_of = [](int rank) { return Overflowing(1, rank == 2); };
     on_devices(3, device_of, [&](const run::Run& run) {
       SCOPED_TRACE(::testing::Message() << to_string(optimizer) << ", rank " << run.communicator.rank());
-      Trainer trainer(run, 0);
+      Trainer trainer(run, run.options, run.dataset, 0);
       trainer.start_epoch(0);
       std::vector<Tensors> weights;
       for (std::int64_t t = 0; t < 4; ++t) {
@@ -184,7 +184,7 @@ TEST_F(Clipping, NormOfUpdatesIsLimited) {
       options_.train.clip_gradient_norm = clip;
       const double longest = of_ranks(division.ranks, [&](const run::Run& run) {
         double squares_of_longest = 0.0;
-        Trainer trainer(run, 0);
+        Trainer trainer(run, run.options, run.dataset, 0);
         trainer.start_epoch(0);
         const auto weights = [&] { return read_all(trainer, StateTensor::weights); };
         Tensors before = weights();

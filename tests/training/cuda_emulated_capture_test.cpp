@@ -61,13 +61,13 @@ class CudaEmulatedCapture : public MultiRankTest {
       Log log;
       Progress progress;
       const run::Run run = run_of({communicator, device, log, progress});
-      Trainer trainer(run, run.device.facts().evaluation_batch);
+      Trainer trainer(run, run.options, run.dataset, run.device.facts().evaluation_batch);
       train_epochs(trainer, 4, [&] {
         models::Model& model = trainer.model();
         if (communicator.rank() != 0) return;
         comm::run_ranks(1, [&](comm::Communicator& alone) {
           const run::Run mine = run_of({alone, device, log, progress});
-          evaluate::Evaluator(mine, "validation", options_.validation.metrics).evaluate(model);
+          evaluate::Evaluator(mine, mine.dataset, "validation", options_.validation.metrics).evaluate(model);
         });
       });
       outcome.weights = read_all(trainer, StateTensor::weights);

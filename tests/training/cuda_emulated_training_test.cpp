@@ -24,13 +24,13 @@ struct OneRun {
 class CudaEmulatedTraining : public MultiRankTest {
  protected:
   OneRun train_on(const run::Run& context) {
-    Trainer trainer(context, context.device.facts().evaluation_batch);
+    Trainer trainer(context, context.options, context.dataset, context.device.facts().evaluation_batch);
     OneRun run;
     train_epochs(trainer, 3, [&] { run.epochs.push_back(trainer.losses()); });
     run.weights = read_all(trainer, StateTensor::weights);
     run.moments = read_all(trainer, StateTensor::second_moment);
     run.scale = trainer.loss_scale();
-    evaluate::Evaluator evaluator(context, "validation", options_.validation.metrics);
+    evaluate::Evaluator evaluator(context, context.dataset, "validation", options_.validation.metrics);
     for (const auto& [name, value] : evaluator.evaluate(trainer.model()).metrics) {
       run.metrics[name] = value.mean;
     }
@@ -177,7 +177,7 @@ TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored
   double table_bytes = 0.0;  // of the gradient of the input or the output table, read and written
   double bytes = 0.0;
   const auto measure = [&](const run::Run& context) {
-    Trainer trainer(context, 0);
+    Trainer trainer(context, context.options, context.dataset, 0);
     const auto table = trainer.model().tensors()[0];
     table_bytes = 8.0 * static_cast<double>(table.rows * table.columns);
     return bytes = trainer.facts().update_bytes;
@@ -197,8 +197,9 @@ TEST_F(CudaEmulatedTraining, TrafficOfTheUpdateExcludesGradientsThatAreNotStored
 TEST_F(CudaEmulatedTraining, LaterEpochsAndValidationsDoNotAllocate) {
   options_.data.file = make("features.h5", {.validation = 4200, .features = true});
   on_ranks(1, [&](const run::Run& context) {
-    Trainer trainer(context, context.device.facts().evaluation_batch);
-    evaluate::Evaluator evaluator(context, "validation", {"ndcg@10", "recall@5", "coverage@10"});
+    Trainer trainer(context, context.options, context.dataset, context.device.facts().evaluation_batch);
+    evaluate::Evaluator evaluator(context, context.dataset, "validation",
+                                  {"ndcg@10", "recall@5", "coverage@10"});
     evaluator.prepare(trainer.model());
     std::vector<std::int64_t> allocations;
     train_epochs(trainer, 4, [&] {

@@ -15,7 +15,7 @@ class EdgeCases : public TrainTest {
 
   Outcome train_three_epochs(int ranks) {
     const auto outcomes = of_ranks(ranks, [&](const run::Run& run) {
-      Trainer trainer(run, 0);
+      Trainer trainer(run, run.options, run.dataset, 0);
       std::int64_t users_counted = 0;
       train_epochs(trainer, 3, [&] { users_counted += trainer.losses().users; });
       return Outcome{weights_of(trainer.model()), trainer.updates_done(), trainer.users_seen(),
@@ -29,7 +29,7 @@ class EdgeCases : public TrainTest {
 TEST_F(EdgeCases, BatchesOfAnEpochDoNotDependOnTheEpochsBefore) {
   on_ranks(1, [&](const run::Run& run) {
     const auto nll = [&](const std::vector<std::int64_t>& epochs) {
-      Trainer trainer(run, 0);
+      Trainer trainer(run, run.options, run.dataset, 0);
       for (const std::int64_t epoch : epochs) trainer.start_epoch(epoch);
       trainer.step(0);
       return trainer.losses().nll;
@@ -92,7 +92,7 @@ TEST_F(EdgeCases, AdamCountsTheUpdatesOfAllEpochs) {
   options_.optimizer.learning_rate = 1e-4;
   options_.optimizer.beta1 = 0.0;
   on_ranks(1, [&](const run::Run& run) {
-    Trainer trainer(run, 0);
+    Trainer trainer(run, run.options, run.dataset, 0);
     std::vector<double> sizes;
     for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
       const Tensors before = weights_of(trainer.model());
@@ -112,7 +112,7 @@ TEST_F(EdgeCases, EachUpdateSamplesNewDropoutAndNoise) {
   options_.train.batch_size = 1000;          // every step has all users,
   options_.optimizer.learning_rate = 1e-12;  // and the weights do not change
   on_ranks(1, [&](const run::Run& run) {
-    Trainer trainer(run, 0);
+    Trainer trainer(run, run.options, run.dataset, 0);
     const auto device = models::fp32_device(device::Kernels::portable);
     const Csr rows = run.dataset.read_rows("train", {0, 203});
     models::Network model(options_.model, run.dataset.items(), *device, rows.rows());

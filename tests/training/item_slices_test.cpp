@@ -43,7 +43,7 @@ TEST_F(Items, LossesAndUsersAreCountedOnce) {
   const auto totals = [&](const Division& division) {
     std::array<double, 5> sums{};
     const auto of_rank = of_division(division, [&](const run::Run& run) {
-      Trainer trainer(run, 0);
+      Trainer trainer(run, run.options, run.dataset, 0);
       train_epochs(trainer, 1);
       const device::LossSums mine = trainer.losses();
       return std::array<double, 5>{mine.nll, mine.kl, mine.weighted_kl, static_cast<double>(mine.users),
@@ -70,9 +70,9 @@ TEST_F(Items, EvaluationIsThatOfOneRank) {
   options_.validation.metrics = {"ndcg@10", "recall@5", "coverage@5", "novelty@5", "gini@5"};
   const auto evaluate = [&](const Division& division) {
     const auto of_rank = of_division(division, [&](const run::Run& run) {
-      Trainer trainer(run, run.device.facts().evaluation_batch);
+      Trainer trainer(run, run.options, run.dataset, run.device.facts().evaluation_batch);
       train_epochs(trainer, 2);
-      evaluate::Evaluator evaluator(run, "test", options_.validation.metrics);
+      evaluate::Evaluator evaluator(run, run.dataset, "test", options_.validation.metrics);
       return std::array{evaluator.evaluate(trainer.model()),
                         evaluator.evaluate(trainer.model(), models::History::none)};
     });
@@ -106,7 +106,8 @@ TEST_F(Items, MetricsOfExactScoresAreEqual) {
   const auto evaluate = [&](const Division& division) {
     return of_division(division, [&](const run::Run& run) {
       const auto model = models::make_model(
-          options_.model, run::model_input_dims(options_, run.dataset, run.model_parallel()), run.device, 7);
+          options_.model, models::input_dims(options_.model, run.dataset, run.model_parallel()), run.device,
+          7);
       int tensor = 0;
       for (const device::TensorSpec& spec : model->tensors()) {
         std::vector<float> values;
@@ -119,7 +120,7 @@ TEST_F(Items, MetricsOfExactScoresAreEqual) {
         model->write_rows(tensor++, {0, spec.rows}, values);
       }
       model->finish_writing();
-      evaluate::Evaluator evaluator(run, "validation", options_.validation.metrics);
+      evaluate::Evaluator evaluator(run, run.dataset, "validation", options_.validation.metrics);
       return evaluator.evaluate(*model).metrics;
     });
   };
@@ -160,7 +161,7 @@ TEST_F(Items, InitialCheckpointsAreEqualToTheByte) {
     divide(division);
     with_manager(division.ranks, [&](const run::Run& run, Trainer& trainer, auto& manager) {
       checkpoint::TrainingState state;
-      state.describe(run, "last");
+      state.describe(run, run.options, run.dataset, run.configuration_text, "last");
       state.gather_sums({}, run.communicator);
       manager.save(state, {.resumable = true}, trainer);
       manager.finish(true);

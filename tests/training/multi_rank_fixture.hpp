@@ -50,7 +50,7 @@ class MultiRankTest : public TrainTest {
     std::vector<std::vector<device::TensorSpec>> specs(none.size());
     on_ranks(ranks, [&](const run::Run& run) {
       const auto rank = static_cast<std::size_t>(run.communicator.rank());
-      Trainer trainer(run, 0);
+      Trainer trainer(run, run.options, run.dataset, 0);
       for (std::int64_t s = 0; s < steps; ++s) {
         const std::int64_t t = s % trainer.steps_per_epoch();
         if (t == 0) trainer.start_epoch(s / trainer.steps_per_epoch());

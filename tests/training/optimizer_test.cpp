@@ -1,3 +1,5 @@
+#include "training/optimizer.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "device/cpu/device.hpp"
-#include "training/strategy.hpp"
 
 namespace vaecf::training {
 namespace {

@@ -16,7 +16,7 @@ class RecVaeSteps : public Resume {
 
 TEST_F(RecVaeSteps, UpdateOneGroupEach) {
   on_ranks(2, [&](const run::Run& run) {
-    Trainer trainer(run, 0);
+    Trainer trainer(run, run.options, run.dataset, 0);
     ASSERT_EQ(trainer.steps_per_epoch(), 6);
     EXPECT_EQ(trainer.users_per_epoch(), 406);
     EXPECT_EQ(trainer.users_before(4), 304);

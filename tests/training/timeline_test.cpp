@@ -1,5 +1,6 @@
 #include <vaecf/base/text.hpp>
 #include <vaecf/base/timeline.hpp>
+#include <vaecf/run/run_timeline.hpp>
 
 #include <set>
 

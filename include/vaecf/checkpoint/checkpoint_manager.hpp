@@ -2,10 +2,11 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/timeline.hpp>
-#include <vaecf/checkpoint/run_folder.hpp>
+#include <vaecf/checkpoint/run_log.hpp>
+#include <vaecf/checkpoint/snapshot.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/context/context.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/run/run.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <atomic>
@@ -32,7 +33,8 @@ struct CheckpointRole {
 /// kept, and later writes are attempted.
 class CheckpointManager {
  public:
-  CheckpointManager(const run::Run& run, std::int64_t steps_per_epoch, RunLog& events);
+  CheckpointManager(const Context& context, const config::TrainingConfig& options,
+                    std::int64_t steps_per_epoch, RunLog& events);
   /// Waits for the active write.
   ~CheckpointManager();
 
@@ -73,7 +75,7 @@ class CheckpointManager {
   };
 
   bool automatic() const {
-    return run_.options.run.checkpoint_every.epochs == config::CheckpointEvery::automatic;
+    return options_.run.checkpoint_every.epochs == config::CheckpointEvery::automatic;
   }
   /// Returns a snapshot that may be overwritten. Waits for one if memory for another is short.
   Snapshot free_snapshot(training::Trainer& trainer);
@@ -95,7 +97,8 @@ class CheckpointManager {
   void on_write_finished(Write done);
   void prune();
 
-  const run::Run& run_;
+  Context context_;
+  const config::TrainingConfig& options_;
   RunLog& events_;
   Clock::time_point begin_ = Clock::now();
   double spent_seconds_ = 0.0;  // in copies and writes since begin_

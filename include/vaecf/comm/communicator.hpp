@@ -1,81 +1,21 @@
 #pragma once
 
-#include <vaecf/base/error.hpp>
 #include <vaecf/base/half_precision.hpp>
-#include <vaecf/base/log.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/base/timeline.hpp>
-#include <vaecf/comm/distributed_options.hpp>
+#include <vaecf/comm/collective.hpp>
 #include <vaecf/device/model_parallel_group.hpp>
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace vaecf::comm {
-
-/// The element types of collectives. `byte` is summed and compared as uint8. Only non-blocking collectives
-/// support bf16.
-enum class ElementType { byte, int64, float32, float64, bf16 };
-
-/// Returns the ElementType of `T`; any type of one byte is `byte`.
-template <class T>
-constexpr ElementType element_type() {
-  if constexpr (std::is_same_v<T, float>)
-    return ElementType::float32;
-  else if constexpr (std::is_same_v<T, double>)
-    return ElementType::float64;
-  else if constexpr (std::is_same_v<T, std::int64_t>)
-    return ElementType::int64;
-  else if constexpr (std::is_same_v<T, Bf16>)
-    return ElementType::bf16;
-  else {
-    static_assert(sizeof(T) == 1, "the element type must be float, double, Bf16, int64_t or one byte");
-    return ElementType::byte;
-  }
-}
-
-/// The operation of a blocking all-reduce: MPI_SUM, MPI_MAX or MPI_MIN. Non-blocking collectives sum.
-enum class Reduction { sum, max, min };
-
-/// The handle of a non-blocking collective, as MPI_Request. All ranks must start these in the same order.
-struct Request {
-  std::int64_t id = -1;
-};
-
-enum class CollectiveKind { all_reduce_sum, reduce_scatter_sum, all_gather };
-
-constexpr const char* to_string(CollectiveKind kind) {
-  constexpr std::array<const char*, 3> names = {"all-reduce", "reduce-scatter", "all-gather"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
-/// The arguments of a non-blocking collective on fp32 or bf16 elements.
-struct AsyncCollective {
-  CollectiveKind kind = CollectiveKind::all_reduce_sum;
-  ElementType type = ElementType::float32;
-  const void* in = nullptr;
-  void* out = nullptr;
-  std::int64_t count = 0;  ///< elements: all of them for an all-reduce, otherwise those of one rank's part
-
-  std::size_t element_bytes() const { return type == ElementType::bf16 ? sizeof(Bf16) : sizeof(float); }
-  std::size_t bytes() const { return static_cast<std::size_t>(count) * element_bytes(); }
-  std::size_t in_bytes(int ranks) const {
-    return bytes() * static_cast<std::size_t>(kind == CollectiveKind::reduce_scatter_sum ? ranks : 1);
-  }
-  std::size_t out_bytes(int ranks) const {
-    return bytes() * static_cast<std::size_t>(kind == CollectiveKind::all_gather ? ranks : 1);
-  }
-};
 
 /// Some ranks, as in an MPI_Comm or ncclComm_t, and the collectives between them. All ranks
 /// must call every collective in the same order. Element counts are 64-bit. Sums are bitwise equal on all
@@ -215,159 +155,5 @@ std::vector<std::string> all_gather_strings(Communicator& communicator, const st
 
 /// Makes the communicator of a single-process run, without MPI.
 std::unique_ptr<Communicator> make_self_communicator();
-
-/// A message to rank `peer`, in host memory.
-struct SendBuffer {
-  int peer = 0;
-  std::span<const std::byte> bytes;
-};
-/// The host memory that receives a message from rank `peer`.
-struct RecvBuffer {
-  int peer = 0;
-  std::span<std::byte> bytes;
-};
-
-/// Point-to-point messages between the ranks of a Communicator, for one thread at a time. The functions are
-/// not collective: only the sender and the receiver call them. Messages between two ranks arrive in the order
-/// of sending, and each must be received with its exact length. Empty messages are not sent. The functions
-/// throw RunError if an MPI call fails.
-class Messages {
- public:
-  virtual ~Messages() = default;
-
-  /// Sends and receives all given messages concurrently. Blocks until all of them have completed.
-  virtual void send_recv(std::span<const SendBuffer> sends, std::span<const RecvBuffer> recvs) = 0;
-  /// Blocks until a message to this rank has arrived, and returns its sender. Does not receive the message.
-  virtual int probe_any() = 0;
-};
-
-/// Returns the Messages of `communicator`, which must outlive them. This is `communicator` itself if it
-/// implements Messages, as the thread communicator of the tests does. Otherwise it is an MPI implementation
-/// over a separate MPI communicator, with messages shorter than 2 GiB. Collective.
-std::shared_ptr<Messages> messages_of(Communicator& communicator);
-
-/// Returns the number of processes in this job as reported by the launcher, or nullopt if no launcher is
-/// detected or it does not report one.
-std::optional<int> launcher_size();
-/// Returns the rank of this process as assigned by the launcher, or nullopt if no launcher is detected or it
-/// does not report one.
-std::optional<int> launcher_rank();
-/// Returns a warning to print before MPI_Init if srun started several tasks without PMIx, or an empty string.
-/// Most MPI libraries cannot connect such tasks, and their error messages do not name a remedy.
-std::string pmi_mismatch_hint();
-/// Returns true if mpirun, or srun with more than one task, started this process. SLURM_* variables alone do
-/// not count: a plain shell inside a Slurm allocation has them too.
-bool launched_by_mpi();
-
-/// The MPI library that this process has loaded.
-struct MpiLibrary {
-  std::string version;  ///< such as "Open MPI v4.1.4"
-  std::string file;     ///< its path; empty if it is unknown
-};
-/// Queries the MPI library, which need not be initialized.
-MpiLibrary mpi_library();
-
-/// Returns the transports that Open MPI uses in this process: "UCX", "libfabric or PSM", or those that it
-/// selects from for each pair of ranks, such as "shared memory, TCP". Returns an empty string if MPI has not
-/// been initialized or the library provides no such information.
-std::string mpi_transports();
-
-/// Makes a communicator of all ranks of MPI_COMM_WORLD for host memory. Initializes MPI unless it is running
-/// already. The communicator that initialized MPI finalizes it when it is destroyed, unless an exception is
-/// unwinding. In that case other ranks may never join the finalization, and the process should end by abort()
-/// or exit. MPI cannot be initialized again after it was finalized. Collective.
-///
-/// If ranks request different values of options.algorithm, the MPI library chooses the algorithm. MPI makes
-/// no progress by itself, so non-blocking collectives run in wait(). With options.overlap `on` their messages
-/// are posted immediately, and every rank sums its own part of an all-reduce.
-///
-/// Collectives other than broadcasts throw RunError if a count exceeds 2^31 - 1. Throws InputError if a
-/// launcher started several processes, but each has an MPI_COMM_WORLD of size 1. The process prints a message
-/// and calls _Exit(1) if MPI has not connected the ranks after options.startup_timeout seconds, or if
-/// MPI_Finalize takes longer than 60 seconds.
-std::unique_ptr<Communicator> make_mpi_communicator(const DistributedOptions& options = {});
-
-/// Returns `error`, marked as one that every rank throws.
-template <class E>
-E on_all_ranks(E error) {
-  error.mark_on_all_ranks();
-  return error;
-}
-
-/// Runs `work` on rank 0 only. Collective. If `work` throws, all ranks throw an InputError or RunError with
-/// its message, so that no rank blocks on one that has failed.
-void run_on_root(Communicator& communicator, const std::function<void()>& work);
-
-/// Returns the result of `question` on rank 0. Collective. Throws as run_on_root() does.
-[[nodiscard]] bool query_root(Communicator& communicator, const std::function<bool()>& question);
-
-/// Throws InputError on all ranks unless `text` is equal on all of them; `what` is its name in the message.
-/// Collective.
-void require_equal_on_all_ranks(Communicator& communicator, std::string_view text, std::string_view what);
-
-/// Returns the number of cores in the combined affinity mask of all ranks of a host, within the CPU limit of
-/// their container or job; the minimum over hosts. Collective.
-std::int64_t usable_cores(Communicator& ranks);
-
-/// Computes sum[i] = terms[0][i] + terms[1][i] + .. for i < count, in fp32 and in this order, rounded once at
-/// the end. `sum` may be one of the terms. T is float or Bf16.
-template <class T>
-void ordered_sum(std::span<const T* const> terms, std::int64_t count, T* sum) {
-  const auto widened = [](T value) {
-    if constexpr (std::is_same_v<T, Bf16>)
-      return value.value();
-    else
-      return value;
-  };
-  // The accumulators stay in the L1 cache for any number of terms.
-  constexpr std::int64_t block = 1024;
-  std::array<float, block> total;
-  for (std::int64_t begin = 0; begin < count; begin += block) {
-    const std::int64_t n = std::min(block, count - begin);
-    std::transform(terms[0] + begin, terms[0] + begin + n, total.begin(), widened);
-    for (const T* term : terms.subspan(1)) {
-      for (std::int64_t i = 0; i < n; ++i) total[static_cast<std::size_t>(i)] += widened(term[begin + i]);
-    }
-    for (std::int64_t i = 0; i < n; ++i) {
-      if constexpr (std::is_same_v<T, Bf16>)
-        sum[begin + i] = Bf16::from(total[static_cast<std::size_t>(i)]);
-      else
-        sum[begin + i] = total[static_cast<std::size_t>(i)];
-    }
-  }
-}
-
-/// Background thread that detects ranks without progress. Each rank sends a heartbeat to rank 0 about once a
-/// second, and rank 0 sends its own to the other ranks. A rank is stalled if it sends no heartbeat, or if it
-/// neither makes progress nor waits for other ranks. If all ranks wait, the one that has entered the fewest
-/// collectives is stalled. The watchdog writes to standard error:
-///
-///   after `stall_warning` seconds   the stalled rank with its host, phase and step
-///   when that rank makes progress   that it continues
-///   after `timeout` seconds         the stalled rank again; the run is then aborted. `startup_timeout` and
-///                                   `validation_timeout` replace `timeout` in their phases
-///   on an asynchronous NCCL error   the error (Activity::set_device_check); the run is then aborted
-///
-/// Time in which this process is suspended does not count. The launcher, not the watchdog, reports a rank
-/// that terminates, and ends the others. Without MPI_THREAD_MULTIPLE no heartbeats are sent, and each rank
-/// detects only its own stalls outside of waits for other ranks; rank 0 prints a message about this.
-class Watchdog {
- public:
-  /// Sends the first heartbeat and starts the thread. `communicator`, made by make_mpi_communicator or
-  /// make_self_communicator, and `stop` (may be null) must outlive this object. Once `stop` is set, the run
-  /// ends within seconds if a rank sends no heartbeat. Before the watchdog ends the run it calls `at_failure`
-  /// from its own thread, with its message. Throws RunError if MPI is finalized.
-  Watchdog(Communicator& communicator, const DistributedOptions& options, const StopFlag* stop = nullptr,
-           std::function<void(const std::string& message)> at_failure = {});
-  /// Ends the thread. Collective, and blocks until all ranks have called it, unless an exception is unwinding
-  /// the stack. Terminates the process if other ranks do not follow within half a minute.
-  ~Watchdog();
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
-};
 
 }  // namespace vaecf::comm

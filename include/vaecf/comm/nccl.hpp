@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/distributed_options.hpp>
 
 #include <memory>
 #include <string>

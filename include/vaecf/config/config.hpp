@@ -3,6 +3,8 @@
 #include <vaecf/base/log.hpp>
 #include <vaecf/config/training_config.hpp>
 #include <vaecf/data/prepare.hpp>
+#include <vaecf/data/prepare_options.hpp>
+#include <vaecf/data/source_options.hpp>
 #include <vaecf/device/options.hpp>
 
 #include <filesystem>

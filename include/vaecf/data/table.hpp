@@ -2,7 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/log.hpp>
-#include <vaecf/data/prepare.hpp>
+#include <vaecf/data/source_options.hpp>
 #include <vaecf/io/source_reader.hpp>
 
 #include <algorithm>

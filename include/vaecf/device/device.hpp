@@ -1,12 +1,18 @@
 #pragma once
 
 #include <vaecf/base/views.hpp>
-#include <vaecf/device/host_solvers.hpp>
+#include <vaecf/device/array.hpp>
+#include <vaecf/device/device_objects.hpp>
+#include <vaecf/device/gram_input.hpp>
+#include <vaecf/device/matrix.hpp>
 #include <vaecf/device/model_parallel_group.hpp>
 #include <vaecf/device/options.hpp>
+#include <vaecf/device/parameters.hpp>
+#include <vaecf/device/spd_inverse.hpp>
 #include <vaecf/device/step.hpp>
-#include <vaecf/device/storage.hpp>
+#include <vaecf/device/tensor_layout.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
 #include <vaecf/math/recvae.hpp>
 
 #include <algorithm>
@@ -355,12 +361,12 @@ class Device {
       std::int64_t items,
       const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows) = 0;
   /// Returns whether invert() is possible: on a GPU with enough memory.
-  virtual bool can_invert(const SpdInverse& matrix, const Interactions& x) const = 0;
+  virtual bool can_invert(const SpdInverse& matrix, const GramInput& x) const = 0;
   /// On entry `matrix` is diagonal (its diagonal includes that of X' diag(w) X). Adds the other elements of
   /// X' diag(w) X, and inverts it as its member function does, with this rank's rows in device memory, fp32
   /// products and pivot blocks inverted on the host. The pivot rows are broadcast through host memory. The
   /// result does not depend on the number of ranks. Collective.
-  [[nodiscard]] virtual Inversion invert(SpdInverse& matrix, const Interactions& x,
+  [[nodiscard]] virtual Inversion invert(SpdInverse& matrix, const GramInput& x,
                                          const SpdInverse::Broadcast& broadcast,
                                          const SpdInverse::Progress& progress) = 0;
 };

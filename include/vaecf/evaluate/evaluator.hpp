@@ -1,13 +1,11 @@
 #pragma once
 
-#include <vaecf/comm/communicator.hpp>
-#include <vaecf/config/training_config.hpp>
+#include <vaecf/context/context.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/model_export.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/models/model.hpp>
-#include <vaecf/run/run.hpp>
 
 #include <cstdint>
 #include <map>
@@ -72,7 +70,8 @@ class Evaluator {
  public:
   /// Reads this rank's users of `split` ("validation" or "test"). Throws InputError if a metric name is
   /// invalid.
-  Evaluator(const run::Run& run, const std::string& split, const std::vector<std::string>& metrics);
+  Evaluator(const Context& context, const io::DatasetFile& dataset, const std::string& split,
+            const std::vector<std::string>& metrics);
   ~Evaluator();
 
   /// Copies this rank's users to the device of `model`, which must outlive this object: a lack of memory is
@@ -140,7 +139,8 @@ class Evaluator {
   std::vector<math::Metric> catalog_metrics_;  // metrics of all lists together
   std::vector<std::string> names_;             // of rank_metrics_ and list_metrics_
   int list_length_ = 0;                        // that the metrics need; 0: no lists
-  const run::Run& run_;
+  Context context_;
+  const io::DatasetFile& dataset_;
   std::string split_;
   std::int64_t items_;  // without new items, which are behind them
   std::int64_t new_items_;

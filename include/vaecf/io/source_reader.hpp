@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/hash.hpp>
 
 #include <cstddef>
 #include <cstdint>

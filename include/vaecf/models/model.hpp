@@ -1,8 +1,9 @@
 #pragma once
 
 #include <vaecf/base/views.hpp>
-#include <vaecf/device/storage.hpp>
+#include <vaecf/device/tensor_layout.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
 #include <vaecf/models/models.hpp>
 #include <vaecf/models/network_shape.hpp>
 

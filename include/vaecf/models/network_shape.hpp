@@ -2,13 +2,17 @@
 
 #include <vaecf/device/device.hpp>
 #include <vaecf/device/model_parallel_group.hpp>
-#include <vaecf/device/storage.hpp>
+#include <vaecf/device/tensor_layout.hpp>
 #include <vaecf/models/models.hpp>
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace vaecf::io {
+class DatasetFile;
+}
 
 namespace vaecf::models {
 
@@ -31,6 +35,11 @@ struct InputDims {
     return model_parallel->count() > 1 ? std::optional(model_parallel->item_slice(items)) : std::nullopt;
   }
 };
+
+/// Returns the input dimensions of the model of `options`: the items of `dataset`, its user features unless
+/// model.features is off or the model takes none, and the model-parallel group.
+InputDims input_dims(const ModelOptions& options, const io::DatasetFile& dataset,
+                     device::ModelParallelGroup& model_parallel = device::single_rank());
 
 /// One layer of the network, in data-flow order.
 struct LayerShape {

@@ -3,11 +3,11 @@
 #include <vaecf/base/timeline.hpp>
 #include <vaecf/base/views.hpp>
 #include <vaecf/config/training_config.hpp>
+#include <vaecf/context/context.hpp>
 #include <vaecf/data/shards.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/model.hpp>
-#include <vaecf/models/trainable_model.hpp>
-#include <vaecf/run/run.hpp>
+#include <vaecf/models/step_timer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -121,7 +121,8 @@ class Trainer {
  public:
   /// Reads this rank's training users and initializes the weights. The model accepts batches of
   /// `min_model_rows` users or more, for evaluation. Collective. `run` must outlive this object.
-  Trainer(const run::Run& run, std::int64_t min_model_rows);
+  Trainer(const Context& context, const config::TrainingConfig& options, const io::DatasetFile& dataset,
+          std::int64_t min_model_rows);
   /// Frees the memory of the training; blocks until background sampling has finished.
   ~Trainer();
 
@@ -202,7 +203,8 @@ class Trainer {
   /// Returns the state of the training: all_state_tensors, without the prior if the model has none.
   std::span<const StateTensor> state_tensors() const;
 
-  const run::Run& run_;
+  Context context_;
+  const config::TrainingConfig& options_;
   std::shared_ptr<const comm::RankGrid> grid_;
   data::VirtualShards shards_;
   Range owned_;  // virtual shards of this rank's model-parallel group

@@ -1,8 +1,10 @@
+#include "app/doctor/checks.hpp"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/timeline.hpp>
-#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/file_lock.hpp>
 
 #include <netdb.h>
 #include <sys/resource.h>
@@ -15,7 +17,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "app/doctor/doctor.hpp"
+#include "app/doctor/check_result.hpp"
+#include "app/doctor/host.hpp"
 
 namespace vaecf::app {
 namespace {

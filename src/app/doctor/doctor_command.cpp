@@ -1,9 +1,11 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/comm/launcher.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/models/model.hpp>
 #include <vaecf/models/network_shape.hpp>
+#include <vaecf/run/plan.hpp>
 #include <vaecf/run/run.hpp>
 
 #include <CLI/CLI.hpp>
@@ -15,8 +17,16 @@
 #include <utility>
 
 #include "app/command_line.hpp"
-#include "app/doctor/doctor.hpp"
+#include "app/cores.hpp"
+#include "app/doctor/check_result.hpp"
+#include "app/doctor/checks.hpp"
+#include "app/doctor/host.hpp"
+#include "app/doctor/launcher.hpp"
+#include "app/doctor/placement.hpp"
+#include "app/doctor/report.hpp"
+#include "app/rank_devices.hpp"
 #include "app/rank_session.hpp"
+#include "app/task_result.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -223,7 +233,8 @@ class CheckRunner {
         if (line_.config.empty() || ranks_.rank() > 0 || models::is_solved(configured.model.type))
           return CheckResults();
         const io::DatasetFile data(configured.data.file);
-        const auto tensors = models::tensor_specs(configured.model, run::model_input_dims(configured, data));
+        const auto tensors =
+            models::tensor_specs(configured.model, models::input_dims(configured.model, data));
         return CheckResults{check_item_slices(
             training::item_slice_problem(configured, tensors, data.items(), ranks_), times)};
       });

@@ -1,5 +1,9 @@
+#include "app/doctor/placement.hpp"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/comm/launcher.hpp>
+#include <vaecf/io/json.hpp>
 
 #include <unistd.h>
 
@@ -13,8 +17,10 @@
 #include <sstream>
 #include <system_error>
 
-#include "app/doctor/doctor.hpp"
-#include "app/rank_session.hpp"
+#include "app/console.hpp"
+#include "app/cores.hpp"
+#include "app/doctor/check_result.hpp"
+#include "app/doctor/launcher.hpp"
 
 namespace vaecf::app {
 namespace {

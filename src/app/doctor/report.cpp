@@ -1,11 +1,14 @@
+#include "app/doctor/report.hpp"
+
 #include <vaecf/base/error.hpp>
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 
-#include "app/doctor/doctor.hpp"
-#include "app/rank_session.hpp"
+#include "app/cores.hpp"
+#include "app/doctor/check_result.hpp"
+#include "app/doctor/checks.hpp"
 
 namespace vaecf::app {
 namespace {

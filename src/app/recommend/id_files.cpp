@@ -7,6 +7,9 @@
 #include <optional>
 #include <unordered_map>
 
+#include "app/recommend/histories.hpp"
+#include "app/recommend/user_item_columns.hpp"
+
 namespace vaecf::app {
 namespace {
 

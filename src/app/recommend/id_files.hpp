@@ -3,7 +3,7 @@
 
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/views.hpp>
-#include <vaecf/data/prepare.hpp>
+#include <vaecf/data/source_options.hpp>
 #include <vaecf/data/table.hpp>
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "app/recommend/recommend.hpp"
+#include "app/recommend/item_names.hpp"
+#include "app/recommend/recommend_arguments.hpp"
 
 namespace vaecf::app {
 

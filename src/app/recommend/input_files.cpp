@@ -1,5 +1,5 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/run/train.hpp>
+#include <vaecf/run/recommender.hpp>
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,9 @@
 #include <unordered_set>
 #include <utility>
 
-#include "app/recommend/recommend.hpp"
+#include "app/recommend/histories.hpp"
+#include "app/recommend/item_names.hpp"
+#include "app/recommend/user_item_columns.hpp"
 
 namespace vaecf::app {
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "app/recommend/lists.hpp"
+#include "app/recommend/user_item_columns.hpp"
 
 namespace vaecf::app {
 namespace {

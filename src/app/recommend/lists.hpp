@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "app/recommend/recommend.hpp"
+#include "app/recommend/item_names.hpp"
 
 namespace vaecf::app {
 

@@ -1,3 +1,5 @@
+#include "app/recommend/output.hpp"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/json.hpp>
 
@@ -9,7 +11,7 @@
 #include <utility>
 
 #include "app/console.hpp"
-#include "app/recommend/recommend.hpp"
+#include "app/recommend/recommend_arguments.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,7 +1,10 @@
 #include <vaecf/base/text.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
-#include <vaecf/run/train.hpp>
+#include <vaecf/io/hash.hpp>
+#include <vaecf/run/recommender.hpp>
+#include <vaecf/run/test.hpp>
+#include <vaecf/run/validate.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -12,9 +15,14 @@
 #include <system_error>
 
 #include "app/command_line.hpp"
+#include "app/rank_devices.hpp"
 #include "app/rank_session.hpp"
 #include "app/recommend/id_files.hpp"
-#include "app/recommend/recommend.hpp"
+#include "app/recommend/item_names.hpp"
+#include "app/recommend/output.hpp"
+#include "app/recommend/recommend_arguments.hpp"
+#include "app/recommend/target_users.hpp"
+#include "app/task_result.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -66,7 +74,7 @@ int count_item_slices(const config::Config& config, const io::CheckpointFile& ch
                       RankSession& session) {
   if (config.options.distributed.item_slices == 1) return 1;
   const auto device = device::make_device(backend_options_for_rank(config, session.hosts()));
-  const run::RunContext context{session.hosts(), *device, session.console.log, *session.console.progress};
+  const Context context{session.hosts(), *device, session.console.log, *session.console.progress};
   return run::choose_item_slices(
       config.options,
       {checkpoint.attribute<std::int64_t>("items"), optional_attribute<std::int64_t>(checkpoint, "features")},
@@ -114,10 +122,9 @@ class RecommendJob {
     choice.at_most = arguments_.at_most.second;
     add_to_digest(choice.allowed_items);
     add_to_digest(choice.categories);
-    recommender_.emplace(
-        config.options,
-        run::RunContext{ranks_, *session.device, console_.log, *console_.progress, nullptr, grid_},
-        checkpoint_, std::move(choice));
+    recommender_.emplace(config.options,
+                         Context{ranks_, *session.device, console_.log, *console_.progress, nullptr, grid_},
+                         checkpoint_, std::move(choice));
     // Reasons take longer than recommendations, at least with networks.
     block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width() * (1 + reasons()),
                             reasons() > 0 ? run::Recommender::batch_users : 2000);

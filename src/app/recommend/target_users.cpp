@@ -1,4 +1,8 @@
+#include "app/recommend/target_users.hpp"
+
 #include <vaecf/base/error.hpp>
+#include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/data/hashed_users.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -6,8 +10,11 @@
 #include <unordered_set>
 #include <utility>
 
+#include "app/recommend/histories.hpp"
 #include "app/recommend/id_files.hpp"
-#include "app/recommend/recommend.hpp"
+#include "app/recommend/item_names.hpp"
+#include "app/recommend/recommend_arguments.hpp"
+#include "app/recommend/user_item_columns.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,6 +1,10 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/launcher.hpp>
+#include <vaecf/comm/mpi.hpp>
+#include <vaecf/comm/ordered_sum.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,11 @@
 #include "comm/mpi/mpi_session.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/launcher.hpp>
+#include <vaecf/comm/messages.hpp>
+#include <vaecf/comm/mpi.hpp>
 
 #include <dlfcn.h>
 #include <poll.h>

@@ -1,5 +1,7 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/watchdog.hpp>
 
 #include <mpi.h>
 

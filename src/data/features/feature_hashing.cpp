@@ -1,6 +1,6 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/data/prepare.hpp>
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/io/hash.hpp>
 
 #include <algorithm>
 #include <cmath>

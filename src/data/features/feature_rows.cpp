@@ -1,6 +1,7 @@
 #include "data/features/feature_rows.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/data/hashed_users.hpp>
 
 #include <algorithm>
 #include <map>

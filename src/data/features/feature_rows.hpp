@@ -1,6 +1,9 @@
 #pragma once
 
-#include <vaecf/data/prepare.hpp>
+#include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/data/prepare_options.hpp>
+#include <vaecf/data/prepare_report.hpp>
+#include <vaecf/data/source_options.hpp>
 #include <vaecf/io/dataset_file.hpp>
 
 #include <string>

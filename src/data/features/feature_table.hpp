@@ -1,13 +1,16 @@
 #pragma once
 
-#include <vaecf/data/prepare.hpp>
+#include <vaecf/base/views.hpp>
+#include <vaecf/data/prepare_options.hpp>
+#include <vaecf/data/source_options.hpp>
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "data/source/ratings_builder.hpp"
+#include "data/source/data_issues.hpp"
+#include "data/source/id_table.hpp"
 
 namespace vaecf::data {
 

@@ -1,6 +1,6 @@
 #include "data/prepare/event_store.hpp"
 
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/spill_file.hpp>
 
 #include <algorithm>
 #include <cstring>

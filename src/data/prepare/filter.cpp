@@ -1,3 +1,5 @@
+#include "data/prepare/filter.hpp"
+
 #include <vaecf/base/error.hpp>
 
 #include <algorithm>
@@ -7,7 +9,8 @@
 #include <tuple>
 #include <utility>
 
-#include "data/prepare/split.hpp"
+#include "data/prepare/split_counter.hpp"
+#include "data/source/ratings_builder.hpp"
 
 namespace vaecf::data {
 namespace {

@@ -1,5 +1,7 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/data/prepare.hpp>
 #include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/hash.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,7 +15,10 @@
 #include <unordered_set>
 
 #include "data/features/feature_rows.hpp"
+#include "data/prepare/filter.hpp"
+#include "data/prepare/provenance.hpp"
 #include "data/prepare/split.hpp"
+#include "data/prepare/split_writer.hpp"
 #include "data/source/source_formats.hpp"
 
 namespace vaecf::data {

@@ -8,6 +8,11 @@
 #include <optional>
 #include <utility>
 
+#include "data/prepare/filter.hpp"
+#include "data/prepare/split_draws.hpp"
+#include "data/prepare/split_writer.hpp"
+#include "data/prepare/time_split.hpp"
+
 namespace vaecf::data {
 namespace {
 

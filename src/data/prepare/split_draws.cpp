@@ -1,5 +1,8 @@
+#include "data/prepare/split_draws.hpp"
+
 #include <vaecf/base/error.hpp>
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/data/date.hpp>
+#include <vaecf/io/hash.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +11,9 @@
 #include <numeric>
 #include <utility>
 
-#include "data/prepare/split.hpp"
+#include "data/prepare/filter.hpp"
+#include "data/prepare/split_counter.hpp"
+#include "data/prepare/time_split.hpp"
 #include "data/random.hpp"
 
 namespace vaecf::data {

@@ -1,7 +1,11 @@
+#include "data/prepare/split_writer.hpp"
+
+#include <vaecf/data/weights.hpp>
+
 #include <algorithm>
 #include <limits>
 
-#include "data/prepare/split.hpp"
+#include "data/prepare/split_counter.hpp"
 
 namespace vaecf::data {
 

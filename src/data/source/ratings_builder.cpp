@@ -1,9 +1,15 @@
 #include "data/source/ratings_builder.hpp"
 
+#include <vaecf/data/date.hpp>
+
 #include <chrono>
 #include <cmath>
 #include <iterator>
 
+#include "data/source/data_issues.hpp"
+#include "data/source/id_column.hpp"
+#include "data/source/id_table.hpp"
+#include "data/source/raw_ratings.hpp"
 #include "data/source/source_formats.hpp"
 
 namespace vaecf::data {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/base/log.hpp>
-#include <vaecf/data/prepare.hpp>
+#include <vaecf/data/source_options.hpp>
 #include <vaecf/data/table.hpp>
 #include <vaecf/io/source_reader.hpp>
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/source/ratings_builder.hpp"
+#include "data/source/raw_ratings.hpp"
 
 namespace vaecf::data {
 

@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/data/date.hpp>
 #include <vaecf/data/table.hpp>
 #include <vaecf/data/value_text.hpp>
 #include <vaecf/io/json.hpp>

@@ -1,5 +1,8 @@
 #include <vaecf/base/error.hpp>
-#include <vaecf/data/prepare.hpp>
+#include <vaecf/data/feature_hashing.hpp>
+#include <vaecf/data/synthesize.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/dataset_file.hpp>
 
 #include <algorithm>
 #include <filesystem>

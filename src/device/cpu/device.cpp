@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "device/cpu/kernels/gemm.hpp"
-#include "device/cpu/kernels/isa_kernels.hpp"
+#include "device/cpu/kernels/panels.hpp"
+#include "device/cpu/kernels/tiles.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
 
@@ -124,7 +125,7 @@ std::int64_t Device::output_bytes(ItemSlice items, std::int64_t users) const {
   return 4 * items.count() * (std::min(block_users(items), users) + scored_users(items));
 }
 
-device::Inversion Device::invert(device::SpdInverse&, const device::Interactions&,
+device::Inversion Device::invert(device::SpdInverse&, const device::GramInput&,
                                  const device::SpdInverse::Broadcast&, const device::SpdInverse::Progress&) {
   throw std::logic_error("cpu::Device::invert: SpdInverse::invert() is for hosts");
 }

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "device/cpu/kernels/panels.hpp"
+#include "device/cpu/kernels/tiles.hpp"
 #include "device/cpu/storage.hpp"
 
 namespace vaecf::cpu {
@@ -168,8 +170,8 @@ class Device : public device::Device {
       std::int64_t, const std::function<void(std::int64_t, std::int64_t, std::span<float>)>&) override {
     return nullptr;
   }
-  bool can_invert(const device::SpdInverse&, const device::Interactions&) const override { return false; }
-  [[nodiscard]] device::Inversion invert(device::SpdInverse& matrix, const device::Interactions& x,
+  bool can_invert(const device::SpdInverse&, const device::GramInput&) const override { return false; }
+  [[nodiscard]] device::Inversion invert(device::SpdInverse& matrix, const device::GramInput& x,
                                          const device::SpdInverse::Broadcast& broadcast,
                                          const device::SpdInverse::Progress& progress) override;
 

@@ -1,43 +1,14 @@
 #include <vaecf/base/host.hpp>
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <new>
 #include <stdexcept>
 #include <utility>
 
 #include "device/cpu/device.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
-
-namespace vaecf::device {
-
-constexpr std::size_t large_page = std::size_t{2} << 20;
-
-static std::align_val_t alignment_of(std::size_t bytes) {
-  return std::align_val_t{bytes < 2 * large_page ? 64 : large_page};
-}
-
-void* allocate_zeroed(std::size_t bytes) {
-  void* memory = ::operator new(bytes, alignment_of(bytes));
-#ifdef MADV_HUGEPAGE
-  // Only a hint: if it is not granted, pages stay small. Must precede the first access to the memory.
-  if (alignment_of(bytes) == std::align_val_t{large_page}) {
-    (void)madvise(memory, bytes - bytes % large_page, MADV_HUGEPAGE);
-  }
-#endif
-  std::memset(memory, 0, bytes);
-  return memory;
-}
-
-void deallocate(void* memory, std::size_t bytes) {
-  ::operator delete(memory, alignment_of(bytes));
-}
-
-}  // namespace vaecf::device
 
 namespace vaecf::cpu {
 

@@ -11,9 +11,9 @@
 
 namespace vaecf::cpu {
 
-using device::Activation, device::AlignedArray, device::Backward, device::Bf16Buffer, device::Buffer,
-    device::EventHandle, device::FusedUpdate, device::InputScaling, device::ModelParallelGroup, device::Layer,
-    device::Loss, device::LossScale, device::LossSums, device::Matrix, device::Moments, device::Norm,
+using device::Activation, device::Backward, device::Bf16Buffer, device::Buffer, device::EventHandle,
+    device::FusedUpdate, device::InputScaling, device::ModelParallelGroup, device::Layer, device::Loss,
+    device::LossScale, device::LossSums, device::Matrix, device::Moments, device::Norm,
     device::OutputGradients, device::own, device::ParameterLayout, device::Parameters, device::SideFeatures,
     device::TensorLayout, device::TensorSpec, device::UpdateRange, device::UpdateRule;
 

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <vaecf/device/device.hpp>
-#include <vaecf/device/host_solvers.hpp>
+#include <vaecf/device/gram_input.hpp>
+#include <vaecf/device/spd_inverse.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +12,16 @@
 #include <span>
 #include <vector>
 
-#include "device/cuda/storage.hpp"
+#include "device/cuda/allocation.hpp"
+#include "device/cuda/batch.hpp"
+#include "device/cuda/device_objects.hpp"
+#include "device/cuda/matrix.hpp"
+#include "device/cuda/platform/primitives.hpp"
+#include "device/cuda/scratch.hpp"
+#include "device/cuda/shared_names.hpp"
+#include "device/cuda/split_matmuls.hpp"
+#include "device/cuda/step_state.hpp"
+#include "device/cuda/user_rows.hpp"
 
 namespace vaecf::cuda {
 
@@ -42,9 +52,9 @@ struct GradientRows {
 
 /// The device for NVIDIA GPUs. All work of a step is queued on one stream, except that of run_beside(),
 /// without blocking the host. In bf16 and fp16, products have 16-bit operands and fp32 sums; master weights,
-/// gradients, moments and other values are fp32; in bf16x3, only products differ from fp32 (see Products).
-/// Tensors are stored in their logical orientation. Rows are padded to 16 bytes, items to a multiple of 256
-/// for aligned logit rows and whole tiles.
+/// gradients, moments and other values are fp32; in bf16x3, only products differ from fp32 (see
+/// SplitMatmuls). Tensors are stored in their logical orientation. Rows are padded to 16 bytes, items to a
+/// multiple of 256 for aligned logit rows and whole tiles.
 class Device : public device::Device {
  public:
   /// Uses GPU `index` of those visible to this process.
@@ -166,8 +176,8 @@ class Device : public device::Device {
       std::int64_t items,
       const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows)
       override;
-  bool can_invert(const device::SpdInverse& matrix, const device::Interactions& x) const override;
-  [[nodiscard]] device::Inversion invert(device::SpdInverse& matrix, const device::Interactions& x,
+  bool can_invert(const device::SpdInverse& matrix, const device::GramInput& x) const override;
+  [[nodiscard]] device::Inversion invert(device::SpdInverse& matrix, const device::GramInput& x,
                                          const device::SpdInverse::Broadcast& broadcast,
                                          const device::SpdInverse::Progress& progress) override;
 
@@ -238,7 +248,7 @@ class Device : public device::Device {
   AllocationEpoch allocation_epoch_;
   Scratch scratch_;
   Primitives primitives_;
-  Products matmuls_;
+  SplitMatmuls matmuls_;
   mutable PinnedArray<float> staging_;
   std::vector<Event> marks_;  // ring of events for record_event()
   std::size_t next_mark_ = 0;

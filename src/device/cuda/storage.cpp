@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "device/cuda/alignment.hpp"
 #include "device/cuda/device.hpp"
 
 namespace vaecf::cuda {

@@ -1,5 +1,6 @@
-#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/descriptor.hpp>
+#include <vaecf/io/hash.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 #include <vaecf/base/text.hpp>
-#include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/file_lock.hpp>
+#include <vaecf/io/hash.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,10 @@
 #include <vaecf/base/host.hpp>
 #include <vaecf/base/text.hpp>
 #include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/descriptor.hpp>
+#include <vaecf/io/file_lock.hpp>
+#include <vaecf/io/hash.hpp>
+#include <vaecf/io/spill_file.hpp>
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/descriptor.hpp>
 
 #include <sys/types.h>
 

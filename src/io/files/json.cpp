@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/descriptor.hpp>
 #include <vaecf/io/json.hpp>
 
 #include <fcntl.h>

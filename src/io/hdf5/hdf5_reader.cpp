@@ -1,5 +1,5 @@
 #include <vaecf/base/text.hpp>
-#include <vaecf/io/atomic_file.hpp>
+#include <vaecf/io/file_lock.hpp>
 
 #include <unistd.h>
 

@@ -2,6 +2,8 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/parallel_for.hpp>
+#include <vaecf/comm/collective.hpp>
+#include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/comm/communicator.hpp>
 
 #include <algorithm>
@@ -82,7 +84,7 @@ void add_gram_row(const Interactions& train, const UserWeights& weights,
 }  // namespace
 
 std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::SpdInverse& matrix,
-                                                const device::Interactions& x, comm::Communicator& ranks,
+                                                const device::GramInput& x, comm::Communicator& ranks,
                                                 const device::SpdInverse::Progress& progress) {
   const bool fits = device.can_invert(matrix, x);
   if (ranks.all_reduce(std::int64_t{fits}, comm::Reduction::min) == 0) return std::nullopt;
@@ -91,7 +93,7 @@ std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::
 }
 
 std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseValues& values,
-                                         const run::RunContext& context, int threads) {
+                                         const Context& context, int threads) {
   comm::Communicator& ranks = context.communicator;
   const std::int64_t items = train.items.rows();
   const UserWeights weights = weigh_users(train, values.user_power, values.feature_weight);
@@ -226,7 +228,7 @@ float EaseModel::weight(std::int32_t source, std::int32_t target) const {
 }
 
 std::unique_ptr<EaseModel> solve_ease(const Interactions& train, const EaseValues& values,
-                                      const run::RunContext& context, int threads) {
+                                      const Context& context, int threads) {
   auto model = values.neighbors > 0 ? solve_neighborhoods(train, values, context, threads)
                                     : solve_inverse(train, values, context, threads);
   if (model) model->set_columns(values.relax, values.kept_weight);

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <vaecf/base/aligned_array.hpp>
 #include <vaecf/base/log.hpp>
-#include <vaecf/device/host_solvers.hpp>
+#include <vaecf/device/gram_input.hpp>
+#include <vaecf/device/spd_inverse.hpp>
+#include <vaecf/device/spd_regression.hpp>
 #include <vaecf/models/item/solvers.hpp>
 
 #include <cstdint>
@@ -115,26 +118,26 @@ class Gram {
   bool weighted_;  // the weights of users with items, or the values of X, differ
   // X by users: positions, ascending in each row. Rows are read in random order, so they are in huge pages.
   std::vector<std::int64_t> row_offsets_;
-  device::AlignedArray<std::int32_t> row_positions_;
-  device::AlignedArray<float> row_values_;
-  Csr columns_;                        // X by positions: users
-  Csr features_;                       // features of each position; no rows without features
-  Csr holders_;                        // most popular positions of each feature, ascending
-  std::int64_t stored_ = 0;            // G of the first positions is stored
-  device::AlignedArray<float> table_;  // G_ib at i (i - 1) / 2 + b for b < i < stored_
+  AlignedArray<std::int32_t> row_positions_;
+  AlignedArray<float> row_values_;
+  Csr columns_;                // X by positions: users
+  Csr features_;               // features of each position; no rows without features
+  Csr holders_;                // most popular positions of each feature, ascending
+  std::int64_t stored_ = 0;    // G of the first positions is stored
+  AlignedArray<float> table_;  // G_ib at i (i - 1) / 2 + b for b < i < stored_
 };
 
 /// Adds X' diag(w) X without its diagonal to `matrix` and inverts it on GPUs; see device::Device::invert().
 /// Returns nullopt on all ranks, with the matrix unchanged, unless every rank has a GPU with enough memory.
 /// Collective.
 std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::SpdInverse& matrix,
-                                                const device::Interactions& x, comm::Communicator& ranks,
+                                                const device::GramInput& x, comm::Communicator& ranks,
                                                 const device::SpdInverse::Progress& progress);
 
 /// Implements solve_ease() with the inverse. The rows of the matrix are distributed over the ranks. GPUs
 /// compute and invert the matrix if they have enough memory.
 std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseValues& values,
-                                         const run::RunContext& context, int threads);
+                                         const Context& context, int threads);
 
 /// Implements solve_ease() with neighborhoods, whose items are distributed over the ranks:
 /// EASE restricted to neighborhoods, after Steck, "Markov Random Fields for Collaborative Filtering" (NeurIPS
@@ -144,7 +147,7 @@ std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseVa
 /// h_j times the solution of (G_NN + diag(Lambda_N)) b = G_Nj, and 1 / P_jj = g_j + Lambda_j - G_jN b
 /// (math/linear_models.hpp). K = items - 1 is EASE.
 std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const EaseValues& values,
-                                               const run::RunContext& context, int threads);
+                                               const Context& context, int threads);
 
 /// Throws the error that the matrix of EASE with `l2` is not positive definite. Must be called on all ranks.
 [[noreturn]] void throw_indefinite(double l2);

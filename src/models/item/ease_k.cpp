@@ -328,7 +328,7 @@ void Gram::add_block(std::span<const std::int32_t> positions, device::SpdRegress
 }
 
 std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const EaseValues& values,
-                                               const run::RunContext& context, int threads) {
+                                               const Context& context, int threads) {
   comm::Communicator& ranks = context.communicator;
   const UserWeights weights = weigh_users(train, values.user_power, values.feature_weight);
   const double l2 = values.l2 * weights.mean;

@@ -84,21 +84,20 @@ UserWeights weigh_users(const Interactions& train, double power, double feature_
   return weights;
 }
 
-Interactions read_interactions(const run::Run& run) {
+Interactions read_interactions(const Context& context, const io::DatasetFile& dataset) {
   constexpr std::int64_t block_rows = 1 << 14;
   Csr users;
-  const std::int64_t rows = run.dataset.rows("train");
+  const std::int64_t rows = dataset.rows("train");
   for (std::int64_t begin = 0; begin < rows; begin += block_rows) {
-    const Csr block = run.dataset.read_rows("train", {begin, std::min(rows, begin + block_rows)});
+    const Csr block = dataset.read_rows("train", {begin, std::min(rows, begin + block_rows)});
     const std::int64_t before = users.offsets.back() - block.offsets.front();
     for (std::size_t r = 1; r < block.offsets.size(); ++r) users.offsets.push_back(before + block.offsets[r]);
     users.columns.insert(users.columns.end(), block.columns.begin(), block.columns.end());
     users.values.insert(users.values.end(), block.values.begin(), block.values.end());
-    run.communicator.activity().note_progress();
+    context.communicator.activity().note_progress();
   }
-  Interactions train = make_interactions(std::move(users), run.dataset.items());
-  if (run.dataset.item_features() > 0)
-    train.features = run.dataset.read_rows("items/features", {0, run.dataset.items()});
+  Interactions train = make_interactions(std::move(users), dataset.items());
+  if (dataset.item_features() > 0) train.features = dataset.read_rows("items/features", {0, dataset.items()});
   return train;
 }
 

@@ -1,7 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/parallel_for.hpp>
 #include <vaecf/math/linear_models.hpp>
-#include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
 #include <vaecf/models/item/solvers.hpp>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace vaecf::models {
 
-SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& options,
-                             const run::RunContext& context, int threads) {
+SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& options, const Context& context,
+                             int threads) {
   comm::Communicator& ranks = context.communicator;
   const std::int64_t items = train.items.rows();
   const CsrView users = train.items.view();

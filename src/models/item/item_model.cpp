@@ -179,7 +179,7 @@ SparseWeights gather_weights(std::vector<NeighborList> own, std::span<const std:
   return all;
 }
 
-int item_model_threads(const run::RunContext& context) {
+int item_model_threads(const Context& context) {
   const device::DeviceFacts device = context.device.facts();
   if (device.kind == device::DeviceKind::cpu) return std::max(1, device.threads);
   return std::max(
@@ -187,7 +187,7 @@ int item_model_threads(const run::RunContext& context) {
 }
 
 std::unique_ptr<Scorer> make_item_scorer(std::shared_ptr<const ItemModel> model, std::int64_t items,
-                                         const run::RunContext& context) {
+                                         const Context& context) {
   if (model->is_dense()) {
     const StoredWeights stored = model->stored();
     if (auto on_device = make_matrix_scorer(context.device, items, stored.tensors.front().read_rows))
@@ -267,26 +267,27 @@ std::unique_ptr<Scorer> make_matrix_scorer(
   return std::make_unique<MatrixScorer>(device, items, std::move(matrix));
 }
 
-TrainUserCounts count_train_users(const run::Run& run) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(run.dataset.items()) + 1, 0);
-  const std::int64_t rows = run.dataset.rows("train");
-  const std::int64_t rank = run.communicator.rank();
-  const std::int64_t ranks = run.communicator.size();
+TrainUserCounts count_train_users(const Context& context, const io::DatasetFile& dataset) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.items()) + 1, 0);
+  const std::int64_t rows = dataset.rows("train");
+  const std::int64_t rank = context.communicator.rank();
+  const std::int64_t ranks = context.communicator.size();
   const Range share{rows * rank / ranks, rows * (rank + 1) / ranks};
   constexpr std::int64_t block_rows = 1 << 14;
   for (std::int64_t begin = share.begin; begin < share.end; begin += block_rows) {
-    const Csr block = run.dataset.read_rows("train", {begin, std::min(share.end, begin + block_rows)});
+    const Csr block = dataset.read_rows("train", {begin, std::min(share.end, begin + block_rows)});
     for (const std::int32_t item : block.columns) ++counts[static_cast<std::size_t>(item)];
     for (std::int64_t row = 0; row < block.rows(); ++row) counts.back() += block.view().row_size(row) > 0;
-    run.communicator.activity().note_progress();
+    context.communicator.activity().note_progress();
   }
-  run.communicator.all_reduce(std::span<std::int64_t>(counts));
+  context.communicator.all_reduce(std::span<std::int64_t>(counts));
   const std::int64_t users = counts.back();
   counts.pop_back();
   return {std::move(counts), users};
 }
 
-Popularity::Popularity(const run::Run& run) : Popularity(count_train_users(run)) {}
+Popularity::Popularity(const Context& context, const io::DatasetFile& dataset)
+    : Popularity(count_train_users(context, dataset)) {}
 
 Popularity::Popularity(TrainUserCounts counted)
     : Popularity(std::move(counted.of_item), counted.with_items) {}

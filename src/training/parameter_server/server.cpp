@@ -1,6 +1,7 @@
 #include "training/parameter_server/server.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/ordered_sum.hpp>
 
 #include <numeric>
 

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/messages.hpp>
+#include <vaecf/context/context.hpp>
 #include <vaecf/device/device.hpp>
-#include <vaecf/models/trainable_model.hpp>
-#include <vaecf/run/run.hpp>
+#include <vaecf/models/step_timer.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 #include <vector>
 
 #include "training/gradient_exchange.hpp"
-#include "training/strategy.hpp"
+#include "training/optimizer.hpp"
 
 namespace vaecf::training {
 

@@ -6,8 +6,10 @@
 #include <stdexcept>
 
 #include "training/gradient_exchange.hpp"
+#include "training/optimizer.hpp"
 #include "training/parameter_server/server.hpp"
 #include "training/strategy.hpp"
+#include "training/training_data.hpp"
 
 namespace vaecf::training {
 namespace {

@@ -1,5 +1,3 @@
-#include "app/doctor/doctor.hpp"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,7 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "app/rank_session.hpp"
+#include "app/cores.hpp"
+#include "app/doctor/check_result.hpp"
+#include "app/doctor/checks.hpp"
+#include "app/doctor/host.hpp"
+#include "app/doctor/placement.hpp"
+#include "app/doctor/report.hpp"
 #include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/thread_communicator.hpp"

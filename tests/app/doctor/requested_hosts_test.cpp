@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "app/doctor/doctor.hpp"
+#include "app/doctor/check_result.hpp"
+#include "app/doctor/launcher.hpp"
+#include "app/doctor/placement.hpp"
 #include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -6,6 +6,8 @@
 #include <fstream>
 
 #include "app/recommend/lists.hpp"
+#include "app/recommend/output.hpp"
+#include "app/recommend/recommend_arguments.hpp"
 #include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 

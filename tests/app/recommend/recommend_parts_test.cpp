@@ -7,7 +7,12 @@
 #include <fstream>
 #include <thread>
 
-#include "app/recommend/recommend.hpp"
+#include "app/recommend/histories.hpp"
+#include "app/recommend/item_names.hpp"
+#include "app/recommend/output.hpp"
+#include "app/recommend/recommend_arguments.hpp"
+#include "app/recommend/target_users.hpp"
+#include "app/recommend/user_item_columns.hpp"
 #include "support/messages.hpp"
 #include "support/packing.hpp"
 #include "support/temporary_folder.hpp"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "app/rank_session.hpp"
+#include "app/rank_devices.hpp"
 #include "support/messages.hpp"
 #include "support/thread_communicator.hpp"
 

@@ -1,4 +1,5 @@
-#include <vaecf/run/train.hpp>
+#include <vaecf/run/benchmark.hpp>
+#include <vaecf/run/test.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
+#include "app/stop_signals.hpp"
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <thread>
-
-#include "app/rank_session.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,4 +1,5 @@
-#include <vaecf/comm/communicator.hpp>
+
+#include <vaecf/comm/launcher.hpp>
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>

@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/mpi.hpp>
 
 #include <gtest/gtest.h>
 

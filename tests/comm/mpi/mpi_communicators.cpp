@@ -1,3 +1,5 @@
+#include <vaecf/comm/mpi.hpp>
+
 #include <gtest/gtest.h>
 
 #include <memory>

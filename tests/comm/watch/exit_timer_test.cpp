@@ -3,6 +3,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/watchdog.hpp>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,10 @@
 // Ranks that exchange numbers under a watchdog of short limits, until something happens to them.
 // watchdog_ranks HOW RANK FOLDER: rank RANK does, at step 20, what HOW says. Each rank leaves its process
 // number in FOLDER/RANK.pid, and FOLDER/going appears after about a second of steps.
+#include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/comm/mpi.hpp>
+#include <vaecf/comm/watchdog.hpp>
 
 #include <mpi.h>
 #include <unistd.h>

@@ -5,7 +5,8 @@
 
 #include "device/contract/contract.hpp"
 #include "device/cpu/device.hpp"
-#include "device/cpu/kernels/isa_kernels.hpp"
+#include "device/cpu/kernels/panels.hpp"
+#include "device/cpu/kernels/tiles.hpp"
 #include "support/emulated_tiles.hpp"
 
 namespace vaecf::testing {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "device/contract/contract.hpp"
-#include "device/cuda/platform/platform.hpp"
+#include "device/cuda/platform/stream.hpp"
 
 namespace vaecf::testing {
 namespace {

@@ -1,6 +1,8 @@
 // Ranks, metrics and top-k lists, of items that a model-parallel group may share.
 #include <vaecf/base/text.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
-#include <vaecf/device/host_solvers.hpp>
+#include <vaecf/device/spd_inverse.hpp>
+#include <vaecf/device/spd_regression.hpp>
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include "device/contract/contract.hpp"
 #include "device/cpu/device.hpp"
 #include "device/cpu/kernels/gemm.hpp"
-#include "device/cpu/kernels/isa_kernels.hpp"
+#include "device/cpu/kernels/panels.hpp"
 #include "support/emulated_tiles.hpp"
 
 namespace vaecf::testing {

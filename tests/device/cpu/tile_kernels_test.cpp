@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "device/cpu/kernels/isa_kernels.hpp"
+#include "device/cpu/kernels/tiles.hpp"
 #include "device/cpu/storage.hpp"
 #include "support/emulated_tiles.hpp"
 

@@ -2,6 +2,8 @@
 
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include <gtest/gtest.h>
 

@@ -45,7 +45,7 @@ TEST_P(Inverse, EqualsThatOfTheCpu) {
     item_offsets.push_back(static_cast<std::int64_t>(users.size()));
   }
   const std::vector<float> weights(static_cast<std::size_t>(n), 1.0F);
-  const device::Interactions x{{offsets, items, values}, {item_offsets, users, values_by_item}, weights};
+  const device::GramInput x{{offsets, items, values}, {item_offsets, users, values_by_item}, weights};
   for (std::int64_t i = 0; i < n; ++i) {
     for (std::int64_t j = 0; j < n; ++j)
       expected.row(i)[static_cast<std::size_t>(j)] = v[static_cast<std::size_t>(i)] *

@@ -8,7 +8,8 @@
 #include <random>
 #include <stdexcept>
 
-#include "device/cuda/storage.hpp"
+#include "device/cuda/platform/sparse_products.hpp"
+#include "device/cuda/split_matmuls.hpp"
 #include "device/cuda_emulator/cuda_platform_support.hpp"
 
 namespace vaecf::cuda_test {
@@ -265,9 +266,9 @@ TEST_F(Matmul, Bf16x3EqualsSumsInFp64) {
   cuda::Scratch scratch(gpu(), epoch);
   cuda::Scratch other_scratch(gpu(), epoch);
   const auto precision = device::Precision::bf16x3;
-  cuda::Products products(gpu(), scratch, false, precision);
-  cuda::Products other_products(gpu(), other_scratch, false, precision);
-  const auto split = [&](cuda::Products& by, Matrix& x) {
+  cuda::SplitMatmuls products(gpu(), scratch, false, precision);
+  cuda::SplitMatmuls other_products(gpu(), other_scratch, false, precision);
+  const auto split = [&](cuda::SplitMatmuls& by, Matrix& x) {
     const std::int64_t elements = static_cast<std::int64_t>(x.host.size()) - x.offset;
     return by.split(stream(), x.dtype, x.data(), elements);
   };
@@ -289,7 +290,7 @@ TEST_F(Matmul, Bf16x3EqualsSumsInFp64) {
 TEST_F(Matmul, Bf16x3IsAccurateTo1e5InLongSums) {
   cuda::AllocationEpoch epoch;
   cuda::Scratch scratch(gpu(), epoch);
-  cuda::Products products(gpu(), scratch, true, device::Precision::bf16x3);
+  cuda::SplitMatmuls products(gpu(), scratch, true, device::Precision::bf16x3);
   const MatmulSpec spec{.m = 24, .n = 40, .k = 6000};
   Matrix a = random(DType::fp32, 24, 6000);
   Matrix b = random(DType::fp32, 6000, 40);

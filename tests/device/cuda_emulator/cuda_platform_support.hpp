@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "device/cuda/platform/platform.hpp"
+#include "device/cuda/platform/gpu.hpp"
+#include "device/cuda/platform/memory.hpp"
+#include "device/cuda/platform/stream.hpp"
 
 /// The contract of src/device/cuda/platform/platform.hpp, compiled once for the host emulation and the GPU.
 namespace vaecf::cuda_test {

@@ -7,6 +7,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "device/cuda/platform/primitives.hpp"
 #include "device/cuda_emulator/cuda_platform_support.hpp"
 #include "support/messages.hpp"
 

@@ -1,6 +1,6 @@
 // Item models of interactions with weights: the values of X.
-#include "run/parts.hpp"
 #include "models/item/item_models_fixture.hpp"
+#include "run/baselines.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -160,9 +160,10 @@ TEST_F(ItemModels, PopularityAndItsMetricsCountPairsWhateverTheirWeights) {
   on_ranks(2, [&](const run::Run& run) {
     const run::Run other = run_of(run, weighted);
     ASSERT_TRUE(other.dataset.weighted());
-    EXPECT_EQ(models::count_train_users(other).of_item, models::count_train_users(run).of_item);
-    evaluate::Evaluator evaluator(run, "test", options_.validation.metrics);
-    evaluate::Evaluator of_weighted(other, "test", options_.validation.metrics);
+    EXPECT_EQ(models::count_train_users(other, other.dataset).of_item,
+              models::count_train_users(run, run.dataset).of_item);
+    evaluate::Evaluator evaluator(run, run.dataset, "test", options_.validation.metrics);
+    evaluate::Evaluator of_weighted(other, other.dataset, "test", options_.validation.metrics);
     const auto expected = run::evaluate_baselines(run, evaluator).at(0).result.metrics;
     const auto found = run::evaluate_baselines(other, of_weighted).at(0).result.metrics;
     for (const auto& [name, value] : expected) EXPECT_EQ(found.at(name).mean, value.mean) << name;
@@ -173,7 +174,7 @@ TEST_F(ItemModels, InteractionsOfADatasetHaveItsWeights) {
   write_weighted(options_.data.file, file("weighted.h5"));
   options_.data.file = file("weighted.h5");
   on_ranks(1, [&](const run::Run& run) {
-    const models::Interactions found = models::read_interactions(run);
+    const models::Interactions found = models::read_interactions(run, run.dataset);
     const Csr rows = run.dataset.read_rows("train", {0, run.dataset.rows("train")});
     EXPECT_EQ(found.users.values, rows.values);
     ASSERT_EQ(found.items.values.size(), rows.values.size());

@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/timeline.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/cuda/platform/memory.hpp"
 #include "support/cuda_emulator/runtime.hpp"
 
 namespace vaecf::cuda {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "device/cuda/platform/platform.hpp"
+#include "device/cuda/platform/stream.hpp"
 
 /// Host emulation of the GPU of platform.hpp: device memory is host memory, kernels are loops. Execution is
 /// as lazy as on a GPU: queued work runs only when the host waits for it or queries its progress. Results

@@ -22,7 +22,7 @@ class ParameterServer : public MultiRankTest {
     options_.distributed.strategy = comm::StrategyKind::parameter_server;
     options_.distributed.updates = comm::ServerUpdates::asynchronous;
     return of_ranks(workers + 1, [&](const run::Run& run) {
-      Trainer trainer(run, 0);
+      Trainer trainer(run, run.options, run.dataset, 0);
       trainer.start_epoch(0);
       for (std::int64_t t = 0; t < steps; ++t) work(run.communicator.rank(), trainer, t);
       return trainer.take_staleness().value();
@@ -55,7 +55,7 @@ TEST_F(ParameterServer, ReportedBytesEqualThoseSent) {
       std::atomic<std::int64_t> total = 0;
       double reported = 0.0;
       on_ranks(5, [&](const run::Run& run) {
-        Trainer trainer(run, 0);
+        Trainer trainer(run, run.options, run.dataset, 0);
         trainer.start_epoch(0);
         for (std::int64_t t = 0; t < 3; ++t) trainer.step(t);
         const auto& messages = dynamic_cast<const comm::MessageBytes&>(run.communicator);

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/context/context.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
 #include <vaecf/models/model.hpp>
-#include <vaecf/run/run.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -88,12 +89,12 @@ SparseWeights gather_weights(std::vector<NeighborList> own, std::span<const std:
                              ListDirection direction, comm::Communicator& ranks, int threads);
 
 /// Returns the number of threads with which a rank computes item models.
-int item_model_threads(const run::RunContext& context);
+int item_model_threads(const Context& context);
 
 /// Makes a scorer of a model with weights between `items` items: on this rank's GPU if the weights are dense
 /// and fit into its memory, otherwise on the CPU. The device of `context` must outlive it.
 std::unique_ptr<Scorer> make_item_scorer(std::shared_ptr<const ItemModel> model, std::int64_t items,
-                                         const run::RunContext& context);
+                                         const Context& context);
 
 /// Makes a scorer of x B for users x and a dense matrix B (items, items) of weights between items, whose rows
 /// `read_rows` writes. `device` must outlive it. Returns null if the device leaves such scores to the host: a
@@ -137,7 +138,7 @@ struct TrainUserCounts {
 };
 
 /// Counts the users of /train. Each rank reads an equal part. Collective.
-TrainUserCounts count_train_users(const run::Run& run);
+TrainUserCounts count_train_users(const Context& context, const io::DatasetFile& dataset);
 
 /// Returns whether user `row` is served the most popular items, because a model has no input for it: neither
 /// items nor, if it uses them, features.
@@ -150,7 +151,7 @@ inline bool is_served_by_popularity(CsrView items, CsrView features, std::int64_
 class Popularity final : public ItemModel {
  public:
   /// Counts items in /train. Collective.
-  explicit Popularity(const run::Run& run);
+  Popularity(const Context& context, const io::DatasetFile& dataset);
   /// Uses the given number of users of each item, of `users` users with an item in total.
   Popularity(std::vector<std::int64_t> counts, std::int64_t users);
 

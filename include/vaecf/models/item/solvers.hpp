@@ -1,10 +1,11 @@
 #pragma once
 
-#include <vaecf/device/host_solvers.hpp>
+#include <vaecf/base/aligned_array.hpp>
+#include <vaecf/context/context.hpp>
+#include <vaecf/device/spd_inverse.hpp>
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/math/linear_models.hpp>
 #include <vaecf/models/item/item_model.hpp>
-#include <vaecf/run/run.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -24,7 +25,7 @@ struct Interactions {
 };
 
 /// Reads /train and /items/features. Every rank reads all rows.
-Interactions read_interactions(const run::Run& run);
+Interactions read_interactions(const Context& context, const io::DatasetFile& dataset);
 /// Returns `users` and its transpose for `items` items.
 Interactions make_interactions(Csr users, std::int64_t items);
 /// Returns X with one more row for each feature, whose items are those that have it.
@@ -50,8 +51,8 @@ UserWeights weigh_users(const Interactions& train, double power, double feature_
 /// G = X' diag(w) X. The default is the cosine. Only the largest similarities of each target, or of each
 /// source, are used; of equal ones those with the lower index. Each rank computes a part with `threads`
 /// threads. Collective.
-SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& options,
-                             const run::RunContext& context, int threads);
+SparseWeights solve_item_knn(const Interactions& train, const ItemKnnOptions& options, const Context& context,
+                             int threads);
 /// Returns the number of weights of item-kNN with `neighbors` neighbors of each item; 0: all.
 std::int64_t item_knn_entries(const Interactions& train, std::int64_t neighbors, int threads);
 
@@ -88,7 +89,7 @@ std::string ease_title(const EaseValues& values);
 struct Inverse {
   std::int64_t items = 0;
   std::unique_ptr<device::SpdInverse> solved;  ///< this rank's rows, all of them if there is one rank
-  device::AlignedArray<float> gathered;        ///< (items, items); empty if there is one rank
+  AlignedArray<float> gathered;                ///< (items, items); empty if there is one rank
 
   /// Moves the rows of all ranks to `gathered`. Collective.
   void gather(comm::Communicator& ranks);
@@ -130,6 +131,6 @@ class EaseModel final : public ItemModel {
 /// within a block of the inverse, or a batch of items. Collective. Throws InputError on all ranks if the
 /// matrix is not positive definite.
 std::unique_ptr<EaseModel> solve_ease(const Interactions& train, const EaseValues& values,
-                                      const run::RunContext& context, int threads);
+                                      const Context& context, int threads);
 
 }  // namespace vaecf::models

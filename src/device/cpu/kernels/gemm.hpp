@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "device/cpu/kernels/isa_kernels.hpp"
+#include "device/cpu/kernels/panels.hpp"
 #include "device/cpu/storage.hpp"
 
 namespace vaecf::cpu {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "device/cpu/kernels/gemm.hpp"
-#include "device/cpu/kernels/isa_kernels.hpp"
+#include "device/cpu/kernels/tiles.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 
 namespace vaecf::cpu {

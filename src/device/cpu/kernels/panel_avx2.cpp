@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include "device/cpu/kernels/isa_kernels.hpp"
+#include "device/cpu/kernels/panels.hpp"
 
 namespace vaecf::cpu {
 namespace {

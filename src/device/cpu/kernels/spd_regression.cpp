@@ -1,9 +1,11 @@
-#include <vaecf/device/host_solvers.hpp>
+#include <vaecf/device/spd_inverse.hpp>
+#include <vaecf/device/spd_regression.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "device/cpu/kernels/panels.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 
 namespace vaecf::device {

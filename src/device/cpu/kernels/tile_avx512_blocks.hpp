@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "device/cpu/kernels/isa_kernels.hpp"
+#include "device/cpu/kernels/tiles.hpp"
 
 // The parts that the AMX and AVX-512 BF16 kernels share: everything except the product. Only for files
 // compiled for AVX-512 BF16; see isa_kernels.hpp.

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "device/cpu/device.hpp"
-#include "device/cpu/kernels/isa_kernels.hpp"
+#include "device/cpu/kernels/tiles.hpp"
 #include "device/cpu/kernels/vector_kernels.hpp"
 #include "device/cpu/parallel.hpp"
 #include "device/cpu/storage.hpp"

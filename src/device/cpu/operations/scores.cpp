@@ -1,5 +1,6 @@
 // Metrics and top-k lists, computed from the same loop over the scores of users.
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,6 @@
-#include <vaecf/device/host_solvers.hpp>
+#include <vaecf/base/aligned_array.hpp>
+#include <vaecf/base/log.hpp>
+#include <vaecf/device/spd_inverse.hpp>
 
 #include <algorithm>
 #include <memory>

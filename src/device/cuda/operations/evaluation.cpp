@@ -1,4 +1,6 @@
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/math/ranking.hpp>
+#include <vaecf/math/user_metrics.hpp>
 
 #include "device/cuda/device.hpp"
 #include "device/cuda/operations/scores.hpp"

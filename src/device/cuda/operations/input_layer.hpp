@@ -8,10 +8,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "device/cuda/item_ids.hpp"
 #include "device/cuda/operations/update.hpp"
 #include "device/cuda/operations/vec8.hpp"
 #include "device/cuda/platform/launch.hpp"
-#include "device/cuda/storage.hpp"
+#include "device/cuda/step_state.hpp"
 
 /// Weighted sums of table rows, one block per sum: the sparse products of forward and backward pass.
 namespace vaecf::cuda {

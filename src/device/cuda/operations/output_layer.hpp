@@ -7,8 +7,10 @@
 #include <limits>
 #include <type_traits>
 
+#include "device/cuda/item_ids.hpp"
 #include "device/cuda/operations/vec8.hpp"
-#include "device/cuda/storage.hpp"
+#include "device/cuda/shared_names.hpp"
+#include "device/cuda/step_state.hpp"
 
 /// Kernels of the output layer: the loss and its gradient with respect to the logits.
 namespace vaecf::cuda {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "device/cuda/alignment.hpp"
 #include "device/cuda/device.hpp"
 #include "device/cuda/platform/launch.hpp"
+#include "device/cuda/platform/sparse_products.hpp"
 
 namespace vaecf::cuda {
 

@@ -58,7 +58,7 @@ struct AddGramRow {
 };
 
 /// Adds X' diag(w) X without its diagonal to `rows`, those of the items `own`.
-void add_gram(Gpu& gpu, Stream& stream, const device::Interactions& x, Range own, float* rows,
+void add_gram(Gpu& gpu, Stream& stream, const device::GramInput& x, Range own, float* rows,
               std::int64_t stride) {
   if (x.items.entries() == 0) return;
   const CsrView own_items = x.items.subset(own);
@@ -104,7 +104,7 @@ bool invert_pivot(int threads, device::Block& a, device::Block& work, device::Bl
 
 }  // namespace
 
-bool Device::can_invert(const device::SpdInverse& matrix, const device::Interactions& x) const {
+bool Device::can_invert(const device::SpdInverse& matrix, const device::GramInput& x) const {
   const std::int64_t rows = matrix.blocks_of(matrix.rank()).size() * block_rows;
   const std::int64_t elements = (rows + block_rows) * (matrix.stride() + block_rows);
   const std::int64_t matrices = x.users.values.empty() ? 2 : 4;
@@ -115,7 +115,7 @@ bool Device::can_invert(const device::SpdInverse& matrix, const device::Interact
          gpu_.free_bytes() - gpu_.total_bytes() / 32;
 }
 
-device::Inversion Device::invert(device::SpdInverse& matrix, const device::Interactions& x,
+device::Inversion Device::invert(device::SpdInverse& matrix, const device::GramInput& x,
                                  const device::SpdInverse::Broadcast& broadcast,
                                  const device::SpdInverse::Progress& progress) {
   constexpr const char* what = "the matrix of EASE";

@@ -7,7 +7,8 @@
 #include <type_traits>
 
 #include "device/cuda/operations/vec8.hpp"
-#include "device/cuda/storage.hpp"
+#include "device/cuda/shared_names.hpp"
+#include "device/cuda/step_state.hpp"
 
 namespace vaecf::cuda {
 

@@ -10,7 +10,9 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "device/cuda/storage.hpp"
+#include "device/cuda/alignment.hpp"
+#include "device/cuda/platform/matmuls.hpp"
+#include "device/cuda/shared_names.hpp"
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>

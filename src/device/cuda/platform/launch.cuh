@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "device/cuda/platform/check.cuh"
+#include "device/cuda/platform/stream.hpp"
 
 namespace vaecf::cuda {
 

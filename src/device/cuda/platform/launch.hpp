@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "device/cuda/platform/platform.hpp"
+#include "device/cuda/platform/stream.hpp"
 
 #if defined(__CUDACC__) && __has_include(<nvtx3/nvToolsExt.h>)
 #define VAECF_HAS_NVTX 1

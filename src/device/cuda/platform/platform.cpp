@@ -1,5 +1,3 @@
-#include "device/cuda/platform/platform.hpp"
-
 #include <vaecf/base/error.hpp>
 #include <vaecf/device/cuda_info.hpp>
 
@@ -11,6 +9,9 @@
 #include <thread>
 
 #include "device/cuda/platform/check.cuh"
+#include "device/cuda/platform/gpu.hpp"
+#include "device/cuda/platform/memory.hpp"
+#include "device/cuda/platform/stream.hpp"
 
 namespace vaecf::cuda {
 

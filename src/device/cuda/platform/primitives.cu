@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "device/cuda/platform/check.cuh"
-#include "device/cuda/platform/platform.hpp"
+#include "device/cuda/platform/gpu.hpp"
+#include "device/cuda/platform/memory.hpp"
+#include "device/cuda/platform/primitives.hpp"
+#include "device/cuda/platform/stream.hpp"
 
 namespace vaecf::cuda {
 namespace {

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/context/context.hpp>
+#include <vaecf/training/trainer.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vaecf::checkpoint {
+
+/// The content of a checkpoint on rank 0: a copy of the training state, weights and moments (three times the
+/// size of the weights) that allows writing it while training continues.
+class Snapshot {
+ public:
+  /// Without `values`, as on ranks other than 0, it only takes part in take().
+  explicit Snapshot(std::unique_ptr<training::StateCopy> values = nullptr) : values_(std::move(values)) {}
+
+  /// Copies state and tensors to rank 0; if ranks share the items, tensors are not copied, and write() reads
+  /// them as they are then. Collective. `options` must outlive this object.
+  void take(const Context& context, const config::TrainingConfig& options, const TrainingState& state,
+            training::Trainer& trainer);
+  /// Writes the checkpoint. May be called on rank 0 from any thread, but not during take(). Throws RunError
+  /// if writing fails, and Diverged if a value is not finite, so that such a checkpoint never replaces a good
+  /// one.
+  void write(const std::string& path) const;
+
+  std::int64_t epoch() const { return state_.epoch; }
+  std::int64_t step() const { return state_.updates_done; }
+  /// Returns the name of the file to resume from.
+  std::string name() const;
+
+  struct Diverged : RunError {
+    using RunError::RunError;
+  };
+
+ private:
+  TrainingState state_;
+  std::vector<device::TensorSpec> specs_;
+  Range prior_tensors_;  // indices; empty without a prior
+  std::vector<std::int64_t> updates_by_parameter_group_;
+  std::unique_ptr<training::StateCopy> values_;
+  const config::TrainingConfig* options_ = nullptr;
+  std::int64_t item_slices_ = 1;
+};
+
+}  // namespace vaecf::checkpoint
