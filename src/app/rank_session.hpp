@@ -4,6 +4,7 @@
 #include <vaecf/base/log.hpp>
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/comm/watchdog.hpp>
+#include <vaecf/config/config.hpp>
 #include <vaecf/device/device.hpp>
 
 #include <functional>
@@ -44,6 +45,9 @@ class RankSession {
   /// the message. Collective.
   void watch(const comm::DistributedOptions& limits, const StopFlag* stop = nullptr,
              AtFailure at_failure = {});
+  /// Creates the NCCL communicator if several ranks use GPUs. Collective. It is no phase of the setup,
+  /// because if it fails on one rank, the others may already be blocked in NCCL.
+  void connect_gpus(const config::Config& config);
   /// Returns the exit code of the first phase that failed on any rank, else ExitCode::done.
   ExitCode code() const { return code_; }
 

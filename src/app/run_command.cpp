@@ -3,7 +3,6 @@
 #include <vaecf/checkpoint/run_failure.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/start_point.hpp>
-#include <vaecf/comm/nccl.hpp>
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/dataset_file.hpp>
@@ -279,17 +278,6 @@ void set_up(Start& start, const config::Config& config) {
   });
 }
 
-/// Creates the NCCL communicator if several ranks use GPUs. Collective. Not a phase of set_up(), because if
-/// it fails on one rank, the others may already be blocked in NCCL.
-void connect_gpus(RankSession& session, const config::Config& config) {
-  const device::DeviceFacts device = session.device->facts();
-  if (device.kind != device::DeviceKind::cuda || session.hosts().size() == 1) return;
-  const auto& distributed = config.options.distributed;
-  session.between_gpus = comm::make_nccl_communicator(session.hosts(), device.id,
-                                                      {distributed.algorithm, config.backend.deterministic,
-                                                       config.backend.allow_shared_gpu, distributed.timeout});
-}
-
 /// Plans, trains, tests and benchmarks a run as requested, and adds its test to `tests`. Collective. Sets
 /// `phase` to the current task, for error messages. If training is stopped on request, returns
 /// ExitCode::stopped; the resumed run does the remaining tasks.
@@ -384,7 +372,7 @@ ExitCode run_on_ranks(const CommandLine& line, const RunArguments& given) {
   set_up(start, config);
   return session.work(
       [&](std::string& phase) {
-        connect_gpus(session, config);
+        session.connect_gpus(config);
         log_run_header(start);
         if (start.timeline) start.timeline->start(session.hosts());
         const ExitCode ended = work(start, phase);

@@ -109,17 +109,19 @@ void CheckpointManager::save(const TrainingState& state, CheckpointRole role, tr
 void CheckpointManager::save_item_slices(const TrainingState& state, CheckpointRole role,
                                          training::Trainer& trainer) {
   comm::run_on_root(context_.communicator, [&] { require_finite(); });
-  auto gathered = std::make_unique<GatheredState>(context_, trainer);
-  GatheredState& gathered_state = *gathered;
-  Write write{Snapshot(std::move(gathered)), role};
+  GatheredState gathered(context_, trainer);
+  Write write{Snapshot([&](auto tensors, int tensor, Range rows, auto to) {
+                gathered.read_rows(tensors, tensor, rows, to);
+              }),
+              role};
   write.snapshot.take(context_, options_, state, trainer);
   if (role.resumable) last_step_ = state.updates_done;
   if (context_.model_parallel_group() > 0) return;
-  if (context_.communicator.rank() > 0) return gathered_state.serve();
+  if (context_.communicator.rank() > 0) return gathered.serve();
   std::vector<Write> writes;
   writes.push_back(std::move(write));
   for (Write& done : write_all(std::move(writes), context_.communicator.activity().timeline())) {
-    gathered_state.finish();
+    gathered.finish();
     on_write_finished(std::move(done));
   }
 }

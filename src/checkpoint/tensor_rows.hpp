@@ -24,14 +24,14 @@ StoredRows stored_rows(const device::TensorSpec& spec, Range rows, std::span<con
 /// reads logical rows, which it gathers from the model-parallel group block by block, so that no rank stores
 /// the whole model. While rank 0 reads, the other ranks of its model-parallel group must be in serve();
 /// training waits meanwhile.
-class GatheredState final : public training::StateCopy {
+class GatheredState {
  public:
   /// For the ranks of the first model-parallel group. `trainer` must outlive this object.
   GatheredState(const Context& context, training::Trainer& trainer)
       : context_(context), trainer_(trainer), specs_(trainer.model().tensors()) {}
 
   /// Reads logical rows of a tensor, on rank 0.
-  void read_rows(training::StateTensor state, int tensor, Range rows, std::span<float> to) override;
+  void read_rows(training::StateTensor state, int tensor, Range rows, std::span<float> to);
   /// Ends serve() on the other ranks of the model-parallel group; for rank 0.
   void finish();
   /// Takes part in the calls of read_rows() of rank 0, until finish(). For the other ranks of the

@@ -2,10 +2,8 @@
 
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/io/hash.hpp>
 #include <vaecf/models/item/item_model.hpp>
 
-#include <cmath>
 #include <unordered_set>
 #include <variant>
 
@@ -13,17 +11,6 @@
 
 namespace vaecf::checkpoint {
 namespace {
-
-std::uint32_t hash_of_user(const std::string& id) {
-  return static_cast<std::uint32_t>(io::xxh64(id));
-}
-
-/// Returns a text among the attributes of the dataset; empty if there is none.
-std::string text_of(const io::DatasetFile& dataset, const char* name) {
-  const auto found = dataset.attributes().find(name);
-  const auto* text = found == dataset.attributes().end() ? nullptr : std::get_if<std::string>(&found->second);
-  return text == nullptr ? "" : *text;
-}
 
 /// Returns the description of the feature hashing of the dataset; empty if it has no features or no
 /// description.
@@ -45,6 +32,12 @@ io::DatasetSummary summarize(const Context& context, const io::DatasetFile& data
 }
 
 }  // namespace
+
+std::string text_of(const io::DatasetFile& dataset, const char* name) {
+  const auto found = dataset.attributes().find(name);
+  const auto* text = found == dataset.attributes().end() ? nullptr : std::get_if<std::string>(&found->second);
+  return text == nullptr ? "" : *text;
+}
 
 std::string weights_of(const io::DatasetFile& dataset) {
   if (!dataset.weighted()) return "";
@@ -108,41 +101,6 @@ void CheckpointReader::require_trained_on(const models::ModelOptions& options,
                                           const io::DatasetFile& dataset) const {
   require_same_features(path_, state_, options, dataset);
   require_same_dataset(path_, state_, dataset);
-}
-
-std::vector<std::uint32_t> hash_users(const io::IdList& users) {
-  std::vector<std::uint32_t> hashes;
-  hashes.reserve(users.size());
-  for (std::int64_t i = 0; i < users.size(); ++i) hashes.push_back(hash_of_user(users.text(i)));
-  std::ranges::sort(hashes);
-  return hashes;
-}
-
-KnownUsers find_known_users(const io::CheckpointFile& checkpoint, const io::DatasetFile& dataset) {
-  KnownUsers found;
-  // The older events of these users come before those that are held out.
-  if (text_of(dataset, "split") == "time") return found;
-  const std::vector<std::uint32_t> known = checkpoint.dataset().user_hashes;
-  if (known.empty() || !dataset.has_ids("train/user_id")) return found;
-  std::unordered_set<std::string> train;
-  const io::IdList train_ids = dataset.read_ids("train/user_id");
-  for (std::int64_t i = 0; i < train_ids.size(); ++i) train.insert(train_ids.text(i));
-  std::int64_t held_out = 0;
-  for (const auto& [path, count] :
-       {std::pair("validation/user_id", &found.validation), {"test/user_id", &found.test}}) {
-    if (!dataset.has_ids(path)) continue;
-    const io::IdList ids = dataset.read_ids(path);
-    for (std::int64_t i = 0; i < ids.size(); ++i) {
-      const std::string id = ids.text(i);
-      if (train.contains(id)) continue;
-      ++held_out;
-      *count += std::ranges::binary_search(known, hash_of_user(id)) ? 1 : 0;
-    }
-  }
-  // Different users have equal hashes by chance: a Poisson distribution with this mean.
-  const double mean = static_cast<double>(held_out) * static_cast<double>(known.size()) * 0x1p-32;
-  found.by_chance = static_cast<double>(found.validation + found.test) <= mean + 5.0 * std::sqrt(mean);
-  return found;
 }
 
 }  // namespace vaecf::checkpoint

@@ -9,6 +9,9 @@
 
 namespace vaecf::checkpoint {
 
+/// Returns a text among the attributes of the dataset; empty if there is none.
+std::string text_of(const io::DatasetFile& dataset, const char* name);
+
 /// Returns how the weights of interactions in the dataset were made from values: its attribute `weights`,
 /// else "rating"; empty if it has no weights.
 std::string weights_of(const io::DatasetFile& dataset);

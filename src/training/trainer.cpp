@@ -4,7 +4,6 @@
 #include <thread>
 #include <utility>
 
-#include "training/device_state_copy.hpp"
 #include "training/gradient_exchange.hpp"
 #include "training/strategy.hpp"
 #include "training/training_data.hpp"
@@ -251,13 +250,13 @@ std::unique_ptr<StateCopy> Trainer::make_state_copy(bool spare_only) {
   const bool fits = bytes <= context_.device.spare_bytes();
   if (spare_only && !fits) return nullptr;
   if (!exporter_) exporter_ = context_.device.make_exporter();
-  return std::make_unique<DeviceStateCopy>(context_.device, *exporter_, layout, state_tensors(), fits);
+  return std::make_unique<StateCopy>(context_.device, *exporter_, layout, state_tensors(), fits);
 }
 
 void Trainer::copy_state(StateCopy* copy) {
   for (const StateTensor state : state_tensors()) {
     const device::Buffer& flat = strategy_->gather_state(state);
-    if (copy != nullptr) static_cast<DeviceStateCopy&>(*copy).take(state, flat);
+    if (copy != nullptr) copy->take(state, flat);
   }
   if (copy != nullptr) exporter_->wait_event(context_.device.record_event());
 }

@@ -1,3 +1,5 @@
+#include <vaecf/training/state_copy.hpp>
+
 #include <chrono>
 #include <stop_token>
 #include <thread>
@@ -6,7 +8,6 @@
 #include "io/bad_disk.hpp"
 #include "run/step_coordinator.hpp"
 #include "support/train_fixture.hpp"
-#include "training/device_state_copy.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -331,7 +332,7 @@ TEST_F(CheckpointRetention, CopyInHostMemoryEqualsThatOfTheDevice) {
   for (const int tensor : {0, 1}) {
     std::vector<std::vector<float>> values;
     for (const bool on_device : {true, false}) {
-      DeviceStateCopy copy(*device, *exporter, layout, all_state_tensors, on_device);
+      StateCopy copy(*device, *exporter, layout, all_state_tensors, on_device);
       copy.take(StateTensor::first_moment, flat);
       const Range rows{tensor == 0 ? 2 : 0, layout.tensors[static_cast<std::size_t>(tensor)].spec.rows};
       values.emplace_back(static_cast<std::size_t>(rows.size() * 300));

@@ -40,7 +40,7 @@ vaecf_test(cuda_emulator_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulator_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_emulated_rows_test.cpp
   LIBRARIES vaecf_cuda_emulator)
 
-# The contract of src/device/cuda/platform/platform.hpp, compiled once for the host emulation and the GPU.
+# The contract of src/device/cuda/platform/, compiled once for the host emulation and the GPU.
 vaecf_test_objects(vaecf_platform_contract
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cuda_emulator/cuda_platform_matmul_test.cpp
   LIBRARIES vaecf_math vaecf_base)

@@ -1,6 +1,6 @@
 #include "device/cpu/device.hpp"
-#include "support/thread_communicator.hpp"
 #include "support/run_on_ranks.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace vaecf::training {
 

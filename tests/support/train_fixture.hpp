@@ -4,8 +4,6 @@
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/io/dataset_file.hpp>
-#include <vaecf/io/json.hpp>
 #include <vaecf/run/previous_run.hpp>
 #include <vaecf/run/recommender.hpp>
 #include <vaecf/run/test.hpp>
@@ -30,9 +28,9 @@
 
 #include "models/network.hpp"
 #include "support/messages.hpp"
+#include "support/run_on_ranks.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/thread_communicator.hpp"
-#include "support/run_on_ranks.hpp"
 
 namespace vaecf::training {
 

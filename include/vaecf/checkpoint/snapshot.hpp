@@ -3,10 +3,13 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/context/context.hpp>
+#include <vaecf/training/state_copy.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,8 +20,14 @@ namespace vaecf::checkpoint {
 /// size of the weights) that allows writing it while training continues.
 class Snapshot {
  public:
-  /// Without `values`, as on ranks other than 0, it only takes part in take().
-  explicit Snapshot(std::unique_ptr<training::StateCopy> values = nullptr) : values_(std::move(values)) {}
+  /// Reads logical rows of a tensor, as StateCopy::read_rows() does.
+  using ReadRows =
+      std::function<void(training::StateTensor state, int tensor, Range rows, std::span<float> to)>;
+
+  /// Without `copy`, as on ranks other than 0, it only takes part in take().
+  explicit Snapshot(std::unique_ptr<training::StateCopy> copy = nullptr) : copy_(std::move(copy)) {}
+  /// For ranks that share the items: write() reads the tensors by `read`, which must outlive that call.
+  explicit Snapshot(ReadRows read) : read_(std::move(read)) {}
 
   /// Copies state and tensors to rank 0; if ranks share the items, tensors are not copied, and write() reads
   /// them as they are then. Collective. `options` must outlive this object.
@@ -43,7 +52,8 @@ class Snapshot {
   std::vector<device::TensorSpec> specs_;
   Range prior_tensors_;  // indices; empty without a prior
   std::vector<std::int64_t> updates_by_parameter_group_;
-  std::unique_ptr<training::StateCopy> values_;
+  std::unique_ptr<training::StateCopy> copy_;
+  ReadRows read_;
   const config::TrainingConfig* options_ = nullptr;
   std::int64_t item_slices_ = 1;
 };

@@ -74,27 +74,6 @@ TEST_F(ListFiles, WrittenCsvFieldsAreQuotedWhereNeeded) {
             "\"two\nlines\",\"a \"\"quote\"\"\",2\n");
 }
 
-TEST(OutputFormats, FollowTheOptionOrTheEnding) {
-  const auto format_of = [](const std::string& output, const std::string& format = "") {
-    RecommendArguments arguments;
-    arguments.output = output;
-    arguments.format = format;
-    return output_format(arguments);
-  };
-  EXPECT_EQ(format_of(""), OutputFormat::tsv);
-  EXPECT_EQ(format_of("plain"), OutputFormat::tsv);
-  EXPECT_EQ(format_of("a.b/top.csv"), OutputFormat::csv);
-  EXPECT_EQ(format_of("top.jsonl"), OutputFormat::jsonl);
-  EXPECT_EQ(format_of("top.h5"), OutputFormat::hdf5);
-  EXPECT_EQ(format_of("top.hdf5"), OutputFormat::hdf5);
-  EXPECT_EQ(format_of("top", "csv"), OutputFormat::csv);
-  for (const std::string ending : {".parquet", ".xlsx", ".TSV"}) {
-    expect_in(message_of<InputError>([&] { format_of("top" + ending); }), {".h5 or .hdf5, got " + ending});
-    EXPECT_EQ(format_of("top" + ending, "tsv"), OutputFormat::tsv);
-  }
-  expect_in(message_of<InputError>([&] { format_of("", "hdf5"); }), {"requires a file; set --output"});
-}
-
 TEST_F(ListFiles, FilesWithoutLinesAreErrors) {
   EXPECT_NE(message_of<InputError>([&] {
               read_histories(write(""), {}, ItemNames({{10}, {}}));
@@ -165,18 +144,6 @@ TEST_F(ListFiles, LastItemsOfLongHistoriesAreInTheOrderOfTheFile) {
   EXPECT_EQ(ann.back(), 999) << "the first lines, item 1099 and so on, are not among the last";
   EXPECT_EQ(histories.seen.view().row_size(0), 1100);
   EXPECT_EQ(histories.last.view().row_size(1), 3);
-}
-
-TEST(UnknownNames, TextListsTheFirstFiveNames) {
-  UnknownNames unknown;
-  for (int i = 0; i < 20; ++i) unknown.add(std::string(1, static_cast<char>('a' + i % 5)));
-  EXPECT_EQ(unknown.text(), "a, b, c, d, e");
-  unknown.add("f");
-  EXPECT_EQ(unknown.text(), "a, b, c, d, e ...");
-  EXPECT_EQ(unknown.count(), 21);
-  UnknownNames long_named;
-  for (int i = 0; i < 2; ++i) long_named.add(std::string(100, 'a'));
-  EXPECT_EQ(long_named.text(), std::string(80, 'a')) << "listed once, truncated";
 }
 
 // Titles are often written without quotes, one per line or after the user.

@@ -2,10 +2,10 @@
 #include <chrono>
 #include <thread>
 
-#include "support/thread_communicator.hpp"
 #include "checkpoint/resume_fixture.hpp"
-#include "training/parameter_server/server.hpp"
+#include "support/thread_communicator.hpp"
 #include "training/multi_rank_fixture.hpp"
+#include "training/parameter_server/server.hpp"
 
 namespace vaecf::training {
 namespace {

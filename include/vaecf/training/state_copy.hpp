@@ -2,8 +2,9 @@
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/device/device.hpp>
-#include <vaecf/training/trainer.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 #include <span>
@@ -11,12 +12,23 @@
 
 namespace vaecf::training {
 
-/// A copy of the state in buffers of the device, or in host memory as tensors without padding.
-class DeviceStateCopy final : public StateCopy {
+/// The arrays of a checkpoint that have one element per weight.
+enum class StateTensor {
+  weights,
+  first_moment,
+  second_moment,
+  prior  ///< TrainableModel::prior(); only models with one have it, and it has some of the tensors only
+};
+inline constexpr std::array all_state_tensors = {StateTensor::weights, StateTensor::first_moment,
+                                                 StateTensor::second_moment, StateTensor::prior};
+
+/// A copy of weights and moments, in buffers of the device, or in host memory as tensors without padding.
+/// Must not outlive the training.
+class StateCopy {
  public:
   /// Makes memory for `states`. All references must outlive this object.
-  DeviceStateCopy(device::Device& device, device::Exporter& exporter, const device::ParameterLayout& layout,
-                  std::span<const StateTensor> states, bool on_device)
+  StateCopy(device::Device& device, device::Exporter& exporter, const device::ParameterLayout& layout,
+            std::span<const StateTensor> states, bool on_device)
       : device_(device), exporter_(exporter), layout_(layout) {
     for (const StateTensor state : states) {
       if (on_device) {
@@ -28,6 +40,7 @@ class DeviceStateCopy final : public StateCopy {
     }
   }
 
+  /// Copies `flat`, which has the layout of this copy.
   void take(StateTensor state, const device::Buffer& flat) {
     if (!buffers_.empty()) return device_.copy(flat, {0, layout_.size}, buffer(state), 0);
     for (std::size_t i = 0; i < layout_.tensors.size(); ++i) {
@@ -36,7 +49,9 @@ class DeviceStateCopy final : public StateCopy {
     }
   }
 
-  void read_rows(StateTensor state, int tensor, Range rows, std::span<float> to) override {
+  /// Copies stored rows `rows` of tensor index `tensor` to `to` (row-major). One thread beside that of the
+  /// device may call this, for all copies of a training.
+  void read_rows(StateTensor state, int tensor, Range rows, std::span<float> to) {
     if (!buffers_.empty()) return exporter_.export_rows(layout_, tensor, rows, buffer(state), to);
     const std::vector<float>& values = hosted_.at(state)[tensor];
     std::copy_n(values.begin() + rows.begin * layout_.tensors[tensor].spec.columns, to.size(), to.begin());

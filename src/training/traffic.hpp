@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vaecf/comm/rank_grid.hpp>
+#include <vaecf/config/training_config.hpp>
+#include <vaecf/models/trainable_model.hpp>
+#include <vaecf/training/trainer.hpp>
+
+#include <span>
+
+#include "training/gradient_exchange.hpp"
+
+namespace vaecf::training {
+
+/// Returns the bytes that a step with all-reduce sends, as a mean over the parameter groups of an epoch.
+CommVolume comm_volume(const config::TrainingConfig& options, const comm::RankGrid& grid,
+                       models::TrainableModel& model, const GradientExchange& exchange);
+
+/// Returns TrainingFacts::update_bytes, as a mean over the parameter groups of an epoch. The backward pass
+/// updates the tensors `fused`. `on_gpu`: the device is a GPU.
+double update_bytes(const config::TrainingConfig& options, const comm::RankGrid& grid,
+                    models::TrainableModel& model, const GradientExchange& exchange,
+                    std::span<const int> fused, bool on_gpu);
+
+}  // namespace vaecf::training
