@@ -21,8 +21,8 @@ MAX_POINTS = 2000
 LIGHT = ("#2563eb", "#c2410c", "#047857", "#b91c1c", "#7c3aed", "#0e7490", "#a16207", "#be185d")
 DARK = ("#7aa7ff", "#ff9d5c", "#4ade9f", "#ff8a8a", "#c4a6ff", "#5cd6ee", "#e6c24a", "#ff8ac0")
 _STAND_INS = {f"#0102{10 + i:02x}": f"var(--series-{i})" for i in range(len(LIGHT))}
-_TEXT, _GRID = "#010203", "#010204"
-_COLORS = {_TEXT: "currentColor", _GRID: "var(--grid)", **_STAND_INS}
+TEXT, _GRID = "#010203", "#010204"
+_COLORS = {TEXT: "currentColor", _GRID: "var(--grid)", **_STAND_INS}
 _LINES = ("-", "--", ":", "-.")
 
 VARIABLES = (
@@ -86,7 +86,7 @@ def thin(x: Array, y: Array, limit: int = MAX_POINTS) -> tuple[Array, Array]:
     return x[kept], y[kept]
 
 
-def _figure(rows: float = 1.0, width: float = 5.0) -> tuple[Figure, Any]:
+def new_figure(rows: float = 1.0, width: float = 5.0) -> tuple[Figure, Any]:
     """Returns a figure, by default of the width of a phone, and its axes."""
     figure = Figure(figsize=(width, 2.9 * rows), layout="constrained")
     FigureCanvasSVG(figure)
@@ -98,12 +98,12 @@ def _figure(rows: float = 1.0, width: float = 5.0) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def _context() -> Any:
+def drawing() -> Any:
     """Returns the settings of matplotlib for all charts."""
     names = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     return matplotlib.rc_context(
         {
-            **dict.fromkeys(names, _TEXT),
+            **dict.fromkeys(names, TEXT),
             "svg.fonttype": "none",
             "svg.hashsalt": "vaecf",
             "font.family": "sans-serif",
@@ -115,19 +115,20 @@ def _context() -> Any:
     )
 
 
-def _stand_in(index: int) -> str:
+def series_color(index: int) -> str:
+    """Returns the color of a series within `drawing`, which svg_text() replaces by that of the page."""
     return list(_STAND_INS)[index % len(_STAND_INS)]
 
 
 def draw_curves(chart: Chart, legend: bool) -> str:
     """Returns the curves of a chart as SVG."""
-    with _context():
-        figure, axes = _figure()
+    with drawing():
+        figure, axes = new_figure()
         for series in chart.series:
             x, y = thin(series.x, series.y)
             style = _LINES[series.index // len(LIGHT) % len(_LINES)]
             points = "o" if len(x) == 1 else ""
-            hue = _stand_in(series.index)
+            hue = series_color(series.index)
             axes.plot(x, y, style, color=hue, linewidth=1.6, marker=points, markersize=4, label=series.name)
             if series.mark is not None and series.mark in series.x:
                 at = int(np.flatnonzero(series.x == series.mark)[0])
@@ -142,11 +143,11 @@ def draw_curves(chart: Chart, legend: bool) -> str:
 
 def draw_groups(chart: Chart, labels: Sequence[str], legend: bool) -> str:
     """Returns the means of each series in groups named `labels`, with standard errors, as SVG."""
-    with _context():
-        figure, axes = _figure()
+    with drawing():
+        figure, axes = new_figure()
         for k, series in enumerate(chart.series):
             shift = 0.08 * (k - (len(chart.series) - 1) / 2)
-            hue = _stand_in(series.index)
+            hue = series_color(series.index)
             style = {"color": hue, "marker": "o", "markersize": 4, "linewidth": 1.4, "label": series.name}
             axes.errorbar(series.x + shift, series.y, series.error, **style)
         axes.set_xticks(range(len(labels)), labels, fontsize=8 if len(labels) > 4 else 10)
@@ -159,15 +160,15 @@ def draw_groups(chart: Chart, labels: Sequence[str], legend: bool) -> str:
 
 def draw_bars(chart: Chart, labels: Sequence[str], legend: bool) -> str:
     """Returns horizontal bars, for each label one of each series, as SVG."""
-    with _context():
-        figure, axes = _figure(max(1.0, 0.12 * len(labels) * len(chart.series)))
+    with drawing():
+        figure, axes = new_figure(max(1.0, 0.12 * len(labels) * len(chart.series)))
         height = 0.8 / len(chart.series)
         for k, series in enumerate(chart.series):
             axes.barh(
                 np.arange(len(labels)) + (k + 0.5) * height - 0.4,
                 series.y,
                 height,
-                color=_stand_in(series.index),
+                color=series_color(series.index),
                 label=series.name,
             )
         axes.set_yticks(range(len(labels)), labels)
@@ -180,21 +181,21 @@ def draw_bars(chart: Chart, labels: Sequence[str], legend: bool) -> str:
 
 def draw_parallel(chart: Chart, axes: Sequence[Axis], best: int, _: bool) -> str:
     """Returns parallel coordinates as SVG. Lines are sorted, the best one first; the first `best` are colored."""
-    with _context():
-        figure, area = _figure(1.2, max(5.0, 1.4 * len(axes)))
+    with drawing():
+        figure, area = new_figure(1.2, max(5.0, 1.4 * len(axes)))
         area.axis("off")
         area.set(xlim=(-0.4, len(axes) - 0.5), ylim=(-0.05, 1.5))
         lines = np.stack([axis.positions for axis in axes], axis=1)
         for k in reversed(range(len(lines))):
-            style = {"color": _GRID if k >= best else _stand_in(1 if k == 0 else 0), "linewidth": 2.4 if k == 0 else 1.0}
+            style = {"color": _GRID if k >= best else series_color(1 if k == 0 else 0), "linewidth": 2.4 if k == 0 else 1.0}
             area.plot(lines[k], "-", **style)
         for place, axis in enumerate(axes):
-            area.plot([place, place], [0, 1], "-", color=_TEXT, linewidth=0.8)
+            area.plot([place, place], [0, 1], "-", color=TEXT, linewidth=0.8)
             # Long names in two lines, and every second axis lower, so that they do not overlap.
             words = axis.label.replace(".", ".\n", 1) if len(axis.label) > 14 else axis.label
             area.text(place, 1.08 + 0.16 * (place % 2), words, ha="center", va="bottom", fontsize=8, in_layout=False)
             for height, tick in axis.ticks:
-                area.plot([place - 0.02, place + 0.02], [height, height], "-", color=_TEXT, linewidth=0.8)
+                area.plot([place - 0.02, place + 0.02], [height, height], "-", color=TEXT, linewidth=0.8)
                 area.text(place + 0.04, height, tick, va="center", fontsize=8, in_layout=False)
         return svg_text(figure, chart)
 

@@ -39,6 +39,7 @@ td.best{font-weight:700}small{color:var(--soft);white-space:nowrap}
 ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:0;margin:.4rem 0}
 ul.legend span{display:inline-block;width:1.4rem;border-top:4px solid;vertical-align:middle;margin-right:.4rem}
 summary{cursor:pointer;margin:.4rem 0}
+p.warning{border-left:4px solid var(--series-1);background:var(--card);color:var(--text);padding:.4rem .8rem}
 """
 
 
@@ -55,6 +56,11 @@ def heading(title: str) -> str:
 def paragraph(words: str) -> str:
     """Returns a paragraph."""
     return f"<p>{text(words)}</p>"
+
+
+def warning(words: str) -> str:
+    """Returns a paragraph that stands out."""
+    return f'<p class="warning">{text(words)}</p>'
 
 
 def cell(content: str, kind: str = "") -> str:

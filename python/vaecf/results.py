@@ -6,7 +6,7 @@ import html
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
