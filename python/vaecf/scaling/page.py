@@ -32,7 +32,7 @@ def _svg(draw: Callable[[Any], None], name: str, title: str) -> str:
         draw(axes)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncol=2, fontsize=9, frameon=False)
-        return svg_text(figure, Chart(name, title, "", ""))
+        return svg_text(figure, Chart(name, title, "", axes.get_ylabel()))
 
 
 def _ticks(axes: Any, points: Sequence[Point]) -> None:
