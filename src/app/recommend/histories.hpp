@@ -3,6 +3,7 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/data/prepare_options.hpp>
 #include <vaecf/data/source_options.hpp>
+#include <vaecf/data/weights.hpp>
 
 #include <cstdint>
 #include <string>
@@ -15,8 +16,9 @@ namespace vaecf::app {
 /// The rules for weights of interactions in the input of a model that was trained with weights.
 struct InputWeights {
   data::WeightRule transformation = data::WeightRule::rating;
-  data::DuplicateRule duplicates = data::DuplicateRule::first;  ///< for repeated items, by lines
-  std::string column{};  ///< name, or index from 0, of the column of values; empty: as data.source
+  data::DuplicateRule duplicates =
+      data::DuplicateRule::first;  ///< for repeated items, by times, else by lines
+  std::string column{};            ///< name, or index from 0, of the column of values; empty: as data.source
 };
 
 /// The items of users as model input: one row per user, item columns ascending and unique.

@@ -1,10 +1,13 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/data/date.hpp>
 #include <vaecf/run/recommender.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <unordered_set>
 #include <utility>
 
@@ -180,29 +183,54 @@ namespace {
 struct InputValue {
   double value;
   std::int64_t line;
+  double time;  ///< 0 without a column of times; infinity if it cannot be read
 };
 using InputValues = std::vector<std::vector<InputValue>>;
 
-/// Returns the column of the values: that of --weight-column, else the source's column of ratings, if the
-/// file has it. An index of data.source is used where those of users and items are.
-Position find_values(const data::Table& first, const data::SourceLayout& layout, const UserItemColumns& found,
-                     const std::string& asked) {
+/// Returns the column `name` besides those of users and items, if the file has it. An index of data.source is
+/// used where those of users and items are; `always`: it is used in any case.
+Position find_other(const data::Table& first, const data::SourceLayout& layout, const UserItemColumns& found,
+                    const std::string& name, bool always) {
   const Fields& fields = first.fields();
-  const std::string& name = asked.empty() ? layout.rating : asked;
   const Position index = data::column_number(name);
   const auto at = found.header ? std::ranges::find(fields, name) : fields.end();
   Position position;
   if (!name.empty() && at != fields.end())
     position = static_cast<std::size_t>(at - fields.begin());
-  else if (index < fields.size() && (!asked.empty() || (found.header == layout.table.header &&
-                                                        data::column_number(layout.user) == found.user &&
-                                                        data::column_number(layout.item) == found.item)))
+  else if (index < fields.size() && (always || (found.header == layout.table.header &&
+                                                data::column_number(layout.user) == found.user &&
+                                                data::column_number(layout.item) == found.item)))
     position = index;
   if (position == found.user || position == found.item) position.reset();
+  return position;
+}
+
+/// Returns the column of the values: that of --weight-column, else the source's column of ratings, if the
+/// file has it.
+Position find_values(const data::Table& first, const data::SourceLayout& layout, const UserItemColumns& found,
+                     const std::string& asked) {
+  const Position position =
+      find_other(first, layout, found, asked.empty() ? layout.rating : asked, !asked.empty());
   if (position || asked.empty()) return position;
+  const Fields& fields = first.fields();
   throw InputError(format(
       "{}: there is no column '{}' besides those of users and items, which --weight-column names; found {}",
       first.location(), excerpt(asked), excerpt(join({fields.begin(), fields.end()}))));
+}
+
+/// Returns the time in a field. One that cannot be read is the last one, as in `prepare`.
+double time_in(std::string_view field) {
+  double time = 0.0;
+  const bool known = (parse_number(field, time) && std::isfinite(time)) || data::parse_date(field, time);
+  return known ? time : std::numeric_limits<double>::infinity();
+}
+
+/// Returns the positions of values in the order of their times.
+std::vector<std::size_t> by_time(const std::vector<InputValue>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t k) { return values[k].time; });
+  return order;
 }
 
 /// Combines the values of repeated items in `rows`, which then are unique, and returns their weights: the
@@ -214,7 +242,7 @@ std::vector<std::vector<float>> weigh(std::vector<std::vector<std::int32_t>>& ro
     std::unordered_map<std::int32_t, std::size_t> places;
     std::vector<std::int32_t> items;
     std::vector<InputValue> combined;
-    for (std::size_t k = 0; k < rows[r].size(); ++k) {
+    for (const std::size_t k : by_time(values[r])) {
       const auto [place, is_new] = places.emplace(rows[r][k], items.size());
       if (is_new) {
         items.push_back(rows[r][k]);
@@ -265,13 +293,15 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
   InputValues values;  // like `rows`, if there is a column of values
   UserItemColumns columns;
   Position value_column;
+  Position time_column;
   const auto first = [&](data::Table& table) {
     if (table.fields().size() > 1) columns = find_columns(table, layout, items);
     if (weights != nullptr) value_column = find_values(table, layout, columns, weights->column);
+    if (value_column) time_column = find_other(table, layout, columns, layout.time, false);
     if (value_column)
       histories.weights =
           columns.header ? excerpt(table.at(*value_column)) : format("{} (from 0)", *value_column);
-    table.require(std::max({columns.user, columns.item, value_column.value_or(0)}));
+    table.require(std::max({columns.user, columns.item, value_column.value_or(0), time_column.value_or(0)}));
     return columns.header;
   };
   const char* const for_array = "convert it: jq -r '.[] | [.user, .item] | @csv' FILE > lines.csv";
@@ -303,7 +333,8 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
       throw InputError(format("{}: must have a number in column {}, which is read as weight, got \"{}\"",
                               row.location(), histories.weights, excerpt(row.at(*value_column))));
     }
-    values[position->second].push_back({value, row.number()});
+    values[position->second].push_back(
+        {value, row.number(), time_column ? time_in(row.at(*time_column)) : 0.0});
   });
   if (rows.empty()) throw InputError(format("{}: contains no line \"user,item\"", path));
   constexpr std::int64_t most = run::Recommender::max_left_out;

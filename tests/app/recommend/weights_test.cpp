@@ -117,6 +117,25 @@ TEST_F(Weights, InputInTheFormatOfTheSourceIsWeighedAsByPrepare) {
   expect_same_lists(given.out, workspace.succeed("recommend c.yaml --top 20 --quiet").out, "sum");
 }
 
+TEST_F(Weights, RepeatedItemsAreInTheOrderOfTheirTimes) {
+  workspace.succeed("plays.yaml --train --quiet");
+  workspace.write("timed.csv",
+                  "user,item,plays,at\nann,3,9,2024-01-02\nann,4,2,2024-01-01\nann,3,1,2024-01-01\n");
+  workspace.write("late.csv", "user,item,plays\nann,3,9\nann,4,2\n");
+  workspace.write("early.csv", "user,item,plays\nann,3,1\nann,4,2\n");
+  const std::string command =
+      "recommend plays.yaml --quiet --top 9 --weight-column plays --set data.source.format=delimited "
+      "--set data.source.path=unused --set data.source.user_column=user --set data.source.item_column=item ";
+  const std::string by_time =
+      "--set data.source.time_column=at --input timed.csv --set data.prepare.duplicates=";
+  const auto lists = [&](const std::string& more) { return workspace.succeed(command + more).out; };
+  const std::string late = lists("--input late.csv"), early = lists("--input early.csv");
+  EXPECT_NE(late, early);
+  EXPECT_EQ(lists(by_time + "last"), late);
+  EXPECT_EQ(lists(by_time + "first"), early);
+  EXPECT_EQ(lists("--input timed.csv --set data.prepare.duplicates=last"), early) << "by lines";
+}
+
 TEST_F(Weights, RanksWithDifferentWeightsAreAnError) {
   workspace.succeed("plays.yaml --train --quiet");
   workspace.write("a.csv", "user,item,plays\nann,3,1\nann,4,2\n");
