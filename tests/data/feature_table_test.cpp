@@ -220,14 +220,14 @@ TEST_F(UserTables, JsonObjectsAreRows) {
 {"id": 11 "tags": []}
 {"tags": []}
 [1]
-{"id": 12}
+{"id": 12, "n": -0.0}
 )");
   options_.id_column = "id";
   const FeatureTable table = read({"tags", "n", "b"});
   EXPECT_EQ(table.ids.ids(), (Texts{"7", "8", "9", "12"}));
   EXPECT_EQ(table.joined_lines, 1);
   EXPECT_EQ(values_of(table.columns[0]), (Texts{"A+B|C+D+1+2.5", "A+B", "-", "-"}));
-  EXPECT_EQ(values_of(table.columns[1]), (Texts{"1999+1e-07", "1e+20", "0.1", "-"}));
+  EXPECT_EQ(values_of(table.columns[1]), (Texts{"1999+1e-07", "1e+20", "0.1", "0"}));
   EXPECT_EQ(values_of(table.columns[2]), (Texts{"True", "False", "-", "-"}));
   EXPECT_EQ(table.columns[1].name, "n");
   Texts problems;

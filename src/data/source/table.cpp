@@ -60,7 +60,7 @@ bool append_text(const io::Json& value, std::vector<std::string>& texts) {
   } else if (value.is_boolean()) {
     texts.emplace_back(value.get<bool>() ? "True" : "False");
   } else if (value.is_number_float()) {
-    texts.push_back(format("{}", value.get<double>()));
+    texts.push_back(format("{}", value.get<double>() + 0.0));  // -0.0 is 0
   } else if (!value.is_null()) {
     texts.push_back(io::dump(value));
   }
