@@ -1,9 +1,6 @@
 #include "device/cpu/kernels/vector_kernels.hpp"
 
 #include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/metrics.hpp>
-#include <vaecf/math/ranking.hpp>
-#include <vaecf/math/user_metrics.hpp>
 
 #include <gtest/gtest.h>
 
@@ -57,24 +54,6 @@ TEST(VectorKernels, ActivationsAreAccurateNearZeroAndSaturate) {
       const double exact = tanh ? std::tanh(of) : math::sigmoid(of);
       ASSERT_NEAR(y[i], exact, 1e-6 * std::abs(exact) + (tanh ? 0.0 : 1e-37))
           << to_string(act) << " of " << x[i];
-    }
-  }
-}
-
-TEST(VectorKernels, CountBeatingResolvesTies) {
-  std::mt19937 random(1);
-  for (const std::int64_t n : {1, 2, 17, 64, 1001}) {
-    std::vector<float> scores(static_cast<std::size_t>(n));
-    for (float& s : scores) s = static_cast<float>(random() % 5);  // many ties
-    if (n > 20) scores[3] = std::nanf("");
-    for (const float score : {0.0F, 2.0F, 4.0F, std::nanf("")}) {
-      for (std::int64_t before = 0; before <= n; before += 3) {
-        std::int64_t expected = 0;
-        for (std::int64_t i = 0; i < n; ++i) {
-          expected += math::ranks_ahead(scores[i], i, score, before) ? 1 : 0;
-        }
-        ASSERT_EQ(count_ranked_ahead(scores.data(), n, score, before), expected) << n << " " << before;
-      }
     }
   }
 }
