@@ -63,9 +63,10 @@ std::vector<std::string> unused_keys(const Config& config, Command command) {
   std::vector<std::string> unused;
   const Config defaults;
   for (const Key& key : all_keys()) {
-    const bool used = command == Command::prepare
-                          ? !of_prepare(key.path) || data::is_used(key.path, config.source, config.prepare)
-                          : of_prepare(key.path) || trains_with(key.path, config);
+    const bool used =
+        command == Command::prepare
+            ? !of_prepare(key.path) || data::prepare_uses(key.path, config.source, config.prepare)
+            : of_prepare(key.path) || trains_with(key.path, config);
     if (used || !config.places.contains(key.path) || key.write(config) == key.write(defaults)) continue;
     unused.push_back(key.path);
   }

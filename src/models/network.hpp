@@ -38,11 +38,9 @@ class Network final : public TrainableModel {
 
   const NetworkShape& shape() const { return shape_; }
 
-  /// These functions return activations of the last forward pass, for tests. `k` must be less than the number
-  /// of hidden layers.
-  const device::Matrix& encoder_output(std::size_t k) const { return encoder_[k].output; }
-  const device::Matrix& decoder_output(std::size_t k) const { return decoder_[k].output; }
+  /// Returns the latent variables of the last forward pass.
   const device::Matrix& latent() const { return z_ ? *z_ : encoder_.back().output; }
+  /// Returns the input of the output layer in the last forward pass.
   const device::Matrix& hidden() const {
     return decoder_.size() > 1 ? decoder_[decoder_.size() - 2].output : latent();
   }

@@ -87,8 +87,8 @@ TEST_F(Prepare, StringIdsAreStoredAsStrings) {
 
 TEST_F(Prepare, KeysAreUsedByTheFormatsAndSplitsThatReadThem) {
   const auto expect = [&](const Texts& used, const Texts& unused) {
-    for (const std::string& key : used) EXPECT_TRUE(is_used("data." + key, source_, options_)) << key;
-    for (const std::string& key : unused) EXPECT_FALSE(is_used("data." + key, source_, options_)) << key;
+    for (const std::string& key : used) EXPECT_TRUE(prepare_uses("data." + key, source_, options_)) << key;
+    for (const std::string& key : unused) EXPECT_FALSE(prepare_uses("data." + key, source_, options_)) << key;
   };
   options_.split = SplitMethod::liang2018;
   expect({"source.path", "prepare.min_rating", "prepare.seed", "prepare.held_out_fraction",

@@ -96,5 +96,5 @@ struct TrainingConfig {
 }  // namespace vaecf::config
 
 template <>
-inline constexpr vaecf::EnumNames<vaecf::config::LastBatch, 2> vaecf::enum_names<vaecf::config::LastBatch>{
-    {{vaecf::config::LastBatch::keep, "keep"}, {vaecf::config::LastBatch::drop, "drop"}}};
+inline constexpr auto vaecf::enum_names<vaecf::config::LastBatch> =
+    vaecf::named<vaecf::config::LastBatch>("keep", "drop");

@@ -64,25 +64,16 @@ struct PrepareOptions {
 };
 
 /// Returns whether `prepare` uses the key `key` of data.source or data.prepare, with this format and split.
-bool is_used(std::string_view key, const SourceOptions& source, const PrepareOptions& options);
+bool prepare_uses(std::string_view key, const SourceOptions& source, const PrepareOptions& options);
 
 }  // namespace vaecf::data
 
 template <>
-inline constexpr vaecf::EnumNames<vaecf::data::SplitMethod, 7> vaecf::enum_names<vaecf::data::SplitMethod>{
-    {{vaecf::data::SplitMethod::liang2018, "liang2018"},
-     {vaecf::data::SplitMethod::random, "random"},
-     {vaecf::data::SplitMethod::stable, "stable"},
-     {vaecf::data::SplitMethod::leave_one_out, "leave_one_out"},
-     {vaecf::data::SplitMethod::ratio, "ratio"},
-     {vaecf::data::SplitMethod::given, "given"},
-     {vaecf::data::SplitMethod::time, "time"}}};
+inline constexpr auto vaecf::enum_names<vaecf::data::SplitMethod> = vaecf::named<vaecf::data::SplitMethod>(
+    "liang2018", "random", "stable", "leave_one_out", "ratio", "given", "time");
 template <>
-inline constexpr vaecf::EnumNames<vaecf::data::DuplicateRule, 4>
-    vaecf::enum_names<vaecf::data::DuplicateRule>{{{vaecf::data::DuplicateRule::first, "first"},
-                                                   {vaecf::data::DuplicateRule::last, "last"},
-                                                   {vaecf::data::DuplicateRule::sum, "sum"},
-                                                   {vaecf::data::DuplicateRule::max, "max"}}};
+inline constexpr auto vaecf::enum_names<vaecf::data::DuplicateRule> =
+    vaecf::named<vaecf::data::DuplicateRule>("first", "last", "sum", "max");
 template <>
-inline constexpr vaecf::EnumNames<vaecf::data::Holdout, 2> vaecf::enum_names<vaecf::data::Holdout>{
-    {{vaecf::data::Holdout::random, "random"}, {vaecf::data::Holdout::last, "last"}}};
+inline constexpr auto vaecf::enum_names<vaecf::data::Holdout> = vaecf::named<vaecf::data::Holdout>("random",
+                                                                                                   "last");

@@ -68,5 +68,5 @@ bool has_ratings(const SourceOptions& source);
 }  // namespace vaecf::data
 
 template <>
-inline constexpr vaecf::EnumNames<vaecf::data::ListStart, 2> vaecf::enum_names<vaecf::data::ListStart>{
-    {{vaecf::data::ListStart::user, "user"}, {vaecf::data::ListStart::count, "count"}}};
+inline constexpr auto vaecf::enum_names<vaecf::data::ListStart> =
+    vaecf::named<vaecf::data::ListStart>("user", "count");

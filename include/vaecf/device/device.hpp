@@ -3,12 +3,11 @@
 #include <vaecf/base/views.hpp>
 #include <vaecf/device/array.hpp>
 #include <vaecf/device/device_objects.hpp>
-#include <vaecf/device/gram_input.hpp>
 #include <vaecf/device/matrix.hpp>
 #include <vaecf/device/model_parallel_group.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/device/parameters.hpp>
-#include <vaecf/device/spd_inverse.hpp>
+#include <vaecf/device/solver.hpp>
 #include <vaecf/device/step.hpp>
 #include <vaecf/device/tensor_layout.hpp>
 #include <vaecf/math/metrics.hpp>
@@ -104,15 +103,14 @@ struct SideFeatures {
 ///
 /// B is the number of users of a batch (also 0), I that of items, H that of hidden units, L that of latent
 /// dimensions, x_u the row of user u in the batch, before dropout: the values of the user's items, all 1
-/// unless the rows have values; n_u is their sum. W (inputs, outputs) is a
-/// weight, with one row per input unit or item, the transpose of torch.nn.Linear.weight; act() is an
-/// activation. If a model-parallel group shares the items, each of its ranks has the rows of all B users
-/// restricted to its item slice, but the activations of its own users only: row r of all activations belongs
-/// to user batch.own().begin + r. Operations on tensors of items exchange activations within the
-/// model-parallel group and are then collective; n_u and |x_u| are those of all item slices, and a
-/// user's losses are summed over the ranks of the model-parallel group. On a GPU, operations are queued on
-/// one stream, and the host blocks only where stated. On a CPU, they have finished when they return. One
-/// thread uses a device, except where stated.
+/// unless the rows have values; n_u is their sum. W (inputs, outputs) is a weight, with one row per input
+/// unit or item, the transpose of torch.nn.Linear.weight; act() is an activation. If a model-parallel group
+/// shares the items, each of its ranks has the rows of all B users restricted to its item slice, but the
+/// activations of its own users only: row r of all activations belongs to user batch.own().begin + r.
+/// Operations on tensors of items exchange activations within the model-parallel group and are then
+/// collective; n_u and |x_u| are those of all item slices, and a user's losses are summed over the ranks of
+/// the model-parallel group. On a GPU, operations are queued on one stream, and the host blocks only where
+/// stated. On a CPU, they have finished when they return. One thread uses a device, except where stated.
 ///
 /// Formulas: Liang et al., "Variational Autoencoders for Collaborative Filtering", WWW 2018, sections 2, 3.
 class Device {
@@ -360,15 +358,8 @@ class Device {
   virtual std::unique_ptr<ItemMatrix> make_item_matrix(
       std::int64_t items,
       const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows) = 0;
-  /// Returns whether invert() is possible: on a GPU with enough memory.
-  virtual bool can_invert(const SpdInverse& matrix, const GramInput& x) const = 0;
-  /// On entry `matrix` is diagonal (its diagonal includes that of X' diag(w) X). Adds the other elements of
-  /// X' diag(w) X, and inverts it as its member function does, with this rank's rows in device memory, fp32
-  /// products and pivot blocks inverted on the host. The pivot rows are broadcast through host memory. The
-  /// result does not depend on the number of ranks. Collective.
-  [[nodiscard]] virtual Inversion invert(SpdInverse& matrix, const GramInput& x,
-                                         const SpdInverse::Broadcast& broadcast,
-                                         const SpdInverse::Progress& progress) = 0;
+  /// Returns the solver of this device; null if such matrices are inverted on the host, as by a CPU.
+  virtual Solver* solver() = 0;
 };
 
 /// Makes the device that `options` select. Throws InputError with the reason if it is not available.

@@ -12,9 +12,9 @@ enum class Precision { automatic, fp32, bf16, fp16, tf32, bf16x3 };
 /// Kernel selection; portable: plain loops without library products.
 enum class Kernels { automatic, portable };
 
-enum class Activation { identity, tanh, sigmoid };
+enum class Activation { sigmoid, tanh, identity };
 /// The loss of the output layer: multinomial with softmax, or squared error with sigmoid.
-enum class Loss { multinomial, squared };
+enum class Loss { squared, multinomial };
 
 /// Upper bound on the number of threads per rank.
 inline constexpr int max_threads = 4096;
@@ -65,13 +65,10 @@ template <>
 inline constexpr auto enum_names<device::Precision> = named<device::Precision>("auto", "fp32", "bf16", "fp16",
                                                                                "tf32", "bf16x3");
 template <>
-inline constexpr EnumNames<device::Activation, 3> enum_names<device::Activation>{
-    {{device::Activation::sigmoid, "sigmoid"},
-     {device::Activation::tanh, "tanh"},
-     {device::Activation::identity, "identity"}}};
+inline constexpr auto enum_names<device::Activation> = named<device::Activation>("sigmoid", "tanh",
+                                                                                 "identity");
 template <>
-inline constexpr EnumNames<device::Loss, 2> enum_names<device::Loss>{
-    {{device::Loss::squared, "squared"}, {device::Loss::multinomial, "multinomial"}}};
+inline constexpr auto enum_names<device::Loss> = named<device::Loss>("squared", "multinomial");
 template <>
 inline constexpr auto enum_names<device::Kernels> = named<device::Kernels>("auto", "portable");
 

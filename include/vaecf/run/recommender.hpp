@@ -50,18 +50,19 @@ class Recommender {
   std::int64_t list_length() const { return std::min<std::int64_t>(choice_.k, allowed_count_); }
   /// Returns the number of user features of the model; 0 if it has none.
   std::int64_t features() const { return model_->features(); }
-  /// Writes the recommendations of all users to `items` and `scores`, both of shape (rows, width()). Items
-  /// are sorted by descending score, and ties by ascending item. Unused positions have item -1 and score
-  /// -inf. Users without items and features receive the most popular train items with score NaN. `features`
-  /// has the same number of rows as `seen`, or none. Throws InputError if an item or feature index is out of
-  /// range.
+  /// Writes the recommendations of all users to `items` and `scores`, both of shape (rows, list_length()).
+  /// Items are sorted by descending score, and ties by ascending item. Unused positions have item -1 and
+  /// score -inf. Users without items and features receive the most popular train items with score NaN.
+  /// `features` has the same number of rows as `seen`, or none. Throws InputError if an item or feature index
+  /// is out of range.
   void recommend(CsrView seen, CsrView features, std::span<std::int32_t> items, std::span<float> scores);
   /// Writes the reasons for the items that recommend() returned for the same users: those of the user's items
   /// with the largest contributions to the item's score, largest first, the lower item first of equal ones,
-  /// and these contributions, both of shape (rows, width(), reasons). Unused positions, and those of users
-  /// with popular items, have item -1 and contribution NaN. `last` contains those of the items that a network
-  /// is to leave out; without rows, these are the last max_left_out items by number. The device must compute
-  /// in fp32. Throws std::logic_error if the contributions in a linear model do not add up to the score.
+  /// and these contributions, both of shape (rows, list_length(), reasons). Unused positions, and those of
+  /// users with popular items, have item -1 and contribution NaN. `last` contains those of the items that a
+  /// network is to leave out; without rows, these are the last max_left_out items by number. The device must
+  /// compute in fp32. Throws std::logic_error if the contributions in a linear model do not add up to the
+  /// score.
   void explain(CsrView seen, CsrView last, CsrView features, std::span<const std::int32_t> items,
                std::span<const float> scores, std::span<std::int32_t> because,
                std::span<float> contributions);

@@ -35,10 +35,8 @@ inline CheckResult warn_if(bool is_wrong, std::string subject, std::string text,
 namespace vaecf {
 
 template <>
-inline constexpr EnumNames<app::Severity, 3> enum_names<app::Severity>{
-    {{app::Severity::ok, "ok"}, {app::Severity::warn, "warn"}, {app::Severity::fail, "fail"}}};
+inline constexpr auto enum_names<app::Severity> = named<app::Severity>("ok", "warn", "fail");
 template <>
-inline constexpr EnumNames<app::Scope, 3> enum_names<app::Scope>{
-    {{app::Scope::all, "all"}, {app::Scope::host, "host"}, {app::Scope::rank, "rank"}}};
+inline constexpr auto enum_names<app::Scope> = named<app::Scope>("all", "host", "rank");
 
 }  // namespace vaecf

@@ -78,9 +78,5 @@ class RecommendationOutput {
 }  // namespace vaecf::app
 
 template <>
-inline constexpr vaecf::EnumNames<vaecf::app::OutputFormat, 5> vaecf::enum_names<vaecf::app::OutputFormat>{
-    {{vaecf::app::OutputFormat::tsv, "tsv"},
-     {vaecf::app::OutputFormat::csv, "csv"},
-     {vaecf::app::OutputFormat::jsonl, "jsonl"},
-     {vaecf::app::OutputFormat::json, "json"},
-     {vaecf::app::OutputFormat::hdf5, "hdf5"}}};
+inline constexpr auto vaecf::enum_names<vaecf::app::OutputFormat> =
+    vaecf::named<vaecf::app::OutputFormat>("tsv", "csv", "jsonl", "json", "hdf5");

@@ -69,12 +69,13 @@ T optional_attribute(const io::CheckpointFile& checkpoint, const char* name) {
   return checkpoint.attributes().contains(name) ? checkpoint.attribute<T>(name) : T();
 }
 
-/// Returns the number of item slices. Throws InputError if they cannot be divided over `ranks`.
+/// Returns the number of item slices, and makes the device of the session if there may be several. Throws
+/// InputError if they cannot be divided over the ranks.
 int count_item_slices(const config::Config& config, const io::CheckpointFile& checkpoint,
                       RankSession& session) {
   if (config.options.distributed.item_slices == 1) return 1;
-  const auto device = device::make_device(backend_options_for_rank(config, session.hosts()));
-  const Context context{session.hosts(), *device, session.console.log, *session.console.progress};
+  session.device = device::make_device(backend_options_for_rank(config, session.hosts()));
+  const Context context{session.hosts(), *session.device, session.console.log, *session.console.progress};
   return run::choose_item_slices(
       config.options,
       {checkpoint.attribute<std::int64_t>("items"), optional_attribute<std::int64_t>(checkpoint, "features")},
@@ -111,7 +112,7 @@ class RecommendJob {
       target_users_ = select_users(std::move(target_users_), arguments_, source, console_.log);
     users_ = {0, target_users_.users.size()};
     if (users_.size() == 0) throw InputError(format("the {}: there are none", target_users_.description));
-    session.device = device::make_device(backend_options_for_rank(config, ranks_));
+    if (!session.device) session.device = device::make_device(backend_options_for_rank(config, ranks_));
     console_.log.debug("backend: {}", session.device->facts().description);
     run::RecommendOptions choice{
         arguments_.top, arguments_.keep_seen,

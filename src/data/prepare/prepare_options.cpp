@@ -17,7 +17,7 @@ bool is_one_file(const std::string& path) {
 
 }  // namespace
 
-bool is_used(std::string_view key, const SourceOptions& source, const PrepareOptions& options) {
+bool prepare_uses(std::string_view key, const SourceOptions& source, const PrepareOptions& options) {
   using enum SplitMethod;
   const SplitMethod split = options.split;
   const auto option = key.substr(key.rfind('.') + 1);

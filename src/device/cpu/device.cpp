@@ -86,7 +86,7 @@ double Device::measure_gemm_rate(std::int64_t max_bytes) {
   std::int64_t size = 1024;
   const std::int64_t matrices = 2 * threads_ + 1;
   while (size > 64 && matrices * size * size * std::int64_t{sizeof(float)} > max_bytes) size /= 2;
-  const GemmSpec spec{.m = size, .n = size, .k = size, .bf16 = bf16()};
+  const MatmulSpec spec{.m = size, .n = size, .k = size, .operands = dtype()};
   AlignedArray<float> b(size * size);  // bf16 operands use half of it
   std::vector<AlignedArray<float>> a(static_cast<std::size_t>(threads_));
   std::vector<AlignedArray<float>> c(static_cast<std::size_t>(threads_));
@@ -123,11 +123,6 @@ double Device::measure(device::Rate rate, std::int64_t max_bytes) {
 
 std::int64_t Device::output_bytes(ItemSlice items, std::int64_t users) const {
   return 4 * items.count() * (std::min(block_users(items), users) + scored_users(items));
-}
-
-device::Inversion Device::invert(device::SpdInverse&, const device::GramInput&,
-                                 const device::SpdInverse::Broadcast&, const device::SpdInverse::Progress&) {
-  throw std::logic_error("cpu::Device::invert: SpdInverse::invert() is for hosts");
 }
 
 void Device::begin_step(const device::StepParams& params, device::StepState& any_step) {

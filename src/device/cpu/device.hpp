@@ -13,6 +13,7 @@
 #include "device/cpu/kernels/panels.hpp"
 #include "device/cpu/kernels/tiles.hpp"
 #include "device/cpu/storage.hpp"
+#include "device/matmul_spec.hpp"
 
 namespace vaecf::cpu {
 
@@ -170,13 +171,11 @@ class Device : public device::Device {
       std::int64_t, const std::function<void(std::int64_t, std::int64_t, std::span<float>)>&) override {
     return nullptr;
   }
-  bool can_invert(const device::SpdInverse&, const device::GramInput&) const override { return false; }
-  [[nodiscard]] device::Inversion invert(device::SpdInverse& matrix, const device::GramInput& x,
-                                         const device::SpdInverse::Broadcast& broadcast,
-                                         const device::SpdInverse::Progress& progress) override;
+  device::Solver* solver() override { return nullptr; }
 
  private:
   bool bf16() const { return precision_ == device::Precision::bf16; }
+  device::DType dtype() const { return bf16() ? device::DType::bf16 : device::DType::fp32; }
   double measure_gemm_rate(std::int64_t max_bytes);
   double measure_memory_rate(std::int64_t max_bytes);
   /// Calls use(user, scores) for each user of the batch, from any thread, with the scores of the items of

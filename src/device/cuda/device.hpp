@@ -55,12 +55,12 @@ struct GradientRows {
 /// gradients, moments and other values are fp32; in bf16x3, only products differ from fp32 (see
 /// SplitMatmuls). Tensors are stored in their logical orientation. Rows are padded to 16 bytes, items to a
 /// multiple of 256 for aligned logit rows and whole tiles.
-class Device : public device::Device {
+class Device : public device::Device, public device::Solver {
  public:
   /// Uses GPU `index` of those visible to this process.
   Device(const device::BackendOptions& options, int index);
 
-  /// See device::Device.
+  /// See device::Device and device::Solver.
   device::DeviceFacts facts() const override;
   double measure(device::Rate rate, std::int64_t max_bytes) override;
   std::int64_t output_bytes(ItemSlice, std::int64_t) const override { return 0; }
@@ -176,7 +176,8 @@ class Device : public device::Device {
       std::int64_t items,
       const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows)
       override;
-  bool can_invert(const device::SpdInverse& matrix, const device::GramInput& x) const override;
+  device::Solver* solver() override { return this; }
+  bool fits(const device::SpdInverse& matrix, const device::GramInput& x) const override;
   [[nodiscard]] device::Inversion invert(device::SpdInverse& matrix, const device::GramInput& x,
                                          const device::SpdInverse::Broadcast& broadcast,
                                          const device::SpdInverse::Progress& progress) override;

@@ -86,10 +86,11 @@ void add_gram_row(const Interactions& train, const UserWeights& weights,
 std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::SpdInverse& matrix,
                                                 const device::GramInput& x, comm::Communicator& ranks,
                                                 const device::SpdInverse::Progress& progress) {
-  const bool fits = device.can_invert(matrix, x);
+  device::Solver* const solver = device.solver();
+  const bool fits = solver != nullptr && solver->fits(matrix, x);
   if (ranks.all_reduce(std::int64_t{fits}, comm::Reduction::min) == 0) return std::nullopt;
   const auto broadcast = [&](std::span<float> values, int root) { ranks.broadcast(values, root); };
-  return device.invert(matrix, x, broadcast, progress);
+  return solver->invert(matrix, x, broadcast, progress);
 }
 
 std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseValues& values,

@@ -127,7 +127,7 @@ class Gram {
   AlignedArray<float> table_;  // G_ib at i (i - 1) / 2 + b for b < i < stored_
 };
 
-/// Adds X' diag(w) X without its diagonal to `matrix` and inverts it on GPUs; see device::Device::invert().
+/// Adds X' diag(w) X without its diagonal to `matrix` and inverts it on GPUs; see device::Solver::invert().
 /// Returns nullopt on all ranks, with the matrix unchanged, unless every rank has a GPU with enough memory.
 /// Collective.
 std::optional<device::Inversion> invert_on_gpus(device::Device& device, device::SpdInverse& matrix,

@@ -32,7 +32,7 @@ TEST(OneThread, ProductUsesOneThread) {
     omp_set_num_threads(4);
     const auto engine = make_onednn_engine();
     PackedOperand packed;
-    const GemmSpec spec{.m = m, .n = n, .k = k};
+    const MatmulSpec spec{.m = m, .n = n, .k = k};
     const std::int64_t threads = threads_of_this_process();
     for (int i = 0; i < 20; ++i) {
       engine->run(spec, a.data(), b.data(), c.data());

@@ -21,7 +21,7 @@ class PanelProduct : public ::testing::Test {
     engine_ = cpu::make_engine(cpu::make_avx2_panels());
   }
 
-  std::vector<float> product(const cpu::GemmSpec& spec, const std::vector<float>& a,
+  std::vector<float> product(const cpu::MatmulSpec& spec, const std::vector<float>& a,
                              const std::vector<float>& b, std::vector<float> c) const {
     cpu::PackedOperand packed;
     engine_->pack(spec, b.data(), packed);
@@ -40,14 +40,14 @@ TEST_F(PanelProduct, EqualsSumsInDoublePrecision) {
       for (const std::int64_t k : {1, 3, 4, 5, 66}) {
         for (const bool accumulate : {false, true}) {
           for (const bool transposed : {false, true}) {
-            const cpu::GemmSpec spec{.m = m,
-                                     .n = n,
-                                     .k = k,
-                                     .b_transposed = transposed,
-                                     .lda = k + 3,
-                                     .ldb = (transposed ? k : n) + 2,
-                                     .ldc = n + 5,
-                                     .accumulate = accumulate};
+            const cpu::MatmulSpec spec{.m = m,
+                                       .n = n,
+                                       .k = k,
+                                       .b_transposed = transposed,
+                                       .lda = k + 3,
+                                       .ldb = (transposed ? k : n) + 2,
+                                       .ldc = n + 5,
+                                       .accumulate = accumulate};
             const auto a = random_values(m * spec.lda, 1);
             const auto b = random_values((transposed ? n : k) * spec.ldb, 2);
             const std::vector<float> before(static_cast<std::size_t>(m * spec.ldc), untouched);
@@ -73,14 +73,14 @@ TEST_F(PanelProduct, EqualsSumsInDoublePrecision) {
 
 TEST_F(PanelProduct, BitsDoNotDependOnThePosition) {
   constexpr std::int64_t m = 23, n = 37, k = 129;
-  const cpu::GemmSpec spec{.m = m, .n = n, .k = k, .b_transposed = true};
+  const cpu::MatmulSpec spec{.m = m, .n = n, .k = k, .b_transposed = true};
   auto a = random_values(m * k, 3);
   auto b = random_values(n * k, 4);
   for (std::int64_t i = 1; i < m; ++i) std::copy_n(a.begin(), k, a.begin() + i * k);
   for (std::int64_t j = 1; j < n; ++j) std::copy_n(b.begin(), k, b.begin() + j * k);
   for (const float x : product(spec, a, b, std::vector<float>(m * n))) {
     std::vector<float> one(1);
-    cpu::GemmSpec single = spec;
+    cpu::MatmulSpec single = spec;
     single.m = single.n = single.ldc = 1;
     ASSERT_EQ(x, product(single, a, b, one)[0]);
   }
@@ -89,7 +89,7 @@ TEST_F(PanelProduct, BitsDoNotDependOnThePosition) {
 // A NaN weight, or a NaN in a user's row, must reach the check for a non-finite loss.
 TEST_F(PanelProduct, NanStaysInItsColumn) {
   constexpr std::int64_t m = 7, n = 20, k = 9;
-  const cpu::GemmSpec spec{.m = m, .n = n, .k = k};
+  const cpu::MatmulSpec spec{.m = m, .n = n, .k = k};
   const auto a = random_values(m * k, 5);
   auto b = random_values(k * n, 6);
   b[4 * n + 17] = NAN;
@@ -98,9 +98,9 @@ TEST_F(PanelProduct, NanStaysInItsColumn) {
 }
 
 TEST_F(PanelProduct, EmptyProductsAreValid) {
-  const cpu::GemmSpec none{.m = 0, .n = 16, .k = 4, .lda = 4, .ldb = 16, .ldc = 16};
+  const cpu::MatmulSpec none{.m = 0, .n = 16, .k = 4, .lda = 4, .ldb = 16, .ldc = 16};
   EXPECT_EQ(product(none, {}, random_values(64, 7), {}), std::vector<float>{});
-  const cpu::GemmSpec nothing_reduced{.m = 3, .n = 5, .k = 0, .lda = 0, .ldb = 5, .ldc = 5};
+  const cpu::MatmulSpec nothing_reduced{.m = 3, .n = 5, .k = 0, .lda = 0, .ldb = 5, .ldc = 5};
   EXPECT_EQ(product(nothing_reduced, {}, {}, std::vector<float>(15, 1.0F)), std::vector<float>(15, 0.0F));
 }
 

@@ -59,8 +59,9 @@ TEST_P(Inverse, EqualsThatOfTheCpu) {
   const auto progress = [](std::int64_t, std::int64_t) { return true; };
   ASSERT_EQ(expected.invert({}, progress), device::Inversion::done);
   const auto device = cuda::make_device({.device = device::DeviceChoice::cuda});
-  ASSERT_TRUE(device->can_invert(matrix, x));
-  ASSERT_EQ(device->invert(matrix, x, {}, progress), device::Inversion::done);
+  ASSERT_NE(device->solver(), nullptr);
+  ASSERT_TRUE(device->solver()->fits(matrix, x));
+  ASSERT_EQ(device->solver()->invert(matrix, x, {}, progress), device::Inversion::done);
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t j = 0; j < n; ++j)
       ASSERT_NEAR(matrix.row(i)[static_cast<std::size_t>(j)], expected.row(i)[static_cast<std::size_t>(j)],

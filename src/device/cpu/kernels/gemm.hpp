@@ -1,29 +1,16 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "device/cpu/kernels/panels.hpp"
 #include "device/cpu/storage.hpp"
+#include "device/matmul_spec.hpp"
 
 namespace vaecf::cpu {
 
-/// c (m, n) = a (m, k) b (k, n), or c += a b if `accumulate` is set; c is fp32. Row-major with leading
-/// dimensions, by default without padding; a transposed operand is stored as (k, m) or (n, k). bf16 operands
-/// are summed in fp32.
-struct GemmSpec {
-  std::int64_t m = 0, n = 0, k = 0;
-  bool a_transposed = false;
-  bool b_transposed = false;
-  std::int64_t lda = a_transposed ? m : k;
-  std::int64_t ldb = b_transposed ? k : n;
-  std::int64_t ldc = n;
-  bool accumulate = false;
-  bool bf16 = false;
-  auto operator<=>(const GemmSpec&) const = default;
-};
+using device::DType, device::MatmulSpec;
 
 /// The right operand of a fp32 product in a kernel-specific order, for reuse by many products of the same
 /// spec.
@@ -33,11 +20,11 @@ using PackedOperand = AlignedArray<float>;
 class GemmEngine {
  public:
   virtual ~GemmEngine() = default;
-  virtual void run(const GemmSpec& spec, const void* a, const void* b, float* c) = 0;
+  virtual void run(const MatmulSpec& spec, const void* a, const void* b, float* c) = 0;
   /// Packs b for `spec`, in fp32. run_packed() with the same spec, of any engine of this kind, can then use
   /// it.
-  virtual void pack(const GemmSpec& spec, const float* b, PackedOperand& packed) = 0;
-  virtual void run_packed(const GemmSpec& spec, const float* a, const PackedOperand& packed, float* c) = 0;
+  virtual void pack(const MatmulSpec& spec, const float* b, PackedOperand& packed) = 0;
+  virtual void run_packed(const MatmulSpec& spec, const float* a, const PackedOperand& packed, float* c) = 0;
 };
 
 /// The implementation of bf16 products on this machine.

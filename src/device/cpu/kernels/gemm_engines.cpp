@@ -17,12 +17,12 @@ namespace {
 /// along a row of b and of c.
 class PortableEngine : public GemmEngine {
  public:
-  void run(const GemmSpec& s, const void* a, const void* b, float* c) override {
+  void run(const MatmulSpec& s, const void* a, const void* b, float* c) override {
     load_b(s, b, b_);
     multiply(s, a, b_.data(), c);
   }
-  void pack(const GemmSpec& s, const float* b, PackedOperand& packed) override { load_b(s, b, packed); }
-  void run_packed(const GemmSpec& s, const float* a, const PackedOperand& packed, float* c) override {
+  void pack(const MatmulSpec& s, const float* b, PackedOperand& packed) override { load_b(s, b, packed); }
+  void run_packed(const MatmulSpec& s, const float* a, const PackedOperand& packed, float* c) override {
     multiply(s, a, packed.data(), c);
   }
 
@@ -32,21 +32,23 @@ class PortableEngine : public GemmEngine {
                 : static_cast<const float*>(values)[index];
   }
 
-  static void load_b(const GemmSpec& s, const void* b, AlignedArray<float>& to) {
+  static void load_b(const MatmulSpec& s, const void* b, AlignedArray<float>& to) {
     to.reserve(s.k * s.n);
     for (std::int64_t k = 0; k < s.k; ++k) {
       for (std::int64_t j = 0; j < s.n; ++j) {
-        to[k * s.n + j] = element(s.bf16, b, s.b_transposed ? j * s.ldb + k : k * s.ldb + j);
+        to[k * s.n + j] =
+            element(s.operands == DType::bf16, b, s.b_transposed ? j * s.ldb + k : k * s.ldb + j);
       }
     }
   }
 
-  static void multiply(const GemmSpec& s, const void* a, const float* b, float* c) {
+  static void multiply(const MatmulSpec& s, const void* a, const float* b, float* c) {
     for (std::int64_t i = 0; i < s.m; ++i) {
       float* row = c + i * s.ldc;
       if (!s.accumulate) std::fill_n(row, s.n, 0.0F);
       for (std::int64_t k = 0; k < s.k; ++k) {
-        const float factor = element(s.bf16, a, s.a_transposed ? k * s.lda + i : i * s.lda + k);
+        const float factor =
+            element(s.operands == DType::bf16, a, s.a_transposed ? k * s.lda + i : i * s.lda + k);
         const float* from = b + k * s.n;
 #pragma omp simd
         for (std::int64_t j = 0; j < s.n; ++j) row[j] += factor * from[j];
@@ -57,7 +59,7 @@ class PortableEngine : public GemmEngine {
   AlignedArray<float> b_;
 };
 
-void pack_panels(const GemmSpec& s, const float* b, PackedOperand& panels) {
+void pack_panels(const MatmulSpec& s, const float* b, PackedOperand& panels) {
   panels.reserve((s.n + panel_columns - 1) / panel_columns * panel_columns * s.k);
   const std::int64_t row = s.b_transposed ? 1 : s.ldb;
   const std::int64_t column = s.b_transposed ? s.ldb : 1;
@@ -79,15 +81,15 @@ class PanelEngine : public GemmEngine {
   PanelEngine(PanelKernel panels, std::unique_ptr<GemmEngine> others)
       : panels_(panels), others_(std::move(others)) {}
 
-  void run(const GemmSpec& spec, const void* a, const void* b, float* c) override {
+  void run(const MatmulSpec& spec, const void* a, const void* b, float* c) override {
     others_->run(spec, a, b, c);
   }
 
-  void pack(const GemmSpec& spec, const float* b, PackedOperand& packed) override {
+  void pack(const MatmulSpec& spec, const float* b, PackedOperand& packed) override {
     pack_panels(spec, b, packed);
   }
 
-  void run_packed(const GemmSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
+  void run_packed(const MatmulSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
     panels_({.a = a,
              .panels = packed.data(),
              .c = c,

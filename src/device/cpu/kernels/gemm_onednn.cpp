@@ -21,11 +21,12 @@ memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t stride
   return {{rows, columns}, type, strides};
 }
 
-memory::data_type operand_type(const GemmSpec& s) {
-  return s.bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+memory::data_type operand_type(const MatmulSpec& s) {
+  return s.operands == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-dnnl::matmul::primitive_desc describe(const GemmSpec& s, const memory::desc& b, const dnnl::engine& engine) {
+dnnl::matmul::primitive_desc describe(const MatmulSpec& s, const memory::desc& b,
+                                      const dnnl::engine& engine) {
   const auto a = matrix(s.m, s.k, s.lda, s.a_transposed, operand_type(s));
   const auto c = matrix(s.m, s.n, s.ldc, false, memory::data_type::f32);
   dnnl::primitive_attr attributes;
@@ -60,16 +61,16 @@ class OnednnEngine : public GemmEngine {
  public:
   OnednnEngine() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 
-  void run(const GemmSpec& spec, const void* a, const void* b, float* c) override {
+  void run(const MatmulSpec& spec, const void* a, const void* b, float* c) override {
     if (spec.m == 0 || spec.n == 0) return;
-    if (spec.bf16 && rounds_) return run_rounded(spec, a, b, c);
+    if (spec.operands == DType::bf16 && rounds_) return run_rounded(spec, a, b, c);
     GemmPlan& plan = plan_for(spec, plain_, [&] {
       return matrix(spec.k, spec.n, spec.ldb, spec.b_transposed, operand_type(spec));
     });
     execute(plan, a, b, c);
   }
 
-  void pack(const GemmSpec& spec, const float* b, PackedOperand& packed) override {
+  void pack(const MatmulSpec& spec, const float* b, PackedOperand& packed) override {
     if (spec.m == 0 || spec.n == 0) return;
     const memory::desc& layout = packed_plan(spec).b_layout;
     packed.reserve(static_cast<std::int64_t>(layout.get_size() / sizeof(float)));
@@ -81,7 +82,7 @@ class OnednnEngine : public GemmEngine {
     stream_.wait();
   }
 
-  void run_packed(const GemmSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
+  void run_packed(const MatmulSpec& spec, const float* a, const PackedOperand& packed, float* c) override {
     if (spec.m == 0 || spec.n == 0) return;
     execute(packed_plan(spec), a, packed.data(), c);
   }
@@ -92,10 +93,10 @@ class OnednnEngine : public GemmEngine {
     memory::desc b_layout;
     memory a, b, c, scratch;
   };
-  using Plans = std::map<GemmSpec, GemmPlan>;
+  using Plans = std::map<MatmulSpec, GemmPlan>;
 
   template <class Layout>
-  GemmPlan& plan_for(const GemmSpec& spec, Plans& plans, Layout b_layout) {
+  GemmPlan& plan_for(const MatmulSpec& spec, Plans& plans, Layout b_layout) {
     const auto found = plans.find(spec);
     if (found != plans.end()) return found->second;
     // Local batch sizes vary by a few users between steps; more shapes than this indicate a new run.
@@ -112,7 +113,7 @@ class OnednnEngine : public GemmEngine {
     return plans.emplace(spec, std::move(plan)).first->second;
   }
 
-  GemmPlan& packed_plan(const GemmSpec& spec) {
+  GemmPlan& packed_plan(const MatmulSpec& spec) {
     return plan_for(spec, packed_, [&] {
       return memory::desc({spec.k, spec.n}, operand_type(spec), memory::format_tag::any);
     });
@@ -130,11 +131,11 @@ class OnednnEngine : public GemmEngine {
     stream_.wait();
   }
 
-  void run_rounded(const GemmSpec& spec, const void* a, const void* b, float* c) {
-    GemmSpec wide = spec;
+  void run_rounded(const MatmulSpec& spec, const void* a, const void* b, float* c) {
+    MatmulSpec wide = spec;
     wide.lda = to_fp32(a, spec.a_transposed, spec.m, spec.k, spec.lda, a_rounded_);
     wide.ldb = to_fp32(b, spec.b_transposed, spec.k, spec.n, spec.ldb, b_rounded_);
-    wide.bf16 = false;
+    wide.operands = DType::fp32;
     run(wide, a_rounded_.data(), b_rounded_.data(), c);
   }
 

@@ -38,7 +38,7 @@ void Device::linear(const Matrix& input, const Parameters& parameters, Layer lay
   parallel_for_static(threads_, input.rows(), users_of_product, [&](int thread, Range rows) {
     for (std::int64_t first = rows.begin; first < rows.end; first += users_of_product) {
       const std::int64_t m = std::min(users_of_product, rows.end - first);
-      const GemmSpec spec{.m = m, .n = n, .k = k, .bf16 = bf16()};
+      const MatmulSpec spec{.m = m, .n = n, .k = k, .operands = dtype()};
       engines_[thread]->run(spec, element(a, first * k), b, output.row(first));
     }
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
@@ -69,8 +69,8 @@ void Device::linear_backward(const Matrix& input, Layer layer, Activation act, c
     std::fill_n(d_weights, weight.range.size(), 0.0F);
   } else {
     parallel_for_static(threads_, k, 16, [&](int thread, Range part) {
-      const GemmSpec spec{
-          .m = part.size(), .n = n, .k = rows, .a_transposed = true, .lda = k, .bf16 = bf16()};
+      const MatmulSpec spec{
+          .m = part.size(), .n = n, .k = rows, .a_transposed = true, .lda = k, .operands = dtype()};
       engines_[thread]->run(spec, element(x, part.begin), dy, d_weights + part.begin * n);
     });
   }
@@ -85,8 +85,8 @@ void Device::linear_backward(const Matrix& input, Layer layer, Activation act, c
   parallel_for_static(threads_, rows, 1, [&](int thread, Range part) {
     const bool adds = added_to_input != nullptr;
     if (adds) std::copy_n(added_to_input->row(part.begin), part.size() * k, d_in.row(part.begin));
-    const GemmSpec spec{
-        .m = part.size(), .n = k, .k = n, .b_transposed = true, .accumulate = adds, .bf16 = bf16()};
+    const MatmulSpec spec{
+        .m = part.size(), .n = k, .k = n, .b_transposed = true, .accumulate = adds, .operands = dtype()};
     engines_[thread]->run(spec, element(dy, part.begin * n), w, d_in.row(part.begin));
   });
 }

@@ -46,11 +46,11 @@ void Device::table_gram(const Parameters& normalized, int table, Matrix& gram) {
   float* sums = workspace_->products.data();
   parallel_for_dynamic(threads_, parts, 1, [&](int thread, Range part) {
     const std::int64_t first = part.begin * part_items;
-    const GemmSpec spec{.m = width,
-                        .n = width,
-                        .k = std::min(part_items, items - first),
-                        .a_transposed = true,
-                        .bf16 = bf16()};
+    const MatmulSpec spec{.m = width,
+                          .n = width,
+                          .k = std::min(part_items, items - first),
+                          .a_transposed = true,
+                          .operands = dtype()};
     const void* rows = element(a, first * width);
     engines_[thread]->run(spec, rows, rows, sums + part.begin * size);
   });
@@ -91,7 +91,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
   float* weighted = workspace_->products.data();
   std::vector<double> losses(static_cast<std::size_t>(users));
   parallel_for_dynamic(threads_, users, product_rows, [&](int thread, Range some) {
-    const GemmSpec spec{.m = some.size(), .n = width, .k = width};
+    const MatmulSpec spec{.m = some.size(), .n = width, .k = width};
     engines_[thread]->run(spec, hidden.row(some.begin), of_all_items, d_hidden.row(some.begin));
     for (std::int64_t u = some.begin; u < some.end; ++u) {
       const float* h = hidden.row(u);
@@ -114,7 +114,7 @@ void Device::cosine_step(const Matrix& hidden, const device::Batch& any_batch, c
     std::fill_n(d_gram.row(0), size, 0.0F);
   } else {
     parallel_for_dynamic(threads_, width, product_rows, [&](int thread, Range some) {
-      const GemmSpec spec{.m = some.size(), .n = width, .k = users, .a_transposed = true, .lda = width};
+      const MatmulSpec spec{.m = some.size(), .n = width, .k = users, .a_transposed = true, .lda = width};
       engines_[thread]->run(spec, weighted + some.begin, hidden.row(0), d_gram.row(some.begin));
     });
   }
@@ -132,7 +132,8 @@ void Device::normalize_rows_backward(int tensor, const Parameters& normalized, i
   const auto write = [&](Range items) {
     parallel_for_dynamic(threads_, items.size(), tile_items, [&](int thread, Range some) {
       const std::int64_t item = items.begin + some.begin;
-      const GemmSpec spec{.m = some.size(), .n = width, .k = width, .accumulate = true, .bf16 = bf16()};
+      const MatmulSpec spec{
+          .m = some.size(), .n = width, .k = width, .accumulate = true, .operands = dtype()};
       engines_[thread]->run(spec, element(a, item * width), s, to + item * width);
       for (std::int64_t i = item; i < items.begin + some.end; ++i) {
         const float* w = parameters.weights(tensor) + i * width;

@@ -131,7 +131,7 @@ class ProductBlock : protected OutputOperands, public OutputBlock {
     sink.take(sink.bias, sink.bias.range.begin + t * tile_items, d_bias, rows);
   }
 
-  GemmSpec forward_, gradient_, hidden_gradient_;
+  MatmulSpec forward_, gradient_, hidden_gradient_;
 };
 
 /// The output layer with the multinomial loss.

@@ -159,8 +159,8 @@ void Device::for_scores(const Matrix& hidden, const Batch& batch, const Paramete
     } else {
       const void* a = operand(all + first * k, users * k, workspace_->hidden16);
       const void* b = parameters.operand(layer.weight);
-      const GemmSpec spec{
-          .m = users, .n = tile_items, .k = k, .b_transposed = true, .ldc = stride, .bf16 = bf16()};
+      const MatmulSpec spec{
+          .m = users, .n = tile_items, .k = k, .b_transposed = true, .ldc = stride, .operands = dtype()};
       parallel_for(threads_, stride / tile_items, [&](int thread, std::int64_t tile) {
         const std::int64_t item = tile * tile_items;
         engines_[thread]->run(spec, a, element(b, item * k), rows + item);
@@ -184,16 +184,6 @@ void Device::compute_target_ranks(const Matrix& hidden, const device::Batch& any
   const ItemSlice& mine = batch.items;
   const auto masked = static_cast<std::int32_t>(mine.all);
   const auto first_of = [&](std::int64_t u) { return targets.offsets[u] - targets.offsets[0]; };
-  if (model_parallel.count() == 1) {
-    for_scores(hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> scores) {
-      std::int32_t* to = ranks.data() + first_of(u);
-      for (const std::int32_t item : targets.row(u)) {
-        const std::int32_t ahead = count_ahead(item, scores[item], scores, batch.rows().row(u), mine);
-        *to++ = ahead < 0 ? masked : ahead;
-      }
-    });
-    return;
-  }
   // The item slice that holds a target computes its score, each counts the items ahead of it, and counts are
   // added.
   std::vector<std::span<const float>> scores(static_cast<std::size_t>(batch.users()));
@@ -273,18 +263,15 @@ void Device::top_k(const Matrix& hidden, const device::Batch& any_batch, const P
     }
   };
   // The lists of all users for the items of this item slice.
-  const std::size_t size = model_parallel.count() == 1 ? 0 : static_cast<std::size_t>(batch.users()) * places;
+  const std::size_t size = static_cast<std::size_t>(batch.users()) * places;
   std::vector<std::int32_t> item_slice_items(size, -1);
   std::vector<float> item_slice_scores(size, -infinity);
-  std::int32_t* list_items = size == 0 ? items.data() : item_slice_items.data();
-  float* list_scores = size == 0 ? scores.data() : item_slice_scores.data();
   for_scores(hidden, batch, parameters, layer, [&](std::int64_t u, std::span<const float> all) {
     std::vector<Scored> best = best_of(all, places);
     append_others(all, batch.rows().row(u), places, best);
     for (Scored& s : best) s.item = static_cast<std::int32_t>(batch.items.global(s.item));
-    write(best, list_items + u * k, list_scores + u * k);
+    write(best, item_slice_items.data() + u * k, item_slice_scores.data() + u * k);
   });
-  if (model_parallel.count() == 1) return;
   const std::vector<std::int32_t> all_items = gather_values(model_parallel, item_slice_items);
   const std::vector<float> all_scores = gather_values(model_parallel, item_slice_scores);
   const Range own = batch.own();

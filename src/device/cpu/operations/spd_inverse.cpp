@@ -11,7 +11,7 @@
 
 namespace vaecf::device {
 
-using cpu::GemmEngine, cpu::GemmSpec, cpu::PackedOperand;
+using cpu::GemmEngine, cpu::MatmulSpec, cpu::PackedOperand;
 using cpu::parallel_for, cpu::parallel_for_dynamic, cpu::parallel_for_static;
 
 namespace {
@@ -82,8 +82,8 @@ Inversion SpdInverse::invert(const Broadcast& broadcast, const Progress& progres
                            block_size);   // -A_JK D of the own blocks J
   AlignedArray<float> pivot(block_size);  // -D in fp32
   Block factor(block_size), work(block_size), inverse(block_size);
-  const GemmSpec times_pivot{.m = block, .n = block, .k = block, .a_transposed = true};
-  const GemmSpec update{.m = block, .n = block, .k = block, .ldc = stride_, .accumulate = true};
+  const MatmulSpec times_pivot{.m = block, .n = block, .k = block, .a_transposed = true};
+  const MatmulSpec update{.m = block, .n = block, .k = block, .ldc = stride_, .accumulate = true};
 
   for (std::int64_t k = 0; k < blocks; ++k) {
     gather_row(k, broadcast, row);

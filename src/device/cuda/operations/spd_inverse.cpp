@@ -104,7 +104,7 @@ bool invert_pivot(int threads, device::Block& a, device::Block& work, device::Bl
 
 }  // namespace
 
-bool Device::can_invert(const device::SpdInverse& matrix, const device::GramInput& x) const {
+bool Device::fits(const device::SpdInverse& matrix, const device::GramInput& x) const {
   const std::int64_t rows = matrix.blocks_of(matrix.rank()).size() * block_rows;
   const std::int64_t elements = (rows + block_rows) * (matrix.stride() + block_rows);
   const std::int64_t matrices = x.users.values.empty() ? 2 : 4;
