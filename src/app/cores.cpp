@@ -2,15 +2,11 @@
 
 #include <vaecf/base/host.hpp>
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <new>
-#include <system_error>
 
 namespace vaecf::app {
 namespace {

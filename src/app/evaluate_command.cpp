@@ -4,6 +4,7 @@
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/run/benchmark.hpp>
 #include <vaecf/run/test.hpp>
+#include <vaecf/run/test_lists.hpp>
 #include <vaecf/run/validate.hpp>
 
 #include <CLI/CLI.hpp>
@@ -15,7 +16,7 @@
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
-#include "app/recommend/lists.hpp"
+#include "app/recommend/list_files.hpp"
 
 namespace vaecf::app {
 namespace {

@@ -1,14 +1,7 @@
 #include "app/rank_devices.hpp"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <new>
-#include <system_error>
 #include <utility>
 
 #include "app/cores.hpp"

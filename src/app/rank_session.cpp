@@ -4,17 +4,12 @@
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/config/config.hpp>
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
+#include <chrono>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <new>
 #include <span>
-#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "app/doctor/check_result.hpp"

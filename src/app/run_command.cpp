@@ -9,9 +9,11 @@
 #include <vaecf/io/file_lock.hpp>
 #include <vaecf/run/benchmark.hpp>
 #include <vaecf/run/events.hpp>
+#include <vaecf/run/item_slices.hpp>
 #include <vaecf/run/plan.hpp>
 #include <vaecf/run/previous_run.hpp>
 #include <vaecf/run/run_timeline.hpp>
+#include <vaecf/run/seeds.hpp>
 #include <vaecf/run/test.hpp>
 #include <vaecf/run/train.hpp>
 #include <vaecf/run/validate.hpp>

@@ -1,13 +1,7 @@
 #include "app/stop_signals.hpp"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <new>
-#include <system_error>
 
 namespace vaecf::app {
 namespace {

@@ -1,11 +1,8 @@
 #include "app/task_result.hpp"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>

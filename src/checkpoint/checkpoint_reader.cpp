@@ -3,8 +3,9 @@
 
 #include <span>
 
-#include "checkpoint/tensor_groups.hpp"
+#include "checkpoint/tensor_names.hpp"
 #include "checkpoint/tensor_rows.hpp"
+#include "checkpoint/trained_on.hpp"
 
 namespace vaecf::checkpoint {
 namespace {}  // namespace
@@ -100,6 +101,12 @@ void CheckpointReader::restore(training::Trainer& trainer) {
   trainer.restore_progress(
       state_.updates_done, state_.users_seen,
       {static_cast<float>(state_.loss_scale), static_cast<std::int32_t>(state_.loss_scale_good_steps)});
+}
+
+void CheckpointReader::require_trained_on(const models::ModelOptions& options,
+                                          const io::DatasetFile& dataset) const {
+  require_same_features(path_, state_, options, dataset);
+  require_same_dataset(path_, state_, dataset);
 }
 
 }  // namespace vaecf::checkpoint

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <unordered_set>
-#include <variant>
 
 #include "checkpoint/trained_on.hpp"
 

@@ -2,24 +2,16 @@
 #include <vaecf/comm/collective.hpp>
 #include <vaecf/io/json.hpp>
 
-#include <array>
 #include <chrono>
-#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <future>
 #include <memory>
-#include <system_error>
 #include <thread>
 
 #include "checkpoint/utc_now.hpp"
 
 namespace vaecf::checkpoint {
-namespace {
-
-/// Returns the current time as in "2026-11-23T10:17:03Z".
-}  // namespace
-
 void log_failure(const std::string& run_folder, const RunFailure& failure) {
   io::Event event(io::EventKind::failed);
   if (!failure.id.empty()) event.set("id", failure.id);

@@ -5,7 +5,6 @@
 #include <vaecf/io/file_lock.hpp>
 #include <vaecf/io/json.hpp>
 
-#include <ctime>
 #include <filesystem>
 #include <system_error>
 

@@ -3,9 +3,6 @@
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/io/atomic_file.hpp>
 
-#include <array>
-#include <ctime>
-#include <system_error>
 #include <utility>
 
 #include "checkpoint/utc_now.hpp"
@@ -13,7 +10,8 @@
 namespace vaecf::checkpoint {
 namespace {
 
-/// Returns the current time as in "2026-11-23T10:17:03Z".
+/// Opens metrics.jsonl, and except to append writes config.yaml before; on ranks other than 0 nothing is
+/// opened.
 io::EventLog open_events(const Context& context, const config::TrainingConfig& options,
                          const std::string& configuration, RunLog::Mode mode) {
   if (context.communicator.rank() != 0) return {};

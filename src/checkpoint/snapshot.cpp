@@ -5,7 +5,7 @@
 #include <bit>
 #include <span>
 
-#include "checkpoint/tensor_groups.hpp"
+#include "checkpoint/tensor_names.hpp"
 
 namespace vaecf::checkpoint {
 namespace {

@@ -9,7 +9,6 @@
 #include <limits>
 #include <numeric>
 #include <span>
-#include <system_error>
 #include <unordered_map>
 
 #include "checkpoint/known_users.hpp"

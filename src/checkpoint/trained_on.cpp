@@ -4,7 +4,6 @@
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/models/item/item_model.hpp>
 
-#include <unordered_set>
 #include <variant>
 
 #include "checkpoint/known_users.hpp"
@@ -95,12 +94,6 @@ void require_same_dataset(const std::string& path, const TrainingState& checkpoi
         format("{}: the checkpoint's dataset has checksum {}, but {} has {}; use the dataset of its run",
                path, excerpt(checkpoint.dataset_checksum), dataset.path(), dataset.fingerprint()));
   }
-}
-
-void CheckpointReader::require_trained_on(const models::ModelOptions& options,
-                                          const io::DatasetFile& dataset) const {
-  require_same_features(path_, state_, options, dataset);
-  require_same_dataset(path_, state_, dataset);
 }
 
 }  // namespace vaecf::checkpoint

@@ -1,6 +1,5 @@
 #include "run/past_events.hpp"
 
-#include <cstdlib>
 #include <filesystem>
 
 namespace vaecf::run {

@@ -1,4 +1,5 @@
-#include <vaecf/run/test.hpp>
+
+#include <vaecf/run/seeds.hpp>
 
 #include <cmath>
 #include <numeric>

@@ -60,7 +60,7 @@ class SolveRun {
     comm::require_equal_on_all_ranks(run.communicator, state_.dataset_checksum,
                                      format("the dataset {}", run.options.data.file));
     state_.gather_sums({}, run.communicator);
-    open_run_folder();
+    start_or_resume();
   }
 
   TrainResult run() {
@@ -77,7 +77,7 @@ class SolveRun {
 
  private:
   /// Opens the log: new, or that of the run that this one continues.
-  void open_run_folder() {
+  void start_or_resume() {
     const bool continues = !run_.resume_from.empty();
     if (continues) {
       const checkpoint::TrainingState before = checkpoint::CheckpointReader(run_.resume_from, run_).state();

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 
-// What the sources of this module share: when to stop a training, and models that are solved at once.
 namespace vaecf::run {
 
 /// Returns the number of neighbors of an item in a model of `type`; 0: all items.

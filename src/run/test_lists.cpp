@@ -1,7 +1,7 @@
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/run/test_lists.hpp>
 
 #include <filesystem>
-#include <utility>
 
 #include "run/per_user.hpp"
 

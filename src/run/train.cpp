@@ -38,7 +38,7 @@ class TrainingRun {
     if (validates_) evaluator_.emplace(run, run.dataset, "validation", run.options.validation.metrics);
     trainer_.emplace(run, run.options, run.dataset, validates_ ? run.device.facts().evaluation_batch : 0);
     if (evaluator_) evaluator_->prepare(trainer_->model());
-    open_run_folder();
+    start_or_resume();
   }
 
   TrainResult run() {
@@ -82,7 +82,7 @@ class TrainingRun {
  private:
   /// Restores the checkpoint to resume from, or the weights to start from, if any, and opens the log, rewound
   /// to the checkpoint or new.
-  void open_run_folder() {
+  void start_or_resume() {
     const bool resumes = !run_.resume_from.empty();
     const bool in_place = resumes && checkpoint::resumes_in_place(run_, run_.options, run_.resume_from);
     if (resumes) {

@@ -3,13 +3,9 @@
 #include <span>
 #include <utility>
 
-namespace vaecf::training {
+#include "training/bucket_plan.hpp"
 
-void pack_shard(device::Device& device, const BucketPlan& plan, int owner, const device::Buffer& flat,
-                device::Buffer& packed) {
-  for (std::int64_t b = 0; b < plan.buckets(); ++b)
-    device.copy(flat, plan.part(b, owner), packed, plan.shard_range(b).begin);
-}
+namespace vaecf::training {
 
 void round_to_bf16_comm(device::Device& device, device::Parameters& weights, std::int64_t size) {
   device::Bf16Buffer rounded = device.make_bf16_buffer(size);

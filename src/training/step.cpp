@@ -2,6 +2,7 @@
 // them.
 #include <vector>
 
+#include "training/bucket_plan.hpp"
 #include "training/gradient_exchange.hpp"
 #include "training/optimizer.hpp"
 #include "training/state.hpp"

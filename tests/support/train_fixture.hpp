@@ -3,7 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
 #include <vaecf/config/config.hpp>
-#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/run/item_slices.hpp>
 #include <vaecf/run/previous_run.hpp>
 #include <vaecf/run/recommender.hpp>
 #include <vaecf/run/test.hpp>

@@ -1,9 +1,9 @@
+#include "training/bucket_plan.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <stdexcept>
-
-#include "training/gradient_exchange.hpp"
 
 namespace vaecf::training {
 namespace {

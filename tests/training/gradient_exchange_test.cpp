@@ -11,6 +11,7 @@
 
 #include "comm/communicators.hpp"
 #include "device/cpu/device.hpp"
+#include "training/bucket_plan.hpp"
 
 namespace vaecf::training {
 namespace {

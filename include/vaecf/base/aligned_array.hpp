@@ -5,7 +5,6 @@
 #include <memory>
 #include <type_traits>
 
-/// Solvers of linear models on the host's threads, and their memory.
 namespace vaecf {
 
 /// Returns `bytes` of zeroed memory, aligned to at least 64 bytes. Large allocations request huge pages,

@@ -18,4 +18,13 @@ std::string pmi_mismatch_hint();
 /// not count: a plain shell inside a Slurm allocation has them too.
 bool launched_by_mpi();
 
+/// Forks a process that kills the parent of this process if it is Open MPI's launcher (mpirun, or its daemon
+/// on another host) and still runs after `seconds`. For the end of a run on several hosts. Does nothing under
+/// another launcher. Does not block; the forked process outlives this one.
+///
+/// With Open MPI 4.1.4 and a cut link (tests/cluster/two_hosts_test), mpirun and orted otherwise wait for
+/// each other until TCP gives up after a quarter of an hour. TCP keepalive does not help: TCP sends no probes
+/// while data are unacknowledged, here the order to end.
+void kill_launcher_after(double seconds) noexcept;
+
 }  // namespace vaecf::comm

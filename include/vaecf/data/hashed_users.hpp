@@ -5,7 +5,6 @@
 #include <vaecf/data/feature_hashing.hpp>
 #include <vaecf/data/source_options.hpp>
 
-#include <stop_token>
 #include <string>
 #include <vector>
 

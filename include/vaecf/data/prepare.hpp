@@ -5,7 +5,6 @@
 #include <vaecf/data/prepare_report.hpp>
 #include <vaecf/data/source_options.hpp>
 
-#include <stop_token>
 #include <string>
 
 namespace vaecf::data {

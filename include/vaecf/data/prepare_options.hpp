@@ -5,7 +5,6 @@
 #include <vaecf/data/weights.hpp>
 
 #include <cstdint>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -3,7 +3,6 @@
 #include <vaecf/data/source_options.hpp>
 
 #include <cstdint>
-#include <stop_token>
 #include <string>
 #include <vector>
 

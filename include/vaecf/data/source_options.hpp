@@ -2,7 +2,6 @@
 
 #include <vaecf/base/enum_names.hpp>
 
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -3,7 +3,6 @@
 #include <vaecf/base/log.hpp>
 
 #include <cstdint>
-#include <stop_token>
 #include <string>
 
 namespace vaecf::data {

@@ -19,6 +19,7 @@ namespace vaecf::device {
 // The objects that differ between devices. A device makes them, must outlive them, and is the only
 // one that accesses their members, by own().
 
+/// The base of these classes.
 struct Opaque {
   Opaque() = default;
   Opaque(const Opaque&) = delete;

@@ -6,8 +6,8 @@
 #include <string_view>
 
 /// Ranking metrics in fp64, computed from the ranks of held-out items (Liang et al. 2018, section 4.2). The
-/// rank of an item is the number of unmasked items that rank ahead of it, so neither a sort nor a top-k is
-/// needed.
+/// rank of an item is the number of unmasked items that rank ahead of it, so they need neither a
+/// sort nor a top-k. Metrics of recommended lists are computed from the lists.
 namespace vaecf::math {
 
 /// A metric with its cut-off, for example ndcg@100.

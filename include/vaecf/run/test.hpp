@@ -36,23 +36,6 @@ struct TestResult {
   std::string split = "test";
 };
 
-/// The metrics of lists from any program, and what was counted.
-struct ListTestResult {
-  TestResult test;
-  std::int64_t users_without_list = 0;  ///< among the users that count
-  std::int64_t seen_places = 0;         ///< removed places with items of the user's fold-in
-  /// Number of lists that are shorter than a cut-off of the metrics and than the number of items that the
-  /// user has not seen, by cut-off.
-  std::map<std::int32_t, std::int64_t> short_lists = {};
-};
-
-/// The test of one of several runs that differ by their seed only.
-struct SeedTest {
-  std::uint64_t seed = 0;
-  std::int64_t users = 0;
-  evaluate::Metrics metrics;
-};
-
 /// Throws InputError if the dataset has no test user with a held-out item.
 void require_test_users(const io::DatasetFile& dataset);
 
@@ -62,14 +45,6 @@ void require_test_users(const io::DatasetFile& dataset);
 /// checkpoint does not match.
 TestResult test(const Run& run, const std::string& checkpoint, const std::string& per_user = "");
 
-/// Evaluates lists of the users of `split`, after removing the items that a user has seen, with the metrics
-/// of the run's options. `title`: what the lists are called in the table. Writes the metrics of each user as
-/// test() does. The run must have one rank. Throws InputError if a metric does not exist.
-ListTestResult test_lists(const Run& run, const std::string& split, evaluate::Lists lists,
-                          const std::string& title, const std::string& per_user = "");
 std::string to_table(const TestResult& result);
-/// Formats at least two tests: a row per metric, with the mean, the standard deviation with the divisor
-/// n - 1, and the value of each seed.
-std::string to_table(const std::vector<SeedTest>& tests);
 
 }  // namespace vaecf::run

@@ -21,12 +21,4 @@ void validate_ranks(const config::TrainingConfig& options, int ranks);
 /// caller must exchange the outcome.
 int validate_run(const Run& run, bool trains = true, bool writes = true);
 
-/// Returns the number of item slices that distributed.item_slices selects; with `auto`, logs why.
-/// Throws InputError if the ranks, the items or the model cannot be divided.
-int choose_item_slices(const config::TrainingConfig& options, const models::InputDims& inputs,
-                       const Context& context);
-/// Divides the ranks into model-parallel groups. If `item_slices` differs between ranks, the largest counts.
-/// Collective.
-std::shared_ptr<const comm::RankGrid> divide_ranks(comm::Communicator& ranks, int item_slices);
-
 }  // namespace vaecf::run

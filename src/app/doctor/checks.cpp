@@ -4,17 +4,13 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/file_lock.hpp>
 
-#include <netdb.h>
-#include <sys/resource.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
+#include "app/cores.hpp"
 #include "app/doctor/check_result.hpp"
 
 namespace vaecf::app {
@@ -223,6 +219,26 @@ CheckResult check_item_slices(const training::ItemSliceProblem& problem,
   if (2.0 * item_slices >= data_parallel || problem.items < 1024 * problem.ranks)
     return {"item slices", Severity::ok, text};
   return {"item slices", Severity::ok, text, "consider distributed.item_slices: all (docs/ITEMS.md)"};
+}
+
+CheckResults check_stragglers(const io::Json& measured) {
+  constexpr double much_slower = 0.7;
+  const auto rates = measured[device_rates[0].key].get<std::vector<double>>();
+  std::vector<double> sorted = rates;
+  std::erase(sorted, 0.0);  // not measured
+  if (sorted.empty()) return {};
+  std::ranges::sort(sorted);
+  const double usual = sorted[sorted.size() / 2];
+  std::vector<int> slow;
+  for (std::size_t rank = 0; rank < rates.size(); ++rank)
+    if (rates[rank] > 0.0 && rates[rank] < much_slower * usual) slow.push_back(static_cast<int>(rank));
+  if (slow.empty()) return {};
+  return {
+      {"pace", Severity::warn,
+       format("on {}, ranks {}: down to {:.0f} GFLOP/s, with a median of {:.0f}",
+              io::get_string(measured, "device"), format_ranges(slow), sorted.front(), usual),
+       "all ranks wait for the slowest; check for other programs on its cores, for a different binding, and for different hardware; "
+       "then run doctor again"}};
 }
 
 }  // namespace vaecf::app

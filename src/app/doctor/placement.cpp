@@ -4,16 +4,10 @@
 #include <vaecf/comm/launcher.hpp>
 #include <vaecf/io/json.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
-#include <sstream>
-#include <system_error>
 
 #include "app/cores.hpp"
 #include "app/doctor/check_result.hpp"

@@ -105,26 +105,6 @@ std::string table_of(const io::Json& measured) {
 
 }  // namespace
 
-CheckResults check_stragglers(const io::Json& measured) {
-  constexpr double much_slower = 0.7;
-  const auto rates = measured[device_rates[0].key].get<std::vector<double>>();
-  std::vector<double> sorted = rates;
-  std::erase(sorted, 0.0);  // not measured
-  if (sorted.empty()) return {};
-  std::ranges::sort(sorted);
-  const double usual = sorted[sorted.size() / 2];
-  std::vector<int> slow;
-  for (std::size_t rank = 0; rank < rates.size(); ++rank)
-    if (rates[rank] > 0.0 && rates[rank] < much_slower * usual) slow.push_back(static_cast<int>(rank));
-  if (slow.empty()) return {};
-  return {
-      {"pace", Severity::warn,
-       format("on {}, ranks {}: down to {:.0f} GFLOP/s, with a median of {:.0f}",
-              io::get_string(measured, "device"), format_ranges(slow), sorted.front(), usual),
-       "all ranks wait for the slowest; check for other programs on its cores, for a different binding, and for different hardware; "
-       "then run doctor again"}};
-}
-
 io::Json make_report(comm::Communicator& communicator, const std::string& version, const CheckResults& mine,
                      const io::Json& measured) {
   const auto hosts = all_gather_strings(communicator, communicator.host());

@@ -1,3 +1,5 @@
+#include "app/recommend/list_files.hpp"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/json.hpp>
 
@@ -9,7 +11,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "app/recommend/lists.hpp"
 #include "app/recommend/user_item_columns.hpp"
 
 namespace vaecf::app {

@@ -2,6 +2,7 @@
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/hash.hpp>
+#include <vaecf/run/item_slices.hpp>
 #include <vaecf/run/recommender.hpp>
 #include <vaecf/run/test.hpp>
 #include <vaecf/run/validate.hpp>

@@ -4,12 +4,9 @@
 #include <vaecf/io/hash.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <future>
-#include <map>
 #include <stop_token>
 #include <string_view>
 #include <unordered_set>

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/views.hpp>
 #include <vaecf/data/prepare_options.hpp>
-#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/id_list.hpp>
 
 #include <array>
 #include <cstdint>

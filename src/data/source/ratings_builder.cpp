@@ -2,79 +2,15 @@
 
 #include <vaecf/data/date.hpp>
 
-#include <chrono>
 #include <cmath>
-#include <iterator>
 
 #include "data/source/data_issues.hpp"
 #include "data/source/id_column.hpp"
-#include "data/source/id_table.hpp"
 #include "data/source/raw_ratings.hpp"
 #include "data/source/source_formats.hpp"
 
 namespace vaecf::data {
 namespace {
-
-// Consumes the first character of `text` if it is one of `any_of`.
-bool take(std::string_view& text, std::string_view any_of) {
-  if (text.empty() || any_of.find(text.front()) == std::string_view::npos) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-bool take_digits(std::string_view& text, std::size_t count, int& number) {
-  if (text.size() < count || text.front() == '-') return false;
-  const bool found = parse_number(text.substr(0, count), number);
-  text.remove_prefix(count);
-  return found;
-}
-
-// Parses hh:mm[:ss[.fraction]], with or without colons, and adds it to `seconds`.
-bool take_clock(std::string_view& text, double& seconds) {
-  int hour = 0;
-  int minute = 0;
-  int second = 0;
-  double fraction = 0.0;
-  if (!take_digits(text, 2, hour)) return false;
-  take(text, ":");
-  if (!take_digits(text, 2, minute)) return false;
-  const bool has_seconds = take(text, ":") || (!text.empty() && text.front() >= '0' && text.front() <= '9');
-  if (has_seconds && !take_digits(text, 2, second)) return false;
-  if (take(text, ".,")) {
-    double digit = 0.1;
-    const std::size_t before = text.size();
-    for (; !text.empty() && text.front() >= '0' && text.front() <= '9'; text.remove_prefix(1), digit /= 10)
-      fraction += digit * (text.front() - '0');
-    if (text.size() == before) return false;
-  }
-  seconds += 3600.0 * hour + 60.0 * minute + second + fraction;
-  return hour <= 24 && minute <= 59 && second <= 60;  // 60: a leap second
-}
-
-// Consumes a name in brackets behind an offset, as Java writes it: Z[UTC], +02:00[Europe/Paris].
-void take_zone_name(std::string_view& text) {
-  if (text.starts_with('[') && text.find(']') == text.size() - 1) text = {};
-}
-
-// Parses Z, UTC, GMT, +hh[:mm] or an empty time zone, and adjusts `seconds`.
-bool take_zone(std::string_view& text, double& seconds) {
-  for (const std::string_view name : {"UTC", "GMT", "Z", "z"}) {
-    if (!text.starts_with(name)) continue;
-    text.remove_prefix(name.size());
-    take_zone_name(text);
-    return true;
-  }
-  const bool east = text.starts_with('+');
-  if (!take(text, "+-")) return true;
-  int hours = 0;
-  int minutes = 0;
-  if (!take_digits(text, 2, hours)) return false;
-  const bool more = take(text, ":") || (!text.empty() && text.front() != '[');
-  if (more && !take_digits(text, 2, minutes)) return false;
-  take_zone_name(text);
-  seconds -= (east ? 1 : -1) * (3600.0 * hours + 60.0 * minutes);
-  return true;
-}
 
 // Returns whether a time is a whole number of the form YYYYMMDD, from 1900 to 2100.
 bool is_like_date(double time) {
@@ -84,47 +20,6 @@ bool is_like_date(double time) {
 }
 
 }  // namespace
-
-void DataIssues::throw_strict(std::string_view what, const std::string& where) {
-  throw InputError(format("{}: {}; correct or remove it, or omit --strict", where, what));
-}
-
-DataIssue& DataIssues::of(std::string_view what, bool is_dropped) {
-  const auto found = std::ranges::find(list_, what, &DataIssue::what);
-  if (found != list_.end()) return *found;
-  return list_.emplace_back(DataIssue{.what = std::string(what), .dropped = is_dropped, .examples = {}});
-}
-
-std::int64_t DataIssues::lines_dropped() const {
-  std::int64_t lines = 0;
-  for (const DataIssue& issue : list_) lines += issue.dropped ? issue.count : 0;
-  return lines;
-}
-
-std::string DataIssues::most_frequent_example() const {
-  const DataIssue* worst = nullptr;
-  for (const DataIssue& issue : list_) {
-    const bool worse = worst == nullptr || issue.count > worst->count;
-    if (issue.dropped && !issue.examples.empty() && worse) worst = &issue;
-  }
-  return worst == nullptr ? "" : format("{}: {}", worst->examples.front(), worst->what);
-}
-
-void DataIssues::log_to(Log& log) const {
-  for (const DataIssue& issue : list_) {
-    std::string places;
-    for (const std::string& example : issue.examples) places += "\n  " + example;
-    log.warn("{} {}: {}{}", issue.count, issue.dropped ? "dropped" : "kept", issue.what, places);
-  }
-}
-
-const char* id_problem(std::string_view id) {
-  constexpr std::size_t max_bytes = 4096;  // limit of dataset files, in bytes
-  if (id.empty()) return "id is empty";
-  if (id.size() > max_bytes) return "id is longer than 4096 bytes";
-  // Dataset files pad strings with zeros, so a zero byte would be lost.
-  return id.find('\0') == std::string_view::npos ? nullptr : "id contains a zero byte";
-}
 
 ReadOptions make_read_options(const SourceOptions& source, const PrepareOptions& options, bool strict) {
   const bool by_time =
@@ -141,29 +36,6 @@ ReadOptions make_read_options(const SourceOptions& source, const PrepareOptions&
   wanted.rating = combines_ratings(options.duplicates) || options.weights != WeightRule::none;
   wanted.strict = strict;
   return wanted;
-}
-
-std::int32_t IdColumn::number_of_text(std::string_view field, Id& kind) {
-  kind = Id::known;
-  if (!text_) {
-    // All ids so far print exactly as in the source.
-    for (const std::int64_t id : integers_.take()) strings_.find_or_add(std::to_string(id));
-    text_ = true;
-    if (strings_.size() > 0) kind = Id::turned_to_text;
-  }
-  const std::size_t before = strings_.size();
-  const std::int32_t number = strings_.find_or_add(field);
-  if (kind == Id::known && strings_.size() > before) kind = Id::fresh;
-  return number;
-}
-
-bool IdColumn::only_first_is_text() const {
-  const std::vector<std::string>& ids = strings_.ids();
-  const auto is_integer = [](const std::string& id) {
-    std::int64_t number = 0;
-    return parse_integer_id(id, number);
-  };
-  return ids.size() > 1 && !is_integer(ids.front()) && std::all_of(ids.begin() + 1, ids.end(), is_integer);
 }
 
 RatingsBuilder::RatingsBuilder(const ReadOptions& wanted, Log& log)
@@ -289,54 +161,6 @@ RawRatings RatingsBuilder::take() {
     ratings_.item_ids = take_ids(items_, "item");
   }
   return std::move(ratings_);
-}
-
-void SourceLocations::start_file(const std::string& name) {
-  files_.push_back(name);
-  expected_line_ = -1;
-}
-
-std::string SourceLocations::location_of(std::int64_t event) const {
-  const auto after = std::upper_bound(runs_.begin(), runs_.end(), event,
-                                      [](std::int64_t e, const Run& run) { return e < run.event; });
-  if (after == runs_.begin()) return "?";
-  const Run& run = *std::prev(after);
-  return format("{}:{}", files_[run.file], run.line + (run.line_each ? event - run.event : 0));
-}
-
-bool parse_date(std::string_view text, double& seconds) {
-  int year = 0;
-  int month = 0;
-  int day = 0;
-  if (!take_digits(text, 4, year)) return false;
-  take(text, "-/");
-  if (!take_digits(text, 2, month)) return false;
-  take(text, "-/");
-  if (!take_digits(text, 2, day)) return false;
-  const std::chrono::year_month_day date{std::chrono::year(year),
-                                         std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day))};
-  if (!date.ok()) return false;
-  seconds = 86400.0 * static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count());
-  if (text.empty()) return true;
-  if (!take(text, " Tt") || !take_clock(text, seconds)) return false;
-  take(text, " ");
-  return take_zone(text, seconds) && text.empty();
-}
-
-std::string date_text(double seconds) {
-  constexpr double per_day = 86400.0;
-  const double day = std::floor(seconds / per_day);
-  const std::chrono::year_month_day date{std::chrono::sys_days(std::chrono::days(static_cast<int>(day)))};
-  std::string text = format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
-                            static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
-  const double rest = seconds - per_day * day;
-  if (rest == 0.0) return text;
-  const int clock = static_cast<int>(rest);
-  text += format("T{:02}:{:02}:{:02}", clock / 3600, clock / 60 % 60, clock % 60);
-  std::string fraction = format("{:.6f}", rest - clock).substr(1);
-  fraction.erase(fraction.find_last_not_of('0') + 1);
-  return fraction == "." ? text : text + fraction;
 }
 
 }  // namespace vaecf::data

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/id_list.hpp>
 
 #include <cstdint>
 #include <string>

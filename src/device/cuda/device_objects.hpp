@@ -14,6 +14,7 @@
 
 namespace vaecf::cuda {
 
+/// Metrics of users: (metrics, users) on the device, and the memory that they are read back to.
 class MetricValues final : public device::MetricValues {
  public:
   MetricValues(Gpu& gpu, std::size_t metrics, std::int64_t user_count)
@@ -32,6 +33,7 @@ struct Graph final : device::Graph {
   std::uint64_t allocation_epoch;
 };
 
+/// Events of a stream, and the times between them.
 class Timer final : public device::Timer {
  public:
   explicit Timer(Stream& stream) : stream_(stream) {}

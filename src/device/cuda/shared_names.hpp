@@ -5,7 +5,7 @@
 
 namespace vaecf::cuda {
 
-// The storage that all devices share, and what operations take besides it.
+// The names of device:: that the CUDA device uses.
 using device::Activation, device::Backward, device::Bf16Buffer, device::Buffer, device::EventHandle,
     device::FusedUpdate, device::InputScaling, device::ModelParallelGroup, device::Layer, device::Loss,
     device::LossScale, device::LossSums, device::Matrix, device::Moments, device::Norm,

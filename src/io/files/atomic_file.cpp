@@ -2,24 +2,19 @@
 #include <vaecf/base/text.hpp>
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/descriptor.hpp>
-#include <vaecf/io/file_lock.hpp>
 #include <vaecf/io/hash.hpp>
-#include <vaecf/io/spill_file.hpp>
 
-#include <fcntl.h>
 #include <signal.h>
+#include <fcntl.h>
 #include <sys/file.h>
 #include <xxhash.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <regex>
 #include <system_error>
-#include <thread>
-#include <tuple>
 
 #include "io/files/file_system.hpp"
 
@@ -48,31 +43,6 @@ bool is_stale(const fs::path& file, const std::string& host, pid_t process) {
   std::error_code error;
   const auto written = fs::last_write_time(file, error);
   return !error && fs::file_time_type::clock::now() - written > std::chrono::hours(1);
-}
-
-/// Opens `path`, or an unnamed temporary file in its folder if that fails.
-Descriptor open_for_probe(const std::string& path) {
-  Descriptor existing(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (existing.is_open()) return existing;
-  return Descriptor(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-}
-
-Descriptor open_lock(const std::string& path) {
-  Descriptor file = open_for_writing(path, 0);
-  // A file of another user can be locked without write permission.
-  if (!file.is_open() && errno == EACCES)
-    file = Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (file.is_open()) return file;
-  throw InputError(format(
-      "{}: cannot open the lock file that protects this folder from a second run ({}); remove it if no other run uses the folder, or choose another name or run.directory",
-      path, std::generic_category().message(errno)));
-}
-
-/// Returns the line that the holder of the lock at `path` wrote.
-std::string read_holder(const std::string& path) {
-  std::string line;
-  std::getline(std::ifstream(path) >> std::ws, line);
-  return line.empty() ? "unknown process" : excerpt(line);
 }
 
 }  // namespace
@@ -207,95 +177,6 @@ void write_file_atomically(const std::string& path, std::string_view text) {
   AtomicOutputFile file(path);
   file.write(text);
   file.commit();
-}
-
-SpillFile::SpillFile(const std::string& path) : path_(path + ".spill") {
-  const std::string name = prepare_temporary(path_);
-  descriptor_ = open_for_writing(name, O_EXCL, 0600);
-  if (!descriptor_.is_open()) throw_write_error(path_, errno);
-  ::unlink(name.c_str());
-}
-
-std::int64_t SpillFile::append(std::span<const std::byte> bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const int code = write_at(descriptor_.value(), text, size_);
-  if (code != 0) throw_write_error(path_, code);
-  return std::exchange(size_, size_ + static_cast<std::int64_t>(bytes.size()));
-}
-
-void SpillFile::read(std::int64_t offset, std::span<std::byte> to) const {
-  const ssize_t got = read_at(descriptor_.value(), reinterpret_cast<char*>(to.data()), to.size(), offset);
-  if (got == static_cast<ssize_t>(to.size())) return;
-  throw RunError(format("{}: temporary data cannot be read: {}; check the disk", path_,
-                        std::generic_category().message(got < 0 ? errno : EIO)));
-}
-
-void SpillFile::discard(std::int64_t offset, std::int64_t bytes) {
-  // File systems without hole punching keep the space until the file is closed.
-  std::ignore = ::fallocate(descriptor_.value(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                            static_cast<off_t>(offset), static_cast<off_t>(bytes));
-}
-
-DirectoryLock::DirectoryLock(const std::string& folder, std::chrono::milliseconds timeout) {
-  const std::string path = format("{}/{}", folder, file_name);
-  Descriptor file = open_lock(path);
-  const auto end = std::chrono::steady_clock::now() + timeout;
-  while (::flock(file.value(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return;
-    if (std::chrono::steady_clock::now() >= end) {
-      throw InputError(format(
-          "{}: another run is using this folder ({}); wait for it to end, choose another name or run.directory, or remove {} if that process has terminated",
-          folder, read_holder(path), path));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  const std::string holder = format("process {} on {}\n", ::getpid(), host_name());
-  // The lock is valid even if the holder cannot be written.
-  if (::ftruncate(file.value(), 0) == 0)
-    std::ignore = ::pwrite(file.value(), holder.data(), holder.size(), 0);
-  file_ = std::move(file);
-}
-
-FileLockStatus probe_file_lock(const std::string& path) {
-  const Descriptor file = open_for_probe(path);
-  if (!file.is_open()) return FileLockStatus::unknown;
-  if (::flock(file.value(), LOCK_SH | LOCK_NB) == 0) return FileLockStatus::available;
-  return errno == EWOULDBLOCK ? FileLockStatus::held : FileLockStatus::unsupported;
-}
-
-FileInUseError::FileInUseError(const std::string& path)
-    : InputError(format(
-          "{}: is in use by another process, which has locked it; wait until it has closed the file", path)) {
-}
-
-void throw_if_in_use(const std::string& path) {
-  if (probe_file_lock(path) == FileLockStatus::held) throw FileInUseError(path);
-}
-
-std::uint64_t xxh64(std::string_view bytes, std::uint64_t seed) {
-  return XXH64(bytes.data(), bytes.size(), seed);
-}
-
-struct Xxh3::State {
-  XXH3_state_t xxh;
-};
-
-// The functions for 64 and 128 bits differ in the digest only.
-Xxh3::Xxh3() : state_(std::make_shared<State>()) {
-  XXH3_128bits_reset(&state_->xxh);
-}
-
-void Xxh3::update(std::span<const std::byte> bytes) {
-  XXH3_128bits_update(&state_->xxh, bytes.data(), bytes.size());
-}
-
-std::uint64_t Xxh3::hash64() const {
-  return XXH3_64bits_digest(&state_->xxh);
-}
-
-std::string Xxh3::hash128() const {
-  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->xxh);
-  return format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
 }  // namespace vaecf::io

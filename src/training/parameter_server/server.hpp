@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "training/gradient_exchange.hpp"
+#include "training/bucket_plan.hpp"
 #include "training/optimizer.hpp"
 
 namespace vaecf::training {

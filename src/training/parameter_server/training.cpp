@@ -5,6 +5,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "training/bucket_plan.hpp"
 #include "training/gradient_exchange.hpp"
 #include "training/optimizer.hpp"
 #include "training/parameter_server/server.hpp"

@@ -1,3 +1,5 @@
+#include "app/recommend/list_files.hpp"
+
 #include <vaecf/base/error.hpp>
 
 #include <gtest/gtest.h>
@@ -5,7 +7,6 @@
 #include <array>
 #include <fstream>
 
-#include "app/recommend/lists.hpp"
 #include "app/recommend/output.hpp"
 #include "app/recommend/recommend_arguments.hpp"
 #include "support/messages.hpp"

@@ -1,5 +1,5 @@
 #include <vaecf/run/benchmark.hpp>
-#include <vaecf/run/test.hpp>
+#include <vaecf/run/seeds.hpp>
 
 #include <gtest/gtest.h>
 

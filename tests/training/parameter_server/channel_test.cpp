@@ -5,7 +5,7 @@
 
 #include "comm/communicators.hpp"
 #include "device/cpu/device.hpp"
-#include "training/gradient_exchange.hpp"
+#include "training/bucket_plan.hpp"
 #include "training/parameter_server/server.hpp"
 
 namespace vaecf::training {

@@ -4,12 +4,6 @@
 #include <memory>
 #include <string>
 
-/// All functions that the CUDA device needs from a GPU: memory, streams, events, graphs, products, scan and
-/// sort. src/device/cuda/platform/launch.hpp launches kernels. There are two implementations. platform.cpp,
-/// matmuls.cpp and primitives.cu call the CUDA runtime, cuBLASLt, cuSPARSE and CUB. The
-/// host emulation in tests/support/cuda_emulator keeps "device memory" on the host, runs each block of a
-/// kernel on EmulatedThreadGroup and multiplies with plain loops. So all kernels and all logic above this
-/// layer are tested on machines without a GPU.
 namespace vaecf::cuda {
 
 /// One GPU. Allocations are zeroed, aligned to 256 bytes, and counted.

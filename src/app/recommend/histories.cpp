@@ -1,9 +1,10 @@
+#include "app/recommend/histories.hpp"
+
 #include <vaecf/base/error.hpp>
 #include <vaecf/data/date.hpp>
 #include <vaecf/run/recommender.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <limits>
@@ -11,173 +12,15 @@
 #include <unordered_set>
 #include <utility>
 
-#include "app/recommend/histories.hpp"
 #include "app/recommend/item_names.hpp"
 #include "app/recommend/user_item_columns.hpp"
 
 namespace vaecf::app {
-
-ItemNames::ItemNames(const io::IdList& ids, const io::IdList& titles)
-    : size_(ids.size()), numeric_(ids.numeric()), first_ids_(app::first_ids(ids)) {
-  for (std::int64_t i = 0; i < ids.size(); ++i) ids_.emplace(ids.text(i), static_cast<std::int32_t>(i));
-  for (std::int64_t i = 0; i < titles.size(); ++i) {
-    const auto [title, is_new] = titles_.emplace(titles.text(i), static_cast<std::int32_t>(i));
-    if (!is_new) title->second = -1;
-  }
-}
-
-std::int32_t ItemNames::find(const std::string& name) const {
-  if (const auto id = ids_.find(name); id != ids_.end()) return id->second;
-  const auto title = titles_.find(name);
-  return title == titles_.end() ? -1 : title->second;
-}
-
-std::int32_t ItemNames::find(const data::Table& row, std::size_t column) const {
-  const std::string_view field = row.at(column);
-  const std::string_view rest = row.remainder(column);
-  const std::int32_t whole = rest == field ? -1 : find(std::string(rest));
-  return whole >= 0 ? whole : find(std::string(field));
-}
-
-std::string first_ids(const io::IdList& ids) {
-  std::vector<std::string> first;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(ids.size(), 3); ++i) first.push_back(ids.text(i));
-  return excerpt(join(first));
-}
-
-void UnknownNames::add(const std::string& name) {
-  ++count_;
-  std::string shown = name.substr(0, 80);
-  if (std::ranges::find(first_, shown) != first_.end()) return;
-  if (first_.size() < 5)
-    first_.push_back(std::move(shown));
-  else
-    more_ = true;
-}
-
-std::string UnknownNames::text() const {
-  return excerpt(join(first_)) + (more_ ? " ..." : "");
-}
-
-bool is_header_for(std::string_view text, std::string_view what) {
-  std::string word;
-  for (const char c : text)
-    if (c != '_' && c != ' ') word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  constexpr std::array kinds = {"item", "movie", "track", "song", "product", "book"};
-  const auto heads = [&](std::string_view name) { return word == name || word == std::string(name) + "id"; };
-  if (what == "user") return heads("user") || word == "uid";
-  if (what == "rank" || what == "title" || what == "category") return word == what;
-  if (what == "score") return word == "score" || word == "prediction";
-  return std::ranges::any_of(kinds, heads) || word == "iid" || word == "id" || word == "title";
-}
-
-void read_rows(const std::string& path, const data::TableLayout& expected, std::string_view for_array,
-               const std::function<bool(data::Table& rows)>& first,
-               const std::function<void(const data::Table& row)>& each) {
-  Progress quiet;
-  data::LineReader lines(io::SourceReader({path}, [](const std::string&) { return true; }), quiet, true);
-  if (!lines.next_file()) throw InputError(format("{}: contains no file; pass a TSV or CSV file", path));
-  data::refuse_json_array(lines, "must be a TSV or CSV file", for_array);
-  data::refuse_trec_run(lines);
-  const std::string separator = data::take_separator(lines, "", "", {"\t", expected.separator});
-  const bool quotes = separator == expected.separator ? expected.quotes : separator == ",";
-  data::Table rows(lines, {.separator = separator, .quotes = quotes, .lenient = true});
-  std::string header;
-  if (first(rows)) {
-    header = rows.line();
-    (void)rows.next();
-  }
-  while (rows.next())
-    if (header.empty() || rows.line() != header) each(rows);
-  (void)lines.next_file();  // throws if the archive contains another file
-}
-
 namespace {
 
 using Position = std::optional<std::size_t>;
+
 using Fields = std::vector<std::string_view>;
-
-/// Returns whether the first line is a header in which numbers are the names of both columns. Throws
-/// InputError if it consists of numbers and may as well be data.
-bool has_numbers_as_names(const data::Table& first, const data::SourceLayout& layout) {
-  const Fields& fields = first.fields();
-  const auto position = [&](const std::string& name) {
-    const auto at = std::ranges::find(fields, name);
-    return at == fields.end() ? Position() : Position(static_cast<std::size_t>(at - fields.begin()));
-  };
-  const Position user = position(layout.user);
-  const Position item = position(layout.item);
-  if (!layout.table.header || !user || !item) return false;
-  if (!data::may_be_data(fields)) return true;
-  if (user == data::column_number(layout.user) && item == data::column_number(layout.item)) return false;
-  throw InputError(format(
-      "{}: '{}': may be a header with the columns {} and {} of data.source, or data; give the file a header such as user,item",
-      first.location(), excerpt(first.line()), excerpt(layout.user), excerpt(layout.item)));
-}
-
-}  // namespace
-
-Position find_named(const Fields& fields, const std::string& name, std::string_view kind, bool numbers) {
-  const bool index = data::column_number(name) && !numbers;
-  auto at = name.empty() || index ? fields.end() : std::ranges::find(fields, name);
-  for (const bool titles : {false, true}) {
-    const auto usual = [&](std::string_view field) {
-      return is_header_for(field, kind) && (titles || !is_header_for(field, "title"));
-    };
-    if (at == fields.end() && std::ranges::count_if(fields, usual) == 1)
-      at = std::ranges::find_if(fields, usual);
-  }
-  return at == fields.end() ? std::nullopt : Position(static_cast<std::size_t>(at - fields.begin()));
-}
-
-UserItemColumns find_columns(const data::Table& first, const data::SourceLayout& layout,
-                             const ItemNames& items) {
-  const Fields& fields = first.fields();
-  Position user = data::column_number(layout.user);
-  Position item = data::column_number(layout.item);
-  const bool by_name = !user && !item;
-  if (std::max(user.value_or(0), item.value_or(1)) >= fields.size()) user = item = std::nullopt;
-  const UserItemColumns data = user && item ? UserItemColumns{*user, *item} : UserItemColumns{};
-  const bool numbers = has_numbers_as_names(first, layout);
-  const Position named_user = find_named(fields, layout.user, "user", numbers);
-  const Position named_item = find_named(fields, layout.item, "item", numbers);
-  if (!named_user) {
-    const bool integer = fields[data.item].find_first_not_of("-0123456789") == std::string_view::npos;
-    const bool may_be_unknown = items.numeric() ? integer : !layout.table.header && !named_item;
-    if (may_be_unknown || items.find(first, data.item) >= 0) return data;
-  }
-  if (layout.table.header || named_user || named_item) {
-    if (named_user) user = named_user;
-    if (named_item) item = named_item;
-    if (user && item && user != item) return {*user, *item, true};
-  }
-  throw InputError(
-      format("{}: the first line has neither an item of the model nor a header with the expected columns; "
-             "found {}, expected {}; correct the header or the columns in data.source",
-             first.location(), excerpt(join({fields.begin(), fields.end()})),
-             by_name ? excerpt(format("{}, {} (or user, item)", layout.user, layout.item)) : "user, item"));
-}
-
-Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows, const std::vector<std::vector<float>>& values) {
-  Csr sorted;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    std::vector<std::int32_t>& columns = rows[r];
-    std::vector<float> of_columns;
-    if (!values.empty()) {
-      std::vector<std::pair<std::int32_t, float>> pairs;
-      for (std::size_t k = 0; k < columns.size(); ++k) pairs.emplace_back(columns[k], values[r][k]);
-      std::ranges::stable_sort(pairs, {}, &std::pair<std::int32_t, float>::first);
-      for (std::size_t k = 0; k < pairs.size(); ++k)
-        if (k == 0 || pairs[k].first != pairs[k - 1].first) of_columns.push_back(pairs[k].second);
-    }
-    std::ranges::sort(columns);
-    columns.erase(std::ranges::unique(columns).begin(), columns.end());
-    sorted.append({columns, of_columns});
-  }
-  return sorted;
-}
-
-namespace {
 
 /// A value in the input, of one line.
 struct InputValue {
@@ -185,6 +28,7 @@ struct InputValue {
   std::int64_t line;
   double time;  ///< 0 without a column of times; infinity if it cannot be read
 };
+
 using InputValues = std::vector<std::vector<InputValue>>;
 
 /// Returns the column `name` besides those of users and items, if the file has it. An index of data.source is
@@ -283,6 +127,25 @@ std::vector<std::vector<std::int32_t>> last_items(const std::vector<std::vector<
 }
 
 }  // namespace
+
+Csr sorted_rows(std::vector<std::vector<std::int32_t>> rows, const std::vector<std::vector<float>>& values) {
+  Csr sorted;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::vector<std::int32_t>& columns = rows[r];
+    std::vector<float> of_columns;
+    if (!values.empty()) {
+      std::vector<std::pair<std::int32_t, float>> pairs;
+      for (std::size_t k = 0; k < columns.size(); ++k) pairs.emplace_back(columns[k], values[r][k]);
+      std::ranges::stable_sort(pairs, {}, &std::pair<std::int32_t, float>::first);
+      for (std::size_t k = 0; k < pairs.size(); ++k)
+        if (k == 0 || pairs[k].first != pairs[k - 1].first) of_columns.push_back(pairs[k].second);
+    }
+    std::ranges::sort(columns);
+    columns.erase(std::ranges::unique(columns).begin(), columns.end());
+    sorted.append({columns, of_columns});
+  }
+  return sorted;
+}
 
 Histories read_histories(const std::string& path, const data::SourceOptions& source, const ItemNames& items,
                          const InputWeights* weights) {

@@ -1,0 +1,53 @@
+#include <vaecf/math/ranking.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace vaecf::math {
+namespace {
+
+constexpr float masked_score = -std::numeric_limits<float>::infinity();
+
+/// Returns whether item `a` is ranked ahead of item `b`.
+bool is_ahead(std::span<const float> scores, std::int64_t a, std::int64_t b) {
+  return ranks_ahead(scores[static_cast<std::size_t>(a)], a, scores[static_cast<std::size_t>(b)], b);
+}
+
+}  // namespace
+
+std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::span<const float> scores) {
+  // The positions of the targets, best first; each item is ahead of all targets from some position on.
+  std::vector<std::size_t> order(targets.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order,
+                    [&](std::size_t a, std::size_t b) { return is_ahead(scores, targets[a], targets[b]); });
+  std::vector<std::int32_t> first_behind(targets.size() + 1, 0);
+  for (std::size_t j = 0; j < scores.size(); ++j) {
+    const auto found = std::ranges::partition_point(order, [&](std::size_t position) {
+      return !is_ahead(scores, static_cast<std::int64_t>(j), targets[position]);
+    });
+    ++first_behind[static_cast<std::size_t>(found - order.begin())];
+  }
+  std::vector<std::int32_t> ranks(targets.size());
+  std::int32_t ahead = 0;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    ahead += first_behind[k];
+    const bool masked = scores[static_cast<std::size_t>(targets[order[k]])] == masked_score;
+    ranks[order[k]] = masked ? static_cast<std::int32_t>(scores.size()) : ahead;
+  }
+  return ranks;
+}
+
+std::vector<std::int32_t> top_k(std::span<const float> scores, std::int64_t k) {
+  std::vector<std::int32_t> order;
+  for (std::size_t j = 0; j < scores.size(); ++j)
+    if (scores[j] != masked_score) order.push_back(static_cast<std::int32_t>(j));
+  const auto best = order.begin() + std::min<std::ptrdiff_t>(k, std::ssize(order));
+  std::ranges::partial_sort(order, best,
+                            [&](std::int32_t a, std::int32_t b) { return is_ahead(scores, a, b); });
+  order.erase(best, order.end());
+  return order;
+}
+
+}  // namespace vaecf::math
