@@ -1,5 +1,5 @@
-#include <vaecf/comm/launcher.hpp>
 #include <vaecf/base/error.hpp>
+#include <vaecf/comm/launcher.hpp>
 
 #include <poll.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
-#include <vaecf/data/date.hpp>
 #include <vaecf/base/text.hpp>
+#include <vaecf/data/date.hpp>
 
 #include <chrono>
 #include <cmath>

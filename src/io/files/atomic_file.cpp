@@ -4,8 +4,8 @@
 #include <vaecf/io/descriptor.hpp>
 #include <vaecf/io/hash.hpp>
 
-#include <signal.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <xxhash.h>
 
