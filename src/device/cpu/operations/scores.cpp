@@ -75,10 +75,12 @@ std::int32_t count_ahead(std::int32_t target, float score, std::span<const float
   return static_cast<std::int32_t>(ahead);
 }
 
-/// Gathers `part` of all item slices: the values of item slice s begin at s * part.size().
+/// Gathers `part` of all item slices: the values of item slice s begin at s * part.size(). One item slice
+/// exchanges nothing.
 template <class T>
-std::vector<T> gather_values(ModelParallelGroup& model_parallel, const std::vector<T>& part) {
+std::vector<T> gather_values(ModelParallelGroup& model_parallel, std::vector<T> part) {
   static_assert(sizeof(T) == sizeof(float));
+  if (model_parallel.count() == 1) return part;
   std::vector<T> all(part.size() * static_cast<std::size_t>(model_parallel.count()));
   if (part.empty()) return all;
   // Bits are copied: exchanges do not compute.
@@ -201,7 +203,7 @@ void Device::compute_target_ranks(const Matrix& hidden, const device::Batch& any
         if (mine.holds(item)) own_scores[e] = scores[u][mine.local(item)];
       });
     }
-    const std::vector<float> all_scores = gather_values(model_parallel, own_scores);
+    const std::vector<float> all_scores = gather_values(model_parallel, std::move(own_scores));
     parallel_for(threads_, users.size(), [&](int, std::int64_t i) {
       const std::int64_t u = users.begin + i;
       for_targets(u, [&](std::int32_t item, std::int64_t e) {
@@ -209,7 +211,7 @@ void Device::compute_target_ranks(const Matrix& hidden, const device::Batch& any
         counts[e] = count_ahead(item, score, scores[u], batch.rows().row(u), mine);
       });
     });
-    const std::vector<std::int32_t> all_counts = gather_values(model_parallel, counts);
+    const std::vector<std::int32_t> all_counts = gather_values(model_parallel, std::move(counts));
     const Range own = batch.own();
     for (std::int64_t u = std::max(users.begin, own.begin); u < std::min(users.end, own.end); ++u) {
       for_targets(u, [&](std::int32_t item, std::int64_t e) {
@@ -272,8 +274,8 @@ void Device::top_k(const Matrix& hidden, const device::Batch& any_batch, const P
     for (Scored& s : best) s.item = static_cast<std::int32_t>(batch.items.global(s.item));
     write(best, item_slice_items.data() + u * k, item_slice_scores.data() + u * k);
   });
-  const std::vector<std::int32_t> all_items = gather_values(model_parallel, item_slice_items);
-  const std::vector<float> all_scores = gather_values(model_parallel, item_slice_scores);
+  const std::vector<std::int32_t> all_items = gather_values(model_parallel, std::move(item_slice_items));
+  const std::vector<float> all_scores = gather_values(model_parallel, std::move(item_slice_scores));
   const Range own = batch.own();
   parallel_for(threads_, own.size(), [&](int, std::int64_t u) {
     std::vector<Scored> best;
