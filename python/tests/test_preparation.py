@@ -389,6 +389,26 @@ def test_killed_writer_leaves_no_dataset(program: str, tmp_path: Path) -> None:
     assert not (tmp_path / "data.h5").exists()
 
 
+def test_program_knows_whether_its_input_is_complete(program: str, tmp_path: Path) -> None:
+    config = "name: d\ndata: {file: d.h5, source: {format: delimited, path: '-'}, prepare: {split: ratio, min_user_items: 0}}"
+    (tmp_path / "d.yaml").write_text(config)
+    table = "user,item\n" + "".join(f"{user},{item}\n" for user in range(20) for item in range(5))
+    for complete in (False, True):
+        done, finished = os.pipe()
+        command = [program, "prepare", "d.yaml", "-q"]
+        environment = {**os.environ, "VAECF_STDIN_DONE": str(done)}
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(done,), text=True
+        ) as process:
+            os.close(done)
+            if complete:
+                os.write(finished, b"1")
+            os.close(finished)
+            _, said = process.communicate(table)
+        assert (process.returncode == 0) is complete is (tmp_path / "d.h5").exists(), said
+        assert complete or "stdin: its writer ended before it had written all" in said
+
+
 def written(convert: Any, values: Any) -> list[Any]:
     """Returns what is written for values."""
     return list(convert(pa.chunked_array([pa.array(values, from_pandas=True)]), "x").to_pylist())

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -135,7 +135,7 @@ def run_program(
     """Runs vaecf_dist and returns what it wrote to standard output and to standard error.
 
     `feed` writes to the standard input of the program; if it fails, the program is killed before its input ends, and the
-    exception is raised; the program is also killed if this process is. `watch` is called several times a second. An
+    exception is raised. If this process is killed, the program is, too, or reads that its input is not complete. `watch` is called several times a second. An
     interrupt, such as Ctrl-C, stops the program with a checkpoint, if it trains, and raises KeyboardInterrupt after its
     end; a second one kills it. The end of this process stops it as an interrupt does.
     Throws InputError for exit code 2, Stopped for 75, and RunError for others.
@@ -143,23 +143,28 @@ def run_program(
     command = [*launcher(ranks, DEFAULT_MPIRUN), find_program(program), *arguments]
     # Open MPI's mpirun passes USR1 on, but kills the ranks after INT.
     stop = signal.SIGKILL if feed is not None else signal.SIGUSR1 if ranks > 1 else signal.SIGINT
+    environment = rank_environment(ranks, DEFAULT_MPIRUN)
     # In a session of its own, so that the interrupt of a terminal or notebook does not reach the program as a second one.
     with (
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as log,
+        _pipe() as (done, finished),
         subprocess.Popen(
             ending_with_python(command, signal.SIGUSR1 if feed is None else signal.SIGKILL),
             stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
             stdout=out,
             stderr=log,
             start_new_session=True,
-            env=rank_environment(ranks, DEFAULT_MPIRUN),
+            env=environment if feed is None else {**environment, "VAECF_STDIN_DONE": str(done)},
+            pass_fds=() if feed is None else (done,),
         ) as process,
     ):
         try:
             if feed is not None and process.stdin is not None:
                 with contextlib.suppress(BrokenPipeError):  # The program ended early, and its message says why.
                     feed(process.stdin)
+                    process.stdin.flush()
+                    os.write(finished, b"1")
                 _close(process)
             while process.poll() is None:
                 if watch is not None:
@@ -183,6 +188,17 @@ def run_program(
         raise Stopped(reason)
     ended = f"signal {-code}" if code < 0 else f"exit code {code}"
     raise RunError(f"vaecf_dist ended with {ended}: {reason}")
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    """Returns the descriptors of a pipe, to read and to write, and closes them at the end."""
+    descriptors = os.pipe()
+    try:
+        yield descriptors
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

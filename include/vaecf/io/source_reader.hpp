@@ -81,7 +81,8 @@ class SourceReader {
   std::int64_t bytes_of_path_ = 0;
   std::int64_t plain_bytes_ = 0;
   std::int64_t total_ = 0;
-  std::optional<Xxh3> digest_;  // of standard input; no value: files are read
+  std::optional<Xxh3> digest_;        // of standard input; no value: files are read
+  bool standard_input_done_ = false;  // its end was checked
 };
 
 /// Reads a sequence of BSON documents, the format of `mongodump` and of the Pinterest boards. An id is a

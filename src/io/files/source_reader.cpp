@@ -1,9 +1,12 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/io/source_reader.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -68,6 +71,19 @@ bool is_compressed_or_archive(std::FILE* file, const std::string& name) {
   const std::string_view bytes(first.data(), std::fread(first.data(), 1, first.size(), file));
   std::rewind(file);
   return is_compressed_or_archive(bytes) || (!bytes.empty() && name.ends_with(".tar"));
+}
+
+/// Throws InputError unless the writer of standard input says that it has written all: a byte in the pipe
+/// whose descriptor is in VAECF_STDIN_DONE. A writer that is killed looks like the end of its data otherwise.
+/// Without the variable, as in a shell, nothing is checked.
+void require_whole_standard_input() {
+  const char* const descriptor = std::getenv("VAECF_STDIN_DONE");
+  if (descriptor == nullptr) return;
+  char done = 0;
+  ssize_t got = 0;
+  do got = ::read(std::atoi(descriptor), &done, 1);
+  while (got < 0 && errno == EINTR);
+  if (got != 1) throw InputError("stdin: its writer ended before it had written all; run it again");
 }
 
 }  // namespace
@@ -170,6 +186,7 @@ std::size_t SourceReader::read(std::span<char> to) {
                             plain_bytes_, std::strerror(errno)));
   }
   if (digest_) {
+    if (got == 0 && !to.empty() && !std::exchange(standard_input_done_, true)) require_whole_standard_input();
     const std::string_view bytes(to.data(), got);
     if (plain_bytes_ == 0 && is_compressed_or_archive(bytes.substr(0, inspected_bytes))) {
       throw InputError(
