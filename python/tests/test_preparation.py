@@ -374,6 +374,31 @@ def test_errors_of_the_source_leave_no_dataset(prepare: Callable[..., vaecf.Data
     assert os.listdir() == []
 
 
+def test_warnings_before_an_error_are_warnings(
+    prepare: Callable[..., vaecf.Dataset], capsys: pytest.CaptureFixture[str], program: str
+) -> None:
+    table = events(text=False).assign(at=20200101)
+    table.to_csv("events.csv", index=False)
+    with pytest.warns(UserWarning, match="of the form YYYYMMDD"), pytest.raises(InputError, match="have the time"):
+        prepare(table, split="time", dates=DATES)
+    options = ["--file", "a.h5", "--user", "user", "--item", "item", "--time", "at", "--split", "time"]
+    assert cli.main(["prepare", "events.csv", *options, "--program", program]) == 2
+    assert capsys.readouterr().err.startswith("warning: all times are whole numbers of the form YYYYMMDD")
+
+
+def test_files_that_cannot_be_made_are_input_errors(prepare: Callable[..., vaecf.Dataset]) -> None:
+    Path("file").touch()
+    for name in ("file/data.h5", "/proc/data.h5", "da\0ta.h5"):
+        with pytest.raises(InputError, match="this file cannot be written: .*; choose another file="):
+            prepare(events(), file=name)
+
+
+def test_bytes_that_are_not_utf8_are_named(prepare: Callable[..., vaecf.Dataset]) -> None:
+    for values in ([b"a", b"\xe9"], [[b"a"], [b"\xe9"]]):
+        with pytest.raises(InputError, match="users: column name: some values are bytes that are not UTF-8"):
+            frames.features("|")(pa.chunked_array([values]), "users: column name")
+
+
 def test_killed_writer_leaves_no_dataset(program: str, tmp_path: Path) -> None:
     code = (
         "import os, signal, pandas, vaecf; from vaecf import frames\n"
@@ -457,6 +482,28 @@ def test_values_are_written_as_the_program_reads_them() -> None:
             "data.source.format: delimited with data.prepare.split: random does not use data.prepare.min_rating",
             "this source with split=random does not use min_rating=",
             "this source with --split random does not use --min-rating",
+        ),
+        (
+            "data.prepare.dates: no user has events; the cuts are far; change data.prepare.dates",
+            "dates=: no user has events; the cuts are far; change dates=",
+            "--dates: no user has events; the cuts are far; change --dates",
+        ),
+        (
+            "data.prepare.split: time requires times; set data.source.time_column",
+            "split=time requires times; set time=",
+            "--split time requires times; set --time",
+        ),
+        (
+            "a.csv:1: there is no column 'u', which data.source names; check column names, separator and header in data.source",
+            "a.csv:1: there is no column 'u', which user=, item=, rating= or time= names; check the columns, and "
+            "data.source.separator and data.source.header in settings=",
+            "a.csv:1: there is no column 'u', which --user, --item, --rating or --time names; check the columns, and "
+            "data.source.separator and data.source.header with --set",
+        ),
+        (
+            "stdin: the file contains no ratings; check data.source.format, path, separator, header and columns",
+            "source: contains no rows; give events",
+            "source: contains no rows; give events",
         ),
     ],
 )

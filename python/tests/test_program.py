@@ -82,6 +82,11 @@ def test_exit_codes_are_exceptions_with_the_message(tmp_path: Path) -> None:
         with pytest.raises(kind, match="said so") as found:
             run_program([str(code), "so", "--set", "a=b"], program=program)
         assert "--set" not in str(found.value)
+    for code, failure in ((1, RunError), (2, InputError)):
+        script = f"sys.stderr.write('warning: a\\n  b\\nwarning: c\\nother\\nvaecf_dist: d\\n'); sys.exit({code})"
+        with pytest.raises(failure, match="d$") as warned:
+            run_program([], program=_script(tmp_path / "w", script))
+        assert warned.value.warnings == ["a\n  b", "c"]
 
 
 def test_program_is_killed_if_its_input_fails(tmp_path: Path) -> None:

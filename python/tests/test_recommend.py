@@ -311,7 +311,13 @@ def test_similar_items_are_those_of_the_program(workspace: Workspace, name: str)
         ({"user": "uid", "item": "song"}, "song is not a column of the table; its columns are uid, track"),
         ({"user": "uid", "item": "track", "users": [1]}, "users is for matrices"),
         ({"user": "uid", "item": "track", "unknown": "drop"}, 'must be "skip" or "raise"'),
-        ({"user": "uid", "item": "track", "at_most": ({}, 0)}, "at least 1 item of a category, got 0"),
+        ({"user": "uid", "item": "track", "at_most": ({}, 0)}, "number of items in at_most must be a whole number and at least 1, got 0"),
+        ({"user": "uid", "item": "track", "k": "3"}, "k must be a whole number and at least 1, got '3'"),
+        ({"user": "uid", "item": "track", "k": 2.5}, "k must be a whole number and at least 1, got 2.5"),
+        ({"user": "uid", "item": "track", "k": True}, "k must be a whole number and at least 1, got True"),
+        ({"user": "uid", "item": "track", "explain": "3"}, "explain must be a whole number and at least 0, got '3'"),
+        ({"user": "uid", "item": "track", "only": 12.0}, "only must be a list of ids, got 12.0"),
+        ({"user": "uid", "item": "track", "only": [["u1"]]}, r"\['u1'\] is not an id; ids must be integers or texts"),
         ({"user": "uid", "item": "track", "at_most": {}}, "at_most must be a pair of the categories"),
         ({"user": "uid", "item": "track", "at_most": ("genre", 2)}, "a Series or dict by item id, got str"),
         ({"user": "uid", "item": "track", "at_most": (pd.DataFrame(), 2)}, "a Series or dict by item id, got DataFrame"),
@@ -342,3 +348,10 @@ def test_wrong_controls_are_input_errors(
             model.recommend(pd.DataFrame({"uid": [uid], "track": [track]}), user="uid", item="track")
     with pytest.raises(vaecf.InputError, match="items: nothing not in .*; correct the ids$"):
         model.similar("nothing")
+    for items in (None, [[1, 2]]):
+        with pytest.raises(vaecf.InputError, match="items must be a list of ids, got None|is not an id"):
+            model.similar(items)
+    with pytest.raises(vaecf.InputError, match="the column uid of the table has lists"):
+        model.recommend(pd.DataFrame({"uid": [["u"]], "track": [3]}), user="uid", item="track")
+    whole = model.recommend(events, user="uid", item="track", only=["u1"], k=3.0)  # type: ignore[arg-type]
+    pd.testing.assert_frame_equal(whole, model.recommend(events, user="uid", item="track", only=["u1"], k=3))

@@ -40,6 +40,10 @@ CELLS: list[tuple[Any, list[str]]] = [
     (pd.Timestamp("2024-01-05 01:00", tz="Europe/Paris"), ["2024-01-05 00:00:00"]),
     (np.datetime64("2024-01-05T00:00:00.5"), ["2024-01-05 00:00:00.500000"]),
     (datetime.date(2024, 1, 5), ["2024-01-05 00:00:00"]),
+    *[
+        (duration, ["1 day, 1:00:00.500000"])
+        for duration in (pd.Timedelta("25:00:00.5"), datetime.timedelta(hours=25, seconds=0.5), np.timedelta64(90000500, "ms"))
+    ],
     *[(missing, []) for missing in (None, "", " ", float("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), [])],
 ]
 
@@ -109,6 +113,20 @@ def test_columns_are_written_for_the_program_with_the_same_texts() -> None:
         expected = [frames.JOINT.join(field_texts(field, "|")) for field in python_values(table[name])]
         lines = list(csv.reader(io.StringIO(text.getvalue().decode())))
         assert [line[0] if line else "" for line in lines] == ["column", *expected], name
+
+
+def test_nanoseconds_of_polars_have_the_same_texts_in_training_and_serving() -> None:
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    from vaecf import frames  # pylint: disable=import-outside-toplevel
+
+    numbers = polars.Series([1704412800000000123, 5])
+    for kind in (polars.Datetime("ns"), polars.Datetime("ns", "Europe/Paris"), polars.Duration("ns")):
+        table = polars.DataFrame({"at": numbers.cast(kind)})
+        expected = [value_text(value) for value in python_values(table["at"])]
+        (rows,) = frames.frame_of(table, "users").rows(["at"])
+        assert frames.features("|")(rows["at"], "at").to_pylist() == expected
+        assert expected[0] == {True: "19727 days, 0:00:00", False: "2024-01-05 00:00:00.000000123"}[kind == polars.Duration]
 
 
 @pytest.fixture(name="trained")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -20,12 +21,16 @@ class InputError(Exception):
     """Wrong usage, configuration or input: exit code 2. The message says what to do."""
 
     code = INVALID
+    warnings: Sequence[str] = ()
+    """The warnings of vaecf_dist before the error."""
 
 
 class RunError(Exception):
     """A run of vaecf_dist that failed: exit code 1, or a signal."""
 
     code = FAILED
+    warnings: Sequence[str] = ()
+    """The warnings of vaecf_dist before the error."""
 
 
 class Stopped(Exception):

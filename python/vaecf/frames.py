@@ -270,7 +270,10 @@ def _joined(column: pa.ChunkedArray, name: str, texts_of: Callable[[Any], list[s
         return joint.join(texts)
 
     fields = python_values(column)
-    if is_list:
-        return pa.array(map(joined, fields), pa.large_string())
-    texts = {field: joined(field) for field in set(fields)}
-    return pa.array([texts[field] for field in fields], pa.large_string())
+    try:
+        if is_list:
+            return pa.array(map(joined, fields), pa.large_string())
+        texts = {field: joined(field) for field in set(fields)}
+        return pa.array([texts[field] for field in fields], pa.large_string())
+    except UnicodeEncodeError:
+        raise InputError(f"{name}: some values are bytes that are not UTF-8; decode them to texts") from None

@@ -23,6 +23,8 @@ def id_text(value: Any) -> str:
     """Returns an id as text: whole floating-point numbers as integers, missing ones empty. Throws InputError for others."""
     if isinstance(value, str):
         return value
+    if hasattr(value, "__iter__") and not isinstance(value, bytes):
+        raise InputError(f"{value!r} is not an id; ids must be integers or texts")
     if is_missing(value):
         return ""
     if isinstance(value, (float, np.floating)):
@@ -89,7 +91,19 @@ def id_list(ids: Any, name: str) -> list[Any]:
         raise InputError(f'{name} must be a list of ids, got a {kind}; pass one of its columns, as table["item"]')
     if isinstance(ids, (str, bytes, int, float, np.generic)):
         raise InputError(f"{name} must be a list of ids, got {ids!r}; write [{ids!r}]")
-    return list(ids)
+    try:
+        return list(ids)
+    except TypeError:
+        raise InputError(f"{name} must be a list of ids, got {ids!r}") from None
+
+
+def count_of(value: Any, name: str, least: int) -> int:
+    """Returns a number of things. Throws InputError if it is not a whole number of at least `least`. `name`: the argument,
+    for messages."""
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not is_number or value < least or value != value // 1:
+        raise InputError(f"{name} must be a whole number and at least {least}, got {value!r}")
+    return int(value)
 
 
 class IdLookup:
@@ -184,7 +198,10 @@ def unique(positions: Array) -> Array:
 def _codes(table: Any, name: Any) -> tuple[Array, Array]:
     """Returns the number of each line's id in a column, and the ids in the order of their first lines. Ids with the same
     text, such as 7 and "7", are the same; the number of a line without one is -1."""
-    codes, ids = pd.factorize(column_of(table, name))
+    try:
+        codes, ids = pd.factorize(column_of(table, name))
+    except TypeError:
+        raise InputError(f"the column {name} of the table has lists; ids must be integers or texts") from None
     texts, _ = pd.factorize(pd.Index([id_text(value) for value in ids.tolist()], dtype=object))
     return np.append(texts, -1)[codes], np.asarray(ids)[np.unique(texts, return_index=True)[1]]
 

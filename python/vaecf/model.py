@@ -16,7 +16,7 @@ from .categories import Categories
 from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_values, titles_of
 from .errors import InputError
 from .hashing import feature_rows
-from .ids import IdLookup, column_of, id_list, id_text, read_events, unique
+from .ids import IdLookup, column_of, count_of, id_list, id_text, read_events, unique
 from .reasons import largest, series
 from .scorers import batch_users, read_scorer
 from .texts import local_path
@@ -186,16 +186,13 @@ class Model:
         largest contributions, in columns because_1, contribution_1 and so on, and because_title_1 with `titles`. Unused
         ones are missing.
         """
-        if k < 1:
-            raise InputError(f"k must be at least 1, got {k}")
-        if explain < 0:
-            raise InputError(f"explain must be 0 or more, got {explain}")
+        k, explain = count_of(k, "k", 1), count_of(explain, "explain", 0)
         if titles and self.item_title is None:
             raise InputError(f"{self.path}: contains no titles; omit titles=True, or prepare the dataset with titles")
         if at_most is not None and not (isinstance(at_most, (tuple, list)) and len(at_most) == 2):
             raise InputError("at_most must be a pair of the categories by item id and the largest number of items of one")
-        if at_most is not None and at_most[1] < 1:
-            raise InputError(f"at_most must allow at least 1 item of a category, got {at_most[1]}")
+        if at_most is not None:
+            at_most = at_most[0], count_of(at_most[1], "the number of items in at_most", 1)
         lookup = IdLookup(self.item_id, f"the items of {self.path}", unknown)
         if (user is None) != (item is None):
             raise InputError("user and item must both name a column of the table, or none for a matrix")
@@ -265,9 +262,8 @@ class Model:
         `items`: an id or several. docs/SERVING.md describes the scores. `titles` adds a column title, of the similar
         item. Throws InputError for an unknown id.
         """
-        if k < 1:
-            raise InputError(f"k must be at least 1, got {k}")
-        wanted = [items] if isinstance(items, (str, int, float, np.number)) else list(items)
+        k = count_of(k, "k", 1)
+        wanted = [items] if isinstance(items, (str, int, float, np.number)) else items
         columns = IdLookup(self.item_id, f"the items of {self.path}", None).positions(wanted, "items")
         scores = self._scorer.similarities(columns).copy()
         scores[np.arange(len(columns)), columns] = -np.inf

@@ -113,9 +113,13 @@ def prepare(
     if values["data.source.path"] == "-":
         unused += _without_text_keys("data.source", "source", values, settings or {})
     folder = path.parent / f".{path.stem}.tables"
-    earlier = _temporaries(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: this file cannot be written: {reason}; choose another file=") from None
+    earlier = _temporaries(path)
+    try:
         written: dict[str, Any] = {}  # where and how the program finds tables that are written for it
         for name, one, table in (("users", "user", users), ("items", "item", items)):
             if table is None:
@@ -142,6 +146,8 @@ def prepare(
         try:
             _, log = run_program(["prepare", str(folder / "config.yaml"), "-q", *arguments], program=program, feed=feed)
         except (InputError, RunError) as error:
+            for text in combined(error.warnings):
+                warnings.warn(python_words(text, folder), stacklevel=2)
             raise type(error)(python_words(str(error), folder)) from None
     except BaseException:
         for left in _temporaries(path) - earlier:  # of a program that was killed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -138,7 +139,7 @@ def run_program(
     exception is raised. If this process is killed, the program is, too, or reads that its input is not complete. `watch` is called several times a second. An
     interrupt, such as Ctrl-C, stops the program with a checkpoint, if it trains, and raises KeyboardInterrupt after its
     end; a second one kills it. The end of this process stops it as an interrupt does.
-    Throws InputError for exit code 2, Stopped for 75, and RunError for others.
+    Throws InputError for exit code 2, Stopped for 75, and RunError for others; the first and the last have the warnings.
     """
     command = [*launcher(ranks, DEFAULT_MPIRUN), find_program(program), *arguments]
     # Open MPI's mpirun passes USR1 on, but kills the ranks after INT.
@@ -182,12 +183,13 @@ def run_program(
     code, reason = process.returncode, message_of(texts[1])
     if code == errors.DONE:
         return texts[0], texts[1]
-    if code == errors.INVALID:
-        raise InputError(reason)
     if code == errors.STOPPED:
         raise Stopped(reason)
     ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-    raise RunError(f"vaecf_dist ended with {ended}: {reason}")
+    failed = RunError(f"vaecf_dist ended with {ended}: {reason}")
+    error: InputError | RunError = InputError(reason) if code == errors.INVALID else failed
+    error.warnings = warnings_of("\n".join(re.findall(r"^warning: .*(?:\n[ ].*)*", texts[1], re.MULTILINE)))
+    raise error
 
 
 @contextlib.contextmanager

@@ -136,6 +136,8 @@ def train(
             stopped.args = (f"{folder}: stopped with a checkpoint; {hint}",)
             raise
         except (InputError, RunError) as error:
+            for text in error.warnings:
+                warnings.warn(told(text), stacklevel=2)
             raise type(error)(told(str(error))) from None
         finally:
             if bar:

@@ -36,6 +36,8 @@ SINGLE = {"float32": np.float32, "float": np.float32, "float16": np.float16, "ha
 def python_values(column: Any) -> list[Any]:
     """Returns the values of a column of pandas, Polars or PyArrow as objects of Python; those in SINGLE as NumPy's."""
     kind = str(getattr(column, "dtype", getattr(column, "type", ""))).lower().removesuffix("[pyarrow]")
+    if "time_unit='ns'" in kind:  # to_list() of Polars would omit the nanoseconds.
+        column = column.to_arrow()
     method = next(name for name in ("to_pylist", "to_list", "tolist") if hasattr(column, name))
     values: list[Any] = getattr(column, method)()
     if kind in SINGLE:
@@ -53,7 +55,7 @@ def value_text(value: Any) -> str:
 
     Texts are without blanks around them, bools are True and False. Numbers are as Python's repr, whole ones without .0, and
     times as 2024-01-05 00:00:00, in UTC, with a fraction of a second only if it is not 0: those of their types, and texts
-    that are a time or a number with a point or an exponent.
+    that are a time or a number with a point or an exponent. Durations are as str(datetime.timedelta), in microseconds.
     """
     if isinstance(value, str):
         text = value.strip(BLANKS)
@@ -67,6 +69,10 @@ def value_text(value: Any) -> str:
         return value_text(value.decode("utf-8", "surrogateescape"))
     if isinstance(value, np.datetime64):
         value = pd.Timestamp(value)
+    if isinstance(value, np.timedelta64):
+        value = pd.Timedelta(value)
+    if isinstance(value, pd.Timedelta):
+        value = value.to_pytimedelta()
     if isinstance(value, datetime.datetime):
         return str(value if value.tzinfo is None else value.astimezone(datetime.timezone.utc).replace(tzinfo=None))
     if isinstance(value, datetime.date):

@@ -33,7 +33,7 @@ TRAINING = {
 }
 """The argument of vaecf.train for each key that has one."""
 
-_OPTION = re.compile(rf"(?<![\w.-])({'|'.join(ARGUMENTS.values())})=(?=([^\s,;)]?))")
+_OPTION = re.compile(rf"(?<![\w.-])({'|'.join(ARGUMENTS.values())})=(?=([^\s,;:)]?))")
 _FORMAT = re.compile(r"data\.source\.format: \w+(?= with| has)")
 
 _ALL_KEYS = "; the attribute config of a vaecf.Run has all keys"
@@ -52,13 +52,27 @@ _PHRASES = (
     (re.compile(r" \(mpirun [^)]*\)"), ""),
 )
 
+_WITH_VALUES = ("data.file", "data.source.path", "data.prepare.split", "model.type", "device", "train.precision")
+"""The keys that messages name with a value, as KEY: VALUE; after others, and before "only", there is a sentence."""
+
+_COLUMNS = "user=, item=, rating= or time="
+_OF_STDIN = (
+    ("the file contains no ratings; check data.source.format, path, separator, header and columns", "contains no rows; give events"),
+    (
+        "the format is probably wrong; check data.source.format, path, separator, header and columns",
+        f"{_COLUMNS} probably names another column; correct it",
+    ),
+)
+"""What is said of tables, whose text this package has written."""
 _OF_SOURCES = (
     ("check the paths in data.source", "check source=, items= and users="),
     (
         "check data.source.format, path, separator, header and columns",
         "check the columns, and data.source.separator and data.source.header in settings=",
     ),
+    ("which data.source names", f"which {_COLUMNS} names"),
 )
+_LAYOUT = re.compile(r"check column names, separator and header in (data\.source(?:\.users|\.items)?)(?![\w.])")
 _PATTERN = re.compile(r', or to a pattern such as "[^"]*"')
 
 _ISSUE = re.compile(r"([0-9]+) (dropped|kept): ([^\n]*)(?:\n  ([^\n]*))?")
@@ -69,8 +83,12 @@ def _named(text: str, arguments: Mapping[str, str]) -> str:
     for phrase, other in _PHRASES:
         text = phrase.sub(other, text)
     keys = "|".join(re.escape(key) for key, argument in arguments.items() if key != argument)
-    key_in_text = re.compile(rf"(?<![\w.])({keys})(?![\w]|\.\w)(?:: (?=[\w/~-]))?")
-    return key_in_text.sub(lambda found: f"{arguments[found[1]]}=", text)
+    key_in_text = re.compile(rf"(?<![\w.])({keys})(?![\w]|\.\w)(: (?=[\w/~-])(?!only ))?")
+
+    def argument(found: re.Match[str]) -> str:
+        return f"{arguments[found[1]]}={'' if found[1] in _WITH_VALUES else found[2] or ''}"
+
+    return key_in_text.sub(argument, text)
 
 
 def training_words(text: str, written: Path, start: Path | None) -> str:
@@ -83,8 +101,9 @@ def training_words(text: str, written: Path, start: Path | None) -> str:
 def python_words(text: str, folder: Path) -> str:
     """Returns a message with arguments of vaecf.prepare instead of keys and options, and with rows of tables, from 0, instead
     of lines of what was written for the program to its standard input or the folder."""
-    for phrase, other in _OF_SOURCES:
+    for phrase, other in (*(_OF_STDIN if text.startswith("stdin:") else ()), *_OF_SOURCES):
         text = text.replace(phrase, other)
+    text = _LAYOUT.sub(r"check the columns, and \1.separator and \1.header in settings=", text)
     text = _named(_FORMAT.sub("this source", _PATTERN.sub("", text.replace(f"{folder}/config.yaml: ", ""))), ARGUMENTS)
 
     def row(found: re.Match[str]) -> str:

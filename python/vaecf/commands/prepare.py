@@ -53,13 +53,14 @@ def run(options: argparse.Namespace) -> int:
         if not equals:
             raise InputError(f"--set {text}: must be KEY=VALUE")
         settings[key] = parse_yaml(value)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
             data = prepare(options.sources, settings=settings, **arguments)
-    except (InputError, RunError) as error:
-        raise type(error)(option_words(str(error))) from None
-    for warning in caught:
-        print(f"warning: {errors.escape(option_words(str(warning.message)))}", file=sys.stderr)
+        except (InputError, RunError) as error:
+            raise type(error)(option_words(str(error))) from None
+        finally:
+            for warning in caught:
+                print(f"warning: {errors.escape(option_words(str(warning.message)))}", file=sys.stderr)
     print(data.attributes["report"], end="")
     return errors.DONE
