@@ -343,7 +343,7 @@ def test_errors_say_what_to_do(workspace: Workspace, tmp_path: Path) -> None:
     for action, message in (
         (lambda: model.score(np.ones((1, 7))), "120 columns, got 7"),
         (lambda: model.score(np.ones((1, 120)), np.ones((1, 4))), "without features"),
-        (lambda: model.recommend(np.ones((1, 120)), k=0), "at least 1"),
+        (lambda: model.recommend(np.ones((1, 120)), k=0), "1 or more"),
         (lambda: model.recommend(np.ones((1, 120)), explain=-1), "0 or more"),
         (lambda: vaecf.Model(workspace.folder / "data.h5"), "is not a checkpoint"),
         (lambda: vaecf.Dataset(workspace.folder / "runs/elsa/checkpoints/best.h5"), "is not a dataset"),

@@ -102,7 +102,7 @@ def count_of(value: Any, name: str, least: int) -> int:
     for messages."""
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not is_number or value < least or value != value // 1:
-        raise InputError(f"{name} must be a whole number and at least {least}, got {value!r}")
+        raise InputError(f"{name} must be a whole number, {least} or more, got {value!r}")
     return int(value)
 
 
