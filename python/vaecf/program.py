@@ -187,9 +187,9 @@ def run_program(
         raise Stopped(reason)
     ended = f"signal {-code}" if code < 0 else f"exit code {code}"
     failed = RunError(f"vaecf_dist ended with {ended}: {reason}")
-    error: InputError | RunError = InputError(reason) if code == errors.INVALID else failed
-    error.warnings = warnings_of("\n".join(re.findall(r"^warning: .*(?:\n[ ].*)*", texts[1], re.MULTILINE)))
-    raise error
+    failure: InputError | RunError = InputError(reason) if code == errors.INVALID else failed
+    failure.warnings = warnings_of("\n".join(re.findall(r"^warning: .*(?:\n[ ].*)*", texts[1], re.MULTILINE)))
+    raise failure
 
 
 @contextlib.contextmanager
