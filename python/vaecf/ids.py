@@ -30,7 +30,7 @@ def id_text(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         if not float(value).is_integer():
             raise InputError(f"{value} is not an id; ids must be integers or texts")
-        if abs(value) > MAX_EXACT:
+        if abs(float(value)) > MAX_EXACT:
             raise InputError(
                 f"{value} is not an id: floating-point numbers above 2^53 are not exact; read the column of ids as "
                 "integers or texts"
