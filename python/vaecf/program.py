@@ -136,9 +136,9 @@ def run_program(
     """Runs vaecf_dist and returns what it wrote to standard output and to standard error.
 
     `feed` writes to the standard input of the program; if it fails, the program is killed before its input ends, and the
-    exception is raised. If this process is killed, the program is, too, or reads that its input is not complete. `watch` is called several times a second. An
-    interrupt, such as Ctrl-C, stops the program with a checkpoint, if it trains, and raises KeyboardInterrupt after its
-    end; a second one kills it. The end of this process stops it as an interrupt does.
+    exception is raised. If this process is killed, the program is, too, or reads that its input is not complete. `watch`
+    is called several times a second. An interrupt, such as Ctrl-C, stops the program with a checkpoint, if it trains, and
+    raises KeyboardInterrupt after its end; a second one kills it. The end of this process stops it as an interrupt does.
     Throws InputError for exit code 2, Stopped for 75, and RunError for others; the first and the last have the warnings.
     """
     command = [*launcher(ranks, DEFAULT_MPIRUN), find_program(program), *arguments]
@@ -185,9 +185,10 @@ def run_program(
         return texts[0], texts[1]
     if code == errors.STOPPED:
         raise Stopped(reason)
-    ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-    failed = RunError(f"vaecf_dist ended with {ended}: {reason}")
-    failure: InputError | RunError = InputError(reason) if code == errors.INVALID else failed
+    failure: InputError | RunError = InputError(reason)
+    if code != errors.INVALID:
+        ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+        failure = RunError(f"vaecf_dist ended with {ended}: {reason}")
     failure.warnings = warnings_of("\n".join(re.findall(r"^warning: .*(?:\n[ ].*)*", texts[1], re.MULTILINE)))
     raise failure
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 BLANKS = " \t\n\r\f\v"
-"""What is removed around texts, as vaecf_dist does (src/data/source/table.cpp)."""
+"""What is removed around texts, as vaecf_dist does (src/data/source/value_text.cpp)."""
 
 NUMBER = re.compile(r"[+-]?(?=([0-9.]+))(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]+)?")
 """A decimal number with a point or an exponent; its group begins with the digits before the exponent."""

@@ -4,15 +4,10 @@
 #include <chrono>
 #include <cmath>
 
+#include "data/source/take.hpp"
+
 namespace vaecf::data {
 namespace {
-
-// Consumes the first character of `text` if it is one of `any_of`.
-bool take(std::string_view& text, std::string_view any_of) {
-  if (text.empty() || any_of.find(text.front()) == std::string_view::npos) return false;
-  text.remove_prefix(1);
-  return true;
-}
 
 bool take_digits(std::string_view& text, std::size_t count, int& number) {
   if (text.size() < count || text.front() == '-') return false;

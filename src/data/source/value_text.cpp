@@ -5,17 +5,12 @@
 #include <cmath>
 #include <optional>
 
+#include "data/source/take.hpp"
+
 namespace vaecf::data {
 namespace {
 
 constexpr std::string_view digits = "0123456789";
-
-// Consumes the first character if it is one of `any_of`.
-bool take_one(std::string_view& text, std::string_view any_of) {
-  if (text.empty() || any_of.find(text.front()) == std::string_view::npos) return false;
-  text.remove_prefix(1);
-  return true;
-}
 
 // Consumes and returns the digits at the start.
 std::string_view take_digits_of(std::string_view& text) {
@@ -34,16 +29,16 @@ bool take_pair(std::string_view& text, int most, int& number) {
 
 // Returns the text of a decimal number with a point or an exponent, or nothing for other texts.
 std::optional<std::string> number_text(std::string_view text) {
-  const bool plus = take_one(text, "+");
+  const bool plus = take(text, "+");
   std::string_view rest = text;
-  if (!plus) (void)take_one(rest, "-");
+  if (!plus) (void)take(rest, "-");
   const std::string_view whole = take_digits_of(rest);
-  const bool point = take_one(rest, ".");
+  const bool point = take(rest, ".");
   const std::string_view fraction = point ? take_digits_of(rest) : "";
   if (whole.empty() && fraction.empty()) return std::nullopt;
-  const bool exponent = take_one(rest, "eE");
+  const bool exponent = take(rest, "eE");
   if (exponent) {
-    (void)take_one(rest, "+-");
+    (void)take(rest, "+-");
     if (take_digits_of(rest).empty()) return std::nullopt;
   }
   if (!rest.empty() || (!point && !exponent)) return std::nullopt;
@@ -56,9 +51,9 @@ std::optional<std::string> number_text(std::string_view text) {
 
 // Consumes the seconds and their fraction behind hh:mm. `fraction`: nothing, or a point and its digits.
 bool take_seconds(std::string_view& text, int& seconds, std::string& fraction) {
-  if (!take_one(text, ":")) return true;
+  if (!take(text, ":")) return true;
   if (!take_pair(text, 59, seconds)) return false;
-  if (!take_one(text, ".")) return true;
+  if (!take(text, ".")) return true;
   std::string taken(take_digits_of(text));
   if (taken.empty() || taken.size() > 9) return false;
   taken.resize(9, '0');
@@ -69,18 +64,18 @@ bool take_seconds(std::string_view& text, int& seconds, std::string& fraction) {
 
 // Consumes a time zone, if there is one, and sets how far it is ahead of UTC.
 bool take_offset(std::string_view& text, std::chrono::minutes& offset) {
-  (void)take_one(text, " ");
+  (void)take(text, " ");
   for (const std::string_view name : {"Z", "UTC", "GMT"}) {
     if (text != name) continue;
     text = {};
     return true;
   }
   const bool east = text.starts_with('+');
-  if (!take_one(text, "+-")) return false;
+  if (!take(text, "+-")) return false;
   int hours = 0;
   int minutes = 0;
   if (!take_pair(text, 23, hours)) return false;
-  if ((take_one(text, ":") || !text.empty()) && !take_pair(text, 59, minutes)) return false;
+  if ((take(text, ":") || !text.empty()) && !take_pair(text, 59, minutes)) return false;
   offset = (east ? 1 : -1) * (std::chrono::hours(hours) + std::chrono::minutes(minutes));
   return text.empty();
 }
@@ -91,8 +86,8 @@ std::optional<std::string> time_text(std::string_view text) {
   int year = 0;
   int month = 0;
   int day = 0;
-  if (year_digits.size() != 4 || !parse_number(year_digits, year) || !take_one(text, "-") ||
-      !take_pair(text, 12, month) || !take_one(text, "-") || !take_pair(text, 31, day)) {
+  if (year_digits.size() != 4 || !parse_number(year_digits, year) || !take(text, "-") ||
+      !take_pair(text, 12, month) || !take(text, "-") || !take_pair(text, 31, day)) {
     return std::nullopt;
   }
   const std::chrono::year_month_day date{std::chrono::year(year),
@@ -105,9 +100,8 @@ std::optional<std::string> time_text(std::string_view text) {
   std::string fraction;
   std::chrono::minutes offset{0};
   if (!text.empty()) {
-    if (!take_one(text, " T") || !take_pair(text, 23, hour) || !take_one(text, ":") ||
-        !take_pair(text, 59, minute) || !take_seconds(text, second, fraction) ||
-        (!text.empty() && !take_offset(text, offset))) {
+    if (!take(text, " T") || !take_pair(text, 23, hour) || !take(text, ":") || !take_pair(text, 59, minute) ||
+        !take_seconds(text, second, fraction) || (!text.empty() && !take_offset(text, offset))) {
       return std::nullopt;
     }
   }
