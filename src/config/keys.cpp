@@ -1,40 +1,16 @@
 #include "config/keys.hpp"
 
-#include <array>
+#include <yaml-cpp/yaml.h>
+
 #include <cstdlib>
 
+#include "config/constraints.hpp"
+
 namespace vaecf::config {
+
+using namespace keys;
+
 namespace {
-
-/// Adds `word` to the values of the number `member(config)`, which then is `value`.
-template <class Number, class Member>
-Key or_word(Key key, const char* word, Number value, Member member) {
-  key.type_name = format("{} or {}", word, key.type_name);
-  if (!key.schema.contains("anyOf")) key.schema = {{"anyOf", io::Json::array({key.schema})}};
-  key.schema["anyOf"].push_back({{"const", word}});
-  key.read = [=, read = std::move(key.read)](Config& config, const YAML::Node& node) {
-    if (!node.IsScalar() || node.Scalar() != word) return read(config, node);
-    member(config) = value;
-  };
-  key.write = [=, write = std::move(key.write)](const Config& config) {
-    return member(config) == value ? word : write(config);
-  };
-  return key;
-}
-
-/// Adds `null` to the values of a number, stored as 0.
-Key or_null(Key key) {
-  key.type_name = "null or " + key.type_name;
-  key.schema["type"] = {"null", key.schema["type"]};
-  key.read = [read = std::move(key.read), reset = key.reset](Config& config, const YAML::Node& node) {
-    if (!node.IsNull()) return read(config, node);
-    reset(config);
-  };
-  key.write = [write = std::move(key.write), is_set = key.is_set](const Config& config) {
-    return is_set(config) ? write(config) : "null";
-  };
-  return key;
-}
 
 /// Makes the value of a key a path, in which "~", alone or before a slash, is the home folder: the variable
 /// HOME.

@@ -237,9 +237,9 @@ class Reader {
     }
     try {
       key.read(config_, node);
-    } catch (const WrongType&) {
+    } catch (const keys::WrongType&) {
       throw InputError(format("{}: {} must be {}, got {}", where, key.path, key.type_name, quote(node)));
-    } catch (const OutOfRange& error) {
+    } catch (const keys::OutOfRange& error) {
       throw InputError(format("{}: {} must be {}, got {}", where, key.path, error.limit, quote(node)));
     }
     places_[key.path] = where;

@@ -21,9 +21,9 @@ inline std::string other_value(const Key& key) {
     Config config;
     try {
       key.read(config, YAML::Load(candidate));
-    } catch (const WrongType&) {
+    } catch (const keys::WrongType&) {
       continue;
-    } catch (const OutOfRange&) {
+    } catch (const keys::OutOfRange&) {
       continue;
     }
     if (key.write(config) != key.write(Config{})) return candidate;

@@ -6,13 +6,14 @@ BEGIN {
   allowed["base"] = ""
   allowed["math"] = "base"
   allowed["io"] = "base"
+  allowed["keys"] = "io base"
   allowed["device"] = "math base"
   allowed["comm"] = "device/model_parallel_group.hpp device/array.hpp base"
   allowed["context"] = "comm device base"
   allowed["data"] = "io math base"
   allowed["models"] = "context io device math base"
   allowed["models/item"] = "models context comm io device math base"
-  allowed["config"] = "models comm data io device math base"  # option structs, the names of metrics, and JSON
+  allowed["config"] = "models keys comm data io device math base"  # option structs, the names of metrics, and JSON
   allowed["training"] = "models config context comm data io device math base"
   allowed["evaluate"] = "models models/item context comm data io device math base"
   allowed["checkpoint"] = "training models models/item config context comm io device math base"
@@ -77,6 +78,7 @@ function check_reach(file,   target, parts) {
 
 function uses(name, what) {
   if (index(place, owner[name] "/") == 1) return
+  if (name == "yaml-cpp" && module == "keys") return  # reads the values of nodes
   if (name == "CUDA" && place == "base/host_device.hpp" && what ~ /^__(CUDACC|host|device)__$/) return
   # The file that hands NCCL its stream orders it by events, with the calls for that and nothing else of CUDA: no
   # memory, no kernels, and no waits that nothing could end.
