@@ -1,8 +1,8 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/io/model_export.hpp>
+#include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/loss.hpp>
-#include <vaecf/math/recvae.hpp>
 #include <vaecf/models/model.hpp>
 
 #include <CLI/CLI.hpp>

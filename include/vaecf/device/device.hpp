@@ -10,9 +10,9 @@
 #include <vaecf/device/solver.hpp>
 #include <vaecf/device/step.hpp>
 #include <vaecf/device/tensor_layout.hpp>
+#include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/math/ranking.hpp>
-#include <vaecf/math/recvae.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -112,7 +112,7 @@ struct SideFeatures {
 /// the model-parallel group. On a GPU, operations are queued on one stream, and the host blocks only where
 /// stated. On a CPU, they have finished when they return. One thread uses a device, except where stated.
 ///
-/// Formulas: Liang et al., "Variational Autoencoders for Collaborative Filtering", WWW 2018, sections 2, 3.
+/// Formulas: Liang et al., WWW 2018, sections 2, 3.
 class Device {
  public:
   Device() = default;
@@ -249,9 +249,9 @@ class Device {
                                  Matrix& z) = 0;
   /// z = mu, for scoring.
   virtual void latent_mean(const Matrix& statistics, Matrix& z) = 0;
-  /// A layer of RecVAE (Shenbin et al., WSDM 2020) after its product s, with the sum R of the layers before:
+  /// A layer with skips (Shenbin et al., WSDM 2020) after its product s, with the sum R of the layers before:
   ///   s += R;  h = LN(swish(s)) gain + offset;  R += h
-  /// LN normalizes each row by its mean and biased variance (math/recvae.hpp). `first`: R counts as 0.
+  /// LN normalizes each row by its mean and biased variance (math::row_norm). `first`: R counts as 0.
   virtual void swish_norm(Matrix& s, const Parameters& parameters, Norm norm, bool first, Matrix& sum,
                           Matrix& h) = 0;
 
@@ -262,9 +262,9 @@ class Device {
   /// outputs o = sigmoid(logits), the mean of (o_i - x_i)^2 over all items, where x is 0 or 1; writes the
   /// gradients with respect to `hidden`, W and bias. With a fused update, d_hidden is computed with the
   /// weights before the update, which may still run until end_step() or synchronize().
-  /// OutputGradients::hidden (RecVAE's encoder passes) computes d_hidden only, and uses nothing of `backward`
-  /// but parameters and step. OutputGradients::weights (its decoder passes) leaves d_hidden as it is. Both
-  /// require the multinomial loss.
+  /// OutputGradients::hidden (for passes that update the encoder) computes d_hidden only, and uses nothing of
+  /// `backward` but parameters and step. OutputGradients::weights (for those that update the decoder) leaves
+  /// d_hidden as it is. Both require the multinomial loss.
   virtual void output_layer_step(Loss loss, const Matrix& hidden, const Batch& batch, Layer layer,
                                  OutputGradients which, Matrix& d_hidden, const Backward& backward) = 0;
   /// Replaces d_output, the gradient with respect to the output, by that with respect to act's argument, and
@@ -276,9 +276,9 @@ class Device {
   /// d_statistics (B, 2L) from d_z (B, L), plus the gradient of beta * KL; adds to the step's kl.
   virtual void latent_backward(const Batch& batch, const Matrix& statistics, const Matrix& d_z,
                                Matrix& d_statistics, StepState& step) = 0;
-  /// latent_backward() with RecVAE's composite prior, given the statistics of the old encoder. The KL term
-  /// log q(z) - log p(z) is that of the sample z (math/recvae.hpp). Its weight for user u is beta + gamma
-  /// n_u.
+  /// latent_backward() with the composite prior, given the statistics of the old encoder. The KL term
+  /// log q(z) - log p(z) is that of the sample z (math/composite_prior.hpp). Its weight for user u is
+  /// beta + gamma n_u.
   virtual void composite_latent_backward(const Batch& batch, const Matrix& statistics,
                                          const Matrix& old_statistics, const math::CompositePrior& prior,
                                          float gamma, const Matrix& d_z, Matrix& d_statistics,
@@ -298,8 +298,8 @@ class Device {
   virtual void side_features_backward(const SideFeatures& side, const Matrix& d_before,
                                       const Backward& backward) = 0;
 
-  // The item table of ELSA, a tensor of kind item_table; sparse_linear() and the scoring operations accept
-  // it.
+  // The table of item vectors (Vancura et al., RecSys 2022), a tensor of kind item_table; sparse_linear() and
+  // the scoring operations accept it.
 
   /// Writes A, the rows of W divided by their L2 norms, to tensor `table` of `normalized` and its copies; W
   /// is tensor `tensor` of `parameters`.

@@ -13,7 +13,7 @@ namespace vaecf::device {
 /// zeros after the columns. On a GPU in 16-bit precisions there is a second copy as product operand; every
 /// writer must write both. There are two exceptions: the copy of a gradient with respect to a layer's output
 /// is undefined until the layer's backward pass has converted the gradient to that before the activation, and
-/// so are the copies of s and of both sums of RecVAE's layers.
+/// so are the copies of s and of both sums of swish_norm().
 class Matrix {
  public:
   Matrix() = default;

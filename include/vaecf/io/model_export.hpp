@@ -114,7 +114,7 @@ RecommendedLists read_recommendations(const std::string& path);
 /// Values of some users, one per user in each column.
 struct UserColumns {
   struct Column {
-    std::string path;  ///< path of the dataset in the file: "history", "ease/ndcg@100"
+    std::string path;  ///< path of the dataset in the file: "history", "popularity/ndcg@100"
     std::variant<std::vector<std::int64_t>, std::vector<double>, IdList> values;
   };
   IdList users;

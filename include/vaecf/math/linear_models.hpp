@@ -29,7 +29,7 @@ struct LinearColumn {
 };
 
 /// Returns h_j for a diagonal of at most `relax` (Moon et al., SIGIR 2023): max(1 - relax, Lambda_j P_jj).
-/// 0: EASE and EDLAE; 1: no constraint.
+/// 0: a diagonal of 0 (Steck, WWW 2019, NeurIPS 2020); 1: no constraint.
 inline double relaxed_factor(const LinearColumn& column, double dropout, double relax) {
   if (relax == 0.0) return 1.0;
   const double unconstrained = linear_penalty(column.l2, column.gram, dropout) * column.inverse;
@@ -51,7 +51,7 @@ inline double kept_factor(const LinearColumn& column, double dropout, double kep
   return 1.0 - c * keep * x;
 }
 
-/// The similarity of item-kNN between a source item i and a target j, with together = sum_u w_u x_ui x_uj and
+/// The similarity of a source item i and a target j, with together = sum_u w_u x_ui x_uj and
 /// d_i = sum_u x_ui^2, the number of users if all values of X are 1:
 ///   (together / (d_i^source_power d_j^target_power + shrink + 1e-6))^power.
 struct ItemSimilarity {

@@ -54,9 +54,8 @@ VAECF_HD inline float softmax_scale(float values, const SoftmaxPart<Sum>& all) {
   return values > 0.0F ? static_cast<float>(static_cast<Sum>(values) / all.sum) : 0.0F;
 }
 
-// The squared error of one output o = sigmoid(logit) for an input x of 0 or 1, as in autoencoders that
-// reconstruct their input (Sedhain et al., "AutoRec: Autoencoders meet collaborative filtering", WWW 2015,
-// with all items observed). A user's loss is the mean over the items.
+// The squared error of one output o = sigmoid(logit) for an input x of 0 or 1 (Sedhain et al., WWW 2015, with
+// all items observed). A user's loss is the mean over the items.
 
 /// Returns the gradient of (o - x)^2 of one item with respect to its logit; `error` is o - x. The caller
 /// divides by the number of items.
@@ -65,8 +64,8 @@ VAECF_HD inline T squared_error_gradient(T error, T output) {
   return sigmoid_backward(T{2} * error, output);
 }
 
-// ELSA (Vancura et al., "Scalable Linear Shallow Autoencoder for Collaborative Filtering", RecSys 2022): A
-// contains the rows of W divided by their L2 norms, and the prediction for a user x is y = x A A' - x.
+// The cosine loss of item vectors (Vancura et al., RecSys 2022): A contains the rows of W divided by their L2
+// norms, and the prediction for a user x is y = x A A' - x.
 
 /// The loss term of one user, 1 - cos(x, y), and its derivatives.
 struct CosineLoss {

@@ -1,5 +1,5 @@
-// The item table of ELSA, whose rows have norm 1, with its loss and gradient. No operation computes (B, I)
-// scores.
+// The table of item vectors, whose rows have norm 1, with the cosine loss and its gradient. No operation
+// computes (B, I) scores.
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/loss.hpp>
 

@@ -1,4 +1,4 @@
-#include <vaecf/math/recvae.hpp>
+#include <vaecf/math/composite_prior.hpp>
 
 #include "device/cuda/device.hpp"
 #include "device/cuda/operations/vec8.hpp"

@@ -1,6 +1,6 @@
+#include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/elementwise.hpp>
 #include <vaecf/math/random.hpp>
-#include <vaecf/math/recvae.hpp>
 
 #include "device/cuda/device.hpp"
 #include "device/cuda/operations/vec8.hpp"

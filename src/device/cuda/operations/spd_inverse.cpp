@@ -118,7 +118,7 @@ bool Device::fits(const device::SpdInverse& matrix, const device::GramInput& x) 
 device::Inversion Device::invert(device::SpdInverse& matrix, const device::GramInput& x,
                                  const device::SpdInverse::Broadcast& broadcast,
                                  const device::SpdInverse::Progress& progress) {
-  constexpr const char* what = "the matrix of EASE";
+  constexpr const char* what = "the inverse of X'X + diagonal";
   constexpr std::int64_t block = block_rows;
   const std::int64_t stride = matrix.stride();
   const std::int64_t blocks = stride / block;

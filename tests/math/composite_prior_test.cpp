@@ -1,6 +1,6 @@
-// Formulas of RecVAE, against values computed in NumPy and finite differences.
+// Swish, normalized rows and the composite prior, against values computed in NumPy and finite differences.
+#include <vaecf/math/composite_prior.hpp>
 #include <vaecf/math/elementwise.hpp>
-#include <vaecf/math/recvae.hpp>
 
 #include <gtest/gtest.h>
 

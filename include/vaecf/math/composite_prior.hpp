@@ -6,9 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
-/// Formulas of RecVAE (Shenbin et al., "RecVAE: a new variational autoencoder for top-N recommendations with
-/// implicit feedback", WSDM 2020): swish, layer normalization of one row, and the composite prior. T is float
-/// on devices and double in tests.
+/// The composite prior of latent variables, swish, and layer normalization of one row (Shenbin et al., WSDM
+/// 2020). T is float on devices and double in tests.
 namespace vaecf::math {
 
 /// Added to the variance of a row. A large value, as in the authors' code.
