@@ -59,13 +59,21 @@ def metric_names(event: Event) -> list[str]:
     return [name for name in names if not has_prefix(name)]
 
 
+def solution_names(event: Event) -> list[str]:
+    """Returns the names of the parameters that may be searched, and of the seconds, of an event `solve`: its numbers with
+    a point up to the seconds. Parameters that are whole numbers, as the number of neighbors, have one value in a run."""
+    names = list(event)
+    last = names.index("seconds") if "seconds" in event else -1
+    return [name for name in names[: last + 1] if isinstance(event[name], float)]
+
+
 def smallest_is_best(metric: str) -> bool:
     """Returns true for gini@K and popularity@K; of all other metrics the largest value is the best."""
     return metric.rpartition("/")[2].startswith(("gini@", "popularity@"))
 
 
 def baseline_names(event: Event) -> list[str]:
-    """Returns the prefixes of the baselines of an event `test`, such as popularity, item_knn, ease and cold."""
+    """Returns the prefixes of the baselines of an event `test`, such as popularity and cold."""
     metrics = metric_names(event)
     found: dict[str, None] = {}
     for name in event:

@@ -97,7 +97,7 @@ class Run:
 
     @cached_property
     def solutions(self) -> pd.DataFrame:
-        """The solutions of EASE or item-kNN with their parameters and metrics on the validation users."""
+        """The solutions of a model that is solved at once, with their parameters and metrics on the validation users."""
         return self.table("solve")
 
     @property

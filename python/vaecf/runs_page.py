@@ -127,8 +127,9 @@ def _test(runs: Sequence[Run]) -> str:
 
 def _kind(run: Run) -> str:
     """Returns the name of the loss of a run."""
-    model, loss = str(run.config.get("model.type", "")), run.config.get("model.autoencoder.loss", "squared")
-    return f"{model} {loss}" if model == "autoencoder" else model
+    model = str(run.config.get("model.type", ""))
+    loss = run.config.get(f"model.{model}.loss")  # if it can be chosen
+    return f"{model} {loss}" if loss else model
 
 
 def curves(runs: Sequence[Run]) -> Charts:

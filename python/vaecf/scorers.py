@@ -118,8 +118,8 @@ class Elsa:
         return np.asarray(self.table[columns] @ self.table.T)
 
 
-class Ease:
-    """ease: x B with a dense matrix B whose rows are source items."""
+class DenseMatrix:
+    """Models that are solved at once: x B with a dense matrix B whose rows are source items."""
 
     def __init__(self, weights: h5py.Group) -> None:
         self.matrix = read_values(weights, "items/matrix")
@@ -134,8 +134,8 @@ class Ease:
         return self.matrix[columns]
 
 
-class Neighbors:
-    """item_knn, and ease with neighbors: x B with a sparse matrix B whose rows are source items."""
+class SparseMatrix:
+    """Models that are solved at once and store neighbors: x B with a sparse matrix B whose rows are source items."""
 
     def __init__(self, weights: h5py.Group, items: int) -> None:
         self.matrix = read_matrix(weights["items"], items)
@@ -171,17 +171,20 @@ def _layers(weights: h5py.Group, name: str) -> list[Layer]:
     return layers
 
 
-Scorer = Network | RecVae | Elsa | Ease | Neighbors
+Scorer = Network | RecVae | Elsa | DenseMatrix | SparseMatrix
 
 
 def read_scorer(weights: h5py.Group, kind: str, config: dict[str, Any], items: int) -> Scorer | None:
-    """Returns the scorer of a model of the type `kind`; None if there is no such type."""
+    """Returns the scorer of a model of the type `kind`; None if there is no such type. A model that was solved at once
+    is a matrix between items, whatever its type."""
+    if "items/matrix" in weights:
+        return DenseMatrix(weights)
+    if "items/indptr" in weights:
+        return SparseMatrix(weights, items)
     if kind in ("mult_vae", "mult_dae", "autoencoder"):
         return Network(weights, kind, config)
     if kind == "recvae":
         return RecVae(weights)
     if kind == "elsa":
         return Elsa(weights)
-    if kind in ("ease", "item_knn"):
-        return Ease(weights) if "items/matrix" in weights else Neighbors(weights, items)
     return None

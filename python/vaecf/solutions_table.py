@@ -1,4 +1,4 @@
-"""The table of the solutions of EASE and item-kNN for the page on runs."""
+"""The table of the solutions of models that are solved at once, for the page on runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def at_edge(key: str, value: float, tried: Sequence[float]) -> str:
 
 
 def solutions_table(runs: Sequence[Run]) -> str:
-    """Returns the table of the solutions of EASE and item-kNN, in which the chosen one of each run is marked."""
+    """Returns the table of the solutions of runs, in which the chosen one of each run is marked."""
     solutions = pd.concat([run.solutions.assign(run=name) for name, run in zip(names_of(runs), runs, strict=True)])
     head = [str(key) for key in solutions if key not in ("run", "time", "users", "users_without_target", "step")]
     parameters = head[: head.index("seconds")] if "seconds" in head else []

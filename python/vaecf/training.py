@@ -60,7 +60,7 @@ def train(
 ) -> Run:
     """Trains a model on a dataset and tests it, if the dataset has test users, and returns the run.
 
-    `model`: the key model.type; default: that of `start_from`, else mult_vae. `name`: default: the name of the dataset's
+    `model`: the key model.type; default: that of `start_from`, else that of vaecf_dist. `name`: default: the name of the dataset's
     file and the model, own-elsa. `start_from`: a run whose configuration and weights are the start; models that are
     solved at once are solved again. `ranks`: more than one are started by mpirun. `per_user`: also write the metrics of
     each test user to per-user.h5 in the folder of the run. `track`: mlflow, wandb or trackio, to which the run is logged
@@ -103,8 +103,6 @@ def train(
         values[key] = value
     for key, value in _weight_rules(file).items():
         values.setdefault(key, value)
-    kind = values.get("model.type") or (start.config["model.type"] if start else "mult_vae")
-    values.setdefault("name", f"{file.stem}-{kind}")
     arguments = settings_arguments({key: _text(value) for key, value in values.items()})
 
     found = find_program(program)
@@ -116,6 +114,9 @@ def train(
             config = resolved_config(found, str(base), arguments)
         except InputError as error:
             raise InputError(told(str(error))) from None
+        if "name" not in values:
+            config["name"] = f"{file.stem}-{config['model.type']}"
+            arguments += settings_arguments({"name": _text(config["name"])})
         folder = Path(str(config["run.directory"])) / str(config["name"])
         command = [str(base), "--quiet", *arguments]
         tests = _has_test_users(file)
@@ -196,11 +197,10 @@ class _Progress:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a notebook without the package ipywidgets
             from tqdm.auto import tqdm  # pylint: disable=import-outside-toplevel
-        total = None if config["model.type"] in ("ease", "item_knn") else int(config["train.epochs"])
         redrawn = sys.stderr.isatty() or "ipykernel" in sys.modules
         self.nowhere = None if redrawn else open(os.devnull, "w", encoding="utf-8")
-        unit = "epoch" if total else "solution"
-        self.bar = tqdm(total=total, unit=unit, desc=str(config["name"]), file=self.nowhere)
+        self.bar = tqdm(desc=str(config["name"]), file=self.nowhere)
+        self.epochs = int(config["train.epochs"])
         self.last_line = time.monotonic()
         self.log = log
         self.metric = str(config["validation.select"])
@@ -226,6 +226,8 @@ class _Progress:
 
     def _show(self, event: Event) -> None:
         if event["event"] in ("epoch", "solve"):
+            if self.bar.n == 0:
+                self._set_unit(event["event"])
             self.bar.update()
         value = event.get(self.metric)
         if event["event"] in ("validation", "solve") and value is not None:
@@ -234,6 +236,13 @@ class _Progress:
             self.bar.set_postfix_str(f"{self.metric} {value:.4f}, best {self.best:.4f}")
         if event["event"] == "end":
             self.bar.set_postfix_str(f"{self.bar.postfix or 'trained'}, {event.get('reason', '')}")
+
+    def _set_unit(self, first: str) -> None:
+        """Sets what the bar counts: epochs, of which the number is known, or solutions. The first event of them tells."""
+        self.bar.unit = "epoch" if first == "epoch" else "solution"
+        if first == "epoch":
+            self.bar.reset(total=self.epochs)
+            self.bar.start_t = self.bar.last_print_t = self.started  # reset() begins at now
 
     def close(self) -> None:
         """Shows the last events and leaves the bar as it is."""

@@ -11,25 +11,24 @@ from typing import Any
 
 from .. import errors
 from ..errors import InputError, install
-from ..events import Event, baseline_names, metric_names, parse_events
+from ..events import Event, baseline_names, metric_names, parse_events, solution_names
 from ..run import Run
 
 EPOCH_VALUES = ("loss", "nll", "kl", "beta", "users_per_second", "seconds")
-SOLUTION_VALUES = ("user_power", "feature_weight", "l2", "dropout", "relax", "kept_weight", "seconds")
 
 SECONDS_TO_TEST = 120.0
 
 
 def scalars(event: Event) -> Iterator[tuple[str, float]]:
-    """Yields the tags and values of an event: train/loss, validation/ndcg@100, test/ndcg@100, test_ease/ndcg@100,
-    benchmark/users_per_second and so on."""
+    """Yields the tags and values of an event: train/loss, validation/ndcg@100, test/ndcg@100,
+    test_popularity/ndcg@100, benchmark/users_per_second and so on."""
     kind = event["event"]
     names: list[tuple[str, str]] = []
     if kind == "epoch":
         names = [(f"train/{name}", name) for name in EPOCH_VALUES]
     elif kind in ("validation", "solve"):
         names = [(f"validation/{name}", name) for name in metric_names(event)]
-        names += [(f"solve/{name}", name) for name in SOLUTION_VALUES if kind == "solve"]
+        names += [(f"solve/{name}", name) for name in solution_names(event) if kind == "solve"]
     elif kind == "test":
         metrics = metric_names(event)
         names = [(f"test/{name}", name) for name in metrics]
