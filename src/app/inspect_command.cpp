@@ -3,6 +3,7 @@
 #include <vaecf/io/dataset_file.hpp>
 #include <vaecf/io/json.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/models/model.hpp>
 
 #include <CLI/CLI.hpp>
@@ -169,8 +170,8 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
     return found == file.attributes().end() ? std::string("unknown") : text_of(found->second);
   };
   std::string out = format("checkpoint {}: complete, checksum correct\n", path);
-  const models::ModelFacts* facts = models::find_model(text("model_type"));
-  if (facts != nullptr && facts->solved) {
+  const models::Kind* kind = models::find_kind(text("model_type"));
+  if (kind != nullptr && kind->solved() != nullptr) {
     out += format("  model: {}, {} items\n", text("model_type"), text("items"));
     for (const char* name :
          {"user_power", "feature_weight", "l2", "dropout", "relax", "kept_weight", "neighbors"})
@@ -179,7 +180,7 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
       out += format("  {} of validation users: {}\n", text("select"), text("best_metric"));
   } else {
     const std::string layers =
-        facts != nullptr && !facts->layers
+        kind != nullptr && !kind->uses("model.hidden")
             ? ""
             : format("hidden layers [{}], latent {}, ", text("model_hidden"), text("model_latent"));
     out += format("  model: {}, {}{} items\n", text("model_type"), layers, text("items"));

@@ -1,5 +1,6 @@
 #include "app/run_arguments.hpp"
 
+#include <vaecf/models/kind.hpp>
 #include <vaecf/models/model.hpp>
 
 #include <CLI/CLI.hpp>

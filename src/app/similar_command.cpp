@@ -1,12 +1,11 @@
 #include <vaecf/io/atomic_file.hpp>
 #include <vaecf/math/ranking.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
 #include <span>
 
 #include "app/command_line.hpp"
@@ -29,87 +28,6 @@ struct SimilarArguments {
 using Items = std::vector<std::int32_t>;
 
 constexpr float masked = -std::numeric_limits<float>::infinity();
-
-/// The similarities of all items to one item; -infinity without a stored weight.
-using Scores = std::vector<float>;
-
-/// The inner products of the vectors of all I items with themselves and with those of some items.
-struct Products {
-  Products(std::size_t all_items, std::size_t items) : squares(all_items), with(items, squares) {}
-  std::vector<double> squares;            // (I)
-  std::vector<std::vector<double>> with;  // (I) for each of the items
-};
-
-/// Returns the products of the rows of a tensor.
-Products products_of_rows(const io::CheckpointFile& checkpoint, const io::CheckpointFile::TensorInfo& tensor,
-                          const Items& items) {
-  std::vector<std::vector<float>> rows(items.size(), std::vector<float>(tensor.columns));
-  for (std::size_t n = 0; n < items.size(); ++n)
-    checkpoint.read_rows(tensor.name, items[n], items[n] + 1, rows[n]);
-  Products products(static_cast<std::size_t>(tensor.rows), items.size());
-  checkpoint.for_each_row(tensor, [&](std::int64_t i, std::span<const float> row) {
-    products.squares[i] = std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
-    for (std::size_t n = 0; n < items.size(); ++n)
-      products.with[n][i] = std::inner_product(row.begin(), row.end(), rows[n].begin(), 0.0);
-  });
-  return products;
-}
-
-/// Returns the products of the columns of a tensor.
-Products products_of_columns(const io::CheckpointFile& checkpoint,
-                             const io::CheckpointFile::TensorInfo& tensor, const Items& items) {
-  Products products(static_cast<std::size_t>(tensor.columns), items.size());
-  checkpoint.for_each_row(tensor, [&](std::int64_t, std::span<const float> row) {
-    for (std::size_t i = 0; i < row.size(); ++i) products.squares[i] += static_cast<double>(row[i] * row[i]);
-    for (std::size_t n = 0; n < items.size(); ++n) {
-      const float own = row[items[n]];
-      for (std::size_t i = 0; i < row.size(); ++i) products.with[n][i] += static_cast<double>(own * row[i]);
-    }
-  });
-  return products;
-}
-
-/// Returns the cosines of the items' vectors with those of all items; 0 for a vector of zeros.
-std::vector<Scores> cosines(const Products& products, const Items& items) {
-  std::vector<Scores> all(items.size());
-  for (std::size_t n = 0; n < items.size(); ++n) {
-    const double square = products.squares[items[n]];
-    for (std::size_t i = 0; i < products.squares.size(); ++i) {
-      const double norms = std::sqrt(square * products.squares[i]);
-      all[n].push_back(static_cast<float>(norms > 0.0 ? products.with[n][i] / norms : 0.0));
-    }
-  }
-  return all;
-}
-
-/// Returns row i of the weights B between items of a solved model: the scores of a user with item i only.
-Scores weights_row(const io::CheckpointFile& checkpoint, std::int64_t i, std::int64_t items) {
-  Scores row(static_cast<std::size_t>(items), masked);
-  const std::string folder = "weights/items/";
-  if (const auto* matrix = checkpoint.find_tensor(folder + "matrix")) {
-    checkpoint.read_rows(matrix->name, i, i + 1, row);
-    return row;
-  }
-  const auto bounds = checkpoint.read_array<std::int64_t>(folder + "indptr", i, i + 2);
-  const auto indices = checkpoint.read_array<std::int32_t>(folder + "indices", bounds[0], bounds[1]);
-  const auto data = checkpoint.read_array<float>(folder + "data", bounds[0], bounds[1]);
-  for (std::size_t k = 0; k < indices.size(); ++k) row.at(static_cast<std::size_t>(indices[k])) = data[k];
-  return row;
-}
-
-/// Returns the similarities of each of `items` to all items.
-std::vector<Scores> similarities(const io::CheckpointFile& checkpoint, const Items& items,
-                                 std::int64_t all_items) {
-  if (const auto* table = checkpoint.find_tensor("weights/items/weight"))
-    return cosines(products_of_rows(checkpoint, *table, items), items);  // ELSA
-  const io::CheckpointFile::TensorInfo* output = nullptr;
-  for (int l = 1; const auto* layer = checkpoint.find_tensor(format("weights/decoder_{}/weight", l)); ++l)
-    output = layer;
-  if (output != nullptr) return cosines(products_of_columns(checkpoint, *output, items), items);
-  std::vector<Scores> rows;
-  for (const std::int32_t item : items) rows.push_back(weights_row(checkpoint, item, all_items));
-  return rows;
-}
 
 /// Returns the columns of the items with these ids. Throws InputError if there is no such item.
 Items find_items(const std::vector<std::string>& wanted, const io::IdList& ids,
@@ -139,7 +57,11 @@ void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   io::validate_output_path(arguments.output, "--output", {line.config, checkpoint.path()});
 
   std::string text = arguments.titles ? "item\tsimilar\tscore\ttitle\n" : "item\tsimilar\tscore\n";
-  std::vector<Scores> scores = similarities(checkpoint, items, ids.size());
+  const models::Kind* kind = models::find_kind(checkpoint.attribute<std::string>("model_type"));
+  if (kind == nullptr)
+    throw InputError(format("{}: contains a model of the unknown type {}", checkpoint.path(),
+                            excerpt(checkpoint.attribute<std::string>("model_type"))));
+  std::vector<std::vector<float>> scores = kind->similarities(checkpoint, items);
   for (std::size_t n = 0; n < items.size(); ++n) {
     scores[n][items[n]] = masked;
     for (const std::int32_t other : math::top_k(scores[n], arguments.top)) {

@@ -1,5 +1,6 @@
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <span>
 
@@ -8,15 +9,13 @@
 #include "checkpoint/trained_on.hpp"
 
 namespace vaecf::checkpoint {
-namespace {}  // namespace
-
 void check_shapes(const std::string& path, const io::CheckpointFile& file,
                   const std::vector<device::TensorSpec>& specs, const std::string& prefix) {
   const auto& infos = file.tensors();
   const auto type = file.attribute<std::string>("model_type");
-  const models::ModelFacts* facts = models::find_model(type);
+  const models::Kind* kind = models::find_kind(type);
   const std::string layers =
-      facts != nullptr && !facts->layers
+      kind != nullptr && !kind->uses("model.hidden")
           ? ""
           : format(" with hidden layers [{}] and latent {}", file.attribute<std::string>("model_hidden"),
                    file.attribute<std::int64_t>("model_latent"));

@@ -1,6 +1,7 @@
 #include <vaecf/checkpoint/snapshot.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
 #include <vaecf/comm/collective_checks.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <bit>
 #include <span>
@@ -63,10 +64,9 @@ void Snapshot::write(const std::string& path) const {
   }
   io::Attributes attributes = checkpoint_attributes(*options_, state_);
   attributes["item_slices"] = item_slices_;
-  if (updates_by_parameter_group_.size() > 1) {
-    attributes["decoder_step"] = updates_by_parameter_group_[models::recvae_decoder];
-    attributes["encoder_step"] = updates_by_parameter_group_[models::recvae_encoder];
-  }
+  const std::vector<std::string> groups = models::trained_kind_of(options_->model.type).parameter_groups();
+  for (std::size_t group = 0; group < groups.size(); ++group)
+    attributes[groups[group] + "_step"] = updates_by_parameter_group_[group];
   io::write_checkpoint(path, attributes, sources, {}, state_.dataset.get());
 }
 

@@ -3,6 +3,7 @@
 #include <vaecf/comm/collective.hpp>
 #include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/comm/communicator.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <algorithm>
 #include <cmath>

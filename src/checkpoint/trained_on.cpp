@@ -2,7 +2,7 @@
 
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/models/item/item_model.hpp>
+#include <vaecf/models/popularity.hpp>
 
 #include <variant>
 

@@ -100,8 +100,8 @@ io::Json::json_pointer schema_place(const std::string& path) {
 /// Returns whether the value of this key may change when a run with a model of type `type` is resumed.
 bool may_change(const std::string& path, models::ModelType type) {
   // Other models use these for baselines only.
-  for (const auto& [solved, name] : enum_names<models::ModelType>)
-    if (models::is_solved(solved) && path.starts_with(format("model.{}.", name))) return type != solved;
+  for (const models::Kind* kind : models::all_kinds())
+    if (kind->solved() != nullptr && path.starts_with(section_of(*kind))) return type != kind->type();
   return !must_match_on_resume(path) || !is_used(path, type) || path == "train.epochs" ||
          path == "train.patience" || path == "train.precision" || path == "train.deterministic";
 }
@@ -140,7 +140,8 @@ std::string closest_match(const std::string& word, const std::vector<std::string
 
 bool must_match_on_resume(const std::string& path) {
   // Only baselines use these.
-  if (path.starts_with("model.ease.") || path.starts_with("model.item_knn.")) return false;
+  for (const models::Kind* kind : models::all_kinds())
+    if (kind->solved() != nullptr && path.starts_with(section_of(*kind))) return false;
   return path == "model" || path.starts_with("model.") || path == "train" || path.starts_with("train.") ||
          path == "data" || path == "data.virtual_shards";
 }

@@ -5,8 +5,7 @@
 #include <vaecf/io/json.hpp>
 #include <vaecf/keys/constraints.hpp>
 #include <vaecf/math/metrics.hpp>
-#include <vaecf/models/models.hpp>
-#include <vaecf/models/network_shape.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -79,17 +78,18 @@ inline auto selection() {
 }
 
 inline auto baseline_list() {
-  io::Json choices{"auto", "popularity"};
-  for (const auto& [type, name] : enum_names<models::ModelType>)
-    if (models::is_solved(type)) choices.push_back(name);
-  return keys::Constraint{"auto, or a list of popularity, item_knn and ease",
-                          [](const std::vector<std::string>& names) {
-                            const auto is_name = [](const std::string& name) {
-                              const models::ModelFacts* facts = models::find_model(name);
-                              return name == "popularity" || (facts != nullptr && facts->solved);
-                            };
-                            return names == std::vector<std::string>{"auto"} ||
-                                   std::ranges::all_of(names, is_name);
+  std::vector<std::string> names = {"popularity"};
+  for (const models::Kind* kind : models::all_kinds())
+    if (kind->solved() != nullptr) names.push_back(kind->name());
+  io::Json choices{"auto"};
+  for (const std::string& name : names) choices.push_back(name);
+  const std::string all_but_last = join(std::vector<std::string>(names.begin(), names.end() - 1));
+  return keys::Constraint{format("auto, or a list of {} and {}", all_but_last, names.back()),
+                          [names](const std::vector<std::string>& values) {
+                            return values == std::vector<std::string>{"auto"} ||
+                                   std::ranges::all_of(values, [&](const std::string& name) {
+                                     return std::ranges::count(names, name) > 0;
+                                   });
                           },
                           io::Json{{"type", {"array", "string"}},
                                    {"items", {{"enum", choices}}},

@@ -24,6 +24,14 @@ Key as_path(Key key) {
   return key;
 }
 
+/// Returns "NAME: help" of all models.
+std::string types_of_models() {
+  std::string text;
+  for (const models::Kind* kind : models::all_kinds())
+    text += format("{}{}: {}", text.empty() ? "" : "; ", kind->name(), kind->help());
+  return text;
+}
+
 }  // namespace
 
 std::vector<Key> all_keys() {
@@ -32,7 +40,7 @@ std::vector<Key> all_keys() {
     return config.options.distributed.item_slices;
   };
   const auto only = [](std::string_view option) { return data::formats_that_use(option) + ": "; };
-  return {
+  std::vector<Key> keys = {
       KEY("name", options.name, folder_name(), "name of the run; its folder is run.directory/name"),
       as_path(KEY("data.file", options.data.file,
                   "path of the HDF5 dataset, written by prepare and read in training")),
@@ -146,11 +154,7 @@ std::vector<Key> all_keys() {
           "compression of the dataset: 0: none; 1 (fast) to 9 (small): shuffle and deflate"),
       KEY("data.prepare.memory_gib", prepare.memory_gib, at_least(0.0),
           "memory for events in GiB; more events go to a temporary file next to data.file; 0: half of the free memory"),
-      KEY("model.type", options.model.type,
-          "mult_vae: variational; mult_dae: denoising, no sampling, no KL; "
-          "recvae: variational, composite prior, encoder and decoder updated in turn; "
-          "elsa: linear, with the cosine loss; autoencoder: plain, for comparison; "
-          "ease and item_knn: weights between items, solved at once"),
+      KEY("model.type", options.model.type, types_of_models()),
       KEY("model.hidden", options.model.hidden, widths(),
           "widths of the hidden layers of the encoder, mirrored in the decoder"),
       KEY("model.latent", options.model.latent, between<std::int64_t>(1, models::max_layer_width),
@@ -162,57 +166,12 @@ std::vector<Key> all_keys() {
           "recommended: 0.1 if the model serves users without interactions"),
       KEY("model.features", options.model.features,
           "use user features as additional input; auto: if the dataset has features"),
-      KEY("model.recvae.gamma", options.model.recvae.gamma, at_least(0.0),
-          "RecVAE: KL weight of a user per item of the user"),
-      or_null(KEY("model.recvae.beta", options.model.recvae.beta, positive(),
-                  "RecVAE: KL weight of every user; null: gamma times the user's number of items")),
-      KEY("model.recvae.prior_weights", options.model.recvae.prior_weights, mixture_of(3),
-          "RecVAE: weights of the prior's components: N(0, 1), the old encoder's posterior, N(0, e^10)"),
-      KEY("model.recvae.encoder_passes", options.model.recvae.encoder_passes, between(1, 1000),
-          "RecVAE: passes over the train users per epoch that update the encoder"),
-      KEY("model.recvae.decoder_passes", options.model.recvae.decoder_passes, between(1, 1000),
-          "RecVAE: passes after them that update the decoder"),
-      KEY("model.ease.user_power", options.model.ease.user_power, list_of(between(0.0, 2.0)),
-          "EASE: users with n items have the weight n^-user_power; of several values the best on validation is used"),
-      KEY("model.ease.feature_weight", options.model.ease.feature_weight, list_of(at_least(0.0)),
-          "EASE: weight of each feature of items (CEASE), which counts as this many users who share the items that have it; requires data.prepare.item_features; try 300 and 1000"),
-      KEY("model.ease.l2", options.model.ease.l2, list_of(positive()),
-          "EASE: ridge penalty in numbers of users; of several values the best on validation is used"),
-      KEY("model.ease.dropout", options.model.ease.dropout, list_of(below_one()),
-          "EASE: dropout probability of the denoising form EDLAE; 0: EASE; of several values the best is used"),
-      KEY("model.ease.relax", options.model.ease.relax, list_of(between(0.0, 1.0)),
-          "EASE: largest weight of an item for itself before it is set to 0 (RLAE, RDLAE); 1: no limit (LAE, DLAE); not with kept_weight"),
-      KEY("model.ease.kept_weight", options.model.ease.kept_weight, list_of(at_least(0.0)),
-          "EASE: weight of a target that dropout keeps in the input, relative to one that it drops (DEQL); 0: EDLAE; 1: as relax: 1"),
-      KEY("model.ease.search", options.model.ease.search,
-          "EASE: standard: user_power [0, 0.5], l2 [100, 300, 500, 1000], dropout [0, 0.3, 0.5], relax [0, 0.4], except for those that are set"),
-      KEY("model.ease.neighbors", options.model.ease.neighbors, at_least(0),
-          "EASE: number of neighbors of an item, solved separately for each item; 0: all items, solved together"),
-      KEY("model.item_knn.neighbors", options.model.item_knn.neighbors, at_least(0),
-          "item-kNN: number of neighbors of an item; 0: all items"),
-      KEY("model.item_knn.shrink", options.model.item_knn.shrink, at_least(0.0),
-          "item-kNN: added to the denominator of the similarity"),
-      KEY("model.item_knn.source_power", options.model.item_knn.source_power, between(0.0, 1.0),
-          "item-kNN: exponent of the source item's number of users in the denominator"),
-      or_word(
-          KEY("model.item_knn.target_power", options.model.item_knn.target_power, between(0.0, 1.0),
-              "item-kNN: exponent of the target item's number of users; auto: 1 minus source_power"),
-          "auto", models::ItemKnnOptions::automatic,
-          [](auto& config) -> auto& { return config.options.model.item_knn.target_power; }),
-      KEY("model.item_knn.user_power", options.model.item_knn.user_power, between(0.0, 2.0),
-          "item-kNN: users with n items have the weight n^-user_power"),
-      KEY("model.item_knn.power", options.model.item_knn.power, positive(),
-          "item-kNN: exponent of the similarity"),
-      KEY("model.item_knn.per", options.model.item_knn.per,
-          "item-kNN: keep the nearest neighbors of each target item or of each source item"),
-      KEY("model.elsa.factors", options.model.elsa.factors, between<std::int64_t>(1, models::max_layer_width),
-          "ELSA: width of the item vectors"),
-      KEY("model.autoencoder.activation", options.model.autoencoder.activation,
-          "autoencoder: activation of all layers but the output layer"),
-      KEY("model.autoencoder.loss", options.model.autoencoder.loss,
-          "autoencoder: squared: mean squared error of sigmoid outputs; multinomial: as mult_dae"),
-      KEY("model.autoencoder.initial_deviation", options.model.autoencoder.initial_deviation, fp32_positive(),
-          "autoencoder: standard deviation of the initial weights and biases"),
+  };
+  for (const models::Kind* kind : models::all_kinds())
+    for (const keys::Key<models::ModelOptions>& key : kind->keys())
+      keys.push_back(within<Config>(
+          key, [](Config & config) -> auto& { return config.options.model; }));
+  const std::vector<Key> more = {
       KEY("train.epochs", options.train.epochs, at_least(1), "passes over the train users"),
       KEY("train.patience", options.train.patience, at_least(0),
           "stop after this many validations without improvement; 0: never"),
@@ -326,6 +285,8 @@ std::vector<Key> all_keys() {
       KEY("distributed.allow_shared_gpu", backend.allow_shared_gpu,
           "let several ranks share a GPU, for tests; timings are then meaningless"),
   };
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
 }
 
 }  // namespace vaecf::config

@@ -2,6 +2,7 @@
 
 #include <vaecf/config/config.hpp>
 #include <vaecf/keys/key.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <yaml-cpp/yaml.h>
 
@@ -12,11 +13,16 @@ namespace vaecf::config {
 
 using Key = keys::Key<Config>;
 
+/// Returns the section of the keys of a model: "model.NAME.".
+inline std::string section_of(const models::Kind& kind) {
+  return format("model.{}.", kind.name());
+}
+
 /// Returns all keys in the order of dump() and reference_yaml(); the keys of a section are adjacent.
 std::vector<Key> all_keys();
 
 /// Returns whether models of type `type` use the key `path`, perhaps with other values of other keys.
-/// Baselines use model.ease.* and model.item_knn.*.
+/// Baselines use the keys of models that are solved.
 bool is_used(const std::string& path, models::ModelType type);
 
 /// Returns whether `path` is a key that require_resumable() compares, or a section with such a key.

@@ -1,4 +1,5 @@
 #include <vaecf/base/text.hpp>
+#include <vaecf/models/kind.hpp>
 
 #include <yaml-cpp/eventhandler.h>
 
@@ -120,30 +121,21 @@ class Reader {
     resolve_exclusive_keys();
   }
 
-  /// Replaces a search over keys of EASE by the lists that it stands for.
-  void resolve_search() {
-    auto& ease = config_.options.model.ease;
-    if (std::exchange(ease.search, models::EaseSearch::off) == models::EaseSearch::off) return;
-    const auto set_default = [&](const char* key, std::vector<double>& values, std::vector<double> grid) {
-      if (!places_.contains(key)) values = std::move(grid);
-    };
-    set_default("model.ease.user_power", ease.user_power, {0.0, 0.5});
-    set_default("model.ease.l2", ease.l2, {100.0, 300.0, 500.0, 1000.0});
-    set_default("model.ease.dropout", ease.dropout, {0.0, 0.3, 0.5});
-    // Both change the diagonal, and only one of them is possible.
-    if (ease.kept_weight == std::vector{0.0}) set_default("model.ease.relax", ease.relax, {0.0, 0.4});
+  /// Replaces values of keys of models that stand for others. Throws InputError if some contradict each
+  /// other.
+  void resolve_models() {
+    const auto is_set = [&](std::string_view key) { return places_.contains(std::string(key)); };
+    for (const models::Kind* kind : models::all_kinds()) {
+      try {
+        kind->resolve(config_.options.model, is_set);
+      } catch (const models::Kind::KeyError& error) {
+        fail(error.key, error.problem);
+      }
+    }
   }
 
   /// Checks the constraints between keys. Throws InputError if one is violated.
   void check() const {
-    const auto& ease = config_.options.model.ease;
-    const auto has_value = [](const std::vector<double>& values) {
-      return std::ranges::any_of(values, [](double value) { return value != 0.0; });
-    };
-    if (has_value(ease.relax) && has_value(ease.kept_weight)) {
-      fail("model.ease.kept_weight",
-           "model.ease.kept_weight and model.ease.relax both have values other than 0; set one of them to 0");
-    }
     const auto& validation = config_.options.validation;
     const auto& metrics = validation.metrics;
     if (validation.select != "last" &&
@@ -330,7 +322,7 @@ std::string file_text(const std::string& path) {
 /// Returns the configuration that was read, changed by `overrides`.
 Config resolve(Reader& reader, std::span<const std::string> overrides) {
   reader.read_overrides(overrides);
-  reader.resolve_search();
+  reader.resolve_models();
   reader.check();
   Config config = reader.take();
   config.text = dump(config);

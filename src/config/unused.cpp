@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string_view>
 #include <tuple>
 
 #include "config/keys.hpp"
@@ -12,12 +13,14 @@ namespace {
 // A key, or a section of keys with a point at its end, and whether it is used.
 using Rule = std::pair<const char*, bool>;
 
+// Returns whether `path` is `key`, or in this section if a point is at its end.
+bool is_in(const std::string& path, std::string_view key) {
+  return key.ends_with('.') ? path.starts_with(key) : path == key;
+}
+
 bool all_use(const std::string& path, std::span<const Rule> rules) {
-  return std::ranges::all_of(rules, [&](const Rule& rule) {
-    const std::string key = rule.first;
-    const bool matches = key.ends_with('.') ? path.starts_with(key) : path == key;
-    return rule.second || !matches;
-  });
+  return std::ranges::all_of(rules,
+                             [&](const Rule& rule) { return rule.second || !is_in(path, rule.first); });
 }
 
 // Returns whether training with `config` uses the key `path`.
@@ -30,11 +33,12 @@ bool trains_with(const std::string& path, const Config& config) {
                             Rule{"train.optimizer.beta2", optimizer != sgd},
                             Rule{"train.optimizer.epsilon", optimizer != sgd},
                             Rule{"train.optimizer.momentum", optimizer != adam},
-                            Rule{"model.recvae.gamma", config.options.model.recvae.beta == 0},
                             Rule{"distributed.servers", servers},
                             Rule{"distributed.updates", servers},
                             Rule{"distributed.staleness", asynchronous}};
-  return is_used(path, config.options.model.type) && all_use(path, rules);
+  const models::ModelOptions& model = config.options.model;
+  return is_used(path, model.type) && all_use(path, rules) &&
+         std::ranges::count(models::kind_of(model.type).without_effect(model), path) == 0;
 }
 
 bool of_prepare(const std::string& path) {
@@ -44,19 +48,14 @@ bool of_prepare(const std::string& path) {
 }  // namespace
 
 bool is_used(const std::string& path, models::ModelType type) {
-  const models::ModelFacts& facts = models::facts_of(type);
-  if (facts.solved && (path.starts_with("train.") || path == "data.virtual_shards")) return false;
-  const std::array rules = {Rule{"model.dropout", facts.layers && !facts.plain},
-                            Rule{"model.history_dropout", facts.layers && !facts.plain},
-                            Rule{"model.features", facts.features},
-                            Rule{"model.hidden", facts.layers},
-                            Rule{"model.latent", facts.layers},
-                            Rule{"model.recvae.", facts.alternates},
-                            Rule{"model.elsa.", facts.item_vectors},
-                            Rule{"model.autoencoder.", facts.plain},
-                            Rule{"train.annealing.", facts.anneals},
-                            Rule{"train.weight_decay", !facts.alternates}};
-  return all_use(path, rules);
+  const models::Kind& model = models::kind_of(type);
+  if (model.solved() != nullptr && (path.starts_with("train.") || path == "data.virtual_shards"))
+    return false;
+  for (const std::string_view key : models::shared_keys())
+    if (is_in(path, key)) return model.uses(key);
+  for (const models::Kind* kind : models::all_kinds())
+    if (kind->trained() != nullptr && kind != &model && path.starts_with(section_of(*kind))) return false;
+  return true;
 }
 
 std::vector<std::string> unused_keys(const Config& config, Command command) {

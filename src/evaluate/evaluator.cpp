@@ -1,6 +1,6 @@
 #include <vaecf/base/text.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/models/item/item_model.hpp>
+#include <vaecf/models/popularity.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,14 +1,9 @@
-#include <vaecf/models/models.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
 #include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
-
-#include "models/elsa.hpp"
-#include "models/network.hpp"
-#include "models/recvae.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -191,15 +186,6 @@ void TrainableModel::restrict_to(std::span<const std::uint8_t> allowed_items) {
   }
   device_.import_rows(output.layout(), tensor, {0, 1}, bias, output.master());
   device_.refresh_copies(output, {0, output.layout().size});
-}
-
-std::unique_ptr<TrainableModel> make_model(const ModelOptions& options, InputDims inputs,
-                                           device::Device& device, std::int64_t max_users,
-                                           std::int64_t size_multiple) {
-  const ModelFacts& facts = facts_of(options.type);
-  if (facts.item_vectors) return std::make_unique<Elsa>(options, inputs, device, max_users, size_multiple);
-  if (facts.alternates) return std::make_unique<RecVae>(options, inputs, device, max_users, size_multiple);
-  return std::make_unique<Network>(options, inputs, device, max_users, size_multiple);
 }
 
 }  // namespace vaecf::models

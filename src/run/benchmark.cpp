@@ -4,6 +4,7 @@
 #include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/comm/usable_cores.hpp>
 #include <vaecf/io/hash.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/all_reduce_benchmark.hpp>
 #include <vaecf/run/benchmark.hpp>
 #include <vaecf/run/events.hpp>
@@ -254,7 +255,9 @@ class BenchmarkRun {
     result_.users_per_second = users / seconds;
     result_.seconds_per_epoch = static_cast<double>(trainer_.users_per_epoch()) / result_.users_per_second;
     result_.milliseconds_per_step = 1e3 * slowest(median(step_times));
-    result_.gflops = 1e-9 * models::dense_operations(run_.options.model, trainer_.model().tensors()) *
+    result_.gflops = 1e-9 *
+                     models::trained_kind_of(run_.options.model.type)
+                         .operations(run_.options.model, trainer_.model().tensors()) *
                      result_.users_per_second;
     result_.memory_gbytes = 1e-9 * run_.communicator.all_reduce(trainer_.facts().update_bytes) *
                             static_cast<double>(steps) / seconds;
@@ -323,7 +326,7 @@ std::string to_table(const BenchmarkResult& result) {
   }
   const bool tera = result.gemm_gflops >= 1e4;
   const auto flops = [&](double gflops) { return tera ? 1e-3 * gflops : gflops; };
-  // The products of ELSA are not counted: most of them do not depend on the number of users.
+  // Products that do not depend on the number of users are not counted.
   if (result.gflops > 0.0)
     table += line("dense products", flops(result.gflops), tera ? 1 : 0,
                   format("{}FLOP/s, {:.0f} % of the measured peak ({:.{}f})", tera ? 'T' : 'G',

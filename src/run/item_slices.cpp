@@ -1,7 +1,8 @@
-#include <vaecf/base/host.hpp>
-#include <vaecf/models/network_shape.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/item_slices.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
+
+#include "run/memory.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -58,8 +59,7 @@ int choose_item_slices(const config::TrainingConfig& options, const models::Inpu
         training::item_slice_problem(options, tensors, inputs.items, context.communicator);
     const bool gpu = context.device.facts().kind != device::DeviceKind::cpu;
     if (gpu) problem.memory_rate_ratio_within = 8.0;  // NVLink
-    // The memory of a GPU is known to its device only, which reports a lack of it.
-    if (!gpu) problem.memory_bytes = free_memory_bytes() / context.communicator.local_size();
+    problem.memory_bytes = memory_of_parameters(context);
     const auto [item_slices, reason] = training::plan_item_slices(problem);
     context.log.info("distributed.item_slices: auto: {}, since {}", item_slices, reason);
     return item_slices;

@@ -1,10 +1,25 @@
 #include "run/memory.hpp"
 
+#include <vaecf/base/host.hpp>
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
-#include <vaecf/models/network_shape.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
 
 namespace vaecf::run {
+
+double memory_of_parameters(const Context& context) {
+  if (context.device.facts().kind != device::DeviceKind::cpu)
+    return static_cast<double>(context.device.spare_bytes());
+  return free_memory_bytes() / context.communicator.local_size();
+}
+
+void require_memory_to_solve(const models::SolvedKind& kind, const Run& run) {
+  const double bytes = kind.host_bytes(run.options.model, run.dataset, run);
+  const double missing = missing_memory(bytes);
+  if (missing == 0.0) return;
+  throw memory_error(format("{}: {} of {} items on {} ranks", run.dataset.path(), kind.name(),
+                            run.dataset.items(), run.communicator.size()),
+                     bytes, missing, kind.remedy(run.options.model));
+}
 
 MemoryPlan memory_plan(const Run& run, int item_slices) {
   const auto tensors =
@@ -33,7 +48,7 @@ MemoryPlan memory_plan(const Run& run, int item_slices) {
   const double copy = item_slices > 1 ? 0.0 : 12.0 * parameters;
   // On the CPU, exponentials of a part of the batch and scores of held-out users are stored for all items.
   double outputs = 0.0;
-  if (!models::facts_of(run.options.model.type).item_vectors) {
+  if (models::trained_kind_of(run.options.model.type).computes_scores()) {
     outputs = static_cast<double>(
         run.device.output_bytes({run.dataset.items(), 0, item_slices}, run.options.train.batch_size));
   }
@@ -48,7 +63,7 @@ MemoryPlan memory_plan(const Run& run, int item_slices) {
       "about {:.0f} MiB per rank ({:.0f} for {:.0f} parameters with gradient and two moments, {:.0f} for outputs, {:.0f} for the train users, {:.0f} for other data){}",
       needed / mib, bytes * parameters / mib, parameters, outputs / mib, data / mib, (blocks + program) / mib,
       copy > 0.0 ? format(", and {:.0f} MiB on rank 0 for the copy of a checkpoint", copy / mib) : "");
-  return {problem, fixed, needed, text};
+  return {problem, fixed, needed, bytes * parameters, text};
 }
 
 std::string memory_text(const Run& run) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
 
@@ -7,11 +8,19 @@
 
 namespace vaecf::run {
 
+/// Returns the bytes of memory that a rank has for parameters, gradient and moments: its part of what is free
+/// on its host, or on its GPU, where an eighth is kept for operations.
+double memory_of_parameters(const Context& context);
+
+/// Throws InputError on the affected ranks if a model that is solved does not fit into memory.
+void require_memory_to_solve(const models::SolvedKind& kind, const Run& run);
+
 /// The memory of a rank that is trained by steps.
 struct MemoryPlan {
   training::ItemSliceProblem problem;
-  double fixed = 0.0;   ///< bytes that do not depend on the number of parameters
-  double needed = 0.0;  ///< bytes of all
+  double fixed = 0.0;       ///< bytes that do not depend on the number of parameters
+  double needed = 0.0;      ///< bytes of host memory on a CPU: all
+  double parameters = 0.0;  ///< bytes of parameters, gradient and moments, on a GPU or a CPU
   std::string text = {};
 };
 

@@ -1,5 +1,5 @@
 #include <vaecf/comm/collective_checks.hpp>
-#include <vaecf/models/models.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/events.hpp>
 #include <vaecf/run/plan.hpp>
 
@@ -23,20 +23,6 @@ std::string duration_text(double seconds) {
   return format("{:.{}f} s", seconds, seconds < 10.0 ? 2 : 0);
 }
 
-/// Returns the bytes of one checkpoint: weights and two moments, or at most the weights of a model that is
-/// solved. One of RecVAE within an epoch has also the prior.
-double bytes_of_checkpoint(const config::TrainingConfig& options, const io::DatasetFile& dataset) {
-  const models::ModelFacts& facts = models::facts_of(options.model.type);
-  if (facts.solved) {
-    const auto items = static_cast<double>(dataset.items());
-    const std::int64_t neighbors = neighbors_of(options.model.type, options.model);
-    if (facts.inverts && neighbors == 0) return 4.0 * items * items;
-    return 8.0 * items * (1.0 + (neighbors > 0 ? std::min(items, static_cast<double>(neighbors)) : items));
-  }
-  const auto tensors = models::tensor_specs(options.model, models::input_dims(options.model, dataset));
-  return 12.0 * static_cast<double>(models::parameter_count(tensors));
-}
-
 /// Returns the maximum number of checkpoints at a time: those to resume from, best.h5, and the one being
 /// written.
 std::int64_t count_of_checkpoints(const config::TrainingConfig& options) {
@@ -47,7 +33,8 @@ std::int64_t count_of_checkpoints(const config::TrainingConfig& options) {
 }
 
 std::string disk_row(const Run& run) {
-  const double each = bytes_of_checkpoint(run.options, run.dataset);
+  const double each =
+      models::kind_of(run.options.model.type).checkpoint_bytes(run.options.model, run.dataset);
   const std::int64_t count = count_of_checkpoints(run.options);
   return row(
       "checkpoints",
@@ -60,7 +47,8 @@ std::string disk_row(const Run& run) {
 class EpochPrediction {
  public:
   EpochPrediction(const Run& run, training::Trainer& trainer) : run_(run), trainer_(trainer) {
-    const std::int64_t passes = std::ssize(models::passes_of_epoch(run.options.model));
+    const std::int64_t passes =
+        std::ssize(models::trained_kind_of(run.options.model.type).passes(run.options.model));
     for (std::int64_t pass = 0; pass < passes; ++pass) time_pass(pass, passes);
   }
 
@@ -170,7 +158,9 @@ std::string timed_rows(const Run& run) {
 }  // namespace
 
 std::int64_t checkpoint_bytes(const config::TrainingConfig& options, const io::DatasetFile& dataset) {
-  return count_of_checkpoints(options) * static_cast<std::int64_t>(bytes_of_checkpoint(options, dataset));
+  return count_of_checkpoints(options) *
+         static_cast<std::int64_t>(
+             models::kind_of(options.model.type).checkpoint_bytes(options.model, dataset));
 }
 
 std::string plan(const Run& run) {
@@ -180,9 +170,10 @@ std::string plan(const Run& run) {
   std::string text =
       format("plan of {}: {}, {} train users, {} items, {} ranks\n", excerpt(run.options.name),
              vaecf::to_string(type), run.dataset.rows("train"), run.dataset.items(), run.communicator.size());
-  if (!models::is_solved(type))
-    return text + row("memory", memory_text(run)) + disk_row(run) + timed_rows(run);
-  const double host = run.communicator.all_reduce(memory_to_solve(type, run), comm::Reduction::max);
+  const auto* solved = models::kind_of(type).solved();
+  if (solved == nullptr) return text + row("memory", memory_text(run)) + disk_row(run) + timed_rows(run);
+  const double host = run.communicator.all_reduce(solved->host_bytes(run.options.model, run.dataset, run),
+                                                  comm::Reduction::max);
   text += row("memory", format("about {:.0f} MiB per rank while it is solved",
                                host / run.communicator.local_size() / mib));
   return text + disk_row(run) +

@@ -2,6 +2,7 @@
 #include <vaecf/comm/collective_checks.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/io/file_lock.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/previous_run.hpp>
 
 #include <sys/stat.h>
@@ -35,7 +36,7 @@ std::int64_t bytes_below(const fs::path& folder) {
   return bytes;
 }
 
-/// Describes the run in the run folder: "a run of mult_vae, 200 epochs, 34.1 MiB". Returns an empty string if
+/// Describes the run in the run folder: "a run of NAME, 200 epochs, 34.1 MiB". Returns an empty string if
 /// the folder contains neither a checkpoint nor an event of a finished epoch or solution.
 std::string describe_previous_run(const config::TrainingConfig& options) {
   std::string model;
@@ -55,8 +56,9 @@ std::string describe_previous_run(const config::TrainingConfig& options) {
     try {
       const io::CheckpointFile file(entry.path);
       model = file.attribute<std::string>("model_type");
-      const models::ModelFacts* facts = models::find_model(model);
-      (facts != nullptr && facts->solved ? solutions : epochs) = file.attribute<std::int64_t>("epoch");
+      const models::Kind* kind = models::find_kind(model);
+      (kind != nullptr && kind->solved() != nullptr ? solutions : epochs) =
+          file.attribute<std::int64_t>("epoch");
     } catch (const InputError&) {  // damaged files are moved as well
     }
   }

@@ -1,8 +1,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
-#include <vaecf/checkpoint/load_scorer.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
-#include <vaecf/models/item/item_model.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/recommender.hpp>
 
 #include <limits>
@@ -71,13 +70,11 @@ Recommender::Recommender(const config::TrainingConfig& options, const Context& c
   if (allowed_count_ == 0)
     throw InputError("no item is left to recommend; include more or exclude fewer items");
   const models::InputDims inputs{items_, state.features, single_rank_.model_parallel()};
-  if (choice_.reasons > 0) {
-    ExplainedModel explained = load_explained(reader, checkpoint, options, inputs, single_rank_, batch_users);
-    model_ = std::move(explained.scorer);
-    reasons_ = std::move(explained.reasons);
-  } else {
-    model_ = checkpoint::load_scorer(reader, options, inputs, single_rank_, batch_users);
-  }
+  models::LoadedModel loaded =
+      models::kind_of(options.model.type)
+          .load(reader, options.model, inputs, single_rank_, batch_users, choice_.reasons > 0);
+  model_ = std::move(loaded.scorer);
+  reasons_ = std::move(loaded.reasons);
   if (!choice_.allowed_items.empty()) model_->restrict_to(choice_.allowed_items);
 }
 
@@ -182,7 +179,7 @@ void Recommender::explain(CsrView seen, CsrView last, CsrView features, std::spa
   for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {
     const Range rows{begin, std::min(seen.rows(), begin + batch_users)};
     const CsrView histories = seen.subset(rows);
-    const Contributions found =
+    const models::Contributions found =
         reasons_->contributions(histories, last.rows() == 0 ? last : last.subset(rows), features.subset(rows),
                                 items.subspan(begin * width, rows.size() * width), width);
     auto values = std::span(found.values);

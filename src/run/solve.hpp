@@ -8,18 +8,10 @@
 
 namespace vaecf::run {
 
-/// Returns the number of neighbors of an item in a model of `type`; 0: all items.
-std::int64_t neighbors_of(models::ModelType type, const models::ModelOptions& options);
-/// Returns the numbers of solutions and evaluations after the first `done` combinations of model.ease.
+/// Returns the numbers of solutions and evaluations after the first `done` ones.
 std::string solutions_text(const Run& run, std::int64_t done = 0);
-/// Returns the bytes per host that a model of `type`, which is_solved(), takes while it is solved and
-/// evaluated.
-double memory_to_solve(models::ModelType type, const Run& run);
-/// Checks that a model of `type`, which is_solved(), fits into memory. Throws InputError on the affected
-/// ranks if it does not.
-void require_memory_to_solve(models::ModelType type, const Run& run);
 /// Checks that the model of the run, which is_solved(), can be solved. Throws InputError on the affected
-/// ranks if it does not fit into memory, or if several values of model.ease cannot be compared.
+/// ranks if it does not fit into memory, or if several solutions cannot be compared.
 void validate_solve(const Run& run);
 
 /// Returns whether a run continues the search whose best solution is run.resume_from: not if solutions
@@ -27,7 +19,7 @@ void validate_solve(const Run& run);
 /// is not in the folder of the run.
 [[nodiscard]] bool continues_solutions(const Run& run);
 
-/// Solves the model of the run, which is_solved(): all combinations of the values of model.ease, of which
+/// Solves the model of the run, which is_solved(): all combinations of the values of its keys, of which
 /// the best by validation.select is written to best.h5. Writes metrics.jsonl and config.yaml as train() does.
 /// With run.resume_from, does not solve again what the log and best.h5 contain. A request to stop ends a
 /// solution, whose combination is solved again when the run continues. Collective. Throws InputError

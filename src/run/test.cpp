@@ -1,6 +1,6 @@
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
-#include <vaecf/checkpoint/load_scorer.hpp>
 #include <vaecf/math/metrics.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/events.hpp>
 #include <vaecf/run/test.hpp>
 
@@ -53,10 +53,15 @@ TestResult test(const Run& run, const std::string& checkpoint, const std::string
   result.epoch = reader.state().epoch;
   result.title = format("epoch {}", result.epoch);
   {
-    const auto model = checkpoint::load_scorer(
-        reader, run.options, models::input_dims(run.options.model, run.dataset, run.model_parallel()), run,
-        run.device.facts().evaluation_batch);
-    if (models::is_solved(run.options.model.type)) result.title = checkpoint::solution_title(reader, run);
+    const models::Kind& kind = models::kind_of(run.options.model.type);
+    const auto [model, reasons] = kind.load(
+        reader, run.options.model, models::input_dims(run.options.model, run.dataset, run.model_parallel()),
+        run, run.device.facts().evaluation_batch, false);
+    if (const auto* solved = kind.solved()) {
+      reader.read_file(
+          [&](const io::CheckpointFile& file) { result.title = solved->title(file.attributes()); });
+      result.title = run.communicator.broadcast_string(result.title, 0);
+    }
     result.model = evaluator.evaluate(*model);
     if (model->features() > 0) result.cold_start = evaluator.evaluate(*model, models::History::none);
   }

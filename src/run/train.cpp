@@ -4,6 +4,7 @@
 #include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/checkpoint/run_log.hpp>
 #include <vaecf/checkpoint/start_point.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/events.hpp>
 
 #include "run/selection.hpp"
@@ -154,7 +155,8 @@ class TrainingRun {
     const std::int64_t users = run_.options.train.epochs * trainer_->users_per_epoch();
     const std::int64_t last_batch = trainer_->users_of_last_step();
     const training::Annealing& annealing = trainer_->annealing();
-    if (facts_.anneals && !annealing.reaches_cap(updates, users - last_batch)) {
+    if (kind_.kl_term() == models::TrainedKind::KlTerm::annealed &&
+        !annealing.reaches_cap(updates, users - last_batch)) {
       run_.log.warn(
           "training ends after {} updates ({} users), before KL annealing reaches its cap of {}; beta will only reach {:.4g}; "
           "check train.annealing against batch size and number of epochs",
@@ -258,12 +260,14 @@ class TrainingRun {
                              : 0.0;
     const double loss = nll + sums[2] / users + decay;
     // With a KL weight per user, the event has the mean weight of a unit of KL.
-    const double beta = facts_.alternates && sums[1] > 0.0 ? sums[2] / sums[1] : last_beta_;
+    const double beta = kind_.kl_term() == models::TrainedKind::KlTerm::of_model && sums[1] > 0.0
+                            ? sums[2] / sums[1]
+                            : last_beta_;
     const double rate = static_cast<double>(trainer_->users_seen() - users_here_) / seconds;
     io::Event event(io::EventKind::epoch);
     event.set("epoch", state_.epoch).set("step", trainer_->updates_done()).set("loss", loss).set("nll", nll);
     std::string line = format("epoch {:>3}  loss {:.3f}  nll {:.3f}", state_.epoch, loss, nll);
-    if (facts_.has_kl) {
+    if (kind_.kl_term() != models::TrainedKind::KlTerm::none) {
       event.set("kl", kl).set("beta", beta);
       line += format("  kl {:.3f}  beta {:.4f}", kl, beta);
     }
@@ -324,7 +328,7 @@ class TrainingRun {
   }
 
   const Run& run_;
-  const models::ModelFacts& facts_ = models::facts_of(run_.options.model.type);
+  const models::TrainedKind& kind_ = models::trained_kind_of(run_.options.model.type);
   bool validates_;
   checkpoint::TrainingState state_;  // updates, users and sums are those of the last checkpoint
   StepCoordinator coordinator_;

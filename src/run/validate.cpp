@@ -1,7 +1,7 @@
-#include <vaecf/base/host.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/checkpoint/run_folder.hpp>
 #include <vaecf/comm/collective_checks.hpp>
-#include <vaecf/models/network_shape.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/item_slices.hpp>
 #include <vaecf/run/validate.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
@@ -15,10 +15,16 @@ namespace {
 void validate_servers(const Run& run) {
   const comm::DistributedOptions& distributed = run.options.distributed;
   if (distributed.strategy != comm::StrategyKind::parameter_server) return;
-  if (!models::facts_of(run.options.model.type).parameter_server) {
+  const auto has_servers = [](const models::Kind& kind) {
+    return kind.trained() != nullptr && kind.trained()->has_parameter_server();
+  };
+  if (!has_servers(models::kind_of(run.options.model.type))) {
+    std::vector<std::string> names;
+    for (const models::Kind* kind : models::all_kinds())
+      if (has_servers(*kind)) names.push_back(kind->name());
     throw InputError(format(
-        "distributed.strategy: parameter_server trains mult_vae and mult_dae only, but model.type is {}; set distributed.strategy to allreduce",
-        vaecf::to_string(run.options.model.type)));
+        "distributed.strategy: parameter_server trains {} only, but model.type is {}; set distributed.strategy to allreduce",
+        join(names, " and "), vaecf::to_string(run.options.model.type)));
   }
   const int ranks = run.communicator.size();
   if (distributed.servers >= ranks) {
@@ -70,23 +76,10 @@ void validate_dataset(const config::TrainingConfig& options, const io::DatasetFi
                "prepare it again with weaker filters or fewer held-out users",
                options.data.file, rows, dataset.items()));
   }
-  if (options.model.ease.neighbors >= dataset.items()) {
-    throw InputError(
-        format("model.ease.neighbors: must be below the number of items ({}), got {}; use 0 for all items",
-               dataset.items(), options.model.ease.neighbors));
-  }
-  const std::vector<double>& feature_weights = options.model.ease.feature_weight;
-  if (dataset.item_features() == 0 && std::ranges::max(feature_weights) > 0.0) {
-    throw InputError(format(
-        "model.ease.feature_weight: {} has no features of items; set data.prepare.item_features and prepare it again, or set the key to 0",
-        options.data.file));
-  }
-  if (dataset.weighted() && models::facts_of(options.model.type).plain &&
-      options.model.autoencoder.loss == device::Loss::squared) {
-    throw InputError(format(
-        "model.type: {} with model.autoencoder.loss: squared predicts probabilities between 0 and 1, but {} has weights of interactions, which may be larger; set model.autoencoder.loss to multinomial, choose another model, or prepare the dataset with data.prepare.weights: none",
-        vaecf::to_string(options.model.type), options.data.file));
-  }
+  // Baselines are models that are solved.
+  for (const models::Kind* kind : models::all_kinds())
+    if (kind->solved() != nullptr || kind->type() == options.model.type)
+      kind->validate(options.model, dataset);
   const bool has_batches = !models::is_solved(options.model.type);
   if (has_batches && options.train.last_batch == config::LastBatch::drop && options.train.batch_size > rows) {
     throw InputError(format(
@@ -97,9 +90,9 @@ void validate_dataset(const config::TrainingConfig& options, const io::DatasetFi
 }
 
 /// Logs the memory of a rank. Throws InputError if the model configuration is invalid, or if the ranks of
-/// this host do not have enough memory.
+/// this host, or this rank's GPU, do not have enough memory.
 void plan_memory(const Run& run, int item_slices) {
-  const auto [problem, fixed, needed, text] = memory_plan(run, item_slices);
+  const MemoryPlan plan = memory_plan(run, item_slices);
   const int ranks = run.communicator.size();
   constexpr double mib = 1048576.0;
   constexpr double gib = 1073741824.0;
@@ -107,23 +100,26 @@ void plan_memory(const Run& run, int item_slices) {
     run.log.info("{} model-parallel groups of {} item slices with {} items each", ranks / item_slices,
                  item_slices, (run.dataset.items() + item_slices - 1) / item_slices);
   }
-  if (item_slices > 1 || needed > gib) {
-    run.log.info("memory: {}", text);
+  if (item_slices > 1 || plan.needed > gib) {
+    run.log.info("memory: {}", plan.text);
   } else {
-    run.log.debug("memory: {}", text);
+    run.log.debug("memory: {}", plan.text);
   }
-  if (run.device.facts().kind != device::DeviceKind::cpu) return;  // a GPU reports what it lacks
-  const double free = free_memory_bytes() / run.communicator.local_size();
+  const bool on_gpu = run.device.facts().kind != device::DeviceKind::cpu;
+  const double needed = on_gpu ? plan.parameters : plan.needed;
+  const double fixed = on_gpu ? 0.0 : plan.fixed;
+  const double free = memory_of_parameters(run);
   if (needed <= free) return;
   std::string fits =
       "use a smaller model, fewer ranks on this host, or more hosts with distributed.item_slices";
   for (const int s : training::divisors(ranks)) {
-    if (s <= item_slices || training::item_slice_memory(problem, s) + fixed > free) continue;
+    if (s <= item_slices || training::item_slice_memory(plan.problem, s) + fixed > free) continue;
     fits = format("set distributed.item_slices to {} or more", s);
     break;
   }
-  throw InputError(format("{} needs {:.0f} MiB per rank, but {:.0f} MiB are free; {}",
-                          vaecf::to_string(run.options.model.type), needed / mib, free / mib, fits));
+  throw InputError(format("{} needs {:.0f} MiB{} per rank, but {:.0f} MiB are free; {}",
+                          vaecf::to_string(run.options.model.type), needed / mib,
+                          on_gpu ? " of GPU memory" : "", free / mib, fits));
 }
 
 }  // namespace
@@ -151,8 +147,8 @@ int validate_run(const Run& run, bool trains, bool writes) {
   const int item_slices = validate_distributed(run);
   // Baselines that are listed are solved after the training, whatever they cost.
   for (const std::string& baseline : options.validation.baselines)
-    if (const auto* facts = models::find_model(baseline); facts != nullptr && facts->solved)
-      require_memory_to_solve(facts->type, run);
+    if (const auto* kind = models::find_kind(baseline); kind != nullptr && kind->solved() != nullptr)
+      require_memory_to_solve(*kind->solved(), run);
   if (trains && solved) validate_solve(run);
   if (trains && !solved) plan_memory(run, item_slices);
   if (writes && run.communicator.rank() == 0) checkpoint::prepare_run_folder(options);

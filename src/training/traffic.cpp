@@ -1,5 +1,6 @@
 #include "training/traffic.hpp"
 
+#include <vaecf/models/kind.hpp>
 #include <vaecf/training/item_slice_plan.hpp>
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace {
 /// Returns the mean of `of_group` over the parameter groups of the passes of an epoch.
 template <class OfGroup>
 double mean_over_passes(const models::ModelOptions& options, const OfGroup& of_group) {
-  const std::vector<int> passes = models::passes_of_epoch(options);
+  const std::vector<int> passes = models::trained_kind_of(options.type).passes(options);
   double sum = 0.0;
   for (const int parameter_group : passes) sum += of_group(parameter_group);
   return sum / static_cast<double>(passes.size());

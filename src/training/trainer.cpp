@@ -1,5 +1,6 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/host.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <thread>
@@ -42,7 +43,7 @@ Trainer::Trainer(const Context& context, const config::TrainingConfig& options,
       sampler_(shards_, owned_, options.train.batch_size, options.train.last_batch == config::LastBatch::keep,
                options.train.seed),
       sampling_threads_(sampling_threads(context)),
-      parameter_groups_(models::passes_of_epoch(options.model)),
+      parameter_groups_(models::trained_kind_of(options.model.type).passes(options.model)),
       timer_(context.device, false),
       annealing_(options.train.annealing, sampler_.steps_per_epoch()) {
   const bool servers = options.distributed.strategy == comm::StrategyKind::parameter_server;
@@ -122,7 +123,8 @@ ParameterGroup Trainer::next_parameter_group() const {
 }
 
 double Trainer::beta() const {
-  if (models::facts_of(options_.model.type).alternates) return options_.model.recvae.beta;
+  const models::TrainedKind& kind = models::trained_kind_of(options_.model.type);
+  if (kind.kl_term() == models::TrainedKind::KlTerm::of_model) return kind.kl_weight(options_.model);
   return annealing_.beta(updates_done_, users_seen_);
 }
 
@@ -212,7 +214,9 @@ void Trainer::enable_timing(bool on) {
 void Trainer::require_finite_loss(const device::LossSums& sums) const {
   if (sums.nonfinite_step < 0) return;
   const std::string kl =
-      models::facts_of(options_.model.type).has_kl ? format(", kl {}", sums.nonfinite_kl) : std::string();
+      models::trained_kind_of(options_.model.type).kl_term() != models::TrainedKind::KlTerm::none
+          ? format(", kl {}", sums.nonfinite_kl)
+          : std::string();
   throw RunError(format(
       "the loss is not finite at step {} on rank {} (nll {}{}), since the weights have diverged; "
       "lower train.optimizer.learning_rate (now {:g}) or use a higher precision (existing checkpoints are kept)",

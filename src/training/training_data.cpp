@@ -1,5 +1,7 @@
 #include "training/training_data.hpp"
 
+#include <vaecf/models/kind.hpp>
+
 #include <utility>
 
 namespace vaecf::training {
@@ -46,7 +48,7 @@ TrainingData::TrainingData(device::Device& on, const io::DatasetFile& dataset, R
                                           on, ItemSliceRows{dataset.read_rows("train/features", rows), {}},
                                           rows.begin, inputs.features, device::single_rank())),
       state(on.make_step_state()),
-      model(models::make_model(options, inputs, on, max_users, size_multiple)) {
+      model(models::trained_kind_of(options.type).make(options, inputs, on, max_users, size_multiple)) {
   model->initialize(seed);
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "app/process_fixture.hpp"
+#include "support/for_each_kind.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -93,9 +94,11 @@ TEST_F(Export, OnnxScoresEqualThoseOfRecommend) {
   const auto known = lines_of(workspace.succeed("recommend small.yaml --quiet --top 3").out);
   workspace.write("new.csv", "ann," + known.at(0).item + "\nann," + known.at(1).item + "\nbob," +
                                  known.at(2).item + "\n");
-  for (const std::string settings : {"", "--set model.type=mult_dae --set model.hidden=[]",
-                                     "--set model.type=elsa --set model.elsa.factors=7",
-                                     "--set model.type=recvae", "--set model.type=autoencoder"}) {
+  std::vector<std::string> all = {"--set model.type=mult_dae --set model.hidden=[]"};
+  testing::for_each_trained_kind(
+      [&](const models::TrainedKind& kind) { all.push_back("--set model.type=" + kind.name()); });
+  for (const std::string& settings : all) {
+    SCOPED_TRACE(settings);
     workspace.succeed("small.yaml --train --quiet --set name=shaped " + settings);
     EXPECT_EQ(workspace.succeed("export runs/shaped/checkpoints/best.h5 --output m.onnx --quiet").err, "");
     workspace.succeed("recommend small.yaml --set name=shaped " + settings +

@@ -1,3 +1,5 @@
+#include <vaecf/models/kinds.hpp>
+
 #include <fstream>
 #include <iterator>
 
@@ -11,7 +13,7 @@ using Usage = ProgramTest;
 TEST_F(Usage, HelpAndVersionArePrintedToStandardOutput) {
   expect_in(workspace.succeed("--help").out,
             {"--train", "--set", "prepare", "synthesize", "recommend", "evaluate", "similar", "inspect",
-             "--help-config", "mult_vae", "mult_dae", "elsa", "autoencoder", "recvae", "ease", "item_knn"});
+             "--help-config", names_of<models::ModelType>()});
   EXPECT_EQ(workspace.program("--version").out.rfind("vaecf_dist ", 0), 0U);
   expect_in(workspace.succeed("--help-config").out,
             {"learning_rate: 0.001", "(one of auto, fp32, bf16, fp16, tf32, bf16x3)"});

@@ -5,6 +5,7 @@
 
 #include "checkpoint/known_users.hpp"
 #include "checkpoint/resume_fixture.hpp"
+#include "support/for_each_kind.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -93,21 +94,22 @@ class StartFrom : public Resume {
     return all;
   }
 
-  std::vector<models::ModelOptions> models() const {
-    std::vector<models::ModelOptions> all = {{ModelType::mult_vae, {20, 7}, 6},
-                                             {ModelType::mult_dae, {20}, 6},
-                                             {ModelType::autoencoder, {20}, 6},
-                                             {ModelType::recvae, {20}, 6},
-                                             {ModelType::elsa, {}, 6}};
-    all.back().elsa.factors = 11;
-    return all;
+  /// Calls use() with small options of each model that is trained, and first with those of a deeper network.
+  template <class Use>
+  void for_each_model(const Use& use) {
+    options_.model = {ModelType::mult_vae, {20, 7}, 6};
+    use();
+    testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
+      options_.model = {kind.type(), {20}, 6};
+      options_.model.elsa.factors = 11;
+      use();
+    });
   }
 };
 
 TEST_F(StartFrom, ItemsAreMatchedByIdOnAnyNumberOfRanksAndMomentsAreZero) {
-  for (const models::ModelOptions& model : models()) {
-    SCOPED_TRACE(vaecf::to_string(model.type));
-    options_.model = model;
+  for_each_model([&] {
+    const models::ModelOptions& model = options_.model;
     const Tensors before = train_first();
     const Started now = start(1);
     for (const auto& [name, expected] : started_from(before, 13, sources, now.initial))
@@ -133,7 +135,7 @@ TEST_F(StartFrom, ItemsAreMatchedByIdOnAnyNumberOfRanksAndMomentsAreZero) {
       }
     }
     std::filesystem::remove_all(folder("old"));
-  }
+  });
 }
 
 TEST_F(StartFrom, AsManyItemsInAnotherOrderAreMatchedById) {

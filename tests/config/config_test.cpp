@@ -156,7 +156,7 @@ TEST(Config, ErrorsNameLineKeyAndWhatIsExpected) {
           {"train: {precision: int8}",
            "1: train.precision must be one of auto, fp32, bf16, fp16, tf32, bf16x3, got \"int8\""},
           {"model: {type: vae}",
-           "1: model.type must be one of mult_vae, mult_dae, elsa, autoencoder, recvae, ease, item_knn, got \"vae\""},
+           "1: model.type must be one of " + names_of<models::ModelType>() + ", got \"vae\""},
           {"backend: {cuda_graph: true}", "1: backend.cuda_graph must be one of auto, on, off, got \"true\""},
           {"train:\n  epochs: 2\n  epochs: 3\n", "3: train.epochs is set twice; remove one"},
           {"train: {epochs: 2}\nname: x\ntrain: {patience: 3}\n", "3: train is set twice; remove one"},

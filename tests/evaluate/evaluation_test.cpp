@@ -1,7 +1,7 @@
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/math/ranking.hpp>
-#include <vaecf/models/item/item_model.hpp>
+#include <vaecf/models/popularity.hpp>
 
 #include <array>
 #include <limits>

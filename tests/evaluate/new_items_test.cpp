@@ -1,8 +1,8 @@
 // Items without train users: they are ranked apart, and everything else is as if they did not exist.
 
 #include <vaecf/evaluate/evaluator.hpp>
-#include <vaecf/models/item/item_model.hpp>
-#include <vaecf/models/item/solvers.hpp>
+#include <vaecf/models/kind.hpp>
+#include <vaecf/models/popularity.hpp>
 
 #include <array>
 #include <numeric>
@@ -81,7 +81,7 @@ class NewItems : public TrainTest {
 /// Makes a model with initial weights, of which this rank has its item slice.
 std::unique_ptr<models::TrainableModel> make_initial(const run::Run& run) {
   const models::InputDims inputs = models::input_dims(run.options.model, run.dataset, run.model_parallel());
-  auto model = models::make_model(run.options.model, inputs, run.device, 8);
+  auto model = models::trained_kind_of(run.options.model.type).make(run.options.model, inputs, run.device, 8);
   model->initialize(1);
   return model;
 }
@@ -178,8 +178,8 @@ TEST_F(NewItems, AreRankedAmongThemselvesByTheirFeatures) {
   for (const int ranks : {1, 3}) {
     on_ranks(ranks, [&](const run::Run& run) {
       evaluate::Evaluator evaluator(run, run.dataset, "test", options_.validation.metrics);
-      models::ItemScorer scorer(evaluator.popularity(), all_items, 1);
-      const evaluate::EvaluationResult popularity = evaluator.evaluate(scorer);
+      const auto scorer = models::make_item_scorer(evaluator.popularity(), all_items, run);
+      const evaluate::EvaluationResult popularity = evaluator.evaluate(*scorer);
       const io::UserColumns content = evaluator.per_user({{"", &popularity}});
       EXPECT_EQ(content.users.size(), test_users - 1) << "those with other targets";
       const auto column = [&](const std::string& path) {

@@ -35,7 +35,8 @@ class Gradient : public ::testing::TestWithParam<NetworkCase> {
  protected:
   /// Makes the model with initial weights, and other weights as its prior, if it has one.
   Gradient() {
-    model_ = make_model(GetParam().options, {items, GetParam().features}, *device_, users.rows());
+    model_ = trained_kind_of(GetParam().options.type)
+                 .make(GetParam().options, {items, GetParam().features}, *device_, users.rows());
     model_->initialize(3);
     model_->start_epoch();
     model_->initialize(11);
@@ -104,7 +105,10 @@ ModelOptions other_autoencoder() {
 }
 
 TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
-  const NetworkShape shape = network_shape(GetParam().options, {items, GetParam().features});
+  const ModelOptions& options = GetParam().options;
+  const InputDims inputs{items, GetParam().features};
+  const NetworkShape shape =
+      options.type == ModelType::recvae ? recvae_shape(options, inputs) : network_shape(options, inputs);
   EXPECT_EQ(compute(rows_, known_features).kl != 0.0, shape.variational);
   // Mean squared errors are below 1, other losses about 50.
   const double scale = shape.loss == device::Loss::squared ? 0.01 : 1.0;

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "models/model_fixture.hpp"
-#include "support/trained_types.hpp"
+#include "support/for_each_kind.hpp"
 
 namespace vaecf::models {
 namespace {
@@ -44,10 +44,11 @@ ModelOptions small_options(ModelType type) {
 
 TEST(ItemSlices, TensorsOfItemsAreContiguousAndAligned) {
   const auto device = fp32_device();
-  for (const ModelType type : testing::trained_types()) {
-    SCOPED_TRACE(to_string(type));
+  testing::for_each_trained_kind([&](const TrainedKind& kind) {
+    const ModelType type = kind.type();
     SilentRank rank(3, 1);
-    const auto model = make_model(small_options(type), {sliced_items, 7, rank}, *device, 4, run_multiple);
+    const auto model =
+        trained_kind_of(type).make(small_options(type), {sliced_items, 7, rank}, *device, 4, run_multiple);
     const auto& tensors = model->layout().tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       const bool sliced = tensors[t].spec.item_slice.has_value();
@@ -62,12 +63,12 @@ TEST(ItemSlices, TensorsOfItemsAreContiguousAndAligned) {
     }
     EXPECT_EQ(model->items(), sliced_items);
     EXPECT_EQ(model->layout().size, tensors.back().range.end);
-  }
+  });
 }
 
 TEST(ItemSlices, LogicalElementsAreStoredOnce) {
-  for (const ModelType type : testing::trained_types()) {
-    SCOPED_TRACE(to_string(type));
+  testing::for_each_trained_kind([&](const TrainedKind& kind) {
+    const ModelType type = kind.type();
     const ModelOptions options = small_options(type);
     const auto whole = tensor_specs(options, {sliced_items, 7});
     std::map<std::string, std::set<std::int64_t>> stored;
@@ -93,7 +94,7 @@ TEST(ItemSlices, LogicalElementsAreStoredOnce) {
       EXPECT_EQ(std::ssize(indices), spec.rows * spec.columns) << spec.name;
       EXPECT_EQ(*indices.rbegin(), spec.rows * spec.columns - 1) << spec.name;
     }
-  }
+  });
 }
 
 TEST(ItemSlices, ExcludedItemsAreThoseOfTheItemSlice) {

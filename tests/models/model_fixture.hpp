@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/models/kind.hpp>
 #include <vaecf/models/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
@@ -11,9 +12,9 @@
 #include <vector>
 
 #include "device/cpu/device.hpp"
-#include "models/elsa.hpp"
-#include "models/network.hpp"
-#include "models/recvae.hpp"
+#include "models/elsa/elsa.hpp"
+#include "models/network/network.hpp"
+#include "models/recvae/recvae.hpp"
 
 namespace vaecf::models {
 

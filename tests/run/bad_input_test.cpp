@@ -1,3 +1,6 @@
+#include <vaecf/models/tensors.hpp>
+
+#include "device/cpu/device.hpp"
 #include "training/multi_rank_fixture.hpp"
 
 namespace vaecf::training {
@@ -30,6 +33,28 @@ TEST_F(BadInput, GoodOptionsAreAccepted) {
       "", [](O&) {}, 3);
   EXPECT_TRUE(std::filesystem::is_directory(options_.run_folder() + "/checkpoints"));
   EXPECT_TRUE(std::filesystem::is_empty(options_.run_folder() + "/checkpoints"));
+}
+
+TEST_F(BadInput, SmallGpuIsRefusedBeforeWork) {
+  struct Gpu : cpu::Device {
+    explicit Gpu(std::int64_t bytes) : cpu::Device(1, device::Precision::fp32, true), spare(bytes) {}
+    device::DeviceFacts facts() const override {
+      device::DeviceFacts facts = cpu::Device::facts();
+      facts.kind = device::DeviceKind::cuda;
+      return facts;
+    }
+    std::int64_t spare_bytes() const override { return spare; }
+    std::int64_t spare;
+  };
+  // Weights, gradient and two moments in fp32.
+  const std::int64_t bytes = 16 * models::parameter_count(models::tensor_specs(options_.model, 60));
+  const auto validate = [&](const run::Run& run) { run::validate_run(run); };
+  on_devices(
+      1, [&](int) { return Gpu(bytes); }, validate);
+  expect_error<InputError>({"mult_vae needs 0 MiB of GPU memory per rank, but 0 MiB are free"}, [&] {
+    on_devices(
+        1, [&](int) { return Gpu(bytes - 1); }, validate);
+  });
 }
 
 TEST_F(BadInput, InconsistentOptionsThrow) {

@@ -1,8 +1,7 @@
 #include "run/baselines.hpp"
 
-#include <vaecf/models/item/item_model.hpp>
-
-#include "models/item/item_models_fixture.hpp"
+#include "models/ease/ease_model.hpp"
+#include "models/linear/item_models_fixture.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -107,7 +106,9 @@ TEST_F(ItemModels, EaseIsChosenByItsCost) {
            {3533, 0, 24, 1, 64, ""},
            {3533, 0, 46, 1, 64,
             "46 solutions of 0.088 x 10^12 operations, more than 4 x 10^12 for each of 1 threads"}})
-    EXPECT_EQ(run::cost_of_ease(c.items, c.neighbors, c.solutions, c.threads, c.memory * gib), c.reason)
+    EXPECT_EQ(run::obstacle_of_cost(models::ease_cost(c.items, c.neighbors), c.solutions, c.threads,
+                                    c.memory * gib),
+              c.reason)
         << c.items;
 }
 

@@ -1,11 +1,10 @@
 #include "run/solve.hpp"
 
-#include <vaecf/models/item/solvers.hpp>
-
 #include <array>
 #include <numeric>
 
-#include "models/item/item_models_fixture.hpp"
+#include "models/ease/ease_model.hpp"
+#include "models/linear/item_models_fixture.hpp"
 #include "run/baselines.hpp"
 
 namespace vaecf::training {

@@ -1,4 +1,5 @@
-#include <vaecf/models/item/item_model.hpp>
+#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/popularity.hpp>
 
 #include <array>
 #include <numeric>

@@ -3,6 +3,7 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/checkpoint/checkpoint_manager.hpp>
 #include <vaecf/config/config.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/run/item_slices.hpp>
 #include <vaecf/run/previous_run.hpp>
 #include <vaecf/run/recommender.hpp>
@@ -26,7 +27,6 @@
 #include <utility>
 #include <vector>
 
-#include "models/network.hpp"
 #include "support/messages.hpp"
 #include "support/run_on_ranks.hpp"
 #include "support/temporary_folder.hpp"
@@ -359,18 +359,18 @@ inline Tensors read_all(Trainer& trainer, StateTensor state) {
   const auto copy = trainer.make_state_copy(false);
   trainer.copy_state(copy.get());
   int tensor = 0;
-  for (const device::TensorSpec& spec : trainer.model().tensors()) {
+  for (const device::TensorSpec& spec : trainer.model().tensors())
     copy->read_rows(state, tensor++, {0, spec.rows}, tensors[spec.name]);
-  }
   return tensors;
 }
 
 /// Makes the network of a run with initial weights for up to `max_users` users.
 inline std::unique_ptr<models::Model> initial_model(const run::Run& run, std::int64_t max_users,
                                                     std::uint64_t seed = 1) {
-  const models::InputDims inputs = models::input_dims(run.options.model, run.dataset);
-  auto model = models::make_model(run.options.model, inputs, run.device, max_users);
-  models::initialize(*model, models::network_shape(run.options.model, inputs), seed);
+  const models::ModelOptions& options = run.options.model;
+  auto model = models::trained_kind_of(options.type)
+                   .make(options, models::input_dims(options, run.dataset), run.device, max_users);
+  model->initialize(seed);
   return model;
 }
 

@@ -8,6 +8,7 @@
 
 #include "device/cuda/device.hpp"
 #include "models/model_fixture.hpp"
+#include "models/network/network.hpp"
 
 namespace vaecf::training {
 namespace {

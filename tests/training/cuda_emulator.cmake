@@ -2,7 +2,7 @@
 # host emulation. The objects of the emulation replace members of vaecf_device's archive of the same names. If a member
 # were linked in addition, duplicate definitions would cause a link error.
 vaecf_test(training_cuda_emulated_test
-  SOURCES ../models/item/cuda_emulated_ease_test.cpp cuda_emulated_capture_test.cpp cuda_emulated_copies_test.cpp
+  SOURCES ../models/ease/cuda_emulated_ease_test.cpp cuda_emulated_capture_test.cpp cuda_emulated_copies_test.cpp
           cuda_emulated_training_test.cpp ../support/run_on_ranks_cuda_emulator.cpp
   LIBRARIES vaecf_cuda_emulator vaecf_training_contract vaecf_item_models_contract vaecf_checkpoint_contract
             vaecf_evaluate_contract vaecf_run_contract vaecf_thread_ranks vaecf_run vaecf_config

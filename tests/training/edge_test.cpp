@@ -1,4 +1,5 @@
 #include "models/model_fixture.hpp"
+#include "models/network/network.hpp"
 #include "support/train_fixture.hpp"
 
 namespace vaecf::training {

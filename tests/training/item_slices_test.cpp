@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "support/trained_types.hpp"
+#include "support/for_each_kind.hpp"
 #include "training/multi_rank_fixture.hpp"
 
 namespace vaecf::training {
@@ -105,9 +105,10 @@ TEST_F(Items, MetricsOfExactScoresAreEqual) {
        "validation.metrics=[ndcg@10, recall@5, mrr@10, coverage@5, popularity@5, gini@7]"});
   const auto evaluate = [&](const Division& division) {
     return of_division(division, [&](const run::Run& run) {
-      const auto model = models::make_model(
-          options_.model, models::input_dims(options_.model, run.dataset, run.model_parallel()), run.device,
-          7);
+      const auto model =
+          models::trained_kind_of(options_.model.type)
+              .make(options_.model, models::input_dims(options_.model, run.dataset, run.model_parallel()),
+                    run.device, 7);
       int tensor = 0;
       for (const device::TensorSpec& spec : model->tensors()) {
         std::vector<float> values;
@@ -170,9 +171,9 @@ TEST_F(Items, InitialCheckpointsAreEqualToTheByte) {
     return std::pair(tensors_in(path), io::CheckpointFile(path).attributes());
   };
   options_.run.checkpoint_every.epochs = 1;
-  for (const ModelType type : testing::trained_types()) {
-    SCOPED_TRACE(vaecf::to_string(type));
-    if (on_emulator && type != ModelType::mult_vae) continue;  // the device has no part in the others
+  testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
+    const ModelType type = kind.type();
+    if (on_emulator && type != ModelType::mult_vae) return;  // the device has no part in the others
     options_.model.type = type;
     const auto [tensors, attributes] = initial({});
     for (const Division& division : {Division{2, 2}, {5, 5}, {4, 2}}) {
@@ -186,7 +187,7 @@ TEST_F(Items, InitialCheckpointsAreEqualToTheByte) {
         EXPECT_EQ(other_attributes.at(name), value) << name;
       }
     }
-  }
+  });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vaecf/context/context.hpp>
 #include <vaecf/io/checkpoint.hpp>
 #include <vaecf/models/model.hpp>
+#include <vaecf/models/weight_reader.hpp>
 #include <vaecf/training/trainer.hpp>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ inline std::int64_t block_rows(const device::TensorSpec& spec) {
 
 /// Reads a checkpoint on rank 0 and broadcasts it to all ranks; any number of ranks may have written it. All
 /// ranks must call the functions in the same order. Errors are InputErrors, thrown on all ranks.
-class CheckpointReader {
+class CheckpointReader final : public models::WeightReader {
  public:
   /// Reads the state. Throws InputError if the file is not a valid checkpoint.
   CheckpointReader(const std::string& path, const Context& context);
@@ -35,16 +36,13 @@ class CheckpointReader {
   CheckpointReader(const io::CheckpointFile& file, const Context& context);
 
   const TrainingState& state() const { return state_; }
-  /// Calls `read` with the file on rank 0 only. Errors of `read` are thrown on all ranks. Collective.
-  void read_file(const std::function<void(const io::CheckpointFile&)>& read) {
+  void read_file(const std::function<void(const io::CheckpointFile&)>& read) override {
     comm::run_on_root(context_.communicator, [&] { read(*file_); });
   }
   /// Throws InputError if the checkpoint was trained on another dataset than `dataset`, or with other
   /// user features than its model has.
   void require_trained_on(const models::ModelOptions& options, const io::DatasetFile& dataset) const;
-  /// Reads the weights. Throws InputError if tensors are missing or have other shapes than those of the
-  /// model.
-  void load_weights(models::Model& model);
+  void load_weights(models::Model& model) override;
   /// Restores weights, moments, the prior, counts and loss scale of the trainer. The batches and losses of
   /// the current epoch are not restored (Trainer::start_epoch, set_losses). Throws InputError if the tensors
   /// or the counts do not match the trainer.

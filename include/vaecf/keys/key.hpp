@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace vaecf::keys {
 
@@ -127,6 +128,15 @@ Key<Whole> within(const Key<Part>& key, Select part, const std::string& prefix =
           .reset = [=, reset = key.reset](Whole& whole) { reset(std::invoke(part, whole)); },
           .exclusive_in = key.exclusive_in.empty() ? "" : prefix + key.exclusive_in,
           .section_shorthand = key.section_shorthand};
+}
+
+/// Makes the keys of a part of the options, a member, keys of the whole, in the section `prefix`.
+template <class Whole, class Part>
+std::vector<Key<Whole>> section(const std::string& prefix, Part Whole::*part,
+                                const std::vector<Key<Part>>& keys) {
+  std::vector<Key<Whole>> all;
+  for (const Key<Part>& key : keys) all.push_back(within<Whole>(key, part, prefix));
+  return all;
 }
 
 }  // namespace vaecf::keys

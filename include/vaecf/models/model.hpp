@@ -4,8 +4,6 @@
 #include <vaecf/device/tensor_layout.hpp>
 #include <vaecf/math/metrics.hpp>
 #include <vaecf/math/ranking.hpp>
-#include <vaecf/models/models.hpp>
-#include <vaecf/models/network_shape.hpp>
 
 #include <cstdint>
 #include <functional>

@@ -2,8 +2,8 @@
 
 #include <vaecf/device/device.hpp>
 #include <vaecf/models/model.hpp>
-#include <vaecf/models/network_shape.hpp>
 #include <vaecf/models/step_timer.hpp>
+#include <vaecf/models/tensors.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -144,12 +144,5 @@ class TrainableModel : public Model {
 
   std::vector<float> bias_;  // of the output layer, while items are excluded
 };
-
-/// Makes a model of type `options.type` with zero weights, for batches of up to `max_users` users; see
-/// TrainableModel for `size_multiple`. `device` must outlive it. Throws InputError if the type cannot be
-/// trained.
-std::unique_ptr<TrainableModel> make_model(const ModelOptions& options, InputDims inputs,
-                                           device::Device& device, std::int64_t max_users,
-                                           std::int64_t size_multiple = 1);
 
 }  // namespace vaecf::models

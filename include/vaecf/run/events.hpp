@@ -2,7 +2,7 @@
 
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/io/json.hpp>
-#include <vaecf/models/network_shape.hpp>
+#include <vaecf/models/tensors.hpp>
 #include <vaecf/run/run.hpp>
 #include <vaecf/training/trainer.hpp>
 

@@ -3,7 +3,7 @@
 #include <vaecf/comm/rank_grid.hpp>
 #include <vaecf/config/training_config.hpp>
 #include <vaecf/context/context.hpp>
-#include <vaecf/models/network_shape.hpp>
+#include <vaecf/models/tensors.hpp>
 
 #include <memory>
 

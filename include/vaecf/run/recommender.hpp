@@ -4,8 +4,9 @@
 #include <vaecf/comm/communicator.hpp>
 #include <vaecf/evaluate/evaluator.hpp>
 #include <vaecf/io/checkpoint.hpp>
-#include <vaecf/models/item/item_model.hpp>
 #include <vaecf/models/model.hpp>
+#include <vaecf/models/popularity.hpp>
+#include <vaecf/models/reasons.hpp>
 #include <vaecf/run/run.hpp>
 
 #include <algorithm>
@@ -26,8 +27,6 @@ struct RecommendOptions {
   int at_most = 0;      ///< maximum number of items of a category in a list
 };
 
-class Reasons;
-
 /// Recommends the top items of users with the model of a checkpoint, which may be trained on any device. No
 /// dataset is needed. It works on one rank, independently of other ranks, or on a model-parallel group. All
 /// ranks of a model-parallel group must call its functions in the same order, with the same users.
@@ -36,8 +35,6 @@ class Recommender {
   /// Number of users per forward pass. Batches start at the first user of a call. On the CPU, results depend
   /// on the users of a batch, but not on the number of threads.
   static constexpr std::int64_t batch_users = 256;
-  /// Number of items of a user that are left out in turn to explain the scores of a network.
-  static constexpr std::int64_t max_left_out = 1000;
 
   /// The context must outlive this object. Throws InputError if k < 1, the model of `options` is not that of
   /// the checkpoint, or no item may be recommended.
@@ -60,9 +57,9 @@ class Recommender {
   /// with the largest contributions to the item's score, largest first, the lower item first of equal ones,
   /// and these contributions, both of shape (rows, list_length(), reasons). Unused positions, and those of
   /// users with popular items, have item -1 and contribution NaN. `last` contains those of the items that a
-  /// network is to leave out; without rows, these are the last max_left_out items by number. The device must
-  /// compute in fp32. Throws std::logic_error if the contributions in a linear model do not add up to the
-  /// score.
+  /// network is to leave out; without rows, these are the last models::Reasons::max_left_out items by number.
+  /// The device must compute in fp32. Throws std::logic_error if the contributions in a linear model do not
+  /// add up to the score.
   void explain(CsrView seen, CsrView last, CsrView features, std::span<const std::int32_t> items,
                std::span<const float> scores, std::span<std::int32_t> because,
                std::span<float> contributions);
@@ -90,7 +87,7 @@ class Recommender {
   std::int64_t allowed_count_ = 0;
   std::vector<std::int32_t> excluded_;  // ascending
   std::unique_ptr<models::Scorer> model_;
-  std::unique_ptr<Reasons> reasons_;                // null if no reasons are chosen
+  std::unique_ptr<models::Reasons> reasons_;        // null if no reasons are chosen
   std::unique_ptr<models::Popularity> popularity_;  // created on first use
 };
 

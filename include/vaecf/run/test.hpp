@@ -13,14 +13,14 @@ namespace vaecf::run {
 
 /// The test result of a model to compare with.
 struct Baseline {
-  std::string name;   ///< prefix of its metrics in the log: "item_knn"
-  std::string title;  ///< column of the table: "EASE l2 500"
+  std::string name;   ///< prefix of its metrics in the log: "popularity"
+  std::string title;  ///< column of the table
   evaluate::EvaluationResult result;
 };
 
 /// A baseline that validation.baselines: auto leaves out.
 struct LeftOut {
-  std::string name;    ///< its value in validation.baselines: "ease"
+  std::string name;    ///< its value in validation.baselines
   std::string reason;  ///< "16.3 x 10^12 operations, more than 10^12 for each of 2 threads"
 };
 
@@ -31,7 +31,7 @@ struct TestResult {
   std::optional<evaluate::EvaluationResult> cold_start;
   std::vector<Baseline> baselines;  ///< popularity, which recommends the most popular train items, and others
   std::int64_t epoch = 0;           ///< epoch of the checkpoint; of a solved model the number of the solution
-  std::string title = {};           ///< "epoch 12", or the values of a solved model: "EASE l2 500"
+  std::string title = {};           ///< "epoch 12", or the values of a solved model
   std::vector<LeftOut> left_out = {};  ///< in the last line of the table
   std::string split = "test";
 };

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <vaecf/comm/communicator.hpp>
-#include <vaecf/models/network_shape.hpp>
+#include <vaecf/models/tensors.hpp>
 #include <vaecf/run/run.hpp>
 
 #include <memory>

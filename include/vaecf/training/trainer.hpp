@@ -110,7 +110,7 @@ class Trainer {
   /// Starts epoch `epoch` (counted from 0), to continue with step `t`, and clears the loss sums. Blocks until
   /// its batches are on the device; a background thread then samples, checks and uploads those of the next
   /// pass over the users. An epoch is one pass, except for models that update parameter groups in turn
-  /// (models::passes_of_epoch).
+  /// (models::TrainedKind::passes).
   void start_epoch(std::int64_t epoch, std::int64_t t = 0);
   /// Runs step `t` of the epoch (counted from 0) and updates the weights. Collective. The device may still
   /// be running when this returns. Throws RunError with step, rank and loss terms if the loss of this or an

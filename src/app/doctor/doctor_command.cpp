@@ -3,8 +3,9 @@
 #include <vaecf/comm/launcher.hpp>
 #include <vaecf/comm/nccl.hpp>
 #include <vaecf/io/dataset_file.hpp>
+#include <vaecf/models/kind.hpp>
 #include <vaecf/models/model.hpp>
-#include <vaecf/models/network_shape.hpp>
+#include <vaecf/models/tensors.hpp>
 #include <vaecf/run/plan.hpp>
 #include <vaecf/run/run.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/data/date.hpp>
-#include <vaecf/run/recommender.hpp>
+#include <vaecf/models/reasons.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -114,7 +114,7 @@ std::vector<std::vector<float>> weigh(std::vector<std::vector<std::int32_t>>& ro
 
 /// Returns the last different items of each row, as many as explain the scores of a network.
 std::vector<std::vector<std::int32_t>> last_items(const std::vector<std::vector<std::int32_t>>& rows) {
-  constexpr std::int64_t most = run::Recommender::max_left_out;
+  constexpr std::int64_t most = models::Reasons::max_left_out;
   std::vector<std::vector<std::int32_t>> last = rows;
   for (auto& row : last) {
     if (std::ssize(row) <= most) continue;
@@ -200,7 +200,7 @@ Histories read_histories(const std::string& path, const data::SourceOptions& sou
         {value, row.number(), time_column ? time_in(row.at(*time_column)) : 0.0});
   });
   if (rows.empty()) throw InputError(format("{}: contains no line \"user,item\"", path));
-  constexpr std::int64_t most = run::Recommender::max_left_out;
+  constexpr std::int64_t most = models::Reasons::max_left_out;
   if (std::ranges::any_of(rows, [](const auto& row) { return std::ssize(row) > most; }))
     histories.last = sorted_rows(last_items(rows));
   std::vector<std::vector<float>> of_rows;

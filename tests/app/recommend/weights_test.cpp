@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "app/process_fixture.hpp"
+#include "support/for_each_kind.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -168,16 +169,15 @@ TEST_F(Weights, ModelWithoutWeightsReadsNone) {
 
 TEST_F(Weights, OnnxTakesWeightsOfItems) {
   workspace.write("new.csv", "ann,3,5\nann,9,1\nann,14,30\nbob,7,2\n");
-  for (const std::string model :
-       {"mult_vae --set model.hidden=[12] --set model.latent=6", "elsa --set model.elsa.factors=8", "recvae",
-        "autoencoder --set model.autoencoder.loss=multinomial"}) {
-    const std::string settings = "plays.yaml --set model.type=" + model;
+  testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
+    const std::string settings =
+        "plays.yaml --set model.autoencoder.loss=multinomial --set model.type=" + kind.name();
     workspace.succeed(settings + " --train --quiet");
     workspace.succeed("export runs/plays/checkpoints/best.h5 --output m.onnx --quiet");
     workspace.succeed("recommend " + settings +
                       " --input new.csv --weight-column 2 --keep-seen --top 24 --quiet --output top.tsv");
     expect_same_scores(workspace, "", 48);
-  }
+  });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/process_fixture.hpp"
+#include "support/for_each_kind.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -66,8 +67,8 @@ TEST_F(Plan, LeavesAnEarlierRunAsItIsEvenIfItFails) {
 }
 
 TEST_F(Plan, SizeOfACheckpointIsThatOfTheFile) {
-  for (const std::string type : {"mult_vae", "recvae", "elsa", "ease"}) {
-    SCOPED_TRACE(type);
+  testing::for_each_kind([&](const models::Kind& kind) {
+    const std::string type = kind.name();
     const std::string run = "wide.yaml --set name=" + type + " --set model.type=" + type;
     workspace.succeed(
         "synthesize wide.h5 --users 200 --items 900 --validation-users 20 --test-users 20 --quiet");
@@ -79,7 +80,7 @@ TEST_F(Plan, SizeOfACheckpointIsThatOfTheFile) {
     const auto bytes = static_cast<double>(
         std::filesystem::file_size(workspace.path("runs/" + type + "/checkpoints/best.h5")));
     EXPECT_NEAR(std::stod(text), bytes / 1048576.0, 0.1) << text;
-  }
+  });
 }
 
 TEST_F(Plan, OfASolvedModelHasNoTime) {

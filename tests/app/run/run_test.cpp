@@ -1,4 +1,5 @@
 #include "app/process_fixture.hpp"
+#include "support/for_each_kind.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -43,16 +44,17 @@ TEST_F(Program, WritesTheMetricsOfEachTestUser) {
 }
 
 TEST_F(Program, ReportsKlAndItsWeightOfVariationalModelsOnly) {
-  for (const std::string type : {"mult_vae", "recvae", "mult_dae", "elsa", "autoencoder"}) {
+  testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
+    const std::string type = kind.name();
     const Result result =
         workspace.succeed("small.yaml --train --set name=" + type + " --set model.type=" + type);
     const std::string events = workspace.read("runs/" + type + "/metrics.jsonl");
-    const int expected = type == "mult_vae" || type == "recvae" ? 2 : 0;
+    const int expected = kind.kl_term() != models::TrainedKind::KlTerm::none ? 2 : 0;
     for (const char* const part : {"  kl ", "  beta "})
       EXPECT_EQ(count(result.err, part), expected) << result.err;
     for (const char* const key : {"\"kl\":", "\"beta\":"}) EXPECT_EQ(count(events, key), expected) << events;
     EXPECT_EQ(count(result.err, " users/s"), 2) << result.err;
-  }
+  });
 }
 
 // For example after Ctrl-C in `vaecf_dist c.yaml 2>&1 | tee log`.

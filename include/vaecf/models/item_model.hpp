@@ -1,0 +1,45 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+#include <vaecf/context/context.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/models/model.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace vaecf::models {
+
+/// The weights of an item model in a checkpoint. They refer to the memory of the model or to `owned`.
+struct StoredWeights {
+  std::vector<io::TensorSource> tensors;
+  std::vector<io::ArraySource> arrays;
+  std::vector<float> owned = {};
+};
+
+/// A model that scores all items without a network: by the sum of x_ui B_ij over the user's items i or,
+/// without B, by popularity.
+class ItemModel {
+ public:
+  virtual ~ItemModel() = default;
+  /// Writes the scores of all items for a user x, given as `history`. Thread-safe.
+  virtual void score(const SparseRow& history, std::span<float> scores) const = 0;
+  /// Returns B_ij, the weight of item i = `source` in the score of item j = `target`; 0 without B.
+  virtual float weight(std::int32_t /*source*/, std::int32_t /*target*/) const { return 0.0F; }
+  /// Returns what a checkpoint of this model contains.
+  virtual StoredWeights stored() const = 0;
+  /// Returns whether stored() has a dense matrix B.
+  virtual bool is_dense() const { return false; }
+};
+
+/// Returns the number of threads with which a rank computes item models.
+int item_model_threads(const Context& context);
+
+/// Makes a scorer of a model with weights between `items` items: on this rank's GPU if the weights are dense
+/// and fit into its memory, otherwise on the CPU. The device of `context` must outlive it.
+std::unique_ptr<Scorer> make_item_scorer(std::shared_ptr<const ItemModel> model, std::int64_t items,
+                                         const Context& context);
+
+}  // namespace vaecf::models

@@ -1,0 +1,212 @@
+#pragma once
+
+#include <vaecf/context/context.hpp>
+#include <vaecf/device/device.hpp>
+#include <vaecf/io/checkpoint.hpp>
+#include <vaecf/io/dataset_file.hpp>
+#include <vaecf/io/model_export.hpp>
+#include <vaecf/models/kinds.hpp>
+#include <vaecf/models/model.hpp>
+#include <vaecf/models/reasons.hpp>
+#include <vaecf/models/search.hpp>
+#include <vaecf/models/tensors.hpp>
+#include <vaecf/models/trainable_model.hpp>
+#include <vaecf/models/weight_reader.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vaecf::keys {
+template <class Options>
+struct Key;
+}
+
+namespace vaecf::models {
+
+class SolvedKind;
+class TrainedKind;
+
+/// A model that scores, and its reasons; null unless they are wanted.
+struct LoadedModel {
+  std::unique_ptr<Scorer> scorer;
+  std::unique_ptr<Reasons> reasons;
+};
+
+/// Everything that the program may ask about a model. There is one object for each model, in its folder.
+class Kind {
+ public:
+  /// Stores the value of a key that violates a rule between keys, and the rule.
+  struct KeyError {
+    std::string key;
+    std::string problem;
+  };
+  using IsSet = std::function<bool(std::string_view key)>;
+
+  /// `label` is the name in the literature; `help` describes the model in the help of model.type.
+  Kind(ModelType type, std::string_view label, std::string_view help)
+      : type_(type), label_(label), help_(help) {}
+  virtual ~Kind() = default;
+
+  ModelType type() const { return type_; }
+  std::string name() const { return vaecf::to_string(type_); }
+  std::string_view label() const { return label_; }
+  std::string_view help() const { return help_; }
+  /// Returns the model as one that is solved at once; null if it is trained by steps.
+  virtual const SolvedKind* solved() const { return nullptr; }
+  /// Returns the model as one that is trained by steps; null if it is solved.
+  virtual const TrainedKind* trained() const { return nullptr; }
+
+  // The configuration.
+
+  /// Returns the keys of the section model.NAME, which other models do not use.
+  virtual std::vector<keys::Key<ModelOptions>> keys() const;
+  /// Returns those of shared_keys() that this model uses.
+  virtual std::vector<std::string_view> used_keys() const { return {}; }
+  /// Returns whether the model uses one of shared_keys().
+  bool uses(std::string_view shared_key) const;
+  /// Returns the keys of the model's section that have no effect with the other values of `options`.
+  virtual std::vector<std::string> without_effect(const ModelOptions& /*options*/) const { return {}; }
+  /// Replaces values that stand for others, where `is_set` tells which keys the configuration sets. Throws
+  /// KeyError if values contradict each other.
+  virtual void resolve(ModelOptions& /*options*/, const IsSet& /*is_set*/) const {}
+  /// Throws InputError if a model with `options` is not possible with `dataset`.
+  virtual void validate(const ModelOptions& /*options*/, const io::DatasetFile& /*dataset*/) const {}
+
+  // A checkpoint.
+
+  /// Returns the bytes of a checkpoint of a model of `dataset`, at most.
+  virtual double checkpoint_bytes(const ModelOptions& options, const io::DatasetFile& dataset) const = 0;
+  /// Reads a model for batches of up to `max_users` users, with its reasons if `explains` is set; then the
+  /// device must compute in fp32. Collective. Throws InputError on all ranks if the checkpoint does not match
+  /// `options`.
+  virtual LoadedModel load(WeightReader& reader, const ModelOptions& options, const InputDims& inputs,
+                           const Context& context, std::int64_t max_users, bool explains) const = 0;
+  /// Returns the similarity of every item to each of `items`; -infinity for none.
+  virtual std::vector<std::vector<float>> similarities(const io::CheckpointFile& file,
+                                                       std::span<const std::int32_t> items) const = 0;
+  /// Returns the weights for other programs; tensors of 8-byte elements come first. `file` must outlive them.
+  virtual std::vector<io::ExportTensor> arrays(const io::CheckpointFile& file,
+                                               const ModelOptions& options) const = 0;
+  /// Adds the values of `options` without which the weights cannot be used.
+  virtual void describe(const ModelOptions& /*options*/,
+                        std::map<std::string, std::string>& /*metadata*/) const {}
+
+ private:
+  ModelType type_;
+  std::string_view label_;
+  std::string_view help_;
+};
+
+/// What a solution takes on any number of ranks.
+struct SolutionCost {
+  std::int64_t weights = 0;  ///< number of weights, at most
+  double checkpoint_bytes = 0.0;
+  double operations = 0.0;  ///< floating-point operations on all ranks; 0: few
+  double rank_bytes = 0.0;  ///< memory of each rank for the solution alone; 0: little
+};
+
+/// A model that is solved at once: weights between items.
+class SolvedKind : public Kind {
+ public:
+  /// Who solves: the run itself; or a test, for a baseline, that may choose among several solutions on the
+  /// validation users, or must not.
+  enum class Purpose { run, baseline_of_many, baseline_of_one };
+
+  using Kind::Kind;
+  const SolvedKind* solved() const final { return this; }
+
+  virtual std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose) const = 0;
+  virtual SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const = 0;
+  double checkpoint_bytes(const ModelOptions& options, const io::DatasetFile& dataset) const final {
+    return cost(options, dataset).checkpoint_bytes;
+  }
+  /// Returns the bytes of memory that all ranks of a host take while the model is solved and evaluated. Reads
+  /// the train users only if it depends on them whether the memory suffices.
+  virtual double host_bytes(const ModelOptions& options, const io::DatasetFile& dataset,
+                            const Context& context) const = 0;
+  /// Returns what to set if the memory does not suffice.
+  virtual std::string remedy(const ModelOptions& options) const = 0;
+  /// Returns the name and values of the model in a checkpoint for tables.
+  virtual std::string title(const io::Attributes& /*attributes*/) const { return name(); }
+
+  LoadedModel load(WeightReader& reader, const ModelOptions& options, const InputDims& inputs,
+                   const Context& context, std::int64_t max_users, bool explains) const override;
+  std::vector<std::vector<float>> similarities(const io::CheckpointFile& file,
+                                               std::span<const std::int32_t> items) const override;
+  std::vector<io::ExportTensor> arrays(const io::CheckpointFile& file,
+                                       const ModelOptions& options) const override;
+};
+
+/// A model that is trained by steps.
+class TrainedKind : public Kind {
+ public:
+  /// What determines the weight of the KL term: there is no such term; it grows as train.annealing selects;
+  /// or the model's own keys (kl_weight()).
+  enum class KlTerm { none, annealed, of_model };
+
+  using Kind::Kind;
+  const TrainedKind* trained() const final { return this; }
+
+  /// Returns the tensors in the order in which the backward pass completes their gradients. Throws InputError
+  /// if `options` are not valid for the model.
+  virtual std::vector<device::TensorSpec> tensors(const ModelOptions& options, InputDims inputs) const = 0;
+  /// Makes a model with zero weights, for batches of up to `max_users` users; see TrainableModel for
+  /// `size_multiple`. `device` must outlive it.
+  virtual std::unique_ptr<TrainableModel> make(const ModelOptions& options, InputDims inputs,
+                                               device::Device& device, std::int64_t max_users,
+                                               std::int64_t size_multiple = 1) const = 0;
+  /// Returns the parameter group of each pass over the users in an epoch; {0}: a single pass.
+  virtual std::vector<int> passes(const ModelOptions& /*options*/) const { return {0}; }
+  /// Returns the names of the parameter groups if there are several.
+  virtual std::vector<std::string> parameter_groups() const { return {}; }
+  /// Returns the number of floating-point operations in dense layers per user and step, on average over the
+  /// steps of an epoch: by default, for each weight, 2 in the forward and 4 in the backward pass.
+  virtual double operations(const ModelOptions& options,
+                            const std::vector<device::TensorSpec>& tensors) const;
+  /// Returns the bytes of weights and two moments.
+  double checkpoint_bytes(const ModelOptions& options, const io::DatasetFile& dataset) const override;
+  virtual KlTerm kl_term() const { return KlTerm::none; }
+  /// Returns the constant weight of the KL term of_model; 0: it differs between users.
+  virtual double kl_weight(const ModelOptions& /*options*/) const { return 0.0; }
+  /// Returns whether a parameter server can train the model.
+  virtual bool has_parameter_server() const { return false; }
+  /// Returns whether a step computes the scores of all items, for which a CPU takes memory.
+  virtual bool computes_scores() const { return true; }
+  /// Makes the reasons of `model`, whose weights are those of the checkpoint.
+  virtual std::unique_ptr<Reasons> reasons(TrainableModel& model, WeightReader& reader,
+                                           const Context& context) const = 0;
+  /// Adds the nodes that compute "scores" of "items", with their weights and inputs.
+  virtual void add_graph(const io::CheckpointFile& file, const ModelOptions& options,
+                         io::OnnxModel& graph) const = 0;
+
+  LoadedModel load(WeightReader& reader, const ModelOptions& options, const InputDims& inputs,
+                   const Context& context, std::int64_t max_users, bool explains) const override;
+};
+
+/// Returns the keys, and sections with a point at their end, that several models use but not all.
+std::span<const std::string_view> shared_keys();
+
+/// Returns all models, in the order of ModelType.
+std::span<const Kind* const> all_kinds();
+
+/// Returns what is known about the models of a type.
+const Kind& kind_of(ModelType type);
+
+/// Returns the model called `name` in a file; null if there is none.
+const Kind* find_kind(std::string_view name);
+
+/// Returns whether models of a type are solved at once; others are trained by steps.
+inline bool is_solved(ModelType type) {
+  return kind_of(type).solved() != nullptr;
+}
+
+/// Returns the model of a type that is trained by steps. Throws InputError if it is solved.
+const TrainedKind& trained_kind_of(ModelType type);
+
+}  // namespace vaecf::models

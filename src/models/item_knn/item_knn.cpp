@@ -1,0 +1,100 @@
+#include <vaecf/base/host.hpp>
+#include <vaecf/keys/key.hpp>
+#include <vaecf/models/kind.hpp>
+
+#include <algorithm>
+
+#include "models/item_knn/solve.hpp"
+#include "models/linear/memory.hpp"
+
+namespace vaecf::models {
+namespace {
+
+/// The only solution for the values of model.item_knn.
+class ItemKnnSolution final : public Search {
+ public:
+  ItemKnnSolution(const ItemKnnOptions& options, std::string_view title) : options_(options), title_(title) {}
+
+  std::int64_t size() const override { return 1; }
+  std::int64_t computed(std::int64_t done) const override { return 1 - done; }
+  std::string unit() const override { return "solutions"; }
+  bool reuses(std::int64_t /*n*/) const override { return false; }
+  std::shared_ptr<const ItemModel> solve(std::int64_t /*n*/, const Interactions& train,
+                                         const Context& context, int threads) override {
+    return std::make_shared<SparseWeights>(solve_item_knn(train, options_, context, threads));
+  }
+  std::string title(std::int64_t /*n*/) const override { return title_; }
+  Values values(std::int64_t /*n*/) const override { return {}; }
+
+ private:
+  ItemKnnOptions options_;
+  std::string title_;
+};
+
+class ItemKnnKind final : public SolvedKind {
+ public:
+  ItemKnnKind()
+      : SolvedKind(ModelType::item_knn, "item-kNN",
+                   "weights between items, the similarities of nearest neighbors") {}
+
+  std::vector<keys::Key<ModelOptions>> keys() const override {
+    using namespace keys;
+    return section(
+        "model.item_knn.", &ModelOptions::item_knn,
+        {make_key<ItemKnnOptions>("neighbors", &ItemKnnOptions::neighbors, at_least(0),
+                                  "item-kNN: number of neighbors of an item; 0: all items"),
+         make_key<ItemKnnOptions>("shrink", &ItemKnnOptions::shrink, at_least(0.0),
+                                  "item-kNN: added to the denominator of the similarity"),
+         make_key<ItemKnnOptions>(
+             "source_power", &ItemKnnOptions::source_power, between(0.0, 1.0),
+             "item-kNN: exponent of the source item's number of users in the denominator"),
+         or_word(make_key<ItemKnnOptions>(
+                     "target_power", &ItemKnnOptions::target_power, between(0.0, 1.0),
+                     "item-kNN: exponent of the target item's number of users; auto: 1 minus source_power"),
+                 "auto", ItemKnnOptions::automatic, &ItemKnnOptions::target_power),
+         make_key<ItemKnnOptions>("user_power", &ItemKnnOptions::user_power, between(0.0, 2.0),
+                                  "item-kNN: users with n items have the weight n^-user_power"),
+         make_key<ItemKnnOptions>("power", &ItemKnnOptions::power, positive(),
+                                  "item-kNN: exponent of the similarity"),
+         make_key<ItemKnnOptions>(
+             "per", &ItemKnnOptions::per,
+             "item-kNN: keep the nearest neighbors of each target item or of each source item")});
+  }
+
+  std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose) const override {
+    return std::make_unique<ItemKnnSolution>(options.item_knn,
+                                             purpose == Purpose::run ? name() : std::string(label()));
+  }
+
+  SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const override {
+    const std::int64_t neighbors = options.item_knn.neighbors;
+    const std::int64_t most = neighbors > 0 ? std::min(dataset.items(), neighbors) : dataset.items();
+    const std::int64_t weights = dataset.items() * most;
+    return {.weights = weights, .checkpoint_bytes = sparse_checkpoint_bytes(dataset.items(), weights)};
+  }
+
+  double host_bytes(const ModelOptions& options, const io::DatasetFile& dataset,
+                    const Context& context) const override {
+    const comm::Communicator& ranks = context.communicator;
+    const auto bytes = [&](std::int64_t weights) {
+      return ranks.local_size() *
+             (interaction_bytes(dataset, false) + sparse_weight_bytes(dataset.items(), weights, ranks));
+    };
+    const double at_most = bytes(cost(options, dataset).weights);
+    if (missing_memory(at_most) == 0.0) return at_most;
+    // Few pairs of items have a user in common. They are counted only if it matters.
+    return bytes(item_knn_entries(read_interactions(context, dataset), options.item_knn.neighbors,
+                                  item_model_threads(context)));
+  }
+
+  std::string remedy(const ModelOptions& /*options*/) const override { return "fewer neighbors"; }
+};
+
+}  // namespace
+
+const Kind& item_knn_kind() {
+  static const ItemKnnKind kind;
+  return kind;
+}
+
+}  // namespace vaecf::models

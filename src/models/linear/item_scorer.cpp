@@ -1,0 +1,181 @@
+#include "models/linear/item_scorer.hpp"
+
+#include <vaecf/base/host.hpp>
+#include <vaecf/base/parallel_for.hpp>
+#include <vaecf/models/trainable_model.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vaecf::models {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+std::vector<std::int32_t> excluded_of(std::span<const std::uint8_t> allowed_items) {
+  std::vector<std::int32_t> excluded;
+  for (std::size_t i = 0; i < allowed_items.size(); ++i)
+    if (allowed_items[i] == 0) excluded.push_back(static_cast<std::int32_t>(i));
+  return excluded;
+}
+
+struct ItemUsers : LoadedUsers {
+  explicit ItemUsers(const UserData& data) : users(data) {}
+  UserData users;
+};
+
+/// Scores x B of users x on a device, for a dense matrix B of weights between items. Users are scored in
+/// parts, always the same ones.
+class MatrixScorer final : public Scorer {
+ public:
+  /// `device` must outlive this object.
+  MatrixScorer(device::Device& device, std::int64_t item_count, std::unique_ptr<device::ItemMatrix> matrix)
+      : device_(device), items_(item_count), matrix_(std::move(matrix)) {}
+
+  std::int64_t items() const override { return items_; }
+  std::int64_t features() const override { return 0; }
+  std::int64_t max_users() const override { return std::numeric_limits<std::int64_t>::max(); }
+
+  std::unique_ptr<LoadedUsers> load_users(const UserData& users) override {
+    return std::make_unique<Users>(device_, users, items_, 0, matrix_->max_users(), device::single_rank());
+  }
+
+  std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,
+                               const std::function<void(std::int64_t users)>& progressed) override {
+    auto& loaded = static_cast<Users&>(users);
+    device::MetricValues& values = loaded.metric_values(device_, metrics.size());
+    for_each_part(loaded, {0, loaded.items->rows()}, history, false, [&](Range rows) {
+      matrix_->compute_metrics(*loaded.items_batch, *loaded.targets, rows, metrics, values);
+      progressed(rows.end);
+    });
+    return device_.read_metrics(values);
+  }
+
+  void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
+             std::span<std::int32_t> best, std::span<float> scores) override {
+    auto& loaded = static_cast<Users&>(users);
+    for_each_part(loaded, rows, history, keep_seen, [&](Range part) {
+      const auto first = static_cast<std::size_t>((part.begin - rows.begin) * k);
+      const auto size = static_cast<std::size_t>(part.size() * k);
+      matrix_->top_k(keep_seen ? *loaded.empty_batch : *loaded.items_batch, k, best.subspan(first, size),
+                     scores.subspan(first, size));
+    });
+  }
+
+  void restrict_to(std::span<const std::uint8_t> allowed_items) override {
+    matrix_->exclude_items(excluded_of(allowed_items));
+  }
+
+ private:
+  using Users = DeviceUsers;
+
+  /// Computes the scores of users `rows` and calls use(part) for each part of them, whose items are in
+  /// items_batch; with `keep_seen`, empty_batch has as many users.
+  template <class Use>
+  void for_each_part(Users& users, Range rows, History history, bool keep_seen, const Use& use) {
+    for (std::int64_t begin = rows.begin; begin < rows.end; begin += matrix_->max_users()) {
+      const Range part{begin, std::min(rows.end, begin + matrix_->max_users())};
+      if (keep_seen) users.gather_empty(device_, part.size());
+      users.gather_items(device_, part);
+      const std::int64_t entries = history == History::none ? 0 : users.items->entries_of(users.numbers);
+      matrix_->score(*users.items_batch, entries);
+      use(part);
+    }
+  }
+
+  device::Device& device_;
+  std::int64_t items_;
+  std::unique_ptr<device::ItemMatrix> matrix_;
+};
+
+}  // namespace
+
+int item_model_threads(const Context& context) {
+  const device::DeviceFacts device = context.device.facts();
+  if (device.kind == device::DeviceKind::cpu) return std::max(1, device.threads);
+  return std::max(
+      1, cores_within(cpu_limit(), static_cast<int>(process_cores())) / context.communicator.local_size());
+}
+
+std::unique_ptr<Scorer> make_item_scorer(std::shared_ptr<const ItemModel> model, std::int64_t items,
+                                         const Context& context) {
+  if (model->is_dense()) {
+    const StoredWeights stored = model->stored();
+    if (auto on_device = make_matrix_scorer(context.device, items, stored.tensors.front().read_rows))
+      return on_device;
+    if (context.device.facts().kind == device::DeviceKind::cuda)
+      context.log.info(
+          "the scores of {} items are computed on the CPU: their matrix does not fit into the memory of the GPU",
+          items);
+  }
+  return std::make_unique<ItemScorer>(std::move(model), items, item_model_threads(context));
+}
+
+std::unique_ptr<LoadedUsers> ItemScorer::load_users(const UserData& users) {
+  return std::make_unique<ItemUsers>(users);
+}
+
+void ItemScorer::score(const SparseRow& seen, History history, bool keep_seen,
+                       std::span<float> scores) const {
+  model_->score(history == History::none ? SparseRow({}, {}) : seen, scores);
+  // Weights of a damaged checkpoint may overflow; a sort requires comparable scores.
+  std::ranges::replace_if(
+      scores, [](float value) { return std::isnan(value); }, -infinity);
+  for (const std::int32_t item : excluded_) scores[static_cast<std::size_t>(item)] = -infinity;
+  if (keep_seen) return;
+  for (const std::int32_t item : seen.columns) scores[static_cast<std::size_t>(item)] = -infinity;
+}
+
+std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,
+                                         std::span<const math::Metric> metrics,
+                                         const std::function<void(std::int64_t users)>& progressed) {
+  constexpr std::int64_t block = 1024;
+  const UserData& users = static_cast<ItemUsers&>(loaded).users;
+  const auto count = static_cast<std::size_t>(users.targets.rows());
+  std::vector<double> values(metrics.size() * count);
+  for (std::int64_t begin = 0; begin < users.targets.rows(); begin += block) {
+    const Range rows{begin, std::min(users.targets.rows(), begin + block)};
+    parallel_for(threads_, rows, [&](std::int64_t row) {
+      if (users.targets.row_size(row) == 0) return;
+      std::vector<float> scores(static_cast<std::size_t>(items_));
+      score(users.items.sparse_row(row), history, false, scores);
+      const std::vector<std::int32_t> ranks = math::ranks_of(users.targets.row(row), scores);
+      for (std::size_t m = 0; m < metrics.size(); ++m)
+        values[m * count + static_cast<std::size_t>(row)] = math::metric_of_user(metrics[m], ranks, items_);
+    });
+    progressed(rows.end);
+  }
+  return values;
+}
+
+void ItemScorer::top_k(LoadedUsers& loaded, Range rows, History history, bool keep_seen, int k,
+                       std::span<std::int32_t> items, std::span<float> best_scores) {
+  const UserData& users = static_cast<ItemUsers&>(loaded).users;
+  const auto width = static_cast<std::size_t>(k);
+  std::ranges::fill(items, -1);
+  std::ranges::fill(best_scores, -infinity);
+  parallel_for(threads_, rows, [&](std::int64_t row) {
+    std::vector<float> scores(static_cast<std::size_t>(items_));
+    score(users.items.sparse_row(row), history, keep_seen, scores);
+    const std::vector<std::int32_t> best = math::top_k(scores, k);
+    const std::size_t first = static_cast<std::size_t>(row - rows.begin) * width;
+    for (std::size_t position = 0; position < best.size(); ++position) {
+      items[first + position] = best[position];
+      best_scores[first + position] = scores[static_cast<std::size_t>(best[position])];
+    }
+  });
+}
+
+void ItemScorer::restrict_to(std::span<const std::uint8_t> allowed_items) {
+  excluded_ = excluded_of(allowed_items);
+}
+
+std::unique_ptr<Scorer> make_matrix_scorer(
+    device::Device& device, std::int64_t items,
+    const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows) {
+  auto matrix = device.make_item_matrix(items, read_rows);
+  if (!matrix) return nullptr;
+  return std::make_unique<MatrixScorer>(device, items, std::move(matrix));
+}
+
+}  // namespace vaecf::models

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <vaecf/device/device.hpp>
+#include <vaecf/math/metrics.hpp>
+#include <vaecf/models/item_model.hpp>
+#include <vaecf/models/model.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace vaecf::models {
+
+/// Makes a scorer of x B for users x and a dense matrix B (items, items) of weights between items, whose rows
+/// `read_rows` writes. `device` must outlive it. Returns null if the device leaves such scores to the host: a
+/// CPU, or a GPU whose free memory B exceeds.
+std::unique_ptr<Scorer> make_matrix_scorer(
+    device::Device& device, std::int64_t items,
+    const std::function<void(std::int64_t begin, std::int64_t end, std::span<float> out)>& read_rows);
+
+/// Ranks the items by the scores of an item model, on the CPU with several threads.
+class ItemScorer final : public Scorer {
+ public:
+  /// `model` has weights between `items` items.
+  ItemScorer(std::shared_ptr<const ItemModel> model, std::int64_t items, int threads)
+      : model_(std::move(model)), items_(items), threads_(threads) {}
+
+  std::int64_t items() const override { return items_; }
+  std::int64_t features() const override { return 0; }
+  std::unique_ptr<LoadedUsers> load_users(const UserData& users) override;
+  std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,
+                               const std::function<void(std::int64_t users)>& progressed) override;
+  void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
+             std::span<std::int32_t> items, std::span<float> scores) override;
+  std::int64_t max_users() const override { return std::numeric_limits<std::int64_t>::max(); }
+  void restrict_to(std::span<const std::uint8_t> allowed_items) override;
+
+ private:
+  /// Writes the scores of all items for a user with the items `seen`. Excluded items and, unless `keep_seen`
+  /// is set, those that the user has, get -infinity.
+  void score(const SparseRow& seen, History history, bool keep_seen, std::span<float> scores) const;
+
+  std::shared_ptr<const ItemModel> model_;
+  std::int64_t items_;
+  int threads_;
+  std::vector<std::int32_t> excluded_;
+};
+
+}  // namespace vaecf::models

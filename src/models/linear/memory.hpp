@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/io/dataset_file.hpp>
+
+#include <cstdint>
+
+namespace vaecf::models {
+
+/// Returns the bytes of the train users of a rank that solves a model: all of them twice, by users and by
+/// items, and as much again if `features` of items are more rows of a copy. Weights of interactions take as
+/// much as the numbers of their users or items.
+double interaction_bytes(const io::DatasetFile& dataset, bool features);
+
+/// Returns the bytes of a rank for `entries` weights in compressed form: all weights, and its part of the
+/// lists of neighbors from which they are gathered.
+double sparse_weight_bytes(std::int64_t items, std::int64_t entries, const comm::Communicator& ranks);
+
+/// Returns the bytes of a checkpoint with `entries` weights in compressed form.
+double sparse_checkpoint_bytes(std::int64_t items, std::int64_t entries);
+
+}  // namespace vaecf::models

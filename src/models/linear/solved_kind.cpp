@@ -1,0 +1,191 @@
+#include <vaecf/base/aligned_array.hpp>
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/host.hpp>
+#include <vaecf/base/text.hpp>
+#include <vaecf/comm/collective_checks.hpp>
+#include <vaecf/io/stored_tensors.hpp>
+#include <vaecf/models/kind.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "models/linear/linear_reasons.hpp"
+#include "models/linear/sparse_weights.hpp"
+
+// Weights between items in a checkpoint: how they are read, explained and exported.
+namespace vaecf::models {
+namespace {
+
+constexpr std::int64_t broadcast_elements = std::int64_t{4} << 20;
+
+class StoredDenseModel final : public ItemModel {
+ public:
+  explicit StoredDenseModel(AlignedArray<float> matrix, std::int64_t items)
+      : matrix_(std::move(matrix)), items_(items) {}
+  void score(const SparseRow& history, std::span<float> scores) const override {
+    std::ranges::fill(scores, 0.0F);
+    for_elements(history, [&](std::int64_t item, float x) {
+      const std::span<const float> weights = view(matrix_, {item * items_, (item + 1) * items_});
+      for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += x * weights[j];
+    });
+  }
+  float weight(std::int32_t source, std::int32_t target) const override {
+    return matrix_[source * items_ + target];
+  }
+  StoredWeights stored() const override {
+    const auto read_rows = [this](std::int64_t begin, std::int64_t end, std::span<float> out) {
+      std::ranges::copy(view(matrix_, {begin * items_, end * items_}), out.begin());
+    };
+    return {{{matrix_name, items_, items_, false, read_rows}}, {}};
+  }
+  bool is_dense() const override { return true; }
+
+ private:
+  AlignedArray<float> matrix_;  // (items, items)
+  std::int64_t items_;
+};
+
+void require_valid(bool holds, const char* name) {
+  if (!holds)
+    throw InputError(format(
+        "/weights/items/{} of the checkpoint is not valid for this dataset; solve the model again", name));
+}
+
+template <class T>
+void broadcast_vector(std::vector<T>& values, comm::Communicator& ranks) {
+  auto size = static_cast<std::int64_t>(values.size());
+  ranks.broadcast(std::span(&size, 1), 0);
+  values.resize(size);
+  ranks.broadcast(std::span(values), 0);
+}
+
+std::shared_ptr<const ItemModel> read_dense(WeightReader& reader, const SolvedKind& kind, std::int64_t items,
+                                            const Context& context) {
+  comm::Communicator& ranks = context.communicator;
+  const double bytes = 4.0 * static_cast<double>(items) * static_cast<double>(items);
+  const double missing = ranks.all_reduce(missing_memory(bytes * ranks.local_size()), comm::Reduction::max);
+  if (missing > 0.0) {
+    throw comm::on_all_ranks(memory_error(format("the matrix of {}", kind.label()),
+                                          bytes * ranks.local_size(), missing, kind.remedy({})));
+  }
+  reader.read_file([&](const io::CheckpointFile& file) {
+    const auto* info = file.find_tensor(matrix_name);
+    require_valid(info->rows == items && info->columns == items, "matrix");
+  });
+  AlignedArray<float> matrix(items * items);
+  const std::int64_t step = std::max<std::int64_t>(1, broadcast_elements / items);
+  for (std::int64_t begin = 0; begin < items; begin += step) {
+    const Range rows{begin, std::min(items, begin + step)};
+    const auto values = view(matrix, {rows.begin * items, rows.end * items});
+    reader.read_file(
+        [&](const io::CheckpointFile& file) { file.read_rows(matrix_name, rows.begin, rows.end, values); });
+    ranks.broadcast(values, 0);
+    ranks.activity().note_progress();
+  }
+  return std::make_shared<StoredDenseModel>(std::move(matrix), items);
+}
+
+std::shared_ptr<const ItemModel> read_sparse(WeightReader& reader, std::int64_t items,
+                                             comm::Communicator& ranks) {
+  SparseWeights weights;
+  reader.read_file([&](const io::CheckpointFile& file) {
+    weights.indptr = file.read_array<std::int64_t>("weights/items/indptr");
+    weights.indices = file.read_array<std::int32_t>("weights/items/indices");
+    weights.data = file.read_array<float>("weights/items/data");
+    const auto entries = static_cast<std::int64_t>(weights.indices.size());
+    require_valid(static_cast<std::int64_t>(weights.indptr.size()) == items + 1 &&
+                      weights.indptr.front() == 0 && weights.indptr.back() == entries &&
+                      std::ranges::is_sorted(weights.indptr),
+                  "indptr");
+    require_valid(std::ranges::all_of(weights.indices, [&](std::int32_t i) { return i >= 0 && i < items; }),
+                  "indices");
+    require_valid(weights.data.size() == weights.indices.size(), "data");
+  });
+  broadcast_vector(weights.indptr, ranks);
+  broadcast_vector(weights.indices, ranks);
+  broadcast_vector(weights.data, ranks);
+  return std::make_shared<SparseWeights>(std::move(weights));
+}
+
+/// Reads the weights of a checkpoint with `items` items; every rank has all of them afterwards.
+std::shared_ptr<const ItemModel> read_item_model(WeightReader& reader, const SolvedKind& kind,
+                                                 std::int64_t items, const Context& context) {
+  std::int64_t dense = 0;
+  reader.read_file([&](const io::CheckpointFile& file) {
+    const auto& stored = file.attribute<std::string>("model_type");
+    if (stored != kind.name())
+      throw InputError(format(
+          "model.type is {}, but the checkpoint contains a model of type {}; use the configuration of its run",
+          kind.name(), excerpt(stored)));
+    dense = file.find_tensor(matrix_name) != nullptr;
+  });
+  context.communicator.broadcast(std::span(&dense, 1), 0);
+  return dense > 0 ? read_dense(reader, kind, items, context)
+                   : read_sparse(reader, items, context.communicator);
+}
+
+class ItemReasons final : public LinearReasons {
+ public:
+  ItemReasons(std::shared_ptr<const ItemModel> model, int threads)
+      : LinearReasons(threads), model_(std::move(model)) {}
+
+ private:
+  float contribution(std::int32_t source, float x, std::int32_t item, double /*norm*/) const override {
+    return x * model_->weight(source, item);
+  }
+  double scale(const SparseRow& /*history*/, double /*norm*/) const override { return 0.0; }
+
+  std::shared_ptr<const ItemModel> model_;
+};
+
+/// Returns row i of the weights B between items of a solved model: the scores of a user with item i only.
+std::vector<float> weights_row(const io::CheckpointFile& checkpoint, std::int64_t i, std::int64_t items) {
+  std::vector<float> row(static_cast<std::size_t>(items), -std::numeric_limits<float>::infinity());
+  const std::string folder = "weights/items/";
+  if (const auto* matrix = checkpoint.find_tensor(folder + "matrix")) {
+    checkpoint.read_rows(matrix->name, i, i + 1, row);
+    return row;
+  }
+  const auto bounds = checkpoint.read_array<std::int64_t>(folder + "indptr", i, i + 2);
+  const auto indices = checkpoint.read_array<std::int32_t>(folder + "indices", bounds[0], bounds[1]);
+  const auto data = checkpoint.read_array<float>(folder + "data", bounds[0], bounds[1]);
+  for (std::size_t k = 0; k < indices.size(); ++k) row.at(static_cast<std::size_t>(indices[k])) = data[k];
+  return row;
+}
+
+template <class T>
+void add_array(const io::CheckpointFile& file, const std::string& part, std::vector<io::ExportTensor>& to) {
+  const std::vector<T> values = file.read_array<T>("weights/items/" + part);
+  to.push_back(io::constant_tensor("items." + part, {std::ssize(values)}, values));
+}
+
+}  // namespace
+
+LoadedModel SolvedKind::load(WeightReader& reader, const ModelOptions& /*options*/, const InputDims& inputs,
+                             const Context& context, std::int64_t /*max_users*/, bool explains) const {
+  const std::shared_ptr<const ItemModel> model = read_item_model(reader, *this, inputs.items, context);
+  LoadedModel loaded{make_item_scorer(model, inputs.items, context), nullptr};
+  if (explains) loaded.reasons = std::make_unique<ItemReasons>(model, item_model_threads(context));
+  return loaded;
+}
+
+std::vector<std::vector<float>> SolvedKind::similarities(const io::CheckpointFile& file,
+                                                         std::span<const std::int32_t> items) const {
+  const std::int64_t all = file.attribute<std::int64_t>("items");
+  std::vector<std::vector<float>> rows;
+  for (const std::int32_t item : items) rows.push_back(weights_row(file, item, all));
+  return rows;
+}
+
+std::vector<io::ExportTensor> SolvedKind::arrays(const io::CheckpointFile& file,
+                                                 const ModelOptions& /*options*/) const {
+  if (file.find_tensor(matrix_name) != nullptr) return {io::stored_tensor(file, "items", "matrix")};
+  std::vector<io::ExportTensor> tensors;
+  add_array<std::int64_t>(file, "indptr", tensors);
+  add_array<std::int32_t>(file, "indices", tensors);
+  add_array<float>(file, "data", tensors);
+  return tensors;
+}
+
+}  // namespace vaecf::models

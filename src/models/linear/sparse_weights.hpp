@@ -1,0 +1,61 @@
+#pragma once
+
+#include <vaecf/base/views.hpp>
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/models/item_model.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vaecf::models {
+
+/// Calls use(column, value) for each element of a row, in loops of their own for ones and for values.
+template <class Use>
+void for_elements(const SparseRow& row, const Use& use) {
+  if (row.values.empty()) {
+    for (const std::int32_t column : row.columns) use(column, 1.0F);
+  } else {
+    for (std::size_t k = 0; k < row.columns.size(); ++k) use(row.columns[k], row.values[k]);
+  }
+}
+
+/// The name of a dense matrix B (items, items) in a checkpoint; the row is the source item.
+inline constexpr const char* matrix_name = "weights/items/matrix";
+
+/// The weights B (items, items) of an item model in compressed sparse row form. The row is the source item,
+/// the column the target item; columns are ascending.
+struct SparseWeights final : ItemModel {
+  std::vector<std::int64_t> indptr{0};  ///< (items + 1)
+  std::vector<std::int32_t> indices;
+  std::vector<float> data;
+
+  void score(const SparseRow& history, std::span<float> scores) const override;
+  float weight(std::int32_t source, std::int32_t target) const override;
+  StoredWeights stored() const override {
+    return {
+        {},
+        {{"weights/items/indptr", indptr}, {"weights/items/indices", indices}, {"weights/items/data", data}}};
+  }
+};
+
+/// The neighbors of one item, with weights.
+struct NeighborList {
+  std::vector<std::int32_t> neighbors;
+  std::vector<float> weights;
+};
+
+/// Returns the number of lists that rank `rank` of `ranks` computes for `items` items. List s of rank r is of
+/// the item order[s R + r], for an order of the items that is the same on all R ranks.
+inline std::int64_t list_count(std::int64_t items, int rank, int ranks) {
+  return (items - rank + ranks - 1) / ranks;
+}
+
+/// The direction of the weights in a NeighborList.
+enum class ListDirection { sources_of_target, targets_of_source };
+
+/// Returns the weights in the lists of all ranks, on every rank. Collective.
+SparseWeights gather_weights(std::vector<NeighborList> own, std::span<const std::int32_t> order,
+                             ListDirection direction, comm::Communicator& ranks, int threads);
+
+}  // namespace vaecf::models

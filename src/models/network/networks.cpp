@@ -1,0 +1,93 @@
+#include <vaecf/base/error.hpp>
+#include <vaecf/keys/key.hpp>
+
+#include "models/network/network.hpp"
+#include "models/network/network_kind.hpp"
+
+namespace vaecf::models {
+namespace {
+
+/// A model of the class Network.
+class LayeredKind : public NetworkKind {
+ public:
+  using NetworkKind::NetworkKind;
+  std::unique_ptr<TrainableModel> make(const ModelOptions& options, InputDims inputs, device::Device& device,
+                                       std::int64_t max_users, std::int64_t size_multiple) const final {
+    return std::make_unique<Network>(options, inputs, device, max_users, size_multiple);
+  }
+};
+
+class MultVaeKind final : public LayeredKind {
+ public:
+  MultVaeKind() : LayeredKind(ModelType::mult_vae, "Mult-VAE", "variational") {}
+  std::vector<std::string_view> used_keys() const override {
+    return {"model.hidden",   "model.latent",     "model.dropout",     "model.history_dropout",
+            "model.features", "train.annealing.", "train.weight_decay"};
+  }
+  KlTerm kl_term() const override { return KlTerm::annealed; }
+  bool has_parameter_server() const override { return true; }
+};
+
+class MultDaeKind final : public LayeredKind {
+ public:
+  MultDaeKind() : LayeredKind(ModelType::mult_dae, "Mult-DAE", "denoising, no sampling, no KL") {}
+  std::vector<std::string_view> used_keys() const override {
+    return {"model.hidden",          "model.latent",   "model.dropout",
+            "model.history_dropout", "model.features", "train.weight_decay"};
+  }
+  bool has_parameter_server() const override { return true; }
+};
+
+class AutoencoderKind final : public LayeredKind {
+ public:
+  AutoencoderKind() : LayeredKind(ModelType::autoencoder, "autoencoder", "plain, for comparison") {}
+
+  std::vector<std::string_view> used_keys() const override {
+    return {"model.hidden", "model.latent", "model.features", "train.weight_decay"};
+  }
+
+  std::vector<keys::Key<ModelOptions>> keys() const override {
+    using namespace keys;
+    return section<ModelOptions, AutoencoderOptions>(
+        "model.autoencoder.", &ModelOptions::autoencoder,
+        {make_key<AutoencoderOptions>("activation", &AutoencoderOptions::activation,
+                                      "autoencoder: activation of all layers but the output layer"),
+         make_key<AutoencoderOptions>(
+             "loss", &AutoencoderOptions::loss,
+             "autoencoder: squared: mean squared error of sigmoid outputs; multinomial: as mult_dae"),
+         make_key<AutoencoderOptions>("initial_deviation", &AutoencoderOptions::initial_deviation,
+                                      fp32_positive(),
+                                      "autoencoder: standard deviation of the initial weights and biases")});
+  }
+
+  void validate(const ModelOptions& options, const io::DatasetFile& dataset) const override {
+    if (!dataset.weighted() || options.autoencoder.loss != device::Loss::squared) return;
+    throw InputError(format(
+        "model.type: {} with model.autoencoder.loss: squared predicts probabilities between 0 and 1, but {} has weights of interactions, which may be larger; set model.autoencoder.loss to multinomial, choose another model, or prepare the dataset with data.prepare.weights: none",
+        name(), dataset.path()));
+  }
+
+  void describe(const ModelOptions& options, std::map<std::string, std::string>& metadata) const override {
+    metadata["activation"] = to_string(options.autoencoder.activation);
+    metadata["loss"] = to_string(options.autoencoder.loss);
+  }
+};
+
+}  // namespace
+
+const Kind& mult_vae_kind() {
+  static const MultVaeKind kind;
+  return kind;
+}
+
+const Kind& mult_dae_kind() {
+  static const MultDaeKind kind;
+  return kind;
+}
+
+const Kind& autoencoder_kind() {
+  static const AutoencoderKind kind;
+  return kind;
+}
+
+}  // namespace vaecf::models
