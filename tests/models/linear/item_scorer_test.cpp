@@ -1,7 +1,8 @@
 
+#include "models/linear/item_scorer.hpp"
+
 #include <array>
 
-#include "models/linear/item_scorer.hpp"
 #include "support/train_fixture.hpp"
 
 namespace vaecf::training {
