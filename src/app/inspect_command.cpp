@@ -171,11 +171,10 @@ std::string describe_checkpoint(const std::string& path, bool verbose) {
   };
   std::string out = format("checkpoint {}: complete, checksum correct\n", path);
   const models::Kind* kind = models::find_kind(text("model_type"));
-  if (kind != nullptr && kind->solved() != nullptr) {
+  if (const auto* solved = kind == nullptr ? nullptr : kind->solved()) {
     out += format("  model: {}, {} items\n", text("model_type"), text("items"));
-    for (const char* name :
-         {"user_power", "feature_weight", "l2", "dropout", "relax", "kept_weight", "neighbors"})
-      if (file.attributes().contains(name)) out += format("  {}: {}\n", name, text(name));
+    for (const auto& [name, value] : solved->search({}, models::SolvedKind::Purpose::run)->values(0))
+      if (file.attributes().contains(name)) out += format("  {}: {}\n", name, text(name.c_str()));
     if (text("select") != "last")
       out += format("  {} of validation users: {}\n", text("select"), text("best_metric"));
   } else {
@@ -280,8 +279,9 @@ std::string solutions_text(const std::vector<io::Json>& events, const std::strin
   for (const io::Json& line : events) {
     if (io::event_kind(line) != io::EventKind::solve) continue;
     out += "  solved:";
-    for (const char* name : {"user_power", "feature_weight", "l2", "dropout", "relax", "kept_weight"})
-      if (line.contains(name)) out += format(" {} {:g},", name, io::get_number(line, name));
+    for (auto field = line.begin(); field != line.end() && field.key() != "seconds"; ++field)
+      if (field->is_number_float() && field.key() != "time")
+        out += format(" {} {:g},", field.key(), field->get<double>());
     out += format(" {:.1f} s", io::get_number(line, "seconds"));
     if (line.contains(metric)) out += format(", {} {:.5g}", metric, io::get_number(line, metric));
     out += "\n";

@@ -103,7 +103,7 @@ std::vector<Baseline> evaluate_baselines(const Run& run, evaluate::Evaluator& ev
   const auto includes = [&](const models::SolvedKind& kind) {
     if (selected(kind.name())) return true;
     // The model itself is no baseline, unless it is listed.
-    if (!automatic || run.options.model.type == kind.type()) return false;
+    if (!automatic || !kind.is_usual_baseline() || run.options.model.type == kind.type()) return false;
     const std::string obstacle = obstacle_to(kind, run);
     if (!obstacle.empty() && left_out != nullptr) left_out->push_back({kind.name(), obstacle});
     return obstacle.empty();

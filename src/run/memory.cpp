@@ -63,7 +63,7 @@ MemoryPlan memory_plan(const Run& run, int item_slices) {
       "about {:.0f} MiB per rank ({:.0f} for {:.0f} parameters with gradient and two moments, {:.0f} for outputs, {:.0f} for the train users, {:.0f} for other data){}",
       needed / mib, bytes * parameters / mib, parameters, outputs / mib, data / mib, (blocks + program) / mib,
       copy > 0.0 ? format(", and {:.0f} MiB on rank 0 for the copy of a checkpoint", copy / mib) : "");
-  return {problem, fixed, needed, bytes * parameters, text};
+  return {needed, bytes * parameters, text};
 }
 
 std::string memory_text(const Run& run) {

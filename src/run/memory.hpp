@@ -2,7 +2,6 @@
 
 #include <vaecf/models/kind.hpp>
 #include <vaecf/run/run.hpp>
-#include <vaecf/training/item_slice_plan.hpp>
 
 #include <string>
 
@@ -17,8 +16,6 @@ void require_memory_to_solve(const models::SolvedKind& kind, const Run& run);
 
 /// The memory of a rank that is trained by steps.
 struct MemoryPlan {
-  training::ItemSliceProblem problem;
-  double fixed = 0.0;       ///< bytes that do not depend on the number of parameters
   double needed = 0.0;      ///< bytes of host memory on a CPU: all
   double parameters = 0.0;  ///< bytes of parameters, gradient and moments, on a GPU or a CPU
   std::string text = {};

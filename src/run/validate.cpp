@@ -106,14 +106,14 @@ void plan_memory(const Run& run, int item_slices) {
     run.log.debug("memory: {}", plan.text);
   }
   const bool on_gpu = run.device.facts().kind != device::DeviceKind::cpu;
-  const double needed = on_gpu ? plan.parameters : plan.needed;
-  const double fixed = on_gpu ? 0.0 : plan.fixed;
+  const auto needed_by = [on_gpu](const MemoryPlan& of) { return on_gpu ? of.parameters : of.needed; };
+  const double needed = needed_by(plan);
   const double free = memory_of_parameters(run);
   if (needed <= free) return;
   std::string fits =
       "use a smaller model, fewer ranks on this host, or more hosts with distributed.item_slices";
   for (const int s : training::divisors(ranks)) {
-    if (s <= item_slices || training::item_slice_memory(plan.problem, s) + fixed > free) continue;
+    if (s <= item_slices || needed_by(memory_plan(run, s)) > free) continue;
     fits = format("set distributed.item_slices to {} or more", s);
     break;
   }

@@ -60,7 +60,7 @@ TEST_P(Curve, IsThatOfOneRank) {
     divisions.insert(
         divisions.end(),
         {{2}, {4}, {1, 1, sharded}, {3, 1, sharded}, {4, 1, sharded}, {2, 2}, {4, 4}, {5, 5}, {6, 3}});
-    if (options_.model.type == ModelType::mult_vae || options_.model.type == ModelType::mult_dae)
+    if (models::trained_kind_of(options_.model.type).has_parameter_server())
       for (const auto& [ranks, servers] : {std::pair{2, 1}, {3, 1}, {3, 2}, {4, 2}, {4, 1}, {4, 3}})
         divisions.push_back({ranks, 1, replicated, servers});
   }

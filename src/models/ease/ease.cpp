@@ -146,6 +146,8 @@ class EaseKind final : public SolvedKind {
     return ranks.local_size() * (interactions + weights);
   }
 
+  bool is_usual_baseline() const override { return true; }
+
   std::string remedy(const ModelOptions& options) const override {
     return options.ease.neighbors > 0 ? "fewer neighbors" : "model.ease.neighbors: 300";
   }

@@ -87,6 +87,8 @@ class ItemKnnKind final : public SolvedKind {
                                   item_model_threads(context)));
   }
 
+  bool is_usual_baseline() const override { return true; }
+
   std::string remedy(const ModelOptions& /*options*/) const override { return "fewer neighbors"; }
 };
 
