@@ -66,9 +66,9 @@ void export_safetensors(const Source& source, const std::string& path) {
 }
 
 /// Writes the forward pass for scoring as an ONNX graph.
-void export_onnx(const Source& source, const models::TrainedKind& kind, const std::string& path) {
+void export_onnx(const Source& source, const std::string& path) {
   io::OnnxModel model;
-  model.name = kind.name();
+  model.name = source.kind.name();
   model.description =
       "items: the columns of each user's items, each once, padded with -1. "
       "scores: unnormalized scores of all items (outputs of the sigmoid, if the loss is squared); leave out the user's items and take the highest. "
@@ -96,7 +96,7 @@ void export_onnx(const Source& source, const models::TrainedKind& kind, const st
   }
   model.outputs = {{"scores", io::TensorType::float32, {"users", format("{}", source.ids.size())}}};
 
-  kind.add_graph(source.checkpoint, source.config.options.model, model);
+  source.kind.add_graph(source.checkpoint, source.config.options.model, model);
   io::write_onnx(path, model);
 }
 
@@ -113,16 +113,9 @@ void run_export(const CommandLine& line, const ExportArguments& arguments) {
         arguments.output));
   }
   const Source source(arguments.path);
-  const models::TrainedKind* trained = source.kind.trained();
-  if (extension == ".onnx" && trained == nullptr) {
-    throw InputError(
-        format("--output {}: a model of type {} consists of weights between items, not of layers; "
-               "export a .safetensors file",
-               arguments.output, source.kind.name()));
-  }
   io::validate_output_path(arguments.output, "--output", {arguments.path});
   if (extension == ".onnx")
-    export_onnx(source, *trained, arguments.output);
+    export_onnx(source, arguments.output);
   else
     export_safetensors(source, arguments.output);
   Log(line.verbosity, true).info("wrote {}", arguments.output);

@@ -100,8 +100,7 @@ TEST_F(FeaturesOfUsers, AreExportedWithTheModel) {
   workspace.succeed(
       "recommend small.yaml --input new.csv --users people.csv --keep-seen --top 80 "
       "--quiet --output top.tsv");
-  workspace.succeed(command + "m.onnx");
-  expect_same_scores(workspace, "people.csv", 240);
+  expect_same_scores(workspace, "small", "people.csv", 240);
 }
 
 }  // namespace

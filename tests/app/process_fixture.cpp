@@ -187,9 +187,14 @@ std::string made_ratings(int users) {
   return text;
 }
 
-void expect_same_scores(const TempWorkspace& workspace, const std::string& input, int scores) {
-  const Result checked =
-      workspace.bash("${VAECF_PYTHON:-python3} '" VAECF_EXPORT_CHECK "' m.onnx new.csv top.tsv " + input);
+void expect_same_scores(const TempWorkspace& workspace, const std::string& run, const std::string& input,
+                        int scores) {
+  for (const char* file : {"m.onnx", "m.safetensors"}) {
+    const std::string command = format("export runs/{}/checkpoints/best.h5 --quiet --output {}", run, file);
+    EXPECT_EQ(workspace.succeed(command).err, "");
+  }
+  const Result checked = workspace.bash(
+      "${VAECF_PYTHON:-python3} '" VAECF_EXPORT_CHECK "' '" VAECF_SERVING_PAGE "' new.csv top.tsv " + input);
   if (checked.code == 77 || checked.code == 127) {
     const std::string missing =
         "needs a Python with onnx (python3-onnx, or VAECF_PYTHON=...): " + checked.out + checked.err;

@@ -37,7 +37,7 @@ struct OnnxNode {
   std::string op;  ///< operator of the default domain, e.g. "Gemm"
   std::vector<std::string> inputs;
   std::string output;
-  std::map<std::string, std::int64_t> attributes;
+  std::map<std::string, std::variant<std::int64_t, std::string>> attributes;
 };
 
 /// Input or output of a model. The dimensions are integers or symbolic names.
@@ -51,6 +51,7 @@ struct OnnxValue {
 struct OnnxModel {
   std::string name;
   std::string description;
+  std::int64_t opset = 13;
   std::vector<OnnxNode> nodes;
   std::vector<ExportTensor> initializers;
   std::vector<OnnxValue> inputs;
@@ -58,9 +59,8 @@ struct OnnxModel {
   std::map<std::string, std::string> metadata;
 };
 
-/// Writes the model with opset 13, atomically and without holding the initializers in memory. Throws
-/// InputError if the file would exceed protobuf's limit of 2 GiB; throws RunError if the disk is full or not
-/// writable.
+/// Writes the model atomically and without holding the initializers in memory. Throws InputError if the file
+/// would exceed protobuf's limit of 2 GiB; throws RunError if the disk is full or not writable.
 void write_onnx(const std::string& path, const OnnxModel& model);
 
 /// Contents of a recommendation file except the recommendations, for N users, I items, k recommendations per

@@ -93,6 +93,9 @@ class Kind {
   /// Returns the weights for other programs; tensors of 8-byte elements come first. `file` must outlive them.
   virtual std::vector<io::ExportTensor> arrays(const io::CheckpointFile& file,
                                                const ModelOptions& options) const = 0;
+  /// Adds the nodes that compute "scores" of "items", with their weights and inputs.
+  virtual void add_graph(const io::CheckpointFile& file, const ModelOptions& options,
+                         io::OnnxModel& graph) const = 0;
   /// Adds the values of `options` without which the weights cannot be used.
   virtual void describe(const ModelOptions& /*options*/,
                         std::map<std::string, std::string>& /*metadata*/) const {}
@@ -143,6 +146,8 @@ class SolvedKind : public Kind {
                                                std::span<const std::int32_t> items) const override;
   std::vector<io::ExportTensor> arrays(const io::CheckpointFile& file,
                                        const ModelOptions& options) const override;
+  void add_graph(const io::CheckpointFile& file, const ModelOptions& options,
+                 io::OnnxModel& graph) const override;
 };
 
 /// A model that is trained by steps.
@@ -183,9 +188,6 @@ class TrainedKind : public Kind {
   /// Makes the reasons of `model`, whose weights are those of the checkpoint.
   virtual std::unique_ptr<Reasons> reasons(TrainableModel& model, WeightReader& reader,
                                            const Context& context) const = 0;
-  /// Adds the nodes that compute "scores" of "items", with their weights and inputs.
-  virtual void add_graph(const io::CheckpointFile& file, const ModelOptions& options,
-                         io::OnnxModel& graph) const = 0;
 
   LoadedModel load(WeightReader& reader, const ModelOptions& options, const InputDims& inputs,
                    const Context& context, std::int64_t max_users, bool explains) const override;

@@ -18,7 +18,7 @@ namespace {
 
 // Protobuf wire format: a field is its key (field number and wire type) followed by a varint (type 0), or by
 // a length and as many bytes (type 2, for strings and messages). Field numbers and names are those of
-// onnx.proto (opset 13, IR 7).
+// onnx.proto (opsets 13 to 18).
 
 std::string varint(std::uint64_t value) {
   std::string out;
@@ -47,8 +47,11 @@ std::string node_message(const OnnxNode& node) {
   std::string out;
   for (const auto& input : node.inputs) out += bytes(1, input);
   out += bytes(2, node.output) + bytes(3, node.output) + bytes(4, node.op);  // 3: its name
-  for (const auto& [name, value] : node.attributes)
-    out += bytes(5, bytes(1, name) + number(3, value) + number(20, 2));  // AttributeProto.INT
+  for (const auto& [name, value] : node.attributes) {
+    const auto* text = std::get_if<std::string>(&value);  // AttributeProto.STRING or .INT
+    out += bytes(5, bytes(1, name) + (text != nullptr ? bytes(4, *text) + number(20, 3)
+                                                      : number(3, std::get<0>(value)) + number(20, 2)));
+  }
   return out;
 }
 
@@ -114,8 +117,9 @@ void write_onnx(const std::string& path, const OnnxModel& model) {
     heads.push_back(head(5, static_cast<std::int64_t>(rest.size()) + tensor.bytes()) + rest);
     graph_size += static_cast<std::int64_t>(heads.back().size()) + tensor.bytes();
   }
-  std::string start = number(1, 7) + bytes(2, "vaecf_dist") + bytes(6, model.description);  // 1: ir_version
-  start += bytes(8, bytes(1, "") + number(2, 13));                                          // opset
+  const std::int64_t ir_version = model.opset < 15 ? 7 : 8;
+  std::string start = number(1, ir_version) + bytes(2, "vaecf_dist") + bytes(6, model.description);
+  start += bytes(8, bytes(1, "") + number(2, model.opset));
   for (const auto& [key, value] : model.metadata) start += bytes(14, bytes(1, key) + bytes(2, value));
   start += head(7, graph_size);
   if (static_cast<std::int64_t>(start.size()) + graph_size > std::numeric_limits<std::int32_t>::max()) {

@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "models/linear/linear_reasons.hpp"
+#include "models/linear/sparse_graph.hpp"
 #include "models/linear/sparse_weights.hpp"
+#include "models/onnx_graph.hpp"
 
 // Weights between items in a checkpoint: how they are read, explained and exported.
 namespace vaecf::models {
@@ -186,6 +188,16 @@ std::vector<io::ExportTensor> SolvedKind::arrays(const io::CheckpointFile& file,
   add_array<std::int32_t>(file, "indices", tensors);
   add_array<float>(file, "data", tensors);
   return tensors;
+}
+
+void SolvedKind::add_graph(const io::CheckpointFile& file, const ModelOptions& /*options*/,
+                           io::OnnxModel& graph) const {
+  if (file.find_tensor(matrix_name) == nullptr) {
+    add_sparse_graph(file, graph);
+    return;
+  }
+  OnnxGraph nodes(file, graph);
+  nodes.add("Identity", {nodes.add_input_product("items", "items", "matrix", 0, false)}, "scores");
 }
 
 }  // namespace vaecf::models
