@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <unordered_map>
+#include <utility>
 
 #include "run/reasons.hpp"
 
@@ -46,16 +47,60 @@ bool limit_categories(const RecommendOptions& choice, std::span<const std::int32
   return count == items.size();
 }
 
+/// Returns the number of items that may be recommended.
+std::int64_t allowed_count(const RecommendOptions& choice, std::int64_t items) {
+  return choice.allowed_items.empty() ? items : items - std::ranges::count(choice.allowed_items, 0);
+}
+
+bool is_allowed(const RecommendOptions& choice, std::int32_t item) {
+  return choice.allowed_items.empty() || choice.allowed_items[item] != 0;
+}
+
 }  // namespace
 
+/// The model for the time of one request: one that shares the weights, else the model itself, alone, whose
+/// items are restricted until the end.
+class Recommender::Session {
+ public:
+  explicit Session(const Recommender& recommender)
+      : own_(recommender.model_->share()),
+        alone_(recommender.one_at_a_time_, std::defer_lock),
+        model_(own_ ? *own_ : *recommender.model_) {
+    if (!own_) alone_.lock();
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() {
+    if (restricted_) model_.restrict_to({});
+  }
+
+  void restrict_to(std::span<const std::uint8_t> allowed_items) {
+    if (allowed_items.empty()) return;
+    restricted_ = true;
+    model_.restrict_to(allowed_items);
+  }
+  models::Scorer& model() const { return model_; }
+
+ private:
+  std::unique_ptr<models::Scorer> own_;
+  std::unique_lock<std::mutex> alone_;
+  models::Scorer& model_;
+  bool restricted_ = false;
+};
+
+struct Recommender::Inputs {
+  const RecommendOptions& choice;
+  CsrView seen;
+  CsrView features;
+  models::Scorer& model;
+  models::LoadedUsers& users;
+};
+
 Recommender::Recommender(const config::TrainingConfig& options, const Context& context,
-                         const io::CheckpointFile& checkpoint, RecommendOptions choice)
-    : checkpoint_(checkpoint),
-      choice_(std::move(choice)),
-      self_(comm::make_self_communicator()),
-      single_rank_{*self_, context.device, context.log, context.progress, nullptr, context.grid} {
-  if (choice_.k < 1)
-    throw InputError(format("the number of recommendations must be 1 or more, got {}", choice_.k));
+                         const io::CheckpointFile& checkpoint, bool explains)
+    : self_(comm::make_self_communicator()),
+      single_rank_{*self_, context.device, context.log, context.progress, nullptr, context.grid},
+      popularity_(most_popular_items(checkpoint)) {
   checkpoint::CheckpointReader reader(checkpoint, single_rank_);
   const checkpoint::TrainingState& state = reader.state();
   if (state.features > 0 && options.model.features == models::FeaturesInput::off) {
@@ -64,21 +109,22 @@ Recommender::Recommender(const config::TrainingConfig& options, const Context& c
                checkpoint.path(), state.features));
   }
   items_ = state.items;
-  for (std::size_t item = 0; item < choice_.allowed_items.size(); ++item)
-    if (choice_.allowed_items[item] == 0) excluded_.push_back(static_cast<std::int32_t>(item));
-  allowed_count_ = items_ - static_cast<std::int64_t>(excluded_.size());
-  if (allowed_count_ == 0)
-    throw InputError("no item is left to recommend; include more or exclude fewer items");
   const models::InputDims inputs{items_, state.features, single_rank_.model_parallel()};
-  models::LoadedModel loaded =
-      models::kind_of(options.model.type)
-          .load(reader, options.model, inputs, single_rank_, batch_users, choice_.reasons > 0);
+  models::LoadedModel loaded = models::kind_of(options.model.type)
+                                   .load(reader, options.model, inputs, single_rank_, batch_users, explains);
   model_ = std::move(loaded.scorer);
   reasons_ = std::move(loaded.reasons);
-  if (!choice_.allowed_items.empty()) model_->restrict_to(choice_.allowed_items);
 }
 
 Recommender::~Recommender() = default;
+
+std::int64_t Recommender::list_length(const RecommendOptions& choice) const {
+  if (choice.k < 1)
+    throw InputError(format("the number of recommendations must be 1 or more, got {}", choice.k));
+  const std::int64_t allowed = allowed_count(choice, items_);
+  if (allowed == 0) throw InputError("no item is left to recommend; include more or exclude fewer items");
+  return std::min<std::int64_t>(choice.k, allowed);
+}
 
 void Recommender::complete_lists(std::int64_t users, std::int64_t width, std::span<std::int32_t> items,
                                  std::span<float> scores) const {
@@ -104,16 +150,21 @@ void Recommender::complete_lists(std::int64_t users, std::int64_t width, std::sp
   ranks.all_reduce(scores);
 }
 
-void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32_t> items,
-                            std::span<float> scores) {
+void Recommender::recommend(const RecommendRequest& request, std::span<std::int32_t> items,
+                            std::span<float> scores) const {
+  const auto& [choice, seen, given_features, last] = request;
+  CsrView features = given_features;
   require_known(seen, items_, "items");
   require_known(features, this->features(), "features");
-  const std::int64_t width = list_length();
+  const std::int64_t width = list_length(choice);
   const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
   if (features.rows() == 0) features = {no_features, {}};
-  const auto users = model_->load_users({seen, features, {}, 0});
-  const Inputs inputs{seen, features, *users};
-  if (choice_.categories.rows() == 0) return rank(inputs, {0, seen.rows()}, width, items, scores);
+  Session session(*this);
+  session.restrict_to(choice.allowed_items);
+  const auto users = session.model().load_users({seen, features, {}, 0});
+  const Inputs inputs{choice, seen, features, session.model(), *users};
+  if (choice.categories.rows() == 0) return rank(inputs, {0, seen.rows()}, width, items, scores);
+  const std::int64_t allowed = allowed_count(choice, items_);
   std::vector<std::int32_t> ranked;
   std::vector<float> ranked_scores;
   for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {
@@ -122,28 +173,29 @@ void Recommender::recommend(CsrView seen, CsrView features, std::span<std::int32
     bool full = false;
     std::int64_t length = width;
     do {
-      length = std::min(4 * length, allowed_count_);
+      length = std::min(4 * length, allowed);
       ranked.resize(rows.size() * length);
       ranked_scores.resize(ranked.size());
       rank(inputs, rows, length, ranked, ranked_scores);
       full = true;
       for (std::int64_t row = 0; row < rows.size(); ++row) {
         const std::int64_t to = (begin + row) * width;
-        full &= limit_categories(choice_, view(ranked, {row * length, (row + 1) * length}),
+        full &= limit_categories(choice, view(ranked, {row * length, (row + 1) * length}),
                                  view(ranked_scores, {row * length, (row + 1) * length}),
                                  items.subspan(to, width), scores.subspan(to, width));
       }
-    } while (!full && length < allowed_count_);
+    } while (!full && length < allowed);
   }
 }
 
 void Recommender::rank(const Inputs& inputs, Range rows, std::int64_t width, std::span<std::int32_t> items,
-                       std::span<float> scores) {
+                       std::span<float> scores) const {
   for (std::int64_t begin = rows.begin; begin < rows.end; begin += batch_users) {
     const Range batch{begin, std::min(rows.end, begin + batch_users)};
     const std::int64_t first = (begin - rows.begin) * width;
-    model_->top_k(inputs.users, batch, models::History::items, choice_.keep_seen, static_cast<int>(width),
-                  items.subspan(first, batch.size() * width), scores.subspan(first, batch.size() * width));
+    inputs.model.top_k(inputs.users, batch, models::History::items, inputs.choice.keep_seen,
+                       static_cast<int>(width), items.subspan(first, batch.size() * width),
+                       scores.subspan(first, batch.size() * width));
   }
   complete_lists(rows.size(), width, items, scores);
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
@@ -151,31 +203,33 @@ void Recommender::rank(const Inputs& inputs, Range rows, std::int64_t width, std
     const auto best = items.subspan(first, width);
     const auto best_scores = scores.subspan(first, width);
     if (models::is_served_by_popularity(inputs.seen, inputs.features, row)) {
-      if (!popularity_) popularity_ = std::make_unique<models::Popularity>(most_popular_items(checkpoint_));
       auto next = best.begin();
-      for (const std::int32_t item : popularity_->order())
-        if (next != best.end() && !std::ranges::binary_search(excluded_, item)) *next++ = item;
+      for (const std::int32_t item : popularity_.order())
+        if (next != best.end() && is_allowed(inputs.choice, item)) *next++ = item;
       std::ranges::fill(best_scores, std::numeric_limits<float>::quiet_NaN());
       continue;
     }
     // Excluded items have score -inf, and follow all others.
     for (std::size_t position = best.size();
-         position-- > 0 && (best[position] < 0 || std::ranges::binary_search(excluded_, best[position]));) {
+         position-- > 0 && (best[position] < 0 || !is_allowed(inputs.choice, best[position]));) {
       best[position] = -1;
       best_scores[position] = -std::numeric_limits<float>::infinity();
     }
   }
 }
 
-void Recommender::explain(CsrView seen, CsrView last, CsrView features, std::span<const std::int32_t> items,
+void Recommender::explain(const RecommendRequest& request, std::span<const std::int32_t> items,
                           std::span<const float> scores, std::span<std::int32_t> because,
-                          std::span<float> contributions) {
-  const std::int64_t width = list_length();
-  const std::int64_t reasons = choice_.reasons;
+                          std::span<float> contributions) const {
+  const auto& [choice, seen, given_features, last] = request;
+  CsrView features = given_features;
+  const std::int64_t width = list_length(choice);
+  const std::int64_t reasons = choice.reasons;
   std::ranges::fill(because, -1);
   std::ranges::fill(contributions, std::numeric_limits<float>::quiet_NaN());
   const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
   if (features.rows() == 0) features = {no_features, {}};
+  const Session session(*this);  // a network computes with the buffers of its model
   for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {
     const Range rows{begin, std::min(seen.rows(), begin + batch_users)};
     const CsrView histories = seen.subset(rows);

@@ -16,17 +16,18 @@ class RecommendReasons : public TrainTest {
   };
   Explained explain(const run::Run& run, const run::RecommendOptions& choice, CsrView seen,
                     CsrView features = {}, float planted = 0.0F, CsrView last = {}) const {
-    run::Recommender recommender(options_, run, io::CheckpointFile(checkpoint_), choice);
-    const auto size = static_cast<std::size_t>(seen.rows() * recommender.list_length());
+    const run::Recommender recommender(options_, run, io::CheckpointFile(checkpoint_), true);
+    const auto size = static_cast<std::size_t>(seen.rows() * recommender.list_length(choice));
     const std::size_t reasons = size * static_cast<std::size_t>(choice.reasons);
     Explained found;
     found.items.resize(size);
     found.scores.resize(size);
     found.because.resize(reasons);
     found.contributions.resize(reasons);
-    recommender.recommend(seen, features, found.items, found.scores);
+    const run::RecommendRequest request{choice, seen, features, last};
+    recommender.recommend(request, found.items, found.scores);
     found.scores[1] += planted;
-    recommender.explain(seen, last, features, found.items, found.scores, found.because, found.contributions);
+    recommender.explain(request, found.items, found.scores, found.because, found.contributions);
     return found;
   }
 

@@ -267,10 +267,10 @@ class TrainTest : public ::testing::Test {
   };
   Lists recommend(const run::Run& run, const std::string& checkpoint, const run::RecommendOptions& choice,
                   CsrView seen, CsrView features = {}) const {
-    run::Recommender recommender(options_, run, io::CheckpointFile(checkpoint), choice);
-    const auto size = static_cast<std::size_t>(seen.rows() * recommender.list_length());
+    const run::Recommender recommender(options_, run, io::CheckpointFile(checkpoint), false);
+    const auto size = static_cast<std::size_t>(seen.rows() * recommender.list_length(choice));
     Lists lists{std::vector<std::int32_t>(size), std::vector<float>(size)};
-    recommender.recommend(seen, features, lists.items, lists.scores);
+    recommender.recommend({choice, seen, features}, lists.items, lists.scores);
     return lists;
   }
 

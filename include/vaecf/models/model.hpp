@@ -65,6 +65,9 @@ class Scorer {
   /// Gives every item i with allowed_items[i] = 0 the score -infinity until the next call; `allowed_items`
   /// has one entry per item, or none: then no item is excluded.
   virtual void restrict_to(std::span<const std::uint8_t> allowed_items) = 0;
+  /// Returns a scorer with the same weights and a state of its own, which another thread may use.
+  /// Thread-safe. Null if scorers of this class cannot share their weights.
+  virtual std::unique_ptr<Scorer> share() const { return nullptr; }
 };
 
 /// A scorer with tensors of known shapes, which are read and written by rows.

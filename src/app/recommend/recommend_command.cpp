@@ -115,21 +115,21 @@ class RecommendJob {
     if (users_.size() == 0) throw InputError(format("the {}: there are none", target_users_.description));
     if (!session.device) session.device = device::make_device(backend_options_for_rank(config, ranks_));
     console_.log.debug("backend: {}", session.device->facts().description);
-    run::RecommendOptions choice{
-        arguments_.top, arguments_.keep_seen,
-        read_allowed_items(arguments_, source, names,
-                           optional_attribute<std::int64_t>(checkpoint, "new_items"), console_.log),
-        arguments_.explain};
-    choice.categories = read_item_categories(arguments_, source, names, console_.log);
-    choice.at_most = arguments_.at_most.second;
-    add_to_digest(choice.allowed_items);
-    add_to_digest(choice.categories);
+    choice_ = {arguments_.top, arguments_.keep_seen,
+               read_allowed_items(arguments_, source, names,
+                                  optional_attribute<std::int64_t>(checkpoint, "new_items"), console_.log),
+               arguments_.explain};
+    choice_.categories = read_item_categories(arguments_, source, names, console_.log);
+    choice_.at_most = arguments_.at_most.second;
+    add_to_digest(choice_.allowed_items);
+    add_to_digest(choice_.categories);
     recommender_.emplace(config.options,
                          Context{ranks_, *session.device, console_.log, *console_.progress, nullptr, grid_},
-                         checkpoint_, std::move(choice));
+                         checkpoint_, arguments_.explain > 0);
+    width_ = recommender_->list_length(choice_);
     // Reasons take longer than recommendations, at least with networks.
-    block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width() * (1 + reasons()),
-                            reasons() > 0 ? run::Recommender::batch_users : 2000);
+    block_ = users_of_round(users_.size(), grid_->model_parallel_groups(), width_ * (1 + choice_.reasons),
+                            choice_.reasons > 0 ? run::Recommender::batch_users : 2000);
     // The ids of the users and, if read from separate files, their items and features.
     for (std::int64_t user = users_.begin; user < users_.end; ++user)
       add_to_digest(target_users_.users.text(user));
@@ -140,7 +140,7 @@ class RecommendJob {
   /// Opens the output on rank 0. Collective. Throws InputError if the inputs of the ranks differ.
   void start() {
     const std::string mine =
-        format("{} items for each of {} users ({:016x}), dataset {}, checkpoint {:016x}", width(),
+        format("{} items for each of {} users ({:016x}), dataset {}, checkpoint {:016x}", width_,
                users_.size(), digest_, dataset_ ? dataset_->fingerprint() : "none", checkpoint_.checksum());
     const std::string first = ranks_.broadcast_string(mine, 0);
     if (mine != first) {
@@ -156,8 +156,8 @@ class RecommendJob {
     head.users = target_users_.users;
     head.items = items_;
     head.titles = titles_;
-    head.k = width();
-    head.reasons = reasons();
+    head.k = width_;
+    head.reasons = choice_.reasons;
     head.attributes = {{"format_version", std::int64_t{1}},
                        {"checkpoint", checkpoint_.path()},
                        {"dataset_checksum", checkpoint_.attribute<std::string>("dataset_checksum")},
@@ -190,13 +190,10 @@ class RecommendJob {
           without_items_.text());
     }
     if (arguments_.output.empty()) return;
-    console_.log.info("wrote {}: the top {} items of {} users", arguments_.output, width(), users_.size());
+    console_.log.info("wrote {}: the top {} items of {} users", arguments_.output, width_, users_.size());
   }
 
  private:
-  std::int64_t width() const { return recommender_->list_length(); }
-  std::int64_t reasons() const { return arguments_.explain; }
-
   /// Gathers `mine` of all model-parallel groups.
   template <class T>
   std::vector<T> gather(const std::vector<T>& mine) const {
@@ -226,21 +223,21 @@ class RecommendJob {
 
   /// Processes the round that starts at user `begin`. Collective.
   void work_on(std::int64_t begin) {
-    const auto size = static_cast<std::size_t>(block_ * width());
+    const auto size = static_cast<std::size_t>(block_ * width_);
     const Range mine = block_of(grid_->model_parallel_group(), begin);
-    std::vector<std::int32_t> items(size), because(size * reasons());
+    std::vector<std::int32_t> items(size), because(size * choice_.reasons);
     std::vector<float> scores(size), contributions(because.size());
     if (mine.size() > 0) {
-      const auto used = static_cast<std::size_t>(mine.size() * width());
+      const auto used = static_cast<std::size_t>(mine.size() * width_);
       const Csr seen = target_users_.seen(mine);
       const Csr features = recommender_->features() > 0 ? target_users_.features(mine) : Csr{};
-      recommender_->recommend(seen.view(), features.view(), std::span(items).first(used),
-                              std::span(scores).first(used));
-      if (reasons() > 0) {
-        const Csr last = target_users_.last(mine);
-        recommender_->explain(seen.view(), last.view(), features.view(), std::span(items).first(used),
-                              std::span(scores).first(used), std::span(because).first(used * reasons()),
-                              std::span(contributions).first(used * reasons()));
+      const Csr last = choice_.reasons > 0 ? target_users_.last(mine) : Csr{};
+      const run::RecommendRequest request{choice_, seen.view(), features.view(), last.view()};
+      recommender_->recommend(request, std::span(items).first(used), std::span(scores).first(used));
+      if (choice_.reasons > 0) {
+        recommender_->explain(request, std::span(items).first(used), std::span(scores).first(used),
+                              std::span(because).first(used * choice_.reasons),
+                              std::span(contributions).first(used * choice_.reasons));
       }
       for (std::int64_t row = 0; row < features.rows(); ++row)
         by_features_ += seen.view().row_size(row) == 0 && features.view().row_size(row) > 0;
@@ -252,9 +249,9 @@ class RecommendJob {
     for (int number = 0; number < grid_->model_parallel_groups(); ++number) {
       const Range users = block_of(number, begin);
       const auto first = static_cast<std::int64_t>(size) * number;
-      output_->append(all.subset({first, first + users.size() * width()}, reasons()));
+      output_->append(all.subset({first, first + users.size() * width_}, choice_.reasons));
       for (std::int64_t user = users.begin; user < users.end; ++user) {
-        if (std::isnan(all_scores[first + (user - users.begin) * width()]))
+        if (std::isnan(all_scores[first + (user - users.begin) * width_]))
           without_items_.add(target_users_.users.text(user));
       }
     }
@@ -272,7 +269,9 @@ class RecommendJob {
   io::IdList titles_;
   TargetUsers target_users_;
   Range users_;
+  run::RecommendOptions choice_;
   std::optional<run::Recommender> recommender_;
+  std::int64_t width_ = 0;    // items per user
   std::uint64_t digest_ = 0;  // digest of users, their items and features, and allowed items
   std::int64_t block_ = 1;    // users per model-parallel group and round
   std::optional<RecommendationOutput> output_;  // on rank 0 only

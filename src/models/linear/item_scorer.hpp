@@ -38,6 +38,9 @@ class ItemScorer final : public Scorer {
              std::span<std::int32_t> items, std::span<float> scores) override;
   std::int64_t max_users() const override { return std::numeric_limits<std::int64_t>::max(); }
   void restrict_to(std::span<const std::uint8_t> allowed_items) override;
+  std::unique_ptr<Scorer> share() const override {
+    return std::make_unique<ItemScorer>(model_, items_, threads_);
+  }
 
  private:
   /// Writes the scores of all items for a user with the items `seen`. Excluded items and, unless `keep_seen`
