@@ -4,6 +4,13 @@ include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/vaecf_dist)
 # A component of its own, which images install alone.
 install(TARGETS vaecf_dist RUNTIME COMPONENT program)
+# While the C interface is experimental, with `--component library` only: PREFIX/lib/libvaecf.so, its header and vaecf.pc.
+install(TARGETS vaecf LIBRARY COMPONENT library EXCLUDE_FROM_ALL)
+install(FILES include/vaecf.h TYPE INCLUDE COMPONENT library EXCLUDE_FROM_ALL)
+# PREFIX from the folder of vaecf.pc.
+file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(cmake/vaecf.pc.in vaecf.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/vaecf.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library EXCLUDE_FROM_ALL)
 # Scripts that build or test need the sources, so they are not installed.
 install(DIRECTORY launch DESTINATION ${share} USE_SOURCE_PERMISSIONS
         REGEX "/launch/(build|bundle|binaries\\.sh|fetch-libraries|gpu-[^/]*|quickstart|release|test|wheel(\\.py)?)$" EXCLUDE)

@@ -7,6 +7,9 @@ function(vaecf_add_module name)
   cmake_parse_arguments(ARG "COLD;ALIGNMENT_SANITIZER" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
   add_library(vaecf_${name} STATIC ${ARG_SOURCES})
   target_include_directories(vaecf_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  # The objects of the program are also those of libvaecf.so, which exports vaecf_* only (src/capi).
+  set_target_properties(vaecf_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                                                 VISIBILITY_INLINES_HIDDEN ON)
   foreach(module IN LISTS ARG_DEPENDS)
     target_link_libraries(vaecf_${name} PUBLIC vaecf_${module})
   endforeach()

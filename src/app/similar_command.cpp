@@ -1,11 +1,9 @@
 #include <vaecf/io/atomic_file.hpp>
-#include <vaecf/math/ranking.hpp>
-#include <vaecf/models/kind.hpp>
+#include <vaecf/run/similar.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <span>
 
 #include "app/command_line.hpp"
@@ -26,8 +24,6 @@ struct SimilarArguments {
 };
 
 using Items = std::vector<std::int32_t>;
-
-constexpr float masked = -std::numeric_limits<float>::infinity();
 
 /// Returns the columns of the items with these ids. Throws InputError if there is no such item.
 Items find_items(const std::vector<std::string>& wanted, const io::IdList& ids,
@@ -57,16 +53,12 @@ void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   io::validate_output_path(arguments.output, "--output", {line.config, checkpoint.path()});
 
   std::string text = arguments.titles ? "item\tsimilar\tscore\ttitle\n" : "item\tsimilar\tscore\n";
-  const models::Kind* kind = models::find_kind(checkpoint.attribute<std::string>("model_type"));
-  if (kind == nullptr)
-    throw InputError(format("{}: contains a model of the unknown type {}", checkpoint.path(),
-                            excerpt(checkpoint.attribute<std::string>("model_type"))));
-  std::vector<std::vector<float>> scores = kind->similarities(checkpoint, items);
+  const auto lists = run::similar_items(checkpoint, items, arguments.top);
   for (std::size_t n = 0; n < items.size(); ++n) {
-    scores[n][items[n]] = masked;
-    for (const std::int32_t other : math::top_k(scores[n], arguments.top)) {
-      text +=
-          format("{}\t{}\t{:g}", tsv_field(ids.text(items[n])), tsv_field(ids.text(other)), scores[n][other]);
+    for (std::size_t place = 0; place < lists[n].items.size(); ++place) {
+      const std::int32_t other = lists[n].items[place];
+      text += format("{}\t{}\t{:g}", tsv_field(ids.text(items[n])), tsv_field(ids.text(other)),
+                     lists[n].scores[place]);
       text += arguments.titles ? "\t" + tsv_field(titles.text(other)) + "\n" : "\n";
     }
   }

@@ -26,16 +26,18 @@ models::Popularity most_popular_items(const io::CheckpointFile& checkpoint) {
   return {{users.begin(), users.end()}, 0};
 }
 
-/// Copies the first items of a ranked list, and their scores, of which no category has more than
-/// `choice.at_most`. Returns whether they fill the list.
-bool limit_categories(const RecommendOptions& choice, std::span<const std::int32_t> ranked,
-                      std::span<const float> ranked_scores, std::span<std::int32_t> items,
-                      std::span<float> scores) {
+/// Copies the first items of a ranked list, and their scores, that are not in `excluded` and of which no
+/// category has more than `choice.at_most`. Returns whether they fill the list.
+bool limit_list(const RecommendOptions& choice, std::span<const std::int32_t> excluded,
+                std::span<const std::int32_t> ranked, std::span<const float> ranked_scores,
+                std::span<std::int32_t> items, std::span<float> scores) {
   const CsrView categories = choice.categories.view();
   std::unordered_map<std::int32_t, int> taken;
   std::size_t count = 0;
   for (std::size_t place = 0; place < ranked.size() && ranked[place] >= 0 && count < items.size(); ++place) {
-    const auto of_item = categories.row(ranked[place]);
+    if (std::ranges::binary_search(excluded, ranked[place])) continue;
+    const auto of_item =
+        categories.rows() == 0 ? std::span<const std::int32_t>() : categories.row(ranked[place]);
     const auto is_full = [&](std::int32_t category) { return taken[category] >= choice.at_most; };
     if (std::ranges::any_of(of_item, is_full)) continue;
     for (const std::int32_t category : of_item) ++taken[category];
@@ -57,6 +59,17 @@ bool is_allowed(const RecommendOptions& choice, std::int32_t item) {
 }
 
 }  // namespace
+
+std::vector<std::uint8_t> allowed_items(std::int64_t items, std::int64_t new_items, bool only_included,
+                                        std::span<const std::int32_t> included,
+                                        std::span<const std::int32_t> excluded) {
+  if (!only_included && excluded.empty() && new_items == 0) return {};
+  std::vector<std::uint8_t> allowed(static_cast<std::size_t>(items - new_items), only_included ? 0 : 1);
+  allowed.resize(static_cast<std::size_t>(items), 0);
+  for (const std::int32_t item : included) allowed[static_cast<std::size_t>(item)] = 1;
+  for (const std::int32_t item : excluded) allowed[static_cast<std::size_t>(item)] = 0;
+  return allowed;
+}
 
 /// The model for the time of one request: one that shares the weights, else the model itself, alone, whose
 /// items are restricted until the end.
@@ -152,10 +165,11 @@ void Recommender::complete_lists(std::int64_t users, std::int64_t width, std::sp
 
 void Recommender::recommend(const RecommendRequest& request, std::span<std::int32_t> items,
                             std::span<float> scores) const {
-  const auto& [choice, seen, given_features, last] = request;
+  const auto& [choice, seen, given_features, last, excluded] = request;
   CsrView features = given_features;
   require_known(seen, items_, "items");
   require_known(features, this->features(), "features");
+  require_known(excluded, items_, "excluded items");
   const std::int64_t width = list_length(choice);
   const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
   if (features.rows() == 0) features = {no_features, {}};
@@ -163,7 +177,8 @@ void Recommender::recommend(const RecommendRequest& request, std::span<std::int3
   session.restrict_to(choice.allowed_items);
   const auto users = session.model().load_users({seen, features, {}, 0});
   const Inputs inputs{choice, seen, features, session.model(), *users};
-  if (choice.categories.rows() == 0) return rank(inputs, {0, seen.rows()}, width, items, scores);
+  if (choice.categories.rows() == 0 && excluded.rows() == 0)
+    return rank(inputs, {0, seen.rows()}, width, items, scores);
   const std::int64_t allowed = allowed_count(choice, items_);
   std::vector<std::int32_t> ranked;
   std::vector<float> ranked_scores;
@@ -180,9 +195,11 @@ void Recommender::recommend(const RecommendRequest& request, std::span<std::int3
       full = true;
       for (std::int64_t row = 0; row < rows.size(); ++row) {
         const std::int64_t to = (begin + row) * width;
-        full &= limit_categories(choice, view(ranked, {row * length, (row + 1) * length}),
-                                 view(ranked_scores, {row * length, (row + 1) * length}),
-                                 items.subspan(to, width), scores.subspan(to, width));
+        full &= limit_list(choice,
+                           excluded.rows() == 0 ? std::span<const std::int32_t>() : excluded.row(begin + row),
+                           view(ranked, {row * length, (row + 1) * length}),
+                           view(ranked_scores, {row * length, (row + 1) * length}), items.subspan(to, width),
+                           scores.subspan(to, width));
       }
     } while (!full && length < allowed);
   }
@@ -221,7 +238,7 @@ void Recommender::rank(const Inputs& inputs, Range rows, std::int64_t width, std
 void Recommender::explain(const RecommendRequest& request, std::span<const std::int32_t> items,
                           std::span<const float> scores, std::span<std::int32_t> because,
                           std::span<float> contributions) const {
-  const auto& [choice, seen, given_features, last] = request;
+  const auto& [choice, seen, given_features, last, excluded] = request;
   CsrView features = given_features;
   const std::int64_t width = list_length(choice);
   const std::int64_t reasons = choice.reasons;

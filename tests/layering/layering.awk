@@ -20,7 +20,7 @@ BEGIN {
   allowed["evaluate"] = "models context comm data io device math base"
   allowed["checkpoint"] = "training models config context comm io device math base"
   allowed["run"] = "checkpoint evaluate training models config context comm data io device math base"
-  allowed["app"] = "run " allowed["run"]
+  allowed["capi"] = allowed["app"] = "run " allowed["run"]
 
   # Library, the only folder under src/ and include/vaecf/ that may name it, its headers, its names.
   library("CLI11", "app", "^CLI/", "CLI::")

@@ -37,7 +37,14 @@ struct RecommendRequest {
   /// Those of the items that a network is to leave out to explain its scores; without rows, these are the
   /// last models::Reasons::max_left_out items by number.
   CsrView last = {};
+  CsrView excluded = {};  ///< items not to recommend to each user; as many rows as `seen`, or none
 };
+
+/// Returns the mask of the items that may be recommended, for RecommendOptions: those of `included` or,
+/// without `only_included`, all but the last `new_items`; never those of `excluded`. Empty: all items.
+std::vector<std::uint8_t> allowed_items(std::int64_t items, std::int64_t new_items, bool only_included,
+                                        std::span<const std::int32_t> included,
+                                        std::span<const std::int32_t> excluded);
 
 /// Recommends the top items of users with the model of a checkpoint, which may be trained on any device. No
 /// dataset is needed. It works on one rank, independently of other ranks, or on a model-parallel group. All
@@ -83,7 +90,8 @@ class Recommender {
   class Session;
   /// The users of a call of recommend().
   struct Inputs;
-  /// Writes the best `width` items of users `rows` and their scores, without limits of categories.
+  /// Writes the best `width` items of users `rows` and their scores, without limits of categories
+  /// and items excluded for single users.
   void rank(const Inputs& inputs, Range rows, std::int64_t width, std::span<std::int32_t> items,
             std::span<float> scores) const;
   /// Adds the lists of `width` items that the other ranks of a model-parallel group have computed. Collective

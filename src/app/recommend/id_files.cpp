@@ -2,6 +2,7 @@
 
 #include <vaecf/base/error.hpp>
 #include <vaecf/data/value_text.hpp>
+#include <vaecf/run/recommender.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -124,9 +125,7 @@ FoundIds read_ids(const std::string& path, const data::SourceOptions& source, st
 std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments,
                                              const data::SourceOptions& source, const ItemNames& names,
                                              std::int64_t new_items, Log& log) {
-  if (arguments.include.empty() && arguments.exclude.empty() && new_items == 0) return {};
-  std::vector<std::uint8_t> allowed_items(names.size() - new_items, arguments.include.empty());
-  allowed_items.resize(names.size(), 0);
+  std::vector<std::int32_t> included, excluded;
   const auto find = [&](const data::Table& row, std::size_t column) { return names.find(row, column); };
   if (!arguments.include.empty()) {
     const FoundIds items = read_ids(arguments.include, source, "item", find);
@@ -136,14 +135,14 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
                  arguments.include, items.unknown.text(), names.first_ids()));
     }
     warn_of_unknown("--include", arguments.include, items, names, "", log);
-    for (const std::int64_t item : items.positions) allowed_items[item] = 1;
+    included.assign(items.positions.begin(), items.positions.end());
   }
   if (!arguments.exclude.empty()) {
     const FoundIds items = read_ids(arguments.exclude, source, "item", find);
     warn_of_unknown("--exclude", arguments.exclude, items, names, "excludes nothing", log);
-    for (const std::int64_t item : items.positions) allowed_items[item] = 0;
+    excluded.assign(items.positions.begin(), items.positions.end());
   }
-  return allowed_items;
+  return run::allowed_items(names.size(), new_items, !arguments.include.empty(), included, excluded);
 }
 
 Csr read_item_categories(const RecommendArguments& arguments, const data::SourceOptions& source,
