@@ -145,6 +145,34 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
   return run::allowed_items(names.size(), new_items, !arguments.include.empty(), included, excluded);
 }
 
+Csr read_excluded_pairs(const RecommendArguments& arguments, const data::SourceOptions& source,
+                        const ItemNames& names, const io::IdList& users, Log& log) {
+  const std::string& path = arguments.exclude_pairs;
+  if (path.empty()) return {};
+  const Histories pairs = read_histories(path, source, names);
+  const FoundIds items{{pairs.seen.columns.begin(), pairs.seen.columns.end()}, pairs.unknown};
+  warn_of_unknown("--exclude-pairs", path, items, names, "excludes nothing", log);
+  std::unordered_map<std::string, std::int64_t> row_of;
+  for (std::size_t row = 0; row < pairs.users.size(); ++row)
+    row_of.emplace(pairs.users[row], static_cast<std::int64_t>(row));
+  Csr excluded;
+  std::int64_t found = 0;
+  for (std::int64_t user = 0; user < users.size(); ++user) {
+    const auto row = row_of.find(users.text(user));
+    if (row == row_of.end()) {
+      excluded.append(std::span<const std::int32_t>());
+      continue;
+    }
+    ++found;
+    excluded.append(pairs.seen.view().row(row->second));
+  }
+  if (found == 0) {
+    log.warn("--exclude-pairs {}: none of its users, such as {}, is among those that get recommendations",
+             path, excerpt(pairs.users.front()));
+  }
+  return excluded;
+}
+
 Csr read_item_categories(const RecommendArguments& arguments, const data::SourceOptions& source,
                          const ItemNames& names, Log& log) {
   const std::string& path = arguments.at_most.first;

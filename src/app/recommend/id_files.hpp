@@ -43,6 +43,11 @@ std::vector<std::uint8_t> read_allowed_items(const RecommendArguments& arguments
                                              const data::SourceOptions& source, const ItemNames& names,
                                              std::int64_t new_items, Log& log);
 
+/// Reads the file of --exclude-pairs, as read_histories(): the items excluded for each of `users`; no rows
+/// without the option. Logs unknown items, and if none of the file's users is among them.
+Csr read_excluded_pairs(const RecommendArguments& arguments, const data::SourceOptions& source,
+                        const ItemNames& names, const io::IdList& users, Log& log);
+
 /// Reads the file of --at-most: an item and its categories, separated by |, in each line. The categories of
 /// several lines of an item are joined. The item's column is that of read_ids(), that of the categories the
 /// one of --category-column, else the one with the header "category", else the other of two. Returns the

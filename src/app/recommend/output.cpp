@@ -58,6 +58,42 @@ OutputFormat output_format(const RecommendArguments& arguments) {
   return *found;
 }
 
+std::string json_id(const io::IdList& list, std::int64_t i) {
+  return list.numeric() ? list.text(i) : io::dump(io::Json(list.text(i)));
+}
+
+std::string list_fields(const Recommendations& list, std::int64_t reasons,
+                        const std::vector<std::string>& items, const std::vector<std::string>& titles) {
+  // Returns a JSON list of the texts of elements [begin, end).
+  const auto joined = [](Range elements, const auto& text) {
+    std::string all;
+    for (std::int64_t i = elements.begin; i < elements.end; ++i)
+      all += (i == elements.begin ? "" : ",") + text(i);
+    return "[" + all + "]";
+  };
+  const Range slots{0, std::ssize(list.items)};
+  const auto id = [&](std::int64_t slot) { return items[list.items[slot]]; };
+  const auto score = [&](std::int64_t slot) { return score_text(list.scores[slot], "null"); };
+  const auto title = [&](std::int64_t slot) { return titles[list.items[slot]]; };
+  std::string text = "\"items\":" + joined(slots, id) + ",\"scores\":" + joined(slots, score);
+  if (!titles.empty()) text += ",\"titles\":" + joined(slots, title);
+  if (reasons > 0) {
+    const auto of_slots = [&](const auto& text_of) {
+      return joined(slots, [&](std::int64_t slot) {
+        const auto because = list.because.subspan(slot * reasons, reasons);
+        const std::int64_t count = std::ranges::find(because, -1) - because.begin();
+        return joined({slot * reasons, slot * reasons + count}, text_of);
+      });
+    };
+    text += ",\"because\":" + of_slots([&](std::int64_t n) { return items[list.because[n]]; });
+    text += ",\"contribution\":" +
+            of_slots([&](std::int64_t n) { return score_text(list.contributions[n], "null"); });
+    if (!titles.empty())
+      text += ",\"because_titles\":" + of_slots([&](std::int64_t n) { return titles[list.because[n]]; });
+  }
+  return text;
+}
+
 RecommendationOutput::RecommendationOutput(OutputFormat chosen, const std::string& path,
                                            io::RecommendationHeader header)
     : format_(chosen), separator_(chosen == OutputFormat::csv ? ',' : '\t'), head_(std::move(header)) {
@@ -114,7 +150,7 @@ void RecommendationOutput::commit() {
 }
 
 std::string RecommendationOutput::value(const io::IdList& list, std::int64_t i) const {
-  if (is_json() && !list.numeric()) return io::dump(io::Json(list.text(i)));
+  if (is_json()) return json_id(list, i);
   return format_ == OutputFormat::csv   ? csv_field(list.text(i))
          : format_ == OutputFormat::tsv ? tsv_field(list.text(i))
                                         : list.text(i);
@@ -140,34 +176,8 @@ void RecommendationOutput::add_lines(const std::string& user, const Recommendati
 }
 
 void RecommendationOutput::add_object(const std::string& user, const Recommendations& list) {
-  // Returns a JSON list of the texts of elements [begin, end).
-  const auto joined = [](Range elements, const auto& text) {
-    std::string all;
-    for (std::int64_t i = elements.begin; i < elements.end; ++i)
-      all += (i == elements.begin ? "" : ",") + text(i);
-    return "[" + all + "]";
-  };
-  const Range slots{0, std::ssize(list.items)};
-  const auto id = [&](std::int64_t slot) { return items_[list.items[slot]]; };
-  const auto score = [&](std::int64_t slot) { return score_text(list.scores[slot], "null"); };
-  const auto title = [&](std::int64_t slot) { return titles_[list.items[slot]]; };
   if (format_ == OutputFormat::json && next_user_ > 0) text_ += ",\n";
-  text_ += "{\"user\":" + user + ",\"items\":" + joined(slots, id) + ",\"scores\":" + joined(slots, score);
-  if (!titles_.empty()) text_ += ",\"titles\":" + joined(slots, title);
-  if (head_.reasons > 0) {
-    const auto of_slots = [&](const auto& text) {
-      return joined(slots, [&](std::int64_t slot) {
-        const auto because = list.because.subspan(slot * head_.reasons, head_.reasons);
-        const std::int64_t count = std::ranges::find(because, -1) - because.begin();
-        return joined({slot * head_.reasons, slot * head_.reasons + count}, text);
-      });
-    };
-    text_ += ",\"because\":" + of_slots([&](std::int64_t n) { return items_[list.because[n]]; });
-    text_ += ",\"contribution\":" +
-             of_slots([&](std::int64_t n) { return score_text(list.contributions[n], "null"); });
-    if (!titles_.empty())
-      text_ += ",\"because_titles\":" + of_slots([&](std::int64_t n) { return titles_[list.because[n]]; });
-  }
+  text_ += "{\"user\":" + user + "," + list_fields(list, head_.reasons, items_, titles_);
   text_ += format_ == OutputFormat::json ? "}" : "}\n";
 }
 

@@ -41,6 +41,15 @@ struct Recommendations {
   }
 };
 
+/// Returns the fields of a JSON object with the recommendations of one user, all of which are items:
+/// "items", "scores", "titles" if there are, and with `reasons` those of the reasons. `items` and `titles`:
+/// ids and titles as JSON.
+std::string list_fields(const Recommendations& list, std::int64_t reasons,
+                        const std::vector<std::string>& items, const std::vector<std::string>& titles);
+
+/// Returns an id or title as JSON.
+std::string json_id(const io::IdList& list, std::int64_t i);
+
 /// Writes recommendations, user by user in the order of RecommendationHeader::users. TSV and CSV have one
 /// line per user and item. Titles and reasons are written if the header has them.
 class RecommendationOutput {

@@ -121,5 +121,29 @@ TEST_F(AtMost, InvalidCategoriesAreErrors) {
   workspace.refuse("recommend small.yaml --top 3 --at-most none 1", "none", 2);
 }
 
+using ExcludePairs = TrainedRun;
+
+TEST_F(ExcludePairs, AreExcludedForTheirUsersOnly) {
+  const std::string command = "recommend small.yaml --top 5 --quiet ";
+  const auto before = lines_of(workspace.succeed(command).out);
+  const std::string& user = before.at(0).user;
+  workspace.write("pairs.csv", user + "," + before[0].item + "\n" + user + "," + before[2].item +
+                                   "\nnobody," + before[1].item + "\n");
+  const auto now = lines_of(workspace.succeed(command + "--exclude-pairs pairs.csv").out);
+  ASSERT_EQ(now.size(), before.size());
+  EXPECT_EQ(now[0].item, before[1].item);
+  EXPECT_EQ(now[1].item, before[3].item);
+  EXPECT_EQ(now[2].item, before[4].item);
+  for (std::size_t n = 5; n < now.size(); ++n) EXPECT_EQ(now[n].item, before[n].item);
+  workspace.write("others.csv", "nobody," + before[0].item + "\n");
+  const Result others = workspace.succeed("recommend small.yaml --top 5 --exclude-pairs others.csv");
+  EXPECT_NE(others.err.find("none of its users, such as nobody, is among those"), std::string::npos);
+  EXPECT_EQ(lines_of(others.out).at(0).item, before[0].item);
+  workspace.refuse(command + "--exclude-pairs none.csv", "none.csv");
+  const std::string way = "$PROGRAM recommend small.yaml --quiet --exclude-pairs pairs.csv --output ";
+  ASSERT_EQ(workspace.bash(way + "one.tsv && $MPIRUN -np 2 " + way + "two.tsv").code, 0);
+  EXPECT_EQ(workspace.read("one.tsv"), workspace.read("two.tsv"));
+}
+
 }  // namespace
 }  // namespace vaecf::app

@@ -1,0 +1,177 @@
+#include "app/recommend/stream_request.hpp"
+
+#include <vaecf/base/error.hpp>
+#include <vaecf/base/text.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace vaecf::app {
+namespace {
+
+/// Throws InputError if the lists and objects of a line are nested too deeply: a tree of brackets takes about
+/// a hundred times the memory of its text.
+void require_shallow(std::string_view line) {
+  bool in_text = false;
+  int depth = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (in_text) {
+      if (c == '\\') ++i;  // the next character is part of the text
+      if (c == '"') in_text = false;
+      continue;
+    }
+    if (c == '"') in_text = true;
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > max_stream_depth) {
+      throw InputError(
+          format("column {}: lists and objects are nested more than {} deep", i + 1, max_stream_depth));
+    }
+  }
+}
+
+std::string shown(const io::Json& value) {
+  return excerpt(io::dump(value));
+}
+
+/// Returns an id, a string or an integer, as text.
+std::string id_text(const io::Json& value, const char* field) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_integer()) return io::dump(value);
+  throw InputError(format("{}: an id must be a string or an integer, got {}", field, shown(value)));
+}
+
+std::int64_t integer(const io::Json& value, const char* field, std::int64_t low, std::int64_t high) {
+  const bool fits =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() || value.get<std::uint64_t>() <= static_cast<std::uint64_t>(high));
+  if (fits && value.get<std::int64_t>() >= low && value.get<std::int64_t>() <= high)
+    return value.get<std::int64_t>();
+  throw InputError(
+      format("{}: must be an integer between {} and {}, got {}", field, low, high, shown(value)));
+}
+
+const io::Json& list(const io::Json& value, const char* field) {
+  if (!value.is_array()) throw InputError(format("{}: must be a list, got {}", field, shown(value)));
+  return value;
+}
+
+/// Returns the columns of known ids, ascending and unique.
+std::vector<std::int32_t> columns_of(const io::Json& ids, const char* field, const ItemNames& names,
+                                     std::int64_t& unknown) {
+  std::vector<std::int32_t> columns;
+  for (const io::Json& id : list(ids, field)) {
+    const std::int32_t column = names.find(id_text(id, field));
+    if (column >= 0)
+      columns.push_back(column);
+    else
+      ++unknown;
+  }
+  std::ranges::sort(columns);
+  columns.erase(std::ranges::unique(columns).begin(), columns.end());
+  return columns;
+}
+
+/// Reads "items": ids, or lists of an id and its value. Of a repeated item the first value counts.
+void read_items(const io::Json& items, const StreamFields& fields, StreamRequest& request) {
+  std::vector<std::pair<std::int32_t, double>> found;
+  for (const io::Json& entry : list(items, "items")) {
+    const bool has_value = entry.is_array();
+    if (has_value && (entry.size() != 2 || !entry[1].is_number())) {
+      throw InputError(format("items: an item with a value must be [id, number], got {}", shown(entry)));
+    }
+    if (has_value && !fields.weights) {
+      throw InputError(
+          "items: the model was trained without weights of interactions, so that items have no values");
+    }
+    const double weight = has_value ? data::weight_of(*fields.weights, entry[1].get<double>()) : 1.0;
+    if (!data::is_weight(weight))
+      throw InputError(format("items: the value of {} gives no weight above 0", shown(entry)));
+    const std::int32_t column = fields.items.find(id_text(has_value ? entry[0] : entry, "items"));
+    if (column < 0)
+      ++request.unknown;
+    else
+      found.emplace_back(column, weight);
+  }
+  std::ranges::stable_sort(found, {}, &std::pair<std::int32_t, double>::first);
+  const auto repeated = std::ranges::unique(found, {}, &std::pair<std::int32_t, double>::first);
+  found.erase(repeated.begin(), found.end());
+  std::vector<double> weights;
+  for (const auto& [column, weight] : found) {
+    request.items.push_back(column);
+    weights.push_back(weight);
+  }
+  if (fields.weights) request.weights = data::divided_by_mean(weights);
+}
+
+/// Reads "user_features": values by column; a list of values sets the features of each.
+void read_features(const io::Json& features, const StreamFields& fields, StreamRequest& request) {
+  if (!features.is_object())
+    throw InputError(format("user_features: must be an object, got {}", shown(features)));
+  const std::vector<std::string> columns = fields.features.columns();
+  if (columns.empty()) throw InputError("user_features: the model has no user features");
+  for (const auto& [name, values] : features.items()) {
+    const auto column = std::ranges::find(columns, name);
+    if (column == columns.end()) {
+      throw InputError(format("user_features: {} is no column of the model's; these are {}", excerpt(name),
+                              join(columns)));
+    }
+    const auto add = [&](const io::Json& value) {
+      fields.features.append(static_cast<std::size_t>(column - columns.begin()),
+                             id_text(value, "user_features"), request.features);
+    };
+    if (values.is_array())
+      std::ranges::for_each(values, add);
+    else
+      add(values);
+  }
+  std::ranges::sort(request.features);
+  request.features.erase(std::ranges::unique(request.features).begin(), request.features.end());
+}
+
+}  // namespace
+
+StreamRequest read_stream_request(std::string_view line, const StreamFields& fields, std::string& user) {
+  if (line.size() > max_stream_line) throw InputError("the line is longer than 1 MiB");
+  require_shallow(line);
+  std::string problem;
+  const io::Json object = io::parse_line(line, problem);
+  if (!problem.empty()) throw InputError(problem);
+  if (!object.is_object()) throw InputError(format("must be a JSON object, got {}", shown(object)));
+  if (object.contains("user")) user = io::dump(object["user"]);
+  StreamRequest request;
+  request.user = user;
+  for (const auto& [name, value] : object.items()) {
+    if (name == "user") {
+      if (value.is_structured()) throw InputError("user: must be a string or a number");
+    } else if (name == "items") {
+      read_items(value, fields, request);
+    } else if (name == "user_features") {
+      read_features(value, fields, request);
+    } else if (name == "k") {
+      request.k = integer(value, "k", 1, std::numeric_limits<std::int32_t>::max());
+    } else if (name == "keep_seen") {
+      if (!value.is_boolean())
+        throw InputError(format("keep_seen: must be true or false, got {}", shown(value)));
+      request.keep_seen = value.get<bool>();
+    } else if (name == "exclude") {
+      request.exclude = columns_of(value, "exclude", fields.items, request.unknown);
+    } else if (name == "include") {
+      request.include = columns_of(value, "include", fields.items, request.unknown);
+    } else if (name == "reasons") {
+      if (fields.max_reasons == 0 && value != 0)
+        throw InputError("reasons: start the program with --explain N, and a line may ask for up to N");
+      request.reasons = integer(value, "reasons", 0, fields.max_reasons);
+    } else {
+      throw InputError(format(
+          "{} is no field; the fields are user, items, user_features, k, keep_seen, exclude, include, reasons",
+          excerpt(name)));
+    }
+  }
+  return request;
+}
+
+}  // namespace vaecf::app
