@@ -111,7 +111,7 @@ TEST_F(Stream, AnswersBeforeTheNextLineAndEndsWhenAsked) {
       "\"${line:0:9}\"; done\n"
       "kill -TERM $pid; wait $pid; echo \"code $?\"");
   EXPECT_EQ(result.out, "{\"user\":1\n{\"user\":2\n{\"user\":3\ncode 0\n") << result.err;
-  workspace.refuse("recommend small.yaml --stream --input new.csv", "--stream excludes --input");
+  workspace.refuse("recommend small.yaml --stream --input new.csv", "--input excludes --stream");
   workspace.refuse("recommend small.yaml --stream", "--stream: answers on one rank", 2);
 }
 
