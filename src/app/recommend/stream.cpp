@@ -1,6 +1,7 @@
 #include "app/recommend/stream.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/parallel_for.hpp>
 #include <vaecf/base/text.hpp>
 #include <vaecf/config/config.hpp>
 #include <vaecf/io/checkpoint.hpp>
@@ -98,11 +99,13 @@ class Stream {
     Log& log = session.console.log;
     choice_.k = arguments.top;
     choice_.keep_seen = arguments.keep_seen;
+    choice_.reasons = arguments.explain;
     choice_.allowed_items = read_allowed_items(arguments, config.source, names_, new_items_, log);
     choice_.categories = read_item_categories(arguments, config.source, names_, log);
     choice_.at_most = arguments.at_most.second;
     chooses_items_ = !arguments.include.empty() || !arguments.exclude.empty();
     session.device = device::make_device(backend_options_for_rank(config, session.hosts()));
+    threads_ = std::max(1, session.device->facts().threads);
     log.debug("backend: {}", session.device->facts().description);
     recommender_.emplace(
         config.options,
@@ -115,10 +118,11 @@ class Stream {
     while (std::optional<std::string> line = lines.next(true)) {
       std::vector<std::string> waiting;
       for (; line; line = lines.next(false)) {
+        if (line->find_first_not_of(" \t\r") == std::string::npos) continue;
         waiting.push_back(std::move(*line));
         if (std::ssize(waiting) == run::Recommender::batch_users) break;
       }
-      print(answer(waiting));
+      if (!waiting.empty()) print(answer(waiting));
     }
   }
 
@@ -140,16 +144,15 @@ class Stream {
   }
 
   std::string answer(const std::vector<std::string>& lines) const {
-    std::vector<Entry> entries;
-    for (const std::string& line : lines) {
-      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    std::vector<Entry> entries(lines.size());
+    parallel_for(threads_, {0, std::ssize(lines)}, [&](std::int64_t n) {
       std::string user;
       try {
-        entries.push_back({read_stream_request(line, fields_, user), ""});
+        entries[n].request = read_stream_request(lines[n], fields_, user);
       } catch (const InputError& problem) {
-        entries.push_back({{}, error(user, problem.what())});
+        entries[n].answer = error(user, problem.what());
       }
-    }
+    });
     // Requests that ask for the same are answered together, wherever they are.
     std::vector<bool> done(entries.size());
     for (std::size_t first = 0; first < entries.size(); ++first) {
@@ -221,6 +224,7 @@ class Stream {
   std::int64_t new_items_ = 0;
   run::RecommendOptions choice_;  // of lines that do not choose
   bool chooses_items_ = false;    // by --include or --exclude
+  int threads_ = 1;
   std::optional<run::Recommender> recommender_;
 };
 

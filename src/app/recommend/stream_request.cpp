@@ -40,7 +40,8 @@ std::string shown(const io::Json& value) {
 /// Returns an id, a string or an integer, as text.
 std::string id_text(const io::Json& value, const char* field) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_integer()) return io::dump(value);
+  if (value.is_number_unsigned()) return std::to_string(value.get<std::uint64_t>());
+  if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
   throw InputError(format("{}: an id must be a string or an integer, got {}", field, shown(value)));
 }
 
