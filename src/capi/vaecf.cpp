@@ -106,8 +106,10 @@ void score(const Model& model, const run::RecommendRequest& request, float* scor
     std::vector<std::int32_t> items(rows.size() * width);
     std::vector<float> best(items.size());
     model.recommender().recommend(users, items, best);
+    // An item is not listed if the weights of a damaged checkpoint give it no finite score.
+    std::fill_n(scores + rows.begin * width, rows.size() * width, -infinity);
     for (std::int64_t n = 0; n < std::ssize(items); ++n)
-      scores[(rows.begin + n / width) * width + items[n]] = best[n];
+      if (items[n] >= 0) scores[(rows.begin + n / width) * width + items[n]] = best[n];
   });
 }
 
