@@ -61,12 +61,6 @@ inline std::optional<io::DatasetFile> open_dataset(const RecommendArguments& arg
              checkpoint.path(), trained_on, path, dataset.fingerprint()));
 }
 
-/// Returns an attribute with a default for checkpoints of models without user features or new items.
-template <class T>
-T optional_attribute(const io::CheckpointFile& checkpoint, const char* name) {
-  return checkpoint.attributes().contains(name) ? checkpoint.attribute<T>(name) : T();
-}
-
 /// A call of `recommend` for users of files or of the dataset.
 class RecommendJob {
  public:

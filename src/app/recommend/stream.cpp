@@ -25,6 +25,7 @@
 #include "app/recommend/id_files.hpp"
 #include "app/recommend/output.hpp"
 #include "app/recommend/stream_request.hpp"
+#include "app/recommend/target_users.hpp"
 #include "app/stop_signals.hpp"
 
 namespace vaecf::app {
@@ -81,15 +82,11 @@ class Stream {
   Stream(const RecommendArguments& arguments, const config::Config& config,
          const io::CheckpointFile& checkpoint, RankSession& session)
       : summary_(checkpoint.dataset()), names_(summary_.item_ids, summary_.item_titles), fields_{names_} {
-    const auto has = [&](const char* name) { return checkpoint.attributes().contains(name); };
-    if (has("features") && checkpoint.attribute<std::int64_t>("features") > 0)
+    if (optional_attribute<std::int64_t>(checkpoint, "features") > 0)
       fields_.features = data::FeatureHashing::parse(checkpoint.attribute<std::string>("feature_hashing"));
-    if (has("weights")) {
-      fields_.weights = checkpoint.attribute<std::string>("weights") == "log1p" ? data::WeightRule::log1p
-                                                                                : data::WeightRule::rating;
-    }
+    if (checkpoint.attributes().contains("weights")) fields_.weights = weight_rule_of(checkpoint);
     fields_.max_reasons = arguments.explain;
-    if (has("new_items")) new_items_ = checkpoint.attribute<std::int64_t>("new_items");
+    new_items_ = optional_attribute<std::int64_t>(checkpoint, "new_items");
     const auto odd = std::ranges::find_if_not(summary_.item_ids.strings, is_utf8);
     if (odd != summary_.item_ids.strings.end()) {
       throw InputError(format("--stream: item {} is not UTF-8, which JSON requires; pass users with --input",

@@ -169,10 +169,8 @@ Histories read_input(const RecommendArguments& arguments, const data::SourceOpti
         "--weight-column {}: {} was trained without weights of interactions, and counts every item the same; omit --weight-column, or set data.prepare.weights, prepare and train again",
         excerpt(arguments.weight_column), checkpoint.path()));
   }
-  // A dataset made by hand may have other weights; values are then taken as ratings.
   const auto made = checkpoint.attribute<std::string>("weights");
-  const InputWeights weights{made == "log1p" ? data::WeightRule::log1p : data::WeightRule::rating, duplicates,
-                             arguments.weight_column};
+  const InputWeights weights{weight_rule_of(checkpoint), duplicates, arguments.weight_column};
   Histories histories = read_histories(input, source, names, &weights);
   if (histories.weights.empty()) {
     log.warn(
@@ -233,6 +231,11 @@ std::function<Csr(Range)> rows_of_chosen(std::function<Csr(Range)> all,
 }
 
 }  // namespace
+
+data::WeightRule weight_rule_of(const io::CheckpointFile& checkpoint) {
+  return checkpoint.attribute<std::string>("weights") == "log1p" ? data::WeightRule::log1p
+                                                                 : data::WeightRule::rating;
+}
 
 TargetUsers make_target_users(const RecommendArguments& arguments, const data::SourceOptions& source,
                               const io::DatasetFile* dataset, const io::CheckpointFile& checkpoint,

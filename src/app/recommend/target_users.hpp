@@ -15,6 +15,16 @@
 
 namespace vaecf::app {
 
+/// Returns an attribute with a default for checkpoints of models without user features or new items.
+template <class T>
+T optional_attribute(const io::CheckpointFile& checkpoint, const char* name) {
+  return checkpoint.attributes().contains(name) ? checkpoint.attribute<T>(name) : T();
+}
+
+/// Returns how values become the weights of the interactions that the model was trained with. A dataset made
+/// by hand may have other weights; values are then taken as ratings.
+data::WeightRule weight_rule_of(const io::CheckpointFile& checkpoint);
+
 /// The users to recommend to, with their items and features.
 struct TargetUsers {
   io::IdList users;         ///< ids in the source
