@@ -155,9 +155,11 @@ void check_output(const std::string& path, const std::string& option, const Star
 /// 5 seconds for a previous run that is about to end. Throws InputError if a folder stays locked.
 void lock_run_folders(Start& start) {
   for (PlannedRun& planned : start.runs) {
-    checkpoint::prepare_run_folder(planned.config.options);
     const std::string folder = planned.config.options.run_folder();
+    checkpoint::prepare_folder(folder);
     planned.folder = io::DirectoryLock(folder, std::chrono::seconds(5));
+    // Only now, because a run that holds the lock may be moving its previous checkpoints.
+    checkpoint::prepare_folder(planned.config.options.checkpoint_folder());
     if (planned.folder.held()) continue;
     start.session->console.log.warn(
         "{}: this file system does not support locks; make sure that no other run uses this folder", folder);

@@ -52,8 +52,7 @@ void set_aside(const config::TrainingConfig& options, const std::string& path) {
       path, folder.string(), error.message()));
 }
 
-void prepare_run_folder(const config::TrainingConfig& options) {
-  const std::string folder = options.checkpoint_folder();
+void prepare_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
@@ -61,10 +60,8 @@ void prepare_run_folder(const config::TrainingConfig& options) {
         "{}: the run folder cannot be created ({}); check the permissions, or use another run.directory or name",
         folder, error.message()));
   }
-  for (const std::string& checked : {options.run_folder(), folder}) {
-    io::AtomicOutputFile probe(checked + "/.writable");  // removed, because it is not committed
-    probe.write("\n");
-  }
+  io::AtomicOutputFile probe(folder + "/.writable");  // removed, because it is not committed
+  probe.write("\n");
 }
 
 void rewind_run_folder(const config::TrainingConfig& options, Log& log, std::int64_t epochs_done,

@@ -15,8 +15,9 @@ namespace {
 io::EventLog open_events(const Context& context, const config::TrainingConfig& options,
                          const std::string& configuration, RunLog::Mode mode) {
   if (context.communicator.rank() != 0) return {};
-  prepare_run_folder(options);
+  prepare_folder(options.run_folder());
   if (mode != RunLog::Mode::append) {
+    prepare_folder(options.checkpoint_folder());
     io::remove_stale_temporaries(options.checkpoint_folder());
     io::write_file_atomically(options.run_folder() + "/config.yaml", configuration);
   }

@@ -151,7 +151,7 @@ int validate_run(const Run& run, bool trains, bool writes) {
       require_memory_to_solve(*kind->solved(), run);
   if (trains && solved) validate_solve(run);
   if (trains && !solved) plan_memory(run, item_slices);
-  if (writes && run.communicator.rank() == 0) checkpoint::prepare_run_folder(options);
+  if (writes && run.communicator.rank() == 0) checkpoint::prepare_folder(options.run_folder());
   return item_slices;
 }
 

@@ -14,8 +14,9 @@ namespace vaecf::checkpoint {
 std::int64_t read_or_zero(const std::string& path,
                           const std::function<std::int64_t(const io::CheckpointFile& file)>& read);
 
-/// Creates RUN/checkpoints and checks that it is writable. Throws RunError if it is not.
-void prepare_run_folder(const config::TrainingConfig& options);
+/// Creates `folder`, which is RUN or one of its folders, and checks that it is writable. Throws RunError if
+/// it is not.
+void prepare_folder(const std::string& folder);
 
 /// Moves a file of RUN/checkpoints to RUN/checkpoints/aside, as NAME.N.h5 if files of its name are there.
 /// Throws RunError if that fails.

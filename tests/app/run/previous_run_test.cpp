@@ -67,6 +67,16 @@ TEST_F(PreviousRun, IsMovedByOneOfTwoStartsAtOnce) {
   EXPECT_EQ(workspace.events("start"), 1);
 }
 
+// The holder of the lock may be moving its checkpoints.
+TEST_F(PreviousRun, HasNoFolderMadeInItWhileItIsLocked) {
+  const Result result = workspace.bash(
+      "mv runs/small/checkpoints moved\n"
+      "flock runs/small/.lock $PROGRAM small.yaml --train --quiet; echo \"code $?\"");
+  EXPECT_EQ(result.out, "code 2\n") << result.err;
+  expect_in(result.err, {"runs/small: another run is using this folder ("});
+  EXPECT_FALSE(workspace.exists("runs/small/checkpoints"));
+}
+
 TEST_F(PreviousRun, InAMountedFolderIsAnError) {
   const std::vector<std::string> before = workspace.files();
   for (const char* const mounted : {"runs/small", "runs/small/checkpoints"}) {
