@@ -31,8 +31,8 @@ TEST_F(BadInput, GoodOptionsAreAccepted) {
   expect_refusal("", [](O&) {});
   expect_refusal(
       "", [](O&) {}, 3);
-  EXPECT_TRUE(std::filesystem::is_directory(options_.run_folder() + "/checkpoints"));
-  EXPECT_TRUE(std::filesystem::is_empty(options_.run_folder() + "/checkpoints"));
+  EXPECT_TRUE(std::filesystem::is_directory(options_.run_folder()));
+  EXPECT_TRUE(std::filesystem::is_empty(options_.run_folder()));
 }
 
 TEST_F(BadInput, SmallGpuIsRefusedBeforeWork) {
