@@ -107,8 +107,7 @@ ModelOptions other_autoencoder() {
 TEST_P(Gradient, EqualsFiniteDifferencesForEveryTensor) {
   const ModelOptions& options = GetParam().options;
   const InputDims inputs{items, GetParam().features};
-  const NetworkShape shape =
-      options.type == ModelType::recvae ? recvae_shape(options, inputs) : network_shape(options, inputs);
+  const NetworkShape shape = shape_of(options, inputs);
   EXPECT_EQ(compute(rows_, known_features).kl != 0.0, shape.variational);
   // Mean squared errors are below 1, other losses about 50.
   const double scale = shape.loss == device::Loss::squared ? 0.01 : 1.0;
@@ -147,8 +146,9 @@ TEST(ModelFeatures, MustMatchTheModel) {
   const auto device = fp32_device();
   const WholeBatch whole(*device, users, 100, items);
   const WholeBatch beside(*device, known_features, 100, 6);
-  Network with({ModelType::mult_vae, {9}, 4, 0.3}, {items, 6}, *device, users.rows());
-  Network without({ModelType::mult_vae, {9}, 4, 0.3}, items, *device, users.rows());
+  const ModelOptions options{ModelType::mult_vae, {9}, 4, 0.3};
+  Network with(shape_of(options, {items, 6}), {items, 6}, *device, users.rows());
+  Network without(shape_of(options, items), items, *device, users.rows());
   EXPECT_THROW(with.forward_for_scoring({*whole.batch}), std::logic_error);
   EXPECT_THROW(without.forward_for_scoring({*whole.batch, beside.batch.get()}), std::logic_error);
 }

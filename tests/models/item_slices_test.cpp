@@ -100,7 +100,8 @@ TEST(ItemSlices, LogicalElementsAreStoredOnce) {
 TEST(ItemSlices, ExcludedItemsAreThoseOfTheItemSlice) {
   const auto device = fp32_device();
   SilentRank rank(3, 2);
-  Network model(small_options(ModelType::mult_dae), {sliced_items, 0, rank}, *device, 4);
+  const InputDims inputs{sliced_items, 0, rank};
+  Network model(shape_of(small_options(ModelType::mult_dae), inputs), inputs, *device, 4);
   std::vector<std::uint8_t> allowed(sliced_items, 1);
   allowed[2] = allowed[8] = allowed[9] = 0;  // items 2 and 8 are the first and third item of item slice 2
   model.restrict_to(allowed);

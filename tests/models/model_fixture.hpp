@@ -14,9 +14,15 @@
 #include "device/cpu/device.hpp"
 #include "models/elsa/elsa.hpp"
 #include "models/network/network.hpp"
+#include "models/network/network_kind.hpp"
 #include "models/recvae/recvae.hpp"
 
 namespace vaecf::models {
+
+/// Returns the layers of a network.
+inline NetworkShape shape_of(const ModelOptions& options, InputDims inputs) {
+  return dynamic_cast<const NetworkKind&>(kind_of(options.type)).shape(options, inputs);
+}
 
 inline std::unique_ptr<device::Device> fp32_device(device::Kernels kernels = device::Kernels::automatic) {
   return cpu::make_device({device::DeviceChoice::cpu, device::Precision::fp32, kernels, 1});

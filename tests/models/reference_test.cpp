@@ -41,7 +41,8 @@ class Reference : public ::testing::TestWithParam<Case> {
 
     device_ = fp32_device(GetParam().kernels);
     const auto features = static_cast<std::int64_t>(number("config/features"));
-    model_.emplace(options_, InputDims{items_, features}, *device_, users_.rows());
+    const InputDims inputs{items_, features};
+    model_.emplace(shape_of(options_, inputs), inputs, *device_, users_.rows());
     whole_.emplace(*device_, users_, first_user(), items_);
     if (features > 0) {
       features_ = {file_->at<std::int64_t>(prefix_ + "input/feature_indptr"),

@@ -38,7 +38,7 @@ std::vector<double> step_of(const models::ModelOptions& options, bool poisoned) 
   constexpr std::int64_t users = 33;
   constexpr std::int64_t items = 100;
   Poisoning device({.device = device::DeviceChoice::cuda, .precision = device::Precision::fp16}, poisoned);
-  models::Network network(options, items, device, users);
+  models::Network network(models::shape_of(options, items), items, device, users);
   models::initialize(network, network.shape(), 5);
   Csr rows;
   for (std::int64_t user = 0; user < users; ++user) {

@@ -116,7 +116,8 @@ TEST_F(EdgeCases, EachUpdateSamplesNewDropoutAndNoise) {
     Trainer trainer(run, run.options, run.dataset, 0);
     const auto device = models::fp32_device(device::Kernels::portable);
     const Csr rows = run.dataset.read_rows("train", {0, 203});
-    models::Network model(options_.model, run.dataset.items(), *device, rows.rows());
+    const std::int64_t items = run.dataset.items();
+    models::Network model(models::shape_of(options_.model, items), items, *device, rows.rows());
     models::initialize(model, model.shape(), options_.train.seed);
     const models::WholeBatch whole(*device, rows, 0, run.dataset.items());
     auto gradients = device->make_buffer(model.layout().size);

@@ -6,11 +6,10 @@
 
 namespace vaecf::models {
 
-Network::Network(const ModelOptions& options, InputDims inputs, device::Device& device, std::int64_t max_rows,
+Network::Network(const NetworkShape& shape, InputDims inputs, device::Device& device, std::int64_t max_rows,
                  std::int64_t size_multiple)
-    : TrainableModel(device, inputs, device.plan_parameters(tensor_specs(network_shape(options, inputs))),
-                     max_rows, size_multiple),
-      shape_(network_shape(options, inputs)) {
+    : TrainableModel(device, inputs, device.plan_parameters(tensor_specs(shape)), max_rows, size_multiple),
+      shape_(shape) {
   const auto build = [&](const std::vector<LayerShape>& layers, std::vector<LayerState>& states) {
     for (const LayerShape& layer : layers) {
       LayerState state{{layout().find(layer.name + "/weight"), layout().find(layer.name + "/bias")}};
@@ -27,8 +26,9 @@ Network::Network(const ModelOptions& options, InputDims inputs, device::Device& 
   if (shape_.features > 0) feature_table_ = layout().find(shape_.encoder.front().name + "/feature_weight");
   if (shape_.variational) {
     encoder_.back().act = device::Activation::identity;
-    z_ = make_activations(options.latent);
-    d_z_ = make_activations(options.latent);
+    const std::int64_t latent = shape_.decoder.front().inputs;
+    z_ = make_activations(latent);
+    d_z_ = make_activations(latent);
   }
 }
 

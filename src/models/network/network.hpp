@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vaecf/models/kinds.hpp>
 #include <vaecf/models/step_timer.hpp>
 #include <vaecf/models/trainable_model.hpp>
 
@@ -22,7 +21,7 @@ void initialize(Model& network, const NetworkShape& shape, std::uint64_t seed);
 /// activations of one batch.
 class Network final : public TrainableModel {
  public:
-  Network(const ModelOptions& options, InputDims inputs, device::Device& device, std::int64_t max_rows,
+  Network(const NetworkShape& shape, InputDims inputs, device::Device& device, std::int64_t max_rows,
           std::int64_t size_multiple = 1);
 
   void initialize(std::uint64_t seed) override { models::initialize(*this, shape_, seed); }

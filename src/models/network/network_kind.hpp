@@ -16,9 +16,7 @@ class NetworkKind : public TrainedKind {
   using TrainedKind::TrainedKind;
 
   /// Returns the layers. Throws InputError if `options` are not valid for the model.
-  virtual NetworkShape shape(const ModelOptions& options, InputDims inputs) const {
-    return network_shape(options, inputs);
-  }
+  virtual NetworkShape shape(const ModelOptions& options, InputDims inputs) const = 0;
 
   std::vector<device::TensorSpec> tensors(const ModelOptions& options, InputDims inputs) const override {
     return tensor_specs(shape(options, inputs));

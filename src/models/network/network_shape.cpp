@@ -14,20 +14,13 @@ std::vector<LayerShape> layer_chain(const char* name, const std::vector<std::int
   return layers;
 }
 
-NetworkShape network_shape(const ModelOptions& options, InputDims inputs) {
+NetworkShape network_shape(const ModelOptions& options, InputDims inputs, bool variational) {
   NetworkShape shape;
   shape.input = {static_cast<float>(1.0 - options.dropout),
                  static_cast<float>(1.0 - options.history_dropout)};
   shape.features = inputs.features;
   shape.item_slice = inputs.item_slice();
-  if (options.type == ModelType::autoencoder) {
-    shape.activation = options.autoencoder.activation;
-    shape.loss = options.autoencoder.loss;
-    shape.input = 1.0F;
-    shape.input.normalized = false;
-    shape.initial_deviation = static_cast<float>(options.autoencoder.initial_deviation);
-  }
-  shape.variational = options.type == ModelType::mult_vae;
+  shape.variational = variational;
   std::vector<std::int64_t> widths = {inputs.items};
   widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
   widths.push_back(shape.variational ? 2 * options.latent : options.latent);

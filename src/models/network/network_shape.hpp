@@ -45,10 +45,10 @@ struct NetworkShape {
 /// Returns layers "NAME_1", "NAME_2", ... between these widths.
 std::vector<LayerShape> layer_chain(const char* name, const std::vector<std::int64_t>& widths);
 
-/// Returns the layers of mult_vae, mult_dae or autoencoder. The hidden widths of the decoder are those of the
-/// encoder reversed. Without hidden layers, encoder_1 is both the latent layer and the input table, and
-/// decoder_1 is the output table.
-NetworkShape network_shape(const ModelOptions& options, InputDims inputs);
+/// Returns the layers for the keys that networks share; the other members have their defaults. The hidden
+/// widths of the decoder are those of the encoder reversed. Without hidden layers, encoder_1 is both the
+/// latent layer and the input table, and decoder_1 is the output table.
+NetworkShape network_shape(const ModelOptions& options, InputDims inputs, bool variational);
 
 /// Returns the tensors "NAME/weight" and "NAME/bias" in the order in which the backward pass completes their
 /// gradients: last decoder layer first; at the end encoder_1: its bias, its feature_weight if there are

@@ -13,7 +13,7 @@ class LayeredKind : public NetworkKind {
   using NetworkKind::NetworkKind;
   std::unique_ptr<TrainableModel> make(const ModelOptions& options, InputDims inputs, device::Device& device,
                                        std::int64_t max_users, std::int64_t size_multiple) const final {
-    return std::make_unique<Network>(options, inputs, device, max_users, size_multiple);
+    return std::make_unique<Network>(shape(options, inputs), inputs, device, max_users, size_multiple);
   }
 };
 
@@ -23,6 +23,9 @@ class MultVaeKind final : public LayeredKind {
   std::vector<std::string_view> used_keys() const override {
     return {"model.hidden",   "model.latent",     "model.dropout",     "model.history_dropout",
             "model.features", "train.annealing.", "train.weight_decay"};
+  }
+  NetworkShape shape(const ModelOptions& options, InputDims inputs) const override {
+    return network_shape(options, inputs, true);
   }
   KlTerm kl_term() const override { return KlTerm::annealed; }
   bool has_parameter_server() const override { return true; }
@@ -34,6 +37,9 @@ class MultDaeKind final : public LayeredKind {
   std::vector<std::string_view> used_keys() const override {
     return {"model.hidden",          "model.latent",   "model.dropout",
             "model.history_dropout", "model.features", "train.weight_decay"};
+  }
+  NetworkShape shape(const ModelOptions& options, InputDims inputs) const override {
+    return network_shape(options, inputs, false);
   }
   bool has_parameter_server() const override { return true; }
 };
@@ -58,6 +64,16 @@ class AutoencoderKind final : public LayeredKind {
          make_key<AutoencoderOptions>("initial_deviation", &AutoencoderOptions::initial_deviation,
                                       fp32_positive(),
                                       "autoencoder: standard deviation of the initial weights and biases")});
+  }
+
+  NetworkShape shape(const ModelOptions& options, InputDims inputs) const override {
+    NetworkShape shape = network_shape(options, inputs, false);
+    shape.activation = options.autoencoder.activation;
+    shape.loss = options.autoencoder.loss;
+    shape.input = 1.0F;
+    shape.input.normalized = false;
+    shape.initial_deviation = static_cast<float>(options.autoencoder.initial_deviation);
+    return shape;
   }
 
   void validate(const ModelOptions& options, const io::DatasetFile& dataset) const override {

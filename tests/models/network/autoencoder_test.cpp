@@ -34,7 +34,7 @@ class Autoencoder : public ::testing::Test {
   }
 
   std::unique_ptr<device::Device> device_ = fp32_device();
-  Network model_{small_autoencoder, 5, *device_, 2};
+  Network model_{shape_of(small_autoencoder, 5), 5, *device_, 2};
 };
 
 TEST_F(Autoencoder, LossAndGradientsAreThoseOfTheReference) {
@@ -72,7 +72,7 @@ TEST(AutoencoderShape, DropoutDoesNotApply) {
   ModelOptions dropping = small_autoencoder;
   dropping.dropout = 0.5;
   dropping.history_dropout = 0.5;
-  const NetworkShape shape = network_shape(dropping, 5);
+  const NetworkShape shape = shape_of(dropping, 5);
   EXPECT_EQ(shape.input.item_keep_prob, 1.0F);
   EXPECT_EQ(shape.input.history_keep_prob, 1.0F);
   EXPECT_FALSE(shape.input.normalized);
@@ -82,7 +82,7 @@ TEST(AutoencoderShape, WeightsAndBiasesStartNormal) {
   const auto device = fp32_device();
   ModelOptions wide{ModelType::autoencoder, {40}, 6};
   wide.autoencoder.initial_deviation = 0.05;
-  Network model(wide, 3001, *device, 1);
+  Network model(shape_of(wide, 3001), 3001, *device, 1);
   model.initialize(3);
   for (const char* name : {"encoder_1/weight", "decoder_2/bias"}) {
     const auto values = weights_of(*device, model, name);

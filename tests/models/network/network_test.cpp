@@ -17,7 +17,7 @@ using Row = std::tuple<std::string, std::int64_t, std::int64_t, TensorKind, bool
 
 std::vector<Row> rows_of(const ModelOptions& options, InputDims items) {
   std::vector<Row> rows;
-  for (const device::TensorSpec& s : tensor_specs(network_shape(options, items))) {
+  for (const device::TensorSpec& s : tensor_specs(shape_of(options, items))) {
     rows.emplace_back(s.name, s.rows, s.columns, s.kind, s.decays);
   }
   return rows;
@@ -55,7 +55,7 @@ TEST(Network, FeaturesHaveASeparateTableInTheFirstLayer) {
 }
 
 TEST(Network, ReversesHiddenWidthsInTheDecoder) {
-  const NetworkShape shape = network_shape({ModelType::mult_vae, {12, 8}, 3, 0.5}, 30);
+  const NetworkShape shape = shape_of({ModelType::mult_vae, {12, 8}, 3, 0.5}, 30);
   ASSERT_EQ(shape.encoder.size(), 3U);
   ASSERT_EQ(shape.decoder.size(), 3U);
   EXPECT_EQ(shape.encoder[2].inputs, 8);
@@ -67,29 +67,14 @@ TEST(Network, ReversesHiddenWidthsInTheDecoder) {
 }
 
 TEST(Network, InitializationIndicesFollowTheDataFlow) {
-  const NetworkShape shape = network_shape({}, 50);
+  const NetworkShape shape = shape_of({}, 50);
   const std::vector<std::string> names = {"encoder_1/weight", "encoder_1/bias",   "encoder_2/weight",
                                           "encoder_2/bias",   "decoder_1/weight", "decoder_1/bias",
                                           "decoder_2/weight", "decoder_2/bias"};
   for (std::uint32_t i = 0; i < names.size(); ++i) EXPECT_EQ(rng_tensor_id(shape, names[i]), i);
   EXPECT_THROW(rng_tensor_id(shape, "decoder_3/bias"), RunError);
   EXPECT_THROW(rng_tensor_id(shape, "encoder_1/feature_weight"), RunError);
-  EXPECT_EQ(rng_tensor_id(network_shape({}, {50, 7}), "encoder_1/feature_weight"), names.size());
-}
-
-TEST(Kinds, AreInTheOrderOfTheirTypes) {
-  std::int64_t count = 0;
-  for (const auto& [type, name] : enum_names<ModelType>) {
-    EXPECT_EQ(kind_of(type).type(), type) << name;
-    EXPECT_EQ(find_kind(name), &kind_of(type));
-    EXPECT_NE(kind_of(type).solved() != nullptr, kind_of(type).trained() != nullptr) << name;
-    if (is_solved(type)) {
-      EXPECT_THROW(tensor_specs({.type = type}, 30), InputError) << name;
-    }
-    ++count;
-  }
-  EXPECT_EQ(std::ssize(all_kinds()), count);
-  EXPECT_EQ(find_kind("popularity"), nullptr);
+  EXPECT_EQ(rng_tensor_id(shape_of({}, {50, 7}), "encoder_1/feature_weight"), names.size());
 }
 
 const ModelOptions wide = {ModelType::mult_vae, {40}, 6, 0.5};
@@ -97,7 +82,7 @@ constexpr std::int64_t many_items = 30011;  // encoder_1 has more than one block
 
 TEST(Initialize, WeightsDependOnSeedTensorAndIndexOnly) {
   const auto device = fp32_device();
-  Network model(wide, many_items, *device, 1);
+  Network model(shape_of(wide, many_items), many_items, *device, 1);
   initialize(model, model.shape(), (std::uint64_t{5} << 32) + 9);
   const std::map<std::string, std::uint32_t> numbers = {
       {"encoder_1/weight", 0}, {"encoder_2/weight", 2}, {"decoder_1/weight", 4}, {"decoder_2/weight", 6}};
@@ -114,7 +99,7 @@ TEST(Initialize, WeightsDependOnSeedTensorAndIndexOnly) {
 
 TEST(Initialize, BiasesAreSmallAndTruncated) {
   const auto device = fp32_device();
-  Network model(wide, many_items, *device, 1);
+  Network model(shape_of(wide, many_items), many_items, *device, 1);
   initialize(model, model.shape(), 3);
   const auto bias = weights_of(*device, model, "decoder_2/bias");
   for (const float value : bias) ASSERT_LE(std::abs(value), 0.002F);
@@ -124,8 +109,8 @@ TEST(Initialize, BiasesAreSmallAndTruncated) {
 
 TEST(Initialize, FeaturesDoNotChangeOtherTensors) {
   const auto device = fp32_device();
-  Network with(wide, {50, 7}, *device, 1);
-  Network without(wide, 50, *device, 1);
+  Network with(shape_of(wide, {50, 7}), {50, 7}, *device, 1);
+  Network without(shape_of(wide, 50), 50, *device, 1);
   initialize(with, with.shape(), 3);
   initialize(without, without.shape(), 3);
   for (const auto& tensor : without.layout().tensors) {
