@@ -311,35 +311,6 @@ TEST(Config, UnreadablePathIsNamedInTheError) {
   }
 }
 
-TEST(ItemModelKeys, SearchOfEaseStandsForListsExceptKeysThatAreSet) {
-  const auto ease = [](const std::string& keys, const std::vector<std::string>& overrides = {}) {
-    return read("model: {type: ease, ease: {" + keys + "}}\n", overrides).options.model.ease;
-  };
-  using List = std::vector<double>;
-  const models::EaseOptions standard = ease("search: standard");
-  EXPECT_EQ(standard.user_power, (List{0.0, 0.5}));
-  EXPECT_EQ(standard.l2, (List{100.0, 300.0, 500.0, 1000.0}));
-  EXPECT_EQ(standard.dropout, (List{0.0, 0.3, 0.5}));
-  EXPECT_EQ(standard.relax, (List{0.0, 0.4}));
-  EXPECT_EQ(standard.search, models::EaseSearch::off) << "stored as the lists that it stands for";
-  EXPECT_EQ(ease("search: standard, l2: 50").l2, List{50.0});
-  EXPECT_EQ(ease("search: standard", {"model.ease.dropout=0.2"}).dropout, List{0.2});
-  EXPECT_EQ(ease("l2: 70", {"model.ease.search=standard"}).l2, List{70.0});
-  EXPECT_EQ(ease("search: standard, kept_weight: [0, 4]").relax, List{0.0}) << "only one of both is possible";
-  EXPECT_EQ(ease("search: off"), models::EaseOptions{});
-  const Config stored = read("model: {type: ease, ease: {search: standard}}\n");
-  EXPECT_TRUE(differences(parse_stored(stored.text, "stored"), stored).empty());
-}
-
-TEST(ItemModelKeys, TargetPowerIsOneMinusSourcePowerUnlessSet) {
-  const auto knn = [](const std::string& keys) {
-    return read("model: {item_knn: {" + keys + "}}\n").options.model.item_knn;
-  };
-  EXPECT_EQ(knn("source_power: 0.75").resolved_target_power(), 0.25);
-  EXPECT_EQ(knn("source_power: 0.75, target_power: auto").resolved_target_power(), 0.25);
-  EXPECT_EQ(knn("source_power: 0.75, target_power: 0").resolved_target_power(), 0.0);
-}
-
 TEST(OtherVersions, InvalidKeysOfAStoredConfigurationAreIgnoredUnlessCompared) {
   const std::string text =
       "train:\n  batch_size: 7\n  annealing: {steps: 5, cap: 0.5}\n  nonsense: 3\n"
