@@ -125,7 +125,7 @@ class SolveRun {
     const Timeline::Span span(activity.timeline(), Track::run, "solve");
     activity.enter(Phase::training);
     const std::int64_t n = state_.epoch;
-    const bool reused = search_->reuses(n);
+    const std::string reused = search_->reused(n);
     auto begin = Clock::now();
     model_.reset();  // so that the memory of one solution suffices
     model_ = search_->solve(n, train, run_, models::item_model_threads(run_));
@@ -139,7 +139,7 @@ class SolveRun {
       std::visit([&, key = name](const auto& of_key) { event.set(key, of_key); }, value);
     event.set("seconds", seconds);
     std::string line = search_->title(n);
-    line += reused ? " with the same inverse" : format(" solved in {:.1f} s", seconds);
+    line += reused.empty() ? format(" solved in {:.1f} s", seconds) : " " + reused;
     double metric = 0.0;
     if (evaluator_) {
       activity.enter(Phase::validation);

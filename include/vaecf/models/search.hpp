@@ -27,8 +27,9 @@ class Search {
   virtual std::int64_t computed(std::int64_t done) const = 0;
   /// Returns what computed() counts: "inverses".
   virtual std::string unit() const = 0;
-  /// Returns whether solution `n` follows from the last one that was solved, at no cost.
-  virtual bool reuses(std::int64_t n) const = 0;
+  /// Returns how solution `n` follows at no cost from the last one that was solved: "with the same inverse";
+  /// empty: it does not.
+  virtual std::string reused(std::int64_t /*n*/) const { return {}; }
   /// Solves solution `n` of the train matrix, with `threads` threads per rank; afterwards every rank has all
   /// weights. Returns null on all ranks if the run was asked to stop. Solutions may share memory: the one
   /// before must not be used any more, and should be dropped first, so that the memory of one suffices.

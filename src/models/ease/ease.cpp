@@ -26,11 +26,13 @@ class EaseSolutions final : public Search {
     return inverses_of({values_.begin() + done, values_.end()});
   }
   std::string unit() const override { return values_.front().neighbors == 0 ? "inverses" : "solutions"; }
-  bool reuses(std::int64_t n) const override { return model_ && solved_.same_inverse(values_[n]); }
+  std::string reused(std::int64_t n) const override {
+    return has_inverse_of(n) ? "with the same inverse" : "";
+  }
 
   std::shared_ptr<const ItemModel> solve(std::int64_t n, const Interactions& train, const Context& context,
                                          int threads) override {
-    if (reuses(n)) {
+    if (has_inverse_of(n)) {
       model_->set_columns(values_[n].relax, values_[n].kept_weight);
     } else {
       model_.reset();
@@ -49,6 +51,8 @@ class EaseSolutions final : public Search {
   }
 
  private:
+  bool has_inverse_of(std::int64_t n) const { return model_ && solved_.same_inverse(values_[n]); }
+
   std::vector<EaseValues> values_;
   std::shared_ptr<EaseModel> model_;  // the last solution
   EaseValues solved_;                 // its values

@@ -18,7 +18,6 @@ class ItemKnnSolution final : public Search {
   std::int64_t size() const override { return 1; }
   std::int64_t computed(std::int64_t done) const override { return 1 - done; }
   std::string unit() const override { return "solutions"; }
-  bool reuses(std::int64_t /*n*/) const override { return false; }
   std::shared_ptr<const ItemModel> solve(std::int64_t /*n*/, const Interactions& train,
                                          const Context& context, int threads) override {
     return std::make_shared<SparseWeights>(solve_item_knn(train, options_, context, threads));
