@@ -101,8 +101,9 @@ class ElsaKind final : public TrainedKind {
 
   std::vector<std::vector<float>> similarities(const io::CheckpointFile& file,
                                                std::span<const std::int32_t> items) const override {
-    const auto* table = file.find_tensor("weights/items/weight");
-    if (table == nullptr) throw InputError("the checkpoint contains no /weights/items/weight");
+    const char* const name = "weights/items/weight";
+    const auto* table = file.find_tensor(name);
+    if (table == nullptr) throw InputError(format("the checkpoint contains no /{}", name));
     return cosines_of_rows(file, *table, items);
   }
 

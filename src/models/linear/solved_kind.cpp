@@ -50,8 +50,8 @@ class StoredDenseModel final : public ItemModel {
 
 void require_valid(bool holds, const char* name) {
   if (!holds)
-    throw InputError(format(
-        "/weights/items/{} of the checkpoint is not valid for this dataset; solve the model again", name));
+    throw InputError(
+        format("/{} of the checkpoint is not valid for this dataset; solve the model again", name));
 }
 
 template <class T>
@@ -73,7 +73,7 @@ std::shared_ptr<const ItemModel> read_dense(WeightReader& reader, const SolvedKi
   }
   reader.read_file([&](const io::CheckpointFile& file) {
     const auto* info = file.find_tensor(matrix_name);
-    require_valid(info->rows == items && info->columns == items, "matrix");
+    require_valid(info->rows == items && info->columns == items, matrix_name);
   });
   AlignedArray<float> matrix(items * items);
   const std::int64_t step = std::max<std::int64_t>(1, broadcast_elements / items);
@@ -92,17 +92,15 @@ std::shared_ptr<const ItemModel> read_sparse(WeightReader& reader, std::int64_t 
                                              comm::Communicator& ranks) {
   SparseWeights weights;
   reader.read_file([&](const io::CheckpointFile& file) {
-    weights.indptr = file.read_array<std::int64_t>("weights/items/indptr");
-    weights.indices = file.read_array<std::int32_t>("weights/items/indices");
-    weights.data = file.read_array<float>("weights/items/data");
+    weights = read_sparse_weights(file);
     const auto entries = static_cast<std::int64_t>(weights.indices.size());
     require_valid(static_cast<std::int64_t>(weights.indptr.size()) == items + 1 &&
                       weights.indptr.front() == 0 && weights.indptr.back() == entries &&
                       std::ranges::is_sorted(weights.indptr),
-                  "indptr");
+                  indptr_name);
     require_valid(std::ranges::all_of(weights.indices, [&](std::int32_t i) { return i >= 0 && i < items; }),
-                  "indices");
-    require_valid(weights.data.size() == weights.indices.size(), "data");
+                  indices_name);
+    require_valid(weights.data.size() == weights.indices.size(), data_name);
   });
   broadcast_vector(weights.indptr, ranks);
   broadcast_vector(weights.indices, ranks);
@@ -144,22 +142,21 @@ class ItemReasons final : public LinearReasons {
 /// Returns row i of the weights B between items of a solved model: the scores of a user with item i only.
 std::vector<float> weights_row(const io::CheckpointFile& checkpoint, std::int64_t i, std::int64_t items) {
   std::vector<float> row(static_cast<std::size_t>(items), -std::numeric_limits<float>::infinity());
-  const std::string folder = "weights/items/";
-  if (const auto* matrix = checkpoint.find_tensor(folder + "matrix")) {
-    checkpoint.read_rows(matrix->name, i, i + 1, row);
+  if (checkpoint.find_tensor(matrix_name) != nullptr) {
+    checkpoint.read_rows(matrix_name, i, i + 1, row);
     return row;
   }
-  const auto bounds = checkpoint.read_array<std::int64_t>(folder + "indptr", i, i + 2);
-  const auto indices = checkpoint.read_array<std::int32_t>(folder + "indices", bounds[0], bounds[1]);
-  const auto data = checkpoint.read_array<float>(folder + "data", bounds[0], bounds[1]);
+  const auto bounds = checkpoint.read_array<std::int64_t>(indptr_name, i, i + 2);
+  const auto indices = checkpoint.read_array<std::int32_t>(indices_name, bounds[0], bounds[1]);
+  const auto data = checkpoint.read_array<float>(data_name, bounds[0], bounds[1]);
   for (std::size_t k = 0; k < indices.size(); ++k) row.at(static_cast<std::size_t>(indices[k])) = data[k];
   return row;
 }
 
 template <class T>
-void add_array(const io::CheckpointFile& file, const std::string& part, std::vector<io::ExportTensor>& to) {
-  const std::vector<T> values = file.read_array<T>("weights/items/" + part);
-  to.push_back(io::constant_tensor("items." + part, {std::ssize(values)}, values));
+io::ExportTensor array_of(const char* name, std::vector<T> values) {
+  const std::int64_t size = std::ssize(values);
+  return io::constant_tensor(name, {size}, std::move(values));
 }
 
 }  // namespace
@@ -183,10 +180,11 @@ std::vector<std::vector<float>> SolvedKind::similarities(const io::CheckpointFil
 std::vector<io::ExportTensor> SolvedKind::arrays(const io::CheckpointFile& file,
                                                  const ModelOptions& /*options*/) const {
   if (file.find_tensor(matrix_name) != nullptr) return {io::stored_tensor(file, "items", "matrix")};
+  auto [indptr, indices, data] = read_sparse_weights(file);
   std::vector<io::ExportTensor> tensors;
-  add_array<std::int64_t>(file, "indptr", tensors);
-  add_array<std::int32_t>(file, "indices", tensors);
-  add_array<float>(file, "data", tensors);
+  tensors.push_back(array_of("items.indptr", std::move(indptr)));
+  tensors.push_back(array_of("items.indices", std::move(indices)));
+  tensors.push_back(array_of("items.data", std::move(data)));
   return tensors;
 }
 

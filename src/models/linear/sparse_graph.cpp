@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/linear/sparse_weights.hpp"
 #include "models/onnx_graph.hpp"
 
 namespace vaecf::models {
@@ -17,15 +18,13 @@ void add_sparse_graph(const io::CheckpointFile& file, io::OnnxModel& graph) {
                                       std::vector<T> values) {
     graph.initializers.push_back(io::constant_tensor(name, std::move(shape), std::move(values)));
   };
+  auto [begin, indices, data] = read_sparse_weights(file);
   // Padding, -1, reads the row at the end of `begin` and `size`, which is empty.
-  std::vector<std::int64_t> begin = file.read_array<std::int64_t>("weights/items/indptr");
   const std::int64_t rows = std::ssize(begin);
   std::vector<std::int64_t> size(begin.size(), 0);
   for (std::size_t i = 0; i + 1 < size.size(); ++i) size[i] = begin[i + 1] - begin[i];
   add_array("items.begin", {rows}, std::move(begin));
   add_array("items.size", {rows}, std::move(size));
-  std::vector<std::int32_t> indices = file.read_array<std::int32_t>("weights/items/indices");
-  std::vector<float> data = file.read_array<float>("weights/items/data");
   const std::int64_t entries = std::ssize(data);
   add_array("items.indices", {entries}, std::move(indices));
   add_array("items.data", {entries}, std::move(data));

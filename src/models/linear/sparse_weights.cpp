@@ -37,6 +37,14 @@ float SparseWeights::weight(std::int32_t source, std::int32_t target) const {
   return found == end || *found != target ? 0.0F : data[static_cast<std::size_t>(found - indices.begin())];
 }
 
+SparseWeights read_sparse_weights(const io::CheckpointFile& file) {
+  SparseWeights weights;
+  weights.indptr = file.read_array<std::int64_t>(indptr_name);
+  weights.indices = file.read_array<std::int32_t>(indices_name);
+  weights.data = file.read_array<float>(data_name);
+  return weights;
+}
+
 SparseWeights gather_weights(std::vector<NeighborList> own, std::span<const std::int32_t> order,
                              ListDirection direction, comm::Communicator& ranks, int threads) {
   const auto items = static_cast<std::int64_t>(order.size());

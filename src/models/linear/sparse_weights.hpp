@@ -20,8 +20,12 @@ void for_elements(const SparseRow& row, const Use& use) {
   }
 }
 
-/// The name of a dense matrix B (items, items) in a checkpoint; the row is the source item.
+/// The names of the weights B (items, items) in a checkpoint: a dense matrix, whose row is the source item,
+/// or the arrays of SparseWeights.
 inline constexpr const char* matrix_name = "weights/items/matrix";
+inline constexpr const char* indptr_name = "weights/items/indptr";
+inline constexpr const char* indices_name = "weights/items/indices";
+inline constexpr const char* data_name = "weights/items/data";
 
 /// The weights B (items, items) of an item model in compressed sparse row form. The row is the source item,
 /// the column the target item; columns are ascending.
@@ -33,11 +37,12 @@ struct SparseWeights final : ItemModel {
   void score(const SparseRow& history, std::span<float> scores) const override;
   float weight(std::int32_t source, std::int32_t target) const override;
   StoredWeights stored() const override {
-    return {
-        {},
-        {{"weights/items/indptr", indptr}, {"weights/items/indices", indices}, {"weights/items/data", data}}};
+    return {{}, {{indptr_name, indptr}, {indices_name, indices}, {data_name, data}}};
   }
 };
+
+/// Reads the sparse weights of a checkpoint.
+SparseWeights read_sparse_weights(const io::CheckpointFile& file);
 
 /// The neighbors of one item, with weights.
 struct NeighborList {
