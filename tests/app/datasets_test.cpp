@@ -2,6 +2,7 @@
 #include <vaecf/io/dataset_file.hpp>
 
 #include "app/process_fixture.hpp"
+#include "support/for_each_kind.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -174,11 +175,11 @@ TEST_F(Prepare, NewItemsArePreparedInspectedAndTrainedOn) {
   const std::string described = workspace.succeed("inspect out/made.h5").out;
   expect_in(described, {"items: 9\n  of them new, without train users: 1\n", "features of items: 32",
                         "items/features", "2 16 genres", "new_items_fraction: 0.2"});
-  for (const std::string model : {"mult_vae", "item_knn", "ease", "elsa"}) {
+  testing::for_each_kind([&](const models::Kind& kind) {
     workspace.succeed(
         "c.yaml --quiet --set device=cpu --set train.epochs=1 --set model.hidden=[8] --set model.latent=4 --set name=" +
-        model + " --set model.type=" + model);
-  }
+        kind.name() + " --set model.type=" + kind.name());
+  });
 }
 
 TEST_F(Outputs, NeverOverwriteInputsOrOtherFiles) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "app/process_fixture.hpp"
+#include "support/for_each_kind.hpp"
 
 namespace vaecf::app {
 namespace {
@@ -45,11 +46,14 @@ std::vector<double> cosines(const io::CheckpointFile& checkpoint, const std::str
 }
 
 TEST_F(SimilarItems, ScoresAreCosinesOfItemVectors) {
-  for (const auto& [settings, tensor] : std::vector<std::pair<std::string, std::string>>{
-           {"", "weights/decoder_2/weight"},
-           {" --set model.type=mult_dae --set model.hidden=[]", "weights/decoder_1/weight"},
-           {" --set model.type=recvae", "weights/decoder_1/weight"},
-           {" --set model.type=elsa --set model.elsa.factors=7", "weights/items/weight"}}) {
+  std::vector<std::pair<std::string, std::string>> all = {
+      {" --set model.type=mult_dae --set model.hidden=[]", "weights/decoder_1/weight"}};
+  testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
+    // The first tensor is that of the output layer.
+    const auto tensors = kind.tensors({.type = kind.type(), .hidden = {16}, .latent = 8}, 60);
+    all.emplace_back(" --set model.type=" + kind.name(), "weights/" + tensors.front().name);
+  });
+  for (const auto& [settings, tensor] : all) {
     SCOPED_TRACE(settings);
     workspace.succeed("small.yaml --train --quiet" + settings);
     const io::CheckpointFile checkpoint(workspace.path("runs/small/checkpoints/best.h5"));
@@ -74,18 +78,22 @@ TEST_F(SimilarItems, ScoresAreCosinesOfItemVectors) {
 
 // A user with a single item gets this item's row of the weights as scores.
 TEST_F(SimilarItems, WeightsBetweenItemsAreScoresOfAUserWithOneItem) {
-  for (const std::string model : {"ease", "ease --set model.ease.neighbors=5", "item_knn"}) {
+  std::vector<std::string> all = {"ease --set model.ease.neighbors=5"};
+  testing::for_each_solved_kind([&](const models::SolvedKind& kind) { all.push_back(kind.name()); });
+  for (const std::string& model : all) {
     SCOPED_TRACE(model);
     const std::string settings = "small.yaml --quiet --set model.type=" + model;
     workspace.succeed(settings + " --train");
     const std::string best = workspace.path("runs/small/checkpoints/best.h5");
-    const std::string item = io::CheckpointFile(best).dataset().item_ids.text(7);
+    const io::CheckpointFile checkpoint(best);
+    const bool dense = checkpoint.find_tensor("weights/items/matrix") != nullptr;
+    const std::string item = checkpoint.dataset().item_ids.text(7);
     workspace.write("new.csv", "ann," + item + "\n");
     const auto scores = lines_of(workspace.succeed("recommend " + settings + " --input new.csv").out);
     const auto similar = pairs_of(workspace.succeed("similar " + settings + " --item " + item).out);
     ASSERT_EQ(scores.size(), 10U);
     ASSERT_LE(similar.size(), 10U);
-    ASSERT_GE(similar.size(), model == "ease" ? 10U : 3U) << "sparse weights may have fewer";
+    ASSERT_GE(similar.size(), dense ? 10U : 3U) << "sparse weights may have fewer";
     for (std::size_t n = 0; n < similar.size(); ++n) {
       EXPECT_EQ(similar[n].item, scores[n].item) << n;
       EXPECT_NEAR(similar[n].score, scores[n].score, 2e-6);

@@ -7,6 +7,7 @@
 #include <array>
 #include <numeric>
 
+#include "support/for_each_kind.hpp"
 #include "support/train_fixture.hpp"
 
 namespace vaecf::training {
@@ -208,11 +209,10 @@ TEST_F(NewItems, OfEaseByNeighborhoodsHaveScoresFromTheirFeatures) {
   EXPECT_GT(test_on(2).model.new_items->metrics.at("recall@3").mean, 0.85);
 }
 
-TEST_F(NewItems, OfNetworksAreExcludedWhileTheOthersAreRanked) {
+TEST_F(NewItems, OfTrainedModelsAreExcludedWhileTheOthersAreRanked) {
   using Ranks = std::vector<std::int32_t>;
-  for (const ModelType type : {ModelType::mult_vae, ModelType::elsa, ModelType::recvae}) {
-    SCOPED_TRACE(to_string(type));
-    options_.model = {type, {20}, 6, 0.5};
+  testing::for_each_trained_kind([&](const models::TrainedKind& kind) {
+    options_.model = {kind.type(), {20}, 6, 0.5};
     options_.model.elsa.factors = 8;
     options_.distributed.item_slices = 1;
     std::map<std::string, math::MetricSums> expected;
@@ -235,10 +235,10 @@ TEST_F(NewItems, OfNetworksAreExcludedWhileTheOthersAreRanked) {
         std::array<Ranks, 2> ranks;
         std::array<std::int32_t, 2> count{};
         for (const std::int32_t item : list) {
-          const std::size_t kind = item < known_items ? 0 : 1;
+          const std::size_t is_new = item < known_items ? 0 : 1;
           if (std::ranges::binary_search(users.targets.view().row(u), item))
-            ranks.at(kind).push_back(count.at(kind));
-          ++count.at(kind);
+            ranks.at(is_new).push_back(count.at(is_new));
+          ++count.at(is_new);
         }
         for (const std::string name : {"ndcg@10", "recall@3"}) {
           const math::Metric metric = math::parse_metric(name);
@@ -264,7 +264,7 @@ TEST_F(NewItems, OfNetworksAreExcludedWhileTheOthersAreRanked) {
         EXPECT_EQ(result.new_items->users, 16);
       });
     }
-  }
+  });
 }
 
 TEST_F(NewItems, FeatureWeightNeedsFeaturesOfItems) {

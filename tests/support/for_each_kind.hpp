@@ -15,6 +15,14 @@ void for_each_kind(const Use& use) {
   }
 }
 
+/// Calls use(kind) for each model that is solved at once.
+template <class Use>
+void for_each_solved_kind(const Use& use) {
+  for_each_kind([&](const models::Kind& kind) {
+    if (kind.solved() != nullptr) use(*kind.solved());
+  });
+}
+
 /// Calls use(kind) for each model that is trained by steps.
 template <class Use>
 void for_each_trained_kind(const Use& use) {

@@ -120,6 +120,8 @@ TEST_F(Sharded, Bf16CopiesFollowTheMasters) {
 }
 
 // Thread ranks always sum in rank order, so bucket boundaries do not change sums.
+// The models differ in the order of their gradients: two tables and layers, a single table, two parameter
+// groups.
 TEST_F(MultiRankTest, OverlapAndBucketSizeHaveNoEffect) {
   for (const ModelType type : {ModelType::mult_vae, ModelType::elsa, ModelType::recvae}) {
     options_.model.type = type;

@@ -44,9 +44,18 @@ class Weights : public ProgramTest {
     writer.commit();
     workspace.write("plays.csv", plays_of_test);
     workspace.write("plays.yaml",
-                    "name: plays\ndata: {file: plays.h5}\nmodel: {type: ease, ease: {l2: 5}}\n"
+                    "name: plays\ndata: {file: plays.h5}\n"
+                    "model: {type: ease, ease: {l2: 5}, hidden: [12], latent: 6, elsa: {factors: 8}, "
+                    "autoencoder: {loss: multinomial}}\n"
                     "train: {epochs: 2, batch_size: 20, precision: fp32}\n"
                     "validation: {metrics: [ndcg@10], select: ndcg@10}\n");
+  }
+
+  /// Returns the values of model.type, one with the setting for sparse weights.
+  static std::vector<std::string> all_models() {
+    std::vector<std::string> all = {"ease --set model.ease.neighbors=10"};
+    testing::for_each_kind([&](const models::Kind& kind) { all.push_back(kind.name()); });
+    return all;
   }
 
   /// Expects that two outputs have the same users and items, and scores up to rounding.
@@ -63,9 +72,7 @@ class Weights : public ProgramTest {
 };
 
 TEST_F(Weights, InputWithPlaysGivesTheListsOfTheTestUsers) {
-  for (const std::string model :
-       {"ease", "ease --set model.ease.neighbors=10", "item_knn", "elsa --set model.elsa.factors=8",
-        "mult_vae --set model.hidden=[12] --set model.latent=6"}) {
+  for (const std::string& model : all_models()) {
     const std::string settings = "plays.yaml --set model.type=" + model;
     workspace.succeed(settings + " --train --quiet");
     const std::string command = "recommend " + settings + " --top 24 ";
@@ -169,12 +176,9 @@ TEST_F(Weights, ModelWithoutWeightsReadsNone) {
 
 TEST_F(Weights, ExportedModelsTakeWeightsOfItems) {
   workspace.write("new.csv", "ann,3,5\nann,9,1\nann,14,30\nbob,7,2\n");
-  std::vector<std::string> all = {"ease --set model.ease.neighbors=5"};
-  testing::for_each_kind([&](const models::Kind& kind) { all.push_back(kind.name()); });
-  for (const std::string& model : all) {
+  for (const std::string& model : all_models()) {
     SCOPED_TRACE(model);
-    const std::string settings =
-        "plays.yaml --set model.autoencoder.loss=multinomial --set model.type=" + model;
+    const std::string settings = "plays.yaml --set model.type=" + model;
     workspace.succeed(settings + " --train --quiet");
     workspace.succeed("recommend " + settings +
                       " --input new.csv --weight-column 2 --keep-seen --top 24 --quiet --output top.tsv");
