@@ -1,5 +1,6 @@
 """Fixtures that the tests share."""
 
+import json
 import os
 import re
 import shutil
@@ -23,16 +24,18 @@ train: {epochs: 3, batch_size: 50, precision: fp32, annealing: {cap: 0.2, steps:
 validation: {metrics: [ndcg@100, recall@20, coverage@10], baselines: [popularity, item_knn]}
 """
 
-# One run per type of model, and the keys in which it differs from CONFIG.
-MODELS = {
+# Keys in which the run of a type of model differs from CONFIG.
+SETTINGS = {
     "mult_vae": ["model.hidden=[24,16]"],
-    "mult_dae": ["model.type=mult_dae"],
-    "recvae": ["model.type=recvae"],
-    "elsa": ["model.type=elsa", "model.elsa.factors=16"],
-    "ease": ["model.type=ease", "model.ease.l2=[50,200]", "model.ease.dropout=0.2", "model.ease.relax=0.4"],
+    "elsa": ["model.elsa.factors=16"],
+    "ease": ["model.ease.l2=[50,200]", "model.ease.dropout=0.2", "model.ease.relax=0.4"],
+    "item_knn": ["model.item_knn.neighbors=20", "model.item_knn.shrink=5"],
+}
+SCHEMA = json.loads((Path(__file__).parents[2] / "configs" / "schema.json").read_text())
+TYPES = SCHEMA["properties"]["model"]["properties"]["type"]["enum"]
+# One run per type of model, and others of the same types.
+MODELS = {name: [f"model.type={name}", *SETTINGS.get(name, [])] for name in TYPES} | {
     "ease_k": ["model.type=ease", "model.ease.l2=50", "model.ease.neighbors=20", "model.ease.user_power=0.5"],
-    "item_knn": ["model.type=item_knn", "model.item_knn.neighbors=20", "model.item_knn.shrink=5"],
-    "autoencoder": ["model.type=autoencoder"],
     "autoencoder_multinomial": [
         "model.type=autoencoder",
         "model.autoencoder.activation=tanh",
@@ -42,6 +45,7 @@ MODELS = {
     "mult_vae_features": ["data.file=features.h5"],
     "recvae_features": ["data.file=features.h5", "model.type=recvae"],
 }
+# A network, a linear model, and dense and sparse solutions: each reads the weights of interactions in another way.
 WEIGHTED = ["mult_vae", "elsa", "ease", "ease_k", "item_knn"]
 MODELS |= {f"{name}_weighted": ["data.file=weighted.h5", *MODELS[name]] for name in WEIGHTED}
 

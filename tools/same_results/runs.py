@@ -44,6 +44,7 @@ def of_model(kind, **settings):
     return {"model.type": kind} | {f"model.{kind}.{key}": str(value) for key, value in settings.items()}
 
 
+# tests/launch/same_results_test finds each model of the schema in them.
 TRAINED = {
     "mult_vae": {}, "mult_dae": of_model("mult_dae"), "recvae": of_model("recvae"), "elsa": of_model("elsa"),
     "autoencoder": of_model("autoencoder"),
@@ -132,8 +133,8 @@ def ranks_and_communication():
         yield training("clipping", clip, 1, emulated)
         yield training("clipping-sharded", clip | sharded, 2, emulated)
         yield training("bf16-sums", bf16, 2, emulated)
-        for name in ("mult_vae", "recvae", "elsa", "autoencoder"):
-            yield training(f"slices-{name}", TRAINED[name] | {"distributed.item_slices": "2"}, 2, emulated)
+        for name, settings in TRAINED.items():
+            yield training(f"slices-{name}", settings | {"distributed.item_slices": "2"}, 2, emulated)
         yield training("slices-clipping", clip | {"distributed.item_slices": "all"}, 3, emulated)
         yield training("slices-bf16", bf16 | {"distributed.item_slices": "2"}, 4, emulated)
     server = {"distributed.strategy": "parameter_server"}
