@@ -10,14 +10,14 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Page, Workspace
+from conftest import SCHEMA, Page, Workspace
 
 import vaecf
 from vaecf.charts import MAX_POINTS, thin
 from vaecf.cli import main
 from vaecf.phases import timeline_phases
 from vaecf.runs_page import group_means
-from vaecf.solutions_table import at_edge
+from vaecf.solutions_table import LIMITS, at_edge
 
 
 def _write_run(folder: Path, epochs: int, name: str = "long", model: str = "mult_vae", **test: Any) -> Path:
@@ -210,6 +210,17 @@ def test_chosen_value_at_the_edge_of_its_list_is_named(workspace: Workspace, tmp
         ("dropout", 0, [0, 0.3], ""),
     ):
         assert at_edge(key, value, tried) == expected
+
+
+def test_limits_of_searched_values_are_those_of_the_schema() -> None:
+    sections = SCHEMA["properties"]["model"]["properties"].values()
+    keys = [item for section in sections for item in section.get("properties", {}).items()]
+    ends = {
+        name: tuple(schema[end] for end in ("minimum", "maximum") if end in schema)
+        for name, schema in keys
+        if schema.get("type") == ["array", "number"]
+    }
+    assert {name: values for name, values in ends.items() if values} == LIMITS
 
 
 @pytest.mark.usefixtures("undrawn")

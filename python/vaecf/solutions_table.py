@@ -10,7 +10,8 @@ import pandas as pd
 from . import page
 from .run import Run, names_of
 
-# Values of searched parameters at which a range ends by itself, so that there is nothing to try beyond them.
+# Values of searched parameters at which a range ends by itself, so that there is nothing to try beyond them: the inclusive
+# limits in the schema of configurations. A page is made from run folders alone, which do not contain them.
 LIMITS = {"user_power": (0, 2), "dropout": (0,), "relax": (0, 1), "kept_weight": (0,), "feature_weight": (0,)}
 
 
