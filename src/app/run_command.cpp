@@ -57,10 +57,9 @@ void check_same_on_all_ranks(comm::Communicator& communicator, const RunArgument
   if (text == config.text) return;
   const auto differences = config::differences(config, config::parse(text, "rank 0"));
   const auto& first = differences.at(0);
-  throw InputError(
-      format("configuration differs from rank 0: {} is {} here and {} there; "
-             "pass the same file and --set options to all ranks",
-             first.key, excerpt(first.first), excerpt(first.second)));
+  throw InputError(format(
+      "configuration differs from rank 0: {} is {} here and {} there; pass the same file and --set options to all ranks",
+      first.key, excerpt(first.first), excerpt(first.second)));
 }
 
 /// A run of this start: the only one, or one of --seeds.
