@@ -15,6 +15,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import scipy.sparse as sp
+
+if "VAECF_PROGRAM" in os.environ:
+    # The library of the build that is tested.
+    library = Path(os.environ["VAECF_PROGRAM"]).resolve().parent.parent / "lib" / "libvaecf.so.1"
+    os.environ.setdefault("VAECF_LIBRARY", str(library))
 
 CONFIG = """
 name: base
@@ -99,6 +105,19 @@ def make_weighted(path: Path) -> None:
             means = np.bincount(row, weights, len(counts)) / np.maximum(counts, 1)
             file[name]["weights"] = (weights / means[row]).astype(np.float32)
         file.attrs["weights"] = np.bytes_("log1p")
+
+
+def make_new_items(path: Path, count: int) -> None:
+    """Makes the last items of a dataset new: without train interactions."""
+    with h5py.File(path, "r+") as file:
+        items = int(file.attrs["items"])
+        train = sp.csr_matrix((np.ones(len(file["train/indices"])), file["train/indices"][:], file["train/indptr"][:]))
+        train = sp.csr_matrix(train[:, : items - count])
+        for name, values in (("indptr", train.indptr), ("indices", train.indices)):
+            dtype = file["train"][name].dtype
+            del file["train"][name]
+            file["train"][name] = values.astype(dtype)
+        file.attrs["new_items"] = np.int64(count)
 
 
 @pytest.fixture(name="workspace", scope="session")

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import MODELS, Workspace
+from reference import scorer_of
 
 import vaecf
 
@@ -278,10 +279,11 @@ def test_titles_are_added_to_items_and_reasons(workspace: Workspace, events: pd.
     columns: dict[str, Any] = {"user": "uid", "item": "track", "titles": True}
     with pytest.raises(vaecf.InputError, match="contains no titles"):
         plain.recommend(events, **columns)
-    shutil.copy(plain.path, tmp_path / "titles.h5")
-    with h5py.File(tmp_path / "titles.h5", "r+") as file:
-        file["items/title"] = [f"title {item}" for item in plain.item_id]
-    model = vaecf.Model(tmp_path / "titles.h5")
+    for name in ("data.h5", "config.yaml"):
+        shutil.copy(workspace.folder / name, tmp_path / name)
+    with h5py.File(tmp_path / "data.h5", "r+") as file:
+        file["items/title"] = np.array([f"title {item}" for item in plain.item_id], "S")
+    model = vaecf.Run(Workspace(workspace.program, tmp_path).train("titles", MODELS["elsa"])).model()
     table = model.recommend(events, k=2, explain=2, **columns)
     for kind in ("item", "because_1", "because_2"):
         title = {"item": "title", "because_1": "because_title_1", "because_2": "because_title_2"}[kind]
@@ -297,8 +299,11 @@ def test_similar_items_are_those_of_the_program(workspace: Workspace, name: str)
     text = workspace.call("similar", "--checkpoint", str(model.path), *options, "--top", "15", "-q")
     theirs, mine = pd.read_csv(io.StringIO(text), sep="\t"), model.similar(ids, k=15)
     assert mine["item"].tolist() == theirs["item"].tolist()
-    np.testing.assert_allclose(mine["score"], theirs["score"], rtol=1e-4, atol=1e-5)
-    assert (mine["similar"] == theirs["similar"]).mean() > 0.9
+    np.testing.assert_allclose(mine["score"], theirs["score"], rtol=1e-5, atol=1e-6)
+    assert mine["similar"].tolist() == theirs["similar"].tolist()
+    columns = np.searchsorted(model.item_id, mine["similar"])
+    truth = scorer_of(model).similarities(np.array([7, 100]))[(mine["item"] != ids[0]).astype(int), columns]
+    np.testing.assert_allclose(mine["score"], truth, rtol=1e-4, atol=1e-5)
     assert (
         not (mine["similar"] == mine["item"]).any() and model.similar(str(ids[0]), k=3)["item"].tolist() == [ids[0]] * 3
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -109,16 +109,25 @@ def count_of(value: Any, name: str, least: int) -> int:
 class IdLookup:
     """The positions of ids. Unknown ids are skipped and listed by a warning, or an error."""
 
-    def __init__(self, ids: Array, where: object, unknown: str | None) -> None:
-        """`unknown`: skip or raise, or None if the caller has no choice. Throws InputError for another value."""
+    def __init__(self, find: Callable[[list[str]], Array], ids: Array, where: object, unknown: str | None) -> None:
+        """`find` returns the positions of texts among `ids`, -1 for others. `unknown`: skip or raise, or None if the caller
+        has no choice. Throws InputError for another value."""
         if unknown not in ("skip", "raise", None):
             raise InputError(f'unknown must be "skip" or "raise", got {unknown!r}')
-        self.index = pd.Index([id_text(value) for value in np.asarray(ids).tolist()], dtype=object)
-        if not self.index.is_unique:
-            raise InputError(f"{self.index[self.index.duplicated()][0]} occurs twice in {where}; give each one once")
+        self.find = find
+        self.ids = ids
+        self.size = len(ids)
         self.where = where
         self.skips = unknown == "skip"
         self.advice = "correct the ids" + ("" if unknown is None else ', or skip some with unknown="skip"')
+
+    @classmethod
+    def of(cls, ids: Array, where: object, unknown: str | None) -> IdLookup:
+        """Returns that of any ids. Throws InputError if one occurs twice."""
+        index = pd.Index([id_text(value) for value in np.asarray(ids).tolist()], dtype=object)
+        if not index.is_unique:
+            raise InputError(f"{index[index.duplicated()][0]} occurs twice in {where}; give each one once")
+        return cls(lambda texts: index.get_indexer(pd.Index(texts, dtype=object)), ids, where, unknown)
 
     def positions(self, ids: Iterable[Any], name: str, needed: bool = True) -> Array:
         """Returns the positions of ids, -1 for unknown ones. `name`: the argument for messages.
@@ -127,7 +136,7 @@ class IdLookup:
         unknown ones are always a warning.
         """
         texts = [id_text(value) for value in id_list(ids, name)]
-        found = self.index.get_indexer(pd.Index(texts, dtype=object))
+        found = self.find(texts)
         missing = list(dict.fromkeys(text for text, position in zip(texts, found, strict=True) if position < 0))
         if missing:
             shown = ", ".join(missing[:5]) + ("" if len(missing) <= 5 else " ...")
@@ -136,7 +145,7 @@ class IdLookup:
                 raise InputError(f"{name}: {shown} not in {self.where}; {self.advice}")
             text = f"{name}: skipped {len(missing)} unknown ids ({shown})"
             if none:
-                first = ", ".join(self.index[:3])
+                first = ", ".join(map(id_text, self.ids[:3].tolist()))
                 text = f"{name} has no effect, since none of its ids ({shown}) is in {self.where} ({first} ...)"
             warnings.warn(text, stacklevel=4)
         return np.asarray(found)
@@ -171,7 +180,7 @@ def read_events(
     values = np.ones(len(people)) if rating is None else _numbers(table, rating, complete)
     people, things, values = people[complete], things[complete], values[complete]
     if only is not None:
-        chosen = unique(IdLookup(names, "the table", "skip" if items.skips else "raise").known(only, "only"))
+        chosen = unique(IdLookup.of(names, "the table", "skip" if items.skips else "raise").known(only, "only"))
         rows = np.full(len(names), -1)
         rows[chosen] = np.arange(len(chosen))
         kept = rows[people] >= 0
@@ -179,7 +188,7 @@ def read_events(
     used, things = np.unique(things, return_inverse=True)
     columns = items.positions(ids[used], str(item))[things]
     known = columns >= 0
-    shape = (len(names), len(items.index))
+    shape = (len(names), items.size)
     if rating is None:
         matrix = sp.csr_matrix((np.ones(known.sum(), np.float32), (people[known], columns[known])), shape)
         matrix.data[:] = 1

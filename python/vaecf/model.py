@@ -1,9 +1,9 @@
-"""Reads checkpoints, and computes scores and recommendations with NumPy and SciPy as vaecf_dist does."""
+"""Recommends with the model of a checkpoint, by libvaecf, the code of `vaecf_dist recommend`."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,39 +12,39 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from .categories import Categories
+from .categories import category_rows
 from .dataset import ItemMatrix, item_matrix, open_hdf5, read_attributes, read_values, titles_of
 from .errors import InputError
-from .hashing import feature_rows
-from .ids import IdLookup, column_of, count_of, id_list, id_text, read_events, unique
-from .reasons import largest, series
-from .scorers import batch_users, read_scorer
+from .ids import IdLookup, column_of, count_of, id_list, id_text, native_column, read_events, unique
+from .library import identity, load
 from .texts import local_path
-from .values import SEPARATOR
+from .values import SEPARATOR, field_texts, python_values
 from .yaml_files import flatten, parse_yaml
 
 Array = np.ndarray[Any, Any]
 
-# The format of checkpoints that this package reads.
-FORMAT = 2
-
 
 class Model:
-    """A checkpoint of vaecf_dist of any `model.type`, ready to score users."""
+    """A checkpoint of vaecf_dist of any `model.type`, ready to score users.
+
+    Scores and lists are those of `vaecf_dist recommend`, to the bit, for the same users in one call. Models of one file
+    share its weights. Several threads may use a model. A pickled model is the path of its file, which is read again; a
+    process that was forked computes with one thread.
+    """
 
     def __init__(self, path: str | Path) -> None:
         """Reads a checkpoint. Throws InputError if the file is not one of this package's version."""
         self.path = local_path(path)
+        file = None
+        while file != (now := identity(self.path)):  # again if it is replaced meanwhile
+            file = now
+            self._loaded = load(self.path, file)
+            self._read()
+
+    def _read(self) -> None:
+        """Reads what describes the model."""
         with open_hdf5(self.path) as file:
             self.attributes = read_attributes(file)
-            if "weights" not in file or "model_type" not in self.attributes:
-                raise InputError(f"{path}: is not a checkpoint; those of a run are in its folder checkpoints")
-            found = self.attributes.get("format_version")
-            if found != FORMAT:
-                raise InputError(
-                    f"{path}: is a checkpoint of format {found}, but this package reads format {FORMAT} only; "
-                    "train again, or use the package of the version that wrote it"
-                )
             self.type = str(self.attributes["model_type"])
             self.items = int(self.attributes["items"])
             self.features = int(self.attributes.get("features", 0))
@@ -60,10 +60,9 @@ class Model:
             """The titles of the items; None if the dataset had none."""
             self.item_users = read_values(file, "items/users")
             """The number of train users of each item."""
-            scorer = read_scorer(file["weights"], self.type, self.config, self.items)
-        if scorer is None:
-            raise InputError(f"{self.path}: {self.type} is not a type of model of this version of the package; update it")
-        self._scorer = scorer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.path, self._loaded.facts["checksum"])
 
     def __repr__(self) -> str:
         return f"Model({str(self.path)!r}): {self.type}, {self.items} items, epoch {self.epoch}"
@@ -80,17 +79,18 @@ class Model:
         as in training: v or log(1 + v), divided by the mean of the user. Without values all items weigh 1. Throws
         InputError for an unknown id, and if the values do not fit the items or the model.
         """
-        columns = {id_text(item): column for column, item in enumerate(self.item_id.tolist())}
-        try:
-            lists = [[columns[id_text(item)] for item in id_list(items, "each of the users")] for items in users]
-        except KeyError as error:
-            raise InputError(f"{self.path}: item {error.args[0]} is unknown; item_id lists the model's items") from None
+        ids = [id_list(items, "each of the users") for items in users]
+        codes, texts = pd.factorize(np.array([id_text(item) for items in ids for item in items], dtype=object))
+        found = self._loaded.find(texts.tolist())
+        if (found < 0).any():
+            raise InputError(f"{self.path}: item {texts[np.argmin(found)]} is unknown; item_id lists the model's items")
+        lists = np.split(found[codes], np.cumsum([len(items) for items in ids], dtype=np.int64))[:-1]
         numbers = [[1.0] * len(items) for items in lists] if values is None else [list(row) for row in values]
         counts = [len(items) for items in lists]
         if counts != [len(row) for row in numbers]:
             raise InputError("values must have a number for each item of each user")
         row = np.repeat(np.arange(len(lists)), np.array(counts, np.int64))
-        indices = np.array(list(chain.from_iterable(lists)), np.int32)
+        indices = np.concatenate([np.empty(0, np.int32), *lists])
         data = np.array(list(chain.from_iterable(numbers)), np.float64)
         rows = sp.csr_matrix((data, (row, indices)), (len(lists), self.items))  # adds values of repeated items
         rows.data = np.ones(rows.nnz, np.float32) if values is None else self._weights_of(rows, "values")
@@ -130,7 +130,22 @@ class Model:
             if missing:
                 warnings.warn(f"{missing} users are not in the table; they have no features", stacklevel=3)
         separator = str(self.config.get("data.source.users.value_separator", SEPARATOR))
-        return feature_rows(table, str(self.attributes["feature_hashing"]), rows, self.features, separator)
+        order = np.array([row for of_user in rows for row in of_user], np.int64)
+        user_of = np.repeat(np.arange(len(rows)), [len(of_user) for of_user in rows])
+        inputs = sp.csr_matrix((len(rows), self.features), dtype=np.float32)
+        for name in self._loaded.facts["user_feature_columns"]:
+            fields = python_values(native_column(table, name))
+            values = [field_texts(field, separator) for field in fields]
+            texts = np.array([text for row in order for text in values[row]], dtype=object)
+            codes, distinct = pd.factorize(texts)
+            columns = [self._loaded.user_feature_columns(name, text) for text in distinct.tolist()]
+            chosen = [columns[code] for code in codes]
+            user = np.repeat(user_of, [len(values[row]) for row in order])
+            indices = np.concatenate([np.empty(0, np.int32), *chosen])
+            pairs = np.repeat(user, [len(some) for some in chosen]), indices
+            inputs += sp.csr_matrix((np.ones(len(indices), np.float32), pairs), inputs.shape)
+        inputs.data[:] = 1
+        return inputs
 
     def score(self, histories: Any, features: Any = None) -> Array:
         """Returns the scores (users, items), float32, in the order of the columns.
@@ -142,8 +157,7 @@ class Model:
         items nor features has the score nan for all items. Throws InputError for other items or another number of
         columns.
         """
-        parts = [scores for _, scores in self._batches(*self._inputs(histories, features))]
-        return np.concatenate(parts) if parts else np.empty((0, self.items), np.float32)
+        return self._loaded.score(*self._inputs(histories, features))
 
     def recommend(
         self,
@@ -193,7 +207,7 @@ class Model:
             raise InputError("at_most must be a pair of the categories by item id and the largest number of items of one")
         if at_most is not None:
             at_most = at_most[0], count_of(at_most[1], "the number of items in at_most", 1)
-        lookup = IdLookup(self.item_id, f"the items of {self.path}", unknown)
+        lookup = self._items(unknown)
         if (user is None) != (item is None):
             raise InputError("user and item must both name a column of the table, or none for a matrix")
         if user is None and rating is not None:
@@ -219,41 +233,41 @@ class Model:
             if len(names) != rows.shape[0]:
                 raise InputError(f"users must have one id per row of histories, {rows.shape[0]}, got {len(names)}")
             if only is not None:
-                chosen = unique(IdLookup(names, "users", unknown).known(only, "only"))
+                chosen = unique(IdLookup.of(names, "users", unknown).known(only, "only"))
                 rows, names, wide = rows[chosen], names[chosen], wide if wide is None else wide[chosen]
-        excluded = np.arange(self.items) >= self.items - self.new_items
-        if include is not None:
-            excluded = np.ones(self.items, bool)
-            excluded[lookup.known(include, "include")] = False
-        excluded_by_user: dict[str, Array] = {}
+        included = None if include is None else lookup.known(include, "include")
+        excluded, of_user = None, None
         if isinstance(exclude, Mapping):
-            excluded_by_user = _excluded_by_user(exclude, lookup)
+            of_user = _excluded_of_user(exclude, lookup, names)
         elif exclude is not None:
-            excluded[lookup.known(exclude, "exclude", False)] = True
-        categories = None if at_most is None else Categories(*at_most, lookup)
-        found: list[tuple[Array, Array]] = []
-        for first, scores in self._batches(rows, wide):
-            for u, shown in enumerate(scores):
-                nothing = bool(np.isnan(shown).all())
-                ranked = self.item_users.astype(np.float64) if nothing else shown.copy()
-                ranked[excluded] = -np.inf
-                if excluded_by_user:
-                    ranked[excluded_by_user.get(id_text(names[first + u]), [])] = -np.inf
-                if not keep_seen:
-                    ranked[rows.indices[rows.indptr[first + u] : rows.indptr[first + u + 1]]] = -np.inf
-                items = _top(ranked, k) if categories is None else categories.top(ranked, k)
-                found.append((items, shown[items]))
-        counts = [len(items) for items, _ in found]
-        columns = np.concatenate([np.empty(0, np.int64), *[items for items, _ in found]])
-        values = np.concatenate([np.empty(0, np.float32), *[scores for _, scores in found]])
-        parts = {"user": np.repeat(names, counts), "item": self.item_id[columns], "score": values}
-        # With the dtype of the array, since a column of pandas' own texts cannot contain surrogates.
-        table = pd.DataFrame({name: pd.Series(part, dtype=part.dtype) for name, part in parts.items()})
+            excluded = lookup.known(exclude, "exclude", False)
+        lists = self._loaded.recommend(
+            rows,
+            wide,
+            k=k,
+            keep_seen=keep_seen,
+            reasons=explain,
+            include=included,
+            exclude=excluded,
+            exclude_of_user=of_user,
+            categories=None if at_most is None else category_rows(at_most[0], lookup),
+            at_most=0 if at_most is None else at_most[1],
+        )
+        used = lists.items >= 0
+        parts: dict[str, Any] = {
+            "user": np.repeat(names, used.sum(axis=1)),
+            "item": self.item_id[lists.items[used]],
+            "score": lists.scores[used],
+        }
         if titles:
-            table["title"] = self.titles(table["item"])
-        if explain > 0:
-            table = self._explain(table, rows, wide, [items for items, _ in found], explain)
-        return table
+            parts["title"] = self._texts_of(self.item_title, lists.items[used])
+        because, contributions = lists.because[used], lists.contributions[used]
+        for n in range(explain):
+            parts[f"because_{n + 1}"] = self._texts_of(self.item_id, because[:, n])
+            parts[f"contribution_{n + 1}"] = contributions[:, n]
+            if titles:
+                parts[f"because_title_{n + 1}"] = self._texts_of(self.item_title, because[:, n])
+        return _table(parts)
 
     def similar(self, items: Any, k: int = 10, titles: bool = False) -> pd.DataFrame:
         """Returns the k items most similar to each of some items by the model's weights: columns item, similar and score,
@@ -264,45 +278,29 @@ class Model:
         """
         k = count_of(k, "k", 1)
         wanted = [items] if isinstance(items, (str, int, float, np.number)) else items
-        columns = IdLookup(self.item_id, f"the items of {self.path}", None).positions(wanted, "items")
-        scores = self._scorer.similarities(columns).copy()
-        scores[np.arange(len(columns)), columns] = -np.inf
-        tops = [_top(row, k) for row in scores]
-        others = np.concatenate([np.empty(0, np.int64), *tops])
-        parts = {
-            "item": np.repeat(self.item_id[columns], [len(top) for top in tops]),
-            "similar": self.item_id[others],
-            "score": np.concatenate([np.empty(0, np.float32), *[row[top] for row, top in zip(scores, tops, strict=True)]]),
+        columns = self._items(None).positions(wanted, "items")
+        found, scores = self._loaded.similar(columns, k)
+        used = found >= 0
+        parts: dict[str, Any] = {
+            "item": np.repeat(self.item_id[columns], used.sum(axis=1)),
+            "similar": self.item_id[found[used]],
+            "score": scores[used],
         }
-        table = pd.DataFrame({name: pd.Series(part, dtype=part.dtype) for name, part in parts.items()})
+        table = _table(parts)
         if titles:
             table["title"] = self.titles(table["similar"])
         return table
 
-    def _explain(
-        self,
-        table: pd.DataFrame,
-        rows: sp.csr_matrix,
-        features: sp.csr_matrix | None,
-        lists: list[Array],
-        count: int,
-    ) -> pd.DataFrame:
-        """Returns the table with the reasons for the items in the list of each user."""
-        found = [(np.empty((0, count), np.int64), np.empty((0, count), np.float32))]
-        for u, items in enumerate(lists):
-            row, wide = rows[u], None if features is None else features[u]
-            values = np.empty((0, len(items)), np.float32)
-            if row.nnz > 0:
-                values = self._scorer.contributions(row, wide, items)
-            found.append(largest(row.indices, values, count))
-        because, contributions = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        reasons: dict[str, Any] = {}
-        for n in range(count):
-            reasons[f"because_{n + 1}"] = series(self.item_id, because[:, n])
-            reasons[f"contribution_{n + 1}"] = contributions[:, n]
-            if "title" in table and self.item_title is not None:
-                reasons[f"because_title_{n + 1}"] = series(self.item_title, because[:, n])
-        return pd.concat([table, pd.DataFrame(reasons)], axis=1)
+    def _items(self, unknown: str | None) -> IdLookup:
+        return IdLookup(self._loaded.find, self.item_id, f"the items of {self.path}", unknown)
+
+    @staticmethod
+    def _texts_of(texts: Array | None, columns: Array) -> pd.Series[Any]:
+        """Returns the ids or titles of some columns: integers as Int64, texts as objects; missing where a column is -1."""
+        assert texts is not None
+        chosen = texts[np.maximum(columns, 0)].astype(object)
+        chosen[columns < 0] = None
+        return pd.Series(chosen, dtype="Int64" if np.issubdtype(texts.dtype, np.integer) else object)
 
     def _inputs(self, histories: Any, features: Any) -> tuple[sp.csr_matrix, sp.csr_matrix | None]:
         """Returns the inputs as CSR matrices without stored zeros; all values are 1 except weights."""
@@ -322,26 +320,33 @@ class Model:
             raise InputError(f"features must have one row per row of histories, {rows.shape[0]}, got {wide.shape[0]}")
         return rows, wide
 
-    def _batches(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Iterator[tuple[int, Array]]:
-        """Yields the first row and the scores of one batch of users after the other."""
-        size = batch_users(self.items)
-        for first in range(0, rows.shape[0], size):
-            part = rows[first : first + size]
-            known = np.diff(part.indptr) > 0
-            wide = None if features is None else features[first : first + size]
-            if wide is not None:
-                known |= np.diff(wide.indptr) > 0
-            scores = self._scorer.score(part, wide).astype(np.float32, copy=False)
-            scores[~known] = np.nan
-            yield first, scores
+
+def _reopen(path: Path, checksum: str) -> Model:
+    """Returns the model of a pickled one. Throws InputError if the file is another one now."""
+    model = Model(path)
+    if model._loaded.facts["checksum"] != checksum:  # pylint: disable=protected-access
+        raise InputError(f"{path}: is another checkpoint than that of the pickled model; pickle a Model of this file")
+    return model
 
 
-def _excluded_by_user(exclude: Mapping[Any, Iterable[Any]], items: IdLookup) -> dict[str, Array]:
-    """Returns the positions of the items to exclude by the texts of the users' ids."""
+def _table(parts: Mapping[str, Any]) -> pd.DataFrame:
+    # With the dtype of the array, since a column of pandas' own texts cannot contain surrogates.
+    return pd.DataFrame({name: pd.Series(part, dtype=part.dtype) for name, part in parts.items()})
+
+
+def _excluded_of_user(exclude: Mapping[Any, Iterable[Any]], items: IdLookup, users: Array) -> sp.csr_matrix | None:
+    """Returns the items to exclude for each of the users, (users, items); None if there are none."""
     lists = {id_text(key): id_list(ids, "exclude") for key, ids in exclude.items()}
     positions = items.positions([each for ids in lists.values() for each in ids], "exclude", needed=False)
     ends = np.cumsum([len(ids) for ids in lists.values()], dtype=np.int64)
-    return {key: some[some >= 0] for key, some in zip(lists, np.split(positions, ends), strict=False)}
+    found = {key: some[some >= 0] for key, some in zip(lists, np.split(positions, ends), strict=False)}
+    nothing = np.empty(0, positions.dtype)
+    of_users = [found.get(id_text(user), nothing) for user in users.tolist()]
+    columns = np.concatenate([nothing, *of_users])
+    if len(columns) == 0:
+        return None
+    row = np.repeat(np.arange(len(of_users)), [len(some) for some in of_users])
+    return sp.csr_matrix((np.ones(len(columns), np.float32), (row, columns)), (len(of_users), items.size))
 
 
 def _as_rows(matrix: Any, columns: int, name: str, weighted: bool) -> sp.csr_matrix:
@@ -360,13 +365,3 @@ def _as_rows(matrix: Any, columns: int, name: str, weighted: bool) -> sp.csr_mat
     if not (np.isfinite(rows.data) & (rows.data > 0)).all():
         raise InputError(f"{name} must have finite weights above 0, since the model was trained with weights")
     return rows
-
-
-def _top(scores: Array, k: int) -> Array:
-    """Returns the positions of the k highest scores, best first, ties by position; -inf is left out."""
-    k = min(k, int(np.count_nonzero(scores != -np.inf)))
-    if k == 0:
-        return np.empty(0, np.int64)
-    limit = np.partition(scores, len(scores) - k)[len(scores) - k]
-    candidates = np.flatnonzero(scores >= limit)
-    return np.asarray(candidates[np.argsort(-scores[candidates], kind="stable")][:k])

@@ -62,6 +62,7 @@ Model::Model(const std::string& path, std::string_view options)
   facts["items"] = items();
   facts["new_items"] = new_items_;
   facts["user_features"] = recommender_->features();
+  facts["user_feature_columns"] = hashing_.columns();
   facts["weights"] = weighted() ? checkpoint_.attribute<std::string>("weights") : "";
   facts["titles"] = !titles_.empty();
   facts["reasons"] = explains_;

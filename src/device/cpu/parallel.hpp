@@ -52,15 +52,19 @@ void for_each_block(std::int64_t n, std::int64_t max_size, F&& f) {
   for (std::int64_t b = 0; b < blocks; ++b) f(Range{n * b / blocks, n * (b + 1) / blocks});
 }
 
+/// Returns the number of OpenMP threads for a team of `threads`: 1 in a process that was forked from one with
+/// this library. The threads of the other process do not exist there, and libgomp would wait for them.
+int team_size(int threads);
+
 /// Calls f(thread) for each of `threads` threads. Rethrows the first exception, because none may leave an
 /// OpenMP region.
 template <class F>
 void parallel_for_threads(int threads, F&& f) {
   std::exception_ptr error;
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(team_size(threads))
   {
     const FlushDenormals guard;
-    // The team may be smaller than requested (nested regions), so each thread handles all its shares.
+    // The team may be smaller than requested (nested regions, forked processes), so each thread handles all its shares.
     for (int share = omp_get_thread_num(); share < threads; share += omp_get_num_threads()) {
       try {
         f(share);

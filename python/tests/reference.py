@@ -1,4 +1,5 @@
-"""Computes the scores of each type of model from the weights of a checkpoint, as vaecf_dist does."""
+"""The scores of each type of model by NumPy, from the formulas and the weights of a checkpoint alone: what vaecf.Model is
+compared with."""
 
 from __future__ import annotations
 
@@ -9,14 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from .dataset import read_matrix, read_values
-from .reasons import differences
+
+import vaecf
+from vaecf.dataset import read_matrix, read_values
 
 Array = np.ndarray[Any, Any]
 Layer = dict[str, Array]
-
-# The scores of so many users are in memory at once.
-BATCH_BYTES = 256 * 2**20
 
 
 def unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
@@ -35,11 +34,6 @@ def _swish_norm(s: Array, layer: Layer) -> Array:
     return np.asarray(centered / deviation * layer["gain"] + layer["offset"])
 
 
-def batch_users(items: int) -> int:
-    """Returns the number of users whose scores are computed at once."""
-    return max(1, BATCH_BYTES // (4 * items))
-
-
 def _affine(x: Any, layer: Layer) -> Array:
     return np.asarray(x @ layer["weight"] + layer["bias"])
 
@@ -52,9 +46,6 @@ class _Layers:
 
     def score(self, rows: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
         raise NotImplementedError
-
-    def contributions(self, row: sp.csr_matrix, features: sp.csr_matrix | None, listed: Array) -> Array:
-        return differences(self.score, row, features, listed, batch_users(row.shape[1]))
 
     def similarities(self, columns: Array) -> Array:
         return _cosines(self.decoder[-1]["weight"], columns)
@@ -111,9 +102,6 @@ class Elsa:
     def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
         return np.asarray((unit_rows(rows) @ self.table) @ self.table.T)
 
-    def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
-        return np.asarray(self.table[row.indices] @ self.table[listed].T * unit_rows(row).data[:, None])
-
     def similarities(self, columns: Array) -> Array:
         return np.asarray(self.table[columns] @ self.table.T)
 
@@ -127,9 +115,6 @@ class DenseMatrix:
     def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
         return np.asarray(rows @ self.matrix)
 
-    def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
-        return np.asarray(self.matrix[np.ix_(row.indices, listed)] * row.data[:, None])
-
     def similarities(self, columns: Array) -> Array:
         return self.matrix[columns]
 
@@ -142,9 +127,6 @@ class SparseMatrix:
 
     def score(self, rows: sp.csr_matrix, _: sp.csr_matrix | None) -> Array:
         return np.asarray((rows @ self.matrix).toarray())
-
-    def contributions(self, row: sp.csr_matrix, _: sp.csr_matrix | None, listed: Array) -> Array:
-        return np.asarray(self.matrix[row.indices][:, listed].toarray() * row.data[:, None])
 
     def similarities(self, columns: Array) -> Array:
         rows = self.matrix[columns]
@@ -188,3 +170,11 @@ def read_scorer(weights: h5py.Group, kind: str, config: dict[str, Any], items: i
     if kind == "elsa":
         return Elsa(weights)
     return None
+
+
+def scorer_of(model: vaecf.Model) -> Scorer:
+    """Returns the scorer of a model's checkpoint."""
+    with h5py.File(model.path) as file:
+        scorer = read_scorer(file["weights"], model.type, model.config, model.items)
+    assert scorer is not None
+    return scorer
