@@ -23,6 +23,8 @@ def id_text(value: Any) -> str:
     """Returns an id as text: whole floating-point numbers as integers, missing ones empty. Throws InputError for others."""
     if isinstance(value, str):
         return value
+    if type(value) is int:  # most ids
+        return str(value)
     if hasattr(value, "__iter__") and not isinstance(value, bytes):
         raise InputError(f"{value!r} is not an id; ids must be integers or texts")
     if is_missing(value):
@@ -92,7 +94,7 @@ def id_list(ids: Any, name: str) -> list[Any]:
     if isinstance(ids, (str, bytes, int, float, np.generic)):
         raise InputError(f"{name} must be a list of ids, got {ids!r}; write [{ids!r}]")
     try:
-        return list(ids)
+        return ids.tolist() if isinstance(ids, (np.ndarray, pd.Series)) else list(ids)
     except TypeError:
         raise InputError(f"{name} must be a list of ids, got {ids!r}") from None
 
@@ -136,8 +138,10 @@ class IdLookup:
         unknown ones are always a warning.
         """
         texts = [id_text(value) for value in id_list(ids, name)]
-        found = self.find(texts)
-        missing = list(dict.fromkeys(text for text, position in zip(texts, found, strict=True) if position < 0))
+        distinct = list(dict.fromkeys(texts))
+        position_of = dict(zip(distinct, self.find(distinct).tolist(), strict=True))
+        found = np.array([position_of[text] for text in texts], np.int64)
+        missing = [text for text, position in position_of.items() if position < 0]
         if missing:
             shown = ", ".join(missing[:5]) + ("" if len(missing) <= 5 else " ...")
             none = bool((found < 0).all())

@@ -1,6 +1,8 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/parallel_for.hpp>
 #include <vaecf/checkpoint/checkpoint_reader.hpp>
 #include <vaecf/checkpoint/training_state.hpp>
+#include <vaecf/models/item_model.hpp>
 #include <vaecf/models/kind.hpp>
 #include <vaecf/run/recommender.hpp>
 
@@ -27,7 +29,8 @@ models::Popularity most_popular_items(const io::CheckpointFile& checkpoint) {
 }
 
 /// Copies the first items of a ranked list, and their scores, that are not in `excluded` and of which no
-/// category has more than `choice.at_most`. Returns whether they fill the list.
+/// category has more than `choice.at_most`. Returns whether they fill the list, or are all items that the
+/// user may get.
 bool limit_list(const RecommendOptions& choice, std::span<const std::int32_t> excluded,
                 std::span<const std::int32_t> ranked, std::span<const float> ranked_scores,
                 std::span<std::int32_t> items, std::span<float> scores) {
@@ -46,7 +49,7 @@ bool limit_list(const RecommendOptions& choice, std::span<const std::int32_t> ex
   }
   std::ranges::fill(items.subspan(count), -1);
   std::ranges::fill(scores.subspan(count), -std::numeric_limits<float>::infinity());
-  return count == items.size();
+  return count == items.size() || ranked.back() < 0;
 }
 
 /// Returns the number of items that may be recommended.
@@ -184,11 +187,14 @@ void Recommender::recommend(const RecommendRequest& request, std::span<std::int3
   std::vector<float> ranked_scores;
   for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {
     const Range rows{begin, std::min(seen.rows(), begin + batch_users)};
+    std::int64_t most_excluded = 0;
+    for (std::int64_t row = 0; row < std::min(excluded.rows(), rows.size()); ++row)
+      most_excluded = std::max(most_excluded, excluded.row_size(begin + row));
     // Longer lists until the lists of all users of the batch are full.
     bool full = false;
-    std::int64_t length = width;
+    std::int64_t length = choice.categories.rows() == 0 ? width : 4 * width;
     do {
-      length = std::min(4 * length, allowed);
+      length = std::min(length + most_excluded, allowed);
       ranked.resize(rows.size() * length);
       ranked_scores.resize(ranked.size());
       rank(inputs, rows, length, ranked, ranked_scores);
@@ -201,7 +207,9 @@ void Recommender::recommend(const RecommendRequest& request, std::span<std::int3
                            view(ranked_scores, {row * length, (row + 1) * length}), items.subspan(to, width),
                            scores.subspan(to, width));
       }
-    } while (!full && length < allowed);
+      if (full || length == allowed) break;
+      length *= 4;
+    } while (true);
   }
 }
 
@@ -253,9 +261,9 @@ void Recommender::explain(const RecommendRequest& request, std::span<const std::
     const models::Contributions found =
         reasons_->contributions(histories, last.rows() == 0 ? last : last.subset(rows), features.subset(rows),
                                 items.subspan(begin * width, rows.size() * width), width);
-    auto values = std::span(found.values);
-    for (std::int64_t row = 0; row < rows.size(); ++row) {
+    parallel_for(models::item_model_threads(single_rank_), {0, rows.size()}, [&](std::int64_t row) {
       const auto history = histories.row(row);
+      auto values = std::span(found.values).subspan(width * (histories.offsets[row] - histories.offsets[0]));
       for (std::int64_t place = (begin + row) * width; place < (begin + row + 1) * width; ++place) {
         const auto of_item = values.first(history.size());
         values = values.subspan(history.size());
@@ -264,7 +272,7 @@ void Recommender::explain(const RecommendRequest& request, std::span<const std::
         select_reasons(history, of_item, because.subspan(place * reasons, reasons),
                        contributions.subspan(place * reasons, reasons));
       }
-    }
+    });
   }
 }
 

@@ -26,6 +26,11 @@ class ItemModel {
   virtual ~ItemModel() = default;
   /// Writes the scores of all items for a user x, given as `history`. Thread-safe.
   virtual void score(const SparseRow& history, std::span<float> scores) const = 0;
+  /// Writes the scores of several users, (users, items), which have the same bits. Thread-safe.
+  virtual void score_all(std::span<const SparseRow> users, std::span<float> scores) const {
+    const std::size_t items = users.empty() ? 0 : scores.size() / users.size();
+    for (std::size_t u = 0; u < users.size(); ++u) score(users[u], scores.subspan(u * items, items));
+  }
   /// Returns B_ij, the weight of item i = `source` in the score of item j = `target`; 0 without B.
   virtual float weight(std::int32_t /*source*/, std::int32_t /*target*/) const { return 0.0F; }
   /// Returns what a checkpoint of this model contains.

@@ -7,6 +7,8 @@
 #include <functional>
 #include <utility>
 
+#include "models/linear/dense_scores.hpp"
+
 namespace vaecf::models {
 
 EaseModel::EaseModel(Solution solution, double dropout, std::vector<math::LinearColumn> columns)
@@ -43,21 +45,28 @@ StoredWeights EaseModel::stored() const {
 }
 
 void EaseModel::score(const SparseRow& history, std::span<float> scores) const {
-  if (const auto* sparse = std::get_if<SparseWeights>(&solution_)) {
-    sparse->score(history, scores);
-  } else {
-    const auto& inverse = std::get<Inverse>(solution_);
-    std::ranges::fill(scores, 0.0F);
-    for_elements(history, [&](std::int32_t item, float x) {
-      const std::span<const float> weights = inverse.row(item);
-      for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += x * weights[j];
-    });
-    for_elements(history, [&](std::int32_t item, float x) {
-      const auto j = static_cast<std::size_t>(item);
-      scores[j] -= x * inverse.row(item)[j];
-    });
+  score_all(std::span(&history, 1), scores);
+}
+
+void EaseModel::score_all(std::span<const SparseRow> users, std::span<float> scores) const {
+  const std::size_t items = scale_.size();
+  const auto* sparse = std::get_if<SparseWeights>(&solution_);
+  if (sparse == nullptr) {
+    const auto row_of = [&](std::int64_t item) { return std::get<Inverse>(solution_).row(item).data(); };
+    dense_scores(users, row_of, std::ssize(scale_), scores);
   }
-  for (std::size_t j = 0; j < scores.size(); ++j) scores[j] *= scale_[j];
+  for (std::size_t u = 0; u < users.size(); ++u) {
+    const std::span<float> own = scores.subspan(u * items, items);
+    if (sparse != nullptr) {
+      sparse->score(users[u], own);
+    } else {
+      for_elements(users[u], [&](std::int32_t item, float x) {
+        const auto j = static_cast<std::size_t>(item);
+        own[j] -= x * std::get<Inverse>(solution_).row(item)[j];
+      });
+    }
+    for (std::size_t j = 0; j < items; ++j) own[j] *= scale_[j];
+  }
 }
 
 float EaseModel::weight(std::int32_t source, std::int32_t target) const {

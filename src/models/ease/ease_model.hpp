@@ -33,6 +33,7 @@ class EaseModel final : public ItemModel {
   /// Makes this the model of `relax` and `kept_weight`, one of which is 0. Not thread-safe.
   void set_columns(double relax, double kept_weight);
   void score(const SparseRow& history, std::span<float> scores) const override;
+  void score_all(std::span<const SparseRow> users, std::span<float> scores) const override;
   float weight(std::int32_t source, std::int32_t target) const override;
   StoredWeights stored() const override;
   bool is_dense() const override { return std::holds_alternative<Inverse>(solution_); }

@@ -11,6 +11,7 @@ namespace vaecf::models {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr std::int64_t block_scores = std::int64_t{4} << 20;  // of a thread's users, at most
 
 std::vector<std::int32_t> excluded_of(std::span<const std::uint8_t> allowed_items) {
   std::vector<std::int32_t> excluded;
@@ -115,15 +116,34 @@ std::unique_ptr<LoadedUsers> ItemScorer::load_users(const UserData& users) {
   return std::make_unique<ItemUsers>(users);
 }
 
-void ItemScorer::score(const SparseRow& seen, History history, bool keep_seen,
-                       std::span<float> scores) const {
-  model_->score(history == History::none ? SparseRow({}, {}) : seen, scores);
-  // Weights of a damaged checkpoint may overflow; a sort requires comparable scores.
-  std::ranges::replace_if(
-      scores, [](float value) { return std::isnan(value); }, -infinity);
-  for (const std::int32_t item : excluded_) scores[static_cast<std::size_t>(item)] = -infinity;
-  if (keep_seen) return;
-  for (const std::int32_t item : seen.columns) scores[static_cast<std::size_t>(item)] = -infinity;
+template <class Use>
+void ItemScorer::for_each_user(const UserData& users, Range rows, History history, bool keep_seen,
+                               const Use& use) const {
+  // Users of a block share the weights that they read.
+  const std::int64_t of_thread = (rows.size() + threads_ - 1) / threads_;
+  const std::int64_t block =
+      std::max<std::int64_t>(1, std::min({of_thread, std::int64_t{64}, block_scores / items_}));
+  const std::int64_t blocks = (rows.size() + block - 1) / block;
+  const auto work = [&](std::int64_t number) {
+    const std::int64_t begin = rows.begin + number * block;
+    const Range part{begin, std::min(rows.end, begin + block)};
+    std::vector<SparseRow> histories;
+    for (std::int64_t row = part.begin; row < part.end; ++row)
+      histories.push_back(history == History::none ? SparseRow({}, {}) : users.items.sparse_row(row));
+    std::vector<float> scores(part.size() * items_);
+    model_->score_all(histories, scores);
+    for (std::int64_t row = part.begin; row < part.end; ++row) {
+      const std::span<float> own = std::span(scores).subspan((row - part.begin) * items_, items_);
+      // Weights of a damaged checkpoint may overflow; a sort requires comparable scores.
+      std::ranges::replace_if(
+          own, [](float value) { return std::isnan(value); }, -infinity);
+      for (const std::int32_t item : excluded_) own[static_cast<std::size_t>(item)] = -infinity;
+      if (!keep_seen)
+        for (const std::int32_t item : users.items.row(row)) own[static_cast<std::size_t>(item)] = -infinity;
+      use(row, own);
+    }
+  };
+  parallel_for(threads_, {0, blocks}, work, NoProgress(), 1);
 }
 
 std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,
@@ -135,10 +155,8 @@ std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,
   std::vector<double> values(metrics.size() * count);
   for (std::int64_t begin = 0; begin < users.targets.rows(); begin += block) {
     const Range rows{begin, std::min(users.targets.rows(), begin + block)};
-    parallel_for(threads_, rows, [&](std::int64_t row) {
+    for_each_user(users, rows, history, false, [&](std::int64_t row, std::span<const float> scores) {
       if (users.targets.row_size(row) == 0) return;
-      std::vector<float> scores(static_cast<std::size_t>(items_));
-      score(users.items.sparse_row(row), history, false, scores);
       const std::vector<std::int32_t> ranks = math::ranks_of(users.targets.row(row), scores);
       for (std::size_t m = 0; m < metrics.size(); ++m)
         values[m * count + static_cast<std::size_t>(row)] = math::metric_of_user(metrics[m], ranks, items_);
@@ -154,9 +172,7 @@ void ItemScorer::top_k(LoadedUsers& loaded, Range rows, History history, bool ke
   const auto width = static_cast<std::size_t>(k);
   std::ranges::fill(items, -1);
   std::ranges::fill(best_scores, -infinity);
-  parallel_for(threads_, rows, [&](std::int64_t row) {
-    std::vector<float> scores(static_cast<std::size_t>(items_));
-    score(users.items.sparse_row(row), history, keep_seen, scores);
+  for_each_user(users, rows, history, keep_seen, [&](std::int64_t row, std::span<const float> scores) {
     const std::vector<std::int32_t> best = math::top_k(scores, k);
     const std::size_t first = static_cast<std::size_t>(row - rows.begin) * width;
     for (std::size_t position = 0; position < best.size(); ++position) {

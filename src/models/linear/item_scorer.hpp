@@ -43,9 +43,11 @@ class ItemScorer final : public Scorer {
   }
 
  private:
-  /// Writes the scores of all items for a user with the items `seen`. Excluded items and, unless `keep_seen`
-  /// is set, those that the user has, get -infinity.
-  void score(const SparseRow& seen, History history, bool keep_seen, std::span<float> scores) const;
+  /// Calls use(row, scores of all items) for each of the users `rows`, on several threads. Excluded items
+  /// and, unless `keep_seen` is set, those that the user has, have the score -infinity.
+  template <class Use>
+  void for_each_user(const UserData& users, Range rows, History history, bool keep_seen,
+                     const Use& use) const;
 
   std::shared_ptr<const ItemModel> model_;
   std::int64_t items_;

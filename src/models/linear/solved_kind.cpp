@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "models/linear/dense_scores.hpp"
 #include "models/linear/linear_reasons.hpp"
 #include "models/linear/sparse_graph.hpp"
 #include "models/linear/sparse_weights.hpp"
@@ -26,11 +27,11 @@ class StoredDenseModel final : public ItemModel {
   explicit StoredDenseModel(AlignedArray<float> matrix, std::int64_t items)
       : matrix_(std::move(matrix)), items_(items) {}
   void score(const SparseRow& history, std::span<float> scores) const override {
-    std::ranges::fill(scores, 0.0F);
-    for_elements(history, [&](std::int64_t item, float x) {
-      const std::span<const float> weights = view(matrix_, {item * items_, (item + 1) * items_});
-      for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += x * weights[j];
-    });
+    score_all(std::span(&history, 1), scores);
+  }
+  void score_all(std::span<const SparseRow> users, std::span<float> scores) const override {
+    const auto row_of = [this](std::int64_t item) { return matrix_.data() + item * items_; };
+    dense_scores(users, row_of, items_, scores);
   }
   float weight(std::int32_t source, std::int32_t target) const override {
     return matrix_[source * items_ + target];

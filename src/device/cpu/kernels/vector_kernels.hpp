@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vaecf/base/half_precision.hpp>
+#include <vaecf/base/multiversioning.hpp>
 #include <vaecf/device/options.hpp>
 #include <vaecf/device/step.hpp>
 
@@ -58,17 +59,3 @@ void update_elements(const device::UpdateRule& rule, const float* gradient, floa
                      std::uint16_t* bf16_copy, std::int64_t n);
 
 }  // namespace vaecf::cpu
-
-// Function multiversioning. Clones are selected by x86-64 feature level, because a CPU name would match that
-// model only. Not used with sanitizers: they would instrument the resolvers, which run before the sanitizer
-// runtime is initialized. In a header of its own, so that no kernel source includes another kernel's header.
-#if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define VAECF_MULTIVERSIONING 1
-#define VAECF_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VAECF_MULTIVERSIONING 0
-#define VAECF_CLONES
-#endif
-// Inlined into each clone, so that it is compiled for the clone's instruction set.
-#define VAECF_INLINE inline __attribute__((always_inline))
