@@ -194,7 +194,7 @@ void write_checkpoint(const std::string& path, const Attributes& attributes,
 
 struct CheckpointFile::Content {
   explicit Content(const std::string& path)
-      : checksum(verify_checksum(path)), file(path, how_to_get_a_checkpoint) {
+      : checksum(verify_checksum(path)), file(path, how_to_get_a_checkpoint, true) {
     file.as_input_error([&] {
       attributes = file.attributes();
       std::vector<std::string> names;

@@ -121,8 +121,9 @@ struct Hdf5Dataset {
 /// except as_input_error() must be called inside as_input_error(). They throw InputError or h5::Error.
 class Hdf5Reader {
  public:
-  /// `make`: advice on how to obtain such a file. Throws InputError if the file cannot be opened.
-  Hdf5Reader(std::string path, const std::string& make);
+  /// `make`: advice on how to obtain such a file. `beside_others`: other users of HDF5 in this process, such
+  /// as h5py, may have the file open, too. Throws InputError if the file cannot be opened.
+  Hdf5Reader(std::string path, const std::string& make, bool beside_others = false);
 
   /// Runs `work`, which reads the file, under the library's lock. Throws InputError if the library reports an
   /// error or memory is insufficient.

@@ -116,7 +116,8 @@ void require_file(const std::string& path, const std::string& make) {
   }
 }
 
-Hdf5Reader::Hdf5Reader(std::string path, const std::string& make) : path_(std::move(path)) {
+Hdf5Reader::Hdf5Reader(std::string path, const std::string& make, bool beside_others)
+    : path_(std::move(path)) {
   require_file(path_, make);
   as_input_error([&] {
     if (H5Fis_hdf5(path_.c_str()) <= 0) {
@@ -131,6 +132,8 @@ Hdf5Reader::Hdf5Reader(std::string path, const std::string& make) : path_(std::m
     // HDF5_USE_FILE_LOCKING takes precedence.
     h5::check(H5Pset_file_locking(access.id(), false, true), "prepare to read a file");
 #endif
+    // HDF5 refuses to open a file twice with different settings of locks, but not by different drivers.
+    if (beside_others) h5::check(H5Pset_fapl_stdio(access.id()), "prepare to read a file");
     file_ = h5::Handle(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, access.id()), "open the file");
   });
 }
