@@ -1,16 +1,16 @@
-# `cmake --install` installs PREFIX/bin/vaecf_dist and PREFIX/share/vaecf_dist: launch scripts, configurations,
-# documentation, license and the Python package. cpack makes a .tar.gz of them and, on Debian and Ubuntu, a .deb.
+# `cmake --install` installs PREFIX/bin/vaecf_dist, libvaecf.so with its header and vaecf.pc, and PREFIX/share/vaecf_dist:
+# launch scripts, configurations, documentation, license and the Python package, which loads libvaecf.so.
+# cpack makes a .tar.gz of them and, on Debian and Ubuntu, a .deb.
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/vaecf_dist)
 # A component of its own, which images install alone.
 install(TARGETS vaecf_dist RUNTIME COMPONENT program)
-# While the C interface is experimental, with `--component library` only: PREFIX/lib/libvaecf.so, its header and vaecf.pc.
-install(TARGETS vaecf LIBRARY COMPONENT library EXCLUDE_FROM_ALL)
-install(FILES include/vaecf.h TYPE INCLUDE COMPONENT library EXCLUDE_FROM_ALL)
+install(TARGETS vaecf LIBRARY COMPONENT library)
+install(FILES include/vaecf.h TYPE INCLUDE COMPONENT library)
 # PREFIX from the folder of vaecf.pc.
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/vaecf.pc.in vaecf.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/vaecf.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library EXCLUDE_FROM_ALL)
+install(FILES ${CMAKE_BINARY_DIR}/vaecf.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 # Scripts that build or test need the sources, so they are not installed.
 install(DIRECTORY launch DESTINATION ${share} USE_SOURCE_PERMISSIONS
         REGEX "/launch/(build|bundle|binaries\\.sh|fetch-libraries|gpu-[^/]*|quickstart|release|test|wheel(\\.py)?)$" EXCLUDE)

@@ -7,6 +7,14 @@ glibc_names='^(linux-vdso|ld-linux|libc|libm|libmvec|libpthread|libdl|librt|libr
 # shellcheck disable=SC2034
 cuda_names='^lib(cuda|cudart|cublas|cublasLt|cusparse|nccl|nvJitLink|nvidia-.*)\.so'
 
+# check_built FOLDER: fails if the program or libvaecf.so is not in this build folder. Requires the function `usage_error`.
+check_built() {
+  local file
+  for file in bin/vaecf_dist lib/libvaecf.so.1; do
+    [ -f "$1/$file" ] || usage_error "$1/$file does not exist; build it (launch/build), or set --build"
+  done
+}
+
 # copy_licenses FOLDER: copies the licenses of the Debian packages of the files whose names it reads.
 copy_licenses() {
   mkdir -p "$1"

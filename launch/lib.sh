@@ -287,16 +287,16 @@ cuda_settings() {
   fi
 }
 
-# build_program FOLDER ARGUMENTS...: builds only vaecf_dist, with these arguments for cmake.
+# build_program FOLDER ARGUMENTS...: builds only vaecf_dist and libvaecf.so, with these arguments for cmake.
 build_program() {
   local folder=$1 tests=()
   shift
   check_tools
-  # A folder of launch/test has the tests enabled; they stay enabled, but only the program is built.
+  # A folder of launch/test has the tests enabled; they stay enabled, but are not built.
   if [ ! -f "$folder/CMakeCache.txt" ]; then tests=(-DVAECF_TESTS=OFF); fi
   configure "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release "${tests[@]}" "$@"
   say "building $folder/bin/vaecf_dist"
-  run cmake --build "$folder" -j "$(build_jobs)" --target vaecf_dist >&2 || fail "the build failed"
+  run cmake --build "$folder" -j "$(build_jobs)" --target vaecf_dist vaecf >&2 || fail "the build failed"
 }
 
 # mpi_settings RANKS: sets the environment and the array `mpi` for RANKS ranks on this machine, or on the hosts that the

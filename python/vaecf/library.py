@@ -100,10 +100,10 @@ def find_library() -> str:
     python = Path(__file__).resolve().parent.parent
     # A wheel's library is in PREFIX/lib/vaecf_dist, and this package may be in PREFIX/share/vaecf_dist/python.
     prefixes = [Path(sys.prefix), Path(site.getuserbase())]
-    if python.parts[-3:] == ("share", "vaecf_dist", "python"):
-        prefixes.insert(0, python.parents[2])
     with suppress(InputError):
         prefixes.insert(0, Path(find_program()).resolve().parent.parent)
+    if python.parts[-3:] == ("share", "vaecf_dist", "python"):
+        prefixes.insert(0, python.parents[2])
     folders = [prefix / lib for prefix in prefixes for lib in ("lib", "lib/vaecf_dist", "lib64", "lib/x86_64-linux-gnu")]
     for candidate in [named] if named else [str(folder / NAME) for folder in folders]:
         if Path(candidate).is_file():

@@ -34,6 +34,13 @@ link_tools() {
 }
 # program FILE TEXT: makes a program. A link goes first: writing through it, root would replace the machine's own tool.
 program() { rm -f "$1"; printf '#!/usr/bin/env bash\n%s\n' "$2" >"$1"; chmod +x "$1"; }
+# check_model WHAT LIBRARY: whether python_model, whose output is $said, recommended with LIBRARY, and with nothing of $build.
+check_model() {
+  case $said in
+    *'vaecf.Model was not tried'*) echo "$1: $said" ;;
+    *) says "vaecf.Model, $1" "recommended by $2"; check_not "vaecf.Model, $1" "$build/" "$said" ;;
+  esac
+}
 # alive PID. A zombie that a container's first process does not collect is dead enough.
 alive() { grep -q '^State:[[:space:]]*[^ZX]' "/proc/$1/status" 2>/dev/null; }
 conclude() {
