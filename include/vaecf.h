@@ -104,6 +104,17 @@ VAECF_API vaecf_status vaecf_score(const vaecf_model *model, const vaecf_request
 VAECF_API vaecf_status vaecf_similar(const vaecf_model *model, vaecf_columns items, int32_t k, int32_t *similar,
                                      float *scores);
 
+/* Writes the vectors of `count` items from column `first`, (count, width); `width` must be "vector_width" of
+ * vaecf_facts(). The score of an item for a user is the inner product of their vectors, for an autoencoder with the
+ * squared loss its sigmoid, up to rounding. Invalid for EASE and item-kNN, whose vector_width is 0. */
+VAECF_API vaecf_status vaecf_item_vectors(const vaecf_model *model, int64_t first, int64_t count, int32_t width,
+                                          float *vectors);
+
+/* Writes the vectors of the request's users, (users, width). Only `size`, `histories` and `user_features` of the
+ * request are used. */
+VAECF_API vaecf_status vaecf_user_vectors(const vaecf_model *model, const vaecf_request *request, int32_t width,
+                                          float *vectors);
+
 #ifdef __cplusplus
 }
 #endif

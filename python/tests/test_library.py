@@ -65,6 +65,25 @@ def test_lists_and_reasons_have_the_bits_of_the_program(workspace: Workspace, na
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_vectors_give_the_scores(workspace: Workspace, name: str) -> None:
+    run = vaecf.Run(workspace.folder / "runs" / name)
+    test, model = run.dataset().test, run.model()
+    features = test.features if model.features else None
+    if model.type in ("ease", "item_knn"):
+        for call in (model.item_vectors, lambda: model.user_vectors(test.fold_in)):
+            with pytest.raises(vaecf.InputError, match="the model has no vectors of items and users"):
+                call()
+        return
+    items, users = model.item_vectors(), model.user_vectors(test.fold_in, features)
+    assert len(items) == 120 and items.shape[1] == users.shape[1]
+    products = users.astype(np.float64) @ items.T
+    if name.startswith("autoencoder") and "multinomial" not in name:
+        products = 1 / (1 + np.exp(-products))
+    np.testing.assert_allclose(products, model.score(test.fold_in, features), rtol=1e-5, atol=1e-5)
+    assert model.user_vectors(np.zeros((0, 120))).shape == (0, items.shape[1])
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_reasons_are_contributions_by_definition(workspace: Workspace, name: str) -> None:
     run = vaecf.Run(workspace.folder / "runs" / name)
     data, model = run.dataset(), run.model()

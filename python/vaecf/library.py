@@ -140,6 +140,8 @@ def _library() -> ctypes.CDLL:
         ],
         "recommend": [c_void_p, POINTER(_Request), POINTER(c_int32), POINTER(c_float), POINTER(c_int32), POINTER(c_float)],
         "score": [c_void_p, POINTER(_Request), POINTER(c_float)],
+        "item_vectors": [c_void_p, c_int64, c_int64, c_int32, POINTER(c_float)],
+        "user_vectors": [c_void_p, POINTER(_Request), c_int32, POINTER(c_float)],
         "similar": [c_void_p, _Columns, c_int32, POINTER(c_int32), POINTER(c_float)],
     }.items():  # fmt: skip
         function = getattr(library, f"vaecf_{name}")
@@ -267,6 +269,23 @@ class LoadedModel:
             request = self._request(arrays, histories[rows], None if features is None else features[rows])
             _call("score", self._model, byref(request), _pointer(scores[rows], c_float))
         return scores
+
+    def item_vectors(self) -> Array:
+        """Returns the vectors of all items, (items, vector_width). Throws InputError if the model has none."""
+        vectors = np.empty((int(self.facts["items"]), int(self.facts["vector_width"])), np.float32)
+        _call("item_vectors", self._model, 0, *vectors.shape, _pointer(vectors, c_float))
+        return vectors
+
+    def user_vectors(self, histories: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
+        """Returns the vectors of users, (users, vector_width). Throws InputError if the model has none."""
+        width = int(self.facts["vector_width"])
+        vectors = np.empty((histories.shape[0], width), np.float32)
+        for first in range(0, max(1, len(vectors)), _USERS):
+            rows = slice(first, first + _USERS)
+            arrays = _Arrays()
+            request = self._request(arrays, histories[rows], None if features is None else features[rows])
+            _call("user_vectors", self._model, byref(request), width, _pointer(vectors[rows], c_float))
+        return vectors
 
     def similar(self, items: Array, k: int) -> tuple[Array, Array]:
         """Returns the columns of the items most similar to each of some, and the similarities, (items, k)."""

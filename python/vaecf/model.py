@@ -159,6 +159,19 @@ class Model:
         """
         return self._loaded.score(*self._inputs(histories, features))
 
+    def item_vectors(self) -> Array:
+        """Returns the vectors of the items, (items, width), float32, in the order of the columns, for a search engine.
+
+        The score of an item for a user is the inner product of their vectors, up to rounding; for an autoencoder with
+        the squared loss it is its sigmoid. If the output layer has a bias, that is the last element of an item's vector,
+        and 1 that of a user's. Throws InputError for EASE and item-kNN, which have no vectors.
+        """
+        return self._loaded.item_vectors()
+
+    def user_vectors(self, histories: Any, features: Any = None) -> Array:
+        """Returns the vectors of users, (users, width), float32, whose `histories` and `features` are as for score()."""
+        return self._loaded.user_vectors(*self._inputs(histories, features))
+
     def recommend(
         self,
         histories: Any,

@@ -64,6 +64,7 @@ Model::Model(const std::string& path, std::string_view options)
   facts["user_features"] = recommender_->features();
   facts["user_feature_columns"] = hashing_.columns();
   facts["weights"] = weighted() ? checkpoint_.attribute<std::string>("weights") : "";
+  facts["vector_width"] = recommender_->vector_width();
   facts["titles"] = !titles_.empty();
   facts["reasons"] = explains_;
   facts["device"] = device_->facts().description;

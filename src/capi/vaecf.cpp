@@ -113,6 +113,13 @@ void score(const Model& model, const run::RecommendRequest& request, float* scor
   });
 }
 
+/// Throws InputError unless the model has vectors of `width` elements.
+void require_width(const Model& model, std::int32_t width) {
+  const std::int64_t has = model.recommender().vector_width();
+  if (has == 0) throw InputError("the model has no vectors of items and users");
+  if (width != has) throw InputError(format("width: must be {}, got {}", has, width));
+}
+
 }  // namespace
 }  // namespace vaecf::capi
 
@@ -228,5 +235,29 @@ vaecf_status vaecf_similar(const vaecf_model* model, vaecf_columns items, int32_
       copy_row<std::int32_t>(lists[n].items, similar + n * k, k, -1);
       copy_row<float>(lists[n].scores, scores + n * k, k, -infinity);
     }
+  });
+}
+
+vaecf_status vaecf_item_vectors(const vaecf_model* model, int64_t first, int64_t count, int32_t width,
+                                float* vectors) {
+  return guarded([&] {
+    const Model& of = model_of(model);
+    require_width(of, width);
+    array(vectors, count, "vectors");
+    if (first < 0 || first > of.items() - count)
+      throw InputError(format("first: must be 0 to {}, got {}", of.items() - count, first));
+    of.recommender().item_vectors({first, first + count}, {vectors, static_cast<std::size_t>(count * width)});
+  });
+}
+
+vaecf_status vaecf_user_vectors(const vaecf_model* model, const vaecf_request* request, int32_t width,
+                                float* vectors) {
+  return guarded([&] {
+    const Model& of = model_of(model);
+    require_width(of, width);
+    const run::RecommendOptions no_choice;
+    const run::RecommendRequest users = users_of(of, checked(request), no_choice);
+    array(vectors, users.seen.rows(), "vectors");
+    of.recommender().user_vectors(users, {vectors, static_cast<std::size_t>(users.seen.rows() * width)});
   });
 }

@@ -168,6 +168,42 @@ std::vector<float> TrainableModel::scoring_input(LoadedUsers& users, Range rows)
   return values;
 }
 
+std::int64_t TrainableModel::vector_width() {
+  const device::TensorSpec& table = output_parameters().layout().tensors.at(output_layer().weight).spec;
+  return (table.has_item_rows() ? table.columns : table.rows) + (has_output_bias() ? 1 : 0);
+}
+
+void TrainableModel::item_vectors(Range items, std::span<float> vectors) {
+  device::Parameters& output = output_parameters();
+  const device::Layer layer = output_layer();
+  const device::TensorSpec& table = output.layout().tensors.at(layer.weight).spec;
+  if (table.has_item_rows()) {
+    device_.export_rows(output.layout(), layer.weight, items, output.master(), vectors);
+    return;
+  }
+  const std::int64_t width = vector_width();
+  std::vector<float> row(static_cast<std::size_t>(items_));
+  for (std::int64_t h = 0; h < width; ++h) {
+    const bool is_bias = h == table.rows;
+    device_.export_rows(output.layout(), is_bias ? layer.bias : layer.weight,
+                        is_bias ? Range{0, 1} : Range{h, h + 1}, output.master(), row);
+    for (std::int64_t item = items.begin; item < items.end; ++item)
+      vectors[(item - items.begin) * width + h] = row[item];
+  }
+}
+
+void TrainableModel::user_vectors(LoadedUsers& users, Range rows, std::span<float> vectors) {
+  const std::vector<float> hidden = scoring_input(users, rows);
+  const std::int64_t width = vector_width();
+  const std::int64_t columns = width - (has_output_bias() ? 1 : 0);
+  for (std::int64_t row = 0; row < rows.size(); ++row) {
+    const auto to =
+        std::ranges::copy(view(hidden, {row * columns, (row + 1) * columns}), vectors.begin() + row * width)
+            .out;
+    if (columns < width) *to = 1.0F;
+  }
+}
+
 void TrainableModel::restrict_to(std::span<const std::uint8_t> allowed_items) {
   // Through the biases, so that no operation needs a mask.
   const int tensor = output_layer().bias;

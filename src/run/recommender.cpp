@@ -213,6 +213,29 @@ void Recommender::recommend(const RecommendRequest& request, std::span<std::int3
   }
 }
 
+std::int64_t Recommender::vector_width() const {
+  return model_->vector_width();
+}
+
+void Recommender::item_vectors(Range items, std::span<float> vectors) const {
+  const Session session(*this);
+  session.model().item_vectors(items, vectors);
+}
+
+void Recommender::user_vectors(const RecommendRequest& request, std::span<float> vectors) const {
+  require_known(request.seen, items_, "items");
+  require_known(request.features, features(), "features");
+  const std::vector<std::int64_t> none(static_cast<std::size_t>(request.seen.rows()) + 1, 0);
+  const CsrView features = request.features.rows() == 0 ? CsrView{none, {}} : request.features;
+  const Session session(*this);
+  const auto users = session.model().load_users({request.seen, features, {}, 0});
+  const std::int64_t width = vector_width();
+  for (std::int64_t begin = 0; begin < request.seen.rows(); begin += batch_users) {
+    const Range rows{begin, std::min(request.seen.rows(), begin + batch_users)};
+    session.model().user_vectors(*users, rows, vectors.subspan(begin * width, rows.size() * width));
+  }
+}
+
 void Recommender::rank(const Inputs& inputs, Range rows, std::int64_t width, std::span<std::int32_t> items,
                        std::span<float> scores) const {
   for (std::int64_t begin = rows.begin; begin < rows.end; begin += batch_users) {

@@ -209,6 +209,43 @@ TEST_F(CInterface, ScoresAreThoseOfTheLists) {
   }
 }
 
+TEST_F(CInterface, ScoresAreProductsOfVectors) {
+  std::vector<float> some(60);
+  open(models[0]);
+  EXPECT_EQ(vaecf_item_vectors(model_, 0, 1, 1, some.data()), VAECF_INVALID);
+  EXPECT_EQ(vaecf_user_vectors(model_, &request_, 1, some.data()), VAECF_INVALID);
+  // The width of the last hidden layer, and the bias; ELSA has none.
+  const std::array<std::pair<const char*, std::int32_t>, 2> widths = {
+      std::pair{" --set model.type=mult_vae --set model.hidden=[9]", 10}, {models[3], 7}};
+  for (const auto& [settings, width] : widths) {
+    SCOPED_TRACE(settings);
+    open(settings);
+    EXPECT_NE(std::string(vaecf_facts(model_)).find(format("\"vector_width\":{},", width)),
+              std::string::npos);
+    std::vector<float> items(std::size_t(60 * width)), users(std::size_t(users_.rows() * width));
+    ASSERT_EQ(vaecf_item_vectors(model_, 0, 50, width, items.data()), VAECF_OK) << vaecf_error();
+    ASSERT_EQ(vaecf_item_vectors(model_, 50, 10, width, &items[std::size_t(50 * width)]), VAECF_OK);
+    ASSERT_EQ(vaecf_user_vectors(model_, &request_, width, users.data()), VAECF_OK) << vaecf_error();
+    std::vector<float> scores(static_cast<std::size_t>(users_.rows() * 60));
+    ASSERT_EQ(vaecf_score(model_, &request_, scores.data()), VAECF_OK) << vaecf_error();
+    for (std::int64_t n = 0; n < std::ssize(scores); ++n) {
+      double product = 0.0;
+      for (std::int64_t h = 0; h < width; ++h)
+        product += static_cast<double>(users[n / 60 * width + h]) * items[n % 60 * width + h];
+      ASSERT_NEAR(product, scores[n], 1e-5) << n;
+    }
+    for (const std::array<std::int64_t, 3>& wrong : {std::array<std::int64_t, 3>{0, 1, 3},
+                                                     {-1, 1, width},
+                                                     {60, 1, width},
+                                                     {0, 61, width},
+                                                     {0, -1, width}})
+      EXPECT_EQ(vaecf_item_vectors(model_, wrong[0], wrong[1], std::int32_t(wrong[2]), some.data()),
+                VAECF_INVALID);
+    EXPECT_EQ(vaecf_item_vectors(model_, 0, 1, width, nullptr), VAECF_INVALID);
+    EXPECT_EQ(vaecf_user_vectors(model_, &request_, width, nullptr), VAECF_INVALID);
+  }
+}
+
 TEST_F(CInterface, SimilarItemsAreThoseOfTheProgram) {
   for (const char* const settings : models) {
     SCOPED_TRACE(settings);

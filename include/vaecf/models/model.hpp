@@ -65,6 +65,13 @@ class Scorer {
   /// Gives every item i with allowed_items[i] = 0 the score -infinity until the next call; `allowed_items`
   /// has one entry per item, or none: then no item is excluded.
   virtual void restrict_to(std::span<const std::uint8_t> allowed_items) = 0;
+  /// Returns the number of elements of item_vectors() and user_vectors(), whose inner product is the score of
+  /// the item for the user, or what the score increases with; 0: the model has no such vectors.
+  virtual std::int64_t vector_width() { return 0; }
+  /// Writes the vectors of `items`, (items, vector_width()), while no item is excluded.
+  virtual void item_vectors(Range /*items*/, std::span<float> /*vectors*/) {}
+  /// Writes the vectors of users `rows`, (rows, vector_width()). `rows` must not exceed max_users().
+  virtual void user_vectors(LoadedUsers& /*users*/, Range /*rows*/, std::span<float> /*vectors*/) {}
   /// Returns a scorer with the same weights and a state of its own, which another thread may use.
   /// Thread-safe. Null if scorers of this class cannot share their weights.
   virtual std::unique_ptr<Scorer> share() const { return nullptr; }

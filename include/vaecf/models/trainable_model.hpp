@@ -115,6 +115,11 @@ class TrainableModel : public Model {
   bool divides_items() const override { return model_parallel_.count() > 1; }
   Range own_users(std::int64_t users) const override { return model_parallel_.own_users(users); }
   void restrict_to(std::span<const std::uint8_t> allowed_items) override;
+  /// The vectors are those of the output layer. If it has a bias, that is the last element of an item's
+  /// vector, and 1 that of a user's. Not for a model that a model-parallel group shares.
+  std::int64_t vector_width() override;
+  void item_vectors(Range items, std::span<float> vectors) override;
+  void user_vectors(LoadedUsers& users, Range rows, std::span<float> vectors) override;
 
   /// Returns sum ||W||^2 over the tensors with weight decay: of tensors that are item slices, or of the
   /// others.
@@ -139,6 +144,8 @@ class TrainableModel : public Model {
   std::unique_ptr<device::StepState> scoring_step_;  // scoring uses no random values; its losses are not read
 
  private:
+  /// Returns whether the output layer has a trained bias.
+  bool has_output_bias() { return &output_parameters() == &parameters_; }
   /// Gathers users `rows` and returns their input. Always gathers the batch of their items.
   NetworkInput gather(DeviceUsers& users, Range rows, History history, bool needs_empty);
 

@@ -86,6 +86,14 @@ class Recommender {
                std::span<const float> scores, std::span<std::int32_t> because,
                std::span<float> contributions) const;
 
+  /// Returns the number of elements of a vector; 0: the model has none.
+  std::int64_t vector_width() const;
+  /// Writes the vectors of `items`, (items, vector_width()).
+  void item_vectors(Range items, std::span<float> vectors) const;
+  /// Writes the vectors of the request's users, (users, vector_width()): of `seen` and `features` only.
+  /// Throws InputError if an item or feature index is out of range.
+  void user_vectors(const RecommendRequest& request, std::span<float> vectors) const;
+
  private:
   class Session;
   /// The users of a call of recommend().

@@ -58,6 +58,11 @@ const device::Matrix& Elsa::forward_for_scoring(const NetworkInput& batch) {
   return hidden_;
 }
 
+void Elsa::item_vectors(Range items, std::span<float> vectors) {
+  device_.normalize_rows(parameters_, weight, normalized_, output_layer().weight);
+  TrainableModel::item_vectors(items, vectors);
+}
+
 void initialize_elsa(Model& model, std::uint64_t seed) {
   const device::TensorSpec weight = model.tensors().front();
   write_tensor(model, 0, weight, [&](std::uint64_t index) {
