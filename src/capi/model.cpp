@@ -83,22 +83,4 @@ const std::string& Model::name(std::int32_t column, bool title) const {
   return (title ? titles_ : ids_)[static_cast<std::size_t>(column)];
 }
 
-std::vector<std::int32_t> Model::user_features(const std::vector<std::string>& names,
-                                               const std::vector<std::string>& values) const {
-  const std::vector<std::string> columns = hashing_.columns();
-  std::vector<std::int32_t> features;
-  for (std::size_t n = 0; n < names.size(); ++n) {
-    const auto column = std::ranges::find(columns, names[n]);
-    if (column == columns.end()) {
-      throw InputError(columns.empty() ? "the model was trained without user features"
-                                       : format("the model reads no column '{}' of users, only {}",
-                                                excerpt(names[n]), excerpt(join(columns))));
-    }
-    hashing_.append(static_cast<std::size_t>(column - columns.begin()), values[n], features);
-  }
-  std::ranges::sort(features);
-  features.erase(std::ranges::unique(features).begin(), features.end());
-  return features;
-}
-
 }  // namespace vaecf::capi

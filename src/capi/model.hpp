@@ -40,10 +40,8 @@ class Model {
   std::int32_t find(std::string_view id) const;
   /// Returns the id of an item, or its title. Throws InputError if there is no such item, or it has no title.
   const std::string& name(std::int32_t column, bool title) const;
-  /// Returns the features that the values of columns of the table of users set, ascending and unique. Throws
-  /// InputError if the model reads no column of such a name.
-  std::vector<std::int32_t> user_features(const std::vector<std::string>& names,
-                                          const std::vector<std::string>& values) const;
+  /// Returns how values in the table of users become features.
+  const data::FeatureHashing& hashing() const { return hashing_; }
 
  private:
   io::CheckpointFile checkpoint_;

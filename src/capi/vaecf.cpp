@@ -179,13 +179,12 @@ vaecf_status vaecf_user_feature_columns(const vaecf_model* model, int64_t count,
   return guarded([&] {
     const Model& of = model_of(model);
     std::int64_t& number = required(used, "used");
-    const auto texts = [&](const char* const* from, const char* name) {
-      std::vector<std::string> all;
-      for (const char* const text : array(from, count, name)) all.emplace_back(&required(text, name));
-      return all;
-    };
-    const std::vector<std::int32_t> features =
-        of.user_features(texts(names, "names"), texts(values, "values"));
+    const auto of_columns = array(names, count, "names");
+    const auto texts = array(values, count, "values");
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (std::size_t n = 0; n < texts.size(); ++n)
+      pairs.emplace_back(&required(of_columns[n], "names"), &required(texts[n], "values"));
+    const std::vector<std::int32_t> features = of.hashing().features_of(pairs);
     const auto to = array(columns, capacity, "columns");
     number = std::ssize(features);
     if (number > capacity)

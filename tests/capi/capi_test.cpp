@@ -382,7 +382,7 @@ TEST_F(CInterface, WrongArgumentsAreErrors) {
   const char* const age = "age";
   std::int64_t used = 0;
   expect_invalid(vaecf_user_feature_columns(model_, 1, &age, &age, items.data(), 10, &used),
-                 "without user features");
+                 "the model has no user features");
   vaecf_model* other = nullptr;
   expect_invalid(vaecf_open("missing.h5", nullptr, &other), "missing.h5");
   expect_invalid(vaecf_open(checkpoint().c_str(), "[]", &other), "JSON object");

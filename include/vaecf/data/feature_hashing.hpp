@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace vaecf::data {
@@ -58,6 +59,10 @@ class FeatureHashing {
   /// Appends to `row`, in ascending order, the features that `value` of column `index` (from 0) sets; an
   /// empty value sets none.
   void append(std::size_t index, std::string_view value, std::vector<std::int32_t>& row) const;
+
+  /// Returns the features that values of columns set, given with the names of the columns, of which one may
+  /// have several values: unique indices, ascending. Throws InputError if there is no column of such a name.
+  std::vector<std::int32_t> features_of(const std::vector<std::pair<std::string, std::string>>& values) const;
 
   bool operator==(const FeatureHashing& other) const { return layout_ == other.layout_; }
 

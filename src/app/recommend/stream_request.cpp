@@ -112,25 +112,17 @@ void read_items(const io::Json& items, const StreamFields& fields, StreamRequest
 void read_features(const io::Json& features, const StreamFields& fields, StreamRequest& request) {
   if (!features.is_object())
     throw InputError(format("user_features: must be an object, got {}", shown(features)));
-  const std::vector<std::string> columns = fields.features.columns();
-  if (columns.empty()) throw InputError("user_features: the model has no user features");
+  std::vector<std::pair<std::string, std::string>> pairs;
   for (const auto& [name, values] : features.items()) {
-    const auto column = std::ranges::find(columns, name);
-    if (column == columns.end()) {
-      throw InputError(format("user_features: {} is no column of the model's; these are {}", excerpt(name),
-                              join(columns)));
-    }
     const auto add = [&](const io::Json& value) {
-      fields.features.append(static_cast<std::size_t>(column - columns.begin()),
-                             id_text(value, "user_features"), request.features);
+      pairs.emplace_back(name, id_text(value, "user_features"));
     };
     if (values.is_array())
       std::ranges::for_each(values, add);
     else
       add(values);
   }
-  std::ranges::sort(request.features);
-  request.features.erase(std::ranges::unique(request.features).begin(), request.features.end());
+  request.features = fields.features.features_of(pairs);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/text.hpp>
 #include <vaecf/data/feature_hashing.hpp>
 #include <vaecf/io/hash.hpp>
 
@@ -94,6 +95,23 @@ std::vector<std::int32_t> FeatureHashing::row(std::span<const std::string> value
   std::vector<std::int32_t> row;
   for (std::size_t c = 0; c < values.size(); ++c) append(c, values[c], row);
   return row;
+}
+
+std::vector<std::int32_t> FeatureHashing::features_of(
+    const std::vector<std::pair<std::string, std::string>>& values) const {
+  std::vector<std::int32_t> features;
+  for (const auto& [name, value] : values) {
+    if (layout_.empty()) throw InputError("the model has no user features");
+    const auto column = std::ranges::find(layout_, name, &FeatureColumn::name);
+    if (column == layout_.end()) {
+      throw InputError(format("the model reads no column {} of users; its columns are {}", excerpt(name),
+                              excerpt(join(columns()))));
+    }
+    append(static_cast<std::size_t>(column - layout_.begin()), value, features);
+  }
+  std::ranges::sort(features);
+  features.erase(std::ranges::unique(features).begin(), features.end());
+  return features;
 }
 
 void FeatureHashing::append(std::size_t index, std::string_view value, std::vector<std::int32_t>& row) const {
