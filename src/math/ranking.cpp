@@ -40,14 +40,23 @@ std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::s
 }
 
 std::vector<std::int32_t> top_k(std::span<const float> scores, std::int64_t k) {
-  std::vector<std::int32_t> order;
-  for (std::size_t j = 0; j < scores.size(); ++j)
-    if (scores[j] != masked_score) order.push_back(static_cast<std::int32_t>(j));
-  const auto best = order.begin() + std::min<std::ptrdiff_t>(k, std::ssize(order));
-  std::ranges::partial_sort(order, best,
-                            [&](std::int32_t a, std::int32_t b) { return is_ahead(scores, a, b); });
-  order.erase(best, order.end());
-  return order;
+  const auto ahead = [&](std::int32_t a, std::int32_t b) { return is_ahead(scores, a, b); };
+  // A heap whose first element is the last of the best so far. Items ascend, so an equal score is not ahead
+  // of it.
+  std::vector<std::int32_t> best;
+  for (std::size_t j = 0; j < scores.size(); ++j) {
+    if (std::ssize(best) == k) {
+      if (k == 0 || !(scores[j] > scores[best.front()])) continue;
+      std::ranges::pop_heap(best, ahead);
+      best.back() = static_cast<std::int32_t>(j);
+    } else {
+      if (scores[j] == masked_score) continue;
+      best.push_back(static_cast<std::int32_t>(j));
+    }
+    std::ranges::push_heap(best, ahead);
+  }
+  std::ranges::sort_heap(best, ahead);
+  return best;
 }
 
 }  // namespace vaecf::math

@@ -119,21 +119,23 @@ std::unique_ptr<LoadedUsers> ItemScorer::load_users(const UserData& users) {
 template <class Use>
 void ItemScorer::for_each_user(const UserData& users, Range rows, History history, bool keep_seen,
                                const Use& use) const {
-  // Users of a block share the weights that they read.
+  // Users of a block share the rows of a dense matrix that they read.
   const std::int64_t of_thread = (rows.size() + threads_ - 1) / threads_;
-  const std::int64_t block =
-      std::max<std::int64_t>(1, std::min({of_thread, std::int64_t{64}, block_scores / items_}));
+  const std::int64_t largest = model_->is_dense() ? std::min(std::int64_t{64}, block_scores / items_) : 1;
+  const std::int64_t block = std::max(std::int64_t{1}, std::min(of_thread, largest));
   const std::int64_t blocks = (rows.size() + block - 1) / block;
-  const auto work = [&](std::int64_t number) {
+  std::vector<std::vector<float>> of_threads(threads_);
+  const auto work = [&](int thread, std::int64_t number) {
     const std::int64_t begin = rows.begin + number * block;
     const Range part{begin, std::min(rows.end, begin + block)};
     std::vector<SparseRow> histories;
     for (std::int64_t row = part.begin; row < part.end; ++row)
       histories.push_back(history == History::none ? SparseRow({}, {}) : users.items.sparse_row(row));
-    std::vector<float> scores(part.size() * items_);
+    of_threads[thread].resize(block * items_);
+    const std::span<float> scores = std::span(of_threads[thread]).first(part.size() * items_);
     model_->score_all(histories, scores);
     for (std::int64_t row = part.begin; row < part.end; ++row) {
-      const std::span<float> own = std::span(scores).subspan((row - part.begin) * items_, items_);
+      const std::span<float> own = scores.subspan((row - part.begin) * items_, items_);
       // Weights of a damaged checkpoint may overflow; a sort requires comparable scores.
       std::ranges::replace_if(
           own, [](float value) { return std::isnan(value); }, -infinity);
@@ -143,7 +145,7 @@ void ItemScorer::for_each_user(const UserData& users, Range rows, History histor
       use(row, own);
     }
   };
-  parallel_for(threads_, {0, blocks}, work, NoProgress(), 1);
+  parallel_for(threads_, {0, blocks}, work, NoProgress(), model_->is_dense() ? 1 : 16);
 }
 
 std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,
