@@ -14,6 +14,15 @@ bool is_ahead(std::span<const float> scores, std::int64_t a, std::int64_t b) {
   return ranks_ahead(scores[static_cast<std::size_t>(a)], a, scores[static_cast<std::size_t>(b)], b);
 }
 
+constexpr std::size_t skipped = 32;  // scores that are compared at once
+
+/// Returns whether one of `skipped` scores is above `least`.
+bool any_above(const float* scores, float least) {
+  int found = 0;
+  for (std::size_t j = 0; j < skipped; ++j) found |= static_cast<int>(scores[j] > least);
+  return found != 0;
+}
+
 }  // namespace
 
 std::vector<std::int32_t> ranks_of(std::span<const std::int32_t> targets, std::span<const float> scores) {
@@ -44,16 +53,24 @@ std::vector<std::int32_t> top_k(std::span<const float> scores, std::int64_t k) {
   // A heap whose first element is the last of the best so far. Items ascend, so an equal score is not ahead
   // of it.
   std::vector<std::int32_t> best;
-  for (std::size_t j = 0; j < scores.size(); ++j) {
-    if (std::ssize(best) == k) {
-      if (k == 0 || !(scores[j] > scores[best.front()])) continue;
+  std::size_t j = 0;
+  for (; j < scores.size() && std::ssize(best) < k; ++j) {
+    if (scores[j] == masked_score) continue;
+    best.push_back(static_cast<std::int32_t>(j));
+    std::ranges::push_heap(best, ahead);
+  }
+  while (j < scores.size() && !best.empty()) {
+    const float least = scores[static_cast<std::size_t>(best.front())];
+    if (j + skipped <= scores.size() && !any_above(&scores[j], least)) {
+      j += skipped;
+      continue;
+    }
+    for (const std::size_t end = std::min(j + skipped, scores.size()); j < end; ++j) {
+      if (!(scores[j] > scores[static_cast<std::size_t>(best.front())])) continue;
       std::ranges::pop_heap(best, ahead);
       best.back() = static_cast<std::int32_t>(j);
-    } else {
-      if (scores[j] == masked_score) continue;
-      best.push_back(static_cast<std::int32_t>(j));
+      std::ranges::push_heap(best, ahead);
     }
-    std::ranges::push_heap(best, ahead);
   }
   std::ranges::sort_heap(best, ahead);
   return best;
