@@ -6,6 +6,7 @@
 #include <vaecf/models/kind.hpp>
 #include <vaecf/run/recommender.hpp>
 
+#include <atomic>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -191,7 +192,7 @@ void Recommender::recommend(const RecommendRequest& request, std::span<std::int3
     for (std::int64_t row = 0; row < std::min(excluded.rows(), rows.size()); ++row)
       most_excluded = std::max(most_excluded, excluded.row_size(begin + row));
     // Longer lists until the lists of all users of the batch are full.
-    bool full = false;
+    std::atomic<bool> full = false;
     std::int64_t length = choice.categories.rows() == 0 ? width : 4 * width;
     do {
       length = std::min(length + most_excluded, allowed);
@@ -199,14 +200,14 @@ void Recommender::recommend(const RecommendRequest& request, std::span<std::int3
       ranked_scores.resize(ranked.size());
       rank(inputs, rows, length, ranked, ranked_scores);
       full = true;
-      for (std::int64_t row = 0; row < rows.size(); ++row) {
+      parallel_for(models::item_model_threads(single_rank_), {0, rows.size()}, [&](std::int64_t row) {
         const std::int64_t to = (begin + row) * width;
-        full &= limit_list(choice,
-                           excluded.rows() == 0 ? std::span<const std::int32_t>() : excluded.row(begin + row),
-                           view(ranked, {row * length, (row + 1) * length}),
-                           view(ranked_scores, {row * length, (row + 1) * length}), items.subspan(to, width),
-                           scores.subspan(to, width));
-      }
+        const Range from{row * length, (row + 1) * length};
+        const auto out = excluded.rows() == 0 ? std::span<const std::int32_t>() : excluded.row(begin + row);
+        if (!limit_list(choice, out, view(ranked, from), view(ranked_scores, from), items.subspan(to, width),
+                        scores.subspan(to, width)))
+          full = false;
+      });
       if (full || length == allowed) break;
       length *= 4;
     } while (true);
