@@ -26,6 +26,8 @@ class ItemModel {
   virtual ~ItemModel() = default;
   /// Writes the scores of all items for a user x, given as `history`. Thread-safe.
   virtual void score(const SparseRow& history, std::span<float> scores) const = 0;
+  /// Returns the number of users that score_all() is best called with, because they share what is read.
+  virtual std::int64_t users_at_once() const { return 1; }
   /// Writes the scores of several users, (users, items), which have the same bits. Thread-safe.
   virtual void score_all(std::span<const SparseRow> users, std::span<float> scores) const {
     const std::size_t items = users.empty() ? 0 : scores.size() / users.size();

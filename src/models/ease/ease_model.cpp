@@ -7,8 +7,6 @@
 #include <functional>
 #include <utility>
 
-#include "models/linear/dense_scores.hpp"
-
 namespace vaecf::models {
 
 EaseModel::EaseModel(Solution solution, double dropout, std::vector<math::LinearColumn> columns)

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "models/ease/ease_values.hpp"
+#include "models/linear/dense_scores.hpp"
 #include "models/linear/inverse.hpp"
 #include "models/linear/sparse_weights.hpp"
 
@@ -37,6 +38,7 @@ class EaseModel final : public ItemModel {
   float weight(std::int32_t source, std::int32_t target) const override;
   StoredWeights stored() const override;
   bool is_dense() const override { return std::holds_alternative<Inverse>(solution_); }
+  std::int64_t users_at_once() const override { return is_dense() ? dense_users_at_once : 1; }
   /// Returns the inverse or weights, without the factors of the columns.
   const Solution& solution() const { return solution_; }
 

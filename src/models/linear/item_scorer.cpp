@@ -119,10 +119,9 @@ std::unique_ptr<LoadedUsers> ItemScorer::load_users(const UserData& users) {
 template <class Use>
 void ItemScorer::for_each_user(const UserData& users, Range rows, History history, bool keep_seen,
                                const Use& use) const {
-  // Users of a block share the rows of a dense matrix that they read.
   const std::int64_t of_thread = (rows.size() + threads_ - 1) / threads_;
-  const std::int64_t largest = model_->is_dense() ? std::min(std::int64_t{64}, block_scores / items_) : 1;
-  const std::int64_t block = std::max(std::int64_t{1}, std::min(of_thread, largest));
+  const std::int64_t block =
+      std::max<std::int64_t>(1, std::min({model_->users_at_once(), of_thread, block_scores / items_}));
   const std::int64_t blocks = (rows.size() + block - 1) / block;
   std::vector<std::vector<float>> of_threads(threads_);
   const auto work = [&](int thread, std::int64_t number) {
@@ -145,7 +144,7 @@ void ItemScorer::for_each_user(const UserData& users, Range rows, History histor
       use(row, own);
     }
   };
-  parallel_for(threads_, {0, blocks}, work, NoProgress(), model_->is_dense() ? 1 : 16);
+  parallel_for(threads_, {0, blocks}, work, NoProgress(), block == 1 ? 16 : 1);
 }
 
 std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,

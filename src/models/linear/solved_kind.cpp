@@ -43,6 +43,7 @@ class StoredDenseModel final : public ItemModel {
     return {{{matrix_name, items_, items_, false, read_rows}}, {}};
   }
   bool is_dense() const override { return true; }
+  std::int64_t users_at_once() const override { return dense_users_at_once; }
 
  private:
   AlignedArray<float> matrix_;  // (items, items)
