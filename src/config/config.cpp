@@ -102,6 +102,7 @@ bool may_change(const std::string& path, models::ModelType type) {
   // Other models use these for baselines only.
   for (const models::Kind* kind : models::all_kinds())
     if (kind->solved() != nullptr && path.starts_with(section_of(*kind))) return type != kind->type();
+  if (path.starts_with("model.low_rank.")) return !models::is_solved(type);
   return !must_match_on_resume(path) || !is_used(path, type) || path == "train.epochs" ||
          path == "train.patience" || path == "train.precision" || path == "train.deterministic";
 }

@@ -166,6 +166,17 @@ std::vector<Key> all_keys() {
           "recommended: 0.1 if the model serves users without interactions"),
       KEY("model.features", options.model.features,
           "use user features as additional input; auto: if the dataset has features"),
+      KEY("model.low_rank.factors", options.model.low_rank.factors,
+          between<std::int64_t>(0, models::max_layer_width),
+          "ease, item_knn: factors of the low-rank term, 256 or 512; 0: no term"),
+      KEY("model.low_rank.weight", options.model.low_rank.weight, positive(),
+          "weight alpha of the low-rank term; try 0.1 to 3.2"),
+      KEY("model.low_rank.power", options.model.low_rank.power, between(0.0, 1.0),
+          "exponent beta of the numbers of users of items in the low-rank term; try 0, 0.2 and 0.4"),
+      KEY("model.low_rank.iterations", options.model.low_rank.iterations, at_least(1),
+          "products with which the basis of the low-rank term is computed"),
+      KEY("model.low_rank.keep", options.model.low_rank.keep, at_least(0),
+          "weights of each item that remain of the sum of the low-rank term and neighbors; EASE of all items keeps all"),
   };
   for (const models::Kind* kind : models::all_kinds())
     for (const keys::Key<models::ModelOptions>& key : kind->keys())

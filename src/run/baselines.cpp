@@ -81,9 +81,9 @@ std::string obstacle_to(const models::SolvedKind& kind, const Run& run) {
 std::string obstacle_of_cost(const models::SolutionCost& cost, std::int64_t solutions, std::int64_t threads,
                              double memory) {
   const double affordable = 1e12 * static_cast<double>(threads);
-  if (cost.operations > affordable)
-    return format("{:.1f} x 10^12 operations, more than 10^12 for each of {} threads", cost.operations / 1e12,
-                  threads);
+  const double first = cost.operations + cost.operations_once;
+  if (first > affordable)
+    return format("{:.1f} x 10^12 operations, more than 10^12 for each of {} threads", first / 1e12, threads);
   if (static_cast<double>(solutions) * cost.operations > 4.0 * affordable)
     return format("{} solutions of {:.2g} x 10^12 operations, more than 4 x 10^12 for each of {} threads",
                   solutions, cost.operations / 1e12, threads);

@@ -176,6 +176,8 @@ std::string plan(const Run& run) {
                                                   comm::Reduction::max);
   text += row("memory", format("about {:.0f} MiB per rank while it is solved",
                                host / run.communicator.local_size() / mib));
+  if (const double once = solved->cost(run.options.model, run.dataset).operations_once; once > 0.0)
+    text += row("low-rank term", format("about {:.3g} x 10^9 operations, once", once / 1e9));
   return text + disk_row(run) +
          row("run",
              format("{}; the time is not predicted, since a solution has no steps", solutions_text(run)));

@@ -55,10 +55,13 @@ TEST_F(Export, ScoresEqualThoseOfRecommend) {
   const auto known = lines_of(workspace.succeed("recommend small.yaml --quiet --top 3").out);
   workspace.write("new.csv", "ann," + known.at(0).item + "\nann," + known.at(1).item + "\nbob," +
                                  known.at(2).item + "\n");
-  std::vector<std::string> all = {
-      "mult_dae --set model.hidden=[]", "autoencoder --set model.autoencoder.activation=identity",
-      "ease --set model.ease.relax=0.4", "ease --set model.ease.neighbors=9 --set model.ease.relax=1",
-      "item_knn --set model.item_knn.neighbors=0"};
+  std::vector<std::string> all = {"mult_dae --set model.hidden=[]",
+                                  "autoencoder --set model.autoencoder.activation=identity",
+                                  "ease --set model.ease.relax=0.4",
+                                  "ease --set model.ease.neighbors=9 --set model.ease.relax=1",
+                                  "item_knn --set model.item_knn.neighbors=0",
+                                  "ease --set model.low_rank.factors=4",
+                                  "item_knn --set model.low_rank.factors=4 --set model.low_rank.power=0.2"};
   testing::for_each_kind([&](const models::Kind& kind) { all.push_back(kind.name()); });
   for (const std::string& model : all) {
     const std::string settings = " --set model.type=" + model;

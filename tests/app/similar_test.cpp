@@ -78,7 +78,8 @@ TEST_F(SimilarItems, ScoresAreCosinesOfItemVectors) {
 
 // A user with a single item gets this item's row of the weights as scores.
 TEST_F(SimilarItems, WeightsBetweenItemsAreScoresOfAUserWithOneItem) {
-  std::vector<std::string> all = {"ease --set model.ease.neighbors=5"};
+  std::vector<std::string> all = {"ease --set model.ease.neighbors=5",
+                                  "item_knn --set model.low_rank.factors=4 --set model.low_rank.power=0.2"};
   testing::for_each_solved_kind([&](const models::SolvedKind& kind) { all.push_back(kind.name()); });
   for (const std::string& model : all) {
     SCOPED_TRACE(model);

@@ -38,6 +38,18 @@ std::vector<double> weights_between_items(const io::CheckpointFile& file, std::s
   for (std::size_t i = 0; i < items; ++i)
     for (auto k = static_cast<std::size_t>(indptr[i]); k < static_cast<std::size_t>(indptr[i + 1]); ++k)
       weights[i * items + static_cast<std::size_t>(indices[k])] = data[k];
+  if (const auto* info = file.find_tensor("weights/items/factors")) {
+    const auto width = static_cast<std::size_t>(info->columns);
+    std::vector<float> factors(items * width);
+    file.read_rows(info->name, 0, info->rows, factors);
+    const auto source = file.read_array<float>("weights/items/factor_source");
+    const auto target = file.read_array<float>("weights/items/factor_target");
+    for (std::size_t i = 0; i < items; ++i)
+      for (std::size_t j = 0; j < items; ++j)
+        for (std::size_t k = 0; k < width && i != j; ++k)
+          weights[i * items + j] +=
+              static_cast<double>(source[i]) * target[j] * factors[i * width + k] * factors[j * width + k];
+  }
   return weights;
 }
 
@@ -220,7 +232,12 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
            {relaxed, "model.ease.neighbors=0"},
            {weighted},
            {weighted, neighborhoods},
+           {"model.ease.neighbors=0", "model.low_rank={factors: 7, power: 0.2}"},
+           {neighborhoods},
+           {neighborhoods, "model.low_rank.keep=20"},
+           {"model.low_rank.keep=0", weighted, neighborhoods},
            {weighted, "model.type=item_knn", "model.item_knn.neighbors=7"},
+           {"model.low_rank.factors=0", weighted, "model.type=item_knn", "model.item_knn.neighbors=7"},
            {"data.file=" + options_.data.file, "model.type=item_knn", "model.item_knn.neighbors=7"}}) {
     SCOPED_TRACE(keys.back());
     set(keys);
@@ -260,7 +277,8 @@ TEST_F(Solve, ListsAndMetricsFollowFromTheCheckpoint) {
       on_ranks(ranks, [&](const run::Run& run) {
         const run::TestResult result = test(run, options_.best_checkpoint());
         EXPECT_NEAR(result.model.metrics.at("recall@5").mean, recall, 1e-12);
-        EXPECT_TRUE(result.title == "item_knn" || result.title.starts_with("EASE ")) << result.title;
+        EXPECT_TRUE(result.title.starts_with("item_knn") || result.title.starts_with("EASE "))
+            << result.title;
       });
     }
   }
@@ -352,6 +370,12 @@ TEST_F(Solve, InvalidCheckpointsAreRefused) {
   };
   refused({}, sparse(outside, one), "indices");
   refused({}, sparse(inside, two), "data");
+  std::vector<io::ArraySource> with_scales = sparse(inside, one);
+  const std::vector<float> ones(60, 1.0F);
+  with_scales.push_back({"weights/items/factor_source", ones});
+  refused({{"weights/items/factors", 60, 3, false, rows}}, with_scales, "weights/items/factor_target");
+  with_scales.push_back({"weights/items/factor_target", ones});
+  refused({{"weights/items/factors", 59, 3, false, rows}}, with_scales, "weights/items/factors");
   indptr[5] = 2;
   refused({}, sparse(inside, one), "indptr");
   options_.model.type = ModelType::item_knn;

@@ -55,6 +55,7 @@ SOLVED = {
     "ease_user_power": of_model("ease", user_power=0.5, relax=0.3), "ease_kept_weight": of_model("ease", dropout=0.3, kept_weight=0.5),
     "ease_neighbors": of_model("ease", neighbors=30),
     "ease_neighbors_dropout": of_model("ease", neighbors=30, dropout=0.3, l2="[50, 200]"),
+    "ease_low_rank": of_model("ease", neighbors=30) | {"model.low_rank.factors": "16", "model.low_rank.power": "0.2"},
     "item_knn": of_model("item_knn"),
     "item_knn_source": of_model("item_knn", neighbors=20, per="source", shrink=5, power=1.5, user_power=0.5),
 }

@@ -110,8 +110,9 @@ class Kind {
 struct SolutionCost {
   std::int64_t weights = 0;  ///< number of weights, at most
   double checkpoint_bytes = 0.0;
-  double operations = 0.0;  ///< floating-point operations on all ranks; 0: few
-  double rank_bytes = 0.0;  ///< memory of each rank for the solution alone; 0: little
+  double operations = 0.0;       ///< floating-point operations on all ranks; 0: few
+  double rank_bytes = 0.0;       ///< memory of each rank for the solution alone; 0: little
+  double operations_once = 0.0;  ///< floating-point operations on all ranks for all solutions of a search
 };
 
 /// A model that is solved at once: weights between items.

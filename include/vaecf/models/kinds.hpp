@@ -75,6 +75,15 @@ struct RecVaeOptions {
   std::int64_t decoder_passes = 1;  ///< passes after them that update the decoder
 };
 
+/// The low-rank term of the weights between items of EASE and item-kNN (models/linear/low_rank.hpp).
+struct LowRankOptions {
+  std::int64_t factors = 0;  ///< width of the basis; 0: no term
+  double weight = 0.8;       ///< alpha; above 0
+  double power = 0.0;        ///< beta, of the numbers of users
+  std::int64_t iterations = 8;
+  std::int64_t keep = 0;  ///< weights of each target that remain of the sum with sparse weights
+};
+
 /// Architecture of the network, with I items and tanh between layers. mult_vae: I -> hidden -> 2 x latent, z,
 /// latent -> reversed hidden -> I. mult_dae: I -> hidden -> latent (tanh) -> reversed hidden -> I, without
 /// sampling and KL term. autoencoder: the layers of mult_dae, with the activation and loss of `autoencoder`,
@@ -90,6 +99,7 @@ struct ModelOptions {
   RecVaeOptions recvae = {};
   EaseOptions ease = {};
   ItemKnnOptions item_knn = {};
+  LowRankOptions low_rank = {};
   ElsaOptions elsa = {};
   AutoencoderOptions autoencoder = {};
 };

@@ -7,6 +7,7 @@
 
 #include "models/ease/ease_model.hpp"
 #include "models/ease/ease_values.hpp"
+#include "models/linear/low_rank.hpp"
 #include "models/linear/memory.hpp"
 
 namespace vaecf::models {
@@ -130,11 +131,12 @@ class EaseKind final : public SolvedKind {
       ease.l2 = {100.0, 200.0, 500.0, 1000.0};
     std::vector<EaseValues> values = combinations(ease);
     if (purpose == Purpose::baseline_of_one) values.resize(1);
-    return std::make_unique<EaseSolutions>(std::move(values));
+    return with_low_rank(std::make_unique<EaseSolutions>(std::move(values)), options.low_rank);
   }
 
   SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const override {
-    return ease_cost(dataset.items(), options.ease.neighbors);
+    return low_rank_cost(ease_cost(dataset.items(), options.ease.neighbors), is_dense(options),
+                         options.low_rank, dataset);
   }
 
   double host_bytes(const ModelOptions& options, const io::DatasetFile& dataset,
@@ -144,10 +146,11 @@ class EaseKind final : public SolvedKind {
     const double interactions = interaction_bytes(dataset, has_value(options.ease.feature_weight));
     // Besides the inverse of all ranks, each has its part of it.
     const double parts = ranks.size() == 1 ? 1.0 : 1.0 + 1.0 / ranks.size();
-    const double weights = options.ease.neighbors == 0
-                               ? 4.0 * items * items * parts
-                               : sparse_weight_bytes(dataset.items(), cost(options, dataset).weights, ranks);
-    return ranks.local_size() * (interactions + weights);
+    const std::int64_t sparse = ease_cost(dataset.items(), options.ease.neighbors).weights;
+    const double weights =
+        is_dense(options) ? 4.0 * items * items * parts : sparse_weight_bytes(dataset.items(), sparse, ranks);
+    return ranks.local_size() *
+           (interactions + low_rank_bytes(weights, is_dense(options), options.low_rank, dataset, ranks));
   }
 
   bool is_usual_baseline() const override { return true; }
@@ -167,8 +170,12 @@ class EaseKind final : public SolvedKind {
                        .user_power = value("user_power"),
                        .relax = value("relax"),
                        .kept_weight = value("kept_weight"),
-                       .feature_weight = value("feature_weight")});
+                       .feature_weight = value("feature_weight")}) +
+           low_rank_title(attributes);
   }
+
+ private:
+  static bool is_dense(const ModelOptions& options) { return options.ease.neighbors == 0; }
 };
 
 }  // namespace

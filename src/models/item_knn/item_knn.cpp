@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/item_knn/solve.hpp"
+#include "models/linear/low_rank.hpp"
 #include "models/linear/memory.hpp"
 
 namespace vaecf::models {
@@ -61,25 +62,26 @@ class ItemKnnKind final : public SolvedKind {
   }
 
   std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose) const override {
-    return std::make_unique<ItemKnnSolution>(options.item_knn,
-                                             purpose == Purpose::run ? name() : std::string(label()));
+    const std::string_view title = purpose == Purpose::run ? name() : label();
+    return with_low_rank(std::make_unique<ItemKnnSolution>(options.item_knn, title), options.low_rank);
   }
 
   SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const override {
-    const std::int64_t neighbors = options.item_knn.neighbors;
-    const std::int64_t most = neighbors > 0 ? std::min(dataset.items(), neighbors) : dataset.items();
-    const std::int64_t weights = dataset.items() * most;
-    return {.weights = weights, .checkpoint_bytes = sparse_checkpoint_bytes(dataset.items(), weights)};
+    const std::int64_t weights = most_weights(options, dataset);
+    return low_rank_cost(
+        {.weights = weights, .checkpoint_bytes = sparse_checkpoint_bytes(dataset.items(), weights)}, false,
+        options.low_rank, dataset);
   }
 
   double host_bytes(const ModelOptions& options, const io::DatasetFile& dataset,
                     const Context& context) const override {
     const comm::Communicator& ranks = context.communicator;
     const auto bytes = [&](std::int64_t weights) {
-      return ranks.local_size() *
-             (interaction_bytes(dataset, false) + sparse_weight_bytes(dataset.items(), weights, ranks));
+      const double sparse = sparse_weight_bytes(dataset.items(), weights, ranks);
+      return ranks.local_size() * (interaction_bytes(dataset, false) +
+                                   low_rank_bytes(sparse, false, options.low_rank, dataset, ranks));
     };
-    const double at_most = bytes(cost(options, dataset).weights);
+    const double at_most = bytes(most_weights(options, dataset));
     if (missing_memory(at_most) == 0.0) return at_most;
     // Few pairs of items have a user in common. They are counted only if it matters.
     return bytes(item_knn_entries(read_interactions(context, dataset), options.item_knn.neighbors,
@@ -89,6 +91,16 @@ class ItemKnnKind final : public SolvedKind {
   bool is_usual_baseline() const override { return true; }
 
   std::string remedy(const ModelOptions& /*options*/) const override { return "fewer neighbors"; }
+
+  std::string title(const io::Attributes& attributes) const override {
+    return name() + low_rank_title(attributes);
+  }
+
+ private:
+  static std::int64_t most_weights(const ModelOptions& options, const io::DatasetFile& dataset) {
+    const std::int64_t neighbors = options.item_knn.neighbors;
+    return dataset.items() * (neighbors > 0 ? std::min(dataset.items(), neighbors) : dataset.items());
+  }
 };
 
 }  // namespace

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "models/linear/dense_scores.hpp"
 #include "models/linear/linear_reasons.hpp"
+#include "models/linear/low_rank.hpp"
 #include "models/linear/sparse_graph.hpp"
 #include "models/linear/sparse_weights.hpp"
 #include "models/onnx_graph.hpp"
@@ -91,8 +93,10 @@ std::shared_ptr<const ItemModel> read_dense(WeightReader& reader, const SolvedKi
 }
 
 std::shared_ptr<const ItemModel> read_sparse(WeightReader& reader, std::int64_t items,
-                                             comm::Communicator& ranks) {
+                                             const Context& context) {
+  comm::Communicator& ranks = context.communicator;
   SparseWeights weights;
+  std::optional<LowRankTerm> term;  // on rank 0
   reader.read_file([&](const io::CheckpointFile& file) {
     weights = read_sparse_weights(file);
     const auto entries = static_cast<std::int64_t>(weights.indices.size());
@@ -103,11 +107,13 @@ std::shared_ptr<const ItemModel> read_sparse(WeightReader& reader, std::int64_t 
     require_valid(std::ranges::all_of(weights.indices, [&](std::int32_t i) { return i >= 0 && i < items; }),
                   indices_name);
     require_valid(weights.data.size() == weights.indices.size(), data_name);
+    if (has_low_rank(file)) term = read_low_rank(file, items);
   });
   broadcast_vector(weights.indptr, ranks);
   broadcast_vector(weights.indices, ranks);
   broadcast_vector(weights.data, ranks);
-  return std::make_shared<SparseWeights>(std::move(weights));
+  return share_low_rank(std::make_shared<SparseWeights>(std::move(weights)), term ? &*term : nullptr, items,
+                        context);
 }
 
 /// Reads the weights of a checkpoint with `items` items; every rank has all of them afterwards.
@@ -123,8 +129,7 @@ std::shared_ptr<const ItemModel> read_item_model(WeightReader& reader, const Sol
     dense = file.find_tensor(matrix_name) != nullptr;
   });
   context.communicator.broadcast(std::span(&dense, 1), 0);
-  return dense > 0 ? read_dense(reader, kind, items, context)
-                   : read_sparse(reader, items, context.communicator);
+  return dense > 0 ? read_dense(reader, kind, items, context) : read_sparse(reader, items, context);
 }
 
 class ItemReasons final : public LinearReasons {
@@ -142,7 +147,9 @@ class ItemReasons final : public LinearReasons {
 };
 
 /// Returns row i of the weights B between items of a solved model: the scores of a user with item i only.
-std::vector<float> weights_row(const io::CheckpointFile& checkpoint, std::int64_t i, std::int64_t items) {
+/// `term` may be null.
+std::vector<float> weights_row(const io::CheckpointFile& checkpoint, const LowRankTerm* term, std::int64_t i,
+                               std::int64_t items) {
   std::vector<float> row(static_cast<std::size_t>(items), -std::numeric_limits<float>::infinity());
   if (checkpoint.find_tensor(matrix_name) != nullptr) {
     checkpoint.read_rows(matrix_name, i, i + 1, row);
@@ -151,7 +158,16 @@ std::vector<float> weights_row(const io::CheckpointFile& checkpoint, std::int64_
   const auto bounds = checkpoint.read_array<std::int64_t>(indptr_name, i, i + 2);
   const auto indices = checkpoint.read_array<std::int32_t>(indices_name, bounds[0], bounds[1]);
   const auto data = checkpoint.read_array<float>(data_name, bounds[0], bounds[1]);
-  for (std::size_t k = 0; k < indices.size(); ++k) row.at(static_cast<std::size_t>(indices[k])) = data[k];
+  if (term != nullptr) {  // relates all items with users
+    for (std::int64_t j = 0; j < items; ++j)
+      if (j != i && term->target()[static_cast<std::size_t>(j)] != 0.0F)
+        row[static_cast<std::size_t>(j)] = 0.0F;
+    term->add_rows({i, i + 1}, row, 1);
+  }
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    float& to = row.at(static_cast<std::size_t>(indices[k]));
+    to = term == nullptr ? data[k] : to + data[k];
+  }
   return row;
 }
 
@@ -175,7 +191,9 @@ std::vector<std::vector<float>> SolvedKind::similarities(const io::CheckpointFil
                                                          std::span<const std::int32_t> items) const {
   const std::int64_t all = file.attribute<std::int64_t>("items");
   std::vector<std::vector<float>> rows;
-  for (const std::int32_t item : items) rows.push_back(weights_row(file, item, all));
+  std::optional<LowRankTerm> term;
+  if (has_low_rank(file)) term = read_low_rank(file, all);
+  for (const std::int32_t item : items) rows.push_back(weights_row(file, term ? &*term : nullptr, item, all));
   return rows;
 }
 
@@ -187,6 +205,11 @@ std::vector<io::ExportTensor> SolvedKind::arrays(const io::CheckpointFile& file,
   tensors.push_back(array_of("items.indptr", std::move(indptr)));
   tensors.push_back(array_of("items.indices", std::move(indices)));
   tensors.push_back(array_of("items.data", std::move(data)));
+  if (has_low_rank(file)) {
+    tensors.push_back(io::stored_tensor(file, "items", "factors"));
+    tensors.push_back(array_of("items.factor_source", file.read_array<float>(factor_source_name)));
+    tensors.push_back(array_of("items.factor_target", file.read_array<float>(factor_target_name)));
+  }
   return tensors;
 }
 

@@ -7,10 +7,46 @@
 #include <utility>
 #include <vector>
 
+#include "models/linear/low_rank.hpp"
 #include "models/linear/sparse_weights.hpp"
 #include "models/onnx_graph.hpp"
 
 namespace vaecf::models {
+namespace {
+
+/// Adds the nodes that compute "scores" from "sparse_scores" and the term: the product of x and the factors,
+/// that with all items, without what an item adds to its own score.
+void add_low_rank(const io::CheckpointFile& file, OnnxGraph& nodes, io::OnnxModel& graph) {
+  nodes.add_weights("items", "factors");
+  const auto add_scales = [&](const char* name, const char* path) {
+    std::vector<float> values = file.read_array<float>(path);
+    const std::int64_t items = std::ssize(values);
+    graph.initializers.push_back(io::constant_tensor(name, {items}, std::move(values)));
+  };
+  add_scales("items.factor_source", factor_source_name);
+  add_scales("items.factor_target", factor_target_name);
+  graph.initializers.push_back(io::constant_tensor("axis_2", {1}, std::vector<std::int64_t>{2}));
+  nodes.add("Max", {"items", "zero"}, "own");                                              // (B, N)
+  nodes.add("Gather", {"items.factors", "own"}, "own_factors", {{"axis", 0}});             // (B, N, H)
+  nodes.add("Gather", {"items.factor_source", "own"}, "own_source");                       // (B, N)
+  nodes.add("Gather", {"items.factor_target", "own"}, "own_target");                       // (B, N)
+  nodes.add("Mul", {"items.held", "own_source"}, "scaled");                                // (B, N)
+  nodes.add("Unsqueeze", {"scaled", "axis_1"}, "scaled_row");                              // (B, 1, N)
+  nodes.add("MatMul", {"scaled_row", "own_factors"}, "user_row");                          // (B, 1, H)
+  nodes.add("Squeeze", {"user_row", "axis_1"}, "user_factors");                            // (B, H)
+  nodes.add("Gemm", {"user_factors", "items.factors"}, "products", {{"transB", 1}});       // (B, I)
+  nodes.add("Mul", {"products", "items.factor_target"}, "low_rank");                       // (B, I)
+  nodes.add("Add", {"sparse_scores", "low_rank"}, "all_scores");                           // (B, I)
+  nodes.add("Mul", {"own_factors", "own_factors"}, "factor_squares");                      // (B, N, H)
+  nodes.add("ReduceSum", {"factor_squares", "axis_2"}, "own_squares", {{"keepdims", 0}});  // (B, N)
+  nodes.add("Mul", {"scaled", "own_squares"}, "own_products");
+  nodes.add("Mul", {"own_products", "own_target"}, "own_scores");
+  nodes.add("Neg", {"own_scores"}, "own_change");
+  nodes.add("ScatterElements", {"all_scores", "own", "own_change"}, "scores",
+            {{"axis", 1}, {"reduction", "add"}});
+}
+
+}  // namespace
 
 void add_sparse_graph(const io::CheckpointFile& file, io::OnnxModel& graph) {
   graph.opset = 16;
@@ -79,7 +115,9 @@ void add_sparse_graph(const io::CheckpointFile& file, io::OnnxModel& graph) {
   add("ConstantOfShape", {"flat_shape"}, "no_scores");
   nodes.add("ScatterElements", {"no_scores", "score", "term"}, "flat_scores",
             {{"axis", 0}, {"reduction", "add"}});
-  add("Reshape", {"flat_scores", "scores_shape"}, "scores");
+  const bool has_term = has_low_rank(file);
+  add("Reshape", {"flat_scores", "scores_shape"}, has_term ? "sparse_scores" : "scores");
+  if (has_term) add_low_rank(file, nodes, graph);
 }
 
 }  // namespace vaecf::models
