@@ -105,8 +105,9 @@ VAECF_API vaecf_status vaecf_similar(const vaecf_model *model, vaecf_columns ite
                                      float *scores);
 
 /* Writes the vectors of `count` items from column `first`, (count, width); `width` must be "vector_width" of
- * vaecf_facts(). The score of an item for a user is the inner product of their vectors, for an autoencoder with the
- * squared loss its sigmoid, up to rounding. Invalid for EASE and item-kNN, whose vector_width is 0. */
+ * vaecf_facts(). The score of an item for a user is the inner product of their vectors, for a network with the
+ * squared loss its sigmoid, up to rounding. Invalid for a model of weights between items, whose
+ * vector_width is 0. */
 VAECF_API vaecf_status vaecf_item_vectors(const vaecf_model *model, int64_t first, int64_t count, int32_t width,
                                           float *vectors);
 

@@ -5,8 +5,11 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -60,6 +63,55 @@ def test_forked_processes_recommend_after_their_parent_did(
     assert path.read_text() == "True"
 
 
+@pytest.mark.parametrize("name", ["recvae", "elsa"])
+def test_processes_are_forked_while_other_threads_compute(workspace: Workspace, rows: np.ndarray, name: str) -> None:
+    model = _model(workspace, name)
+    expected = _lists(model, rows)
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            model.recommend(rows, k=9, include=model.item_id[:50], explain=1)
+
+    with ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(work) for _ in range(2)]
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if _lists(model, rows).equals(expected) else 1)
+            for _ in range(600):
+                found, status = os.waitpid(child, os.WNOHANG)
+                if found:
+                    break
+                time.sleep(0.1)
+            else:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                status = -1
+            if status != 0:
+                stop.set()
+            assert status == 0
+        stop.set()
+        for call in calls:
+            call.result()
+
+
+def test_a_daemon_thread_may_compute_at_exit(workspace: Workspace) -> None:
+    code = (
+        "import sys, threading, time, numpy as np, vaecf\n"
+        "model = vaecf.Model(sys.argv[1])\n"
+        "rows = np.ones((1024, model.items)) * (np.arange(model.items) % 3 > 0)\n"
+        "def work():\n"
+        "    while True: model.recommend(rows, k=50, explain=3)\n"
+        "threading.Thread(target=work, daemon=True).start()\n"
+        "time.sleep(0.5)\n"
+    )
+    for name in ("ease", "recvae"):
+        command = [sys.executable, "-c", code, str(_model(workspace, name).path)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_joblib_shares_a_model(workspace: Workspace, rows: np.ndarray, backend: str) -> None:
     joblib = pytest.importorskip("joblib")
@@ -77,7 +129,9 @@ def test_threads_use_one_model(workspace: Workspace, rows: np.ndarray, name: str
             pd.testing.assert_frame_equal(found, _lists(model, rows))
 
 
-def test_models_of_a_file_share_its_weights_until_it_is_replaced(workspace: Workspace, tmp_path: Path) -> None:
+def test_models_of_a_file_share_its_weights_until_it_is_replaced(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "best.h5"
     shutil.copy(_model(workspace, "ease").path, path)
     first, second = vaecf.Model(path), vaecf.Model(str(path))
@@ -91,6 +145,10 @@ def test_models_of_a_file_share_its_weights_until_it_is_replaced(workspace: Work
     pd.testing.assert_frame_equal(_lists(first, np.eye(3, 120)), expected)
     with pytest.raises(vaecf.InputError, match="another checkpoint than that of the pickled model"):
         pickle.loads(text)
+    monkeypatch.chdir(tmp_path)
+    text = pickle.dumps(vaecf.Model("best.h5"))
+    monkeypatch.chdir("/")
+    assert pickle.loads(text).type == "elsa"
     left = weakref.ref(first._loaded)
     del first, second
     gc.collect()

@@ -238,6 +238,8 @@ def test_items_of_several_categories_are_limited_as_by_the_program(
     for value, alone in (("rock | jazz", False), (["rock|jazz"], True)):  # The text in a list is one value.
         mine = model.recommend(events, k=120, keep_seen=True, at_most=({one: value, **others}, 1), **columns)
         assert mine["user"].value_counts().eq(2 if alone else 1).all() and (one in set(mine["item"]) or not alone)
+    unlimited = model.recommend(events, k=5, at_most=({int(item): "one" for item in model.item_id}, 2**32 + 1), **columns)
+    pd.testing.assert_frame_equal(unlimited, model.recommend(events, k=5, **columns))
     unlimited = model.recommend(events, k=5, at_most=({}, 1), **columns)
     pd.testing.assert_frame_equal(unlimited, model.recommend(events, k=5, **columns))
 
@@ -321,6 +323,7 @@ def test_similar_items_are_those_of_the_program(workspace: Workspace, name: str)
         ({"user": "uid", "item": "track", "k": 2.5}, "k must be a whole number, 1 or more, got 2.5"),
         ({"user": "uid", "item": "track", "k": True}, "k must be a whole number, 1 or more, got True"),
         ({"user": "uid", "item": "track", "explain": "3"}, "explain must be a whole number, 0 or more, got '3'"),
+        ({"user": "uid", "item": "track", "explain": 2**32}, "explain must be at most 1000, got 4294967296"),
         ({"user": "uid", "item": "track", "only": 12.0}, "only must be a list of ids, got 12.0"),
         ({"user": "uid", "item": "track", "only": [["u1"]]}, r"\['u1'\] is not an id; ids must be integers or texts"),
         ({"user": "uid", "item": "track", "at_most": {}}, "at_most must be a pair of the categories"),

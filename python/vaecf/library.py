@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import os
@@ -29,8 +30,9 @@ Array = np.ndarray[Any, Any]
 
 NAME = "libvaecf.so.1"
 _OK, _FAILED = 0, 1
-# Users of a call: whole batches of 256, after each of which Ctrl-C ends the work.
-_USERS = 64 * 256
+# Users of a call, after which Ctrl-C ends the work: whole batches of 256, of which a user's bits depend.
+_USERS = 4 * 256
+_MAX_INT = 2**31 - 1
 
 
 class _Rows(ctypes.Structure):
@@ -149,10 +151,50 @@ def _library() -> ctypes.CDLL:
     return library
 
 
+class _Calls:
+    """Counts the calls of the library, because the interpreter must not end during one of a daemon thread."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.running = 0
+        self.are_ended = False
+
+    def __enter__(self) -> None:
+        with self.changed:
+            while self.are_ended and threading.current_thread().daemon:
+                self.changed.wait()
+            self.running += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.changed:
+            self.running -= 1
+            self.changed.notify_all()
+
+    def end(self) -> None:
+        """Waits until no call runs; daemon threads begin none afterwards."""
+        with self.changed:
+            self.are_ended = True
+            self.changed.wait_for(lambda: self.running == 0)
+
+
+_calls, _loading = _Calls(), threading.Lock()
+atexit.register(lambda: _calls.end())
+
+
+def _start_anew() -> None:
+    global _calls, _loading
+    _calls, _loading = _Calls(), threading.Lock()
+
+
+# Other threads of the parent, which a child has not, may have these locks.
+os.register_at_fork(after_in_child=_start_anew)
+
+
 def _call(name: str, *arguments: Any) -> None:
     """Calls a function that returns a status. Throws InputError or RunError with the library's message."""
     library = _library()
-    status = getattr(library, f"vaecf_{name}")(*arguments)
+    with _calls:
+        status = getattr(library, f"vaecf_{name}")(*arguments)
     if status != _OK:
         text = library.vaecf_error().decode("utf-8", "backslashreplace")
         raise (RunError if status == _FAILED else InputError)(text)
@@ -177,6 +219,11 @@ class Lists:
     contributions: Array
 
 
+def _close(model: c_void_p) -> None:
+    with h5py._objects.phil:  # pylint: disable=protected-access
+        _library().vaecf_close(model)
+
+
 class LoadedModel:
     """The model of a checkpoint in memory."""
 
@@ -187,7 +234,8 @@ class LoadedModel:
         with h5py._objects.phil:  # pylint: disable=protected-access
             _call("open", os.fsencode(path), None, byref(model))
         self._model = model
-        weakref.finalize(self, _library().vaecf_close, model)
+        # Not at exit, where a daemon thread may still be in a call.
+        weakref.finalize(self, _close, model).atexit = False
         self.facts: dict[str, Any] = json.loads(_library().vaecf_facts(model).decode("utf-8", "surrogateescape"))
 
     def find(self, ids: Sequence[str]) -> Array:
@@ -247,7 +295,7 @@ class LoadedModel:
                 exclude=_optional(arrays.columns(exclude)),
                 exclude_of_user=arrays.rows(None if exclude_of_user is None else exclude_of_user[rows]),
                 categories=None if categories is None else _optional(arrays.rows(categories)),
-                at_most=at_most,
+                at_most=min(at_most, _MAX_INT),
             )
             _call(
                 "recommend",
@@ -298,7 +346,6 @@ class LoadedModel:
 
 
 _loaded: weakref.WeakValueDictionary[tuple[Any, ...], LoadedModel] = weakref.WeakValueDictionary()
-_loading = threading.Lock()
 
 
 def identity(path: str | Path) -> tuple[Any, ...]:

@@ -23,6 +23,8 @@ from .yaml_files import flatten, parse_yaml
 
 Array = np.ndarray[Any, Any]
 
+MAX_REASONS = 1000
+
 
 class Model:
     """A checkpoint of vaecf_dist of any `model.type`, ready to score users.
@@ -62,7 +64,7 @@ class Model:
             """The number of train users of each item."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.path, self._loaded.facts["checksum"])
+        return _reopen, (self.path.absolute(), self._loaded.facts["checksum"])
 
     def __repr__(self) -> str:
         return f"Model({str(self.path)!r}): {self.type}, {self.items} items, epoch {self.epoch}"
@@ -162,9 +164,9 @@ class Model:
     def item_vectors(self) -> Array:
         """Returns the vectors of the items, (items, width), float32, in the order of the columns, for a search engine.
 
-        The score of an item for a user is the inner product of their vectors, up to rounding; for an autoencoder with
+        The score of an item for a user is the inner product of their vectors, up to rounding; for a network with
         the squared loss it is its sigmoid. If the output layer has a bias, that is the last element of an item's vector,
-        and 1 that of a user's. Throws InputError for EASE and item-kNN, which have no vectors.
+        and 1 that of a user's. Throws InputError for a model of weights between items, which has no vectors.
         """
         return self._loaded.item_vectors()
 
@@ -214,6 +216,8 @@ class Model:
         ones are missing.
         """
         k, explain = count_of(k, "k", 1), count_of(explain, "explain", 0)
+        if explain > MAX_REASONS:
+            raise InputError(f"explain must be at most {MAX_REASONS}, got {explain}")
         if titles and self.item_title is None:
             raise InputError(f"{self.path}: contains no titles; omit titles=True, or prepare the dataset with titles")
         if at_most is not None and not (isinstance(at_most, (tuple, list)) and len(at_most) == 2):

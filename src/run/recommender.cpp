@@ -6,8 +6,10 @@
 #include <vaecf/models/kind.hpp>
 #include <vaecf/run/recommender.hpp>
 
-#include <atomic>
+#include <pthread.h>
+
 #include <limits>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -15,6 +17,28 @@
 
 namespace vaecf::run {
 namespace {
+
+/// The locks of all models of this process. A fork waits for them, so that a child finds no request half
+/// done.
+struct Locks {
+  Locks() {
+    ::pthread_atfork([] { all().lock(); }, [] { all().unlock(); }, [] { all().unlock(); });
+  }
+  static Locks& all() {
+    static Locks locks;
+    return locks;
+  }
+  void lock() {
+    list.lock();
+    for (std::mutex* each : of_models) each->lock();
+  }
+  void unlock() {
+    for (std::mutex* each : of_models) each->unlock();
+    list.unlock();
+  }
+  std::mutex list;  // of `of_models`
+  std::set<std::mutex*> of_models;
+};
 
 void require_known(CsrView rows, std::int64_t columns, const char* what) {
   const bool known =
@@ -29,29 +53,37 @@ models::Popularity most_popular_items(const io::CheckpointFile& checkpoint) {
   return {{users.begin(), users.end()}, 0};
 }
 
-/// Copies the first items of a ranked list, and their scores, that are not in `excluded` and of which no
-/// category has more than `choice.at_most`. Returns whether they fill the list, or are all items that the
-/// user may get.
-bool limit_list(const RecommendOptions& choice, std::span<const std::int32_t> excluded,
-                std::span<const std::int32_t> ranked, std::span<const float> ranked_scores,
-                std::span<std::int32_t> items, std::span<float> scores) {
-  const CsrView categories = choice.categories.view();
-  std::unordered_map<std::int32_t, int> taken;
-  std::size_t count = 0;
-  for (std::size_t place = 0; place < ranked.size() && ranked[place] >= 0 && count < items.size(); ++place) {
-    if (std::ranges::binary_search(excluded, ranked[place])) continue;
-    const auto of_item =
-        categories.rows() == 0 ? std::span<const std::int32_t>() : categories.row(ranked[place]);
-    const auto is_full = [&](std::int32_t category) { return taken[category] >= choice.at_most; };
-    if (std::ranges::any_of(of_item, is_full)) continue;
-    for (const std::int32_t category : of_item) ++taken[category];
-    items[count] = ranked[place];
-    scores[count++] = ranked_scores[place];
+/// A list of a user from which items are left out: those excluded for the user, and those of a category that
+/// has `choice.at_most` already.
+class LimitedList {
+ public:
+  LimitedList(const RecommendOptions& choice, std::span<const std::int32_t> excluded,
+              std::span<std::int32_t> items, std::span<float> scores)
+      : choice_(choice), excluded_(excluded), items_(items), scores_(scores) {
+    std::ranges::fill(items, -1);
+    std::ranges::fill(scores, -std::numeric_limits<float>::infinity());
   }
-  std::ranges::fill(items.subspan(count), -1);
-  std::ranges::fill(scores.subspan(count), -std::numeric_limits<float>::infinity());
-  return count == items.size() || ranked.back() < 0;
-}
+  /// Adds the next item of the ranking, or leaves it out. Returns whether the list is not full.
+  bool add(std::int32_t item, float score) {
+    if (std::ranges::binary_search(excluded_, item)) return true;
+    const CsrView categories = choice_.categories.view();
+    const auto of_item = categories.rows() == 0 ? std::span<const std::int32_t>() : categories.row(item);
+    const auto is_full = [&](std::int32_t category) { return taken_[category] >= choice_.at_most; };
+    if (std::ranges::any_of(of_item, is_full)) return true;
+    for (const std::int32_t category : of_item) ++taken_[category];
+    items_[count_] = item;
+    scores_[count_++] = score;
+    return count_ < items_.size();
+  }
+
+ private:
+  const RecommendOptions& choice_;
+  std::span<const std::int32_t> excluded_;
+  std::span<std::int32_t> items_;
+  std::span<float> scores_;
+  std::size_t count_ = 0;
+  std::unordered_map<std::int32_t, int> taken_;
+};
 
 /// Returns the number of items that may be recommended.
 std::int64_t allowed_count(const RecommendOptions& choice, std::int64_t items) {
@@ -131,9 +163,14 @@ Recommender::Recommender(const config::TrainingConfig& options, const Context& c
                                    .load(reader, options.model, inputs, single_rank_, batch_users, explains);
   model_ = std::move(loaded.scorer);
   reasons_ = std::move(loaded.reasons);
+  const std::lock_guard lock(Locks::all().list);
+  Locks::all().of_models.insert(&one_at_a_time_);
 }
 
-Recommender::~Recommender() = default;
+Recommender::~Recommender() {
+  const std::lock_guard lock(Locks::all().list);
+  Locks::all().of_models.erase(&one_at_a_time_);
+}
 
 std::int64_t Recommender::list_length(const RecommendOptions& choice) const {
   if (choice.k < 1)
@@ -183,34 +220,63 @@ void Recommender::recommend(const RecommendRequest& request, std::span<std::int3
   const Inputs inputs{choice, seen, features, session.model(), *users};
   if (choice.categories.rows() == 0 && excluded.rows() == 0)
     return rank(inputs, {0, seen.rows()}, width, items, scores);
-  const std::int64_t allowed = allowed_count(choice, items_);
-  std::vector<std::int32_t> ranked;
-  std::vector<float> ranked_scores;
   for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {
     const Range rows{begin, std::min(seen.rows(), begin + batch_users)};
-    std::int64_t most_excluded = 0;
-    for (std::int64_t row = 0; row < std::min(excluded.rows(), rows.size()); ++row)
-      most_excluded = std::max(most_excluded, excluded.row_size(begin + row));
-    // Longer lists until the lists of all users of the batch are full.
-    std::atomic<bool> full = false;
-    std::int64_t length = choice.categories.rows() == 0 ? width : 4 * width;
-    do {
-      length = std::min(length + most_excluded, allowed);
-      ranked.resize(rows.size() * length);
-      ranked_scores.resize(ranked.size());
-      rank(inputs, rows, length, ranked, ranked_scores);
-      full = true;
-      parallel_for(models::item_model_threads(single_rank_), {0, rows.size()}, [&](std::int64_t row) {
-        const std::int64_t to = (begin + row) * width;
-        const Range from{row * length, (row + 1) * length};
-        const auto out = excluded.rows() == 0 ? std::span<const std::int32_t>() : excluded.row(begin + row);
-        if (!limit_list(choice, out, view(ranked, from), view(ranked_scores, from), items.subspan(to, width),
-                        scores.subspan(to, width)))
-          full = false;
-      });
-      if (full || length == allowed) break;
-      length *= 4;
-    } while (true);
+    limit(inputs, excluded, rows, items.subspan(begin * width, rows.size() * width),
+          scores.subspan(begin * width, rows.size() * width));
+  }
+}
+
+void Recommender::limit(const Inputs& inputs, CsrView excluded, Range rows, std::span<std::int32_t> items,
+                        std::span<float> scores) const {
+  const std::int64_t width = std::ssize(items) / rows.size();
+  std::int64_t most_excluded = 0;
+  std::vector<LimitedList> lists;
+  const auto start = [&] {
+    lists.clear();
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const auto out = excluded.rows() == 0 ? std::span<const std::int32_t>() : excluded.row(row);
+      most_excluded = std::max(most_excluded, std::ssize(out));
+      const std::int64_t to = (row - rows.begin) * width;
+      lists.emplace_back(inputs.choice, out, items.subspan(to, width), scores.subspan(to, width));
+    }
+  };
+  start();
+  std::int64_t length = most_excluded + (inputs.choice.categories.rows() == 0 ? width : 4 * width);
+  const auto is_popular = [&](std::int64_t row) {
+    return models::is_served_by_popularity(inputs.seen, inputs.features, row);
+  };
+  const auto take = [&](std::int64_t row, std::int32_t item, float score) {
+    return !is_popular(row) && lists[row - rows.begin].add(item, score);
+  };
+  if (inputs.model.for_each_ranked(inputs.users, rows, inputs.choice.keep_seen, length, take)) {
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      if (!is_popular(row)) continue;
+      for (const std::int32_t item : popularity_.order())
+        if (is_allowed(inputs.choice, item) &&
+            !lists[row - rows.begin].add(item, std::numeric_limits<float>::quiet_NaN()))
+          break;
+    }
+    return;
+  }
+  // Longer rankings until the lists of all users are full, or contain all that is left.
+  const std::int64_t allowed = allowed_count(inputs.choice, items_);
+  std::vector<std::int32_t> ranked;
+  std::vector<float> ranked_scores;
+  for (;; length *= 4, start()) {
+    length = std::min(length, allowed);
+    ranked.resize(rows.size() * length);
+    ranked_scores.resize(ranked.size());
+    rank(inputs, rows, length, ranked, ranked_scores);
+    bool all_full = true;
+    for (std::int64_t row = 0; row < rows.size(); ++row) {
+      std::int64_t place = row * length;
+      const std::int64_t end = place + length;
+      while (place < end && ranked[place] >= 0 && lists[row].add(ranked[place], ranked_scores[place]))
+        ++place;
+      all_full &= place < end;
+    }
+    if (all_full || length == allowed) return;
   }
 }
 

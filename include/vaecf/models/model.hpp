@@ -54,6 +54,14 @@ class Scorer {
   /// are left, the remaining entries are item -1 and score -infinity. `rows` must not exceed max_users().
   virtual void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
                      std::span<std::int32_t> items, std::span<float> scores) = 0;
+  /// Calls take(row, item, score) for the items of each of the users `rows`, in the order of top_k(), until
+  /// it returns false or there are no more; `first` items are enough for most users. Several threads call it,
+  /// with a user each. Returns false, having done nothing, if the scorer has top_k() only.
+  using Take = std::function<bool(std::int64_t row, std::int32_t item, float score)>;
+  virtual bool for_each_ranked(LoadedUsers& /*users*/, Range /*rows*/, bool /*keep_seen*/,
+                               std::int64_t /*first*/, const Take& /*take*/) {
+    return false;
+  }
   /// Returns the maximum number of users per batch.
   virtual std::int64_t max_users() const = 0;
   /// Returns whether a model-parallel group shares the items of the model. evaluate() and top_k() are then

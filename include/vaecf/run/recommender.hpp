@@ -102,6 +102,10 @@ class Recommender {
   /// and items excluded for single users.
   void rank(const Inputs& inputs, Range rows, std::int64_t width, std::span<std::int32_t> items,
             std::span<float> scores) const;
+  /// Writes the lists of users `rows`, at most a batch, with limits of categories and without the items that
+  /// `excluded` has for each user of the request.
+  void limit(const Inputs& inputs, CsrView excluded, Range rows, std::span<std::int32_t> items,
+             std::span<float> scores) const;
   /// Adds the lists of `width` items that the other ranks of a model-parallel group have computed. Collective
   /// in the model-parallel group.
   void complete_lists(std::int64_t users, std::int64_t width, std::span<std::int32_t> items,

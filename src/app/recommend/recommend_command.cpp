@@ -125,7 +125,6 @@ void add_recommend(CLI::App& app, CommandLine& line) {
   auto* stream = command.add_flag(
       "--stream", arguments.stream,
       "answer each line of standard input, a user as a JSON object, with a line on standard output; the other options are its defaults");
-  for (auto* other : {input, users, split}) stream->excludes(other);
   add_top(command, arguments.top, "number of items per user");
   command.add_flag("--keep-seen", arguments.keep_seen, "also recommend items that the user already has");
   command
@@ -134,8 +133,7 @@ void add_recommend(CLI::App& app, CommandLine& line) {
   command
       .add_option("--exclude-pairs", arguments.exclude_pairs,
                   "file with one user and item per line: items that are never recommended to this user")
-      ->type_name("FILE")
-      ->excludes(stream);
+      ->type_name("FILE");
   command
       .add_option(
           "--include", arguments.include,
@@ -170,6 +168,10 @@ void add_recommend(CLI::App& app, CommandLine& line) {
       .add_option("--format", arguments.format,
                   "output format; default: by the ending of --output, tsv without one")
       ->check(CLI::IsMember(formats));
+  // An answer has no other form than a JSON object.
+  for (const char* const other : {"--input", "--users", "--split", "--user", "--user-list", "--exclude-pairs",
+                                  "--titles", "--format", "--output"})
+    stream->excludes(command.get_option(other));
 }
 
 }  // namespace vaecf::app

@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <limits>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -210,8 +211,14 @@ class Stream {
                    asked.unknown > 0 ? format(",\"unknown\":{}", asked.unknown) : "");
       }
     } catch (const InputError& problem) {
-      for (Entry* entry : group) entry->answer = error(entry->request.user, problem.what());
+      refuse(group, problem.what());
+    } catch (const std::bad_alloc&) {
+      refuse(group, "there is not enough memory for this answer; ask for fewer items or reasons");
     }
+  }
+
+  static void refuse(std::span<Entry* const> group, const std::string& problem) {
+    for (Entry* entry : group) entry->answer = error(entry->request.user, problem);
   }
 
   io::DatasetSummary summary_;

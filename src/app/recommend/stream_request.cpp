@@ -134,12 +134,16 @@ StreamRequest read_stream_request(std::string_view line, const StreamFields& fie
   const io::Json object = io::parse_line(line, problem);
   if (!problem.empty()) throw InputError(problem);
   if (!object.is_object()) throw InputError(format("must be a JSON object, got {}", shown(object)));
-  if (object.contains("user")) user = io::dump(object["user"]);
+  if (object.contains("user")) {
+    const io::Json& id = object["user"];
+    if (!id.is_string() && !id.is_number_integer())
+      throw InputError("user: must be a string or an integer of 64 bits");
+    user = io::dump(id);
+  }
   StreamRequest request;
   request.user = user;
   for (const auto& [name, value] : object.items()) {
-    if (name == "user") {
-      if (value.is_structured()) throw InputError("user: must be a string or a number");
+    if (name == "user") {  // is read
     } else if (name == "items") {
       read_items(value, fields, request);
     } else if (name == "user_features") {

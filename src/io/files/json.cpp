@@ -90,6 +90,8 @@ Json parse_line(std::string_view line, std::string& problem) {
     const auto before = std::ranges::count_if(longer, [&](std::size_t at) { return at + 1 < error.byte; });
     problem = format("column {}: {}", error.byte - before,
                      excerpt(reason.substr(column == std::string_view::npos ? 0 : column + 2), 200));
+  } catch (const Json::exception& error) {  // a number that no type can represent
+    problem = excerpt(error.what(), 200);
   }
   return json;
 }

@@ -40,9 +40,18 @@ Selection select(hid_t dataset, std::int64_t begin, std::int64_t count) {
 
 }  // namespace
 
+namespace {
+
+std::recursive_mutex library;
+// A process forks while no other thread is in the library, whose lock a child would otherwise never get.
+[[maybe_unused]] const int watched = ::pthread_atfork([] { library.lock(); }, [] { library.unlock(); },
+                                                      // The child's thread is not the one that locked it.
+                                                      [] { std::construct_at(&library); });
+
+}  // namespace
+
 std::unique_lock<std::recursive_mutex> lock_library() {
-  static std::recursive_mutex mutex;
-  std::unique_lock lock(mutex);
+  std::unique_lock lock(library);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // error stacks may be per thread
   return lock;
 }

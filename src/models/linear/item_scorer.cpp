@@ -183,6 +183,21 @@ void ItemScorer::top_k(LoadedUsers& loaded, Range rows, History history, bool ke
   });
 }
 
+bool ItemScorer::for_each_ranked(LoadedUsers& loaded, Range rows, bool keep_seen, std::int64_t first,
+                                 const Take& take) {
+  const UserData& users = static_cast<ItemUsers&>(loaded).users;
+  for_each_user(users, rows, History::items, keep_seen, [&](std::int64_t row, std::span<const float> scores) {
+    std::size_t done = 0;
+    for (std::int64_t length = first;; length *= 8) {
+      const std::vector<std::int32_t> best = math::top_k(scores, length);
+      for (; done < best.size(); ++done)
+        if (!take(row, best[done], scores[static_cast<std::size_t>(best[done])])) return;
+      if (std::ssize(best) < length) return;
+    }
+  });
+  return true;
+}
+
 void ItemScorer::restrict_to(std::span<const std::uint8_t> allowed_items) {
   excluded_ = excluded_of(allowed_items);
 }

@@ -36,6 +36,8 @@ class ItemScorer final : public Scorer {
                                const std::function<void(std::int64_t users)>& progressed) override;
   void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
              std::span<std::int32_t> items, std::span<float> scores) override;
+  bool for_each_ranked(LoadedUsers& users, Range rows, bool keep_seen, std::int64_t first,
+                       const Take& take) override;
   std::int64_t max_users() const override { return std::numeric_limits<std::int64_t>::max(); }
   void restrict_to(std::span<const std::uint8_t> allowed_items) override;
   std::unique_ptr<Scorer> share() const override {
