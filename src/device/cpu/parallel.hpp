@@ -64,7 +64,8 @@ void parallel_for_threads(int threads, F&& f) {
 #pragma omp parallel num_threads(team_size(threads))
   {
     const FlushDenormals guard;
-    // The team may be smaller than requested (nested regions, forked processes), so each thread handles all its shares.
+    // The team may be smaller than requested (nested regions, forked processes), so each thread handles all
+    // its shares.
     for (int share = omp_get_thread_num(); share < threads; share += omp_get_num_threads()) {
       try {
         f(share);
