@@ -191,6 +191,7 @@ const std::map<std::string, std::string> used_in_training{
     {"device", "of the program"},
     {"data.file", "the dataset"},
     {"model.type", "the others depend on it"},
+    {"model.low_rank.", "of the baselines, too"},
     {"validation.", "of the test, too"},
     {"run.", "of the folder and the checkpoints"},
     {"benchmark.", "of --benchmark"},
