@@ -16,8 +16,6 @@
 namespace vaecf::models {
 namespace {
 
-constexpr std::int64_t block = LowRankBasis::block;
-
 /// Rows of factors of one thread, at most LowRankTerm::max_at_once.
 float* factor_rows(std::int64_t stride) {
   thread_local AlignedArray<float> rows;
@@ -213,6 +211,7 @@ float LowRankTerm::weight(std::int32_t source, std::int32_t target) const {
 
 template <class Use>
 void LowRankTerm::for_products(const float* left, std::int64_t rows, const Use& use) const {
+  constexpr std::int64_t block = LowRankBasis::block;
   alignas(64) std::array<float, max_at_once * block> products;
   for (std::int64_t begin = 0; begin < basis_->items; begin += block) {
     const Range columns{begin, std::min(basis_->items, begin + block)};
