@@ -14,7 +14,8 @@ namespace {
 /// The only solution for the values of model.item_knn.
 class ItemKnnSolution final : public Search {
  public:
-  ItemKnnSolution(const ItemKnnOptions& options, std::string_view title) : options_(options), title_(title) {}
+  ItemKnnSolution(const ItemKnnOptions& options, std::string title)
+      : options_(options), title_(std::move(title)) {}
 
   std::int64_t size() const override { return 1; }
   std::int64_t computed(std::int64_t done) const override { return 1 - done; }
@@ -62,8 +63,9 @@ class ItemKnnKind final : public SolvedKind {
   }
 
   std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose) const override {
-    const std::string_view title = purpose == Purpose::run ? name() : label();
-    return with_low_rank(std::make_unique<ItemKnnSolution>(options.item_knn, title), options.low_rank);
+    auto title = purpose == Purpose::run ? name() : std::string(label());
+    return with_low_rank(std::make_unique<ItemKnnSolution>(options.item_knn, std::move(title)),
+                         options.low_rank);
   }
 
   SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const override {
