@@ -27,7 +27,15 @@ def category_rows(categories: Any, items: IdLookup) -> sp.csr_matrix:
         ids, values = list(categories), list(categories.values())
     found = items.positions(ids, "at_most", needed=False)
     known = [(item, value) for item, value in zip(found, values, strict=True) if item >= 0]
-    pairs = [(item, name) for item, value in known for name in field_texts(value, SEPARATOR)]
+    texts: dict[str, list[str]] = {}  # few texts stand for many items
+    for _, value in known:
+        if isinstance(value, str) and value not in texts:
+            texts[value] = list(field_texts(value, SEPARATOR))
+    pairs = [
+        (item, name)
+        for item, value in known
+        for name in (texts[value] if isinstance(value, str) else field_texts(value, SEPARATOR))
+    ]
     codes, names = pd.factorize(np.array([name for _, name in pairs], dtype=object))
     rows = np.array([item for item, _ in pairs], np.int64)
     return sp.csr_matrix((np.ones(len(rows), np.float32), (rows, codes)), (items.size, len(names)))  # each pair once
