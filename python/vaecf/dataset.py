@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from .errors import InputError
+from .files import file_version
 from .texts import local_path
 
 
@@ -138,7 +138,7 @@ class Dataset:
     def __init__(self, path: str | Path) -> None:
         """Opens a dataset. Throws InputError if the file is not one."""
         self.path = local_path(path)
-        self._file = self._stat()
+        self._file = file_version(self.path)
         with self._open() as file:
             self.attributes = read_attributes(file)
             if "train" not in file or "items" not in self.attributes:
@@ -151,15 +151,8 @@ class Dataset:
 
     def require_unchanged(self) -> None:
         """Throws InputError if the file is not the one that was opened: if its inode, size or time is another."""
-        if self._stat() != self._file:
+        if file_version(self.path) != self._file:
             raise InputError(f"{self.path}: was replaced since it was opened; open it again with vaecf.Dataset")
-
-    def _stat(self) -> tuple[int, int, int] | None:
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
 
     @contextmanager
     def _open(self) -> Iterator[h5py.File]:

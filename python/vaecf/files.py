@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,15 @@ KINDS = {b"PAR1": "parquet", b"ARROW1": "feather", b"FEA1": "feather"}
 """The first bytes of files that are no text."""
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
+
+
+def file_version(path: str | Path) -> tuple[int, int, int] | None:
+    """Returns what changes when a file is replaced: its inode, size and time; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def kind_of(path: Path) -> str:

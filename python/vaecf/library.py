@@ -10,7 +10,7 @@ import site
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ import scipy.sparse as sp
 
 from . import __version__
 from .errors import InputError, RunError
+from .files import file_version
 from .program import find_program
 
 Array = np.ndarray[Any, Any]
@@ -252,11 +253,26 @@ class LoadedModel:
         _call("user_feature_columns", self._model, 1, names, values, _pointer(columns, c_int32), len(columns), byref(used))
         return columns[: used.value].copy()
 
-    def _request(
-        self, arrays: _Arrays, histories: sp.csr_matrix, features: sp.csr_matrix | None, **members: Any
-    ) -> _Request:
-        rows = arrays.rows(histories, bool(self.facts["weights"]))
-        return _Request(ctypes.sizeof(_Request), histories=rows, user_features=arrays.rows(features), **members)
+    def _requests(
+        self,
+        histories: sp.csr_matrix,
+        features: sp.csr_matrix | None,
+        exclude_of_user: sp.csr_matrix | None = None,
+        least: int = 0,
+        **members: Any,
+    ) -> Iterator[tuple[slice, _Request]]:
+        """Yields the rows of some users after the other, and a request for these users, which is valid until the next.
+        `least`: 1 for a request also if there is no user."""
+        weighted = bool(self.facts["weights"])
+        for first in range(0, max(least, histories.shape[0]), _USERS):
+            rows, arrays = slice(first, first + _USERS), _Arrays()
+            yield rows, _Request(
+                ctypes.sizeof(_Request),
+                histories=arrays.rows(histories[rows], weighted),
+                user_features=arrays.rows(None if features is None else features[rows]),
+                exclude_of_user=arrays.rows(None if exclude_of_user is None else exclude_of_user[rows]),
+                **members,
+            )
 
     def recommend(
         self,
@@ -281,22 +297,19 @@ class LoadedModel:
             np.empty((users, width, reasons), np.int32),
             np.empty((users, width, reasons), np.float32),
         )
-        for first in range(0, users, _USERS):
-            rows = slice(first, first + _USERS)
-            arrays = _Arrays()
-            request = self._request(
-                arrays,
-                histories[rows],
-                None if features is None else features[rows],
-                k=width,
-                keep_seen=int(keep_seen),
-                reasons=reasons,
-                include=_optional(arrays.columns(include)),
-                exclude=_optional(arrays.columns(exclude)),
-                exclude_of_user=arrays.rows(None if exclude_of_user is None else exclude_of_user[rows]),
-                categories=None if categories is None else _optional(arrays.rows(categories)),
-                at_most=min(at_most, _MAX_INT),
-            )
+        arrays = _Arrays()
+        for rows, request in self._requests(
+            histories,
+            features,
+            exclude_of_user,
+            k=width,
+            keep_seen=int(keep_seen),
+            reasons=reasons,
+            include=_optional(arrays.columns(include)),
+            exclude=_optional(arrays.columns(exclude)),
+            categories=None if categories is None else _optional(arrays.rows(categories)),
+            at_most=min(at_most, _MAX_INT),
+        ):
             _call(
                 "recommend",
                 self._model,
@@ -311,10 +324,7 @@ class LoadedModel:
     def score(self, histories: sp.csr_matrix, features: sp.csr_matrix | None) -> Array:
         """Returns the scores (users, items), float32; nan for users with neither items nor features."""
         scores = np.empty(histories.shape, np.float32)
-        for first in range(0, len(scores), _USERS):
-            rows = slice(first, first + _USERS)
-            arrays = _Arrays()
-            request = self._request(arrays, histories[rows], None if features is None else features[rows])
+        for rows, request in self._requests(histories, features):
             _call("score", self._model, byref(request), _pointer(scores[rows], c_float))
         return scores
 
@@ -328,10 +338,7 @@ class LoadedModel:
         """Returns the vectors of users, (users, vector_width). Throws InputError if the model has none."""
         width = int(self.facts["vector_width"])
         vectors = np.empty((histories.shape[0], width), np.float32)
-        for first in range(0, max(1, len(vectors)), _USERS):
-            rows = slice(first, first + _USERS)
-            arrays = _Arrays()
-            request = self._request(arrays, histories[rows], None if features is None else features[rows])
+        for rows, request in self._requests(histories, features, least=1):
             _call("user_vectors", self._model, byref(request), width, _pointer(vectors[rows], c_float))
         return vectors
 
@@ -350,11 +357,10 @@ _loaded: weakref.WeakValueDictionary[tuple[Any, ...], LoadedModel] = weakref.Wea
 
 def identity(path: str | Path) -> tuple[Any, ...]:
     """Returns what tells a file from another that replaces it. Throws InputError if there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        raise InputError(f"{path}: no such file; check the path") from None
-    return (str(Path(path).resolve()), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    version = file_version(path)
+    if version is None:
+        raise InputError(f"{path}: no such file; check the path")
+    return (str(Path(path).resolve()), *version)
 
 
 def load(path: str | Path, file: tuple[Any, ...]) -> LoadedModel:
