@@ -1,10 +1,9 @@
+#include <vaecf/base/multiversioning.hpp>
 #include <vaecf/device/host_products.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-
-#include "device/cpu/kernels/vector_kernels.hpp"
 
 namespace vaecf::device {
 namespace {
