@@ -85,6 +85,21 @@ class LimitedList {
   std::unordered_map<std::int32_t, int> taken_;
 };
 
+/// The features of the request's users; rows without features if it has none.
+class FeatureRows {
+ public:
+  explicit FeatureRows(const RecommendRequest& request)
+      : no_features_(static_cast<std::size_t>(request.seen.rows()) + 1, 0),
+        rows_(request.features.rows() == 0 ? CsrView{no_features_, {}} : request.features) {}
+  FeatureRows(const FeatureRows&) = delete;
+  FeatureRows& operator=(const FeatureRows&) = delete;
+  CsrView view() const { return rows_; }
+
+ private:
+  std::vector<std::int64_t> no_features_;  // offsets
+  CsrView rows_;
+};
+
 /// Returns the number of items that may be recommended.
 std::int64_t allowed_count(const RecommendOptions& choice, std::int64_t items) {
   return choice.allowed_items.empty() ? items : items - std::ranges::count(choice.allowed_items, 0);
@@ -207,13 +222,12 @@ void Recommender::complete_lists(std::int64_t users, std::int64_t width, std::sp
 void Recommender::recommend(const RecommendRequest& request, std::span<std::int32_t> items,
                             std::span<float> scores) const {
   const auto& [choice, seen, given_features, last, excluded] = request;
-  CsrView features = given_features;
   require_known(seen, items_, "items");
-  require_known(features, this->features(), "features");
+  require_known(given_features, this->features(), "features");
   require_known(excluded, items_, "excluded items");
   const std::int64_t width = list_length(choice);
-  const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
-  if (features.rows() == 0) features = {no_features, {}};
+  const FeatureRows feature_rows(request);
+  const CsrView features = feature_rows.view();
   Session session(*this);
   session.restrict_to(choice.allowed_items);
   const auto users = session.model().load_users({seen, features, {}, 0});
@@ -292,10 +306,9 @@ void Recommender::item_vectors(Range items, std::span<float> vectors) const {
 void Recommender::user_vectors(const RecommendRequest& request, std::span<float> vectors) const {
   require_known(request.seen, items_, "items");
   require_known(request.features, features(), "features");
-  const std::vector<std::int64_t> none(static_cast<std::size_t>(request.seen.rows()) + 1, 0);
-  const CsrView features = request.features.rows() == 0 ? CsrView{none, {}} : request.features;
+  const FeatureRows features(request);
   const Session session(*this);
-  const auto users = session.model().load_users({request.seen, features, {}, 0});
+  const auto users = session.model().load_users({request.seen, features.view(), {}, 0});
   const std::int64_t width = vector_width();
   for (std::int64_t begin = 0; begin < request.seen.rows(); begin += batch_users) {
     const Range rows{begin, std::min(request.seen.rows(), begin + batch_users)};
@@ -337,13 +350,12 @@ void Recommender::explain(const RecommendRequest& request, std::span<const std::
                           std::span<const float> scores, std::span<std::int32_t> because,
                           std::span<float> contributions) const {
   const auto& [choice, seen, given_features, last, excluded] = request;
-  CsrView features = given_features;
   const std::int64_t width = list_length(choice);
   const std::int64_t reasons = choice.reasons;
   std::ranges::fill(because, -1);
   std::ranges::fill(contributions, std::numeric_limits<float>::quiet_NaN());
-  const std::vector<std::int64_t> no_features(static_cast<std::size_t>(seen.rows()) + 1, 0);
-  if (features.rows() == 0) features = {no_features, {}};
+  const FeatureRows feature_rows(request);
+  const CsrView features = feature_rows.view();
   const Session session(*this);  // a network computes with the buffers of its model
   for (std::int64_t begin = 0; begin < seen.rows(); begin += batch_users) {
     const Range rows{begin, std::min(seen.rows(), begin + batch_users)};
