@@ -216,13 +216,13 @@ def _at_work(run: Path, signal_run: bool) -> threading.Thread:
     def wait() -> None:
         log = run / "metrics.jsonl"
         end = time.monotonic() + 60
-        while not log.is_file() or '"event":"epoch"' not in log.read_text():
+        while time.monotonic() < end and (not log.is_file() or '"event":"epoch"' not in log.read_text()):
             time.sleep(0.02)
-            if time.monotonic() > end:
-                return
-        if signal_run:
-            children = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True, check=True)
-            os.kill(int(children.stdout.split()[0]), signal.SIGUSR1)
+        # Other tests leave children, too: the workers of joblib.
+        command = ["pgrep", "-x", "-P", str(os.getpid()), "vaecf_dist"]
+        children = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+        if signal_run and len(children) == 1:
+            os.kill(int(children[0]), signal.SIGUSR1)
         else:
             signal.raise_signal(signal.SIGINT)
 
