@@ -55,6 +55,7 @@ typedef struct {
   int32_t k;                    /* number of items per user, at least 1 */
   int32_t keep_seen;            /* 1: also recommend items of the history; else 0 */
   int32_t reasons;              /* number of reasons for each item, 0 to 1000 */
+  int32_t threads;              /* number of threads, at most those of the model; 0: all of them */
 } vaecf_request;
 
 /* Returns the version of the library: 10000 major + 100 minor + patch. */
@@ -96,7 +97,7 @@ VAECF_API vaecf_status vaecf_recommend(const vaecf_model *model, const vaecf_req
                                        float *scores, int32_t *because, float *contributions);
 
 /* Writes the scores of all items for each user, (users, items); NaN for a user with neither items nor features. Only
- * `size`, `histories` and `user_features` of the request are used. */
+ * `size`, `histories`, `user_features` and `threads` of the request are used. */
 VAECF_API vaecf_status vaecf_score(const vaecf_model *model, const vaecf_request *request, float *scores);
 
 /* Writes the k items most similar to each of `items`, and the similarities, (count, k) each, as `vaecf_dist similar`
@@ -111,8 +112,8 @@ VAECF_API vaecf_status vaecf_similar(const vaecf_model *model, vaecf_columns ite
 VAECF_API vaecf_status vaecf_item_vectors(const vaecf_model *model, int64_t first, int64_t count, int32_t width,
                                           float *vectors);
 
-/* Writes the vectors of the request's users, (users, width). Only `size`, `histories` and `user_features` of the
- * request are used. */
+/* Writes the vectors of the request's users, (users, width). Only `size`, `histories`, `user_features` and `threads` of
+ * the request are used. */
 VAECF_API vaecf_status vaecf_user_vectors(const vaecf_model *model, const vaecf_request *request, int32_t width,
                                           float *vectors);
 

@@ -62,6 +62,7 @@ class _Request(ctypes.Structure):
         ("k", c_int32),
         ("keep_seen", c_int32),
         ("reasons", c_int32),
+        ("threads", c_int32),
     ]
 
 

@@ -50,9 +50,12 @@ std::span<const std::int32_t> columns_of(const vaecf_columns& columns, std::int6
 }
 
 const vaecf_request& checked(const vaecf_request* request) {
-  if (required(request, "request").size == sizeof(vaecf_request)) return *request;
-  throw InputError(format("request: size must be {}, got {}; compile with the header of this library",
-                          sizeof(vaecf_request), request->size));
+  if (required(request, "request").size != sizeof(vaecf_request)) {
+    throw InputError(format("request: size must be {}, got {}; compile with the header of this library",
+                            sizeof(vaecf_request), request->size));
+  }
+  if (request->threads < 0) throw InputError(format("threads: must be 0 or more, got {}", request->threads));
+  return *request;
 }
 
 run::RecommendRequest users_of(const Model& model, const vaecf_request& request,

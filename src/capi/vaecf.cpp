@@ -1,4 +1,5 @@
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/thread_limit.hpp>
 #include <vaecf/run/similar.hpp>
 
 #include <vaecf.h>
@@ -198,6 +199,7 @@ vaecf_status vaecf_recommend(const vaecf_model* model, const vaecf_request* requ
   return guarded([&] {
     const Model& of = model_of(model);
     const vaecf_request& asked = checked(request);
+    const ThreadLimit limit(asked.threads);
     const run::RecommendOptions choice = choice_of(of, asked);
     const run::RecommendRequest users = users_of(of, asked, choice);
     array(items, users.seen.rows(), "items");
@@ -214,7 +216,9 @@ vaecf_status vaecf_score(const vaecf_model* model, const vaecf_request* request,
     run::RecommendOptions choice;
     choice.k = static_cast<int>(of.items());
     choice.keep_seen = true;
-    run::RecommendRequest users = users_of(of, checked(request), choice);
+    const vaecf_request& asked = checked(request);
+    const ThreadLimit limit(asked.threads);
+    run::RecommendRequest users = users_of(of, asked, choice);
     users.excluded = {};
     array(scores, users.seen.rows(), "scores");
     score(of, users, scores);
@@ -255,7 +259,9 @@ vaecf_status vaecf_user_vectors(const vaecf_model* model, const vaecf_request* r
     const Model& of = model_of(model);
     require_width(of, width);
     const run::RecommendOptions no_choice;
-    const run::RecommendRequest users = users_of(of, checked(request), no_choice);
+    const vaecf_request& asked = checked(request);
+    const ThreadLimit limit(asked.threads);
+    const run::RecommendRequest users = users_of(of, asked, no_choice);
     array(vectors, users.seen.rows(), "vectors");
     of.recommender().user_vectors(users, {vectors, static_cast<std::size_t>(users.seen.rows() * width)});
   });

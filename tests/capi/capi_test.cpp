@@ -278,6 +278,7 @@ TEST_F(CInterface, ThreadsMayUseOneModelAtOnce) {
     other.include = &include;
     other.reasons = 1;
     const std::array alone = {recommend(request_), recommend(other)};
+    other.threads = 1;
     std::array<int, 4> differing{};
     {
       std::vector<std::jthread> threads;
@@ -328,6 +329,7 @@ TEST_F(CInterface, WrongArgumentsAreErrors) {
   expect_invalid(with([](auto& r) { r.k = 0; }), "k: must be 1 or more");
   expect_invalid(with([](auto& r) { r.keep_seen = 2; }), "keep_seen");
   expect_invalid(with([](auto& r) { r.reasons = -1; }), "reasons: must be 0 to 1000");
+  expect_invalid(with([](auto& r) { r.threads = -1; }), "threads: must be 0 or more, got -1");
   expect_invalid(with([](auto& r) { r.histories.rows = -1; }), "histories: rows");
   expect_invalid(with([](auto& r) { r.histories.begin = nullptr; }), "histories: must not be NULL");
   expect_invalid(with([](auto& r) { r.histories.columns = nullptr; }), "histories: must not be NULL");

@@ -108,6 +108,7 @@ void run(std::span<const std::uint8_t> bytes, const std::filesystem::path& folde
   request.k = input.number(0, 20) - 1;
   request.keep_seen = input.number(0, 20) / 10;
   request.reasons = input.number(0, 8) - 1;
+  request.threads = input.number(0, 20) - 1;
   // Exactly as long as the header states.
   const auto places = static_cast<std::size_t>(users * std::max(0, request.k));
   const std::size_t of_reasons = places * static_cast<std::size_t>(std::max(0, request.reasons));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <vaecf/base/thread_limit.hpp>
 #include <vaecf/base/views.hpp>
 
 #include <algorithm>
@@ -18,10 +19,10 @@ struct NoProgress {
   void operator()(std::int64_t) const {}
 };
 
-/// Calls work(i), or work(thread, i), for each i of `range` on `threads` threads, in chunks scheduled
-/// dynamically. This is the one loop of threads outside the CPU device, which uses OpenMP. After each of its
-/// chunks, and at the end, the calling thread calls progressed(done) with about the number of finished i.
-/// Rethrows the first exception.
+/// Calls work(i), or work(thread, i), for each i of `range` on `threads` threads, or as many as ThreadLimit
+/// allows, in chunks scheduled dynamically. This is the one loop of threads outside the CPU device, which
+/// uses OpenMP. After each of its chunks, and at the end, the calling thread calls progressed(done) with
+/// about the number of finished i. Rethrows the first exception.
 template <class Work, class Progressed = NoProgress>
 void parallel_for(int threads, Range range, const Work& work, const Progressed& progressed = {},
                   std::int64_t chunk = 16) {
@@ -46,7 +47,7 @@ void parallel_for(int threads, Range range, const Work& work, const Progressed& 
   };
   {
     std::vector<std::jthread> others;
-    for (int t = 1; t < threads; ++t) others.emplace_back(run, t);
+    for (int t = 1; t < ThreadLimit::of(threads); ++t) others.emplace_back(run, t);
     run(0);
   }
   if (error) std::rethrow_exception(error);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,8 +24,10 @@ std::string dump(const Json& json, int indent = -1);
 
 /// Parses a line of a file of JSON lines. NaN, Infinity and -Infinity, which are no JSON but are written by
 /// some programs, become null. If the line is not JSON, the result is discarded, and `problem` is the reason
-/// with its place: "column 7: ...". Otherwise `problem` is empty.
-Json parse_line(std::string_view line, std::string& problem);
+/// with its place: "column 7: ...". Otherwise `problem` is empty. Throws InputError if lists and objects are
+/// nested more than `max_depth` deep, as soon as that is read: a tree of brackets takes about a hundred times
+/// the memory of its text.
+Json parse_line(std::string_view line, std::string& problem, int max_depth = std::numeric_limits<int>::max());
 
 /// Returns the content of a JSON file. Throws InputError, with the line, if it is not JSON or cannot be read.
 Json read_json(const std::string& path);

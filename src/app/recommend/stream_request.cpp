@@ -11,28 +11,6 @@
 namespace vaecf::app {
 namespace {
 
-/// Throws InputError if the lists and objects of a line are nested too deeply: a tree of brackets takes about
-/// a hundred times the memory of its text.
-void require_shallow(std::string_view line) {
-  bool in_text = false;
-  int depth = 0;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (in_text) {
-      if (c == '\\') ++i;  // the next character is part of the text
-      if (c == '"') in_text = false;
-      continue;
-    }
-    if (c == '"') in_text = true;
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    if (depth > max_stream_depth) {
-      throw InputError(
-          format("column {}: lists and objects are nested more than {} deep", i + 1, max_stream_depth));
-    }
-  }
-}
-
 std::string shown(const io::Json& value) {
   return excerpt(io::dump(value));
 }
@@ -129,9 +107,8 @@ void read_features(const io::Json& features, const StreamFields& fields, StreamR
 
 StreamRequest read_stream_request(std::string_view line, const StreamFields& fields, std::string& user) {
   if (line.size() > max_stream_line) throw InputError("the line is longer than 1 MiB");
-  require_shallow(line);
   std::string problem;
-  const io::Json object = io::parse_line(line, problem);
+  const io::Json object = io::parse_line(line, problem, max_stream_depth);
   if (!problem.empty()) throw InputError(problem);
   if (!object.is_object()) throw InputError(format("must be a JSON object, got {}", shown(object)));
   if (object.contains("user")) {

@@ -1,5 +1,7 @@
 #include "device/cpu/parallel.hpp"
 
+#include <vaecf/base/thread_limit.hpp>
+
 #include <pthread.h>
 
 namespace vaecf::cpu {
@@ -11,7 +13,7 @@ bool is_forked = false;
 }  // namespace
 
 int team_size(int threads) {
-  return is_forked ? 1 : threads;
+  return is_forked ? 1 : ThreadLimit::of(threads);
 }
 
 }  // namespace vaecf::cpu

@@ -52,8 +52,9 @@ void for_each_block(std::int64_t n, std::int64_t max_size, F&& f) {
   for (std::int64_t b = 0; b < blocks; ++b) f(Range{n * b / blocks, n * (b + 1) / blocks});
 }
 
-/// Returns the number of OpenMP threads for a team of `threads`: 1 in a process that was forked from one with
-/// this library. The threads of the other process do not exist there, and libgomp would wait for them.
+/// Returns the number of OpenMP threads for a team of `threads`: as many as ThreadLimit allows, and 1 in a
+/// process that was forked from one with this library. The threads of the other process do not exist there,
+/// and libgomp would wait for them.
 int team_size(int threads);
 
 /// Calls f(thread) for each of `threads` threads. Rethrows the first exception, because none may leave an

@@ -76,14 +76,20 @@ std::string get_string(const Json& json, std::string_view key, const std::string
   return field != json.end() && field->is_string() ? field->get<std::string>() : default_value;
 }
 
-Json parse_line(std::string_view line, std::string& problem) {
+Json parse_line(std::string_view line, std::string& problem, int max_depth) {
+  using Parsed = Json::parse_event_t;
+  const auto require_shallow = [max_depth](int depth, Parsed parsed, const Json& /*value*/) {
+    if ((parsed == Parsed::array_start || parsed == Parsed::object_start) && depth >= max_depth)
+      throw InputError(format("lists and objects are nested more than {} deep", max_depth));
+    return true;
+  };
   problem.clear();
-  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  Json json = Json::parse(line, require_shallow, /*allow_exceptions=*/false);
   if (!json.is_discarded()) return json;
   std::string text(line);
   const std::vector<std::size_t> longer = replace_non_json_numbers(text);
   try {
-    return Json::parse(text);
+    return Json::parse(text, require_shallow);
   } catch (const Json::parse_error& error) {
     const std::string_view reason = error.what();
     const std::size_t column = reason.find(": ");

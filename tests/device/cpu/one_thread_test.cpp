@@ -1,3 +1,5 @@
+#include <vaecf/base/thread_limit.hpp>
+
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "device/cpu/kernels/gemm.hpp"
+#include "device/cpu/parallel.hpp"
 
 namespace vaecf::cpu {
 namespace {
@@ -46,6 +49,17 @@ TEST(OneThread, ProductUsesOneThread) {
   worker.join();
   EXPECT_EQ(omp_get_max_threads(), before);
   EXPECT_TRUE(std::all_of(c.begin(), c.end(), [](float value) { return value == 1200.0F; }));
+}
+
+TEST(ThreadLimit, HoldsForTeamsOfTheDevice) {
+  const auto team = [] {
+    std::vector<int> of_share(3);
+    parallel_for_threads(3, [&](int share) { of_share[share] = omp_get_num_threads(); });
+    return of_share;
+  };
+  EXPECT_EQ(team(), (std::vector<int>{3, 3, 3}));
+  const ThreadLimit one(1);
+  EXPECT_EQ(team(), (std::vector<int>{1, 1, 1}));
 }
 
 }  // namespace
