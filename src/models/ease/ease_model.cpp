@@ -1,6 +1,7 @@
 #include "models/ease/ease_model.hpp"
 
 #include <vaecf/base/error.hpp>
+#include <vaecf/base/parallel_for.hpp>
 #include <vaecf/comm/collective_checks.hpp>
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 
 namespace vaecf::models {
 
-EaseModel::EaseModel(Solution solution, double dropout, std::vector<math::LinearColumn> columns)
-    : solution_(std::move(solution)), dropout_(dropout), columns_(std::move(columns)) {
+EaseModel::EaseModel(Solution solution, double dropout, std::vector<math::LinearColumn> columns, int threads)
+    : solution_(std::move(solution)), dropout_(dropout), threads_(threads), columns_(std::move(columns)) {
   set_columns(0.0, 0.0);
 }
 
@@ -33,11 +34,11 @@ StoredWeights EaseModel::stored() const {
   }
   const auto& inverse = std::get<Inverse>(solution_);
   const auto read_rows = [this, &inverse](std::int64_t begin, std::int64_t end, std::span<float> out) {
-    for (std::int64_t i = begin; i < end; ++i) {
+    parallel_for(threads_, {begin, end}, [&](std::int64_t i) {
       float* to = &out[static_cast<std::size_t>((i - begin) * inverse.items)];
       std::ranges::transform(inverse.row(i), scale_, to, std::multiplies<>());
       to[i] = 0.0F;
-    }
+    });
   };
   return {{{matrix_name, inverse.items, inverse.items, false, read_rows}}, {}};
 }

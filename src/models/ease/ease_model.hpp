@@ -28,8 +28,9 @@ class EaseModel final : public ItemModel {
   /// The inverse, or the weights of EASE by neighborhoods.
   using Solution = std::variant<Inverse, SparseWeights>;
 
-  /// `columns` has one element per item. Relax and kept_weight are 0.
-  EaseModel(Solution solution, double dropout, std::vector<math::LinearColumn> columns);
+  /// `columns` has one element per item. Relax and kept_weight are 0. Rows of a dense matrix are read with
+  /// `threads` threads.
+  EaseModel(Solution solution, double dropout, std::vector<math::LinearColumn> columns, int threads);
 
   /// Makes this the model of `relax` and `kept_weight`, one of which is 0. Not thread-safe.
   void set_columns(double relax, double kept_weight);
@@ -45,6 +46,7 @@ class EaseModel final : public ItemModel {
  private:
   Solution solution_;
   double dropout_;
+  int threads_;
   std::vector<math::LinearColumn> columns_;
   std::vector<float> scale_;  // h_j, or -h_j / P_jj, contiguous because every user's scores read all of it
 };

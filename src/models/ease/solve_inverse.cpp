@@ -138,7 +138,7 @@ std::unique_ptr<EaseModel> solve_inverse(const Interactions& train, const EaseVa
     if (!(diagonal > 0.0F)) throw_indefinite(values.l2);
     columns.push_back({l2, weights.of_items[static_cast<std::size_t>(j)], diagonal});
   }
-  return std::make_unique<EaseModel>(std::move(inverse), values.dropout, std::move(columns));
+  return std::make_unique<EaseModel>(std::move(inverse), values.dropout, std::move(columns), threads);
 }
 
 }  // namespace vaecf::models

@@ -377,7 +377,7 @@ std::unique_ptr<EaseModel> solve_neighborhoods(const Interactions& train, const 
   for (std::size_t j = 0; j < inverse.size(); ++j) columns.push_back({l2, weights.of_items[j], inverse[j]});
   return std::make_unique<EaseModel>(
       gather_weights(std::move(own), gram.order(), ListDirection::sources_of_target, ranks, threads),
-      values.dropout, std::move(columns));
+      values.dropout, std::move(columns), threads);
 }
 
 }  // namespace vaecf::models
