@@ -84,8 +84,8 @@ std::string obstacle_of_cost(const models::SolutionCost& cost, std::int64_t solu
   const double first = cost.operations + cost.operations_once;
   if (first > affordable)
     return format("{:.1f} x 10^12 operations, more than 10^12 for each of {} threads", first / 1e12, threads);
-  if (static_cast<double>(solutions) * cost.operations > 4.0 * affordable)
-    return format("{} solutions of {:.2g} x 10^12 operations, more than 4 x 10^12 for each of {} threads",
+  if (static_cast<double>(solutions) * cost.operations > 5.0 * affordable)
+    return format("{} solutions of {:.2g} x 10^12 operations, more than 5 x 10^12 for each of {} threads",
                   solutions, cost.operations / 1e12, threads);
   if (cost.rank_bytes > memory / 4.0)
     return format("{:.1f} GiB on each rank, more than a quarter of the {:.1f} GiB of a rank",

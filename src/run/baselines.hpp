@@ -13,7 +13,7 @@ namespace vaecf::run {
 
 /// Returns why a model with this cost is not a baseline of `auto` on ranks with `threads` threads in total
 /// and `memory` bytes per rank: one solution takes more than 10^12 operations per thread, all `solutions`
-/// take more than four times as many, or one takes more bytes than a quarter of the memory. Empty if none
+/// take more than five times as many, or one takes more bytes than a quarter of the memory. Empty if none
 /// holds, so the baselines do not depend on the load of the machine.
 std::string obstacle_of_cost(const models::SolutionCost& cost, std::int64_t solutions, std::int64_t threads,
                              double memory);

@@ -59,7 +59,7 @@ TEST(Presets, HavePublishedHyperparameters) {
            {"train={optimizer: {type: rmsprop, learning_rate: 0.03}, batch_size: 5034}",
             "model={hidden: [10], latent: 5}"}},
           {"models/ease-ml1m",
-           {"model.ease={user_power: [0, 0.5], l2: [100, 300, 500, 1000], dropout: [0, 0.3, 0.5], relax: [0, 0.4]}",
+           {"model.ease={user_power: [0, 0.5], l2: [30, 100, 300, 500, 1000], dropout: [0, 0.3, 0.5], relax: [0, 0.4]}",
             "model.ease.search=off"}},
           {"models/ease-gowalla", {"model.ease.neighbors=300"}},
           {"models/item-knn-gowalla", {"model.item_knn.target_power=0.4"}},

@@ -13,6 +13,9 @@
 namespace vaecf::models {
 namespace {
 
+/// The values of l2 that a search tries unless the configuration has others.
+const std::vector<double> usual_l2 = {30.0, 100.0, 300.0, 500.0, 1000.0};
+
 bool has_value(const std::vector<double>& values) {
   return std::ranges::any_of(values, [](double value) { return value != 0.0; });
 }
@@ -87,7 +90,7 @@ class EaseKind final : public SolvedKind {
              "EASE: weight of a target that dropout keeps in the input, relative to one that it drops (DEQL); 0: EDLAE; 1: as relax: 1"),
          make_key<EaseOptions>(
              "search", &EaseOptions::search,
-             "EASE: standard: user_power [0, 0.5], l2 [100, 300, 500, 1000], dropout [0, 0.3, 0.5], relax [0, 0.4], except for those that are set"),
+             "EASE: standard: user_power [0, 0.5], l2 [30, 100, 300, 500, 1000], dropout [0, 0.3, 0.5], relax [0, 0.4], except for those that are set"),
          make_key<EaseOptions>(
              "neighbors", &EaseOptions::neighbors, at_least(0),
              "EASE: number of neighbors of an item, solved separately for each item; 0: all items, solved together")});
@@ -100,7 +103,7 @@ class EaseKind final : public SolvedKind {
         if (!is_set(key)) values = std::move(grid);
       };
       set_default("model.ease.user_power", ease.user_power, {0.0, 0.5});
-      set_default("model.ease.l2", ease.l2, {100.0, 300.0, 500.0, 1000.0});
+      set_default("model.ease.l2", ease.l2, usual_l2);
       set_default("model.ease.dropout", ease.dropout, {0.0, 0.3, 0.5});
       // Both change the diagonal, and only one of them is possible.
       if (ease.kept_weight == std::vector{0.0}) set_default("model.ease.relax", ease.relax, {0.0, 0.4});
@@ -128,7 +131,7 @@ class EaseKind final : public SolvedKind {
   std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose) const override {
     EaseOptions ease = options.ease;
     if (purpose == Purpose::baseline_of_many && ease == EaseOptions{.neighbors = ease.neighbors})
-      ease.l2 = {100.0, 200.0, 500.0, 1000.0};
+      ease.l2 = usual_l2;
     std::vector<EaseValues> values = combinations(ease);
     if (purpose == Purpose::baseline_of_one) values.resize(1);
     return with_low_rank(std::make_unique<EaseSolutions>(std::move(values)), options.low_rank);

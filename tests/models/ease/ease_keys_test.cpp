@@ -16,7 +16,7 @@ TEST(EaseKeys, SearchStandsForListsExceptKeysThatAreSet) {
   using List = std::vector<double>;
   const EaseOptions standard = ease("search: standard");
   EXPECT_EQ(standard.user_power, (List{0.0, 0.5}));
-  EXPECT_EQ(standard.l2, (List{100.0, 300.0, 500.0, 1000.0}));
+  EXPECT_EQ(standard.l2, (List{30.0, 100.0, 300.0, 500.0, 1000.0}));
   EXPECT_EQ(standard.dropout, (List{0.0, 0.3, 0.5}));
   EXPECT_EQ(standard.relax, (List{0.0, 0.4}));
   EXPECT_EQ(standard.search, EaseSearch::off) << "stored as the lists that it stands for";
