@@ -29,14 +29,18 @@ bool trains_with(const std::string& path, const Config& config) {
   const auto& [optimizer, distributed] = std::tie(config.options.optimizer.type, config.options.distributed);
   const bool servers = distributed.strategy == comm::StrategyKind::parameter_server;
   const bool asynchronous = servers && distributed.updates == comm::ServerUpdates::asynchronous;
-  const std::array rules = {Rule{"train.optimizer.beta1", optimizer == adam},
+  const models::ModelOptions& model = config.options.model;
+  const std::array rules = {Rule{"model.low_rank.weight", model.low_rank.enabled()},
+                            Rule{"model.low_rank.power", model.low_rank.enabled()},
+                            Rule{"model.low_rank.iterations", model.low_rank.enabled()},
+                            Rule{"model.low_rank.keep", model.low_rank.enabled()},
+                            Rule{"train.optimizer.beta1", optimizer == adam},
                             Rule{"train.optimizer.beta2", optimizer != sgd},
                             Rule{"train.optimizer.epsilon", optimizer != sgd},
                             Rule{"train.optimizer.momentum", optimizer != adam},
                             Rule{"distributed.servers", servers},
                             Rule{"distributed.updates", servers},
                             Rule{"distributed.staleness", asynchronous}};
-  const models::ModelOptions& model = config.options.model;
   return is_used(path, model.type) && all_use(path, rules) &&
          std::ranges::count(models::kind_of(model.type).without_effect(model), path) == 0;
 }

@@ -102,6 +102,10 @@ void Evaluator::serve_by_popularity(CsrView features, Values& values) const {
 }
 
 EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History history) {
+  return std::move(evaluate_variants(model, history).front());
+}
+
+std::vector<EvaluationResult> Evaluator::evaluate_variants(models::Scorer& model, models::History history) {
   const bool prepared = prepared_model_ == &model;
   const std::unique_ptr<models::LoadedUsers> loaded = prepared ? nullptr : load_users(model, held_out_);
   models::LoadedUsers& users = prepared ? *prepared_users_ : *loaded;
@@ -116,18 +120,24 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
   };
   if (new_items_ > 0) rank_among(model, false);
   context_.progress.begin(format("ranking for {} users", split_), all_users_, "users");
-  Values values{model.evaluate(users, history, rank_metrics_, report),
-                {catalog_metrics_.size(), std::vector<std::int64_t>(items_)}};
-  values.of_users.resize(names_.size() * static_cast<std::size_t>(targets.rows()));
+  const std::vector<double> ranked = model.evaluate(users, history, rank_metrics_, report);
+  std::vector<Values> variants;
+  const std::size_t of_variant = rank_metrics_.size() * static_cast<std::size_t>(targets.rows());
+  for (std::int64_t v = 0; v < model.variants(); ++v) {
+    const auto own = std::span(ranked).subspan(static_cast<std::size_t>(v) * of_variant, of_variant);
+    Values& values = variants.emplace_back(
+        Values{{own.begin(), own.end()}, {catalog_metrics_.size(), std::vector<std::int64_t>(items_)}});
+    values.of_users.resize(names_.size() * static_cast<std::size_t>(targets.rows()));
+  }
 
   if (list_length_ > 0) context_.progress.begin(format("lists of {} users", split_), all_users_, "users");
   const auto length = static_cast<std::size_t>(list_length_);
   const std::int64_t step = std::min(context_.device.facts().evaluation_batch, model.max_users());
-  std::vector<std::int32_t> lists(static_cast<std::size_t>(step) * length);
+  std::vector<std::int32_t> lists(variants.size() * static_cast<std::size_t>(step) * length);
   std::vector<float> scores(lists.size());
   for (std::int64_t begin = 0; length > 0 && begin < targets.rows(); begin += step) {
     const Range rows{begin, std::min(targets.rows(), begin + step)};
-    const std::size_t size = static_cast<std::size_t>(rows.size()) * length;
+    const std::size_t size = variants.size() * static_cast<std::size_t>(rows.size()) * length;
     model.top_k(users, rows, history, false, list_length_, std::span(lists).first(size),
                 std::span(scores).first(size));
     const Range own = model.own_users(rows.size());
@@ -135,24 +145,30 @@ EvaluationResult Evaluator::evaluate(models::Scorer& model, models::History hist
       if (targets.row_size(row) == 0 ||
           models::is_served_by_popularity(held_out_.fold_in.view(), features, row))
         continue;
-      const auto list = std::span(lists).subspan(static_cast<std::size_t>(row - rows.begin) * length, length);
-      // Fewer items than `length` may be left; excluded items may follow them.
-      const auto end = std::ranges::find_if(list, [&](std::int32_t i) { return i < 0 || i >= items_; });
-      set_list(row, list.first(end - list.begin()), values);
+      for (std::size_t v = 0; v < variants.size(); ++v) {
+        const std::size_t number = v * static_cast<std::size_t>(rows.size()) + (row - rows.begin);
+        const auto list = std::span(lists).subspan(number * length, length);
+        // Fewer items than `length` may be left; excluded items may follow them.
+        const auto end = std::ranges::find_if(list, [&](std::int32_t i) { return i < 0 || i >= items_; });
+        set_list(row, list.first(end - list.begin()), variants[v]);
+      }
     }
     report(rows.end);
   }
   context_.progress.end();
-  if (model.divides_items()) {  // the other ranks of the model-parallel group have computed other values
-    comm::Communicator& ranks = context_.grid->model_parallel_ranks();
-    ranks.all_reduce(std::span<double>(values.of_users));
-    for (std::vector<std::int64_t>& of_metric : values.lists)
-      ranks.all_reduce(std::span<std::int64_t>(of_metric));
+  std::vector<EvaluationResult> results;
+  for (Values& values : variants) {
+    if (model.divides_items()) {  // the other ranks of the model-parallel group have computed other values
+      comm::Communicator& ranks = context_.grid->model_parallel_ranks();
+      ranks.all_reduce(std::span<double>(values.of_users));
+      for (std::vector<std::int64_t>& of_metric : values.lists)
+        ranks.all_reduce(std::span<std::int64_t>(of_metric));
+    }
+    serve_by_popularity(features, values);
+    results.push_back(reduce(values));
   }
-  serve_by_popularity(features, values);
-  EvaluationResult result = reduce(values);
-  if (new_items_ > 0) result.new_items = evaluate_new_items(model, history);
-  return result;
+  if (new_items_ > 0) evaluate_new_items(model, history, results);
+  return results;
 }
 
 EvaluationResult Evaluator::evaluate(const Lists& lists) {

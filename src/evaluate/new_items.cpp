@@ -29,10 +29,10 @@ void Evaluator::rank_among(models::Scorer& model, bool new_items) const {
   model.restrict_to(allowed);
 }
 
-std::optional<NewItemsResult> Evaluator::evaluate_new_items(models::Scorer& model, models::History history) {
+void Evaluator::evaluate_new_items(models::Scorer& model, models::History history,
+                                   std::span<EvaluationResult> results) {
   Activity& activity = context_.communicator.activity();
   const data::HeldOutUsers& users = new_item_users_.held_out;
-  const CsrView targets = users.targets.view();
   rank_among(model, true);
   const bool prepared = prepared_model_ == &model;
   const std::unique_ptr<models::LoadedUsers> loaded = prepared ? nullptr : load_users(model, users);
@@ -41,9 +41,16 @@ std::optional<NewItemsResult> Evaluator::evaluate_new_items(models::Scorer& mode
   model.restrict_to({});
   // The other ranks of a model-parallel group have computed other values.
   if (model.divides_items()) context_.grid->model_parallel_ranks().all_reduce(std::span<double>(values));
-
-  // New items have no users, so that popularity leaves them in their order.
   const CsrView features = model.features() > 0 ? users.features.view() : CsrView{};
+  const std::size_t of_variant = values.size() / results.size();
+  for (std::size_t v = 0; v < results.size(); ++v)
+    results[v].new_items = reduce_new_items(std::span(values).subspan(v * of_variant, of_variant), features);
+}
+
+std::optional<NewItemsResult> Evaluator::reduce_new_items(std::span<double> values, CsrView features) const {
+  const data::HeldOutUsers& users = new_item_users_.held_out;
+  const CsrView targets = users.targets.view();
+  // New items have no users, so that popularity leaves them in their order.
   std::vector<double> random(values.size());
   for (std::int64_t row = 0; row < targets.rows(); ++row) {
     const std::span<const std::int32_t> history_of_user = users.fold_in.view().row(row);

@@ -45,6 +45,13 @@ void read_elements(const YAML::Node& node, const std::function<void(const YAML::
   for (const auto& element : node) read(element);
 }
 
+void read_as_list(const YAML::Node& node, const std::function<void(const YAML::Node&)>& read) {
+  if (!node.IsScalar()) return read(node);
+  YAML::Node list;
+  list.push_back(node);
+  read(list);
+}
+
 const std::string& scalar(const YAML::Node& node) {
   if (!node.IsScalar()) throw WrongType{};
   return node.Scalar();

@@ -45,18 +45,32 @@ Baseline solve_baseline(const models::SolvedKind& kind, const models::Interactio
   std::shared_ptr<const models::ItemModel> model;
   Baseline best{kind.name(), "", {}};
   double best_metric = 0.0;
-  for (std::int64_t n = 0; n < search->size(); ++n) {
+  const int threads = models::item_model_threads(run);
+  for (std::int64_t first = 0, count = 0; first < search->size(); first += count) {
     model.reset();  // so that the memory of one solution suffices
-    model = search->solve(n, train, without_stop, models::item_model_threads(run));
-    const auto scorer = models::make_item_scorer(model, run.dataset.items(), run);
-    double metric = 0.0;
+    count = search->together(first);
+    model = search->solve_together(first, train, without_stop, threads);
+    auto scorer = models::make_item_scorer(model, run.dataset.items(), run);
+    std::vector<double> metrics = {0.0};
     if (search->size() > 1) {
       evaluate::Evaluator validation(run, run.dataset, "validation", {select});
-      metric = validation.evaluate(*scorer).metrics.at(select).mean;
+      metrics.clear();
+      for (const evaluate::EvaluationResult& result : validation.evaluate_variants(*scorer))
+        metrics.push_back(result.metrics.at(select).mean);
     }
-    if (n > 0 && !math::is_better(select, metric, best_metric)) continue;
-    best_metric = metric;
-    best.title = search->title(n);
+    std::int64_t found = -1;
+    for (std::int64_t n = first; n < first + count; ++n) {
+      const double metric = metrics[static_cast<std::size_t>(n - first)];
+      if (n > 0 && !math::is_better(select, metric, best_metric)) continue;
+      best_metric = metric;
+      search->note_best(found = n);
+    }
+    if (found < 0) continue;
+    best.title = search->title(found);
+    if (count > 1) {
+      model = search->solve(found, train, without_stop, threads);
+      scorer = models::make_item_scorer(model, run.dataset.items(), run);
+    }
     best.result = evaluator.evaluate(*scorer);
   }
   return best;

@@ -46,6 +46,22 @@ std::int64_t kept_solutions(const config::TrainingConfig& options, checkpoint::T
   return best.epoch;
 }
 
+/// Returns the best solution up to each of the first `count` ones, as the log has them.
+std::vector<std::int64_t> best_of_log(const config::TrainingConfig& options, const std::string& select,
+                                      std::int64_t count) {
+  checkpoint::TrainingState best;
+  best.select = select;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(count), 0);
+  for (const io::Json& event : read_events(options)) {
+    const auto step = static_cast<std::int64_t>(io::get_number(event, "step"));
+    if (io::event_kind(event) != io::EventKind::solve || step < 1 || step > count) continue;
+    best.epoch = step;
+    best.update_best(select == "last" ? 0.0 : io::get_number(event, select));
+    all[static_cast<std::size_t>(step - 1)] = best.best_epoch - 1;
+  }
+  return all;
+}
+
 /// One call of solve(). In the state, an epoch is a solution.
 class SolveRun {
  public:
@@ -85,6 +101,10 @@ class SolveRun {
       state_.updates_done = state_.epoch = kept;
       state_.best_epoch = before.best_epoch;
       state_.best_metric = before.best_metric;
+      std::vector<std::int64_t> best(static_cast<std::size_t>(kept));
+      comm::run_on_root(run_.communicator, [&] { best = best_of_log(run_.options, before.select, kept); });
+      run_.communicator.broadcast(std::span(best), 0);
+      for (const std::int64_t n : best) search_->note_best(n);
       run_.log.info("{} contains {}", run_.resume_from,
                     complete_ ? "the solution; --resume never solves it again"
                               : format("the best of {} solutions so far", kept));
@@ -119,51 +139,69 @@ class SolveRun {
     comm::run_on_root(run_.communicator, [&] { events_->finish(); });
   }
 
-  /// Solves and evaluates the next combination. Returns false if a request to stop ended the solution.
+  /// Solves and evaluates the next combination, or those that are solved together. Returns false if a request
+  /// to stop ended the solution.
   [[nodiscard]] bool solve_next(const models::Interactions& train) {
     Activity& activity = run_.communicator.activity();
     const Timeline::Span span(activity.timeline(), Track::run, "solve");
     activity.enter(Phase::training);
-    const std::int64_t n = state_.epoch;
-    const std::string reused = search_->reused(n);
+    const std::int64_t first = state_.epoch;
+    const std::int64_t count = search_->together(first);
+    const int threads = models::item_model_threads(run_);
+    std::string reused = search_->reused(first);
     auto begin = Clock::now();
     model_.reset();  // so that the memory of one solution suffices
-    model_ = search_->solve(n, train, run_, models::item_model_threads(run_));
+    model_ = search_->solve_together(first, train, run_, threads);
     if (!model_) return false;
-    const double seconds = seconds_since(begin);
-    state_.updates_done = ++state_.epoch;
-
-    io::Event event(io::EventKind::solve);
-    event.set("step", state_.epoch);
-    for (const auto& [name, value] : search_->values(n))
-      std::visit([&, key = name](const auto& of_key) { event.set(key, of_key); }, value);
-    event.set("seconds", seconds);
-    std::string line = search_->title(n);
-    line += reused.empty() ? format(" solved in {:.1f} s", seconds) : " " + reused;
-    double metric = 0.0;
+    double seconds = seconds_since(begin);
+    std::vector<evaluate::EvaluationResult> results;
+    double evaluation_seconds = 0.0;  // of each solution
     if (evaluator_) {
       activity.enter(Phase::validation);
       begin = Clock::now();
       const auto scorer = models::make_item_scorer(model_, run_.dataset.items(), run_);
-      const evaluate::EvaluationResult result = evaluator_->evaluate(*scorer);
-      const double evaluation_seconds = seconds_since(begin);
-      event.set("evaluation_seconds", evaluation_seconds);
-      add_evaluation(event, result);
-      line += format(", evaluated in {:.2f} s  {}", evaluation_seconds, metrics_line(result));
-      if (state_.select != "last") metric = result.metrics.at(state_.select).mean;
+      results = evaluator_->evaluate_variants(*scorer);
+      evaluation_seconds = seconds_since(begin) / static_cast<double>(count);
     }
-    events_->write(event);
-    const bool best = state_.update_best(metric);
-    run_.log.info("{}{}", line, best && search_->size() > 1 ? "  best" : "");
-    // After the event: if the process ends in between, the candidate is solved again.
-    if (best) save(n);
+    std::int64_t best = -1;
+    for (std::int64_t n = first; n < first + count; ++n) {
+      state_.updates_done = ++state_.epoch;
+      io::Event event(io::EventKind::solve);
+      event.set("step", state_.epoch);
+      for (const auto& [name, value] : search_->values(n))
+        std::visit([&, key = name](const auto& of_key) { event.set(key, of_key); }, value);
+      event.set("seconds", seconds);
+      std::string line = search_->title(n);
+      line += reused.empty() ? format(" solved in {:.1f} s", seconds) : " " + reused;
+      double metric = 0.0;
+      if (evaluator_) {
+        const evaluate::EvaluationResult& result = results[static_cast<std::size_t>(n - first)];
+        event.set("evaluation_seconds", evaluation_seconds);
+        add_evaluation(event, result);
+        line += format(", evaluated in {:.2f} s  {}", evaluation_seconds, metrics_line(result));
+        if (state_.select != "last") metric = result.metrics.at(state_.select).mean;
+      }
+      events_->write(event);
+      const bool better = state_.update_best(metric);
+      if (better) search_->note_best(best = n);
+      run_.log.info("{}{}", line, better && search_->size() > 1 ? "  best" : "");
+      seconds = 0.0;
+      if (n + 1 < first + count) reused = search_->reused(n + 1);
+    }
+    if (best < 0) return true;
+    if (count > 1) model_ = search_->solve(best, train, run_, threads);
+    // After the events: if the process ends in between, the candidates are solved again.
+    save(best);
     return true;
   }
 
   void save(std::int64_t n) {
     run_.communicator.activity().enter(Phase::checkpoint);
     comm::run_on_root(run_.communicator, [&] {
-      io::Attributes attributes = checkpoint::checkpoint_attributes(run_.options, state_);
+      checkpoint::TrainingState state = state_;  // of the time after solution n
+      state.epoch = state.updates_done = n + 1;
+      state.validations_since_best = 0;
+      io::Attributes attributes = checkpoint::checkpoint_attributes(run_.options, state);
       for (const auto& [name, value] : search_->values(n)) attributes[name] = value;
       const models::StoredWeights weights = model_->stored();
       for (checkpoint::LastWrite last(run_, run_.options.run.retry_seconds);;) {
@@ -203,7 +241,7 @@ void validate_solve(const Run& run) {
                                            : nullptr;
   if (solutions > 1 && obstacle != nullptr) {
     throw InputError(
-        format("model.{}: {} combinations of its values cannot be compared, since {}; "
+        format("model.type {}: {} combinations of the values of its keys cannot be compared, since {}; "
                "set one value of each key",
                kind.name(), solutions, obstacle));
   }

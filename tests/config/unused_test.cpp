@@ -191,7 +191,7 @@ const std::map<std::string, std::string> used_in_training{
     {"device", "of the program"},
     {"data.file", "the dataset"},
     {"model.type", "the others depend on it"},
-    {"model.low_rank.", "of the baselines, too"},
+    {"model.low_rank.factors", "of the baselines, too"},
     {"validation.", "of the test, too"},
     {"run.", "of the folder and the checkpoints"},
     {"benchmark.", "of --benchmark"},
@@ -203,6 +203,7 @@ TEST(UnusedKeysOfTraining, EveryKeyIsListedForOtherModelsAndSettings) {
                                   {"train.optimizer.type=rmsprop"},
                                   {"train.optimizer.type=sgd"},
                                   {"model.type=recvae", "model.recvae.beta=0.5"},
+                                  {"model.low_rank.factors=[0, 8]"},
                                   {"distributed.strategy=parameter_server"}};
   for (const auto& [type, name] : enum_names<models::ModelType>)
     contexts.push_back({format("model.type={}", name)});

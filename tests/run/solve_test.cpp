@@ -326,7 +326,10 @@ TEST_F(Solve, WhatCannotBeSolvedIsRefusedBeforeAnyWork) {
     });
   };
   options_.validation.select = "last";
-  refused(1, "model.ease: 4 combinations of its values cannot be compared, since validation.select is last");
+  refused(
+      1,
+      "model.type ease: 4 combinations of the values of its keys cannot be compared, since validation.select is "
+      "last");
   options_.model.ease = {{20.0}, {0.0}};
   on_ranks(1, [&](const run::Run& run) { EXPECT_NO_THROW(run::validate_run(run)); });
   options_.data.file = make("no_validation.h5", {.validation = 0});

@@ -82,6 +82,9 @@ class Evaluator {
   /// whether the fold-in is also the model's input; it is excluded from the ranking in any case. New items
   /// and all others are ranked apart. Collective.
   EvaluationResult evaluate(models::Scorer& model, models::History history = models::History::items);
+  /// Evaluates all variants of `model` (Scorer::variants()) together. Collective.
+  std::vector<EvaluationResult> evaluate_variants(models::Scorer& model,
+                                                  models::History history = models::History::items);
   /// Evaluates lists of all users of the split, from any program. Targets that are not in the user's list are
   /// misses. Items that the dataset does not have take a place; metrics of lists skip them. Collective.
   EvaluationResult evaluate(const Lists& lists);
@@ -116,8 +119,12 @@ class Evaluator {
   void take_new_targets();
   /// Excludes the new items, or all others, from the ranking.
   void rank_among(models::Scorer& model, bool new_items) const;
-  /// Evaluates the ranking among new items. Empty if no user has a new item as target. Collective.
-  std::optional<NewItemsResult> evaluate_new_items(models::Scorer& model, models::History history);
+  /// Sets the results of the ranking among new items, one for each variant of `model`. They stay empty if no
+  /// user has a new item as target. Collective.
+  void evaluate_new_items(models::Scorer& model, models::History history,
+                          std::span<EvaluationResult> results);
+  /// Reduces the metrics (metrics, users) of new items over the ranks. Collective.
+  std::optional<NewItemsResult> reduce_new_items(std::span<double> values, CsrView features) const;
   /// Returns the ids of the users in these rows of the split, or the rows if it has no ids.
   io::IdList ids_of(const std::vector<std::int64_t>& rows) const;
   /// Counts the train users of items, if any metric or user needs it. Collective on the first call.

@@ -93,6 +93,17 @@ Key<Options> or_word(Key<Options> key, const char* word, Number value, Member me
   return key;
 }
 
+/// Makes a single integer a value of a list of integers, which needs brackets otherwise.
+template <class Options>
+Key<Options> or_single(Key<Options> key) {
+  key.type_name = "an integer or " + key.type_name;
+  key.schema["type"].push_back("integer");
+  key.read = [read = std::move(key.read)](Options& options, const YAML::Node& node) {
+    read_as_list(node, [&](const YAML::Node& list) { read(options, list); });
+  };
+  return key;
+}
+
 /// Adds `null` to the values of a number, stored as 0.
 template <class Options>
 Key<Options> or_null(Key<Options> key) {

@@ -38,6 +38,8 @@ bool is_scalar(const YAML::Node& node);
 bool is_null(const YAML::Node& node);
 /// Calls read(element) for each element of a list. Throws WrongType if the node is not a list.
 void read_elements(const YAML::Node& node, const std::function<void(const YAML::Node&)>& read);
+/// Calls read(node), for a scalar with the list of this scalar.
+void read_as_list(const YAML::Node& node, const std::function<void(const YAML::Node&)>& read);
 /// Returns the string of a scalar node. Throws WrongType if the node is not a scalar.
 const std::string& scalar(const YAML::Node& node);
 /// Returns the string of a scalar node. Throws WrongType if it is not a scalar, and OutOfRange if it contains

@@ -6,6 +6,7 @@
 #include <vaecf/models/model.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -33,6 +34,15 @@ class ItemModel {
     const std::size_t items = users.empty() ? 0 : scores.size() / users.size();
     for (std::size_t u = 0; u < users.size(); ++u) score(users[u], scores.subspan(u * items, items));
   }
+  /// Returns the number of models in this one; at least 1. All other functions are about the first one.
+  virtual std::int64_t variants() const { return 1; }
+  /// Calls use(v) for each variant v, after writing its scores of several users to `scores`, which have the
+  /// bits of score_all() of this model alone. Thread-safe.
+  virtual void score_variants(std::span<const SparseRow> users, std::span<float> scores,
+                              const std::function<void(std::int64_t variant)>& use) const {
+    score_all(users, scores);
+    use(0);
+  }
   /// Returns B_ij, the weight of item i = `source` in the score of item j = `target`; 0 without B.
   virtual float weight(std::int32_t /*source*/, std::int32_t /*target*/) const { return 0.0F; }
   /// Returns what a checkpoint of this model contains.
@@ -45,7 +55,8 @@ class ItemModel {
 int item_model_threads(const Context& context);
 
 /// Makes a scorer of a model with weights between `items` items: on this rank's GPU if the weights are dense
-/// and fit into its memory, otherwise on the CPU. The device of `context` must outlive it.
+/// and fit into its memory, otherwise on the CPU, as are several variants. The device of `context` must
+/// outlive it.
 std::unique_ptr<Scorer> make_item_scorer(std::shared_ptr<const ItemModel> model, std::int64_t items,
                                          const Context& context);
 

@@ -3,6 +3,7 @@
 #include <vaecf/base/enum_names.hpp>
 #include <vaecf/device/options.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -75,13 +76,17 @@ struct RecVaeOptions {
   std::int64_t decoder_passes = 1;  ///< passes after them that update the decoder
 };
 
-/// The low-rank term of the weights between items of EASE and item-kNN (models/linear/low_rank.hpp).
+/// The low-rank term of the weights between items of EASE and item-kNN (models/linear/low_rank.hpp). All
+/// combinations of the lists are tried with the best solution of the keys of the model.
 struct LowRankOptions {
-  std::int64_t factors = 0;  ///< width of the basis; 0: no term
-  double weight = 0.8;       ///< alpha; above 0
-  double power = 0.0;        ///< beta, of the numbers of users
+  std::vector<std::int64_t> factors = {0};  ///< width of the basis; 0: no term
+  std::vector<double> weight = {0.8};       ///< alpha; above 0
+  std::vector<double> power = {0.0};        ///< beta, of the numbers of users
   std::int64_t iterations = 8;
   std::int64_t keep = 0;  ///< weights of each target that remain of the sum with sparse weights
+
+  std::int64_t most_factors() const { return *std::max_element(factors.begin(), factors.end()); }
+  bool enabled() const { return most_factors() > 0; }
 };
 
 /// Architecture of the network, with I items and tanh between layers. mult_vae: I -> hidden -> 2 x latent, z,

@@ -41,17 +41,21 @@ class Scorer {
   /// Number of feature columns that the model takes as input; 0: none.
   virtual std::int64_t features() const = 0;
 
+  /// Returns the number of models that evaluate() and top_k() compute the results of, one after the other.
+  virtual std::int64_t variants() const { return 1; }
+
   /// Stores `users` on the model's device. The memory that `users` refers to must outlive the result.
   virtual std::unique_ptr<LoadedUsers> load_users(const UserData& users) = 0;
   /// Ranks each user's targets among all items that the user does not have. Returns the metrics of each user,
-  /// (metrics, users); those of users without targets are 0. Calls `progressed` after every batch,
+  /// (variants, metrics, users); those of users without targets are 0. Calls `progressed` after every batch,
   /// with the number of users so far. Throws InputError if features are missing.
   virtual std::vector<double> evaluate(LoadedUsers& users, History history,
                                        std::span<const math::Metric> metrics,
                                        const std::function<void(std::int64_t users)>& progressed) = 0;
-  /// Writes the `k` best items of users `rows` and their scores, (rows, k) each, best first; the lower item
-  /// wins ties. Excludes the items that a user already has, unless `keep_seen` is set. If fewer than k items
-  /// are left, the remaining entries are item -1 and score -infinity. `rows` must not exceed max_users().
+  /// Writes the `k` best items of users `rows` and their scores, (variants, rows, k) each, best first; the
+  /// lower item wins ties. Excludes the items that a user already has, unless `keep_seen` is set. If fewer
+  /// than k items are left, the remaining entries are item -1 and score -infinity. `rows` must not exceed
+  /// max_users().
   virtual void top_k(LoadedUsers& users, Range rows, History history, bool keep_seen, int k,
                      std::span<std::int32_t> items, std::span<float> scores) = 0;
   /// Calls take(row, item, score) for the items of each of the users `rows`, in the order of top_k(), until

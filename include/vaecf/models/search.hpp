@@ -36,6 +36,16 @@ class Search {
   /// Collective. Throws InputError on all ranks if the values are not possible.
   virtual std::shared_ptr<const ItemModel> solve(std::int64_t n, const Interactions& train,
                                                  const Context& context, int threads) = 0;
+  /// Returns the number of solutions, from `n` on, that solve_together() solves.
+  virtual std::int64_t together(std::int64_t /*n*/) const { return 1; }
+  /// Solves the solutions [n, n + together(n)) as solve() does, as the variants of one model
+  /// (ItemModel::variants()).
+  virtual std::shared_ptr<const ItemModel> solve_together(std::int64_t n, const Interactions& train,
+                                                          const Context& context, int threads) {
+    return solve(n, train, context, threads);
+  }
+  /// States that solution `n` is the best one so far. Later solutions may follow from it.
+  virtual void note_best(std::int64_t /*n*/) {}
   /// Returns a name of solution `n` for tables.
   virtual std::string title(std::int64_t n) const = 0;
   virtual Values values(std::int64_t n) const = 0;

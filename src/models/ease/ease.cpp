@@ -8,6 +8,7 @@
 #include "models/ease/ease_model.hpp"
 #include "models/ease/ease_values.hpp"
 #include "models/linear/low_rank.hpp"
+#include "models/linear/low_rank_search.hpp"
 #include "models/linear/memory.hpp"
 
 namespace vaecf::models {
@@ -134,7 +135,8 @@ class EaseKind final : public SolvedKind {
       ease.l2 = usual_l2;
     std::vector<EaseValues> values = combinations(ease);
     if (purpose == Purpose::baseline_of_one) values.resize(1);
-    return with_low_rank(std::make_unique<EaseSolutions>(std::move(values)), options.low_rank);
+    return with_low_rank(std::make_unique<EaseSolutions>(std::move(values)), is_dense(options),
+                         options.low_rank, purpose);
   }
 
   SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const override {

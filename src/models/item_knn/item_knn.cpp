@@ -6,6 +6,7 @@
 
 #include "models/item_knn/solve.hpp"
 #include "models/linear/low_rank.hpp"
+#include "models/linear/low_rank_search.hpp"
 #include "models/linear/memory.hpp"
 
 namespace vaecf::models {
@@ -64,8 +65,8 @@ class ItemKnnKind final : public SolvedKind {
 
   std::unique_ptr<Search> search(const ModelOptions& options, Purpose purpose) const override {
     auto title = purpose == Purpose::run ? name() : std::string(label());
-    return with_low_rank(std::make_unique<ItemKnnSolution>(options.item_knn, std::move(title)),
-                         options.low_rank);
+    return with_low_rank(std::make_unique<ItemKnnSolution>(options.item_knn, std::move(title)), false,
+                         options.low_rank, purpose);
   }
 
   SolutionCost cost(const ModelOptions& options, const io::DatasetFile& dataset) const override {

@@ -100,7 +100,7 @@ int item_model_threads(const Context& context) {
 
 std::unique_ptr<Scorer> make_item_scorer(std::shared_ptr<const ItemModel> model, std::int64_t items,
                                          const Context& context) {
-  if (model->is_dense()) {
+  if (model->is_dense() && model->variants() == 1) {
     const StoredWeights stored = model->stored();
     if (auto on_device = make_matrix_scorer(context.device, items, stored.tensors.front().read_rows))
       return on_device;
@@ -132,17 +132,19 @@ void ItemScorer::for_each_user(const UserData& users, Range rows, History histor
       histories.push_back(history == History::none ? SparseRow({}, {}) : users.items.sparse_row(row));
     of_threads[thread].resize(block * items_);
     const std::span<float> scores = std::span(of_threads[thread]).first(part.size() * items_);
-    model_->score_all(histories, scores);
-    for (std::int64_t row = part.begin; row < part.end; ++row) {
-      const std::span<float> own = scores.subspan((row - part.begin) * items_, items_);
-      // Weights of a damaged checkpoint may overflow; a sort requires comparable scores.
-      std::ranges::replace_if(
-          own, [](float value) { return std::isnan(value); }, -infinity);
-      for (const std::int32_t item : excluded_) own[static_cast<std::size_t>(item)] = -infinity;
-      if (!keep_seen)
-        for (const std::int32_t item : users.items.row(row)) own[static_cast<std::size_t>(item)] = -infinity;
-      use(row, own);
-    }
+    model_->score_variants(histories, scores, [&](std::int64_t variant) {
+      for (std::int64_t row = part.begin; row < part.end; ++row) {
+        const std::span<float> own = scores.subspan((row - part.begin) * items_, items_);
+        // Weights of a damaged checkpoint may overflow; a sort requires comparable scores.
+        std::ranges::replace_if(
+            own, [](float value) { return std::isnan(value); }, -infinity);
+        for (const std::int32_t item : excluded_) own[static_cast<std::size_t>(item)] = -infinity;
+        if (!keep_seen)
+          for (const std::int32_t item : users.items.row(row))
+            own[static_cast<std::size_t>(item)] = -infinity;
+        use(row, variant, own);
+      }
+    });
   };
   parallel_for(threads_, {0, blocks}, work, NoProgress(), block == 1 ? 16 : 1);
 }
@@ -153,15 +155,18 @@ std::vector<double> ItemScorer::evaluate(LoadedUsers& loaded, History history,
   constexpr std::int64_t block = 1024;
   const UserData& users = static_cast<ItemUsers&>(loaded).users;
   const auto count = static_cast<std::size_t>(users.targets.rows());
-  std::vector<double> values(metrics.size() * count);
+  std::vector<double> values(static_cast<std::size_t>(variants()) * metrics.size() * count);
   for (std::int64_t begin = 0; begin < users.targets.rows(); begin += block) {
     const Range rows{begin, std::min(users.targets.rows(), begin + block)};
-    for_each_user(users, rows, history, false, [&](std::int64_t row, std::span<const float> scores) {
+    const auto rank = [&](std::int64_t row, std::int64_t variant, std::span<const float> scores) {
       if (users.targets.row_size(row) == 0) return;
       const std::vector<std::int32_t> ranks = math::ranks_of(users.targets.row(row), scores);
+      const std::size_t first = static_cast<std::size_t>(variant) * metrics.size();
       for (std::size_t m = 0; m < metrics.size(); ++m)
-        values[m * count + static_cast<std::size_t>(row)] = math::metric_of_user(metrics[m], ranks, items_);
-    });
+        values[(first + m) * count + static_cast<std::size_t>(row)] =
+            math::metric_of_user(metrics[m], ranks, items_);
+    };
+    for_each_user(users, rows, history, false, rank);
     progressed(rows.end);
   }
   return values;
@@ -173,20 +178,21 @@ void ItemScorer::top_k(LoadedUsers& loaded, Range rows, History history, bool ke
   const auto width = static_cast<std::size_t>(k);
   std::ranges::fill(items, -1);
   std::ranges::fill(best_scores, -infinity);
-  for_each_user(users, rows, history, keep_seen, [&](std::int64_t row, std::span<const float> scores) {
+  const auto list = [&](std::int64_t row, std::int64_t variant, std::span<const float> scores) {
     const std::vector<std::int32_t> best = math::top_k(scores, k);
-    const std::size_t first = static_cast<std::size_t>(row - rows.begin) * width;
+    const std::size_t first = static_cast<std::size_t>(variant * rows.size() + row - rows.begin) * width;
     for (std::size_t position = 0; position < best.size(); ++position) {
       items[first + position] = best[position];
       best_scores[first + position] = scores[static_cast<std::size_t>(best[position])];
     }
-  });
+  };
+  for_each_user(users, rows, history, keep_seen, list);
 }
 
 bool ItemScorer::for_each_ranked(LoadedUsers& loaded, Range rows, bool keep_seen, std::int64_t first,
                                  const Take& take) {
   const UserData& users = static_cast<ItemUsers&>(loaded).users;
-  for_each_user(users, rows, History::items, keep_seen, [&](std::int64_t row, std::span<const float> scores) {
+  const auto take_ranked = [&](std::int64_t row, std::int64_t /*variant*/, std::span<const float> scores) {
     std::size_t done = 0;
     for (std::int64_t length = first;; length *= 8) {
       const std::vector<std::int32_t> best = math::top_k(scores, length);
@@ -194,7 +200,8 @@ bool ItemScorer::for_each_ranked(LoadedUsers& loaded, Range rows, bool keep_seen
         if (!take(row, best[done], scores[static_cast<std::size_t>(best[done])])) return;
       if (std::ssize(best) < length) return;
     }
-  });
+  };
+  for_each_user(users, rows, History::items, keep_seen, take_ranked);
   return true;
 }
 

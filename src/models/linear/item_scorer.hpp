@@ -31,6 +31,7 @@ class ItemScorer final : public Scorer {
 
   std::int64_t items() const override { return items_; }
   std::int64_t features() const override { return 0; }
+  std::int64_t variants() const override { return model_->variants(); }
   std::unique_ptr<LoadedUsers> load_users(const UserData& users) override;
   std::vector<double> evaluate(LoadedUsers& users, History history, std::span<const math::Metric> metrics,
                                const std::function<void(std::int64_t users)>& progressed) override;
@@ -45,8 +46,8 @@ class ItemScorer final : public Scorer {
   }
 
  private:
-  /// Calls use(row, scores of all items) for each of the users `rows`, on several threads. Excluded items
-  /// and, unless `keep_seen` is set, those that the user has, have the score -infinity.
+  /// Calls use(row, variant, scores of all items) for each of the users `rows`, on several threads. Excluded
+  /// items and, unless `keep_seen` is set, those that the user has, have the score -infinity.
   template <class Use>
   void for_each_user(const UserData& users, Range rows, History history, bool keep_seen,
                      const Use& use) const;

@@ -3,14 +3,11 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/log.hpp>
 #include <vaecf/base/parallel_for.hpp>
-#include <vaecf/math/ranking.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 
-#include "models/linear/memory.hpp"
 #include "models/linear/sparse_weights.hpp"
 
 namespace vaecf::models {
@@ -35,10 +32,7 @@ class LowRankModel final : public ItemModel {
   }
   void score_all(std::span<const SparseRow> users, std::span<float> scores) const override {
     base_->score_all(users, scores);
-    constexpr auto most = static_cast<std::size_t>(LowRankTerm::max_at_once);
-    for (std::size_t u = 0; u < users.size(); u += most)
-      term_.add_scores(users.subspan(u, std::min(most, users.size() - u)),
-                       scores.subspan(u * static_cast<std::size_t>(items_)));
+    term_.add_scores(users, scores);
   }
   float weight(std::int32_t source, std::int32_t target) const override {
     return base_->weight(source, target) + term_.weight(source, target);
@@ -74,114 +68,26 @@ class LowRankModel final : public ItemModel {
   int threads_;
 };
 
-/// Returns the columns of the sparse weights of a model.
-Csr columns_of(const ItemModel& model, std::int64_t items) {
-  const StoredWeights stored = model.stored();
-  Csr rows;
-  const auto copy = [&]<class T>(std::size_t array, std::vector<T>& to) {
-    const auto values = std::get<std::span<const T>>(stored.arrays.at(array).values);
-    to.assign(values.begin(), values.end());
-  };
-  copy(0, rows.offsets);
-  copy(1, rows.columns);
-  copy(2, rows.values);
-  return make_interactions(std::move(rows), items).items;
-}
-
-/// Returns the `keep` largest elements of each column of the sum of sparse weights and the term.
-std::shared_ptr<const ItemModel> fold(const ItemModel& base, const LowRankTerm& term, std::int64_t items,
-                                      std::int64_t keep, comm::Communicator& ranks, int threads) {
-  const std::int64_t lists = list_count(items, ranks.rank(), ranks.size());
-  std::vector<NeighborList> own(static_cast<std::size_t>(lists));
-  std::vector<std::int32_t> order(static_cast<std::size_t>(items));
-  std::iota(order.begin(), order.end(), 0);
-  const Csr base_columns = columns_of(base, items);
-  const auto most = static_cast<std::size_t>(std::min(keep, items - 1));
-  constexpr std::int64_t at_once = LowRankTerm::max_at_once;
-  parallel_for(
-      threads, {0, (lists + at_once - 1) / at_once},
-      [&](std::int64_t part) {
-        std::vector<std::int32_t> targets;
-        for (std::int64_t list = part * at_once; list < std::min(lists, (part + 1) * at_once); ++list)
-          targets.push_back(static_cast<std::int32_t>(list * ranks.size() + ranks.rank()));
-        std::vector<float> columns(targets.size() * order.size());
-        term.read_columns(targets, columns);
-        for (std::size_t n = 0; n < targets.size(); ++n) {
-          const std::span<float> column = std::span(columns).subspan(n * order.size(), order.size());
-          for_elements(base_columns.view().sparse_row(targets[n]),
-                       [&](std::int32_t i, float weight) { column[static_cast<std::size_t>(i)] += weight; });
-          std::vector<std::int32_t> sources = order;
-          sources.erase(sources.begin() + targets[n]);
-          const auto ahead = [&](std::int32_t a, std::int32_t b) {
-            return math::ranks_ahead(column[static_cast<std::size_t>(a)], a,
-                                     column[static_cast<std::size_t>(b)], b);
-          };
-          if (most < sources.size()) {
-            std::ranges::nth_element(sources, sources.begin() + static_cast<std::ptrdiff_t>(most), ahead);
-            sources.resize(most);
-          }
-          NeighborList& to = own[static_cast<std::size_t>(part * at_once) + n];
-          to.neighbors = std::move(sources);
-          for (const std::int32_t i : to.neighbors) to.weights.push_back(column[static_cast<std::size_t>(i)]);
-        }
-      },
-      [&](std::int64_t) { ranks.activity().note_progress(); }, 1);
-  return std::make_shared<SparseWeights>(
-      gather_weights(std::move(own), order, ListDirection::sources_of_target, ranks, threads));
-}
-
-class LowRankSearch final : public Search {
- public:
-  LowRankSearch(std::unique_ptr<Search> search, const LowRankOptions& options)
-      : search_(std::move(search)), options_(options) {}
-
-  std::int64_t size() const override { return search_->size(); }
-  std::int64_t computed(std::int64_t done) const override { return search_->computed(done); }
-  std::string unit() const override { return search_->unit(); }
-  std::string reused(std::int64_t n) const override { return search_->reused(n); }
-
-  std::shared_ptr<const ItemModel> solve(std::int64_t n, const Interactions& train, const Context& context,
-                                         int threads) override {
-    if (!basis_) basis_ = make_low_rank_basis(train, options_.factors, options_.iterations, context, threads);
-    if (!basis_) return nullptr;
-    std::shared_ptr<const ItemModel> model = search_->solve(n, train, context, threads);
-    if (!model) return nullptr;
-    LowRankTerm term(basis_, options_.weight, options_.power);
-    const std::int64_t items = train.items.rows();
-    if (model->is_dense() || options_.keep == 0)
-      return std::make_shared<LowRankModel>(std::move(model), std::move(term), items, threads);
-    return fold(*model, term, items, options_.keep, context.communicator, threads);
-  }
-
-  std::string title(std::int64_t n) const override {
-    const Values all = values(n);
-    return search_->title(n) + low_rank_title({all.begin(), all.end()});
-  }
-  Values values(std::int64_t n) const override {
-    Values values = search_->values(n);
-    values.emplace_back("low_rank_factors", options_.factors);
-    values.emplace_back("low_rank_weight", options_.weight);
-    values.emplace_back("low_rank_power", options_.power);
-    return values;
-  }
-
- private:
-  std::unique_ptr<Search> search_;
-  LowRankOptions options_;
-  std::shared_ptr<const LowRankBasis> basis_;
-};
-
 }  // namespace
 
 LowRankTerm::LowRankTerm(std::shared_ptr<const LowRankBasis> basis, double weight, double power)
     : basis_(std::move(basis)) {
+  set_scales(weight, power);
+  add_squares();
+}
+
+LowRankTerm::LowRankTerm(const LowRankTerm& other, double weight, double power)
+    : basis_(other.basis_), squares_(other.squares_) {
+  set_scales(weight, power);
+}
+
+void LowRankTerm::set_scales(double weight, double power) {
   for (std::int64_t i = 0; i < basis_->items; ++i) {
     const auto users = static_cast<double>(basis_->users[static_cast<std::size_t>(i)]);
     const double scale = users > 0.0 ? std::pow(users, power) : 0.0;
     source_.push_back(users > 0.0 ? static_cast<float>(1.0 / scale) : 0.0F);
     target_.push_back(static_cast<float>(weight * scale));
   }
-  add_squares();
 }
 
 LowRankTerm::LowRankTerm(std::shared_ptr<const LowRankBasis> basis, std::vector<float> source,
@@ -221,22 +127,52 @@ void LowRankTerm::for_products(const float* left, std::int64_t rows, const Use& 
   }
 }
 
-void LowRankTerm::add_scores(std::span<const SparseRow> users, std::span<float> scores) const {
+template <class Use>
+void LowRankTerm::for_products_of(std::span<const SparseRow> users, const Use& use) const {
   const std::int64_t stride = basis_->stride;
-  float* const left = factor_rows(stride);
-  for (std::size_t u = 0; u < users.size(); ++u)
-    device::sum_rows(users[u], source_.data(), basis_->row(0), stride, 1.0F,
-                     left + static_cast<std::int64_t>(u) * stride);
-  const std::int64_t items = basis_->items;
-  for_products(left, std::ssize(users), [&](std::int64_t row, Range columns, const float* products) {
-    float* const to = scores.data() + row * items;
-    for (std::int64_t j = columns.begin; j < columns.end; ++j)
-      to[j] += target_[static_cast<std::size_t>(j)] * products[j - columns.begin];
+  for (std::size_t first = 0; first < users.size(); first += max_at_once) {
+    const auto some = users.subspan(first, std::min<std::size_t>(max_at_once, users.size() - first));
+    float* const left = factor_rows(stride);
+    for (std::size_t u = 0; u < some.size(); ++u)
+      device::sum_rows(some[u], source_.data(), basis_->row(0), stride, 1.0F,
+                       left + static_cast<std::int64_t>(u) * stride);
+    for_products(left, std::ssize(some), [&](std::int64_t row, Range columns, const float* products) {
+      use(static_cast<std::int64_t>(first) + row, columns, products);
+    });
+  }
+}
+
+void LowRankTerm::add_scaled(Range columns, const float* products, float* scores) const {
+  for (std::int64_t j = columns.begin; j < columns.end; ++j)
+    scores[j] += target_[static_cast<std::size_t>(j)] * products[j - columns.begin];
+}
+
+void LowRankTerm::add_scores(std::span<const SparseRow> users, std::span<float> scores) const {
+  for_products_of(users, [&](std::int64_t row, Range columns, const float* products) {
+    add_scaled(columns, products, scores.data() + row * basis_->items);
   });
+  subtract_diagonal(users, scores);
+}
+
+void LowRankTerm::multiply(std::span<const SparseRow> users, std::span<float> products) const {
+  for_products_of(users, [&](std::int64_t row, Range columns, const float* of_columns) {
+    std::copy_n(of_columns, columns.size(), products.data() + row * basis_->items + columns.begin);
+  });
+}
+
+void LowRankTerm::add_scores(std::span<const SparseRow> users, std::span<const float> products,
+                             std::span<float> scores) const {
+  const std::int64_t items = basis_->items;
+  for (std::int64_t row = 0; row < std::ssize(users); ++row)
+    add_scaled({0, items}, products.data() + row * items, scores.data() + row * items);
+  subtract_diagonal(users, scores);
+}
+
+void LowRankTerm::subtract_diagonal(std::span<const SparseRow> users, std::span<float> scores) const {
   for (std::size_t u = 0; u < users.size(); ++u)
     for_elements(users[u], [&](std::int32_t item, float x) {
       const auto i = static_cast<std::size_t>(item);
-      scores[u * static_cast<std::size_t>(items) + i] -= x * source_[i] * target_[i] * squares_[i];
+      scores[u * static_cast<std::size_t>(basis_->items) + i] -= x * source_[i] * target_[i] * squares_[i];
     });
 }
 
@@ -277,54 +213,18 @@ void LowRankTerm::read_columns(std::span<const std::int32_t> targets, std::span<
   });
 }
 
-std::unique_ptr<Search> with_low_rank(std::unique_ptr<Search> search, const LowRankOptions& options) {
-  if (options.factors == 0) return search;
-  return std::make_unique<LowRankSearch>(std::move(search), options);
+std::shared_ptr<const ItemModel> add_low_rank(std::shared_ptr<const ItemModel> base, LowRankTerm term,
+                                              std::int64_t items, int threads) {
+  return std::make_shared<LowRankModel>(std::move(base), std::move(term), items, threads);
 }
 
 std::string low_rank_title(const io::Attributes& attributes) {
   const auto factors = attributes.find("low_rank_factors");
-  if (factors == attributes.end()) return "";
+  if (factors == attributes.end() || std::get<std::int64_t>(factors->second) == 0) return "";
   std::string title = format(" low-rank {} weight {:g}", std::get<std::int64_t>(factors->second),
                              std::get<double>(attributes.at("low_rank_weight")));
   const double power = std::get<double>(attributes.at("low_rank_power"));
   return power == 0.0 ? title : title + format(" power {:g}", power);
-}
-
-SolutionCost low_rank_cost(SolutionCost cost, bool dense, const LowRankOptions& options,
-                           const io::DatasetFile& dataset) {
-  if (options.factors == 0) return cost;
-  const auto items = static_cast<double>(dataset.items());
-  const auto factors = static_cast<double>(std::min(options.factors, dataset.items()));
-  const double fold = 2.0 * items * items * factors;
-  cost.operations_once += low_rank_basis_operations(items, static_cast<double>(dataset.entries("train")),
-                                                    factors, static_cast<double>(options.iterations)) +
-                          fold;
-  if (dense) return cost;
-  if (options.keep == 0) {
-    cost.operations_once -= fold;
-    cost.weights += dataset.items() * std::min(options.factors, dataset.items());
-    cost.checkpoint_bytes += 4.0 * items * (factors + 2.0);
-    return cost;
-  }
-  cost.weights = dataset.items() * std::min(options.keep, dataset.items());
-  cost.checkpoint_bytes = sparse_checkpoint_bytes(dataset.items(), cost.weights);
-  return cost;
-}
-
-double low_rank_bytes(double bytes, bool dense, const LowRankOptions& options, const io::DatasetFile& dataset,
-                      const comm::Communicator& ranks) {
-  if (options.factors == 0) return bytes;
-  const auto items = static_cast<double>(dataset.items());
-  const auto factors =
-      static_cast<double>(LowRankBasis::rounded_up(std::min(options.factors, dataset.items())));
-  const double basis = 4.0 * items * factors;
-  const double made =
-      basis + 4.0 * static_cast<double>(dataset.rows("train")) * factors + 3.0 * 8.0 * factors * factors;
-  if (!dense && options.keep > 0)
-    bytes += sparse_weight_bytes(dataset.items(), dataset.items() * std::min(options.keep, dataset.items()),
-                                 ranks);
-  return std::max(made, basis + bytes);
 }
 
 bool has_low_rank(const io::CheckpointFile& file) {
@@ -362,9 +262,8 @@ std::shared_ptr<const ItemModel> share_low_rank(std::shared_ptr<const ItemModel>
   ranks.broadcast(view(basis->values, {0, basis->values.size()}), 0);
   ranks.broadcast(std::span(source), 0);
   ranks.broadcast(std::span(target), 0);
-  return std::make_shared<LowRankModel>(std::move(sparse),
-                                        LowRankTerm(std::move(basis), std::move(source), std::move(target)),
-                                        items, item_model_threads(context));
+  return add_low_rank(std::move(sparse), {std::move(basis), std::move(source), std::move(target)}, items,
+                      item_model_threads(context));
 }
 
 }  // namespace vaecf::models

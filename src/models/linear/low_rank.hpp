@@ -1,8 +1,8 @@
 #pragma once
 
+#include <vaecf/context/context.hpp>
+#include <vaecf/io/checkpoint.hpp>
 #include <vaecf/models/item_model.hpp>
-#include <vaecf/models/kind.hpp>
-#include <vaecf/models/search.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -22,6 +22,9 @@ class LowRankTerm {
   /// `weight` is alpha, `power` beta.
   LowRankTerm(std::shared_ptr<const LowRankBasis> basis, double weight, double power);
 
+  /// Makes the term of another weight and power with the basis of `other`.
+  LowRankTerm(const LowRankTerm& other, double weight, double power);
+
   /// Makes the term of stored d_i^-beta and alpha d_j^beta.
   LowRankTerm(std::shared_ptr<const LowRankBasis> basis, std::vector<float> source,
               std::vector<float> target);
@@ -31,22 +34,35 @@ class LowRankTerm {
   std::span<const float> target() const { return target_; }
   /// Returns T_ij for i = `source` and j = `target`.
   float weight(std::int32_t source, std::int32_t target) const;
-  /// Adds x T for each of `users`, at most max_at_once, to the scores (users, items).
+  /// Adds x T for each of `users` to the scores (users, items).
   void add_scores(std::span<const SparseRow> users, std::span<float> scores) const;
+  /// Writes what x T of each of `users` has in common with the terms of other weights: sum over i and k of
+  /// x_i d_i^-beta Q_ik Q_jk, (users, items).
+  void multiply(std::span<const SparseRow> users, std::span<float> products) const;
+  /// As above, with the result of multiply() of a term of the same power; the bits are the same.
+  void add_scores(std::span<const SparseRow> users, std::span<const float> products,
+                  std::span<float> scores) const;
   /// Adds rows `rows` of T to `out` (rows, items), with `threads` threads.
   void add_rows(Range rows, std::span<float> out, int threads) const;
   /// Writes columns `targets` of T to `out` (targets, items).
   void read_columns(std::span<const std::int32_t> targets, std::span<float> out) const;
 
-  /// The largest number of users, and of columns, at once.
+  /// The largest number of columns at once.
   static constexpr std::int64_t max_at_once = 32;
 
  private:
+  void set_scales(double weight, double power);
   void add_squares();
   /// Calls use(row, columns, products) for rows of `left` (rows, factors), at most max_at_once, and blocks of
   /// items: products[n] is that of the row and column columns.begin + n of Q'.
   template <class Use>
   void for_products(const float* left, std::int64_t rows, const Use& use) const;
+  /// Calls use(row, columns, products) as for_products() does, for the rows of `users`.
+  template <class Use>
+  void for_products_of(std::span<const SparseRow> users, const Use& use) const;
+  /// Adds alpha d_j^beta products_j to the scores of one user, for the items j of `columns`.
+  void add_scaled(Range columns, const float* products, float* scores) const;
+  void subtract_diagonal(std::span<const SparseRow> users, std::span<float> scores) const;
 
   std::shared_ptr<const LowRankBasis> basis_;
   std::vector<float> source_;   // d_i^-beta
@@ -54,22 +70,13 @@ class LowRankTerm {
   std::vector<float> squares_;  // sum_k Q_ik^2
 };
 
-/// Returns `search`, whose solutions get the low-rank term of `options`; without factors, `search` itself.
-/// Dense weights contain the term where they are stored. Others are stored with the factors of the term or,
-/// with `keep`, replaced by the `keep` largest elements of each column of their sum with the term.
-std::unique_ptr<Search> with_low_rank(std::unique_ptr<Search> search, const LowRankOptions& options);
+/// Returns `base`, with weights between `items` items, with the term. Dense weights contain it where they are
+/// stored, which `threads` threads do. Others are stored with the factors of the term.
+std::shared_ptr<const ItemModel> add_low_rank(std::shared_ptr<const ItemModel> base, LowRankTerm term,
+                                              std::int64_t items, int threads);
 
 /// Returns what a title says about the term of a checkpoint; empty if it has none.
 std::string low_rank_title(const io::Attributes& attributes);
-
-/// Adds the cost of the term to that of a model whose weights are dense or not.
-SolutionCost low_rank_cost(SolutionCost cost, bool dense, const LowRankOptions& options,
-                           const io::DatasetFile& dataset);
-
-/// Returns the bytes of a rank for the weights of a model, which are dense or not and take `bytes` without
-/// the term. The basis is made before the model is solved.
-double low_rank_bytes(double bytes, bool dense, const LowRankOptions& options, const io::DatasetFile& dataset,
-                      const comm::Communicator& ranks);
 
 /// The names of Q (items, factors), d_i^-beta and alpha d_j^beta (items) of the term in a checkpoint.
 inline constexpr const char* factors_name = "weights/items/factors";

@@ -4,6 +4,7 @@
 #include "models/ease/ease_model.hpp"
 #include "models/item_knn/solve.hpp"
 #include "models/linear/item_models_fixture.hpp"
+#include "models/linear/low_rank_search.hpp"
 
 namespace vaecf::training {
 namespace {
@@ -62,12 +63,13 @@ std::shared_ptr<const models::ItemModel> solve(const models::Interactions& train
                                                const models::EaseValues& values,
                                                const models::LowRankOptions& options, const run::Run& run,
                                                int threads = 2) {
-  const auto search = models::with_low_rank(std::make_unique<OneEase>(values), options);
+  const auto search = models::with_low_rank(std::make_unique<OneEase>(values), values.neighbors == 0, options,
+                                            models::SolvedKind::Purpose::run);
   return search->solve(0, train, run, threads);
 }
 
 const models::EaseValues neighbors_2{.l2 = 2.0, .dropout = 0.25, .neighbors = 2, .user_power = 0.5};
-const models::LowRankOptions of_vectors{.factors = 2, .weight = 0.3, .power = 0.4, .iterations = 140};
+const models::LowRankOptions of_vectors{.factors = {2}, .weight = {0.3}, .power = {0.4}, .iterations = 140};
 
 TEST_F(LowRank, BasisSpansTheLeadingSingularVectors) {
   on_ranks(1, [&](const run::Run& run) {
@@ -187,7 +189,7 @@ TEST_F(LowRank, UsersScoredTogetherHaveTheScoresOfEachAlone) {
   const Csr users = with_values(make_many_users());
   const models::Interactions train = models::make_interactions(users, many);
   const models::EaseValues values{.l2 = 20.0, .dropout = 0.3, .neighbors = 9};
-  const models::LowRankOptions options{.factors = 30, .weight = 0.5, .power = 0.2, .iterations = 2};
+  const models::LowRankOptions options{.factors = {30}, .weight = {0.5}, .power = {0.2}, .iterations = 2};
   std::vector<float> expected;
   for (const int ranks : {1, 2}) {
     on_ranks(ranks, [&](const run::Run& run) {
