@@ -56,6 +56,7 @@ SOLVED = {
     "ease_neighbors": of_model("ease", neighbors=30),
     "ease_neighbors_dropout": of_model("ease", neighbors=30, dropout=0.3, l2="[50, 200]"),
     "ease_low_rank": of_model("ease", neighbors=30) | {"model.low_rank.factors": "16", "model.low_rank.power": "0.2"},
+    "item_knn_low_rank": of_model("item_knn") | {"model.low_rank.factors": "[8, 16]", "model.low_rank.weight": "[0.2, 0.8]"},
     "item_knn": of_model("item_knn"),
     "item_knn_source": of_model("item_knn", neighbors=20, per="source", shrink=5, power=1.5, user_power=0.5),
 }
