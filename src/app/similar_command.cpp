@@ -1,13 +1,17 @@
+#include <vaecf/comm/communicator.hpp>
+#include <vaecf/config/config.hpp>
 #include <vaecf/io/atomic_file.hpp>
-#include <vaecf/run/similar.hpp>
+#include <vaecf/run/recommender.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "app/command_line.hpp"
 #include "app/console.hpp"
+#include "app/rank_devices.hpp"
 #include "app/recommend/item_names.hpp"
 #include "app/recommend/output.hpp"
 #include "app/recommend/user_item_columns.hpp"
@@ -39,6 +43,19 @@ Items find_items(const std::vector<std::string>& wanted, const io::IdList& ids,
   return items;
 }
 
+/// Returns the lists of `items`, by the weights and the configuration of the checkpoint.
+std::vector<run::SimilarItems> similar_items(const io::CheckpointFile& checkpoint, const Items& items, int k,
+                                             Log& log) {
+  const auto overrides = std::to_array<std::string>({"device=cpu", "train.precision=fp32"});
+  const config::Config config =
+      config::parse_served(checkpoint.attribute<std::string>("configuration"), checkpoint.path(), overrides);
+  const auto self = comm::make_self_communicator();
+  const auto device = device::make_device(backend_options_for_rank(config, *self));
+  Progress progress;
+  return run::Recommender(config.options, {*self, *device, log, progress}, checkpoint, false)
+      .similar(items, k);
+}
+
 void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   Log log(line.verbosity, true);
   std::optional<io::CheckpointFile> opened;
@@ -53,7 +70,7 @@ void run_similar(const CommandLine& line, const SimilarArguments& arguments) {
   io::validate_output_path(arguments.output, "--output", {line.config, checkpoint.path()});
 
   std::string text = arguments.titles ? "item\tsimilar\tscore\ttitle\n" : "item\tsimilar\tscore\n";
-  const auto lists = run::similar_items(checkpoint, items, arguments.top);
+  const auto lists = similar_items(checkpoint, items, arguments.top, log);
   for (std::size_t n = 0; n < items.size(); ++n) {
     for (std::size_t place = 0; place < lists[n].items.size(); ++place) {
       const std::int32_t other = lists[n].items[place];

@@ -36,34 +36,36 @@ std::vector<std::string> texts_of(const io::IdList& list) {
 
 }  // namespace
 
-Model::Model(const std::string& path, std::string_view options)
-    : checkpoint_(path),
-      config_(config::parse_served(checkpoint_.attribute<std::string>("configuration"), path,
+Model::Model(const std::string& path, std::string_view options) : Model(io::CheckpointFile(path), options) {}
+
+Model::Model(const io::CheckpointFile& checkpoint, std::string_view options)
+    : config_(config::parse_served(checkpoint.attribute<std::string>("configuration"), checkpoint.path(),
                                    overrides_of(options))),
       self_(comm::make_self_communicator()),
       device_(device_for(config_.backend)),
       explains_(device_->facts().precision == device::Precision::fp32),
       recommender_(std::make_unique<run::Recommender>(
-          config_.options, Context{*self_, *device_, log_, progress_}, checkpoint_, explains_)) {
-  const io::Attributes& stored = checkpoint_.attributes();
-  if (stored.contains("new_items")) new_items_ = checkpoint_.attribute<std::int64_t>("new_items");
+          config_.options, Context{*self_, *device_, log_, progress_}, checkpoint, explains_)) {
+  const io::Attributes& stored = checkpoint.attributes();
+  weighted_ = stored.contains("weights");
+  if (stored.contains("new_items")) new_items_ = checkpoint.attribute<std::int64_t>("new_items");
   if (stored.contains("feature_hashing"))
-    hashing_ = data::FeatureHashing::parse(checkpoint_.attribute<std::string>("feature_hashing"));
-  const io::DatasetSummary summary = checkpoint_.dataset();
+    hashing_ = data::FeatureHashing::parse(checkpoint.attribute<std::string>("feature_hashing"));
+  const io::DatasetSummary summary = checkpoint.dataset();
   ids_ = texts_of(summary.item_ids);
   titles_ = texts_of(summary.item_titles);
   for (std::size_t i = 0; i < ids_.size(); ++i) columns_.emplace(ids_[i], static_cast<std::int32_t>(i));
   io::Json facts;
   facts["version"] = VAECF_VERSION;
-  facts["checkpoint"] = path;
-  facts["checksum"] = format("{:016x}", checkpoint_.checksum());
-  facts["dataset_checksum"] = checkpoint_.attribute<std::string>("dataset_checksum");
-  facts["model"] = checkpoint_.attribute<std::string>("model_type");
+  facts["checkpoint"] = checkpoint.path();
+  facts["checksum"] = format("{:016x}", checkpoint.checksum());
+  facts["dataset_checksum"] = checkpoint.attribute<std::string>("dataset_checksum");
+  facts["model"] = checkpoint.attribute<std::string>("model_type");
   facts["items"] = items();
   facts["new_items"] = new_items_;
   facts["user_features"] = recommender_->features();
   facts["user_feature_columns"] = hashing_.columns();
-  facts["weights"] = weighted() ? checkpoint_.attribute<std::string>("weights") : "";
+  facts["weights"] = weighted() ? checkpoint.attribute<std::string>("weights") : "";
   facts["vector_width"] = recommender_->vector_width();
   facts["titles"] = !titles_.empty();
   facts["reasons"] = explains_;

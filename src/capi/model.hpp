@@ -20,17 +20,16 @@ namespace vaecf::capi {
 /// The model of a checkpoint on a device of its own, with the names of its items. It does not change.
 class Model {
  public:
-  /// `options`: an object of configuration keys and values in JSON, or empty. Throws InputError if the file
-  /// or the options are not valid.
+  /// Reads the whole file, and closes it. `options`: an object of configuration keys and values in JSON, or
+  /// empty. Throws InputError if the file or the options are not valid.
   Model(const std::string& path, std::string_view options);
 
   const run::Recommender& recommender() const { return *recommender_; }
-  const io::CheckpointFile& checkpoint() const { return checkpoint_; }
   std::int64_t items() const { return recommender_->items(); }
   /// Returns the number of the last items that have no train event.
   std::int64_t new_items() const { return new_items_; }
   /// Returns whether the model was trained with weights of interactions.
-  bool weighted() const { return checkpoint_.attributes().contains("weights"); }
+  bool weighted() const { return weighted_; }
   /// Returns whether the device computes in fp32, as reasons require.
   bool explains() const { return explains_; }
   /// Returns what describes the model, as a JSON object.
@@ -44,7 +43,8 @@ class Model {
   const data::FeatureHashing& hashing() const { return hashing_; }
 
  private:
-  io::CheckpointFile checkpoint_;
+  Model(const io::CheckpointFile& checkpoint, std::string_view options);
+
   config::Config config_;
   Log log_;
   Progress progress_;
@@ -53,6 +53,7 @@ class Model {
   bool explains_;
   std::unique_ptr<run::Recommender> recommender_;
   std::int64_t new_items_ = 0;
+  bool weighted_ = false;
   std::vector<std::string> ids_;
   std::vector<std::string> titles_;  // empty: none
   std::unordered_map<std::string_view, std::int32_t> columns_;

@@ -1,6 +1,5 @@
 #include <vaecf/base/error.hpp>
 #include <vaecf/base/thread_limit.hpp>
-#include <vaecf/run/similar.hpp>
 
 #include <vaecf.h>
 
@@ -233,7 +232,7 @@ vaecf_status vaecf_similar(const vaecf_model* model, vaecf_columns items, int32_
     if (k < 1) throw InputError(format("k: must be 1 or more, got {}", k));
     array(similar, items.count, "similar");
     array(scores, items.count, "scores");
-    const auto lists = run::similar_items(of.checkpoint(), columns, k);
+    const auto lists = of.recommender().similar(columns, k);
     for (std::size_t n = 0; n < lists.size(); ++n) {
       copy_row<std::int32_t>(lists[n].items, similar + n * k, k, -1);
       copy_row<float>(lists[n].scores, scores + n * k, k, -infinity);

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "models/cosines.hpp"
+
 namespace vaecf::models {
 namespace {
 
@@ -202,6 +204,10 @@ void TrainableModel::user_vectors(LoadedUsers& users, Range rows, std::span<floa
             .out;
     if (columns < width) *to = 1.0F;
   }
+}
+
+void TrainableModel::similarities(std::span<const std::int32_t> items, std::span<float> out) const {
+  write_cosines(*this, item_tensor(), items, out);
 }
 
 void TrainableModel::restrict_to(std::span<const std::uint8_t> allowed_items) {

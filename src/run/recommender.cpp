@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "run/reasons.hpp"
+#include "run/similar.hpp"
 
 namespace vaecf::run {
 namespace {
@@ -314,6 +315,11 @@ void Recommender::user_vectors(const RecommendRequest& request, std::span<float>
     const Range rows{begin, std::min(request.seen.rows(), begin + batch_users)};
     session.model().user_vectors(*users, rows, vectors.subspan(begin * width, rows.size() * width));
   }
+}
+
+std::vector<SimilarItems> Recommender::similar(std::span<const std::int32_t> items, int k) const {
+  const Session session(*this);
+  return similar_items(session.model(), items, k);
 }
 
 void Recommender::rank(const Inputs& inputs, Range rows, std::int64_t width, std::span<std::int32_t> items,

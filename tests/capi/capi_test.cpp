@@ -1,123 +1,13 @@
 // The C interface gives the lists of the program.
-#include <vaecf/base/views.hpp>
-#include <vaecf/io/dataset_file.hpp>
-
-#include <hdf5.h>
-#include <vaecf.h>
-
-#include <array>
-#include <bit>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <thread>
 
-#include "app/process_fixture.hpp"
+#include "capi/c_interface_fixture.hpp"
 
 namespace vaecf::app {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-
-/// Reads a dataset of numbers from an HDF5 file.
-template <class T>
-std::vector<T> read_numbers(const std::string& path, const char* name) {
-  const hid_t type = std::is_same_v<T, float> ? H5T_NATIVE_FLOAT : H5T_NATIVE_INT32;
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-  const hid_t data = H5Dopen2(file, name, H5P_DEFAULT);
-  const hid_t space = H5Dget_space(data);
-  std::vector<T> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
-  EXPECT_GE(H5Dread(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0) << name;
-  H5Sclose(space);
-  H5Dclose(data);
-  H5Fclose(file);
-  return values;
-}
-
-/// Expects the same bits, also of NaN.
-void expect_bits(const std::vector<float>& found, const std::vector<float>& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_TRUE(std::bit_cast<std::uint32_t>(found[i]) == std::bit_cast<std::uint32_t>(expected[i]) ||
-                (std::isnan(found[i]) && std::isnan(expected[i])))
-        << i << ": " << found[i] << ", " << expected[i];
-  }
-}
-
-vaecf_rows rows_of(const Csr& rows) {
-  return {rows.rows(), rows.offsets.data(), rows.columns.data(),
-          rows.values.empty() ? nullptr : rows.values.data()};
-}
-
-/// The answer to a request.
-struct Lists {
-  std::vector<std::int32_t> items, because;
-  std::vector<float> scores, contributions;
-  bool operator==(const Lists&) const = default;
-};
-
-class CInterface : public SmallRun {
- protected:
-  ~CInterface() override { vaecf_close(model_); }
-
-  /// Trains a model, and opens its checkpoint.
-  void open(const std::string& settings) {
-    workspace.succeed("small.yaml --train --quiet" + settings);
-    vaecf_close(model_);
-    ASSERT_EQ(vaecf_open(checkpoint().c_str(), nullptr, &model_), VAECF_OK) << vaecf_error();
-    const io::DatasetFile data(workspace.path("data.h5"));
-    users_ = data.read_rows("test/fold_in", {0, data.rows("test/fold_in")});
-    request_ = {};
-    request_.size = sizeof request_;
-    request_.histories = rows_of(users_);
-    request_.k = 7;
-  }
-  std::string checkpoint() const { return workspace.path("runs/small/checkpoints/best.h5"); }
-
-  Lists recommend(const vaecf_request& request) const {
-    Lists lists;
-    lists.items.resize(static_cast<std::size_t>(request.histories.rows * request.k));
-    lists.scores.resize(lists.items.size());
-    lists.because.resize(lists.items.size() * static_cast<std::size_t>(request.reasons));
-    lists.contributions.resize(lists.because.size());
-    EXPECT_EQ(vaecf_recommend(model_, &request, lists.items.data(), lists.scores.data(), lists.because.data(),
-                              lists.contributions.data()),
-              VAECF_OK)
-        << vaecf_error();
-    return lists;
-  }
-
-  /// Expects the lists that the program writes with these options.
-  void expect_lists_of_program(const vaecf_request& request, const std::string& options) const {
-    SCOPED_TRACE(options);
-    workspace.succeed("recommend --checkpoint " + checkpoint() + " --quiet --output top.h5 --top " +
-                      std::to_string(request.k) + " --set train.precision=fp32 " + options);
-    const Lists found = recommend(request);
-    const std::string top = workspace.path("top.h5");
-    EXPECT_EQ(found.items, read_numbers<std::int32_t>(top, "/item"));
-    expect_bits(found.scores, read_numbers<float>(top, "/score"));
-    if (request.reasons == 0) return;
-    EXPECT_EQ(found.because, read_numbers<std::int32_t>(top, "/because"));
-    expect_bits(found.contributions, read_numbers<float>(top, "/contribution"));
-  }
-
-  /// Returns the id of an item.
-  std::string id_of(std::int32_t item) const {
-    const char* text = nullptr;
-    std::size_t length = 0;
-    EXPECT_EQ(vaecf_name(model_, item, 0, &text, &length), VAECF_OK) << vaecf_error();
-    EXPECT_EQ(length, std::strlen(text));
-    return text;
-  }
-
-  vaecf_model* model_ = nullptr;
-  Csr users_;
-  vaecf_request request_ = {};
-};
-
-constexpr std::array models = {" --set model.type=ease", " --set model.type=item_knn",
-                               " --set model.type=mult_vae",
-                               " --set model.type=elsa --set model.elsa.factors=7"};
 
 TEST_F(CInterface, ListsAreThoseOfTheProgram) {
   for (const char* const settings : models) {
@@ -246,28 +136,6 @@ TEST_F(CInterface, ScoresAreProductsOfVectors) {
   }
 }
 
-TEST_F(CInterface, SimilarItemsAreThoseOfTheProgram) {
-  for (const char* const settings : models) {
-    SCOPED_TRACE(settings);
-    open(settings);
-    const std::array<std::int32_t, 2> items = {50, 3};
-    std::array<std::int32_t, 8> similar{};
-    std::array<float, 8> scores{};
-    ASSERT_EQ(vaecf_similar(model_, {2, items.data()}, 4, similar.data(), scores.data()), VAECF_OK);
-    const std::string lines = workspace
-                                  .succeed("similar --checkpoint " + checkpoint() +
-                                           " --quiet --top 4 --item " + id_of(50) + " --item " + id_of(3))
-                                  .out;
-    std::string expected = "item\tsimilar\tscore\n";
-    for (std::size_t n = 0; n < 8; ++n) {
-      std::array<char, 32> score{};
-      std::snprintf(score.data(), score.size(), "%g", static_cast<double>(scores[n]));
-      expected += id_of(items[n / 4]) + "\t" + id_of(similar[n]) + "\t" + score.data() + "\n";
-    }
-    EXPECT_EQ(lines, expected);
-  }
-}
-
 TEST_F(CInterface, ThreadsMayUseOneModelAtOnce) {
   const std::vector<std::int32_t> some = {1, 5, 20, 21, 22, 23, 40, 41, 59};
   const vaecf_columns include{std::ssize(some), some.data()};
@@ -279,6 +147,7 @@ TEST_F(CInterface, ThreadsMayUseOneModelAtOnce) {
     other.reasons = 1;
     const std::array alone = {recommend(request_), recommend(other)};
     other.threads = 1;
+    const Lists alike = similar({50, 3}, 9);
     std::array<int, 4> differing{};
     {
       std::vector<std::jthread> threads;
@@ -289,6 +158,7 @@ TEST_F(CInterface, ThreadsMayUseOneModelAtOnce) {
             differing[thread] += lists.items != alone[thread % 2].items;
             differing[thread] += lists.scores != alone[thread % 2].scores;
             differing[thread] += lists.because != alone[thread % 2].because;
+            differing[thread] += similar({50, 3}, 9) != alike;
           }
         });
     }

@@ -98,6 +98,8 @@ struct ItemMatrix : Opaque {
   virtual void compute_metrics(const Batch& batch, const UserRows& targets, Range rows,
                                std::span<const math::Metric> metrics, MetricValues& values) = 0;
   virtual void top_k(const Batch& batch, int k, std::span<std::int32_t> items, std::span<float> scores) = 0;
+  /// Writes row `item` of B. Blocks.
+  virtual void read_row(std::int64_t item, std::span<float> row) const = 0;
 };
 
 }  // namespace vaecf::device

@@ -98,11 +98,10 @@ class CheckpointFile {
   /// Calls visit(i, row) for every row i of a tensor, which is read in blocks.
   void for_each_row(const TensorInfo& tensor,
                     const std::function<void(std::int64_t i, std::span<float> row)>& visit) const;
-  /// Returns the elements [begin, end) of the array `name` of int32, int64, float or double; `end` negative:
-  /// up to its last. Throws InputError if it does not exist, has two dimensions or fewer elements, or
-  /// contains floating-point values instead of integers or conversely.
+  /// Returns the array `name` of int32, int64, float or double. Throws InputError if it does not exist, has
+  /// two dimensions, or contains floating-point values instead of integers or conversely.
   template <class T>
-  std::vector<T> read_array(const std::string& name, std::int64_t begin = 0, std::int64_t end = -1) const;
+  std::vector<T> read_array(const std::string& name) const;
   /// Reads the summary of the dataset. Throws InputError if it is missing, or does not match the number of
   /// items.
   DatasetSummary dataset() const;

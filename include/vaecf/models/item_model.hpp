@@ -45,6 +45,8 @@ class ItemModel {
   }
   /// Returns B_ij, the weight of item i = `source` in the score of item j = `target`; 0 without B.
   virtual float weight(std::int32_t /*source*/, std::int32_t /*target*/) const { return 0.0F; }
+  /// Writes row i = `source` of B, and -infinity for items without a weight. Thread-safe.
+  virtual void read_row(std::int32_t source, std::span<float> row) const;
   /// Returns what a checkpoint of this model contains.
   virtual StoredWeights stored() const = 0;
   /// Returns whether stored() has a dense matrix B.

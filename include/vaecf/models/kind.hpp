@@ -87,9 +87,6 @@ class Kind {
   /// `options`.
   virtual LoadedModel load(WeightReader& reader, const ModelOptions& options, const InputDims& inputs,
                            const Context& context, std::int64_t max_users, bool explains) const = 0;
-  /// Returns the similarity of every item to each of `items`; -infinity for none.
-  virtual std::vector<std::vector<float>> similarities(const io::CheckpointFile& file,
-                                                       std::span<const std::int32_t> items) const = 0;
   /// Returns the weights for other programs; tensors of 8-byte elements come first. `file` must outlive them.
   virtual std::vector<io::ExportTensor> arrays(const io::CheckpointFile& file,
                                                const ModelOptions& options) const = 0;
@@ -143,8 +140,6 @@ class SolvedKind : public Kind {
 
   LoadedModel load(WeightReader& reader, const ModelOptions& options, const InputDims& inputs,
                    const Context& context, std::int64_t max_users, bool explains) const override;
-  std::vector<std::vector<float>> similarities(const io::CheckpointFile& file,
-                                               std::span<const std::int32_t> items) const override;
   std::vector<io::ExportTensor> arrays(const io::CheckpointFile& file,
                                        const ModelOptions& options) const override;
   void add_graph(const io::CheckpointFile& file, const ModelOptions& options,

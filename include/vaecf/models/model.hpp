@@ -84,6 +84,9 @@ class Scorer {
   virtual void item_vectors(Range /*items*/, std::span<float> /*vectors*/) {}
   /// Writes the vectors of users `rows`, (rows, vector_width()). `rows` must not exceed max_users().
   virtual void user_vectors(LoadedUsers& /*users*/, Range /*rows*/, std::span<float> /*vectors*/) {}
+  /// Writes the similarity of every item to each of some, (items, items()); -infinity for none. That of an
+  /// item to itself has any value. Not for a model that a model-parallel group shares.
+  virtual void similarities(std::span<const std::int32_t> items, std::span<float> out) const = 0;
   /// Returns a scorer with the same weights and a state of its own, which another thread may use.
   /// Thread-safe. Null if scorers of this class cannot share their weights.
   virtual std::unique_ptr<Scorer> share() const { return nullptr; }

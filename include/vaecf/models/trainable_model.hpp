@@ -90,6 +90,9 @@ class TrainableModel : public Model {
   /// Returns the parameters that contain the output layer. Those of a model which computes this layer from
   /// its weights belong to no checkpoint.
   virtual device::Parameters& output_parameters() { return parameters_; }
+  /// Returns the index of the tensor in tensors() whose rows or columns are the vectors of items that
+  /// similarities() compares.
+  virtual int item_tensor() const { return output_layer().weight; }
 
   /// Returns the score of an item, given the output layer's result for it.
   virtual float score_of(float logit) const { return logit; }
@@ -120,6 +123,8 @@ class TrainableModel : public Model {
   std::int64_t vector_width() override;
   void item_vectors(Range items, std::span<float> vectors) override;
   void user_vectors(LoadedUsers& users, Range rows, std::span<float> vectors) override;
+  /// The similarities are cosines.
+  void similarities(std::span<const std::int32_t> items, std::span<float> out) const override;
 
   /// Returns sum ||W||^2 over the tensors with weight decay: of tensors that are item slices, or of the
   /// others.

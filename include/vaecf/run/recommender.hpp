@@ -40,6 +40,12 @@ struct RecommendRequest {
   CsrView excluded = {};  ///< items not to recommend to each user; as many rows as `seen`, or none
 };
 
+/// The items most similar to an item, best first, ties by item.
+struct SimilarItems {
+  std::vector<std::int32_t> items;
+  std::vector<float> scores;
+};
+
 /// Returns the mask of the items that may be recommended, for RecommendOptions: those of `included` or,
 /// without `only_included`, all but the last `new_items`; never those of `excluded`. Empty: all items.
 std::vector<std::uint8_t> allowed_items(std::int64_t items, std::int64_t new_items, bool only_included,
@@ -93,6 +99,9 @@ class Recommender {
   /// Writes the vectors of the request's users, (users, vector_width()): of `seen` and `features` only.
   /// Throws InputError if an item or feature index is out of range.
   void user_vectors(const RecommendRequest& request, std::span<float> vectors) const;
+  /// Returns for each of `items` at most `k` others that are the most similar by the weights of the model.
+  /// Not for a model that a model-parallel group shares.
+  std::vector<SimilarItems> similar(std::span<const std::int32_t> items, int k) const;
 
  private:
   class Session;

@@ -298,26 +298,18 @@ void CheckpointFile::for_each_row(
 }
 
 template <class T>
-std::vector<T> CheckpointFile::read_array(const std::string& name, std::int64_t begin,
-                                          std::int64_t end) const {
+std::vector<T> CheckpointFile::read_array(const std::string& name) const {
   const Hdf5Dataset& dataset = content_->datasets[index_of(name)];
   const H5T_class_t kind = std::is_integral_v<T> ? H5T_INTEGER : H5T_FLOAT;
   if (dataset.shape.size() != 1 || dataset.kind() != kind)
     content_->file.refuse(format("{} is not an array of {}", name,
                                  std::is_integral_v<T> ? "integers" : "floating-point values"));
-  if (end < 0) end = dataset.shape[0];
-  if (begin < 0 || begin > end || end > dataset.shape[0]) {
-    content_->file.refuse(
-        format("{} has {} elements; elements {} to {} were requested", name, dataset.shape[0], begin, end));
-  }
-  return content_->file.as_input_error([&] { return dataset.read<T>(begin, end - begin); });
+  return content_->file.as_input_error([&] { return dataset.read<T>(0, dataset.shape[0]); });
 }
-template std::vector<std::int32_t> CheckpointFile::read_array(const std::string&, std::int64_t,
-                                                              std::int64_t) const;
-template std::vector<std::int64_t> CheckpointFile::read_array(const std::string&, std::int64_t,
-                                                              std::int64_t) const;
-template std::vector<float> CheckpointFile::read_array(const std::string&, std::int64_t, std::int64_t) const;
-template std::vector<double> CheckpointFile::read_array(const std::string&, std::int64_t, std::int64_t) const;
+template std::vector<std::int32_t> CheckpointFile::read_array(const std::string&) const;
+template std::vector<std::int64_t> CheckpointFile::read_array(const std::string&) const;
+template std::vector<float> CheckpointFile::read_array(const std::string&) const;
+template std::vector<double> CheckpointFile::read_array(const std::string&) const;
 
 DatasetSummary CheckpointFile::dataset() const {
   const Hdf5Reader& file = content_->file;

@@ -30,6 +30,7 @@ class Elsa final : public TrainableModel {
   const device::Matrix& forward_for_scoring(const NetworkInput& batch) override;
   device::Layer output_layer() const override { return {0, 1}; }
   device::Parameters& output_parameters() override { return normalized_; }
+  int item_tensor() const override { return weight; }
   void item_vectors(Range items, std::span<float> vectors) override;
 
  private:

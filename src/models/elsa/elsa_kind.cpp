@@ -1,4 +1,3 @@
-#include <vaecf/base/error.hpp>
 #include <vaecf/io/stored_tensors.hpp>
 #include <vaecf/keys/key.hpp>
 #include <vaecf/math/loss.hpp>
@@ -11,7 +10,6 @@
 #include <utility>
 
 #include "models/contributions.hpp"
-#include "models/cosines.hpp"
 #include "models/elsa/elsa.hpp"
 #include "models/linear/linear_reasons.hpp"
 #include "models/onnx_graph.hpp"
@@ -97,14 +95,6 @@ class ElsaKind final : public TrainedKind {
     const device::TensorSpec table = model.tensors().front();
     return std::make_unique<ElsaReasons>(read_tensor(reader, table), table.logical_columns(),
                                          item_model_threads(context));
-  }
-
-  std::vector<std::vector<float>> similarities(const io::CheckpointFile& file,
-                                               std::span<const std::int32_t> items) const override {
-    const char* const name = "weights/items/weight";
-    const auto* table = file.find_tensor(name);
-    if (table == nullptr) throw InputError(format("the checkpoint contains no /{}", name));
-    return cosines_of_rows(file, *table, items);
   }
 
   std::vector<io::ExportTensor> arrays(const io::CheckpointFile& file,

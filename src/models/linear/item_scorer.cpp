@@ -66,6 +66,10 @@ class MatrixScorer final : public Scorer {
   void restrict_to(std::span<const std::uint8_t> allowed_items) override {
     matrix_->exclude_items(excluded_of(allowed_items));
   }
+  void similarities(std::span<const std::int32_t> items, std::span<float> out) const override {
+    for (std::size_t n = 0; n < items.size(); ++n)
+      matrix_->read_row(items[n], out.subspan(n * items_, items_));
+  }
 
  private:
   using Users = DeviceUsers;
@@ -90,6 +94,17 @@ class MatrixScorer final : public Scorer {
 };
 
 }  // namespace
+
+void ItemModel::read_row(std::int32_t source, std::span<float> row) const {
+  const StoredWeights weights = stored();
+  if (is_dense()) return weights.tensors.front().read_rows(source, source + 1, row);
+  std::ranges::fill(row, -infinity);
+  if (weights.arrays.empty()) return;
+  const auto indptr = std::get<std::span<const std::int64_t>>(weights.arrays[0].values);
+  const auto indices = std::get<std::span<const std::int32_t>>(weights.arrays[1].values);
+  const auto data = std::get<std::span<const float>>(weights.arrays[2].values);
+  for (std::int64_t k = indptr[source]; k < indptr[source + 1]; ++k) row[indices[k]] = data[k];
+}
 
 int item_model_threads(const Context& context) {
   const device::DeviceFacts device = context.device.facts();

@@ -41,6 +41,10 @@ class ItemScorer final : public Scorer {
                        const Take& take) override;
   std::int64_t max_users() const override { return std::numeric_limits<std::int64_t>::max(); }
   void restrict_to(std::span<const std::uint8_t> allowed_items) override;
+  void similarities(std::span<const std::int32_t> items, std::span<float> out) const override {
+    for (std::size_t n = 0; n < items.size(); ++n)
+      model_->read_row(items[n], out.subspan(n * items_, items_));
+  }
   std::unique_ptr<Scorer> share() const override {
     return std::make_unique<ItemScorer>(model_, items_, threads_);
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "models/linear/sparse_weights.hpp"
 
@@ -36,6 +37,13 @@ class LowRankModel final : public ItemModel {
   }
   float weight(std::int32_t source, std::int32_t target) const override {
     return base_->weight(source, target) + term_.weight(source, target);
+  }
+  void read_row(std::int32_t source, std::span<float> row) const override {
+    base_->read_row(source, row);
+    // The term relates all items with users.
+    for (std::size_t j = 0; j < row.size(); ++j)
+      if (term_.target()[j] != 0.0F && row[j] == -std::numeric_limits<float>::infinity()) row[j] = 0.0F;
+    term_.add_rows({source, source + 1}, row, 1);
   }
   StoredWeights stored() const override {
     StoredWeights stored = base_->stored();

@@ -7,7 +7,6 @@
 #include <vaecf/models/kind.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -146,31 +145,6 @@ class ItemReasons final : public LinearReasons {
   std::shared_ptr<const ItemModel> model_;
 };
 
-/// Returns row i of the weights B between items of a solved model: the scores of a user with item i only.
-/// `term` may be null.
-std::vector<float> weights_row(const io::CheckpointFile& checkpoint, const LowRankTerm* term, std::int64_t i,
-                               std::int64_t items) {
-  std::vector<float> row(static_cast<std::size_t>(items), -std::numeric_limits<float>::infinity());
-  if (checkpoint.find_tensor(matrix_name) != nullptr) {
-    checkpoint.read_rows(matrix_name, i, i + 1, row);
-    return row;
-  }
-  const auto bounds = checkpoint.read_array<std::int64_t>(indptr_name, i, i + 2);
-  const auto indices = checkpoint.read_array<std::int32_t>(indices_name, bounds[0], bounds[1]);
-  const auto data = checkpoint.read_array<float>(data_name, bounds[0], bounds[1]);
-  if (term != nullptr) {  // relates all items with users
-    for (std::int64_t j = 0; j < items; ++j)
-      if (j != i && term->target()[static_cast<std::size_t>(j)] != 0.0F)
-        row[static_cast<std::size_t>(j)] = 0.0F;
-    term->add_rows({i, i + 1}, row, 1);
-  }
-  for (std::size_t k = 0; k < indices.size(); ++k) {
-    float& to = row.at(static_cast<std::size_t>(indices[k]));
-    to = term == nullptr ? data[k] : to + data[k];
-  }
-  return row;
-}
-
 template <class T>
 io::ExportTensor array_of(const char* name, std::vector<T> values) {
   const std::int64_t size = std::ssize(values);
@@ -185,16 +159,6 @@ LoadedModel SolvedKind::load(WeightReader& reader, const ModelOptions& /*options
   LoadedModel loaded{make_item_scorer(model, inputs.items, context), nullptr};
   if (explains) loaded.reasons = std::make_unique<ItemReasons>(model, item_model_threads(context));
   return loaded;
-}
-
-std::vector<std::vector<float>> SolvedKind::similarities(const io::CheckpointFile& file,
-                                                         std::span<const std::int32_t> items) const {
-  const std::int64_t all = file.attribute<std::int64_t>("items");
-  std::vector<std::vector<float>> rows;
-  std::optional<LowRankTerm> term;
-  if (has_low_rank(file)) term = read_low_rank(file, all);
-  for (const std::int32_t item : items) rows.push_back(weights_row(file, term ? &*term : nullptr, item, all));
-  return rows;
 }
 
 std::vector<io::ExportTensor> SolvedKind::arrays(const io::CheckpointFile& file,

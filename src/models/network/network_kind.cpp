@@ -1,6 +1,5 @@
 #include "models/network/network_kind.hpp"
 
-#include <vaecf/base/error.hpp>
 #include <vaecf/io/stored_tensors.hpp>
 #include <vaecf/math/composite_prior.hpp>
 
@@ -8,7 +7,6 @@
 #include <utility>
 
 #include "models/contributions.hpp"
-#include "models/cosines.hpp"
 #include "models/network/reasons.hpp"
 #include "models/onnx_graph.hpp"
 
@@ -115,15 +113,6 @@ std::unique_ptr<Reasons> NetworkKind::reasons(TrainableModel& model, WeightReade
   OutputTable output{read_tensor(reader, tensors.at(layer.weight)),
                      read_tensor(reader, tensors.at(layer.bias))};
   return make_network_reasons(model, std::move(output), context);
-}
-
-std::vector<std::vector<float>> NetworkKind::similarities(const io::CheckpointFile& file,
-                                                          std::span<const std::int32_t> items) const {
-  const io::CheckpointFile::TensorInfo* output = nullptr;
-  for (int l = 1; const auto* layer = file.find_tensor(format("weights/decoder_{}/weight", l)); ++l)
-    output = layer;
-  if (output == nullptr) throw InputError("the checkpoint contains no /weights/decoder_1/weight");
-  return cosines_of_columns(file, *output, items);
 }
 
 std::vector<io::ExportTensor> NetworkKind::arrays(const io::CheckpointFile& file,

@@ -23,9 +23,6 @@ class NetworkKind : public TrainedKind {
   }
   std::unique_ptr<Reasons> reasons(TrainableModel& model, WeightReader& reader,
                                    const Context& context) const override;
-  /// Returns the cosines of the columns of the output table.
-  std::vector<std::vector<float>> similarities(const io::CheckpointFile& file,
-                                               std::span<const std::int32_t> items) const override;
   std::vector<io::ExportTensor> arrays(const io::CheckpointFile& file,
                                        const ModelOptions& options) const override;
   void add_graph(const io::CheckpointFile& file, const ModelOptions& options,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -191,6 +192,11 @@ TEST(EaseOnGpus, ScoresOfADenseMatrixEqualThoseOfTheCpu) {
     }
   };
   compare();
+  const std::array<std::int32_t, 2> some = {309, 4};
+  std::vector<float> gpu_rows(some.size() * items), cpu_rows = gpu_rows;
+  on_gpu->similarities(some, gpu_rows);
+  on_cpu.similarities(some, cpu_rows);
+  EXPECT_EQ(gpu_rows, cpu_rows);
   std::vector<std::uint8_t> allowed(items, 1);
   for (std::size_t i = 0; i < items; i += 3) allowed[i] = 0;
   on_gpu->restrict_to(allowed);

@@ -214,6 +214,20 @@ class ItemModels : public TrainTest {
  protected:
   const models::Interactions train_ = models::make_interactions(item_model_users, 5);
 
+  /// Expects the rows of a model to be its weights, and -infinity only where it has none.
+  static void expect_rows(const models::ItemModel& model) {
+    for (std::int32_t i = 0; i < 5; ++i) {
+      std::vector<float> row(5);
+      model.read_row(i, row);
+      for (std::int32_t j = 0; j < 5; ++j) {
+        const float weight = model.weight(i, j);
+        const float found = row[static_cast<std::size_t>(j)];
+        if (weight == 0.0F && std::isinf(found)) continue;
+        EXPECT_NEAR(found, weight, 1e-7) << i << j;
+      }
+    }
+  }
+
   /// Expects the stored matrix to be `weights`, and the scores of users with one item, and of a user with
   /// items 2 and 4, to follow from it.
   static void expect_weights(const models::ItemModel& model, const Weights& weights, double tolerance) {
@@ -241,6 +255,7 @@ class ItemModels : public TrainTest {
     model.score(valued.view().sparse_row(0), scores);
     for (std::size_t j = 0; j < 5; ++j)
       EXPECT_NEAR(scores[j], 1.75 * weights[2][j] + 0.25 * weights[4][j], 2.0 * tolerance) << j;
+    expect_rows(model);
   }
 };
 

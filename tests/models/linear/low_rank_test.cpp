@@ -128,6 +128,13 @@ TEST_F(LowRank, WeightsWithNeighborsEqualTheReferenceStoredOrFolded) {
     expect_weights(*models::solve_ease(train_, neighbors_2, run, 2), ease_k, 1e-6);
     const auto stored = solve(train_, neighbors_2, of_vectors, run);
     EXPECT_EQ(stored->stored().tensors.at(0).columns, 2);
+    expect_rows(*stored);
+    std::vector<float> row(5), base(5);
+    stored->read_row(0, row);
+    EXPECT_TRUE(std::ranges::all_of(row, [](float value) { return std::isfinite(value); }));
+    models::solve_ease(train_, neighbors_2, run, 2)->read_row(0, base);
+    EXPECT_TRUE(std::ranges::all_of(base, [](float value) { return std::isinf(value); }))
+        << "item 0 has no weight for another";
     models::LowRankOptions all = of_vectors;
     all.keep = 5;
     const auto folded = solve(train_, neighbors_2, all, run);

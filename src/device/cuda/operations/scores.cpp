@@ -202,6 +202,12 @@ void ItemMatrix::top_k(const device::Batch& batch, int k, std::span<std::int32_t
   device_.sort_scores(scorer, k, best, best_scores);
 }
 
+void ItemMatrix::read_row(std::int64_t item, std::span<float> row) const {
+  Stream& stream = device_.stream_;
+  stream.copy_d2h(row.data(), values.data() + item * scores.stride(), items * 4);
+  stream.synchronize();
+}
+
 void Device::top_k(const Matrix& hidden, const device::Batch& batch, const Parameters& parameters,
                    Layer layer, int k, std::span<std::int32_t> items, std::span<float> scores) {
   Scorer scorer(*this, own<Batch>(batch), hidden, parameters, layer);

@@ -66,6 +66,7 @@ class ItemMatrix final : public device::ItemMatrix {
                        std::span<const math::Metric> metrics, device::MetricValues& to) override;
   void top_k(const device::Batch& batch, int k, std::span<std::int32_t> best,
              std::span<float> best_scores) override;
+  void read_row(std::int64_t item, std::span<float> row) const override;
 
   /// Returns the bytes of device memory that a matrix of `items` items and its scores take.
   static std::int64_t bytes(std::int64_t items) {
